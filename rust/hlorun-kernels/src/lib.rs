@@ -1,0 +1,1 @@
+//! SIMD kernels and matrix products: slices in, slices out; knows no HLO.

@@ -1,0 +1,1 @@
+//! Reads XLA HLO text dumps and runs them on the CPU.

@@ -1,1 +1,9 @@
 //! Reads XLA HLO text dumps and runs them on the CPU.
+//!
+//! text → module → plan → buffers → arrays, one folder per arrow; see `ARCHITECTURE.md`.
+
+pub mod error;
+pub mod module;
+pub mod types;
+
+pub use error::{HloError, Result};

@@ -1,0 +1,239 @@
+//! One instruction: what is stored, and the handle through which it is read.
+
+use std::borrow::Cow;
+
+use super::attributes::*;
+use super::hlo_module::HloModule;
+use super::ids::{ComputationId, Id, InstructionId, LiteralId, PoolRange};
+use super::names::TextRef;
+use super::opcode::HloOpcode;
+use crate::types::{ArrayShape, Literal, Shape, ShapeId};
+
+/// What the arena stores for an instruction; lists lie in the module's pools.
+#[derive(Clone, Debug)]
+pub struct HloInstruction {
+    /// The name, without `%`.
+    pub name: TextRef,
+    /// The whole instruction in the source, for diagnostics.
+    pub text: TextRef,
+    /// Shape of the result.
+    pub shape: ShapeId,
+    /// The computation it stands in.
+    pub computation: ComputationId,
+    /// Its operands, in the operand pool.
+    pub operands: PoolRange,
+    /// Its attributes, in the attribute pool.
+    pub attributes: PoolRange,
+    /// For `parameter` its number, for `get-tuple-element` the index, for `iota` the dimension,
+    /// for `constant` the literal's id; 0 otherwise.
+    pub immediate: u32,
+    /// The operation.
+    pub opcode: HloOpcode,
+}
+
+/// A handle on an instruction of a module; copies freely.
+#[derive(Clone, Copy)]
+pub struct InstructionRef<'m> {
+    /// The module it belongs to.
+    pub module: &'m HloModule,
+    /// Its id.
+    pub id: InstructionId,
+}
+
+impl<'m> InstructionRef<'m> {
+    /// The stored record.
+    pub fn data(self) -> &'m HloInstruction {
+        self.module.instruction_data(self.id)
+    }
+
+    /// The name, without `%`.
+    pub fn name(self) -> Cow<'m, str> {
+        self.module.str(self.data().name)
+    }
+
+    /// The operation.
+    pub fn opcode(self) -> HloOpcode {
+        self.data().opcode
+    }
+
+    /// The opcode's text, also for opcodes hlorun does not know.
+    pub fn opcode_name(self) -> Cow<'m, str> {
+        match self.opcode() {
+            HloOpcode::Unknown => match self.attribute(AttrKey::Type) {
+                Some(AttrValue::Enum(text)) => self.module.str(*text),
+                _ => Cow::Borrowed(HloOpcode::Unknown.name()),
+            },
+            opcode => Cow::Borrowed(opcode.name()),
+        }
+    }
+
+    /// Id of the result's shape.
+    pub fn shape_id(self) -> ShapeId {
+        self.data().shape
+    }
+
+    /// The result's shape.
+    pub fn shape(self) -> &'m Shape {
+        self.module.shapes().get(self.data().shape)
+    }
+
+    /// The result's shape, if it is an array.
+    pub fn array_shape(self) -> Option<&'m ArrayShape> {
+        self.shape().as_array()
+    }
+
+    /// The computation it stands in.
+    pub fn computation(self) -> ComputationId {
+        self.data().computation
+    }
+
+    /// Ids of the operands.
+    pub fn operand_ids(self) -> &'m [InstructionId] {
+        self.module.operand_ids(self.id)
+    }
+
+    /// Operand `index`, if there is one.
+    pub fn operand(self, index: usize) -> Option<InstructionRef<'m>> {
+        self.operand_ids()
+            .get(index)
+            .map(|&id| self.module.instruction(id))
+    }
+
+    /// All operands.
+    pub fn operands(self) -> impl ExactSizeIterator<Item = InstructionRef<'m>> {
+        self.operand_ids()
+            .iter()
+            .map(move |&id| self.module.instruction(id))
+    }
+
+    /// All attributes, in the order of the text.
+    pub fn attributes(self) -> &'m [Attribute] {
+        self.module.attributes_of(self.id)
+    }
+
+    /// The value of the attribute `key`.
+    pub fn attribute(self, key: AttrKey) -> Option<&'m AttrValue> {
+        self.attributes()
+            .iter()
+            .find(|a| a.key == key)
+            .map(|a| &a.value)
+    }
+
+    /// An integer list such as `dimensions={1,0}`; empty when absent.
+    pub fn ints(self, key: AttrKey) -> &'m [i64] {
+        match self.attribute(key) {
+            Some(AttrValue::Ints(range)) => self.module.int_list(*range),
+            _ => &[],
+        }
+    }
+
+    /// An integer attribute.
+    pub fn int(self, key: AttrKey) -> Option<i64> {
+        match self.attribute(key) {
+            Some(AttrValue::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A boolean attribute.
+    pub fn bool(self, key: AttrKey) -> Option<bool> {
+        match self.attribute(key) {
+            Some(AttrValue::Bool(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A decimal attribute; whole numbers count.
+    pub fn float(self, key: AttrKey) -> Option<f64> {
+        match self.attribute(key) {
+            Some(AttrValue::Float(value)) => Some(*value),
+            Some(AttrValue::Int(value)) => Some(*value as f64),
+            _ => None,
+        }
+    }
+
+    /// An identifier attribute such as `direction=EQ`.
+    pub fn enumeration(self, key: AttrKey) -> Option<Cow<'m, str>> {
+        match self.attribute(key) {
+            Some(AttrValue::Enum(text)) => Some(self.module.str(*text)),
+            _ => None,
+        }
+    }
+
+    /// A quoted string, without quotes, escapes as written.
+    pub fn string(self, key: AttrKey) -> Option<&'m [u8]> {
+        match self.attribute(key) {
+            Some(AttrValue::String(text)) => Some(self.module.text().bytes(*text)),
+            _ => None,
+        }
+    }
+
+    /// A computation such as `to_apply`.
+    pub fn computation_attribute(self, key: AttrKey) -> Option<ComputationId> {
+        match self.attribute(key) {
+            Some(AttrValue::Computation(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// `dimensions={…}`.
+    pub fn dimensions(self) -> &'m [i64] {
+        self.ints(AttrKey::Dimensions)
+    }
+
+    /// Every computation it calls, in the order of the text.
+    pub fn called_computations(self) -> Vec<ComputationId> {
+        let mut called = Vec::new();
+        for attribute in self.attributes() {
+            match &attribute.value {
+                AttrValue::Computation(id) => called.push(*id),
+                AttrValue::Computations(ids) => called.extend_from_slice(ids),
+                _ => {}
+            }
+        }
+        called
+    }
+
+    /// `window={…}`.
+    pub fn window(self) -> Option<&'m Window> {
+        match self.attribute(AttrKey::Window) {
+            Some(AttrValue::Window(window)) => Some(window),
+            _ => None,
+        }
+    }
+
+    /// The number of a `parameter`.
+    pub fn parameter_number(self) -> Option<usize> {
+        (self.opcode() == HloOpcode::Parameter).then(|| self.data().immediate as usize)
+    }
+
+    /// The index of a `get-tuple-element`.
+    pub fn tuple_index(self) -> Option<usize> {
+        (self.opcode() == HloOpcode::GetTupleElement).then(|| self.data().immediate as usize)
+    }
+
+    /// The value of a `constant`.
+    pub fn literal(self) -> Option<&'m Literal> {
+        (self.opcode() == HloOpcode::Constant).then(|| {
+            self.module
+                .literal(LiteralId::from_index(self.data().immediate as usize))
+        })
+    }
+
+    /// `custom_call_target`, unescaped only as far as it never needs to be.
+    pub fn custom_call_target(self) -> Option<Cow<'m, str>> {
+        self.string(AttrKey::CustomCallTarget)
+            .map(String::from_utf8_lossy)
+    }
+
+    /// Whether it is its computation's root.
+    pub fn is_root(self) -> bool {
+        self.module.computation(self.computation()).root == Some(self.id)
+    }
+}
+
+impl std::fmt::Debug for InstructionRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.opcode_name(), self.name())
+    }
+}

@@ -1,0 +1,26 @@
+//! The module: what HLO text means, in arenas with typed ids.
+//!
+//! Comes in: instructions from the parser or from passes. Goes out: read-only handles
+//! ([`InstructionRef`]). Promise: ids stay valid for the life of the module, and no operation
+//! recurses on input-controlled depth.
+
+pub mod attributes;
+pub mod computation;
+pub mod config;
+pub mod hlo_module;
+pub mod ids;
+pub mod instruction;
+pub mod names;
+pub mod opcode;
+pub mod post_order;
+pub mod sharding;
+
+pub use attributes::{AttrKey, AttrValue, Attribute};
+pub use computation::HloComputation;
+pub use config::HloModuleConfig;
+pub use hlo_module::{HloModule, NewInstruction};
+pub use ids::{ComputationId, Id, IdMap, InstructionId, LiteralId, PoolRange};
+pub use instruction::{HloInstruction, InstructionRef};
+pub use names::{ModuleText, TextRef};
+pub use opcode::{HloOpcode, OpClass};
+pub use sharding::HloSharding;

@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod module;
+pub mod plan;
 pub mod types;
 
 pub use error::{HloError, Result};

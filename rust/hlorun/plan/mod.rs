@@ -1,0 +1,6 @@
+//! All that is decided before data exists.
+//!
+//! Comes in: a module. Goes out: orders, values, live ranges and offsets. Promise: nothing here
+//! reads text or touches data.
+
+pub mod heap_simulator;

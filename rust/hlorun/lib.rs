@@ -2,6 +2,7 @@
 //!
 //! text → module → plan → buffers → arrays, one folder per arrow; see `ARCHITECTURE.md`.
 
+pub mod analysis;
 pub mod error;
 pub mod module;
 pub mod plan;

@@ -4,7 +4,9 @@
 //! `inline` flattens calls, `lower` turns instructions into thunks over logical buffers, `assign`
 //! decides which buffers share memory and where they lie.
 
+pub mod collective;
 pub mod elementwise;
+pub mod heap_simulator;
 pub mod inline;
 pub mod ops;
 pub mod program;

@@ -165,7 +165,9 @@ impl Program {
         self.in_place = self
             .outputs
             .iter()
-            .map(|r| written[r.0 as usize] != usize::MAX && written[r.0 as usize] >= last_input_read)
+            .map(|r| {
+                written[r.0 as usize] != usize::MAX && written[r.0 as usize] >= last_input_read
+            })
             .collect();
         let is_output = |r: usize| self.outputs.iter().any(|o| o.0 as usize == r);
         let mut free: SmallVec<[(u32, u32); 16]> = SmallVec::new();

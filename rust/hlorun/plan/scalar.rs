@@ -117,7 +117,10 @@ fn lower(
         }
         OpClass::Tuple => {
             let index = instruction.tuple_index().unwrap_or(0);
-            let tuple = instruction.operand_ids().first().and_then(|id| values.get(id));
+            let tuple = instruction
+                .operand_ids()
+                .first()
+                .and_then(|id| values.get(id));
             match tuple.and_then(|registers| registers.get(index)) {
                 Some(&register) => vec![register],
                 None => return Err(HloError::execution("tuple index out of range")),

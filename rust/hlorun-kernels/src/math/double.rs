@@ -274,6 +274,9 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
     } else {
         a
     };
+    // Cubes of more would overflow.
+    let huge = a > 1e300;
+    let scaled = if huge { a * 0.125 } else { scaled };
     // A third of the exponent and mantissa bits is a guess within 5 %.
     let high = ((scaled.to_bits() >> 32) as u32) / 3 + 715_094_163;
     let guess = f64::from_bits(u64::from(high) << 32);

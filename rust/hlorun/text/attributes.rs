@@ -249,7 +249,7 @@ impl Parser<'_> {
         Ok(number.as_f64())
     }
 
-    fn boolean(&mut self) -> Parsed<bool> {
+    pub(super) fn boolean(&mut self) -> Parsed<bool> {
         if self.cursor.eat_word(b"true") {
             Ok(true)
         } else if self.cursor.eat_word(b"false") {

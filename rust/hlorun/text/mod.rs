@@ -8,6 +8,7 @@
 mod attributes;
 mod computation;
 mod error;
+mod header;
 mod instruction;
 mod layout;
 mod lexer;

@@ -119,18 +119,6 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// `, key=value` after the module's name.
-    fn header(&mut self) -> Parsed<()> {
-        while self.cursor.eat(b',') {
-            let key = self.cursor.word("an attribute of the module")?;
-            self.cursor.expect(b'=', "'=' after the attribute's name")?;
-            self.cursor.skip_space();
-            let value = self.raw_value()?;
-            self.module.config.attributes.push((key, value));
-        }
-        Ok(())
-    }
-
     fn computations(&mut self) -> Parsed<()> {
         loop {
             self.cursor.skip_space();

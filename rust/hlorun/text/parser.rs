@@ -1,0 +1,306 @@
+//! The module: header, computations in any order, and the calls between them.
+
+use rustc_hash::FxHashMap;
+
+use super::error::{Fault, Parsed, closest};
+use super::lexer::Cursor;
+use super::limits::Limits;
+use super::shape::{self, ShapeCache};
+use super::symbols::Symbols;
+use super::tables::{self, NameTable, hash_bytes};
+use crate::error::Result;
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, ModuleText,
+    ModuleWarning, TextRef,
+};
+use crate::types::ShapeId;
+
+/// A use of a computation before its definition.
+pub(super) struct PendingCall {
+    /// Position in the attribute pool.
+    pub attribute: usize,
+    /// Position in the attribute's list.
+    pub part: usize,
+    pub name: TextRef,
+}
+
+/// A use of an instruction before its definition in the same computation.
+pub(super) enum PendingOperand {
+    /// Position in the operand pool.
+    Operand { slot: usize, name: TextRef },
+    /// Position in the attribute pool and in the attribute's list.
+    Attribute {
+        attribute: usize,
+        part: usize,
+        name: TextRef,
+    },
+}
+
+/// Everything the parser holds while it reads one module.
+pub(super) struct Parser<'s> {
+    pub cursor: Cursor<'s>,
+    pub module: HloModule,
+    pub limits: Limits,
+    pub opcodes: &'static NameTable<HloOpcode>,
+    pub keys: &'static NameTable<AttrKey>,
+    pub shapes: ShapeCache,
+    pub instruction_names: Symbols,
+    pub computation_names: Symbols,
+    /// The last computation that stands on its own.
+    pub last_computation: Option<ComputationId>,
+    pub pending_calls: Vec<PendingCall>,
+    pub pending_operands: Vec<PendingOperand>,
+    /// Instructions of the computation being read.
+    pub order: Vec<InstructionId>,
+    /// Parameters of the computation being read, with their numbers.
+    pub parameters: Vec<(u32, InstructionId)>,
+    /// Instructions of the computation being read that still need a name, and its beginning.
+    pub anonymous: Vec<(InstructionId, Vec<u8>)>,
+    /// The last number given to a made-up name, by its beginning.
+    pub name_counters: FxHashMap<Vec<u8>, usize>,
+    /// Computations that still need a name.
+    pub anonymous_computations: Vec<(ComputationId, Vec<u8>)>,
+    /// Parts of tuples made for `%p#0`, by tuple and index.
+    pub parts: FxHashMap<(InstructionId, i64), InstructionId>,
+    /// Whether operands that nothing defines become parameters.
+    pub stands_alone: bool,
+    /// Where in the attribute pool the attributes of the instruction being read start.
+    pub open_attributes: usize,
+    /// Computations being read within attributes.
+    pub depth: usize,
+    /// Operands of the instructions being read, innermost last.
+    pub operands: Vec<InstructionId>,
+    /// Operands in `operands` that are not defined yet.
+    pub forward: Vec<(usize, TextRef)>,
+    /// The last metadata read; the next is often the same.
+    pub last_metadata: TextRef,
+    pub unknown_keys: usize,
+}
+
+/// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error.
+pub(super) fn parse_range(
+    source: &[u8],
+    text: &ModuleText,
+    range: std::ops::Range<usize>,
+    limits: &Limits,
+    one: bool,
+) -> Result<Vec<HloModule>> {
+    let mut modules = Vec::new();
+    let mut position = range.start;
+    if source[position..].starts_with(b"\xef\xbb\xbf") {
+        position += 3;
+    }
+    loop {
+        let mut parser = Parser::new(&source[..range.end], text.clone(), position, limits);
+        if let Err(fault) = parser.module() {
+            return Err(fault.into_error(text));
+        }
+        position = parser.cursor.position;
+        modules.push(parser.module);
+        if position >= range.end {
+            return Ok(modules);
+        }
+        if one {
+            let fault = Fault::new(position, "the text holds more than one module");
+            return Err(fault.into_error(text));
+        }
+    }
+}
+
+impl<'s> Parser<'s> {
+    fn new(source: &'s [u8], text: ModuleText, position: usize, limits: &Limits) -> Parser<'s> {
+        let mut cursor = Cursor::new(source);
+        cursor.position = position;
+        let mut module = HloModule::new(text);
+        // A line of HLO is rarely shorter than this.
+        let guess = (source.len() - position) / 270 + 8;
+        module.instructions.reserve(guess);
+        module.attributes.reserve(guess * 2);
+        module.operands.reserve(guess * 2);
+        Parser {
+            cursor,
+            module,
+            limits: *limits,
+            opcodes: &tables::OPCODES,
+            keys: &tables::KEYS,
+            shapes: ShapeCache::new(),
+            instruction_names: Symbols::with_capacity(256),
+            computation_names: Symbols::with_capacity((source.len() - position) / 8192 + 64),
+            last_computation: None,
+            pending_calls: Vec::new(),
+            pending_operands: Vec::new(),
+            order: Vec::new(),
+            parameters: Vec::new(),
+            anonymous: Vec::new(),
+            name_counters: FxHashMap::default(),
+            anonymous_computations: Vec::new(),
+            parts: FxHashMap::default(),
+            stands_alone: false,
+            open_attributes: 0,
+            depth: 0,
+            operands: Vec::new(),
+            forward: Vec::new(),
+            last_metadata: TextRef::default(),
+            unknown_keys: 0,
+        }
+    }
+
+    /// One module, to its end: the end of the text or the next `HloModule`.
+    fn module(&mut self) -> Parsed<()> {
+        let named = self.cursor.eat_word(b"HloModule");
+        if named {
+            self.module.name = self.cursor.name("the name of the module")?;
+            self.header()?;
+        }
+        if named || self.at_computation() {
+            self.computations()?;
+        } else {
+            self.lone_instructions()?;
+        }
+        self.name_anonymous_computations();
+        self.resolve_calls()?;
+        if !named {
+            self.name_module();
+        }
+        self.module.shrink_to_fit();
+        Ok(())
+    }
+
+    /// Whether a computation starts at the cursor, rather than instructions without one.
+    fn at_computation(&mut self) -> bool {
+        self.cursor.skip_space();
+        if self.cursor.at_end() || self.at_trailer() {
+            return true;
+        }
+        let mut ahead = self.cursor;
+        if ahead.eat_word(b"ENTRY") {
+            return true;
+        }
+        ahead.name("").is_ok() && {
+            ahead.skip_space();
+            matches!(ahead.peek(), b'{' | b'(')
+        }
+    }
+
+    /// Instructions without a computation around them, perhaps in braces.
+    fn lone_instructions(&mut self) -> Parsed<()> {
+        self.stands_alone = true;
+        let braced = self.cursor.eat(b'{');
+        let name = self.module.text.add(b"_");
+        let start = self.cursor.position;
+        self.lone_body(name, start, braced)?;
+        self.cursor.skip_space();
+        if !self.cursor.at_end() {
+            return Err(self.cursor.expected("the end of the text"));
+        }
+        self.module.entry = Some(ComputationId::from_index(0));
+        Ok(())
+    }
+
+    /// XLA's name for a module without a header.
+    fn name_module(&mut self) {
+        let entry = match self.module.entry_computation() {
+            Some((_, entry)) => self.module.text.bytes(entry.name).to_vec(),
+            None => Vec::new(),
+        };
+        let name = match self.stands_alone {
+            true => b"_".to_vec(),
+            false => [&b"module_"[..], &entry].concat(),
+        };
+        self.module.name = self.module.text.add(&name);
+    }
+
+    fn computations(&mut self) -> Parsed<()> {
+        loop {
+            self.cursor.skip_space();
+            if self.at_trailer() {
+                self.trailer()?;
+                continue;
+            }
+            if self.cursor.at_end() || self.cursor.is_word(b"HloModule") {
+                break;
+            }
+            self.computation()?;
+        }
+        let Some(last) = self.last_computation else {
+            return Err(self.cursor.expected("a computation"));
+        };
+        self.module.entry.get_or_insert(last);
+        Ok(())
+    }
+
+    /// A shape at the cursor.
+    #[inline]
+    pub fn shape(&mut self) -> Parsed<ShapeId> {
+        shape::parse_shape(
+            &mut self.cursor,
+            &mut self.module.shapes,
+            &mut self.shapes,
+            self.limits.rank,
+        )
+    }
+
+    /// A use of a computation by name; `None` when it is not defined yet.
+    pub fn computation_use(&mut self) -> Parsed<(TextRef, Option<ComputationId>)> {
+        let name = self.cursor.name("the name of a computation")?;
+        let bytes = self.cursor.bytes(name);
+        let found = self
+            .computation_names
+            .get(&self.module.text, hash_bytes(bytes), bytes)
+            .map(ComputationId::from_index);
+        Ok((name, found))
+    }
+
+    /// Fills in the computations that were used before they were defined.
+    fn resolve_calls(&mut self) -> Parsed<()> {
+        for call in std::mem::take(&mut self.pending_calls) {
+            let bytes = self.cursor.bytes(call.name);
+            let found = self
+                .computation_names
+                .get(&self.module.text, hash_bytes(bytes), bytes)
+                .map(ComputationId::from_index);
+            let Some(id) = found else {
+                return Err(self.unknown_computation(call.name));
+            };
+            match &mut self.module.attributes[call.attribute].value {
+                AttrValue::Computation(slot) => *slot = id,
+                AttrValue::Computations(list) => {
+                    if let Some(slot) = list.get_mut(call.part) {
+                        *slot = id;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn unknown_computation(&self, name: TextRef) -> Box<Fault> {
+        let bytes = self.cursor.bytes(name);
+        let fault = Fault::new(
+            name.start as usize,
+            format!("there is no computation '{}'", super::lexer::snippet(bytes)),
+        );
+        let candidates = self
+            .computation_names
+            .names()
+            .map(|n| self.module.text.bytes(n));
+        match closest(bytes, candidates, self.limits.suggestion_candidates) {
+            Some(near) => fault.with_note(format!("did you mean '{near}'?")),
+            None => fault,
+        }
+    }
+
+    /// Notes an attribute that no table knows.
+    #[cold]
+    pub fn warn_unknown_key(&mut self, key: TextRef) {
+        self.unknown_keys += 1;
+        if self.module.warnings.len() < self.limits.warnings {
+            let message = format!("unknown attribute '{}'", self.module.str(key));
+            self.module
+                .warnings
+                .push(ModuleWarning { message, text: key });
+        }
+    }
+}

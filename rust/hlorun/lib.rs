@@ -5,5 +5,6 @@
 pub mod error;
 pub mod module;
 pub mod types;
+pub mod verify;
 
 pub use error::{HloError, Result};

@@ -10,6 +10,7 @@ pub mod config;
 pub mod hlo_module;
 pub mod ids;
 pub mod instruction;
+pub mod location;
 pub mod names;
 pub mod opcode;
 pub mod post_order;

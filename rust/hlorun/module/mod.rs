@@ -19,7 +19,7 @@ pub mod sharding;
 pub use attributes::{AttrKey, AttrValue, Attribute};
 pub use computation::HloComputation;
 pub use config::HloModuleConfig;
-pub use hlo_module::{HloModule, NewInstruction};
+pub use hlo_module::{HloModule, ModuleWarning, NewInstruction};
 pub use ids::{ComputationId, Id, IdMap, InstructionId, LiteralId, PoolRange};
 pub use instruction::{HloInstruction, InstructionRef};
 pub use names::{ModuleText, TextRef};

@@ -1,5 +1,10 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
+pub mod gather;
+pub mod index_map;
+pub mod scatter;
+pub mod walk;
+
 use super::array::RawArray;
 use crate::error::Result;
 use crate::plan::ops::OpKind;
@@ -18,9 +23,12 @@ pub struct OpEnvironment<'e> {
 /// Runs `kind` on `inputs`, writing all of `outputs`.
 pub fn run(
     kind: &OpKind,
-    _inputs: &[RawArray],
-    _outputs: &[RawArray],
-    _environment: &OpEnvironment<'_>,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    match *kind {}
+    match kind {
+        OpKind::Gather(op) => gather::run(op, inputs, outputs, environment),
+        OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),
+    }
 }

@@ -5,6 +5,8 @@
 //! no panic crosses into Python.
 
 mod array;
+mod arrow;
+mod arrow_ffi;
 mod attributes;
 mod computation;
 mod dtype;
@@ -22,11 +24,13 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _hlorun {
     #[pymodule_export]
+    use super::arrow::PyArrowTable;
+    #[pymodule_export]
     use super::computation::PyComputation;
     #[pymodule_export]
     use super::instruction::{PyInstruction, PyMetadata};
     #[pymodule_export]
-    use super::module::{_restore, PyHloModule, load, parse};
+    use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
     #[pymodule_export]
     use super::shape::{PyLayout, PyShape};
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use hlorun::module::HloModule;
 use hlorun::module::config::AliasKind;
+use hlorun::text::ParseOptions;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::arrow::{PyArrowTable, instruction_table};
 use crate::computation::PyComputation;
 use crate::error::{Result, detached};
 use crate::handle::{ModuleHandle, SharedModule};
@@ -29,7 +31,11 @@ impl PyHloModule {
 
 fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, filename: Option<String>) -> Result<PyHloModule> {
     let module = detached(py, move || {
-        hlorun::text::parse(source, filename.map(Arc::from))
+        let options = ParseOptions {
+            filename: filename.map(Arc::from),
+            ..ParseOptions::default()
+        };
+        hlorun::text::parse(source, &options)
     })?;
     Ok(PyHloModule {
         handle: ModuleHandle::new(module),
@@ -165,6 +171,12 @@ impl PyHloModule {
         self.handle.computation(name).is_some() || self.handle.instruction(name).is_some()
     }
 
+    /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
+    /// others read it.
+    fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
+        py.detach(|| instruction_table(&self.handle))
+    }
+
     /// The bytes it was parsed from.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -195,4 +207,10 @@ pub fn _restore(
     filename: Option<String>,
 ) -> Result<PyHloModule> {
     parse_bytes(py, text_bytes(source)?, filename)
+}
+
+/// Names the BLAS library that the first matrix product loads.
+#[pyfunction]
+pub fn _set_blas_path(path: &str) {
+    hlorun_kernels::set_blas_path(path);
 }

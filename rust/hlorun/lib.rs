@@ -6,5 +6,6 @@ pub mod error;
 pub mod module;
 pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use error::{HloError, Result};

@@ -7,6 +7,7 @@
 
 pub mod blas;
 mod pack;
+pub mod packed;
 pub mod portable;
 
 use crate::DType;
@@ -89,6 +90,9 @@ impl Gemm {
     }
 }
 
+/// `run(tasks, body)`; see [`Parallel`].
+pub type ParallelFor = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
+
 /// The caller's threads: `run(tasks, body)` calls `body(0..tasks)` once each, in any order, and returns when all are
 /// done.
 #[derive(Clone, Copy)]
@@ -96,7 +100,7 @@ pub struct Parallel<'a> {
     /// How many tasks are worth making.
     pub threads: usize,
     /// The parallel loop.
-    pub run: &'a (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync),
+    pub run: &'a ParallelFor,
 }
 
 impl Parallel<'static> {
@@ -274,7 +278,13 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
     }
     // SAFETY: the caller's contract.
     unsafe {
+        if packed::suits(g) && packed::gemm(g, a, b, c) {
+            return;
+        }
         if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
+            return;
+        }
+        if packed::gemm(g, a, b, c) {
             return;
         }
         portable::gemm(g, a, b, c);

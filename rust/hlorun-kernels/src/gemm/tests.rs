@@ -123,3 +123,47 @@ fn old_values_are_not_read_when_beta_is_zero() {
         assert!(c.iter().all(|&x| x == n as f32));
     }
 }
+
+#[test]
+fn packed_products_match_the_plain_ones_for_every_remainder() {
+    for (dtype, n) in [(DType::F32, 70), (DType::F64, 37)] {
+        for m in [1, 2, 3, 7, 8, 9, 16, 65, 70] {
+            for k in [0, 1, 5, 300] {
+                let (a, b) = (values(m * k + 1, 5), values(k * n + 1, 6));
+                let store = |x: &[f64]| {
+                    let mut bytes = vec![0u8; x.len() * dtype.size_bytes()];
+                    // SAFETY: the buffers hold x.len() elements.
+                    unsafe {
+                        convert(DType::F64, dtype)(x.as_ptr().cast(), bytes.as_mut_ptr(), x.len())
+                    };
+                    bytes
+                };
+                let (a, b) = (store(&a), store(&b));
+                let (mut plain, mut packed) = (store(&values(m * n, 7)), store(&values(m * n, 7)));
+                let g = Gemm {
+                    beta: 1.0,
+                    alpha: (2.0, 0.0),
+                    ..Gemm::dense(dtype, m, n, k)
+                };
+                // SAFETY: dense matrices.
+                unsafe {
+                    portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr());
+                    let b = packed::PackedB::new(dtype, k, n, b.as_ptr(), g.b).unwrap();
+                    let c = packed.as_mut_ptr();
+                    packed::gemm_packed(
+                        m,
+                        2.0,
+                        a.as_ptr(),
+                        g.a,
+                        &b,
+                        1.0,
+                        c,
+                        g.c,
+                        &Parallel::SERIAL,
+                    );
+                }
+                assert_eq!(plain, packed, "{dtype:?} {m} {k}");
+            }
+        }
+    }
+}

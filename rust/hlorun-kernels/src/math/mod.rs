@@ -5,6 +5,11 @@
 //! trigonometric functions, special cases of the power) are named by a `*_rare` predicate and computed by the scalar
 //! functions of `libm` afterwards.
 
+#![allow(
+    clippy::excessive_precision,
+    reason = "coefficients are written with all their digits"
+)]
+
 pub mod complex;
 pub mod double;
 mod inverse;
@@ -194,7 +199,7 @@ impl Float for f32 {
     through_f64!(tan cbrt sinh cosh asin acos atan asinh acosh atanh);
     #[inline(always)]
     fn trig_rare(self) -> bool {
-        !(self.abs() < 1e6)
+        self.is_nan() | (self.abs() >= 1e6)
     }
     fn trig_fix(self) -> [Self; 3] {
         (self as f64).trig_fix().map(|x| x as f32)
@@ -222,7 +227,7 @@ impl Float for f64 {
     direct!(inverse: asin acos atan asinh acosh atanh);
     #[inline(always)]
     fn trig_rare(self) -> bool {
-        !(self.abs() < 1e6)
+        self.is_nan() | (self.abs() >= 1e6)
     }
     fn trig_fix(self) -> [Self; 3] {
         [libm::sin(self), libm::cos(self), libm::tan(self)]

@@ -14,6 +14,7 @@ pub mod low_float;
 mod math;
 mod ops;
 mod reduce;
+mod stochastic;
 pub mod strided;
 pub mod table;
 
@@ -24,6 +25,7 @@ pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
+pub use stochastic::stochastic_convert;
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,

@@ -221,6 +221,8 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
         parallel.threads.max(1)
     };
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
+    // Whole panels per task where there are enough of them.
+    let grain = if g.n / tasks >= 512 { 128 } else { 32 };
     let part = |batches: std::ops::Range<usize>,
                 rows: std::ops::Range<usize>,
                 cols: std::ops::Range<usize>| {
@@ -255,7 +257,7 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
         });
     } else if g.n >= g.m {
         (parallel.run)(tasks, &|t| {
-            part(0..g.batch, 0..g.m, share(g.n, tasks, t, 16))
+            part(0..g.batch, 0..g.m, share(g.n, tasks, t, grain))
         });
     } else {
         (parallel.run)(tasks, &|t| {

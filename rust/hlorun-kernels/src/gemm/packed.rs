@@ -168,14 +168,14 @@ unsafe fn product<T: Tier, E: Real, const R: usize, const NR: usize>(
     c: *mut E,
     panels: std::ops::Range<usize>,
 ) {
-    // SAFETY: the caller's contract; the ragged last panel of an unpacked B is copied before use.
+    // SAFETY: the caller's contract; a panel of an unpacked B is copied before use when it is ragged or read several times.
     unsafe {
         for j in panels {
             let width = NR.min(g.n - j * NR);
             let cj = c.offset((j * NR) as isize * g.c.col_stride);
             if packed {
                 panel::<T, E, R, NR>(g, a, b.add(j * NR * g.k), NR as isize, cj, width);
-            } else if width == NR {
+            } else if width == NR && g.m <= MC {
                 panel::<T, E, R, NR>(g, a, b.add(j * NR), g.b.row_stride, cj, NR);
             } else {
                 let from = b.add(j * NR).cast();

@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod module;
+pub mod text;
 pub mod types;
 
 pub use error::{HloError, Result};

@@ -79,10 +79,7 @@ pub fn string_end(text: &[u8], at: usize) -> usize {
 /// `key=value` taken apart.
 pub fn key_value(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = memchr::memchr(b'=', part)?;
-    Some((
-        part[..equals].trim_ascii(),
-        part[equals + 1..].trim_ascii(),
-    ))
+    Some((part[..equals].trim_ascii(), part[equals + 1..].trim_ascii()))
 }
 
 /// What stands between the quotes; `None` when it is not quoted.
@@ -114,6 +111,38 @@ pub fn write_compact(out: &mut String, text: &[u8]) {
             out.push_str(String::from_utf8_lossy(&text[at..end]).trim_ascii());
             at = end;
         }
+    }
+}
+
+/// Appends an original value, `{({"name" {0}}, {})}`, with one space where XLA has one.
+pub fn write_original_value(out: &mut String, text: &[u8]) {
+    let mut compact = String::new();
+    write_compact(&mut compact, text);
+    let bytes = compact.as_bytes();
+    // Braces that are open; a leaf, which holds a name, is one level below the outermost pair.
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let end = match byte {
+            b'"' => string_end(bytes, at),
+            _ => at + 1,
+        };
+        match byte {
+            b'{' => {
+                if depth == 2 {
+                    out.push(' ');
+                }
+                depth += 1;
+            }
+            b'}' => depth = depth.saturating_sub(1),
+            b'"' if depth == 2 && !out.ends_with('{') => out.push(' '),
+            _ => {}
+        }
+        out.push_str(&String::from_utf8_lossy(&bytes[at..end]));
+        if byte == b',' && depth < 3 {
+            out.push(' ');
+        }
+        at = end;
     }
 }
 
@@ -247,7 +276,25 @@ mod tests {
             split("{a}, /*index=5*/{devices=[2,1]0,1}", true),
             ["{a}", "{devices=[2,1]0,1}"]
         );
-        assert_eq!(split(r#"x="\"",y={"k": 1}"#, true), [r#"x="\"""#, r#"y={"k": 1}"#]);
+        assert_eq!(
+            split(r#"x="\"",y={"k": 1}"#, true),
+            [r#"x="\"""#, r#"y={"k": 1}"#]
+        );
+    }
+
+    #[test]
+    fn original_values_are_spaced() {
+        for (text, expected) in [
+            (r#"{{"v" {1}}}"#, r#"{{"v" {1}}}"#),
+            (
+                r#"{({"v"{1,2}},{}, ({"w" {0} "call"}))}"#,
+                r#"{({"v" {1,2}}, {}, ({"w" {0} "call"}))}"#,
+            ),
+        ] {
+            let mut out = String::new();
+            write_original_value(&mut out, text.as_bytes());
+            assert_eq!(out, expected);
+        }
     }
 
     #[test]
@@ -269,7 +316,10 @@ mod tests {
     #[test]
     fn json_is_sorted_at_every_level() {
         let sorted = sort_json(br#"{"b": [2, {"z":1,"y":"}"}], "a": null}"#);
-        assert_eq!(sorted.as_deref(), Some(r#"{"a":null,"b":[2,{"y":"}","z":1}]}"#));
+        assert_eq!(
+            sorted.as_deref(),
+            Some(r#"{"a":null,"b":[2,{"y":"}","z":1}]}"#)
+        );
         assert_eq!(sort_json(b"{"), None);
         assert_eq!(sort_json(b"abc"), None);
     }

@@ -78,7 +78,7 @@ pub fn write_metadata(
         return false;
     }
     let start = out.len();
-    let mut next = |out: &mut String, name: &str| {
+    let next = |out: &mut String, name: &str| {
         if out.len() > start {
             out.push(' ');
         }
@@ -173,8 +173,7 @@ mod tests {
                 only_op_name: false,
                 inline_stack_frames: false,
             };
-            write_metadata(&mut out, text.as_bytes(), &StackFrames::default(), style)
-                .then_some(out)
+            write_metadata(&mut out, text.as_bytes(), &StackFrames::default(), style).then_some(out)
         };
         let cases: [(&str, Option<&str>); 5] = [
             (
@@ -182,7 +181,10 @@ mod tests {
                 Some(r#"op_type="a" op_name="it\'s, b" source_line=3"#),
             ),
             (r#"{deduplicated_name="d" source_line=7}"#, None),
-            (r#"{op_name="" source_file="x"}"#, Some(r#"source_file="x""#)),
+            (
+                r#"{op_name="" source_file="x"}"#,
+                Some(r#"source_file="x""#),
+            ),
             (
                 r#"{op_name="x" profile_type={1} later_field=5 stack_frame_id=4}"#,
                 Some(r#"op_name="x" profile_type={1} later_field=5"#),

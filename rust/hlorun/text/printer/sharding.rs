@@ -338,9 +338,15 @@ mod tests {
         let cases = [
             ("{replicated}", "{replicated}"),
             ("{devices=[2,2]<=[2,2]T(0,1)}", "{devices=[2,2]<=[4]}"),
-            ("{devices=[2,2]<=[2,1,2]T(2,1,0)}", "{devices=[2,2]<=[2,2]T(1,0)}"),
+            (
+                "{devices=[2,2]<=[2,1,2]T(2,1,0)}",
+                "{devices=[2,2]<=[2,2]T(1,0)}",
+            ),
             ("{devices=[2,1] 0, 1}", "{devices=[2,1]0,1}"),
-            ("{devices=[1,4]<=[4] last_tile_dim_replicate}", "{replicated}"),
+            (
+                "{devices=[1,4]<=[4] last_tile_dim_replicate}",
+                "{replicated}",
+            ),
             (
                 "{devices=[2,2,1]<=[4] last_tile_dim_replicate}",
                 "{devices=[2,2]<=[4]}",
@@ -353,7 +359,10 @@ mod tests {
                 "{devices=[2,1,2,2]<=[8] last_tile_dims={manual,replicated}}",
                 "{devices=[2,1,2,2]<=[8] last_tile_dims={manual, replicated}}",
             ),
-            ("{devices=[2,2]<=[4]  shard_as 5}", "{devices=[2,2]<=[4] shard_as 5}"),
+            (
+                "{devices=[2,2]<=[4]  shard_as 5}",
+                "{devices=[2,2]<=[4] shard_as 5}",
+            ),
             ("{maximal device=3}", "{maximal device=3}"),
             (
                 "{{replicated},{manual}, {maximal device=1},{unknown},{replicated},{replicated}}",

@@ -170,11 +170,10 @@ impl StackFrames {
                     };
                     let mut location = *location;
                     let tables = &mut result.tables;
-                    let mut named = |number, old: &[Vec<u8>], new: &mut Vec<_>, map: &mut _| {
+                    let named = |number, old: &[Vec<u8>], new: &mut Vec<_>, map: &mut _| {
                         entry(old, number).map_or(0, |name| share(new, map, name.clone()))
                     };
-                    location.file =
-                        named(location.file, &old.files, &mut tables.files, &mut files);
+                    location.file = named(location.file, &old.files, &mut tables.files, &mut files);
                     location.function = named(
                         location.function,
                         &old.functions,

@@ -55,9 +55,15 @@ fn first_difference(ours: &str, theirs: &str) -> String {
                 .unwrap_or(a.len().min(b.len()));
             let window = |line: &str| -> String {
                 let start = at.saturating_sub(60);
-                String::from_utf8_lossy(&line.as_bytes()[start..line.len().min(at + 100)]).into_owned()
+                String::from_utf8_lossy(&line.as_bytes()[start..line.len().min(at + 100)])
+                    .into_owned()
             };
-            format!("line {}:\n  ours …{}\n  xla  …{}", number + 1, window(a), window(b))
+            format!(
+                "line {}:\n  ours …{}\n  xla  …{}",
+                number + 1,
+                window(a),
+                window(b)
+            )
         }
         None => format!("lengths {} and {}", ours.len(), theirs.len()),
     }
@@ -114,7 +120,11 @@ fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
 fn report(directory: &Path) -> usize {
     let mut wrong = 0;
     for (name, tally) in compare_directory(directory) {
-        println!("{name}: {} same, {} different", tally.same, tally.different.len());
+        println!(
+            "{name}: {} same, {} different",
+            tally.same,
+            tally.different.len()
+        );
         for (path, difference) in tally.different.iter().take(40) {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
             println!("{name} {file} {difference}");

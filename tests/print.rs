@@ -9,17 +9,22 @@ use hlorun::module::HloModule;
 use hlorun::text::printer::{PrintOptions, print_module};
 use hlorun::text::{ParseOptions, parse};
 
-const PRESETS: [&str; 4] = ["default", "short_parsable", "canonical", "fingerprint"];
-
 fn parse_text(text: &str) -> Result<HloModule, String> {
     parse(Arc::from(text.as_bytes()), &ParseOptions::default()).map_err(|error| error.to_string())
 }
 
-/// XLA's own options of a preset: they differ from hlorun's in one default.
-fn xla_options(preset: &str) -> PrintOptions {
+/// XLA's own options of a section: a preset and what is changed of it, `default+print_ids=False`.
+/// The preset differs from hlorun's in one default.
+fn xla_options(section: &str) -> PrintOptions {
+    let mut parts = section.split('+');
+    let preset = parts.next().unwrap_or_default();
     let mut options = PrintOptions::preset(preset).expect("a preset");
     if preset == "default" {
         options.print_large_constants = false;
+    }
+    for part in parts {
+        let (name, value) = part.split_once('=').expect("name=value");
+        assert!(options.set_switch(name, value == "True"), "{part}");
     }
     options
 }
@@ -74,10 +79,10 @@ struct Tally {
     different: Vec<(PathBuf, String)>,
 }
 
-fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
-    let mut tallies: BTreeMap<&'static str, Tally> = BTreeMap::new();
-    let mut add = |name, path: &Path, difference: Option<String>| {
-        let tally = tallies.entry(name).or_insert(Tally {
+fn compare_directory(directory: &Path) -> BTreeMap<String, Tally> {
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut add = |name: &str, path: &Path, difference: Option<String>| {
+        let tally = tallies.entry(name.to_owned()).or_insert(Tally {
             same: 0,
             different: Vec::new(),
         });
@@ -103,15 +108,15 @@ fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
             }
         };
         add("parse", path, None);
-        for preset in PRESETS {
-            let ours = print_module(&module, &xla_options(preset));
-            let theirs = &sections[preset];
-            add(
-                preset,
-                path,
-                (ours.trim_end_matches('\n') != theirs.trim_end_matches('\n'))
-                    .then(|| first_difference(&ours, theirs)),
-            );
+        for (section, theirs) in sections.iter().filter(|(name, _)| *name != "input") {
+            let ours = print_module(&module, &xla_options(section));
+            let tally = match section.split_once('+') {
+                Some(_) => "changed options",
+                None => section,
+            };
+            let difference = (ours.trim_end_matches('\n') != theirs.trim_end_matches('\n'))
+                .then(|| format!("{section} {}", first_difference(&ours, theirs)));
+            add(tally, path, difference);
         }
     }
     tallies

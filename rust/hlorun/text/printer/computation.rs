@@ -277,6 +277,12 @@ impl Printer<'_> {
             | Op::AllReduceStart
             | Op::Scatter
             | Op::Sort => add(", to_apply=\n", one(AttrKey::ToApply)),
+            Op::CustomCall => {
+                let called = super::order::callees(instruction);
+                if !called.is_empty() {
+                    lists.push((", called_computations={\n", called, ",\n", "\n}"));
+                }
+            }
             _ => {
                 let called = super::order::callees(instruction);
                 if !called.is_empty() {

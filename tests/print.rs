@@ -108,6 +108,20 @@ fn compare_directory(directory: &Path) -> BTreeMap<String, Tally> {
             }
         };
         add("parse", path, None);
+        for (dialect, options) in [
+            ("round trip", PrintOptions::default()),
+            ("round trip, long dialect", PrintOptions::long()),
+        ] {
+            let printed = print_module(&module, &options);
+            let difference = match parse_text(&printed) {
+                Ok(again) => module
+                    .structurally_equal(&again)
+                    .err()
+                    .map(|d| d.to_string()),
+                Err(error) => Some(error),
+            };
+            add(dialect, path, difference);
+        }
         for (section, theirs) in sections.iter().filter(|(name, _)| *name != "input") {
             let ours = print_module(&module, &xla_options(section));
             let tally = match section.split_once('+') {

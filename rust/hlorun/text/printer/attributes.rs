@@ -85,7 +85,9 @@ impl Printer<'_> {
     fn is_default(&self, instruction: InstructionRef<'_>, key: AttrKey, value: &AttrValue) -> bool {
         let text = |text| self.module.text().bytes(text);
         match value {
-            AttrValue::Bool(value) => !value && !matches!(key, AttrKey::Largest),
+            AttrValue::Bool(value) => {
+                !value && !matches!(key, AttrKey::Largest | AttrKey::IsAssociative)
+            }
             AttrValue::Int(value) => match key {
                 AttrKey::FeatureGroupCount | AttrKey::BatchGroupCount => *value == 1,
                 _ => false,

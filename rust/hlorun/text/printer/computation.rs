@@ -212,7 +212,7 @@ impl Printer<'_> {
     }
 
     /// `(p: f32[2]) -> f32[2] `.
-    fn write_program_shape(&mut self, computation: ComputationId) {
+    pub(super) fn write_program_shape(&mut self, computation: ComputationId) {
         let computation = self.module.computation(computation);
         self.out.push('(');
         for (i, &parameter) in computation.parameters.iter().enumerate() {

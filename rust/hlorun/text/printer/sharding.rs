@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::braces::{inside, key_value, parts, write_compact, write_named_axes};
-use super::metadata::{MetadataStyle, write_metadata};
+use super::metadata::{FrameStyle, MetadataStyle, write_metadata};
 use super::stack_frames::StackFrames;
 
 /// Appends a sharding, from its text with braces.
@@ -70,7 +70,7 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
 fn write_metadata_list(out: &mut String, value: &[u8]) {
     let style = MetadataStyle {
         only_op_name: false,
-        inline_stack_frames: false,
+        frames: FrameStyle::Number,
     };
     let frames = StackFrames::default();
     out.push_str("metadata={");

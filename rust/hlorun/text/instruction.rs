@@ -36,9 +36,15 @@ impl Parser<'_> {
         computation: ComputationId,
         start: usize,
     ) -> Parsed<InstructionId> {
-        let name = self.cursor.name("an instruction or '}'")?;
-        self.cursor
-            .expect(b'=', "'=' after the instruction's name")?;
+        let name = if self.stands_alone && can_be_shape(&self.cursor) {
+            // A right-hand side on its own.
+            self.module.text.add(b"_")
+        } else {
+            let name = self.cursor.name("an instruction or '}'")?;
+            self.cursor
+                .expect(b'=', "'=' after the instruction's name")?;
+            name
+        };
         let mut outer: SmallVec<[Open; 2]> = SmallVec::new();
         let mut open = self.head(Some(name), start)?;
         loop {

@@ -32,9 +32,11 @@ fn generated(count: usize) -> Vec<u8> {
 }
 
 fn bench(c: &mut Criterion) {
-    let mut texts: Vec<(String, Arc<[u8]>)> =
-        vec![("generated".into(), generated(2000).into())];
-    for path in std::env::var("HLORUN_BENCH_TEXTS").unwrap_or_default().split(':') {
+    let mut texts: Vec<(String, Arc<[u8]>)> = vec![("generated".into(), generated(2000).into())];
+    for path in std::env::var("HLORUN_BENCH_TEXTS")
+        .unwrap_or_default()
+        .split(':')
+    {
         if !path.is_empty() {
             let options = ParseOptions::default();
             let text = text::read(Path::new(path), &options).expect("the file can be read");

@@ -74,6 +74,8 @@ pub(super) struct Parser<'s> {
     pub forward: Vec<(usize, TextRef)>,
     /// The last metadata read; the next is often the same.
     pub last_metadata: TextRef,
+    /// The last sharding read, likewise.
+    pub last_sharding: TextRef,
     pub unknown_keys: usize,
 }
 
@@ -141,6 +143,7 @@ impl<'s> Parser<'s> {
             operands: Vec::new(),
             forward: Vec::new(),
             last_metadata: TextRef::default(),
+            last_sharding: TextRef::default(),
             unknown_keys: 0,
         }
     }

@@ -39,7 +39,9 @@ def bless(family: str, xla: oracle.Oracle, check: bool) -> int:
                 outputs = xla.run(case.oracle_text or case.text, case.inputs)
             except oracle.Refused as error:
                 reason = str(error)
-                refused[f"{case.opcode}: {reason[:100]}"] += 1
+                refused[f"{case.opcode}: {reason[:120]}"] += 1
+                if "--names" in sys.argv:
+                    print(f"  refused {family}/{case.name}: {reason}")
         source = "xla"
         if outputs is None:
             if case.reference is None:

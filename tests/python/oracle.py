@@ -49,6 +49,10 @@ class Oracle:
         reply = self._ask(("run", text, [_pack(x) for x in inputs]))
         return [_unpack(x) for x in reply]
 
+    def parse(self, text: str) -> None:
+        """Only read the text. Raises `Refused` when it is no module to this jaxlib."""
+        self._ask(("parse", text, []))
+
     def close(self) -> None:
         """End the worker."""
         if self.process is not None:
@@ -134,12 +138,21 @@ def _receive_within(pipe: IO[bytes], seconds: float) -> Any:
     return _receive(pipe)
 
 
+def parse_here(text: str) -> None:
+    """Read the text in this process, which XLA may end."""
+    from jaxlib import _hlo
+
+    _hlo.hlo_module_from_text(text)
+
+
 def run_here(text: str, inputs: Arrays) -> Arrays:
     """Compile and run in this process, which XLA may end."""
     import jax
     from jax._src.lib import xla_client
-    from jaxlib import _hlo
+    from jaxlib import _hlo, lapack
 
+    # The LAPACK calls find their routines in SciPy only after this.
+    lapack._lapack.initialize()
     module = _hlo.hlo_module_from_text(text)
     computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
     mlir = xla_client._xla.mlir.xla_computation_to_mlir_module(computation)
@@ -157,10 +170,14 @@ def _serve() -> None:
     os.dup2(null, 1)
     while True:
         try:
-            _, text, inputs = _receive(sys.stdin.buffer)
+            what, text, inputs = _receive(sys.stdin.buffer)
         except EOFError:
             return
         try:
+            if what == "parse":
+                parse_here(text)
+                _send(out, ("ok", []))
+                continue
             results = run_here(text, [_unpack(x) for x in inputs])
             reply: tuple[str, object] = ("ok", [_pack(x) for x in results])
         except Exception as error:  # whatever XLA raises is its answer

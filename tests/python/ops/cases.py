@@ -41,7 +41,9 @@ NUMPY_NAME = {
     "f8e5m2": "float8_e5m2",
     "f8e5m2fnuz": "float8_e5m2fnuz",
     "f8e8m0fnu": "float8_e8m0fnu",
-    **{f"{letter}{bits}": f"{word}{bits}" for letter, word in (("s", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
+    **{
+        f"{letter}{bits}": f"{word}{bits}" for letter, word in (("s", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
+    },
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
 SIGNED = ["s2", "s4", "s8", "s16", "s32", "s64"]
@@ -157,7 +159,7 @@ def combiner(name: str, op: str, dtype: str) -> str:
     return computation(name, f"x = {s} parameter(0)\ny = {s} parameter(1)\nz = {s} {op}(x, y)")
 
 
-def literal(dtype: str, value: float | int | bool) -> str:
+def literal(dtype: str, value: float | bool) -> str:
     """A scalar constant as HLO writes it."""
     if dtype == "pred":
         return "true" if value else "false"

@@ -9,6 +9,7 @@ from typing import Any
 import cases as c
 import numpy as np
 from cases import ALL, COMPLEX, FLOATS, INTEGERS, Case
+
 from families.elementwise import SHAPES, grid
 
 DIRECTIONS: dict[str, Any] = {
@@ -70,7 +71,7 @@ def convert_reference(source: str, target: str) -> c.Reference:
                     values.append(((int(v) - low) & ((1 << bits) - 1)) + low)
                     continue
                 f = float(v)
-                values.append(0 if f != f else low if f <= low else high if f >= high else int(f))
+                values.append(0 if np.isnan(f) else low if f <= low else high if f >= high else int(f))
             return np.array(values, dtype=wide).reshape(x.shape).astype(kind)
         if source in INTEGERS or source == "pred":
             return x.astype(np.int64 if source != "u64" else np.uint64).astype(kind)
@@ -158,7 +159,7 @@ def stochastic(bits: int) -> c.Reference:
         values = []
         for v, u in zip(x.ravel(), r.ravel(), strict=True):
             f = float(v)
-            if f != f:
+            if np.isnan(f):
                 values.append(0)
             elif abs(f) >= -low:
                 values.append(low if f < 0 else high)
@@ -208,9 +209,7 @@ def select_clamp() -> Iterator[Case]:
         scalars = [np.asarray(low.min() if dtype == "pred" else np.sort(low)[10]), np.asarray(np.sort(high)[-5])]
         for form, bounds in (("array", [low, high]), ("scalar", scalars)):
             b = c.sh(dtype, np.shape(bounds[0]))
-            text = c.module(
-                f"a = {b} parameter(0)\np = {s} parameter(1)\nb = {b} parameter(2)\nr = {s} clamp(a, p, b)"
-            )
+            text = c.module(f"a = {b} parameter(0)\np = {s} parameter(1)\nb = {b} parameter(2)\nr = {s} clamp(a, p, b)")
             yield Case(f"clamp-{form}-{dtype}", "clamp", dtype, text, [bounds[0], x, bounds[1]])
     for dims, layout in SHAPES:
 
@@ -231,7 +230,7 @@ def is_finite() -> Iterator[Case]:
     for dtype in FLOATS:
         x = c.wide(dtype, 96, "is-finite")
         text = c.module(f"p = {c.sh(dtype, (96,))} parameter(0)\nr = pred[96] is-finite(p)")
-        reference = lambda v: np.isfinite(v.astype(np.float32 if v.dtype.itemsize < 8 else v.dtype))  # noqa: E731
+        reference = lambda v: np.isfinite(v.astype(np.float32 if v.dtype.itemsize < 8 else v.dtype))
         yield Case(f"is-finite-{dtype}", "is-finite", dtype, text, [x], reference=reference)
 
 

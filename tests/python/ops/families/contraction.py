@@ -138,7 +138,12 @@ def dots() -> Iterator[Case]:
     for narrow, out in wide:
         for label in ("mm", "batch", "vv"):
             yield dot_case(f"{label}-{narrow}-{out}", FORMS[label], (narrow, narrow, out))
-    for a, b, out in (("bf16", "f32", "f32"), ("f8e4m3fn", "f8e5m2", "f32"), ("s8", "u8", "s32"), ("s8", "bf16", "f32")):
+    for a, b, out in (
+        ("bf16", "f32", "f32"),
+        ("f8e4m3fn", "f8e5m2", "f32"),
+        ("s8", "u8", "s32"),
+        ("s8", "bf16", "f32"),
+    ):
         yield dot_case(f"mixed-{a}-{b}", FORMS["mm"], (a, b, out))
     algorithms = ["dot_f32_f32_f32", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6"]
     algorithms += ["dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_bf16_bf16_f32_x9"]
@@ -180,9 +185,7 @@ def ragged() -> Iterator[Case]:
 
             def inner(x: c.Array, y: c.Array, g: c.Array, t: str = dtype) -> c.Array:
                 ends = np.cumsum(g)
-                parts = [
-                    accumulate(x)[a:b].T @ accumulate(y)[a:b] for a, b in zip(ends - g, ends, strict=True)
-                ]
+                parts = [accumulate(x)[a:b].T @ accumulate(y)[a:b] for a, b in zip(ends - g, ends, strict=True)]
                 return np.stack(parts).astype(c.np_dtype(t))
 
             inputs = [x, y, groups]
@@ -357,8 +360,14 @@ def random_convolution(n: int) -> Convolution:
     for _ in range(rank):
         spatial.append(int(rng.randint(2, size)))
         low, high, left, right = (int(v) for v in rng.randint([-1, -1, 1, 1], [4, 4, 3, 3]))
-        windows.append(W(int(rng.randint(1, 4)), int(rng.randint(1, 3)), low, high, left, right, int(rng.randint(0, 4) == 0)))
-    features, outputs, batch = groups * int(rng.randint(1, 3)), groups * batch_groups * int(rng.randint(1, 3)), batch_groups * 2
+        windows.append(
+            W(int(rng.randint(1, 4)), int(rng.randint(1, 3)), low, high, left, right, int(rng.randint(0, 4) == 0))
+        )
+    features, outputs, batch = (
+        groups * int(rng.randint(1, 3)),
+        groups * batch_groups * int(rng.randint(1, 3)),
+        batch_groups * 2,
+    )
     return Convolution(labels, batch, features, tuple(spatial), outputs, tuple(windows), groups, batch_groups)
 
 

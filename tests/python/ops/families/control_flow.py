@@ -13,11 +13,13 @@ def whiles() -> Iterator[Case]:
     """Counted, data-dependent, never entered, nested, and with state of many types."""
     state = "(s32[], f32[4], pred[])"
     condition = c.computation(
-        "cond", f"t = {state} parameter(0)\ni = s32[] get-tuple-element(t), index=0\nk = s32[] constant(5)\n"
+        "cond",
+        f"t = {state} parameter(0)\ni = s32[] get-tuple-element(t), index=0\nk = s32[] constant(5)\n"
         "z = pred[] compare(i, k), direction=LT",
     )
     body = c.computation(
-        "step", f"t = {state} parameter(0)\ni = s32[] get-tuple-element(t), index=0\n"
+        "step",
+        f"t = {state} parameter(0)\ni = s32[] get-tuple-element(t), index=0\n"
         "x = f32[4] get-tuple-element(t), index=1\nb = pred[] get-tuple-element(t), index=2\n"
         "o = s32[] constant(1)\nj = s32[] add(i, o)\nf = f32[] convert(j)\ng = f32[4] broadcast(f), dimensions={}\n"
         f"y = f32[4] add(x, g)\nn = pred[] not(b)\nr = {state} tuple(j, y, n)",
@@ -35,7 +37,9 @@ def whiles() -> Iterator[Case]:
         s = c.sh(dtype)
         text = c.module(
             f"p = {s} parameter(0)\nr = {s} while(p), condition=cond, body=step",
-            c.computation("cond", f"x = {s} parameter(0)\nk = {s} constant(100)\nz = pred[] compare(x, k), direction=LT"),
+            c.computation(
+                "cond", f"x = {s} parameter(0)\nk = {s} constant(100)\nz = pred[] compare(x, k), direction=LT"
+            ),
             c.computation("step", f"x = {s} parameter(0)\ny = {s} add(x, x)"),
         )
         yield Case(f"while-scalar-{dtype}", "while", dtype, text, [np.asarray(3).astype(c.np_dtype(dtype))])
@@ -47,7 +51,8 @@ def whiles() -> Iterator[Case]:
         f"w = {s} while(t), condition=cond, body=step\nr = s64[] get-tuple-element(w), index=1",
         c.computation("cond", get + "o = s64[] constant(1)\nz = pred[] compare(x, o), direction=NE"),
         c.computation(
-            "step", get + "o = s64[] constant(1)\nd = s64[] constant(2)\nm = s64[] remainder(x, d)\n"
+            "step",
+            get + "o = s64[] constant(1)\nd = s64[] constant(2)\nm = s64[] remainder(x, d)\n"
             "k = s64[] constant(3)\nodd = pred[] compare(m, o), direction=EQ\nh = s64[] divide(x, d)\n"
             "a = s64[] multiply(x, k)\nb = s64[] add(a, o)\ny = s64[] select(odd, b, h)\nq = s64[] add(n, o)\n"
             f"r = {s} tuple(y, q)",
@@ -72,7 +77,8 @@ def nested_whiles() -> Iterator[Case]:
         ),
         c.computation("cond_outer", get + test.format(4)),
         c.computation(
-            "outer", get + f"o = s32[] constant(1)\nz = s32[] constant(0)\nj = s32[] add(i, o)\nu = {s} tuple(z, x)\n"
+            "outer",
+            get + f"o = s32[] constant(1)\nz = s32[] constant(0)\nj = s32[] add(i, o)\nu = {s} tuple(z, x)\n"
             f"w = {s} while(u), condition=cond_inner, body=inner\ny = s32[] get-tuple-element(w), index=1\n"
             f"r = {s} tuple(j, y)",
         ),
@@ -86,7 +92,8 @@ def nested_whiles() -> Iterator[Case]:
             f"r = {s} while(t), condition=cond, body=step",
             c.computation("cond", get + test.format(n)),
             c.computation(
-                "step", get + "x = f32[3] get-tuple-element(t), index=1\ny = f32[3] get-tuple-element(t), index=2\n"
+                "step",
+                get + "x = f32[3] get-tuple-element(t), index=1\ny = f32[3] get-tuple-element(t), index=2\n"
                 f"o = s32[] constant(1)\nj = s32[] add(i, o)\nr = {s} tuple(j, y, x)",
             ),
         )
@@ -99,7 +106,8 @@ def nested_whiles() -> Iterator[Case]:
         f"r = {s} while(t), condition=cond, body=step",
         c.computation("cond", get + test.format(6)),
         c.computation(
-            "step", get + "o = s32[] constant(1)\nz = s32[] constant(0)\nb = s32[] subtract(i, o)\n"
+            "step",
+            get + "o = s32[] constant(1)\nz = s32[] constant(0)\nb = s32[] subtract(i, o)\n"
             "a = f32[1,2] dynamic-slice(x, b, z), dynamic_slice_sizes={1,2}\n"
             "e = f32[1,2] dynamic-slice(x, i, z), dynamic_slice_sizes={1,2}\nu = f32[1,2] add(a, e)\n"
             f"y = f32[6,2] dynamic-update-slice(x, u, i, z)\nj = s32[] add(i, o)\nr = {s} tuple(j, y)",
@@ -112,7 +120,9 @@ def conditionals() -> Iterator[Case]:
     """Of a predicate and of a branch index, which is clamped to the last branch."""
     one = c.computation("one", "x = f32[3] parameter(0)\ny = f32[3] negate(x)")
     two = c.computation("two", "x = f32[3] parameter(0)\ny = f32[3] multiply(x, x)")
-    three = c.computation("three", "x = f32[2] parameter(0)\na = f32[] constant(9)\ny = f32[3] broadcast(a), dimensions={}")
+    three = c.computation(
+        "three", "x = f32[2] parameter(0)\na = f32[] constant(9)\ny = f32[3] broadcast(a), dimensions={}"
+    )
     inputs = [c.random("f32", (3,), 1), c.random("f32", (3,), 2)]
     for value in (True, False):
         text = c.module(
@@ -139,7 +149,8 @@ def conditionals() -> Iterator[Case]:
             "x = f32[3] get-tuple-element(w), index=0\nr = f32[3] add(x, p)",
             c.computation("one", f"t = {s} parameter(0)"),
             c.computation(
-                "two", f"t = {s} parameter(0)\nx = f32[3] get-tuple-element(t), index=0\ny = f32[3] negate(x)\n"
+                "two",
+                f"t = {s} parameter(0)\nx = f32[3] get-tuple-element(t), index=0\ny = f32[3] negate(x)\n"
                 f"k = s32[] get-tuple-element(t), index=1\nz = {s} tuple(y, k)",
             ),
         )
@@ -150,7 +161,8 @@ def calls() -> Iterator[Case]:
     """call, fusion of every kind and nesting, async pairs around computations."""
     inner = c.computation("inner", "x = f32[2,3] parameter(0)\ny = f32[2,3] multiply(x, x)")
     outer = c.computation(
-        "outer", "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\na = f32[2,3] call(x), to_apply=inner\n"
+        "outer",
+        "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\na = f32[2,3] call(x), to_apply=inner\n"
         "z = f32[2,3] subtract(a, y)",
     )
     fused = outer.replace("call(x), to_apply", "fusion(x), kind=kLoop, calls")
@@ -167,20 +179,30 @@ def calls() -> Iterator[Case]:
         yield Case(f"fusion-{kind}", "fusion", "f32", text, inputs, oracle_text=plain)
     pair = "(f32[2,3], pred[2,3])"
     many = c.computation(
-        "many", "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\ng = pred[2,3] compare(x, y), direction=GT\n"
+        "many",
+        "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\ng = pred[2,3] compare(x, y), direction=GT\n"
         f"z = f32[2,3] select(g, x, y)\nt = {pair} tuple(z, g)",
     )
     text = c.module(s + f"r = {pair} fusion(p, q), kind=kLoop, calls=many", many)
-    yield Case("fusion-several", "fusion", "f32", text, inputs, oracle_text=text.replace("fusion(p, q), kind=kLoop, calls", "call(p, q), to_apply"))
+    yield Case(
+        "fusion-several",
+        "fusion",
+        "f32",
+        text,
+        inputs,
+        oracle_text=text.replace("fusion(p, q), kind=kLoop, calls", "call(p, q), to_apply"),
+    )
     reduce = c.computation(
-        "sums", "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\nm = f32[2,3] multiply(x, y)\n"
+        "sums",
+        "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\nm = f32[2,3] multiply(x, y)\n"
         "k = f32[] constant(0)\nz = f32[2] reduce(m, k), dimensions={1}, to_apply=plus",
     )
     text = c.module(s + "r = f32[2] fusion(p, q), kind=kInput, calls=sums", c.combiner("plus", "add", "f32"), reduce)
     without = text.replace("fusion(p, q), kind=kInput, calls", "call(p, q), to_apply")
     yield Case("fusion-reduce", "fusion", "f32", text, inputs, c.sums("f32"), oracle_text=without)
     contract = c.computation(
-        "contract", "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\nu = f32[3,2] transpose(y), dimensions={1,0}\n"
+        "contract",
+        "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\nu = f32[3,2] transpose(y), dimensions={1,0}\n"
         "z = f32[2,2] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     )
     text = c.module(s + "r = f32[2,2] fusion(p, q), kind=kOutput, calls=contract", contract)
@@ -209,7 +231,7 @@ def asyncs() -> Iterator[Case]:
         "done-calls": p + f"s = {state} async-start(p), calls=work\nr = f32[4] async-done(s), calls=work",
         "update": p + f"s = {state} async-start(p), calls=work\nu = {state} async-update(s)\nr = f32[4] async-done(u)",
         "thread": p + f's = {state} async-start(p), async_execution_thread="parallel", calls=work\n'
-        'r = f32[4] async-done(s)',
+        "r = f32[4] async-done(s)",
     }
     for label, text in forms.items():
         full = c.module(text, work.replace("}\n", '}, execution_thread="parallel"\n') if label == "thread" else work)
@@ -238,7 +260,15 @@ def tuples() -> Iterator[Case]:
         p + f"a = (f32[3], s32[]) tuple(p, q)\nb = () tuple()\nd = (f32[3]) tuple(p)\nt = {nest} tuple(a, b, d)\n"
         "g = (f32[3], s32[]) get-tuple-element(t), index=0\nr = s32[] get-tuple-element(g), index=1"
     )
-    yield Case("get-tuple-element-nested", "get-tuple-element", "s32", text, inputs, reference=lambda _, q: q, prefer_reference=True)
+    yield Case(
+        "get-tuple-element-nested",
+        "get-tuple-element",
+        "s32",
+        text,
+        inputs,
+        reference=lambda _, q: q,
+        prefer_reference=True,
+    )
     text = c.module("r = () tuple()")
     yield Case("tuple-empty", "tuple", "f32", text, [], reference=lambda: (), prefer_reference=True)
     for dtype in ALL:
@@ -258,7 +288,7 @@ def tuples() -> Iterator[Case]:
     yield Case("after-all", "after-all", "f32", text, inputs, oracle_text=negated)
     yield Case("add-dependency", "add-dependency", "f32", text, inputs, oracle_text=negated)
     text = c.module(
-        p + "d = f32[3] domain(p), domain={kind=\"sharding\", entry={maximal device=0}, exit={replicated}}\n"
+        p + 'd = f32[3] domain(p), domain={kind="sharding", entry={maximal device=0}, exit={replicated}}\n'
         "r = f32[3] negate(d)"
     )
     yield Case("domain", "domain", "f32", text, inputs, oracle_text=negated)
@@ -267,7 +297,8 @@ def tuples() -> Iterator[Case]:
 def scans() -> Iterator[Case]:
     """The opcode of 2026: (x, carry) -> (y, carry) over one dimension; older jaxlib does not know it."""
     step = c.computation(
-        "step", "x = f32[3] parameter(0)\nh = f32[3] parameter(1)\ny = f32[3] add(x, h)\nt = (f32[3], f32[3]) tuple(y, y)"
+        "step",
+        "x = f32[3] parameter(0)\nh = f32[3] parameter(1)\ny = f32[3] add(x, h)\nt = (f32[3], f32[3]) tuple(y, y)",
     )
     inputs = [c.random("f32", (5, 3), "scan"), c.random("f32", (3,), "carry")]
     for reverse in ("false", "true"):

@@ -11,6 +11,7 @@ from typing import Any
 import cases as c
 import numpy as np
 from cases import Case, Tolerance
+
 from families.linear_algebra import positive
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -53,8 +54,14 @@ def lapack() -> Iterator[Case]:
             a = mat(dtype, dims)
             x = c.random(dtype, dims, "lapack")
             pivots, info = vec("s32", (*lead, k)), vec("s32", lead)
-            lu = call(f"({a}, {pivots}, {info})", f"lapack_{letter}getrf_ffi", "p", [a], "",
-                      "output_to_operand_aliasing={{0}: (0, {})}, ")
+            lu = call(
+                f"({a}, {pivots}, {info})",
+                f"lapack_{letter}getrf_ffi",
+                "p",
+                [a],
+                "",
+                "output_to_operand_aliasing={{0}: (0, {})}, ",
+            )
             yield custom(f"getrf-{label}", dtype, f"p = {a} parameter(0)\nr = {lu}", [x], rel)
             tau = vec(dtype, (*lead, k))
             qr = call(f"({a}, {tau})", f"lapack_{letter}geqrf_ffi", "p", [a])
@@ -172,7 +179,9 @@ def trsm(
     a, b = mat(dtype, (*lead, 4, 4)), mat(dtype, dims)
     x = c.random(dtype, (*lead, 4, 4), "trsm", scale=1.0).copy()
     x[..., np.arange(4), np.arange(4)] += 4
-    config = f"diag = {ord(diag)} : ui8, side = {ord(side)} : ui8, trans_x = {ord(trans)} : ui8, uplo = {ord(uplo)} : ui8"
+    config = (
+        f"diag = {ord(diag)} : ui8, side = {ord(side)} : ui8, trans_x = {ord(trans)} : ui8, uplo = {ord(uplo)} : ui8"
+    )
     more = "output_to_operand_aliasing={{}: (1, {})}, "
     made = call(b, f"lapack_{letter}trsm_ffi", "p, q", [a, b], config, more)
     text = f"p = {a} parameter(0)\nq = {b} parameter(1)\nr = {made}"

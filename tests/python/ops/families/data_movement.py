@@ -210,7 +210,7 @@ def concatenate_iota() -> Iterator[Case]:
             f"p = {c.sh(dtype, (2, 3))} parameter(0)\nq = {c.sh(dtype, (2, 2))} parameter(1)\n"
             f"r = {c.sh(dtype, (2, 5))} concatenate(p, q), dimensions={{1}}"
         )
-        both = lambda a, b: np.concatenate([a, b], axis=1)  # noqa: E731
+        both = lambda a, b: np.concatenate([a, b], axis=1)
         yield one(f"concatenate-{dtype}", "concatenate", dtype, text, [x, y], reference=both)
         if dtype not in ("pred", "s2", "u2", "f8e8m0fnu"):
             for dims, axis in (((5,), 0), ((2, 4), 1), ((3, 2, 2), 0)):

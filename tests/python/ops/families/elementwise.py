@@ -120,7 +120,13 @@ def through_double(function: Any, dtype: str) -> c.Reference:
 
 
 def unary(
-    opcode: str, dtype: str, dims: Sequence[int], layout: Sequence[int] | None, x: c.Array, reference: Any, out: str = ""
+    opcode: str,
+    dtype: str,
+    dims: Sequence[int],
+    layout: Sequence[int] | None,
+    x: c.Array,
+    reference: Any,
+    out: str = "",
 ) -> Case:
     """One unary case, with a layout on parameter and result when given."""
     out = out or dtype

@@ -9,17 +9,27 @@ import cases as c
 import numpy as np
 from cases import Case, Tolerance
 
-
 # The attribute is a single-precision number.
 EPSILON = float(np.float32(0.001))
 
 
 def ffts() -> Iterator[Case]:
     """All kinds, ranks 1 to 3, lengths with every sort of factor, batches."""
-    close = {"c64": Tolerance(rel=4e-6, abs=1e-6, zero_sign=False), "c128": Tolerance(rel=1e-13, abs=1e-13, zero_sign=False)}
+    close = {
+        "c64": Tolerance(rel=4e-6, abs=1e-6, zero_sign=False),
+        "c128": Tolerance(rel=1e-13, abs=1e-13, zero_sign=False),
+    }
     for complex_type, real in (("c64", "f32"), ("c128", "f64")):
         lengths: list[tuple[tuple[int, ...], int]] = [((n,), 1) for n in (1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 37, 64, 97)]
-        lengths += [((3, 8), 1), ((2, 3, 5), 1), ((4, 6), 2), ((2, 3, 5), 2), ((3, 4, 5), 3), ((2, 2, 3, 4), 3), ((0, 4), 1)]
+        lengths += [
+            ((3, 8), 1),
+            ((2, 3, 5), 1),
+            ((4, 6), 2),
+            ((2, 3, 5), 2),
+            ((3, 4, 5), 3),
+            ((2, 2, 3, 4), 3),
+            ((0, 4), 1),
+        ]
         for dims, rank in lengths:
             size = dims[-rank:]
             axes = tuple(range(-rank, 0))
@@ -28,8 +38,20 @@ def ffts() -> Iterator[Case]:
             real_kind = c.np_dtype(real)
             # The shapes and NumPy's function for each kind.
             table: dict[str, tuple[str, tuple[int, ...], str, tuple[int, ...], Any]] = {
-                "FFT": (complex_type, dims, complex_type, dims, lambda x, a=axes, k=kind: np.fft.fftn(x, axes=a).astype(k)),
-                "IFFT": (complex_type, dims, complex_type, dims, lambda x, a=axes, k=kind: np.fft.ifftn(x, axes=a).astype(k)),
+                "FFT": (
+                    complex_type,
+                    dims,
+                    complex_type,
+                    dims,
+                    lambda x, a=axes, k=kind: np.fft.fftn(x, axes=a).astype(k),
+                ),
+                "IFFT": (
+                    complex_type,
+                    dims,
+                    complex_type,
+                    dims,
+                    lambda x, a=axes, k=kind: np.fft.ifftn(x, axes=a).astype(k),
+                ),
                 "RFFT": (real, dims, complex_type, half, lambda x, a=axes, k=kind: np.fft.rfftn(x, axes=a).astype(k)),
                 "IRFFT": (
                     complex_type,
@@ -183,7 +205,14 @@ def batch_norms() -> Iterator[Case]:
             )
 
             def grad(
-                x: c.Array, s: c.Array, m: c.Array, v: c.Array, g: c.Array, over: Any = over, shape: Any = shape, k: Any = kind
+                x: c.Array,
+                s: c.Array,
+                m: c.Array,
+                v: c.Array,
+                g: c.Array,
+                over: Any = over,
+                shape: Any = shape,
+                k: Any = kind,
             ) -> Any:
                 x, g = x.astype(np.float64), g.astype(np.float64)
                 s, m, v = (r.astype(np.float64).reshape(shape) for r in (s, m, v))

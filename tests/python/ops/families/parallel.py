@@ -32,7 +32,9 @@ def cases() -> Iterator[Case]:
             # An array all-to-all must name its groups.
             if n == 1:
                 yield Case(f"all-to-all-{dtype}-{n}", "all-to-all", dtype, text, [x], reference=lambda v: v)
-            text = c.module(f"p = {s} parameter(0)\nt = ({s}) all-to-all(p), {groups}\nr = {s} get-tuple-element(t), index=0")
+            text = c.module(
+                f"p = {s} parameter(0)\nt = ({s}) all-to-all(p), {groups}\nr = {s} get-tuple-element(t), index=0"
+            )
             yield Case(f"all-to-all-tuple-{dtype}-{n}", "all-to-all", dtype, text, [x], reference=lambda v: v)
         text = c.module(p + "collective-permute(p), source_target_pairs={{0,0}}")
         yield Case(f"collective-permute-{dtype}", "collective-permute", dtype, text, [x], reference=lambda v: v)
@@ -54,7 +56,8 @@ def several() -> Iterator[Case]:
     text = c.module(head + f"r = {both} all-reduce(p, q), replica_groups={{}}, to_apply=plus", plus)
     yield Case("all-reduce-two", "all-reduce", "f32", text, [x, y], oracle_text=plain)
     text = c.module(
-        head + f"r = {both} all-reduce(p, q), channel_id=1, replica_groups={{{{0}}}}, use_global_device_ids=true, to_apply=most",
+        head
+        + f"r = {both} all-reduce(p, q), channel_id=1, replica_groups={{{{0}}}}, use_global_device_ids=true, to_apply=most",
         most,
     )
     yield Case("all-reduce-channel", "all-reduce", "f32", text, [x, y], oracle_text=plain)

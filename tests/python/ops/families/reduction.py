@@ -7,6 +7,7 @@ from typing import Any
 
 import cases as c
 from cases import FLOATS, INTEGERS, Case
+
 from families.contraction import Window, window_text
 
 SIMPLE = ["add", "multiply", "maximum", "minimum"]

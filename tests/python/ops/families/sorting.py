@@ -92,9 +92,7 @@ def comparators() -> Iterator[Case]:
         "m = pred[] compare(d, e), direction=LT\nw = pred[] and(q, m)\nz = pred[] or(l, w)",
     }
     for label, lines in forms.items():
-        text = c.module(
-            s + f"r = (s32[40], f32[40]) sort(p, q), {tail}", c.computation("less", two + lines)
-        )
+        text = c.module(s + f"r = (s32[40], f32[40]) sort(p, q), {tail}", c.computation("less", two + lines))
         yield Case(f"sort-{label}", "sort", "s32", text, both)
     one = {
         "absolute": base.format("f32") + "d = f32[] abs(a)\ne = f32[] abs(b)\nz = pred[] compare(d, e), direction=LT",
@@ -111,9 +109,7 @@ def comparators() -> Iterator[Case]:
         "z = pred[] compare(ac, bc), direction=LT, type=TOTALORDER",
     }
     for label, lines in one.items():
-        text = c.module(
-            f"p = f32[40] parameter(0)\nr = f32[40] sort(p), {tail}", c.computation("less", lines)
-        )
+        text = c.module(f"p = f32[40] parameter(0)\nr = f32[40] sort(p), {tail}", c.computation("less", lines))
         x = c.wide("f32", n, "jax") if label == "jax" else c.random("f32", (n,), label, scale=9.0)
         yield Case(f"sort-{label}", "sort", "f32", text, [x])
 

@@ -49,7 +49,12 @@ def write(suite: str, programs: list[Stored]) -> int:
             data = text.encode()
             blobs.append(data)
             texts[form] = len(data)
-        head[p.name] = {"texts": texts, "inputs": _rows(p.inputs, blobs), "outputs": _rows(p.outputs, blobs), "rel": p.rel}
+        head[p.name] = {
+            "texts": texts,
+            "inputs": _rows(p.inputs, blobs),
+            "outputs": _rows(p.outputs, blobs),
+            "rel": p.rel,
+        }
     raw = json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(blobs)
     FOLDER.mkdir(parents=True, exist_ok=True)
     packed = lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)

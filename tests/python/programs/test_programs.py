@@ -63,4 +63,6 @@ def test_there_are_enough_programs() -> None:
     assert sum({"lowered", "compiled"} <= p.texts.keys() for p in programs) >= 200
     assert sum("cuda" in p.texts for p in programs) >= 30
     assert not any("{...}" in text for p in programs for text in p.texts.values())
-    assert all(np.isfinite(x.astype(np.float64)).any() for p in programs for x in p.outputs if x.dtype.kind == "f" and x.size)
+    assert all(
+        np.isfinite(x.astype(np.float64)).any() for p in programs for x in p.outputs if x.dtype.kind == "f" and x.size
+    )

@@ -44,23 +44,83 @@ add("histogram", lambda a: jnp.histogram(a, bins=8, range=(-2, 2)), normal(60))
 add("unique_sized", lambda a: jnp.unique(a, size=10, fill_value=-1), ints(30, high=8))
 add("nonzero_sized", lambda a: jnp.nonzero(a, size=12, fill_value=-1), bools(4, 5))
 add("diff_gradient", lambda a: (jnp.diff(a, 2), jnp.gradient(a)), normal(12))
-add("einsum_zoo", lambda a, b: (jnp.einsum("bij,bjk->ik", a, b), jnp.einsum("bii->b", a)), normal(3, 4, 4), normal(3, 4, 5))
-add("tensordot_kron", lambda a, b: (jnp.tensordot(a, b, 2), jnp.kron(a[0], b[:, :, 0])), normal(2, 3, 4), normal(3, 4, 2))
+add(
+    "einsum_zoo",
+    lambda a, b: (jnp.einsum("bij,bjk->ik", a, b), jnp.einsum("bii->b", a)),
+    normal(3, 4, 4),
+    normal(3, 4, 5),
+)
+add(
+    "tensordot_kron",
+    lambda a, b: (jnp.tensordot(a, b, 2), jnp.kron(a[0], b[:, :, 0])),
+    normal(2, 3, 4),
+    normal(3, 4, 2),
+)
 add("matmul_vectors", lambda a, b: (a @ b, b @ b, jnp.outer(b, b)), normal(5, 6), normal(6))
-add("meshgrid_tri", lambda a: (jnp.meshgrid(a, a[:3]), jnp.tril(jnp.outer(a, a), 1), jnp.triu(jnp.outer(a, a))), normal(5))
+add(
+    "meshgrid_tri",
+    lambda a: (jnp.meshgrid(a, a[:3]), jnp.tril(jnp.outer(a, a), 1), jnp.triu(jnp.outer(a, a))),
+    normal(5),
+)
 add("segment_sum", lambda a, i: jax.ops.segment_sum(a, i, 5), normal(20, 3), ints(20, high=5))
-add("segment_extremes", lambda a, i: (jax.ops.segment_max(a, i, 5), jax.ops.segment_min(a, i, 5)), normal(20), ints(20, high=5))
-add("segment_prod_sorted", lambda a, i: jax.ops.segment_prod(a, jnp.sort(i), 4, indices_are_sorted=True), normal(12), ints(12, high=4))
-add("int_arithmetic", lambda a, b: (a // b, a % b, a << 2, a >> 1, a ^ b, ~a), ints(20, low=-50, high=50), ints(20, low=1, high=7))
-add("int_division_signs", lambda a, b: (jnp.floor_divide(a, b), jnp.fmod(a, b), lax.div(a, b), lax.rem(a, b)), ints(30, low=-50, high=50), ints(30, low=-7, high=0))
-add("bit_tricks", lambda a: (lax.population_count(a), lax.clz(a), a & 0xFF, jnp.left_shift(a, 3)), ints(20, high=2**30, dtype="uint32"))
+add(
+    "segment_extremes",
+    lambda a, i: (jax.ops.segment_max(a, i, 5), jax.ops.segment_min(a, i, 5)),
+    normal(20),
+    ints(20, high=5),
+)
+add(
+    "segment_prod_sorted",
+    lambda a, i: jax.ops.segment_prod(a, jnp.sort(i), 4, indices_are_sorted=True),
+    normal(12),
+    ints(12, high=4),
+)
+add(
+    "int_arithmetic",
+    lambda a, b: (a // b, a % b, a << 2, a >> 1, a ^ b, ~a),
+    ints(20, low=-50, high=50),
+    ints(20, low=1, high=7),
+)
+add(
+    "int_division_signs",
+    lambda a, b: (jnp.floor_divide(a, b), jnp.fmod(a, b), lax.div(a, b), lax.rem(a, b)),
+    ints(30, low=-50, high=50),
+    ints(30, low=-7, high=0),
+)
+add(
+    "bit_tricks",
+    lambda a: (lax.population_count(a), lax.clz(a), a & 0xFF, jnp.left_shift(a, 3)),
+    ints(20, high=2**30, dtype="uint32"),
+)
 add("packbits", lambda a: (jnp.packbits(a), jnp.unpackbits(jnp.packbits(a))), bools(24))
-add("int8_wraps", lambda a, b: (a + b, a * b, a - b, -a), ints(30, low=-128, high=128, dtype="int8"), ints(30, low=-128, high=128, dtype="int8"))
-add("uint16_mixed", lambda a, b: (a + b, a * 3, a.astype(jnp.int8), a.astype(jnp.float32) / 7), ints(20, high=65536, dtype="uint16"), ints(20, high=256, dtype="uint8"))
+add(
+    "int8_wraps",
+    lambda a, b: (a + b, a * b, a - b, -a),
+    ints(30, low=-128, high=128, dtype="int8"),
+    ints(30, low=-128, high=128, dtype="int8"),
+)
+add(
+    "uint16_mixed",
+    lambda a, b: (a + b, a * 3, a.astype(jnp.int8), a.astype(jnp.float32) / 7),
+    ints(20, high=65536, dtype="uint16"),
+    ints(20, high=256, dtype="uint8"),
+)
 add("logic", lambda a, b: (a & b, a | ~b, jnp.logical_xor(a, b), a.all(0), b.any(1)), bools(4, 5), bools(4, 5))
 add("compare_all", lambda a, b: (a < b, a <= b, a == b, a != b, a >= b, jnp.isclose(a, b)), normal(12), normal(12))
-add("clip_round", lambda a: (jnp.clip(a, -0.5, 0.7), jnp.round(a * 5), jnp.floor(a), jnp.ceil(a), jnp.trunc(a * 3)), normal(20))
+add(
+    "clip_round",
+    lambda a: (jnp.clip(a, -0.5, 0.7), jnp.round(a * 5), jnp.floor(a), jnp.ceil(a), jnp.trunc(a * 3)),
+    normal(20),
+)
 add("interp", lambda x, xp, fp: jnp.interp(x, jnp.sort(xp), fp), uniform(9), uniform(6), normal(6))
 add("polyval_convolve", lambda p, x: (jnp.polyval(p, x), jnp.convolve(p, x), jnp.correlate(x, p)), normal(4), normal(9))
-add("tile_repeat", lambda a: (jnp.tile(a, (2, 3)), jnp.repeat(a, 3, 1), jnp.repeat(a, jnp.array([1, 2]), 0, total_repeat_length=3)), normal(2, 3))
-add("rot_flip", lambda a: (jnp.rot90(a), jnp.flip(a, 0), jnp.fliplr(a), jnp.moveaxis(a, 0, 1), jnp.squeeze(a[None])), normal(3, 5))
+add(
+    "tile_repeat",
+    lambda a: (jnp.tile(a, (2, 3)), jnp.repeat(a, 3, 1), jnp.repeat(a, jnp.array([1, 2]), 0, total_repeat_length=3)),
+    normal(2, 3),
+)
+add(
+    "rot_flip",
+    lambda a: (jnp.rot90(a), jnp.flip(a, 0), jnp.fliplr(a), jnp.moveaxis(a, 0, 1), jnp.squeeze(a[None])),
+    normal(3, 5),
+)

@@ -134,24 +134,63 @@ def bubble(x: jax.Array) -> jax.Array:
 
 
 add("fori_sum", lambda x: lax.fori_loop(0, 9, lambda i, s: s + x[i] * i, 0.0), normal(9))
-add("fori_dynamic_bounds", lambda x, n: lax.fori_loop(n, n + 3, lambda i, s: s * 0.5 + x[i], 0.0), normal(9), ints(high=5))
-add("while_collatz", lambda n: lax.while_loop(lambda s: s[0] != 1, lambda s: (jnp.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1), (n, 0)), ints(low=20, high=30))
-add("while_gcd", lambda a, b: lax.while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), (a, b)), ints(low=50, high=500), ints(low=50, high=500))
+add(
+    "fori_dynamic_bounds",
+    lambda x, n: lax.fori_loop(n, n + 3, lambda i, s: s * 0.5 + x[i], 0.0),
+    normal(9),
+    ints(high=5),
+)
+add(
+    "while_collatz",
+    lambda n: lax.while_loop(
+        lambda s: s[0] != 1, lambda s: (jnp.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1), (n, 0)
+    ),
+    ints(low=20, high=30),
+)
+add(
+    "while_gcd",
+    lambda a, b: lax.while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), (a, b)),
+    ints(low=50, high=500),
+    ints(low=50, high=500),
+)
 add("scan_cumsum", lambda x: lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(3), x), normal(7, 3))
 add("scan_reverse", lambda x: lax.scan(lambda c, v: (c * 0.9 + v, c), 1.0, x, reverse=True), normal(9))
 add("scan_unrolled", lambda x: lax.scan(lambda c, v: (c * 0.9 + v, c), 1.0, x, unroll=4), normal(10))
 add("scan_nested", lambda x: lax.scan(lambda c, r: lax.scan(lambda d, v: (d + v, d), c, r), 0.0, x), normal(4, 5))
 add("scan_no_input", lambda x: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=5), normal(4))
-add("scan_pytree", lambda a, b: lax.scan(lambda c, v: ({"h": c["h"] + v[0], "n": c["n"] + 1}, v[1] * c["h"]), {"h": jnp.zeros(3), "n": 0}, (a, b)), normal(5, 3), normal(5, 3))
+add(
+    "scan_pytree",
+    lambda a, b: lax.scan(
+        lambda c, v: ({"h": c["h"] + v[0], "n": c["n"] + 1}, v[1] * c["h"]), {"h": jnp.zeros(3), "n": 0}, (a, b)
+    ),
+    normal(5, 3),
+    normal(5, 3),
+)
 add("cond_true", lambda p, x: lax.cond(p > 0, lambda v: v * 2, lambda v: v - 1, x), value(1.0), normal(5))
 add("cond_false", lambda p, x: lax.cond(p > 0, lambda v: v * 2, lambda v: v - 1, x), value(-1.0), normal(5))
-add("switch", lambda i, x: [lax.switch(i + k, [jnp.sin, jnp.cos, jnp.abs], x) for k in range(-1, 4)], ints(high=2), normal(5))
+add(
+    "switch",
+    lambda i, x: [lax.switch(i + k, [jnp.sin, jnp.cos, jnp.abs], x) for k in range(-1, 4)],
+    ints(high=2),
+    normal(5),
+)
 add("map_function", lambda x: lax.map(lambda v: jnp.outer(v, v).sum() + v[0], x), normal(6, 3))
 add("map_batched", lambda x: lax.map(lambda v: jnp.sin(v).sum(), x, batch_size=2), normal(6, 3))
-add("associative_scan", lambda x: (lax.associative_scan(jnp.add, x), lax.associative_scan(jnp.maximum, x, reverse=True)), normal(13, 2))
-add("linear_recurrence", lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b)), uniform(11), normal(11))
+add(
+    "associative_scan",
+    lambda x: (lax.associative_scan(jnp.add, x), lax.associative_scan(jnp.maximum, x, reverse=True)),
+    normal(13, 2),
+)
+add(
+    "linear_recurrence",
+    lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b)),
+    uniform(11),
+    normal(11),
+)
 add("custom_reduce", lambda x: lax.reduce(x, 1.0, lambda a, b: a * b + 0.0, (0,)), uniform(6, 4, low=0.5, high=1.5))
-add("reduce_window_custom", lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 2), (2, 1), ((1, 1), (0, 1))), normal(7, 6))
+add(
+    "reduce_window_custom", lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 2), (2, 1), ((1, 1), (0, 1))), normal(7, 6)
+)
 add("sieve", sieve, ints(low=8, high=9))
 add("mandelbrot", mandelbrot, value(1.0))
 add("game_of_life", life, ints(12, 12, high=2))
@@ -161,6 +200,21 @@ add("runge_kutta", runge_kutta, uniform(3, low=1, high=2), rel=1e-4)
 add("kalman_filter", kalman, normal(15))
 add("viterbi", viterbi, normal(4), normal(4, 4), normal(9, 4))
 add("bubble_sort", bubble, normal(8))
-add("power_iteration", lambda a: lax.fori_loop(0, 20, lambda i, v: a @ v / jnp.linalg.norm(a @ v), jnp.ones(5)), uniform(5, 5), rel=1e-4)
-add("conjugate_gradient", lambda b: jax.scipy.sparse.linalg.cg(lambda v: 3 * v - jnp.roll(v, 1) - jnp.roll(v, -1), b, maxiter=20)[0], normal(12), rel=1e-3)
-add("logistic_map_x64", lambda x: lax.scan(lambda v, _: (3.2 * v * (1 - v),) * 2, x, None, length=30), uniform(4, dtype="float64", low=0.2, high=0.8), x64=True)
+add(
+    "power_iteration",
+    lambda a: lax.fori_loop(0, 20, lambda i, v: a @ v / jnp.linalg.norm(a @ v), jnp.ones(5)),
+    uniform(5, 5),
+    rel=1e-4,
+)
+add(
+    "conjugate_gradient",
+    lambda b: jax.scipy.sparse.linalg.cg(lambda v: 3 * v - jnp.roll(v, 1) - jnp.roll(v, -1), b, maxiter=20)[0],
+    normal(12),
+    rel=1e-3,
+)
+add(
+    "logistic_map_x64",
+    lambda x: lax.scan(lambda v, _: (3.2 * v * (1 - v),) * 2, x, None, length=30),
+    uniform(4, dtype="float64", low=0.2, high=0.8),
+    x64=True,
+)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, nn
 from registry import Suite, ints, normal, uniform
+
 from suites.networks import conv, lstm, transformer
 
 suite = add = Suite("training")
@@ -157,20 +158,77 @@ def ctc_like(x: Any) -> Any:
     return jax.value_and_grad(objective)(x)
 
 
+def quantize(w: Any) -> Any:
+    """int8 and one scale."""
+    s = jnp.abs(w).max() / 127
+    return (w / s).round().clip(-127, 127).astype(jnp.int8), s
+
+
 WEIGHTS = (normal(6, 8, scale=0.4), normal(8), normal(8, 4, scale=0.4), normal(4), normal(10, 6), ints(10, high=4))
 for optimizer in (sgd, momentum, adam, adagrad, rmsprop, clipped, lion):
     add(f"step_{optimizer.__name__}", step(optimizer), *WEIGHTS, rel=1e-4)
 add("epochs_scan", epochs, *WEIGHTS, rel=1e-4)
-add("losses", lambda a, b: ((a - b) ** 2, jnp.abs(a - b), nn.softplus(-a * b), jnp.where(jnp.abs(a - b) < 1, 0.5 * (a - b) ** 2, jnp.abs(a - b) - 0.5)), normal(20), normal(20))
-add("cosine_similarity", lambda a, b: (a * b).sum(-1) / (jnp.linalg.norm(a, axis=-1) * jnp.linalg.norm(b, axis=-1)), normal(6, 5), normal(6, 5))
+add(
+    "losses",
+    lambda a, b: (
+        (a - b) ** 2,
+        jnp.abs(a - b),
+        nn.softplus(-a * b),
+        jnp.where(jnp.abs(a - b) < 1, 0.5 * (a - b) ** 2, jnp.abs(a - b) - 0.5),
+    ),
+    normal(20),
+    normal(20),
+)
+add(
+    "cosine_similarity",
+    lambda a, b: (a * b).sum(-1) / (jnp.linalg.norm(a, axis=-1) * jnp.linalg.norm(b, axis=-1)),
+    normal(6, 5),
+    normal(6, 5),
+)
 add("contrastive", lambda a, b: cross_entropy(a @ b.T / 0.5, jnp.arange(6)), normal(6, 5), normal(6, 5))
-add("cnn_step", cnn_step, normal(3, 3, 1, 4, scale=0.4), normal(64, 5, scale=0.2), normal(3, 8, 8, 1), ints(3, high=5), rel=1e-4, cuda=True)
+add(
+    "cnn_step",
+    cnn_step,
+    normal(3, 3, 1, 4, scale=0.4),
+    normal(64, 5, scale=0.2),
+    normal(3, 8, 8, 1),
+    ints(3, high=5),
+    rel=1e-4,
+    cuda=True,
+)
 add("lstm_step", lstm_step, normal(3, 16, scale=0.5), normal(4, 16, scale=0.5), normal(16), normal(5, 2, 3), rel=1e-4)
-add("transformer_step", transformer_step, normal(2, 5, 8), normal(8, 24, scale=0.3), normal(8, 8, scale=0.3), normal(8, 16, scale=0.3), normal(16, 8, scale=0.3), rel=2e-4)
+add(
+    "transformer_step",
+    transformer_step,
+    normal(2, 5, 8),
+    normal(8, 24, scale=0.3),
+    normal(8, 8, scale=0.3),
+    normal(8, 16, scale=0.3),
+    normal(16, 8, scale=0.3),
+    rel=2e-4,
+)
 add("embedding_step", embedding_step, normal(12, 5), normal(5, 3), ints(6, 4, high=12), ints(6, high=3), rel=1e-4)
 add("gan_step", gan, normal(5, 1), normal(3, 5), normal(7, 3), normal(7, 5), rel=1e-4)
 add("vae_step", vae, normal(6, 7), normal(7, 4, scale=0.3), normal(2, 7), normal(6, 2), rel=1e-4)
 add("forward_algorithm", ctc_like, normal(7, 4), rel=1e-4)
-add("logistic_regression_newton", lambda x, y: jnp.linalg.solve(jax.hessian(lambda w: nn.softplus(-(x @ w) * y).mean() + (w**2).sum())(jnp.zeros(4)), x.T @ y), normal(20, 4), uniform(20), rel=1e-4)
-add("ema_schedule", lambda t, p, e: (e * 0.99 + p * 0.01, 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(t / 100, 1)))), uniform(high=150), normal(5), normal(5))
-add("quantize_weights", lambda w: (lambda s: ((w / s).round().clip(-127, 127).astype(jnp.int8), s))(jnp.abs(w).max() / 127), normal(8, 8))
+add(
+    "logistic_regression_newton",
+    lambda x, y: jnp.linalg.solve(
+        jax.hessian(lambda w: nn.softplus(-(x @ w) * y).mean() + (w**2).sum())(jnp.zeros(4)), x.T @ y
+    ),
+    normal(20, 4),
+    uniform(20),
+    rel=1e-4,
+)
+add(
+    "ema_schedule",
+    lambda t, p, e: (e * 0.99 + p * 0.01, 0.5 * (1 + jnp.cos(jnp.pi * jnp.minimum(t / 100, 1)))),
+    uniform(high=150),
+    normal(5),
+    normal(5),
+)
+add(
+    "quantize_weights",
+    quantize,
+    normal(8, 8),
+)

@@ -58,11 +58,23 @@ add("vmap_dynamic_slice", jax.vmap(lambda a, i: lax.dynamic_slice(a, (i,), (3,))
 add("vmap_sort", jax.vmap(lambda a: jnp.sort(a)[::-1], 1, 1), normal(7, 4))
 add("vmap_conv", jax.vmap(lambda x, k: jnp.convolve(x, k, mode="same")), normal(4, 12), normal(4, 3))
 add("vmap_cond", jax.vmap(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x)), normal(8), normal(8))
-add("vmap_while", jax.vmap(lambda x: lax.while_loop(lambda v: v < 50, lambda v: v * 2 + 1, x)), uniform(8, low=1, high=30))
+add(
+    "vmap_while",
+    jax.vmap(lambda x: lax.while_loop(lambda v: v < 50, lambda v: v * 2 + 1, x)),
+    uniform(8, low=1, high=30),
+)
 add("vmap_fft", jax.vmap(lambda x: jnp.abs(jnp.fft.rfft(x))), normal(4, 16))
 add("grad_sort", jax.grad(lambda x: (jnp.sort(x) * jnp.arange(9.0)).sum()), normal(9))
-add("grad_max_pool", jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()), normal(2, 6, 6, 3))
-add("grad_avg_pool", jax.grad(lambda x: (lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") ** 2).sum()), normal(1, 7, 7, 2))
+add(
+    "grad_max_pool",
+    jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()),
+    normal(2, 6, 6, 3),
+)
+add(
+    "grad_avg_pool",
+    jax.grad(lambda x: (lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME") ** 2).sum()),
+    normal(1, 7, 7, 2),
+)
 add("grad_gather", jax.grad(lambda a, i: (a[i] ** 3).sum()), normal(6, 3), ints(9, high=6))
 add("grad_scatter", jax.grad(lambda v, i: (jnp.zeros((6, 3)).at[i].add(v) ** 2).sum()), normal(9, 3), ints(9, high=6))
 add("grad_cumsum", jax.grad(lambda x: (jnp.cumsum(x) ** 2).sum()), normal(10))

@@ -126,7 +126,7 @@ class Case:
 def sh(dtype: str, dims: Sequence[int] = (), layout: Sequence[int] | None = None) -> str:
     """A shape in HLO syntax: f32[2,3]{1,0}, the layout only when given."""
     text = f"{dtype}[{csv(dims)}]"
-    return text if layout is None else text + "{" + csv(layout) + "}"
+    return text if not dims or layout is None else text + "{" + csv(layout) + "}"
 
 
 def csv(numbers: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -50,6 +51,51 @@ def test_goldens_are_current(name: str) -> None:
 def test_there_are_enough_cases() -> None:
     """The suite covers at least 3,000 cases."""
     assert sum(len(cases.family(name)) for name in FAMILIES) >= 3000
+
+
+HOST = {
+    "infeed": "k = token[] after-all()\ni = (f32[3], token[]) infeed(k)\nr = f32[3] get-tuple-element(i), index=0",
+    "outfeed": "p = f32[3] parameter(0)\nk = token[] after-all()\nr = token[] outfeed(p, k), outfeed_shape=f32[3]",
+    "send": "p = f32[3] parameter(0)\nk = token[] after-all()\n"
+    "s = (f32[3], u32[], token[]) send(p, k), channel_id=1, is_host_transfer=true\n"
+    "r = token[] send-done(s), channel_id=1, is_host_transfer=true",
+    "recv": "k = token[] after-all()\ns = (f32[3], u32[], token[]) recv(k), channel_id=1, is_host_transfer=true\n"
+    "d = (f32[3], token[]) recv-done(s), channel_id=1, is_host_transfer=true\nr = f32[3] get-tuple-element(d), index=0",
+    "custom-call": 'p = f32[3] parameter(0)\nr = f32[3] custom-call(p), custom_call_target="nobody_knows_this"',
+}
+
+
+@pytest.mark.parametrize("opcode", HOST)
+def test_host_transfers_are_refused_by_name(opcode: str) -> None:
+    """What needs the host or an unknown target is a typed error that names the instruction's opcode or target."""
+    hlorun = pytest.importorskip("hlorun")
+    text = cases.module(HOST[opcode])
+    inputs = [cases.random("f32", (3,))] if "parameter" in text else []
+    with pytest.raises(hlorun.HloUnsupportedError, match="nobody_knows_this" if opcode == "custom-call" else opcode):
+        hlorun.compile(hlorun.parse(text))(*inputs)
+
+
+# Computed by nothing: inputs, and what the host or another device must answer.
+NO_CASES = {"parameter", "infeed", "outfeed", "send", "send-done", "recv", "recv-done"}
+# These always come in pairs with a `-start` that has cases.
+DONE = {"all-gather-done", "all-reduce-done", "async-done", "async-update", "collective-permute-done", "copy-done"}
+
+
+@pytest.mark.skipif(not oracle.available(), reason="needs jaxlib for the list of opcodes")
+def test_every_opcode_has_cases() -> None:
+    """No opcode that jaxlib knows is left out."""
+    from jaxlib import _hlo
+
+    short = {"clz": "count-leading-zeros", "cos": "cosine", "sin": "sine", "exp": "exponential"}
+    short |= {"expm1": "exponential-minus-one", "log1p": "log-plus-one", "population-count": "popcnt"}
+    short |= {"optimization-barrier": "opt-barrier", "top-k": "topk", "all-reduce": "all-reduce"}
+    known = set()
+    for name in dir(_hlo.HloOpcode):
+        if name.startswith("k"):
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name[1:]).lower()
+            known.add(short.get(words, words))
+    covered = {case.opcode for _, case in cases.all_cases()}
+    assert not known - covered - NO_CASES - DONE
 
 
 @pytest.mark.parametrize(

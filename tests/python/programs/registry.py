@@ -71,7 +71,7 @@ def uniform(*dims: int, low: float = 0.0, high: float = 1.0, dtype: str = "float
 
 def ints(*dims: int, low: int = 0, high: int = 10, dtype: str = "int32") -> Maker:
     """low ≤ x < high."""
-    return lambda r: np.asarray(r.randint(low, high, dims)).astype(dtype_of(dtype))
+    return lambda r: np.asarray(r.randint(low, high, dims, dtype=np.int64)).astype(dtype_of(dtype))
 
 
 def bools(*dims: int) -> Maker:

@@ -1,4 +1,4 @@
-"""dot, ragged-dot and convolution."""
+"""dot, scaled-dot, ragged-dot and convolution."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def accumulate(x: c.Array) -> c.Array:
     """Wide enough to hold sums."""
     if x.dtype.kind == "c":
         return x.astype(np.complex128)
+    if x.dtype == np.float64:
+        return x
     if c.HLO_NAME[x.dtype] in INTEGERS or x.dtype == bool:
         return x.astype(np.int64)
     return x.astype(np.float64)
@@ -152,6 +154,45 @@ def dots() -> Iterator[Case]:
     for precision in ("highest", "high", "default"):
         extra = f", operand_precision={{{precision},{precision}}}"
         yield dot_case(f"precision-{precision}", FORMS["mm"], ("f32", "f32", "f32"), extra)
+
+
+def scaled() -> Iterator[Case]:
+    """Operands times block scales, each scale repeated over its block; XLA:CPU's front door has no such operation."""
+    forms: dict[str, tuple[Dot, tuple[int, ...], tuple[int, ...]]] = {
+        "nt": (Dot((3, 32), (4, 32), (1,), (1,)), (3, 2), (4, 4)),
+        "nn": (Dot((3, 32), (32, 4), (1,), (0,)), (3, 1), (2, 4)),
+        "batch": (Dot((2, 3, 16), (2, 4, 16), (2,), (2,), (0,), (0,)), (2, 3, 2), (2, 4, 2)),
+        "one-scale": (Dot((4, 4), (4, 4), (1,), (1,)), (1, 1), (1, 1)),
+        "rows-too": (Dot((4, 16), (6, 16), (1,), (1,)), (2, 2), (3, 4)),
+    }
+    types = [("f8e4m3fn", "f8e8m0fnu", "f32"), ("f8e5m2", "f8e8m0fnu", "bf16"), ("bf16", "bf16", "bf16")]
+    types += [("f4e2m1fn", "f8e4m3fn", "f32"), ("f4e2m1fn", "f8e8m0fnu", "f16")]
+    for label, (form, left, right) in forms.items():
+        for a, s, out in types:
+            text = c.module(
+                f"p = {c.sh(a, form.lhs)} parameter(0)\nq = {c.sh(a, form.rhs)} parameter(1)\n"
+                f"s = {c.sh(s, left)} parameter(2)\nu = {c.sh(s, right)} parameter(3)\n"
+                f"r = {c.sh(out, form.out())} scaled-dot(p, q, s, u), {form.attributes()}"
+            )
+
+            def reference(p: c.Array, q: c.Array, s: c.Array, u: c.Array, form: Dot = form, out: str = out) -> c.Array:
+                plain = form.reference(out)
+                return np.asarray(plain(stretch(p, s), stretch(q, u)))
+
+            inputs = [c.random(a, form.lhs, label, 1), c.random(a, form.rhs, label, 2)]
+            inputs += [np.abs(c.random(s, left, label, 3)), np.abs(c.random(s, right, label, 4))]
+            close = c.Tolerance(rel=2e-2, zero_sign=False)
+            name = f"scaled-dot-{label}-{a}-{s}-{out}"
+            case = Case(name, "scaled-dot", out, text, inputs, close, reference=reference, prefer_reference=True)
+            yield case
+
+
+def stretch(x: c.Array, scale: c.Array) -> c.Array:
+    """x times its scale, repeated to x's shape."""
+    wide = scale.astype(np.float64)
+    for axis, (n, m) in enumerate(zip(x.shape, scale.shape, strict=True)):
+        wide = np.repeat(wide, n // m, axis)
+    return x.astype(np.float64) * wide
 
 
 def ragged() -> Iterator[Case]:
@@ -389,6 +430,7 @@ def convolutions() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All of them."""
     yield from dots()
+    yield from scaled()
     yield from ragged()
     yield from convolutions()
 

@@ -39,6 +39,12 @@ def sign(x: Any) -> Any:
     return np.where((x == 0) | np.isnan(x), x, np.copysign(1.0, x))
 
 
+def maximum(x: Any, y: Any) -> Any:
+    """0 is more than -0; NaN wins."""
+    zeros = (x == 0) & (y == 0)
+    return np.where(zeros, np.where(np.signbit(x) & np.signbit(y), -0.0, 0.0), np.maximum(x, y))
+
+
 EXACT_FLOAT = {
     "abs": np.abs,
     "negate": np.negative,
@@ -80,8 +86,8 @@ BINARY_FLOAT = {
     "subtract": np.subtract,
     "multiply": np.multiply,
     "divide": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
+    "maximum": maximum,
+    "minimum": lambda x, y: -maximum(-x, -y),
     "remainder": np.fmod,
     "power": np.power,
     "atan2": np.arctan2,
@@ -252,6 +258,8 @@ def integer_reference(opcode: str, dtype: str) -> c.Reference:
             if b < 0:
                 return {1: 1, -1: -1 if b & 1 else 1}.get(a, 0)
             return pow(a, b, 1 << bits)
+        if opcode == "mulhi":
+            return (a * b) >> bits
         table = {"add": a + b, "subtract": a - b, "multiply": a * b, "maximum": max(a, b), "minimum": min(a, b)}
         return {**table, "and": a & b, "or": a | b, "xor": a ^ b}[opcode]
 
@@ -281,6 +289,11 @@ def binary_integer() -> Iterator[Case]:
             if opcode == "power":
                 y = np.abs(y)
             yield binary(opcode, "s32", dims, layout, x, y, integer_reference(opcode, "s32"))
+    # XLA:CPU has the opcode, its front door does not.
+    for dtype in ("s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"):
+        x, y = grid(dtype, "mulhi")
+        case = binary("mulhi", dtype, x.shape, None, x, y, integer_reference("mulhi", dtype))
+        yield replace(case, prefer_reference=True)
     logic = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
     logic |= {"add": np.logical_or, "multiply": np.logical_and, "maximum": np.logical_or, "minimum": np.logical_and}
     for opcode, function in logic.items():

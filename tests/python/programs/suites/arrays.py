@@ -124,3 +124,9 @@ add(
     lambda a: (jnp.rot90(a), jnp.flip(a, 0), jnp.fliplr(a), jnp.moveaxis(a, 0, 1), jnp.squeeze(a[None])),
     normal(3, 5),
 )
+add(
+    "multiply_high",
+    lambda a, b: (lax.mulhi(a, a[::-1]), lax.mulhi(b, b[::-1])),
+    ints(20, low=-(2**31), high=2**31, dtype="int32"),
+    ints(20, high=2**32, dtype="uint32"),
+)

@@ -115,3 +115,12 @@ add(
     lambda x: (x.astype(jnp.float32) / 32768, jnp.abs(x), x >> 3),
     ints(30, low=-32768, high=32768, dtype="int16"),
 )
+add(
+    "scaled_dot",
+    lambda a, b, s, t: lax.scaled_dot(a, b, lhs_scale=s, rhs_scale=t, preferred_element_type=jnp.float32),
+    normal(4, 32, dtype="float8_e4m3fn"),
+    normal(32, 4, dtype="float8_e4m3fn"),
+    lambda r: (2.0 ** r.randint(-2, 3, (4, 2))).astype("float32").astype(jnp.float8_e8m0fnu),
+    lambda r: (2.0 ** r.randint(-2, 3, (1, 4))).astype("float32").astype(jnp.float8_e8m0fnu),
+    rel=2e-2,
+)

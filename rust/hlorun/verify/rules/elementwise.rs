@@ -272,6 +272,9 @@ pub fn complex(i: InstructionRef<'_>) -> Infer {
 
 /// `constant`: the value has the declared shape.
 pub fn constant(i: InstructionRef<'_>) -> Infer {
+    if i.data().immediate as usize >= i.module.literal_count() {
+        return Err("has no value".to_owned());
+    }
     let Some(literal) = i.literal() else {
         return Err("has no value".to_owned());
     };

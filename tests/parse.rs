@@ -393,3 +393,18 @@ fn compressed_files_are_unpacked_within_bounds() {
     }
     std::fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
 }
+
+#[test]
+fn a_module_stays_small_beside_its_text() {
+    let mut text = String::from("HloModule m\nENTRY e {\n  x.0 = f32[16,1024]{1,0} parameter(0)\n");
+    for i in 0..2000 {
+        let n = i + 1;
+        text.push_str(&format!(
+            "  x.{n} = f32[16,1024]{{1,0}} add(f32[16,1024]{{1,0}} x.{i}, f32[16,1024]{{1,0}} x.{i}), \
+             metadata={{op_type=\"add\" op_name=\"jit(step)/layer_{i}/add\" source_file=\"model.py\" source_line={i}}}\n"
+        ));
+    }
+    text.push_str("}\n");
+    let module = parse(&text).expect("it parses");
+    assert!(module.heap_size() * 2 <= text.len(), "{} of {}", module.heap_size(), text.len());
+}

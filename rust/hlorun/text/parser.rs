@@ -76,7 +76,6 @@ pub(super) struct Parser<'s> {
     pub last_metadata: TextRef,
     /// The last sharding read, likewise.
     pub last_sharding: TextRef,
-    pub unknown_keys: usize,
 }
 
 /// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error.
@@ -144,7 +143,6 @@ impl<'s> Parser<'s> {
             forward: Vec::new(),
             last_metadata: TextRef::default(),
             last_sharding: TextRef::default(),
-            unknown_keys: 0,
         }
     }
 
@@ -295,12 +293,30 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// Notes an opcode that no table knows.
+    #[cold]
+    pub fn warn_unknown_opcode(&mut self, opcode: TextRef) {
+        if self.module.warnings.len() < self.limits.warnings {
+            let name = self.cursor.bytes(opcode);
+            let known = HloOpcode::all().map(|op| op.name().as_bytes());
+            let hint = match closest(name, known, usize::MAX) {
+                Some(near) => format!("; did you mean '{near}'?"),
+                None => String::new(),
+            };
+            let message = format!("unknown opcode '{}'{hint}", super::lexer::snippet(name));
+            self.module.warnings.push(ModuleWarning {
+                message,
+                text: opcode,
+            });
+        }
+    }
+
     /// Notes an attribute that no table knows.
     #[cold]
     pub fn warn_unknown_key(&mut self, key: TextRef) {
-        self.unknown_keys += 1;
         if self.module.warnings.len() < self.limits.warnings {
-            let message = format!("unknown attribute '{}'", self.module.str(key));
+            let name = super::lexer::snippet(self.cursor.bytes(key));
+            let message = format!("unknown attribute '{name}'");
             self.module
                 .warnings
                 .push(ModuleWarning { message, text: key });

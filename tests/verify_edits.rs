@@ -28,7 +28,20 @@ impl Random {
 
     fn number(&mut self) -> i64 {
         const NUMBERS: [i64; 14] = [
-            0, 1, 2, 3, 4, 5, 7, 63, 64, 65, -1, i64::MAX, i64::MIN, 1 << 40,
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            7,
+            63,
+            64,
+            65,
+            -1,
+            i64::MAX,
+            i64::MIN,
+            1 << 40,
         ];
         NUMBERS[self.below(NUMBERS.len())]
     }
@@ -206,5 +219,8 @@ fn edited_modules_are_judged() {
         }
     }
     // Most edits break something, but not all do.
-    assert!(legal > 0 && broken > legal, "{legal} legal, {broken} broken");
+    assert!(
+        legal > 0 && broken > legal,
+        "{legal} legal, {broken} broken"
+    );
 }

@@ -60,7 +60,9 @@ fn accepts(opcode: HloOpcode) -> &'static Accepts {
         | StochasticConvert => &REAL,
         Acos | Acosh | Asin | Asinh | Atanh | Atan2 | Cbrt | Cos | Cosh | Exp | Expm1 | Log
         | Log1p | Logistic | Rsqrt | Sin | Sinh | Sqrt | Tan | Tanh => &ANALYTIC,
-        Clz | PopulationCount | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => &INTEGERS,
+        Clz | PopulationCount | Mulhi | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => {
+            &INTEGERS
+        }
         Not | And | Or | Xor => &BITS,
         Negate | Sign | Abs | Subtract | Divide | Remainder | Power => &NUMBERS,
         _ => &ANY,

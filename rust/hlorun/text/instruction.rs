@@ -80,7 +80,7 @@ impl Parser<'_> {
         let bytes = self.cursor.bytes(opcode_text);
         let (opcode, wrapped) = match self.opcodes.get(bytes) {
             Some(opcode) => (opcode, None),
-            None => self.async_opcode(bytes, opcode_text),
+            None => self.async_opcode(bytes, opcode_text)?,
         };
         self.cursor.expect(b'(', "'(' after the opcode")?;
         Ok(Open {
@@ -96,7 +96,11 @@ impl Parser<'_> {
 
     /// `xxx-start` and its kin for any `xxx` that is an opcode.
     #[cold]
-    fn async_opcode(&mut self, name: &[u8], text: TextRef) -> (HloOpcode, Option<HloOpcode>) {
+    fn async_opcode(
+        &mut self,
+        name: &[u8],
+        text: TextRef,
+    ) -> Parsed<(HloOpcode, Option<HloOpcode>)> {
         for (suffix, opcode) in [
             (&b"-start"[..], HloOpcode::AsyncStart),
             (&b"-update"[..], HloOpcode::AsyncUpdate),
@@ -104,12 +108,12 @@ impl Parser<'_> {
         ] {
             if let Some(wrapped) = name.strip_suffix(suffix) {
                 if let Some(wrapped) = self.opcodes.get(wrapped) {
-                    return (opcode, Some(wrapped));
+                    return Ok((opcode, Some(wrapped)));
                 }
             }
         }
-        self.warn_unknown_opcode(text);
-        (HloOpcode::Unknown, None)
+        self.warn_unknown_opcode(text)?;
+        Ok((HloOpcode::Unknown, None))
     }
 
     /// Operands up to and including the closing parenthesis.
@@ -247,6 +251,7 @@ impl Parser<'_> {
             HloOpcode::Unknown => open.opcode_text.start,
             _ => 0,
         };
+        let forward = self.pending_operands.len();
         let operands = self.take_operands(open.base);
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
@@ -254,8 +259,17 @@ impl Parser<'_> {
             first_attribute = self.open_attributes;
         }
         if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {
+            if let Some(PendingOperand::Operand { name, .. }) = self.pending_operands.get(forward) {
+                return Err(Fault::new(
+                    name.start as usize,
+                    "an operand of an asynchronous start is used before it is defined",
+                ));
+            }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
+        self.pending_calls.append(&mut self.open_calls);
+        let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
+        self.pending_operands.extend(uses);
         let attributes = PoolRange {
             start: first_attribute as u32,
             len: (self.module.attributes.len() - first_attribute) as u32,

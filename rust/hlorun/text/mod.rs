@@ -7,6 +7,7 @@
 
 mod attributes;
 mod computation;
+mod enums;
 mod error;
 mod header;
 mod instruction;
@@ -42,6 +43,9 @@ pub struct ParseOptions {
     pub filename: Option<Arc<str>>,
     /// What the text may ask for.
     pub limits: Limits,
+    /// Whether opcodes, attributes and words that hlorun does not know are errors rather than
+    /// warnings.
+    pub strict: bool,
 }
 
 /// Parses the one module `source` holds.
@@ -52,7 +56,7 @@ pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let range = 0..source.len();
-    let modules = parser::parse_range(&source, &text, range, &options.limits, true)?;
+    let modules = parser::parse_range(&source, &text, range, options, true)?;
     match modules.into_iter().next() {
         Some(module) => Ok(module),
         None => Err(error::Fault::new(0, "the text holds no module").into_error(&text)),
@@ -81,7 +85,7 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
                 &source,
                 &text,
                 start..end,
-                &options.limits,
+                options,
                 false,
             )?);
         }

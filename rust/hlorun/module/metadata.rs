@@ -27,26 +27,26 @@ pub struct OpMetadata {
 }
 
 impl OpMetadata {
-    /// Names of the fields that some version of XLA writes.
-    pub const FIELDS: [&[u8]; 18] = [
-        b"op_name",
-        b"stack_frame_id",
-        b"op_type",
-        b"source_file",
-        b"source_line",
-        b"source_end_line",
-        b"source_column",
-        b"source_end_column",
-        b"scheduling_name",
-        b"deduplicated_name",
-        b"profile_type",
-        b"metadata_payload",
-        b"size_of_generated_code_in_bytes",
-        b"size_of_memory_working_set_in_bytes",
-        b"preserve_layout",
-        b"logical_creation_pass_id",
-        b"creation_pass_id",
-        b"profile_info",
+    /// The fields that some version of XLA writes, and whether each is a quoted string.
+    pub const FIELDS: [(&[u8], bool); 18] = [
+        (b"op_name", true),
+        (b"stack_frame_id", false),
+        (b"op_type", true),
+        (b"source_file", true),
+        (b"source_line", false),
+        (b"source_end_line", false),
+        (b"source_column", false),
+        (b"source_end_column", false),
+        (b"scheduling_name", true),
+        (b"deduplicated_name", true),
+        (b"profile_type", false),
+        (b"metadata_payload", true),
+        (b"size_of_generated_code_in_bytes", false),
+        (b"size_of_memory_working_set_in_bytes", false),
+        (b"preserve_layout", false),
+        (b"logical_creation_pass_id", false),
+        (b"creation_pass_id", false),
+        (b"profile_info", false),
     ];
 
     /// Reads `{op_type="…" op_name="…" source_line=1}`, braces included.

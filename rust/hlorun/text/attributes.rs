@@ -196,11 +196,18 @@ impl Parser<'_> {
                 break;
             }
             let key = self.cursor.word("a field of the metadata or '}'")?;
-            if !OpMetadata::FIELDS.contains(&self.cursor.bytes(key)) {
+            let name = self.cursor.bytes(key);
+            let known = OpMetadata::FIELDS.iter().find(|field| field.0 == name);
+            if known.is_none() {
                 self.warn_unknown_key(key, "field of the metadata")?;
             }
             self.cursor.expect(b'=', "'=' after the field's name")?;
             self.cursor.skip_space();
+            if known.is_some_and(|&(_, quoted)| quoted) {
+                self.cursor.string("a quoted string")?;
+                self.cursor.eat(b',');
+                continue;
+            }
             match self.cursor.peek() {
                 b'"' | b'\'' => {
                     self.cursor.string("a string")?;

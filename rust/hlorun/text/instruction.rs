@@ -25,6 +25,8 @@ pub(super) struct Open {
     pub opcode_text: TextRef,
     /// For `xxx-start(…)`, what starts.
     wrapped: Option<HloOpcode>,
+    /// Whether the text leaves the shape out.
+    infer: bool,
     /// Where its operands start in `Parser::operands`.
     base: usize,
 }
@@ -72,10 +74,11 @@ impl Parser<'_> {
     /// `shape opcode(`.
     fn head(&mut self, name: Option<TextRef>, start: usize) -> Parsed<Open> {
         self.cursor.skip_space();
-        if !can_be_shape(&self.cursor) {
-            return Err(self.cursor.expected("the shape of the instruction"));
-        }
-        let shape = self.shape()?;
+        let infer = !can_be_shape(&self.cursor);
+        let shape = match infer {
+            false => self.shape()?,
+            true => self.no_shape()?,
+        };
         let opcode_text = self.cursor.word("an opcode")?;
         let bytes = self.cursor.bytes(opcode_text);
         let (opcode, wrapped) = match self.opcodes.get(bytes) {
@@ -90,8 +93,52 @@ impl Parser<'_> {
             opcode,
             opcode_text,
             wrapped,
+            infer,
             base: self.operands.len(),
         })
+    }
+
+    /// A shape in the place of one that the text leaves out, before an opcode that can do without.
+    #[cold]
+    fn no_shape(&mut self) -> Parsed<ShapeId> {
+        let mut ahead = self.cursor;
+        let needs_shape = match ahead.word("") {
+            Err(_) => true,
+            Ok(word) => {
+                let opcode = self.opcodes.get(ahead.bytes(word));
+                !ahead.eat(b'(')
+                    || matches!(
+                        opcode,
+                        None | Some(HloOpcode::Parameter | HloOpcode::Constant | HloOpcode::Iota)
+                    )
+            }
+        };
+        if needs_shape {
+            return Err(self.cursor.expected("the shape of the instruction"));
+        }
+        Ok(self.module.shapes.tuple(&[]))
+    }
+
+    /// The shape of instruction `id` from its operands.
+    #[cold]
+    fn infer(&mut self, id: InstructionId, opcode: TextRef, knows_all: bool) -> Parsed<()> {
+        let inferred = match knows_all {
+            true => (self.infer_shape)(&mut self.module, id),
+            false => Err("something it uses is defined later".to_owned()),
+        };
+        match inferred {
+            Ok(shape) => {
+                self.module.instructions[id.index()].shape = shape;
+                Ok(())
+            }
+            Err(reason) => Err(Fault::new(
+                opcode.start as usize,
+                format!(
+                    "the shape of this {} is left out: {reason}",
+                    self.module.str(opcode)
+                ),
+            )),
+        }
     }
 
     /// `xxx-start` and its kin for any `xxx` that is an opcode.
@@ -267,6 +314,7 @@ impl Parser<'_> {
             }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
+        let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
         self.pending_calls.append(&mut self.open_calls);
         let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
         self.pending_operands.extend(uses);
@@ -335,6 +383,9 @@ impl Parser<'_> {
             opcode: open.opcode,
         });
         self.order.push(id);
+        if open.infer {
+            self.infer(id, open.opcode_text, knows_all)?;
+        }
         if open.opcode == HloOpcode::Parameter {
             self.parameters.push((immediate, id));
         }

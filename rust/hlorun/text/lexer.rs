@@ -220,7 +220,7 @@ impl<'s> Cursor<'s> {
         self.skip_space();
         if self.peek() == b'%' {
             self.position += 1;
-            if !is_name_start(self.peek()) && !is_name_byte(self.peek()) {
+            if !is_name_start(self.peek()) && !self.peek().is_ascii_digit() {
                 return Err(self.expected(what));
             }
         } else if !is_name_start(self.peek()) {

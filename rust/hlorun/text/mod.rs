@@ -10,6 +10,7 @@ mod computation;
 mod enums;
 mod error;
 mod header;
+mod infer;
 mod instruction;
 mod layout;
 mod lexer;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use crate::error::{Location, Result};
 use crate::module::{HloModule, ModuleText};
 use crate::types::{ShapeId, ShapeTable};
+pub use infer::InferShape;
 pub use limits::Limits;
 
 /// How to parse.
@@ -46,6 +48,9 @@ pub struct ParseOptions {
     /// Whether opcodes, attributes and words that hlorun does not know are errors rather than
     /// warnings.
     pub strict: bool,
+    /// Tells the shapes of instructions that the text leaves out; without it, only those are told
+    /// that follow from the operands at once.
+    pub infer_shape: Option<InferShape>,
 }
 
 /// Parses the one module `source` holds.

@@ -153,10 +153,10 @@ impl Parser<'_> {
             (&b"-update"[..], HloOpcode::AsyncUpdate),
             (&b"-done"[..], HloOpcode::AsyncDone),
         ] {
-            if let Some(wrapped) = name.strip_suffix(suffix) {
-                if let Some(wrapped) = self.opcodes.get(wrapped) {
-                    return Ok((opcode, Some(wrapped)));
-                }
+            if let Some(wrapped) = name.strip_suffix(suffix)
+                && let Some(wrapped) = self.opcodes.get(wrapped)
+            {
+                return Ok((opcode, Some(wrapped)));
             }
         }
         self.warn_unknown_opcode(text)?;

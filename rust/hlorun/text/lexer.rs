@@ -471,14 +471,12 @@ impl<'s> Cursor<'s> {
             return format!("'{}'", first as char);
         }
         let head = &rest[..rest.len().min(4)];
-        if let Some(c) = head
+        let c = head
             .utf8_chunks()
             .next()
-            .and_then(|c| c.valid().chars().next())
-        {
-            if !c.is_control() {
-                return format!("'{c}'");
-            }
+            .and_then(|c| c.valid().chars().next());
+        if let Some(c) = c.filter(|c| !c.is_control()) {
+            return format!("'{c}'");
         }
         format!("byte 0x{first:02x}")
     }

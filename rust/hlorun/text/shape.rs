@@ -186,9 +186,7 @@ pub(crate) fn parse_shape(
     max_rank: usize,
 ) -> Parsed<ShapeId> {
     cursor.skip_space();
-    if cursor.peek() == b'(' {
-        parse_nested(cursor, table, cache, max_rank)
-    } else if cursor.peek() == b'b' && cursor.at(1) == b'(' {
+    if cursor.peek() == b'(' || cursor.peek() == b'b' && cursor.at(1) == b'(' {
         parse_nested(cursor, table, cache, max_rank)
     } else {
         parse_leaf(cursor, table, cache, max_rank)

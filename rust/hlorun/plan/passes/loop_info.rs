@@ -438,8 +438,9 @@ fn count_trips(
         return None;
     }
     let k = element.tuple_index()?;
-    let start = trip_index::constant(module, *initial.get(k)?)?;
     let counter = (*elements.get(k)?)?;
+    // The counter is no part of the parent, so this only succeeds for constants and copies of them.
+    let start = trip_index::evaluate(module, *initial.get(k)?, counter, &[0])?[0];
     let next = *results.get(k)?;
     let step = trip_index::evaluate(module, next, counter, &[start])?[0].checked_sub(start)?;
     if step <= 0 {

@@ -3,4 +3,5 @@
 //! Comes in: a module. Goes out: orders, values, live ranges and offsets. Promise: nothing here
 //! reads text or touches data.
 
+pub mod dataflow;
 pub mod heap_simulator;

@@ -6,6 +6,7 @@ pub mod analysis;
 pub mod error;
 pub mod module;
 pub mod plan;
+pub mod text;
 pub mod types;
 
 pub use error::{HloError, Result};

@@ -25,14 +25,25 @@ pub struct HloModule {
     pub entry: Option<ComputationId>,
     /// The trailer tables (`FileNames`, …, `StackFrames`) as written; empty when absent.
     pub trailer: TextRef,
-    text: ModuleText,
-    shapes: ShapeTable,
-    computations: Vec<HloComputation>,
-    instructions: Vec<HloInstruction>,
-    operands: Vec<InstructionId>,
-    attributes: Vec<Attribute>,
-    ints: Vec<i64>,
-    literals: Vec<Literal>,
+    /// What the parser kept without knowing it, in the order of the text.
+    pub warnings: Vec<ModuleWarning>,
+    pub(crate) text: ModuleText,
+    pub(crate) shapes: ShapeTable,
+    pub(crate) computations: Vec<HloComputation>,
+    pub(crate) instructions: Vec<HloInstruction>,
+    pub(crate) operands: Vec<InstructionId>,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ints: Vec<i64>,
+    pub(crate) literals: Vec<Literal>,
+}
+
+/// Something in the text that hlorun keeps but does not know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModuleWarning {
+    /// What, in one sentence.
+    pub message: String,
+    /// Where it stands.
+    pub text: TextRef,
 }
 
 /// What a new instruction is made of.

@@ -25,7 +25,8 @@ pub struct HloInstruction {
     /// Its attributes, in the attribute pool.
     pub attributes: PoolRange,
     /// For `parameter` its number, for `get-tuple-element` the index, for `iota` the dimension,
-    /// for `constant` the literal's id; 0 otherwise.
+    /// for `constant` the literal's position, for opcodes hlorun does not know the position of the
+    /// opcode's name in the text; 0 otherwise.
     pub immediate: u32,
     /// The operation.
     pub opcode: HloOpcode,
@@ -59,10 +60,19 @@ impl<'m> InstructionRef<'m> {
     /// The opcode's text, also for opcodes hlorun does not know.
     pub fn opcode_name(self) -> Cow<'m, str> {
         match self.opcode() {
-            HloOpcode::Unknown => match self.attribute(AttrKey::Type) {
-                Some(AttrValue::Enum(text)) => self.module.str(*text),
-                _ => Cow::Borrowed(HloOpcode::Unknown.name()),
-            },
+            HloOpcode::Unknown => {
+                // The name is the run of name bytes at the position that `immediate` keeps.
+                let start = self.data().immediate;
+                let rest = self.module.text().bytes_from(start as usize);
+                let length = rest
+                    .iter()
+                    .take_while(|&&b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+                    .count();
+                self.module.str(TextRef {
+                    start,
+                    len: length as u32,
+                })
+            }
             opcode => Cow::Borrowed(opcode.name()),
         }
     }

@@ -58,6 +58,16 @@ impl ModuleText {
         self.filename.as_deref()
     }
 
+    /// The file's name, shared.
+    pub fn filename_arc(&self) -> Option<Arc<str>> {
+        self.filename.clone()
+    }
+
+    /// Where byte `offset` of the source stands; offsets in additions are the source's end.
+    pub fn locate(&self, offset: usize) -> crate::error::Location {
+        super::location::locate(&self.source, self.filename.clone(), offset)
+    }
+
     /// The bytes of `text`; empty when it lies outside.
     pub fn bytes(&self, text: TextRef) -> &[u8] {
         let start = text.start as usize;
@@ -68,6 +78,17 @@ impl ModuleText {
             self.added
                 .get(start - base..text.end() - base)
                 .unwrap_or(&[])
+        }
+    }
+
+    /// The bytes from `start` to the end of the source or of the additions.
+    pub fn bytes_from(&self, start: usize) -> &[u8] {
+        match self.source.get(start..) {
+            Some(rest) if !rest.is_empty() => rest,
+            _ => self
+                .added
+                .get(start.saturating_sub(self.source.len())..)
+                .unwrap_or(&[]),
         }
     }
 

@@ -5,3 +5,5 @@
 
 pub mod dataflow;
 pub mod heap_simulator;
+pub mod live_range;
+pub mod schedule;

@@ -239,6 +239,38 @@ impl ShapeTable {
         self.intern(Shape::Tuple(elements.into()))
     }
 
+    /// Whether two shapes are equal but for their layouts and dynamic sizes' bounds being marked.
+    pub fn compatible(&self, a: ShapeId, b: ShapeId) -> bool {
+        if a == b {
+            return true;
+        }
+        // Pairs already compared, so that shared parts of hash-consed tuples cost one comparison.
+        let mut done = rustc_hash::FxHashSet::default();
+        let mut stack = vec![(a, b)];
+        while let Some((a, b)) = stack.pop() {
+            if a == b || !done.insert((a, b)) {
+                continue;
+            }
+            match (self.get(a), self.get(b)) {
+                (Shape::Array(a), Shape::Array(b)) => {
+                    if a.element_type != b.element_type || a.dims != b.dims {
+                        return false;
+                    }
+                }
+                (Shape::Tuple(a), Shape::Tuple(b)) => {
+                    if a.len() != b.len() {
+                        return false;
+                    }
+                    stack.extend(a.iter().copied().zip(b.iter().copied()));
+                }
+                (Shape::Buffer(a), Shape::Buffer(b)) => stack.push((*a, *b)),
+                (Shape::Token, Shape::Token) | (Shape::Opaque, Shape::Opaque) => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// Copies the shape `id` of `other`, with all its parts, into this table.
     pub fn import(&mut self, other: &ShapeTable, id: ShapeId) -> ShapeId {
         // A part always has a smaller index than the whole, so one ascending pass over the parts suffices.

@@ -375,7 +375,7 @@ impl<'a> Parser<'a, '_> {
                 }
                 self.dump.uses.push(value_use(line)?);
             }
-            let (from_instruction, next) = self.from_instruction()?;
+            let (from_instruction, next) = self.defining_text()?;
             pending = next;
             self.dump.used_values.push(HloValueEntry {
                 name,
@@ -411,7 +411,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The instruction, and the next value's line when it stands behind it.
-    fn from_instruction(&mut self) -> Parsed<(TextRef, Option<Line<'a>>)> {
+    fn defining_text(&mut self) -> Parsed<(TextRef, Option<Line<'a>>)> {
         let mut line = self.required(" from instruction:")?;
         if line.eat(" ") {
             self.dump.style.space_before_instruction = true;

@@ -37,13 +37,11 @@ fn print_file_into(dump: &BufferAssignmentDump, file: u32, out: &mut String) {
         }
     }
     match dump.style.tails.get(file as usize) {
-        Some(None) => {
-            if out.ends_with('\n') {
-                out.pop();
-            }
+        Some(None) if out.ends_with('\n') => {
+            out.pop();
         }
         Some(Some(blank)) => (0..*blank).for_each(|_| out.push('\n')),
-        None => {}
+        Some(None) | None => {}
     }
     if dump.style.crlf {
         let lines = out[start..].replace('\n', "\r\n");

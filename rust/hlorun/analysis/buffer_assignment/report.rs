@@ -88,9 +88,9 @@ pub enum OomLine {
         /// `(0.00%)` without the parentheses; empty when absent.
         percent: TextRef,
     },
-    /// `	Buffer 1:`.
+    /// `Buffer 1:`, one tab in.
     Buffer(u64),
-    /// `		Size: 3.73GiB` and the other facts of a buffer.
+    /// `Size: 3.73GiB`, two tabs in, and the other facts of a buffer.
     Fact {
         /// `Size`, `Operator`, `XLA Label`, `Shape` or `Entry Parameter Subshape`.
         key: TextRef,

@@ -43,8 +43,12 @@ impl HloAliasAnalysis {
             };
             join_while_and_conditional(module, dataflow, value, &mut join);
             join_in_place(module, dataflow, value, &in_place, &mut join);
-            join_parameters(module, dataflow, value, &mut join);
         }
+        join_parameters(module, dataflow, &mut |a, b| {
+            if let (Some(a), Some(b)) = (dataflow.value_at(a), dataflow.value_at(b)) {
+                sets.join(a.0, b.0);
+            }
+        });
         let mut buffers: Vec<Vec<ValueIndex>> = Vec::new();
         let mut number: FxHashMap<u32, u32> = FxHashMap::default();
         let mut buffer_of = Vec::with_capacity(dataflow.values().len());
@@ -174,24 +178,22 @@ fn join_in_place(
 fn join_parameters(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
-    value: ValueIndex,
-    join: &mut dyn FnMut(Option<PositionId>),
+    join: &mut dyn FnMut(PositionId, PositionId),
 ) {
-    let aliases = &module.config.input_output_alias;
-    let Some((_, entry)) = module.entry_computation().filter(|_| !aliases.is_empty()) else {
+    let Some((_, entry)) = module.entry_computation() else {
         return;
     };
     let positions = &dataflow.positions;
-    for &position in dataflow.positions_of(value) {
-        if Some(positions.instruction(position)) != entry.root {
-            continue;
-        }
-        let index = positions.index(position);
-        for alias in aliases.iter().filter(|alias| alias.output == index) {
-            let parameter = usize::try_from(alias.parameter)
-                .ok()
-                .and_then(|number| entry.parameters.get(number));
-            join(parameter.and_then(|&id| positions.at(id, &alias.parameter_index)));
+    for alias in &module.config.input_output_alias {
+        let parameter = usize::try_from(alias.parameter)
+            .ok()
+            .and_then(|number| entry.parameters.get(number));
+        let output = entry
+            .root
+            .and_then(|root| positions.at(root, &alias.output));
+        let input = parameter.and_then(|&id| positions.at(id, &alias.parameter_index));
+        if let (Some(output), Some(input)) = (output, input) {
+            join(output, input);
         }
     }
 }

@@ -107,11 +107,11 @@ pub fn branches(module: &HloModule, id: InstructionId) -> Vec<ComputationId> {
         .collect()
 }
 
-/// Users of every instruction, each once, in the order of the text.
+/// Users of every instruction, in the order of the text.
 #[derive(Clone, Debug)]
 pub struct Users {
     starts: Vec<u32>,
-    users: Vec<InstructionId>,
+    users: Vec<(InstructionId, u32)>,
 }
 
 impl Users {
@@ -119,36 +119,31 @@ impl Users {
     pub fn new(module: &HloModule) -> Users {
         let count = module.instruction_count();
         let mut starts = vec![0u32; count + 1];
-        let each = |visit: &mut dyn FnMut(InstructionId, InstructionId)| {
+        let each = |visit: &mut dyn FnMut(InstructionId, InstructionId, u32)| {
             for computation in module.computation_ids() {
                 for &user in &module.computation(computation).instructions {
-                    let operands = module.operand_ids(user);
-                    for (i, &operand) in operands.iter().enumerate() {
-                        // Long operand lists rarely repeat; a set would cost more than it saves.
-                        if i > 64 || !operands[..i].contains(&operand) {
-                            visit(operand, user);
-                        }
+                    for (number, &operand) in module.operand_ids(user).iter().enumerate() {
+                        visit(operand, user, number as u32);
                     }
                 }
             }
         };
-        each(&mut |operand, _| starts[operand.index() + 1] += 1);
+        each(&mut |operand, _, _| starts[operand.index() + 1] += 1);
         for i in 0..count {
             starts[i + 1] += starts[i];
         }
         let mut next = starts.clone();
-        let total = starts[count] as usize;
-        let mut users = vec![InstructionId::from_index(0); total];
-        each(&mut |operand, user| {
+        let mut users = vec![(InstructionId::from_index(0), 0); starts[count] as usize];
+        each(&mut |operand, user, number| {
             let at = &mut next[operand.index()];
-            users[*at as usize] = user;
+            users[*at as usize] = (user, number);
             *at += 1;
         });
         Users { starts, users }
     }
 
-    /// The instructions that have `id` as an operand.
-    pub fn of(&self, id: InstructionId) -> &[InstructionId] {
+    /// Who has `id` as an operand, and as which; several operands of one user stand together.
+    pub fn of(&self, id: InstructionId) -> &[(InstructionId, u32)] {
         let (start, end) = (self.starts[id.index()], self.starts[id.index() + 1]);
         &self.users[start as usize..end as usize]
     }

@@ -200,29 +200,25 @@ impl HloDataflowAnalysis {
             let start = self.uses.len() as u32;
             let range = self.values[index].positions.clone();
             let positions = &self.value_positions[range.start as usize..range.end as usize];
-            let roots: Vec<InstructionId> = positions
+            let mut roots: Vec<InstructionId> = positions
                 .iter()
                 .map(|&position| self.positions.instruction(position))
                 .filter(|&id| module.instruction(id).is_root())
                 .collect();
+            roots.dedup();
             for &position in positions {
                 let id = self.positions.instruction(position);
                 let whole = self.positions.is_root(position);
-                for &user in self.users.of(id) {
+                for &(user, operand) in self.users.of(id) {
                     // A root that holds the value counts as a use, whatever it does with it.
                     let reads = reads_operand(module.instruction(user).opcode(), whole)
                         || roots.contains(&user);
-                    if !reads {
-                        continue;
-                    }
-                    for (operand, &operand_id) in module.operand_ids(user).iter().enumerate() {
-                        if operand_id == id {
-                            self.uses.push(HloUse {
-                                instruction: user,
-                                operand: operand as u32,
-                                position,
-                            });
-                        }
+                    if reads {
+                        self.uses.push(HloUse {
+                            instruction: user,
+                            operand,
+                            position,
+                        });
                     }
                 }
             }

@@ -158,7 +158,7 @@ impl<'m> Propagation<'m> {
     /// What may change when the values of `id` did.
     fn affected(&self, id: InstructionId, wake: &mut Vec<InstructionId>) {
         let module = self.module;
-        for &user in self.users.of(id) {
+        for &(user, _) in self.users.of(id) {
             wake.push(user);
             let user = module.instruction(user);
             match user.opcode() {

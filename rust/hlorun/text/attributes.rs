@@ -1,0 +1,411 @@
+//! Attributes: `, key=value` after the operands; the key decides the form of the value.
+
+use super::error::{Fault, Parsed};
+use super::lexer::is_name_byte;
+use super::parser::{Parser, PendingCall, PendingOperand};
+use crate::module::attributes::{OutputOperandAlias, SliceDimension};
+use crate::module::{
+    AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, HloSharding, Id, InstructionId,
+    TextRef,
+};
+use crate::types::ShapeIndex;
+
+impl Parser<'_> {
+    /// All attributes of an instruction, into the module's pool.
+    #[inline]
+    pub(super) fn attributes(&mut self, opcode: HloOpcode) -> Parsed<()> {
+        let first = self.module.attributes.len();
+        while self.cursor.eat(b',') {
+            let text = self.cursor.word("an attribute")?;
+            let bytes = self.cursor.bytes(text);
+            let key = self.keys.get(bytes).unwrap_or(AttrKey::Other(text));
+            self.cursor.expect(b'=', "'=' after the attribute's name")?;
+            let twice = self.module.attributes[first..].iter().any(|a| {
+                a.key == key
+                    || matches!(a.key, AttrKey::Other(other) if self.cursor.bytes(other) == bytes)
+            });
+            if twice {
+                return Err(Fault::new(
+                    text.start as usize,
+                    format!("attribute '{}' is given twice", self.module.str(text)),
+                ));
+            }
+            self.cursor.skip_space();
+            let value = self.attribute_value(key, opcode)?;
+            self.module.attributes.push(Attribute { key, value });
+        }
+        Ok(())
+    }
+
+    fn attribute_value(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<AttrValue> {
+        use AttrKey::*;
+        Ok(match key {
+            Metadata => AttrValue::Raw(self.metadata()?),
+            Dimensions
+            | CollapsedSliceDims
+            | DynamicSliceSizes
+            | FftLength
+            | InputBatchingDims
+            | InsertedWindowDims
+            | LhsBatchDims
+            | LhsContractingDims
+            | LhsRaggedDims
+            | OffsetDims
+            | OperandBatchingDims
+            | RhsBatchDims
+            | RhsContractingDims
+            | RhsGroupDims
+            | ScatterDimsToOperandDims
+            | ScatterIndicesBatchingDims
+            | StartIndexMap
+            | StartIndicesBatchingDims
+            | UpdateWindowDims => self.ints()?,
+            SliceSizes if self.at_nested_list() => AttrValue::Raw(self.cursor.balanced()?),
+            SliceSizes => self.ints()?,
+            Index
+            | IotaDimension
+            | AsyncGroupId
+            | BatchGroupCount
+            | ChannelId
+            | CrossProgramPrefetchIndex
+            | ExponentBits
+            | FeatureGroupCount
+            | FeatureIndex
+            | IndexVectorDim
+            | K
+            | MantissaBits
+            | NumCarries
+            | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
+            Epsilon | Delta => AttrValue::Float(self.float()?),
+            ConstrainLayout
+            | CustomCallHasSideEffect
+            | IndicesAreSorted
+            | IsCrossProgramPrefetch
+            | IsHostTransfer
+            | IsStable
+            | IsReverse
+            | Largest
+            | LeftSide
+            | Lower
+            | UniqueIndices
+            | UnitDiagonal
+            | UseGlobalDeviceIds
+            | InvertPermutation => AttrValue::Bool(self.boolean()?),
+            Direction | Kind | FftType | Distribution | ApiVersion | CustomCallSchedule
+            | PaddingType | TransposeA | TransposeB | Algorithm | Type | IsAssociative => {
+                self.word_value()?
+            }
+            Body | Condition | FalseComputation | TrueComputation | ScatterComputation
+            | SelectComputation | ToApply => self.computation_value()?,
+            Calls | BranchComputations | CalledComputations => {
+                if self.cursor.peek() == b'{' {
+                    self.computation_list()?
+                } else {
+                    self.computation_value()?
+                }
+            }
+            ControlPredecessors => self.instruction_list()?,
+            Window => AttrValue::Window(Box::new(self.window()?)),
+            Padding if opcode == HloOpcode::Pad => self.padding()?,
+            Slice => self.slice()?,
+            DimLabels => AttrValue::DimLabels(Box::new(self.dim_labels()?)),
+            ReplicaGroups => AttrValue::ReplicaGroups(Box::new(self.replica_groups()?)),
+            SourceTargetPairs => self.pairs()?,
+            OutputOperandAliasing => self.aliasing()?,
+            Sharding => AttrValue::Sharding(Box::new(HloSharding {
+                text: self.cursor.balanced_at("'{' of a sharding")?,
+            })),
+            OperandPrecision => self.words()?,
+            ParameterReplication => self.bools()?,
+            OutfeedShape => AttrValue::Shape(self.shape()?),
+            OperandLayoutConstraints => self.shape_list()?,
+            BackendConfig => self.string_or_object()?,
+            CustomCallTarget | AsyncExecutionThread | InfeedConfig | OutfeedConfig => {
+                AttrValue::String(self.cursor.string("a quoted string")?)
+            }
+            Padding | Domain | FrontendAttributes | Literal | Origin | OriginalValue
+            | ResultAccuracy | Sparsity | Statistics | SliceSizesPerDim => {
+                AttrValue::Raw(self.raw_value()?)
+            }
+            Other(text) => {
+                self.warn_unknown_key(text);
+                AttrValue::Raw(self.raw_value()?)
+            }
+        })
+    }
+
+    /// Any value, as written: a string, something in brackets, or everything up to the next
+    /// separator.
+    pub(super) fn raw_value(&mut self) -> Parsed<TextRef> {
+        let start = self.cursor.position;
+        match self.cursor.peek() {
+            b'"' | b'\'' => {
+                self.cursor.string("a string")?;
+            }
+            _ => {
+                // `[2,4]<=[8]T(1,0)` and `bf16_bf16_f32` alike.
+                while !self.cursor.at_end() {
+                    match self.cursor.peek() {
+                        b'{' | b'[' | b'(' => {
+                            self.cursor.balanced()?;
+                        }
+                        byte if is_name_byte(byte) || b"%<>=?+*#:".contains(&byte) => {
+                            self.cursor.position += 1;
+                        }
+                        _ => break,
+                    }
+                }
+                if self.cursor.position == start {
+                    return Err(self.cursor.expected("a value"));
+                }
+            }
+        }
+        Ok(TextRef::new(start, self.cursor.position))
+    }
+
+    /// `{op_type="…" op_name="…" source_line=1}`.
+    fn metadata(&mut self) -> Parsed<TextRef> {
+        let start = self.cursor.position;
+        let last = self.cursor.bytes(self.last_metadata);
+        if !last.is_empty() && self.cursor.source[start..].starts_with(last) {
+            self.cursor.position += last.len();
+            return Ok(TextRef::new(start, self.cursor.position));
+        }
+        self.cursor.expect(b'{', "'{' of the metadata")?;
+        loop {
+            if self.cursor.eat(b'}') {
+                break;
+            }
+            self.cursor.word("a field of the metadata or '}'")?;
+            self.cursor.expect(b'=', "'=' after the field's name")?;
+            self.cursor.skip_space();
+            match self.cursor.peek() {
+                b'"' | b'\'' => {
+                    self.cursor.string("a string")?;
+                }
+                b'{' | b'[' => {
+                    self.cursor.balanced()?;
+                }
+                byte if is_name_byte(byte) => self.cursor.position = self.cursor.name_end(),
+                _ => return Err(self.cursor.expected("the value of a field of the metadata")),
+            }
+            self.cursor.eat(b',');
+        }
+        let text = TextRef::new(start, self.cursor.position);
+        self.last_metadata = text;
+        Ok(text)
+    }
+
+    fn string_or_object(&mut self) -> Parsed<AttrValue> {
+        if self.cursor.peek() == b'{' {
+            Ok(AttrValue::Raw(self.cursor.json_object()?))
+        } else {
+            let what = "a quoted string or '{'";
+            Ok(AttrValue::String(self.cursor.string(what)?))
+        }
+    }
+
+    /// Reads `item` until the closing `}`; separators are commas.
+    pub(super) fn braced(
+        &mut self,
+        what: &str,
+        mut item: impl FnMut(&mut Self) -> Parsed<()>,
+    ) -> Parsed<()> {
+        self.cursor.expect(b'{', what)?;
+        if self.cursor.eat(b'}') {
+            return Ok(());
+        }
+        loop {
+            self.cursor.skip_space();
+            item(self)?;
+            if self.cursor.eat(b',') {
+                continue;
+            }
+            return self.cursor.expect(b'}', "',' or '}' in a list");
+        }
+    }
+
+    /// `{1,0}` into the integer pool.
+    fn ints(&mut self) -> Parsed<AttrValue> {
+        let start = self.module.ints.len();
+        self.braced("'{' of a list of numbers", |p| {
+            let value = p.cursor.integer("a number")?;
+            p.module.ints.push(value);
+            Ok(())
+        })?;
+        Ok(AttrValue::Ints(crate::module::PoolRange {
+            start: start as u32,
+            len: (self.module.ints.len() - start) as u32,
+        }))
+    }
+
+    fn at_nested_list(&self) -> bool {
+        let mut ahead = self.cursor;
+        ahead.eat(b'{') && ahead.eat(b'{')
+    }
+
+    fn float(&mut self) -> Parsed<f64> {
+        let number = super::number::parse_number(&mut self.cursor)?;
+        Ok(number.as_f64())
+    }
+
+    pub(super) fn boolean(&mut self) -> Parsed<bool> {
+        if self.cursor.eat_word(b"true") {
+            Ok(true)
+        } else if self.cursor.eat_word(b"false") {
+            Ok(false)
+        } else {
+            Err(self.cursor.expected("'true' or 'false'"))
+        }
+    }
+
+    fn word_value(&mut self) -> Parsed<AttrValue> {
+        Ok(AttrValue::Enum(self.cursor.word("a word")?))
+    }
+
+    fn words(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of words", |p| {
+            list.push(p.cursor.word("a word")?);
+            Ok(())
+        })?;
+        Ok(AttrValue::Enums(list.into_boxed_slice()))
+    }
+
+    fn bools(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of booleans", |p| {
+            list.push(p.boolean()?);
+            Ok(())
+        })?;
+        Ok(AttrValue::Bools(list.into_boxed_slice()))
+    }
+
+    fn computation_value(&mut self) -> Parsed<AttrValue> {
+        let (name, found) = self.computation_use()?;
+        if found.is_none() {
+            self.pending_calls.push(PendingCall {
+                attribute: self.module.attributes.len(),
+                part: 0,
+                name,
+            });
+        }
+        Ok(AttrValue::Computation(
+            found.unwrap_or(ComputationId::from_index(0)),
+        ))
+    }
+
+    fn computation_list(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of computations", |p| {
+            let (name, found) = p.computation_use()?;
+            if found.is_none() {
+                p.pending_calls.push(PendingCall {
+                    attribute: p.module.attributes.len(),
+                    part: list.len(),
+                    name,
+                });
+            }
+            list.push(found.unwrap_or(ComputationId::from_index(0)));
+            Ok(())
+        })?;
+        Ok(AttrValue::Computations(list.into_boxed_slice()))
+    }
+
+    fn instruction_list(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of instructions", |p| {
+            let name = p.cursor.name("the name of an instruction")?;
+            let found = p.find_instruction(name);
+            if found.is_none() {
+                p.pending_operands.push(PendingOperand::Attribute {
+                    attribute: p.module.attributes.len(),
+                    part: list.len(),
+                    name,
+                });
+            }
+            list.push(found.unwrap_or(InstructionId::from_index(0)));
+            Ok(())
+        })?;
+        Ok(AttrValue::Instructions(list.into_boxed_slice()))
+    }
+
+    fn shape_list(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of shapes", |p| {
+            list.push(p.shape()?);
+            Ok(())
+        })?;
+        Ok(AttrValue::Shapes(list.into_boxed_slice()))
+    }
+
+    /// `{{0,1},{1,2}}`.
+    fn pairs(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of a list of pairs", |p| {
+            p.cursor.expect(b'{', "'{' of a pair")?;
+            let first = p.cursor.integer("a number")?;
+            p.cursor.expect(b',', "',' in a pair")?;
+            let second = p.cursor.integer("a number")?;
+            p.cursor.expect(b'}', "'}' after a pair")?;
+            list.push((first, second));
+            Ok(())
+        })?;
+        Ok(AttrValue::Pairs(list.into_boxed_slice()))
+    }
+
+    /// `{[0:4:2], [1:3]}`.
+    fn slice(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of the slice", |p| {
+            p.cursor.expect(b'[', "'[' of a slice of a dimension")?;
+            let start = p.cursor.integer("the start of the slice")?;
+            p.cursor.expect(b':', "':'")?;
+            let limit = p.cursor.integer("the limit of the slice")?;
+            let stride = if p.cursor.eat(b':') {
+                p.cursor.integer("the stride of the slice")?
+            } else {
+                1
+            };
+            p.cursor.expect(b']', "':' or ']' in the slice")?;
+            list.push(SliceDimension {
+                start,
+                limit,
+                stride,
+            });
+            Ok(())
+        })?;
+        Ok(AttrValue::Slice(list.into_boxed_slice()))
+    }
+
+    /// `{0,1}`, the path to a part of a tuple.
+    pub(super) fn shape_index(&mut self) -> Parsed<ShapeIndex> {
+        let mut index = ShapeIndex::default();
+        self.braced("'{' of a shape index", |p| {
+            index.0.push(p.cursor.integer("a number")?);
+            Ok(())
+        })?;
+        Ok(index)
+    }
+
+    /// `{{0}: (1, {}), …}`.
+    fn aliasing(&mut self) -> Parsed<AttrValue> {
+        let mut list = Vec::new();
+        self.braced("'{' of the aliasing", |p| {
+            let output = p.shape_index()?;
+            p.cursor.expect(b':', "':' after the output's index")?;
+            p.cursor.expect(b'(', "'('")?;
+            let operand = p.cursor.integer("the number of an operand")?;
+            p.cursor.expect(b',', "','")?;
+            let operand_index = p.shape_index()?;
+            p.cursor.expect(b')', "')'")?;
+            list.push(OutputOperandAlias {
+                output,
+                operand,
+                operand_index,
+            });
+            Ok(())
+        })?;
+        Ok(AttrValue::Aliasing(list.into_boxed_slice()))
+    }
+}

@@ -1,0 +1,371 @@
+//! Instructions: `name = shape opcode(operands), key=value, …`, with operands that may be
+//! instructions themselves.
+
+use smallvec::SmallVec;
+
+use super::error::{Fault, Parsed, closest};
+use super::lexer::snippet;
+use super::literal::parse_literal;
+use super::parser::{Parser, PendingOperand};
+use super::shape::can_be_shape;
+use super::tables::hash_bytes;
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloInstruction, HloOpcode, Id, InstructionId, PoolRange,
+    TextRef,
+};
+use crate::types::{ShapeId, ShapeStyle};
+
+/// An instruction whose operands are being read.
+struct Open {
+    /// `None` for an instruction that stands as an operand.
+    name: Option<TextRef>,
+    start: usize,
+    shape: ShapeId,
+    opcode: HloOpcode,
+    opcode_text: TextRef,
+    /// Where its operands start in `Parser::operands`.
+    base: usize,
+}
+
+impl Parser<'_> {
+    /// One instruction of `computation`, `ROOT` already read.
+    pub(super) fn instruction(
+        &mut self,
+        computation: ComputationId,
+        start: usize,
+    ) -> Parsed<InstructionId> {
+        let name = self.cursor.name("an instruction or '}'")?;
+        self.cursor
+            .expect(b'=', "'=' after the instruction's name")?;
+        let mut outer: SmallVec<[Open; 2]> = SmallVec::new();
+        let mut open = self.head(Some(name), start)?;
+        loop {
+            // After `(`, or after an operand that was an instruction.
+            match self.operand_list(open.opcode, open.base)? {
+                Next::End => {}
+                Next::Nested(at) => {
+                    let inner = self.head(None, at)?;
+                    outer.push(std::mem::replace(&mut open, inner));
+                    continue;
+                }
+            }
+            let id = self.finish(computation, &open)?;
+            match outer.pop() {
+                None => return Ok(id),
+                Some(parent) => {
+                    open = parent;
+                    self.operands.push(id);
+                    self.after_operand()?;
+                }
+            }
+        }
+    }
+
+    /// `shape opcode(`.
+    fn head(&mut self, name: Option<TextRef>, start: usize) -> Parsed<Open> {
+        self.cursor.skip_space();
+        if !can_be_shape(&self.cursor) {
+            return Err(self.cursor.expected("the shape of the instruction"));
+        }
+        let shape = self.shape()?;
+        let opcode_text = self.cursor.word("an opcode")?;
+        let bytes = self.cursor.bytes(opcode_text);
+        let opcode = self.opcodes.get(bytes).unwrap_or(HloOpcode::Unknown);
+        self.cursor.expect(b'(', "'(' after the opcode")?;
+        Ok(Open {
+            name,
+            start,
+            shape,
+            opcode,
+            opcode_text,
+            base: self.operands.len(),
+        })
+    }
+
+    /// Operands up to and including the closing parenthesis.
+    #[inline]
+    fn operand_list(&mut self, opcode: HloOpcode, base: usize) -> Parsed<Next> {
+        if matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant) {
+            return Ok(Next::End);
+        }
+        if self.cursor.eat(b')') {
+            return Ok(Next::End);
+        }
+        let _ = base;
+        loop {
+            self.cursor.skip_space();
+            let at = self.cursor.position;
+            let mut shape = None;
+            if self.cursor.peek() != b'%' && can_be_shape(&self.cursor) {
+                shape = Some(self.shape()?);
+                self.cursor.skip_space();
+            }
+            let name = self.cursor.name("an operand")?;
+            self.cursor.skip_space();
+            if self.cursor.peek() == b'(' {
+                self.cursor.position = at;
+                return Ok(Next::Nested(at));
+            }
+            self.operand(name, shape, at)?;
+            if self.cursor.eat(b',') {
+                continue;
+            }
+            self.cursor.expect(b')', "',' or ')' after an operand")?;
+            return Ok(Next::End);
+        }
+    }
+
+    /// After an operand that was an instruction itself: `,` is eaten, `)` is left.
+    fn after_operand(&mut self) -> Parsed<()> {
+        if self.cursor.eat(b',') {
+            return Ok(());
+        }
+        self.cursor.skip_space();
+        if self.cursor.peek() != b')' {
+            return Err(self.cursor.expected("',' or ')' after an operand"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn operand(&mut self, name: TextRef, shape: Option<ShapeId>, at: usize) -> Parsed<()> {
+        match self.find_instruction(name) {
+            Some(id) => {
+                if let Some(shape) = shape {
+                    let defined = self.module.instructions[id.index()].shape;
+                    if shape != defined && !self.module.shapes.compatible(shape, defined) {
+                        return Err(self.operand_shape_fault(at, name, shape, defined));
+                    }
+                }
+                self.operands.push(id);
+            }
+            None => {
+                self.forward.push((self.operands.len(), name));
+                self.operands.push(InstructionId::from_index(0));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn operand_shape_fault(
+        &self,
+        at: usize,
+        name: TextRef,
+        shape: ShapeId,
+        defined: ShapeId,
+    ) -> Box<Fault> {
+        Fault::new(
+            at,
+            format!(
+                "operand '{}' is given shape {} here but is defined with shape {}",
+                self.module.str(name),
+                self.module.shapes.display(shape, ShapeStyle::LOGICAL),
+                self.module.shapes.display(defined, ShapeStyle::LOGICAL)
+            ),
+        )
+    }
+
+    /// What stands after the operands, and the finished instruction in the arena.
+    fn finish(&mut self, computation: ComputationId, open: &Open) -> Parsed<InstructionId> {
+        let mut immediate = match open.opcode {
+            HloOpcode::Parameter => self.parameter_number()?,
+            HloOpcode::Constant => {
+                let literal = parse_literal(
+                    &mut self.cursor,
+                    &self.module.shapes,
+                    open.shape,
+                    &self.limits,
+                )?;
+                self.cursor.expect(b')', "')' after the literal")?;
+                self.module.literals.push(literal);
+                (self.module.literals.len() - 1) as u32
+            }
+            HloOpcode::Unknown => open.opcode_text.start,
+            _ => 0,
+        };
+        let operands = self.take_operands(open.base);
+        let first_attribute = self.module.attributes.len();
+        if open.name.is_some() {
+            self.attributes(open.opcode)?;
+        }
+        let attributes = PoolRange {
+            start: first_attribute as u32,
+            len: (self.module.attributes.len() - first_attribute) as u32,
+        };
+        let wanted = match open.opcode {
+            HloOpcode::GetTupleElement => Some(AttrKey::Index),
+            HloOpcode::Iota => Some(AttrKey::IotaDimension),
+            _ => None,
+        };
+        if let Some(key) = wanted {
+            let value = self.module.attributes[first_attribute..]
+                .iter()
+                .find(|a| a.key == key)
+                .map(|a| &a.value);
+            immediate = match value {
+                Some(&AttrValue::Int(value)) if (0..=i64::from(u32::MAX)).contains(&value) => {
+                    value as u32
+                }
+                _ => {
+                    return Err(Fault::new(
+                        open.opcode_text.start as usize,
+                        format!(
+                            "{} needs a non-negative {}=",
+                            open.opcode.name(),
+                            key.name().unwrap_or_default()
+                        ),
+                    ));
+                }
+            };
+        }
+        let id = InstructionId::from_index(self.module.instructions.len());
+        let name = match open.name {
+            Some(name) => name,
+            None => self.anonymous_name(open.opcode_text),
+        };
+        let hash = hash_bytes(self.module.text.bytes(name));
+        if self
+            .instruction_names
+            .insert(&self.module.text, hash, name, id.index())
+            .is_err()
+        {
+            return Err(Fault::new(
+                name.start as usize,
+                format!(
+                    "instruction '{}' is defined twice in this computation",
+                    snippet(self.module.text.bytes(name))
+                ),
+            ));
+        }
+        self.module.instructions.push(HloInstruction {
+            name,
+            text: TextRef::new(open.start, self.cursor.position),
+            shape: open.shape,
+            computation,
+            operands,
+            attributes,
+            immediate,
+            opcode: open.opcode,
+        });
+        self.order.push(id);
+        if open.opcode == HloOpcode::Parameter {
+            self.enter_parameter(immediate as usize, id)?;
+        }
+        Ok(id)
+    }
+
+    /// Moves the operands from `base` on to the module's pool.
+    #[inline]
+    fn take_operands(&mut self, base: usize) -> PoolRange {
+        let start = self.module.operands.len();
+        while let Some(&(at, name)) = self.forward.last() {
+            if at < base {
+                break;
+            }
+            self.forward.pop();
+            self.pending_operands.push(PendingOperand::Operand {
+                slot: start + at - base,
+                name,
+            });
+        }
+        let len = self.operands.len() - base;
+        self.module
+            .operands
+            .extend_from_slice(&self.operands[base..]);
+        self.operands.truncate(base);
+        PoolRange {
+            start: start as u32,
+            len: len as u32,
+        }
+    }
+
+    fn parameter_number(&mut self) -> Parsed<u32> {
+        self.cursor.skip_space();
+        let at = self.cursor.position;
+        let number = self.cursor.integer("a parameter number")?;
+        self.cursor.expect(b')', "')' after the parameter number")?;
+        u32::try_from(number)
+            .map_err(|_| Fault::new(at, format!("{number} is no parameter number")))
+    }
+
+    fn enter_parameter(&mut self, number: usize, id: InstructionId) -> Parsed<()> {
+        let at = self.module.instructions[id.index()].text.start as usize;
+        // Every parameter takes some bytes of text, so a larger number must leave gaps.
+        if number > self.cursor.source.len() {
+            return Err(Fault::new(
+                at,
+                format!("the computation has no parameter 0 to {}", number - 1),
+            ));
+        }
+        if number >= self.parameters.len() {
+            self.parameters.resize(number + 1, None);
+        }
+        match self.parameters[number].replace(id) {
+            None => Ok(()),
+            Some(_) => Err(Fault::new(
+                at,
+                format!("parameter {number} is defined twice"),
+            )),
+        }
+    }
+
+    /// A name for an instruction without one.
+    #[cold]
+    fn anonymous_name(&mut self, opcode: TextRef) -> TextRef {
+        let base = self.cursor.bytes(opcode).to_vec();
+        let mut number = 0usize;
+        loop {
+            let mut name = base.clone();
+            name.extend_from_slice(b".anon");
+            if number > 0 {
+                name.extend_from_slice(format!(".{number}").as_bytes());
+            }
+            let taken = self
+                .instruction_names
+                .get(&self.module.text, hash_bytes(&name), &name)
+                .is_some();
+            if !taken {
+                return self.module.text.add(&name);
+            }
+            number += 1;
+        }
+    }
+
+    /// The instruction of this computation called `name`, if it was defined already.
+    #[inline]
+    pub(super) fn find_instruction(&self, name: TextRef) -> Option<InstructionId> {
+        let bytes = self.cursor.bytes(name);
+        self.instruction_names
+            .get(&self.module.text, hash_bytes(bytes), bytes)
+            .map(InstructionId::from_index)
+    }
+
+    #[cold]
+    pub(super) fn unknown_instruction(&self, name: TextRef) -> Box<Fault> {
+        let bytes = self.cursor.bytes(name);
+        let fault = Fault::new(
+            name.start as usize,
+            format!(
+                "there is no instruction '{}' in this computation",
+                snippet(bytes)
+            ),
+        );
+        let candidates = self
+            .instruction_names
+            .names()
+            .map(|n| self.module.text.bytes(n));
+        match closest(bytes, candidates, self.limits.suggestion_candidates) {
+            Some(near) => fault.with_note(format!("did you mean '{near}'?")),
+            None => fault,
+        }
+    }
+}
+
+/// What the operand list led to.
+enum Next {
+    /// Its end.
+    End,
+    /// An operand that is an instruction, starting at this byte.
+    Nested(usize),
+}

@@ -1,0 +1,496 @@
+//! A cursor over the bytes of a text: white space, comments, names, numbers, strings.
+//!
+//! There is no token stream. The parser asks for what may stand at the cursor, so no byte is
+//! classified twice; long stretches (strings, comments) go through `memchr`.
+
+use memchr::{memchr, memchr2};
+
+use super::error::{Fault, Parsed};
+use crate::module::TextRef;
+
+/// `[A-Za-z0-9_.-]`, the bytes a name may consist of.
+const NAME: u8 = 1;
+/// `[A-Za-z_]`, the bytes a name may start with.
+const START: u8 = 2;
+/// Space, tab, newline, carriage return.
+const SPACE: u8 = 4;
+/// `[0-9]`.
+const DIGIT: u8 = 8;
+
+static CLASS: [u8; 256] = {
+    let mut table = [0u8; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let b = byte as u8;
+        if b.is_ascii_alphabetic() || b == b'_' {
+            table[byte] = NAME | START;
+        } else if b.is_ascii_digit() {
+            table[byte] = NAME | DIGIT;
+        } else if b == b'.' || b == b'-' {
+            table[byte] = NAME;
+        } else if b == b' ' || b == b'\t' || b == b'\n' || b == b'\r' {
+            table[byte] = SPACE;
+        }
+        byte += 1;
+    }
+    table
+};
+
+#[inline(always)]
+pub(crate) fn is_name_byte(byte: u8) -> bool {
+    CLASS[byte as usize] & NAME != 0
+}
+
+#[inline(always)]
+pub(crate) fn is_name_start(byte: u8) -> bool {
+    CLASS[byte as usize] & START != 0
+}
+
+/// A position in a text.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor<'s> {
+    pub source: &'s [u8],
+    pub position: usize,
+}
+
+impl<'s> Cursor<'s> {
+    pub fn new(source: &'s [u8]) -> Cursor<'s> {
+        Cursor {
+            source,
+            position: 0,
+        }
+    }
+
+    /// The byte at `position`; 0 at the end, which no legal text holds outside strings.
+    #[inline(always)]
+    pub fn peek(&self) -> u8 {
+        self.at(0)
+    }
+
+    #[inline(always)]
+    pub fn at(&self, ahead: usize) -> u8 {
+        match self.source.get(self.position + ahead) {
+            Some(&byte) => byte,
+            None => 0,
+        }
+    }
+
+    pub fn at_end(&self) -> bool {
+        self.position >= self.source.len()
+    }
+
+    /// Skips white space and comments. An unterminated comment is left where it starts.
+    #[inline(always)]
+    pub fn skip_space(&mut self) {
+        let byte = self.peek();
+        if byte > b' ' && byte != b'/' {
+            return;
+        }
+        if byte == b' ' {
+            let next = self.at(1);
+            if next > b' ' && next != b'/' {
+                self.position += 1;
+                return;
+            }
+        }
+        self.skip_space_slow();
+    }
+
+    #[inline(never)]
+    fn skip_space_slow(&mut self) {
+        loop {
+            while CLASS[self.peek() as usize] & SPACE != 0 {
+                self.position += 1;
+            }
+            if self.peek() != b'/' {
+                return;
+            }
+            match self.at(1) {
+                b'/' => {
+                    let rest = &self.source[self.position..];
+                    let length = memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+                    self.position += length;
+                }
+                b'*' => match self.comment_end() {
+                    Some(end) => self.position = end,
+                    None => return,
+                },
+                _ => return,
+            }
+        }
+    }
+
+    fn comment_end(&self) -> Option<usize> {
+        let mut at = self.position + 2;
+        loop {
+            at += memchr(b'*', self.source.get(at..)?)? + 1;
+            if self.source.get(at) == Some(&b'/') {
+                return Some(at + 1);
+            }
+        }
+    }
+
+    /// Skips space, then `byte` if it is there.
+    #[inline(always)]
+    pub fn eat(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        if self.peek() == byte {
+            self.position += 1;
+            true
+        } else {
+            false
+        }
+    }
+
+    /// Skips space, then the text `token` if it is there.
+    pub fn eat_text(&mut self, token: &[u8]) -> bool {
+        self.skip_space();
+        if self.source[self.position.min(self.source.len())..].starts_with(token) {
+            self.position += token.len();
+            true
+        } else {
+            false
+        }
+    }
+
+    #[inline(always)]
+    pub fn expect(&mut self, byte: u8, what: &str) -> Parsed<()> {
+        if self.eat(byte) {
+            Ok(())
+        } else {
+            Err(self.expected(what))
+        }
+    }
+
+    /// Whether the word at the cursor (space already skipped) is `word`.
+    #[inline]
+    pub fn is_word(&self, word: &[u8]) -> bool {
+        let rest = &self.source[self.position.min(self.source.len())..];
+        rest.starts_with(word) && !rest.get(word.len()).is_some_and(|&b| is_name_byte(b))
+    }
+
+    /// Skips space, then the whole word `word` if it is there.
+    pub fn eat_word(&mut self, word: &[u8]) -> bool {
+        self.skip_space();
+        if self.is_word(word) {
+            self.position += word.len();
+            true
+        } else {
+            false
+        }
+    }
+
+    /// The bytes of a piece of the source.
+    #[inline(always)]
+    pub fn bytes(&self, text: TextRef) -> &'s [u8] {
+        self.source
+            .get(text.start as usize..text.end())
+            .unwrap_or(&[])
+    }
+
+    /// The end of the run of name bytes that starts at the cursor.
+    #[inline(always)]
+    pub fn name_end(&self) -> usize {
+        let mut end = self.position;
+        while let Some(&byte) = self.source.get(end) {
+            if !is_name_byte(byte) {
+                break;
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// A word of name bytes that starts with a letter or `_`, space skipped before it.
+    #[inline(always)]
+    pub fn word(&mut self, what: &str) -> Parsed<TextRef> {
+        self.skip_space();
+        if !is_name_start(self.peek()) {
+            return Err(self.expected(what));
+        }
+        let end = self.name_end();
+        let text = TextRef::new(self.position, end);
+        self.position = end;
+        Ok(text)
+    }
+
+    /// A name with or without `%`; the result is without.
+    #[inline(always)]
+    pub fn name(&mut self, what: &str) -> Parsed<TextRef> {
+        self.skip_space();
+        if self.peek() == b'%' {
+            self.position += 1;
+            if !is_name_start(self.peek()) && !is_name_byte(self.peek()) {
+                return Err(self.expected(what));
+            }
+        } else if !is_name_start(self.peek()) {
+            return Err(self.expected(what));
+        }
+        let end = self.name_end();
+        let text = TextRef::new(self.position, end);
+        self.position = end;
+        Ok(text)
+    }
+
+    /// A whole number that fits `i64`.
+    #[inline]
+    pub fn integer(&mut self, what: &str) -> Parsed<i64> {
+        self.skip_space();
+        let start = self.position;
+        let negative = self.peek() == b'-';
+        let mut at = start + usize::from(negative);
+        let first = at;
+        let mut value = 0u64;
+        let mut overflow = false;
+        while let Some(digit) = self
+            .source
+            .get(at)
+            .map(|b| b.wrapping_sub(b'0'))
+            .filter(|&d| d < 10)
+        {
+            let (scaled, over) = value.overflowing_mul(10);
+            let (sum, carry) = scaled.overflowing_add(u64::from(digit));
+            overflow |= over | carry;
+            value = sum;
+            at += 1;
+        }
+        if at == first {
+            return Err(self.expected(what));
+        }
+        self.position = at;
+        let limit = i64::MAX as u64 + u64::from(negative);
+        if overflow || value > limit {
+            return Err(Fault::new(
+                start,
+                format!(
+                    "integer {} does not fit in 64 bits",
+                    snippet(&self.source[start..at])
+                ),
+            ));
+        }
+        Ok(if negative {
+            (value as i64).wrapping_neg()
+        } else {
+            value as i64
+        })
+    }
+
+    /// A quoted string; the result is what stands between the quotes, escapes as written.
+    pub fn string(&mut self, what: &str) -> Parsed<TextRef> {
+        self.skip_space();
+        let quote = self.peek();
+        if quote != b'"' && quote != b'\'' {
+            return Err(self.expected(what));
+        }
+        let start = self.position;
+        let mut at = start + 1;
+        loop {
+            let Some(found) = self
+                .source
+                .get(at..)
+                .and_then(|rest| memchr2(quote, b'\\', rest))
+            else {
+                return Err(Fault::new(start, "this string never ends"));
+            };
+            at += found;
+            if self.source[at] == quote {
+                self.position = at + 1;
+                return Ok(TextRef::new(start + 1, at));
+            }
+            at = self.escape(at)?;
+        }
+    }
+
+    /// Checks the escape whose backslash is at `at` and returns where it ends.
+    fn escape(&self, at: usize) -> Parsed<usize> {
+        let digits = |from: usize, most: usize, hex: bool| {
+            self.source[from.min(self.source.len())..]
+                .iter()
+                .take(most)
+                .take_while(|b| {
+                    if hex {
+                        b.is_ascii_hexdigit()
+                    } else {
+                        (b'0'..=b'7').contains(b)
+                    }
+                })
+                .count()
+        };
+        let count = match self.source.get(at + 1) {
+            Some(b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'?' | b'\'' | b'"') => 1,
+            Some(b'0'..=b'7') => digits(at + 1, 3, false),
+            Some(b'x' | b'X') => match digits(at + 2, 64, true) {
+                0 => 0,
+                n => n + 1,
+            },
+            Some(b'u') if digits(at + 2, 4, true) == 4 => 5,
+            Some(b'U') if digits(at + 2, 8, true) == 8 => 9,
+            // JSON writes it; C does not know it.
+            Some(b'/') => 1,
+            _ => 0,
+        };
+        if count == 0 {
+            return Err(Fault::new(at, "this is no escape that a string may hold"));
+        }
+        Ok(at + 1 + count)
+    }
+
+    /// A balanced `{…}`, `[…]` or `(…)` at the cursor; strings within are skipped.
+    pub fn balanced(&mut self) -> Parsed<TextRef> {
+        let start = self.position;
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            match self.peek() {
+                b'{' => open.push(b'}'),
+                b'[' => open.push(b']'),
+                b'(' => open.push(b')'),
+                byte @ (b'}' | b']' | b')') => {
+                    if open.pop() != Some(byte) {
+                        return Err(Fault::new(
+                            self.position,
+                            format!("'{}' closes nothing that is open", byte as char),
+                        ));
+                    }
+                    if open.is_empty() {
+                        self.position += 1;
+                        return Ok(TextRef::new(start, self.position));
+                    }
+                }
+                b'"' => {
+                    self.raw_string()?;
+                    continue;
+                }
+                b'/' if self.at(1) == b'*' => match self.comment_end() {
+                    Some(end) => {
+                        self.position = end;
+                        continue;
+                    }
+                    None => return Err(Fault::new(self.position, "this comment never ends")),
+                },
+                _ if self.at_end() => {
+                    return Err(Fault::new(
+                        start,
+                        format!("this '{}' is never closed", self.source[start] as char),
+                    ));
+                }
+                _ => {}
+            }
+            self.position += 1;
+        }
+    }
+
+    /// As [`Cursor::balanced`], with a message when nothing opens here.
+    pub fn balanced_at(&mut self, what: &str) -> Parsed<TextRef> {
+        if matches!(self.peek(), b'{' | b'[' | b'(') {
+            self.balanced()
+        } else {
+            Err(self.expected(what))
+        }
+    }
+
+    /// A balanced `{…}` that counts only braces and double-quoted strings, as for JSON.
+    pub fn json_object(&mut self) -> Parsed<TextRef> {
+        let start = self.position;
+        let mut depth = 0usize;
+        loop {
+            let found = self.source.get(self.position..).and_then(|rest| {
+                rest.iter()
+                    .position(|&b| b == b'{' || b == b'}' || b == b'"')
+            });
+            let Some(found) = found else {
+                return Err(Fault::new(start, "this '{' is never closed"));
+            };
+            self.position += found;
+            match self.peek() {
+                b'{' => depth += 1,
+                b'}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.position += 1;
+                        return Ok(TextRef::new(start, self.position));
+                    }
+                }
+                _ => {
+                    self.raw_string()?;
+                    continue;
+                }
+            }
+            self.position += 1;
+        }
+    }
+
+    /// Skips a double-quoted string; a backslash protects any byte after it.
+    fn raw_string(&mut self) -> Parsed<()> {
+        let start = self.position;
+        let mut at = start + 1;
+        loop {
+            let Some(found) = self
+                .source
+                .get(at..)
+                .and_then(|rest| memchr2(b'"', b'\\', rest))
+            else {
+                return Err(Fault::new(start, "this string never ends"));
+            };
+            at += found;
+            if self.source[at] == b'"' {
+                self.position = at + 1;
+                return Ok(());
+            }
+            at += 2;
+        }
+    }
+
+    /// "expected …, found …" at the cursor.
+    #[cold]
+    #[inline(never)]
+    pub fn expected(&self, what: &str) -> Box<Fault> {
+        Fault::new(
+            self.position,
+            format!("expected {what}, found {}", self.found()),
+        )
+    }
+
+    /// What stands at the cursor, for a message.
+    #[cold]
+    pub fn found(&self) -> String {
+        let rest = &self.source[self.position.min(self.source.len())..];
+        let Some(&first) = rest.first() else {
+            return "the end of the text".to_owned();
+        };
+        if is_name_byte(first) || first == b'%' {
+            let length = 1 + rest[1..].iter().take_while(|&&b| is_name_byte(b)).count();
+            return format!("'{}'", snippet(&rest[..length]));
+        }
+        if rest.starts_with(b"/*") {
+            return "a comment that never ends".to_owned();
+        }
+        if first == b'"' || first == b'\'' {
+            return "a string".to_owned();
+        }
+        if first.is_ascii_graphic() {
+            return format!("'{}'", first as char);
+        }
+        let head = &rest[..rest.len().min(4)];
+        if let Some(c) = head
+            .utf8_chunks()
+            .next()
+            .and_then(|c| c.valid().chars().next())
+        {
+            if !c.is_control() {
+                return format!("'{c}'");
+            }
+        }
+        format!("byte 0x{first:02x}")
+    }
+}
+
+/// A few bytes of the text for a message, cut when long.
+#[cold]
+pub(crate) fn snippet(bytes: &[u8]) -> String {
+    const MOST: usize = 60;
+    if bytes.len() <= MOST {
+        String::from_utf8_lossy(bytes).into_owned()
+    } else {
+        format!("{}…", String::from_utf8_lossy(&bytes[..MOST]))
+    }
+}

@@ -1,0 +1,37 @@
+//! Every limit on what a text may ask for, in one list.
+//!
+//! The parser's memory is otherwise proportional to the text, and nothing it does recurses.
+
+/// Bounds that a text may not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of text. Positions are 32 bits wide, so more than 4 GiB is never possible.
+    pub source_bytes: usize,
+    /// Bytes a compressed file may unpack to.
+    pub unpacked_bytes: usize,
+    /// Dimensions of an array.
+    pub rank: usize,
+    /// Tuples within tuples in one literal.
+    pub literal_depth: usize,
+    /// Bytes all literals of one module may occupy where that is more than the text spells out:
+    /// `{}` of a zero-sized array is free, but a text never makes more than it says.
+    pub literal_bytes: usize,
+    /// Warnings kept; later ones are only counted.
+    pub warnings: usize,
+    /// Names looked at for a "did you mean".
+    pub suggestion_candidates: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            source_bytes: u32::MAX as usize - (1 << 20),
+            unpacked_bytes: 4 << 30,
+            rank: crate::types::ArrayShape::MAX_RANK,
+            literal_depth: 256,
+            literal_bytes: 16 << 30,
+            warnings: 1000,
+            suggestion_candidates: 20_000,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `replica_groups={{0,1},{2,3}}`, `[2,4]<=[4,2]T(1,0)`, `mesh[…]…`.
+
+use super::error::Parsed;
+use super::parser::Parser;
+use crate::module::attributes::ReplicaGroups;
+
+impl Parser<'_> {
+    pub(super) fn replica_groups(&mut self) -> Parsed<ReplicaGroups> {
+        match self.cursor.peek() {
+            b'[' => self.iota_groups(),
+            b'{' => {
+                let mut groups = Vec::new();
+                self.braced("'{' of the groups", |p| {
+                    let mut group = Vec::new();
+                    p.braced("'{' of a group", |p| {
+                        group.push(p.cursor.integer("a device")?);
+                        Ok(())
+                    })?;
+                    groups.push(group);
+                    Ok(())
+                })?;
+                Ok(ReplicaGroups::List(groups))
+            }
+            _ => Ok(ReplicaGroups::Mesh(self.raw_value()?)),
+        }
+    }
+
+    fn iota_groups(&mut self) -> Parsed<ReplicaGroups> {
+        let tile = self.bracketed()?;
+        if !self.cursor.eat_text(b"<=") {
+            return Err(self.cursor.expected("'<=' after the sizes of the groups"));
+        }
+        let reshape = self.bracketed()?;
+        let mut transpose = Vec::new();
+        if self.cursor.eat_word(b"T") {
+            self.cursor.expect(b'(', "'(' of the transpose")?;
+            loop {
+                transpose.push(self.cursor.integer("a dimension number")?);
+                if !self.cursor.eat(b',') {
+                    break;
+                }
+            }
+            self.cursor.expect(b')', "',' or ')' in the transpose")?;
+        }
+        Ok(ReplicaGroups::Iota {
+            tile,
+            reshape,
+            transpose,
+        })
+    }
+
+    /// `[2,4]`.
+    fn bracketed(&mut self) -> Parsed<Vec<i64>> {
+        self.cursor.expect(b'[', "'['")?;
+        let mut list = Vec::new();
+        loop {
+            list.push(self.cursor.integer("a number")?);
+            if !self.cursor.eat(b',') {
+                break;
+            }
+        }
+        self.cursor.expect(b']', "',' or ']'")?;
+        Ok(list)
+    }
+}

@@ -1,0 +1,417 @@
+//! Shapes: `f32[2,3]{1,0}`, `(f32[], s32[2])`, `token[]`, `f32[<=8]`, `b(f32[2])`.
+//!
+//! The same few shapes recur thousands of times, so the text of every array shape is looked up
+//! before it is parsed, and a tuple is compared with the last tuples seen.
+
+use smallvec::SmallVec;
+
+use super::error::{Fault, Parsed, closest};
+use super::layout;
+use super::lexer::{Cursor, is_name_byte};
+use super::tables::{TYPES, hash_bytes};
+use crate::module::TextRef;
+use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId, ShapeTable};
+
+/// Tuples remembered by their text.
+const RECENT: usize = 4;
+/// Tuples shorter than this are parsed rather than remembered.
+const RECENT_MIN_BYTES: usize = 24;
+
+#[derive(Clone, Copy)]
+struct Known {
+    hash: u32,
+    text: TextRef,
+    shape: Option<ShapeId>,
+}
+
+/// Array shapes by their text, for one source.
+pub(crate) struct ShapeCache {
+    slots: Vec<Known>,
+    live: usize,
+    recent: [Option<(TextRef, ShapeId)>; RECENT],
+    parts: Vec<ShapeId>,
+}
+
+impl ShapeCache {
+    pub fn new() -> ShapeCache {
+        ShapeCache {
+            slots: vec![
+                Known {
+                    hash: 0,
+                    text: TextRef::default(),
+                    shape: None
+                };
+                256
+            ],
+            live: 0,
+            recent: [None; RECENT],
+            parts: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, cursor: &Cursor<'_>, hash: u32, bytes: &[u8]) -> Option<ShapeId> {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let known = &self.slots[at];
+            known.shape?;
+            if known.hash == hash && cursor.bytes(known.text) == bytes {
+                return known.shape;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn insert(&mut self, known: Known) {
+        if self.slots.len() < 2 * (self.live + 1) {
+            let empty = Known {
+                shape: None,
+                ..known
+            };
+            let doubled = vec![empty; self.slots.len() * 2];
+            let old = std::mem::replace(&mut self.slots, doubled);
+            self.live = 0;
+            for known in old.into_iter().filter(|k| k.shape.is_some()) {
+                self.insert(known);
+            }
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = known.hash as usize & mask;
+        while self.slots[at].shape.is_some() {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = known;
+        self.live += 1;
+    }
+
+    fn remember(&mut self, text: TextRef, shape: ShapeId) {
+        self.recent.rotate_right(1);
+        self.recent[0] = Some((text, shape));
+    }
+
+    /// The remembered tuple whose text starts at the cursor.
+    #[inline]
+    fn recall(&mut self, cursor: &Cursor<'_>) -> Option<(ShapeId, usize)> {
+        let rest = cursor.source.get(cursor.position..)?;
+        for index in 0..RECENT {
+            let (text, shape) = self.recent[index]?;
+            let known = cursor.bytes(text);
+            if rest.len() >= known.len() && rest[..known.len()] == *known {
+                self.recent[..=index].rotate_right(1);
+                return Some((shape, known.len()));
+            }
+        }
+        None
+    }
+}
+
+/// The end of a plain array shape at the cursor: type, numbers in brackets, perhaps numbers in
+/// braces. `None` when it is anything else, which the slow path then reads.
+#[inline(always)]
+fn plain_array_end(cursor: &Cursor<'_>) -> Option<usize> {
+    let source = cursor.source;
+    let mut at = cursor.position;
+    while source.get(at).is_some_and(|b| b.is_ascii_alphanumeric()) {
+        at += 1;
+    }
+    if source.get(at) != Some(&b'[') {
+        return None;
+    }
+    at += 1;
+    while let Some(&byte) = source.get(at) {
+        at += 1;
+        if byte == b']' {
+            break;
+        }
+        if !(byte.is_ascii_digit() || byte == b',') {
+            return None;
+        }
+    }
+    match source.get(at) {
+        Some(b'{') => {
+            at += 1;
+            if !source.get(at).is_some_and(u8::is_ascii_digit) {
+                return None;
+            }
+            while let Some(&byte) = source.get(at) {
+                at += 1;
+                if byte == b'}' {
+                    return Some(at);
+                }
+                if !(byte.is_ascii_digit() || byte == b',') {
+                    return None;
+                }
+            }
+            None
+        }
+        Some(b' ') if matches!(source.get(at + 1), Some(b'{' | b'/')) => None,
+        Some(b'\n' | b'\r' | b'\t' | b'/') => None,
+        _ => Some(at),
+    }
+}
+
+/// Whether a shape may start at the cursor, space skipped: `(`, `type[` or `b(`.
+#[inline(always)]
+pub(crate) fn can_be_shape(cursor: &Cursor<'_>) -> bool {
+    match cursor.peek() {
+        b'(' => true,
+        b'b' if cursor.at(1) == b'(' => true,
+        byte if byte.is_ascii_lowercase() => {
+            let mut ahead = 1;
+            while cursor.at(ahead).is_ascii_alphanumeric() {
+                ahead += 1;
+            }
+            if cursor.at(ahead) == b'[' {
+                return true;
+            }
+            if is_name_byte(cursor.at(ahead)) {
+                return false;
+            }
+            let mut later = *cursor;
+            later.position += ahead;
+            later.skip_space();
+            later.peek() == b'['
+        }
+        _ => false,
+    }
+}
+
+/// A shape at the cursor.
+#[inline]
+pub(crate) fn parse_shape(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    max_rank: usize,
+) -> Parsed<ShapeId> {
+    cursor.skip_space();
+    if cursor.peek() == b'(' {
+        parse_nested(cursor, table, cache, max_rank)
+    } else if cursor.peek() == b'b' && cursor.at(1) == b'(' {
+        parse_nested(cursor, table, cache, max_rank)
+    } else {
+        parse_leaf(cursor, table, cache, max_rank)
+    }
+}
+
+#[inline]
+fn parse_leaf(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    max_rank: usize,
+) -> Parsed<ShapeId> {
+    let Some(end) = plain_array_end(cursor) else {
+        return parse_leaf_slow(cursor, table, max_rank);
+    };
+    let text = TextRef::new(cursor.position, end);
+    let bytes = cursor.bytes(text);
+    let hash = hash_bytes(bytes);
+    if let Some(shape) = cache.get(cursor, hash, bytes) {
+        cursor.position = end;
+        return Ok(shape);
+    }
+    let shape = parse_leaf_slow(cursor, table, max_rank)?;
+    if cursor.position == end {
+        cache.insert(Known {
+            hash,
+            text,
+            shape: Some(shape),
+        });
+    }
+    Ok(shape)
+}
+
+enum Open {
+    /// Where its elements start in `parts`.
+    Tuple(usize),
+    Buffer,
+}
+
+/// A tuple or buffer shape, to any depth without recursion.
+fn parse_nested(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    max_rank: usize,
+) -> Parsed<ShapeId> {
+    if let Some((shape, length)) = cache.recall(cursor) {
+        cursor.position += length;
+        return Ok(shape);
+    }
+    let start = cursor.position;
+    let mut open: SmallVec<[Open; 4]> = SmallVec::new();
+    let base = cache.parts.len();
+    let result = nested_parts(cursor, table, cache, max_rank, &mut open);
+    cache.parts.truncate(base);
+    let shape = result?;
+    if cursor.position - start >= RECENT_MIN_BYTES {
+        cache.remember(TextRef::new(start, cursor.position), shape);
+    }
+    Ok(shape)
+}
+
+fn nested_parts(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    max_rank: usize,
+    open: &mut SmallVec<[Open; 4]>,
+) -> Parsed<ShapeId> {
+    loop {
+        // At the start of an element, or of the end of an empty tuple.
+        cursor.skip_space();
+        let mut shape = if cursor.peek() == b'(' {
+            cursor.position += 1;
+            if !cursor.eat(b')') {
+                open.push(Open::Tuple(cache.parts.len()));
+                continue;
+            }
+            table.tuple(&[])
+        } else if cursor.peek() == b'b' && cursor.at(1) == b'(' {
+            cursor.position += 2;
+            open.push(Open::Buffer);
+            continue;
+        } else {
+            parse_leaf(cursor, table, cache, max_rank)?
+        };
+        // After an element: close what ends here, or go on to the next element.
+        loop {
+            match open.last() {
+                None => return Ok(shape),
+                Some(Open::Buffer) => {
+                    cursor.expect(b')', "')' after the shape of a buffer")?;
+                    shape = table.intern(Shape::Buffer(shape));
+                    open.pop();
+                }
+                Some(&Open::Tuple(base)) => {
+                    cache.parts.push(shape);
+                    cursor.skip_space();
+                    match cursor.peek() {
+                        b',' => {
+                            cursor.position += 1;
+                            break;
+                        }
+                        b')' => {
+                            cursor.position += 1;
+                            shape = table.tuple(&cache.parts[base..]);
+                            cache.parts.truncate(base);
+                            open.pop();
+                        }
+                        _ => return Err(cursor.expected("',' or ')' in a tuple shape")),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(never)]
+fn parse_leaf_slow(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    max_rank: usize,
+) -> Parsed<ShapeId> {
+    cursor.skip_space();
+    let start = cursor.position;
+    let word = cursor.word("a shape")?;
+    let name = cursor.bytes(word);
+    let special = match name {
+        b"token" => Some(Shape::Token),
+        b"opaque" => Some(Shape::Opaque),
+        _ => None,
+    };
+    if let Some(shape) = special {
+        if cursor.eat(b'[') {
+            cursor.expect(b']', "']'")?;
+        }
+        return Ok(table.intern(shape));
+    }
+    let element_type = element_type(cursor, word)?;
+    let (dims, dynamic) = parse_dimensions(cursor, max_rank)?;
+    let mut array = ArrayShape {
+        element_type,
+        dims,
+        dynamic,
+        layout: None,
+    };
+    if layout::can_start(cursor) {
+        let at = cursor.position;
+        let layout = layout::parse(cursor)?;
+        if let Some(layout) = layout {
+            if layout.minor_to_major.len() != array.rank() {
+                return Err(Fault::new(
+                    at,
+                    format!(
+                        "the layout orders {} dimensions, the shape {} has {}",
+                        layout.minor_to_major.len(),
+                        super::lexer::snippet(&cursor.source[start..at]),
+                        array.rank()
+                    ),
+                ));
+            }
+            array.layout = Some(layout);
+        }
+    }
+    Ok(table.array(array))
+}
+
+/// The element type a word names.
+pub(crate) fn element_type(cursor: &Cursor<'_>, word: TextRef) -> Parsed<PrimitiveType> {
+    let name = cursor.bytes(word);
+    TYPES.get(name).ok_or_else(|| {
+        let fault = Fault::new(
+            word.start as usize,
+            format!("expected a shape, found '{}'", super::lexer::snippet(name)),
+        );
+        let known = PrimitiveType::all().map(|ty| ty.name().as_bytes());
+        match closest(name, known, usize::MAX) {
+            Some(near) => fault.with_note(format!("did you mean '{near}'?")),
+            None => fault,
+        }
+    })
+}
+
+/// `[2,<=3,?]`: sizes and which of them are dynamic.
+fn parse_dimensions(cursor: &mut Cursor<'_>, max_rank: usize) -> Parsed<(Dims, u64)> {
+    cursor.expect(b'[', "'[' after the element type")?;
+    let mut dims = Dims::new();
+    let mut dynamic = 0u64;
+    if cursor.eat(b']') {
+        return Ok((dims, dynamic));
+    }
+    loop {
+        cursor.skip_space();
+        let at = cursor.position;
+        if dims.len() >= max_rank {
+            return Err(Fault::new(
+                at,
+                format!("arrays of more than {max_rank} dimensions are not supported"),
+            ));
+        }
+        let bit = 1u64.checked_shl(dims.len() as u32).unwrap_or(0);
+        if cursor.eat(b'?') {
+            dims.push(ArrayShape::UNBOUNDED);
+            dynamic |= bit;
+        } else {
+            if cursor.eat_text(b"<=") {
+                dynamic |= bit;
+                cursor.skip_space();
+                if cursor.peek() == b'?' {
+                    return Err(cursor.expected("a bound after '<='"));
+                }
+            }
+            let size = cursor.integer("a dimension")?;
+            if size < 0 {
+                return Err(Fault::new(at, format!("dimension {size} is negative")));
+            }
+            dims.push(size);
+        }
+        if !cursor.eat(b',') {
+            break;
+        }
+    }
+    cursor.expect(b']', "',' or ']' in a shape")?;
+    Ok((dims, dynamic))
+}

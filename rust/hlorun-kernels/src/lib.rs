@@ -1,1 +1,32 @@
 //! SIMD kernels and matrix products: slices in, slices out; knows no HLO.
+//!
+//! [`table`] maps an operation and a [`DType`] to a function pointer at plan time; [`convert()`], [`gemm`] and the
+//! modules beside it do the same for conversions, products, reductions and copies. The instruction set is chosen once
+//! ([`Isa`]); everything else is pure.
+
+pub mod convert;
+mod dtype;
+pub mod element;
+mod elementwise;
+pub mod gemm;
+mod isa;
+pub mod low_float;
+mod math;
+mod ops;
+mod reduce;
+pub mod strided;
+pub mod table;
+
+pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
+pub use dtype::DType;
+pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
+pub use isa::Isa;
+pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
+pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
+pub use strided::{copy_strided, fill, gather_strided};
+pub use table::{
+    Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
+};
+
+#[cfg(test)]
+mod tests;

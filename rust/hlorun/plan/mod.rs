@@ -1,9 +1,75 @@
-//! All that is decided before data exists.
+//! Everything that is decided before data exists.
 //!
-//! Comes in: a module. Goes out: orders, values, live ranges and offsets. Promise: nothing here
-//! reads text or touches data.
+//! In: a verified [`HloModule`]. Out: an [`Executable`]: thunks over slices of allocations.
+//! `inline` flattens calls, `lower` turns instructions into thunks over logical buffers, `assign`
+//! decides which buffers share memory and where they lie.
 
+pub mod assign;
+pub mod collective;
 pub mod dataflow;
+pub mod elementwise;
+pub mod executable;
 pub mod heap_simulator;
+pub mod inline;
+pub mod lifetime;
 pub mod live_range;
+pub mod lower;
+pub mod ops;
+pub mod program;
+pub mod scalar;
 pub mod schedule;
+pub mod thunk;
+pub mod view;
+
+pub use executable::{Executable, Leaf, Parameter, compile};
+
+use crate::error::{HloError, Unsupported};
+use crate::module::{Id, InstructionRef, LiteralId};
+
+/// An unsupported error that names the instruction and its place.
+#[cold]
+pub fn unsupported(instruction: InstructionRef<'_>, what: String) -> HloError {
+    HloError::Unsupported(Box::new(Unsupported {
+        message: format!("{}: {what}", instruction.name()),
+        instruction: instruction.name().into_owned(),
+        location: None,
+    }))
+}
+
+/// The error of a constant whose value the text left out.
+#[cold]
+pub fn elided_constant(instruction: InstructionRef<'_>) -> HloError {
+    unsupported(
+        instruction,
+        "the text elides this constant's value ({...}); pass it with compile(module, constants={name: array})".into(),
+    )
+}
+
+/// How a module is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Fuse elementwise chains; off, every instruction is stored.
+    pub fuse: bool,
+    /// Threads a run may use; 0 for all cores.
+    pub threads: usize,
+    /// Replicas that run together.
+    pub replicas: u32,
+    /// Partitions of each replica.
+    pub partitions: u32,
+}
+
+impl Default for CompileOptions {
+    fn default() -> CompileOptions {
+        CompileOptions {
+            fuse: true,
+            threads: 0,
+            replicas: 1,
+            partitions: 1,
+        }
+    }
+}
+
+/// The literal of a `constant`.
+pub(crate) fn literal_id(instruction: InstructionRef<'_>) -> LiteralId {
+    LiteralId::from_index(instruction.data().immediate as usize)
+}

@@ -1,0 +1,262 @@
+//! Conversions between every pair of element types.
+//!
+//! In: storage elements of one type. Out: storage elements of another, by the rules of [`crate::element`]. Promise:
+//! one rounding. Also reduce-precision and stochastic rounding.
+
+use crate::element::{Cx, Elem, Pred, SubS, SubU};
+use crate::elementwise::{Avx2, Avx512, Portable, Tier, Un, Unary};
+use crate::isa::Isa;
+use crate::low_float::{Bf16, F8, F16};
+use crate::{DType, Isa as Level};
+
+struct Convert<To>(std::marker::PhantomData<To>);
+impl<From: Elem, To: Elem> Un<From> for Convert<To> {
+    type Out = To;
+    #[inline(always)]
+    fn f<T: Tier>(a: From) -> To {
+        To::narrow(a.widen())
+    }
+}
+
+/// Calls `$run!($t)` with the storage type of `$dtype`.
+macro_rules! with_type {
+    ($dtype:expr, $run:ident) => {
+        match $dtype {
+            DType::Pred => $run!(Pred),
+            DType::S2 => $run!(SubS<2>),
+            DType::S4 => $run!(SubS<4>),
+            DType::S8 => $run!(i8),
+            DType::S16 => $run!(i16),
+            DType::S32 => $run!(i32),
+            DType::S64 => $run!(i64),
+            DType::U2 => $run!(SubU<2>),
+            DType::U4 => $run!(SubU<4>),
+            DType::U8 => $run!(u8),
+            DType::U16 => $run!(u16),
+            DType::U32 => $run!(u32),
+            DType::U64 => $run!(u64),
+            DType::F4E2M1FN => $run!(F8<0>),
+            DType::F8E3M4 => $run!(F8<1>),
+            DType::F8E4M3 => $run!(F8<2>),
+            DType::F8E4M3FN => $run!(F8<3>),
+            DType::F8E4M3FNUZ => $run!(F8<4>),
+            DType::F8E4M3B11FNUZ => $run!(F8<5>),
+            DType::F8E5M2 => $run!(F8<6>),
+            DType::F8E5M2FNUZ => $run!(F8<7>),
+            DType::F8E8M0FNU => $run!(F8<8>),
+            DType::F16 => $run!(F16),
+            DType::BF16 => $run!(Bf16),
+            DType::F32 => $run!(f32),
+            DType::F64 => $run!(f64),
+            DType::C64 => $run!(Cx<f32>),
+            DType::C128 => $run!(Cx<f64>),
+        }
+    };
+}
+
+fn from_type<From: Elem>(to: DType) -> Unary {
+    macro_rules! run {
+        ($to:ty) => {
+            Portable::unary::<From, Convert<$to>>()
+        };
+    }
+    with_type!(to, run)
+}
+
+/// The pairs worth a vector body on every tier.
+fn hot<T: Tier>(from: DType, to: DType) -> Option<Unary> {
+    use DType::{BF16, F16 as Half, F32, F64, Pred as Bool, S8, S32, S64, U8, U32};
+    Some(match (from, to) {
+        (F32, BF16) => T::unary::<f32, Convert<Bf16>>(),
+        (BF16, F32) => T::unary::<Bf16, Convert<f32>>(),
+        (F32, Half) => T::unary::<f32, Convert<F16>>(),
+        (Half, F32) => T::unary::<F16, Convert<f32>>(),
+        (F32, F64) => T::unary::<f32, Convert<f64>>(),
+        (F64, F32) => T::unary::<f64, Convert<f32>>(),
+        (S32, F32) => T::unary::<i32, IntToF32>(),
+        (U32, F32) => T::unary::<u32, IntToF32>(),
+        (U8, F32) => T::unary::<u8, IntToF32>(),
+        (S8, F32) => T::unary::<i8, IntToF32>(),
+        (F32, S32) => T::unary::<f32, F32ToInt>(),
+        (Bool, F32) => T::unary::<Pred, PredToF32>(),
+        (Bool, S32) => T::unary::<Pred, Convert<i32>>(),
+        (Bool, U32) => T::unary::<Pred, Convert<u32>>(),
+        (S32, S64) => T::unary::<i32, Convert<i64>>(),
+        (S64, S32) => T::unary::<i64, Convert<i32>>(),
+        (S32, U32) | (U32, S32) => T::unary::<u32, Convert<u32>>(),
+        (S32, F64) => T::unary::<i32, Convert<f64>>(),
+        (U32, U8) | (S32, U8) => T::unary::<u32, Convert<u8>>(),
+        (U8, U32) | (U8, S32) => T::unary::<u8, Convert<u32>>(),
+        _ => return None,
+    })
+}
+
+/// Integer to `f32` without the detour through 64 bits.
+struct IntToF32;
+macro_rules! int_to_f32 {
+    ($($t:ty)*) => {$(
+        impl Un<$t> for IntToF32 {
+            type Out = f32;
+            #[inline(always)]
+            fn f<T: Tier>(a: $t) -> f32 { a as f32 }
+        }
+    )*};
+}
+int_to_f32!(i8 u8 i32 u32);
+
+struct F32ToInt;
+impl Un<f32> for F32ToInt {
+    type Out = i32;
+    #[inline(always)]
+    fn f<T: Tier>(a: f32) -> i32 {
+        a as i32
+    }
+}
+
+struct PredToF32;
+impl Un<Pred> for PredToF32 {
+    type Out = f32;
+    #[inline(always)]
+    fn f<T: Tier>(a: Pred) -> f32 {
+        if a.0 != 0 { 1.0 } else { 0.0 }
+    }
+}
+
+/// The conversion kernel from one type to another, for a given tier.
+pub fn convert_on(isa: Isa, from: DType, to: DType) -> Unary {
+    let fast = match isa {
+        Level::Portable => hot::<Portable>(from, to),
+        Level::Avx2 => hot::<Avx2>(from, to),
+        Level::Avx512 => hot::<Avx512>(from, to),
+    };
+    macro_rules! run {
+        ($from:ty) => {
+            from_type::<$from>(to)
+        };
+    }
+    fast.unwrap_or_else(|| with_type!(from, run))
+}
+
+/// The conversion kernel from one type to another: every pair has one.
+pub fn convert(from: DType, to: DType) -> Unary {
+    convert_on(Isa::active(), from, to)
+}
+
+/// Reduce-precision with fixed parameters, ready to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReducePrecision {
+    dtype: DType,
+    exponent_bits: u32,
+    mantissa_bits: u32,
+}
+
+/// Prepares reduce-precision of a float type to `exponent_bits` and `mantissa_bits`; `None` for non-floats and for
+/// `exponent_bits` of zero.
+pub fn reduce_precision(
+    dtype: DType,
+    exponent_bits: u32,
+    mantissa_bits: u32,
+) -> Option<ReducePrecision> {
+    (dtype.is_float() && exponent_bits > 0).then_some(ReducePrecision {
+        dtype,
+        exponent_bits,
+        mantissa_bits,
+    })
+}
+
+macro_rules! reduce {
+    ($name:ident, $t:ty, $bits:ty, $mantissa:expr, $bias:expr) => {
+        #[inline(always)]
+        fn $name(x: $t, exponent_bits: u32, mantissa_bits: u32) -> $t {
+            let infinity = <$t>::INFINITY.to_bits();
+            let sign = x.to_bits() & (1 << (<$bits>::BITS - 1));
+            let mut bits = x.to_bits();
+            if x.is_nan() {
+                return x;
+            }
+            if mantissa_bits < $mantissa {
+                let last = 1 as $bits << ($mantissa - mantissa_bits);
+                let odd = (bits >> ($mantissa - mantissa_bits)) & 1;
+                bits = bits.wrapping_add((last >> 1) - 1 + odd) & !(last - 1);
+            }
+            let exponent_width = <$bits>::BITS - 1 - $mantissa;
+            if exponent_bits < exponent_width {
+                let field = (bits & infinity) >> $mantissa;
+                let reduced = ((1 as $bits) << (exponent_bits - 1)) - 1;
+                if field > $bias + reduced {
+                    bits = sign | infinity;
+                } else if field <= $bias - reduced {
+                    // Subnormals of the narrow type are flushed to zero, as XLA defines it.
+                    bits = sign;
+                }
+            }
+            <$t>::from_bits(bits)
+        }
+    };
+}
+reduce!(reduce32, f32, u32, 23u32, 127);
+reduce!(reduce64, f64, u64, 52u32, 1023);
+
+impl ReducePrecision {
+    /// Runs over `n` elements.
+    ///
+    /// # Safety
+    /// As [`Unary`].
+    pub unsafe fn run(&self, a: *const u8, out: *mut u8, n: usize) {
+        let (e, m) = (self.exponent_bits, self.mantissa_bits);
+        macro_rules! run {
+            ($t:ty) => {
+                for i in 0..n {
+                    // SAFETY: the caller promises n elements behind both pointers.
+                    unsafe {
+                        let x = a.cast::<$t>().add(i).read();
+                        out.cast::<$t>().add(i).write(Reduce::reduce(x, e, m));
+                    }
+                }
+            };
+        }
+        macro_rules! only_floats {
+            ($t:ty) => {
+                run!($t)
+            };
+        }
+        match self.dtype {
+            DType::F64 => only_floats!(f64),
+            DType::F32 => only_floats!(f32),
+            DType::F16 => only_floats!(F16),
+            DType::BF16 => only_floats!(Bf16),
+            DType::F4E2M1FN => only_floats!(F8<0>),
+            DType::F8E3M4 => only_floats!(F8<1>),
+            DType::F8E4M3 => only_floats!(F8<2>),
+            DType::F8E4M3FN => only_floats!(F8<3>),
+            DType::F8E4M3FNUZ => only_floats!(F8<4>),
+            DType::F8E4M3B11FNUZ => only_floats!(F8<5>),
+            DType::F8E5M2 => only_floats!(F8<6>),
+            DType::F8E5M2FNUZ => only_floats!(F8<7>),
+            DType::F8E8M0FNU => only_floats!(F8<8>),
+            _ => {}
+        }
+    }
+}
+
+trait Reduce {
+    fn reduce(self, exponent_bits: u32, mantissa_bits: u32) -> Self;
+}
+impl Reduce for f32 {
+    #[inline(always)]
+    fn reduce(self, e: u32, m: u32) -> Self {
+        reduce32(self, e, m)
+    }
+}
+impl Reduce for f64 {
+    #[inline(always)]
+    fn reduce(self, e: u32, m: u32) -> Self {
+        reduce64(self, e, m)
+    }
+}
+impl<E: crate::low_float::LowFloat> Reduce for E {
+    #[inline(always)]
+    fn reduce(self, e: u32, m: u32) -> Self {
+        E::encode(reduce32(self.decode(), e, m))
+    }
+}

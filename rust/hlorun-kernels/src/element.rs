@@ -1,0 +1,356 @@
+//! Storage types of every element and the exact conversions between them.
+//!
+//! In: an element's bits. Out: its value in a compute type, and back. Promise: a value that fits is unchanged; any
+//! other is rounded once, to nearest even (integers to floats and `f64` to low floats included); floats to integers
+//! saturate and send NaN to 0; integers to narrower integers wrap; overflow, NaN and signed zero of the low floats
+//! follow XLA:CPU.
+
+/// A value as it lies in a buffer.
+pub trait Elem: Copy + Send + Sync + 'static {
+    /// A type every value of this one fits in, used to convert.
+    type Wide: Wide;
+    /// The exact value.
+    fn widen(self) -> Self::Wide;
+    /// The nearest representable value, by the rules of the module.
+    fn narrow<W: Wide>(w: W) -> Self;
+}
+
+/// The wide classes conversions go through: `i64`, `u64`, `f32`, `f64`, `Cx<f64>`.
+pub trait Wide: Copy {
+    /// Whether an integer result saturates (floats) or wraps (integers).
+    const FLOAT: bool;
+    /// Nearest `f32`.
+    fn f32(self) -> f32;
+    /// An `f32` rounded to odd, from which a second rounding to 22 or fewer bits is exact.
+    fn odd32(self) -> f32;
+    /// Nearest `f64` (real part).
+    fn f64(self) -> f64;
+    /// Imaginary part, zero unless complex.
+    fn im(self) -> f64;
+    /// The low 64 bits of an integer's two's complement; zero for floats.
+    fn bits(self) -> u64;
+    /// `self != 0`.
+    fn truth(self) -> bool;
+}
+
+/// Rounds `x` to `f32` so that the last bit records inexactness (von Neumann rounding).
+#[inline(always)]
+pub fn odd_f32(x: f64) -> f32 {
+    let near = x as f32;
+    let bits = near.to_bits();
+    let back = near as f64;
+    let away = u32::from(back.abs() > x.abs());
+    let inexact = u32::from(back != x && !x.is_nan());
+    f32::from_bits((bits - away) | inexact)
+}
+
+#[inline(always)]
+fn odd_f64(magnitude: u64) -> f64 {
+    let sticky = u64::from(magnitude & 0x7ff != 0);
+    let big = ((magnitude >> 11) | sticky) as f64 * 2048.0;
+    if magnitude >> 53 == 0 {
+        magnitude as f64
+    } else {
+        big
+    }
+}
+
+impl Wide for i64 {
+    const FLOAT: bool = false;
+    #[inline(always)]
+    fn f32(self) -> f32 {
+        self as f32
+    }
+    #[inline(always)]
+    fn odd32(self) -> f32 {
+        let x = odd_f64(self.unsigned_abs());
+        odd_f32(if self < 0 { -x } else { x })
+    }
+    #[inline(always)]
+    fn f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn im(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self as u64
+    }
+    #[inline(always)]
+    fn truth(self) -> bool {
+        self != 0
+    }
+}
+
+impl Wide for u64 {
+    const FLOAT: bool = false;
+    #[inline(always)]
+    fn f32(self) -> f32 {
+        self as f32
+    }
+    #[inline(always)]
+    fn odd32(self) -> f32 {
+        odd_f32(odd_f64(self))
+    }
+    #[inline(always)]
+    fn f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn im(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn truth(self) -> bool {
+        self != 0
+    }
+}
+
+impl Wide for f32 {
+    const FLOAT: bool = true;
+    #[inline(always)]
+    fn f32(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn odd32(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn im(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn truth(self) -> bool {
+        self != 0.0
+    }
+}
+
+impl Wide for f64 {
+    const FLOAT: bool = true;
+    #[inline(always)]
+    fn f32(self) -> f32 {
+        self as f32
+    }
+    #[inline(always)]
+    fn odd32(self) -> f32 {
+        odd_f32(self)
+    }
+    #[inline(always)]
+    fn f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn im(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn truth(self) -> bool {
+        self != 0.0
+    }
+}
+
+impl Wide for Cx<f64> {
+    const FLOAT: bool = true;
+    #[inline(always)]
+    fn f32(self) -> f32 {
+        self.re as f32
+    }
+    #[inline(always)]
+    fn odd32(self) -> f32 {
+        odd_f32(self.re)
+    }
+    #[inline(always)]
+    fn f64(self) -> f64 {
+        self.re
+    }
+    #[inline(always)]
+    fn im(self) -> f64 {
+        self.im
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn truth(self) -> bool {
+        self.re != 0.0 || self.im != 0.0
+    }
+}
+
+/// A complex number: real part first, as NumPy and BLAS store it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cx<T> {
+    /// Real part.
+    pub re: T,
+    /// Imaginary part.
+    pub im: T,
+}
+
+/// A `pred` byte: any non-zero byte is true when read, exactly 0 or 1 when written.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pred(pub u8);
+
+impl Elem for Pred {
+    type Wide = u64;
+    #[inline(always)]
+    fn widen(self) -> u64 {
+        u64::from(self.0 != 0)
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        Pred(u8::from(w.truth()))
+    }
+}
+
+macro_rules! native_int {
+    ($($t:ty, $wide:ty;)*) => {$(
+        impl Elem for $t {
+            type Wide = $wide;
+            #[inline(always)]
+            fn widen(self) -> $wide { self as $wide }
+            #[inline(always)]
+            fn narrow<W: Wide>(w: W) -> Self {
+                if W::FLOAT { w.f64() as $t } else { w.bits() as $t }
+            }
+        }
+    )*};
+}
+native_int!(i8, i64; i16, i64; i32, i64; i64, i64; u8, u64; u16, u64; u32, u64; u64, u64;);
+
+/// A signed integer of `BITS` < 8 bits, sign-extended in its byte.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubS<const BITS: u32>(pub i8);
+
+/// An unsigned integer of `BITS` < 8 bits, zero-extended in its byte.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubU<const BITS: u32>(pub u8);
+
+impl<const BITS: u32> SubS<BITS> {
+    /// Wraps to the low `BITS` bits.
+    #[inline(always)]
+    pub fn wrap(x: i8) -> Self {
+        let shift = 8 - BITS;
+        SubS(x.wrapping_shl(shift) >> shift)
+    }
+}
+
+impl<const BITS: u32> SubU<BITS> {
+    /// Wraps to the low `BITS` bits.
+    #[inline(always)]
+    pub fn wrap(x: u8) -> Self {
+        SubU(x & ((1 << BITS) - 1))
+    }
+}
+
+impl<const BITS: u32> Elem for SubS<BITS> {
+    type Wide = i64;
+    #[inline(always)]
+    fn widen(self) -> i64 {
+        i64::from(Self::wrap(self.0).0)
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        let max = (1i8 << (BITS - 1)) - 1;
+        if W::FLOAT {
+            SubS((w.f64() as i8).clamp(-max - 1, max))
+        } else {
+            Self::wrap(w.bits() as i8)
+        }
+    }
+}
+
+impl<const BITS: u32> Elem for SubU<BITS> {
+    type Wide = u64;
+    #[inline(always)]
+    fn widen(self) -> u64 {
+        u64::from(Self::wrap(self.0).0)
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        if W::FLOAT {
+            SubU((w.f64() as u8).min((1 << BITS) - 1))
+        } else {
+            Self::wrap(w.bits() as u8)
+        }
+    }
+}
+
+impl Elem for f32 {
+    type Wide = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        w.f32()
+    }
+}
+
+impl Elem for f64 {
+    type Wide = f64;
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        w.f64()
+    }
+}
+
+impl Elem for Cx<f32> {
+    type Wide = Cx<f64>;
+    #[inline(always)]
+    fn widen(self) -> Cx<f64> {
+        Cx {
+            re: f64::from(self.re),
+            im: f64::from(self.im),
+        }
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        Cx {
+            re: w.f32(),
+            im: w.im() as f32,
+        }
+    }
+}
+
+impl Elem for Cx<f64> {
+    type Wide = Cx<f64>;
+    #[inline(always)]
+    fn widen(self) -> Cx<f64> {
+        self
+    }
+    #[inline(always)]
+    fn narrow<W: Wide>(w: W) -> Self {
+        Cx {
+            re: w.f64(),
+            im: w.im(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Operations on `c64` and `c128`.
+//!
+//! In: storage complex numbers. Out: the same type, or its real type for abs, real and imag. Promise: sums,
+//! differences and products are computed in the storage precision; everything else in `f64`.
+
+use super::{Bin, Binary, Tier, Un, Unary};
+use crate::element::{Cx, Elem};
+use crate::math::Float;
+use crate::math::complex as m;
+use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+
+#[inline(always)]
+fn wide<F: Float>(z: Cx<F>) -> Cx<f64> {
+    Cx {
+        re: z.re.to_f64(),
+        im: z.im.to_f64(),
+    }
+}
+
+#[inline(always)]
+fn narrow<F: Float>(z: Cx<f64>) -> Cx<F> {
+    Cx {
+        re: F::from_f64(z.re),
+        im: F::from_f64(z.im),
+    }
+}
+
+macro_rules! complex_ops {
+    (function { $($fun:ident $path:path;)* } same { $($same:ident($z:ident) $unary:expr;)* } real { $($real:ident($r:ident) $re:expr;)* }
+     binary { $($bin:ident($x:ident, $y:ident) $binary:expr;)* } wide { $($two:ident $path2:path;)* }) => {
+        $(
+            /// The function of the same name.
+            pub struct $fun;
+            impl<F: Float> Un<Cx<F>> for $fun {
+                type Out = Cx<F>;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f<T: Tier>(z: Cx<F>) -> Cx<F> { narrow($path(wide(z))) }
+            }
+        )*
+        $(
+            /// The operation of the same name.
+            pub struct $same;
+            impl<F: Float> Un<Cx<F>> for $same {
+                type Out = Cx<F>;
+                #[inline(always)]
+                fn f<T: Tier>($z: Cx<F>) -> Cx<F> { $unary }
+            }
+        )*
+        $(
+            /// The operation of the same name.
+            pub struct $real;
+            impl<F: Float> Un<Cx<F>> for $real {
+                type Out = F;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f<T: Tier>($r: Cx<F>) -> F { $re }
+            }
+        )*
+        $(
+            /// The operation of the same name.
+            pub struct $bin;
+            impl<F: Float> Bin<Cx<F>> for $bin {
+                type Out = Cx<F>;
+                #[inline(always)]
+                fn f<T: Tier>($x: Cx<F>, $y: Cx<F>) -> Cx<F> { $binary }
+            }
+        )*
+        $(
+            /// The function of the same name.
+            pub struct $two;
+            impl<F: Float> Bin<Cx<F>> for $two {
+                type Out = Cx<F>;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f<T: Tier>(a: Cx<F>, b: Cx<F>) -> Cx<F> { narrow($path2(wide(a), wide(b))) }
+            }
+        )*
+    };
+}
+complex_ops! {    function {
+    Sign m::sign; Exp m::exp; Expm1 m::expm1; Log m::log; Log1p m::log1p; Logistic m::logistic; Sqrt m::sqrt;
+    Rsqrt m::rsqrt; Cbrt m::cbrt; Sin m::sin; Cos m::cos; Tan m::tan; Tanh m::tanh; Acos m::acos; Acosh m::acosh;
+    Asin m::asin; Asinh m::asinh; Atan m::atan; Atanh m::atanh; Sinh m::sinh; Cosh m::cosh;
+    }
+    same {
+    Negate(z) Cx { re: z.re.neg(), im: z.im.neg() };
+    }
+    real {
+    Abs(z) F::from_f64(m::abs(wide(z)));
+    Real(z) z.re;
+    Imag(z) z.im;
+    }
+    binary {
+    Add(a, b) Cx { re: a.re.add(b.re), im: a.im.add(b.im) };
+    Subtract(a, b) Cx { re: a.re.sub(b.re), im: a.im.sub(b.im) };
+    Multiply(a, b) Cx { re: a.re.mul(b.re).sub(a.im.mul(b.im)), im: a.re.mul(b.im).add(a.im.mul(b.re)) };
+    }
+    wide {
+    Divide m::div; Power m::pow; Atan2 m::atan2;
+    }
+}
+
+/// Both parts finite.
+pub struct IsFinite;
+impl<F: Float> Un<Cx<F>> for IsFinite {
+    type Out = u8;
+    #[inline(always)]
+    fn f<T: Tier>(z: Cx<F>) -> u8 {
+        u8::from(z.re.finite() & z.im.finite())
+    }
+}
+
+/// Both parts equal.
+pub struct Eq;
+impl<F: Float> Bin<Cx<F>> for Eq {
+    type Out = u8;
+    #[inline(always)]
+    fn f<T: Tier>(a: Cx<F>, b: Cx<F>) -> u8 {
+        u8::from((a.re == b.re) & (a.im == b.im))
+    }
+}
+
+/// Any part unequal.
+pub struct Ne;
+impl<F: Float> Bin<Cx<F>> for Ne {
+    type Out = u8;
+    #[inline(always)]
+    fn f<T: Tier>(a: Cx<F>, b: Cx<F>) -> u8 {
+        u8::from((a.re != b.re) | (a.im != b.im))
+    }
+}
+
+/// Two reals to a complex number.
+pub struct Join;
+impl<F: Float> Bin<F> for Join {
+    type Out = Cx<F>;
+    #[inline(always)]
+    fn f<T: Tier>(re: F, im: F) -> Cx<F> {
+        Cx { re, im }
+    }
+}
+
+/// The kernel of a unary operation on `Cx<F>`.
+pub fn unary<T: Tier, F: Float>(op: UnaryOp) -> Option<Unary>
+where
+    Cx<F>: Elem,
+{
+    Some(match op {
+        UnaryOp::Abs => T::unary::<Cx<F>, Abs>(),
+        UnaryOp::Negate => T::unary::<Cx<F>, Negate>(),
+        UnaryOp::Sign => T::unary::<Cx<F>, Sign>(),
+        UnaryOp::IsFinite => T::unary::<Cx<F>, IsFinite>(),
+        UnaryOp::Exp => T::unary::<Cx<F>, Exp>(),
+        UnaryOp::Expm1 => T::unary::<Cx<F>, Expm1>(),
+        UnaryOp::Log => T::unary::<Cx<F>, Log>(),
+        UnaryOp::Log1p => T::unary::<Cx<F>, Log1p>(),
+        UnaryOp::Logistic => T::unary::<Cx<F>, Logistic>(),
+        UnaryOp::Sqrt => T::unary::<Cx<F>, Sqrt>(),
+        UnaryOp::Rsqrt => T::unary::<Cx<F>, Rsqrt>(),
+        UnaryOp::Cbrt => T::unary::<Cx<F>, Cbrt>(),
+        UnaryOp::Sin => T::unary::<Cx<F>, Sin>(),
+        UnaryOp::Cos => T::unary::<Cx<F>, Cos>(),
+        UnaryOp::Tan => T::unary::<Cx<F>, Tan>(),
+        UnaryOp::Tanh => T::unary::<Cx<F>, Tanh>(),
+        UnaryOp::Acos => T::unary::<Cx<F>, Acos>(),
+        UnaryOp::Acosh => T::unary::<Cx<F>, Acosh>(),
+        UnaryOp::Asin => T::unary::<Cx<F>, Asin>(),
+        UnaryOp::Asinh => T::unary::<Cx<F>, Asinh>(),
+        UnaryOp::Atan => T::unary::<Cx<F>, Atan>(),
+        UnaryOp::Atanh => T::unary::<Cx<F>, Atanh>(),
+        UnaryOp::Sinh => T::unary::<Cx<F>, Sinh>(),
+        UnaryOp::Cosh => T::unary::<Cx<F>, Cosh>(),
+        UnaryOp::Real => T::unary::<Cx<F>, Real>(),
+        UnaryOp::Imag => T::unary::<Cx<F>, Imag>(),
+        UnaryOp::Floor
+        | UnaryOp::Ceil
+        | UnaryOp::RoundNearestAfz
+        | UnaryOp::RoundNearestEven
+        | UnaryOp::Not
+        | UnaryOp::PopulationCount
+        | UnaryOp::CountLeadingZeros
+        | UnaryOp::Erf => return None,
+    })
+}
+
+/// The kernel of a binary operation on `Cx<F>`.
+pub fn binary<T: Tier, F: Float>(op: BinaryOp) -> Option<Binary> {
+    Some(match op {
+        BinaryOp::Add => T::binary::<Cx<F>, Add>(),
+        BinaryOp::Subtract => T::binary::<Cx<F>, Subtract>(),
+        BinaryOp::Multiply => T::binary::<Cx<F>, Multiply>(),
+        BinaryOp::Divide => T::binary::<Cx<F>, Divide>(),
+        BinaryOp::Power => T::binary::<Cx<F>, Power>(),
+        BinaryOp::Atan2 => T::binary::<Cx<F>, Atan2>(),
+        _ => return None,
+    })
+}
+
+/// The comparison kernel of `Cx<F>`: only equality is defined.
+pub fn compare<T: Tier, F: Float>(direction: CompareDirection) -> Option<Binary> {
+    match direction {
+        CompareDirection::Eq => Some(T::binary::<Cx<F>, Eq>()),
+        CompareDirection::Ne => Some(T::binary::<Cx<F>, Ne>()),
+        _ => None,
+    }
+}

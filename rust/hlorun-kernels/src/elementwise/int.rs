@@ -1,0 +1,398 @@
+//! Integer and `pred` operations, with XLA's rules for division, remainder, shifts and powers.
+//!
+//! In: storage integers. Out: wrapped storage integers. Promise: nothing traps; x/0 is all ones, x%0 is x, MIN/-1 is
+//! MIN, MIN%-1 is 0; shifting by the width or more gives 0 or the sign.
+
+use super::{Bin, Binary, Ternary, Tier, Un, Unary};
+use crate::element::{Pred, SubS, SubU};
+use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+
+/// An integer of any width as it is stored, with wrapping arithmetic in its own width.
+pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
+    /// Width in bits.
+    const BITS: u32;
+    /// Whether the type is signed.
+    const SIGNED: bool;
+    /// All bits set.
+    const ONES: Self;
+    /// Zero.
+    const ZERO: Self;
+    /// The smallest value.
+    const MIN: Self;
+    /// One (wrapped: in two signed bits it is still representable).
+    const ONE: Self;
+    /// Wrapping sum.
+    fn add(self, other: Self) -> Self;
+    /// Wrapping difference.
+    fn sub(self, other: Self) -> Self;
+    /// Wrapping product.
+    fn mul(self, other: Self) -> Self;
+    /// Truncated quotient of a divisor that is neither zero nor overflowing.
+    fn div(self, other: Self) -> Self;
+    /// Truncated remainder, the same conditions.
+    fn rem(self, other: Self) -> Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Bitwise complement.
+    fn not(self) -> Self;
+    /// Left shift by `amount` < `BITS`.
+    fn shl(self, amount: u32) -> Self;
+    /// Arithmetic right shift by `amount` < `BITS`, also of unsigned types (their top bit is the sign).
+    fn sar(self, amount: u32) -> Self;
+    /// Logical right shift by `amount` < `BITS`.
+    fn shr(self, amount: u32) -> Self;
+    /// The value as an unsigned amount, clamped to `BITS` when it is that large.
+    fn amount(self) -> u32;
+    /// Number of set bits.
+    fn ones(self) -> Self;
+    /// Number of leading zeros.
+    fn zeros(self) -> Self;
+}
+
+macro_rules! native {
+    ($($t:ty, $u:ty, $s:ty, $signed:expr;)*) => {$(
+        impl IntElem for $t {
+            const BITS: u32 = <$t>::BITS;
+            const SIGNED: bool = $signed;
+            const ONES: Self = !0;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const MIN: Self = <$t>::MIN;
+            #[inline(always)]
+            fn add(self, o: Self) -> Self { self.wrapping_add(o) }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self { self.wrapping_div(o) }
+            #[inline(always)]
+            fn rem(self, o: Self) -> Self { self.wrapping_rem(o) }
+            #[inline(always)]
+            fn and(self, o: Self) -> Self { self & o }
+            #[inline(always)]
+            fn or(self, o: Self) -> Self { self | o }
+            #[inline(always)]
+            fn xor(self, o: Self) -> Self { self ^ o }
+            #[inline(always)]
+            fn not(self) -> Self { !self }
+            #[inline(always)]
+            fn shl(self, k: u32) -> Self { self.wrapping_shl(k) }
+            #[inline(always)]
+            fn sar(self, k: u32) -> Self { (self as $s).wrapping_shr(k) as $t }
+            #[inline(always)]
+            fn shr(self, k: u32) -> Self { (self as $u).wrapping_shr(k) as $t }
+            #[inline(always)]
+            fn amount(self) -> u32 {
+                let u = self as $u;
+                if u >= <$t>::BITS as $u { <$t>::BITS } else { u as u32 }
+            }
+            #[inline(always)]
+            fn ones(self) -> Self { self.count_ones() as $t }
+            #[inline(always)]
+            fn zeros(self) -> Self { self.leading_zeros() as $t }
+        }
+    )*};
+}
+native!(
+    i8, u8, i8, true; i16, u16, i16, true; i32, u32, i32, true; i64, u64, i64, true;
+    u8, u8, i8, false; u16, u16, i16, false; u32, u32, i32, false; u64, u64, i64, false;
+);
+
+impl<const B: u32> PartialOrd for SubS<B> {
+    #[inline(always)]
+    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
+        Self::wrap(self.0).0.partial_cmp(&Self::wrap(o.0).0)
+    }
+}
+
+impl<const B: u32> PartialOrd for SubU<B> {
+    #[inline(always)]
+    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
+        Self::wrap(self.0).0.partial_cmp(&Self::wrap(o.0).0)
+    }
+}
+
+macro_rules! narrow {
+    ($name:ident, $t:ty, $signed:expr, $min:expr) => {
+        impl<const B: u32> IntElem for $name<B> {
+            const BITS: u32 = B;
+            const SIGNED: bool = $signed;
+            const ONES: Self = if $signed {
+                $name(!0)
+            } else {
+                $name(((1u8 << B) - 1) as $t)
+            };
+            const ZERO: Self = $name(0);
+            const ONE: Self = $name(1);
+            const MIN: Self = $name($min);
+            #[inline(always)]
+            fn add(self, o: Self) -> Self {
+                Self::wrap(self.0.wrapping_add(o.0))
+            }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self {
+                Self::wrap(self.0.wrapping_sub(o.0))
+            }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self {
+                Self::wrap(self.0.wrapping_mul(o.0))
+            }
+            #[inline(always)]
+            fn div(self, o: Self) -> Self {
+                Self::wrap(self.0.wrapping_div(o.0))
+            }
+            #[inline(always)]
+            fn rem(self, o: Self) -> Self {
+                Self::wrap(self.0.wrapping_rem(o.0))
+            }
+            #[inline(always)]
+            fn and(self, o: Self) -> Self {
+                Self::wrap(self.0 & o.0)
+            }
+            #[inline(always)]
+            fn or(self, o: Self) -> Self {
+                Self::wrap(self.0 | o.0)
+            }
+            #[inline(always)]
+            fn xor(self, o: Self) -> Self {
+                Self::wrap(self.0 ^ o.0)
+            }
+            #[inline(always)]
+            fn not(self) -> Self {
+                Self::wrap(!self.0)
+            }
+            #[inline(always)]
+            fn shl(self, k: u32) -> Self {
+                Self::wrap(self.0.wrapping_shl(k))
+            }
+            #[inline(always)]
+            fn sar(self, k: u32) -> Self {
+                let sign_extended = SubS::<B>::wrap(self.0 as i8).0;
+                Self::wrap(sign_extended.wrapping_shr(k) as $t)
+            }
+            #[inline(always)]
+            fn shr(self, k: u32) -> Self {
+                let zero_extended = SubU::<B>::wrap(self.0 as u8).0;
+                Self::wrap(zero_extended.wrapping_shr(k) as $t)
+            }
+            #[inline(always)]
+            fn amount(self) -> u32 {
+                u32::from(SubU::<B>::wrap(self.0 as u8).0).min(B)
+            }
+            #[inline(always)]
+            fn ones(self) -> Self {
+                Self::wrap(SubU::<B>::wrap(self.0 as u8).0.count_ones() as $t)
+            }
+            #[inline(always)]
+            fn zeros(self) -> Self {
+                Self::wrap((SubU::<B>::wrap(self.0 as u8).0.leading_zeros() + B - 8) as $t)
+            }
+        }
+    };
+}
+narrow!(SubS, i8, true, -(1 << (B - 1)));
+narrow!(SubU, u8, false, 0);
+
+#[inline(always)]
+fn divide<E: IntElem>(a: E, b: E) -> E {
+    let by_zero = b == E::ZERO;
+    let overflow = E::SIGNED && a == E::MIN && b == E::ONES;
+    let quotient = a.div(if by_zero | overflow { E::ONE } else { b });
+    if by_zero { E::ONES } else { quotient }
+}
+
+#[inline(always)]
+fn remainder<E: IntElem>(a: E, b: E) -> E {
+    let by_zero = b == E::ZERO;
+    let overflow = E::SIGNED && a == E::MIN && b == E::ONES;
+    let rest = a.rem(if by_zero | overflow { E::ONE } else { b });
+    if by_zero { a } else { rest }
+}
+
+#[inline(always)]
+fn power<E: IntElem>(base: E, exponent: E) -> E {
+    if E::SIGNED && exponent < E::ZERO {
+        let odd = exponent.and(E::ONE) != E::ZERO;
+        return if base == E::ONE || (base == E::ONES && !odd) {
+            E::ONE
+        } else if base == E::ONES {
+            E::ONES
+        } else {
+            E::ZERO
+        };
+    }
+    let (mut result, mut square, mut rest) = (E::ONE, base, exponent);
+    while rest != E::ZERO {
+        if rest.and(E::ONE) != E::ZERO {
+            result = result.mul(square);
+        }
+        square = square.mul(square);
+        rest = rest.shr(1);
+    }
+    result
+}
+
+macro_rules! int_ops {
+    (unary { $($un:ident($a:ident) $unary:expr;)* } binary { $($bin:ident($x:ident, $y:ident) $binary:expr;)* }) => {
+        $(
+            /// The operation of the same name.
+            pub struct $un;
+            impl<E: IntElem> Un<E> for $un {
+                type Out = E;
+                #[inline(always)]
+                fn f<T: Tier>($a: E) -> E { $unary }
+            }
+        )*
+        $(
+            /// The operation of the same name.
+            pub struct $bin;
+            impl<E: IntElem> Bin<E> for $bin {
+                type Out = E;
+                #[inline(always)]
+                fn f<T: Tier>($x: E, $y: E) -> E { $binary }
+            }
+        )*
+    };
+}
+int_ops! {    unary {
+    Abs(a) if E::SIGNED && a < E::ZERO { E::ZERO.sub(a) } else { a };
+    Negate(a) E::ZERO.sub(a);
+    Sign(a) if a == E::ZERO { E::ZERO } else if E::SIGNED && a < E::ZERO { E::ONES } else { E::ONE };
+    Not(a) a.not();
+    Popcnt(a) a.ones();
+    Clz(a) a.zeros();
+    }
+    binary {
+    Add(a, b) a.add(b);
+    Subtract(a, b) a.sub(b);
+    Multiply(a, b) a.mul(b);
+    Divide(a, b) divide(a, b);
+    Remainder(a, b) remainder(a, b);
+    Maximum(a, b) if a > b { a } else { b };
+    Minimum(a, b) if a < b { a } else { b };
+    Power(a, b) power(a, b);
+    And(a, b) a.and(b);
+    Or(a, b) a.or(b);
+    Xor(a, b) a.xor(b);
+    ShiftLeft(a, b) { let k = b.amount(); if k >= E::BITS { E::ZERO } else { a.shl(k) } };
+    ShiftRightArithmetic(a, b) a.sar(b.amount().min(E::BITS - 1));
+    ShiftRightLogical(a, b) { let k = b.amount(); if k >= E::BITS { E::ZERO } else { a.shr(k) } };
+    }
+}
+
+macro_rules! compares {
+    ($($name:ident($a:ident, $b:ident) $e:expr;)*) => {$(
+        /// The comparison of the same name.
+        pub struct $name;
+        impl<E: PartialOrd + Copy> Bin<E> for $name {
+            type Out = u8;
+            #[inline(always)]
+            fn f<T: Tier>($a: E, $b: E) -> u8 { u8::from($e) }
+        }
+    )*};
+}
+compares! { Eq(a, b) a == b; Ne(a, b) a != b; Lt(a, b) a < b; Le(a, b) a <= b; Gt(a, b) a > b; Ge(a, b) a >= b; }
+
+/// The kernel of a unary operation on integers of type `E`.
+pub fn unary<T: Tier, E: IntElem>(op: UnaryOp) -> Option<Unary> {
+    Some(match op {
+        UnaryOp::Abs => T::unary::<E, Abs>(),
+        UnaryOp::Negate => T::unary::<E, Negate>(),
+        UnaryOp::Sign => T::unary::<E, Sign>(),
+        UnaryOp::Not => T::unary::<E, Not>(),
+        UnaryOp::PopulationCount => T::unary::<E, Popcnt>(),
+        UnaryOp::CountLeadingZeros => T::unary::<E, Clz>(),
+        _ => return None,
+    })
+}
+
+/// The kernel of a binary operation on integers of type `E`.
+pub fn binary<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Binary> {
+    Some(match op {
+        BinaryOp::Add => T::binary::<E, Add>(),
+        BinaryOp::Subtract => T::binary::<E, Subtract>(),
+        BinaryOp::Multiply => T::binary::<E, Multiply>(),
+        BinaryOp::Divide => T::binary::<E, Divide>(),
+        BinaryOp::Remainder => T::binary::<E, Remainder>(),
+        BinaryOp::Maximum => T::binary::<E, Maximum>(),
+        BinaryOp::Minimum => T::binary::<E, Minimum>(),
+        BinaryOp::Power => T::binary::<E, Power>(),
+        BinaryOp::And => T::binary::<E, And>(),
+        BinaryOp::Or => T::binary::<E, Or>(),
+        BinaryOp::Xor => T::binary::<E, Xor>(),
+        BinaryOp::ShiftLeft => T::binary::<E, ShiftLeft>(),
+        BinaryOp::ShiftRightArithmetic => T::binary::<E, ShiftRightArithmetic>(),
+        BinaryOp::ShiftRightLogical => T::binary::<E, ShiftRightLogical>(),
+        BinaryOp::Atan2 => return None,
+    })
+}
+
+/// The comparison kernel of an ordered type (not total order of floats).
+pub fn compare<T: Tier, E: PartialOrd + Copy>(direction: CompareDirection) -> Binary {
+    match direction {
+        CompareDirection::Eq => T::binary::<E, Eq>(),
+        CompareDirection::Ne => T::binary::<E, Ne>(),
+        CompareDirection::Lt => T::binary::<E, Lt>(),
+        CompareDirection::Le => T::binary::<E, Le>(),
+        CompareDirection::Gt => T::binary::<E, Gt>(),
+        CompareDirection::Ge => T::binary::<E, Ge>(),
+    }
+}
+
+/// The clamp kernel of integers.
+pub fn clamp<T: Tier, E: IntElem>() -> Ternary {
+    T::clamp::<E, Minimum, Maximum>()
+}
+
+macro_rules! pred_ops {
+    ($($name:ident($a:ident, $b:ident) $e:expr;)*) => {$(
+        /// The operation of the same name on truth values.
+        pub struct $name;
+        impl Bin<Pred> for $name {
+            type Out = Pred;
+            #[inline(always)]
+            fn f<T: Tier>($a: Pred, $b: Pred) -> Pred {
+                let ($a, $b) = ($a.0 != 0, $b.0 != 0);
+                Pred(u8::from($e))
+            }
+        }
+    )*};
+}
+pred_ops! { PredAnd(a, b) a & b; PredOr(a, b) a | b; PredXor(a, b) a ^ b; }
+
+/// Logical complement.
+pub struct PredNot;
+impl Un<Pred> for PredNot {
+    type Out = Pred;
+    #[inline(always)]
+    fn f<T: Tier>(a: Pred) -> Pred {
+        Pred(u8::from(a.0 == 0))
+    }
+}
+
+/// The kernel of a unary operation on `pred`.
+pub fn pred_unary<T: Tier>(op: UnaryOp) -> Option<Unary> {
+    (op == UnaryOp::Not).then(T::unary::<Pred, PredNot>)
+}
+
+/// The kernel of a binary operation on `pred`: sums and maxima are "or", products and minima "and".
+pub fn pred_binary<T: Tier>(op: BinaryOp) -> Option<Binary> {
+    Some(match op {
+        BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => T::binary::<Pred, PredAnd>(),
+        BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => T::binary::<Pred, PredOr>(),
+        BinaryOp::Xor => T::binary::<Pred, PredXor>(),
+        _ => return None,
+    })
+}
+
+impl PartialOrd for Pred {
+    #[inline(always)]
+    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
+        (self.0 != 0).partial_cmp(&(o.0 != 0))
+    }
+}

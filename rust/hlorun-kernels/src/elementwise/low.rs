@@ -1,0 +1,177 @@
+//! Operations on floats narrower than `f32`: decode a chunk, run the `f32` kernel, encode the chunk.
+//!
+//! In: storage bits. Out: storage bits, or truth bytes. Promise: every operation is computed in `f32` and rounded once
+//! to the storage type; the chunks live on the stack, so `out` may be any of the inputs.
+
+use super::float::{self, float_binary_type, float_unary_type};
+use super::{Bin, Binary, CHUNK, Ternary, Tier, Un, Unary};
+use crate::low_float::LowFloat;
+use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
+
+/// Storage to `f32`.
+pub struct Decode;
+impl<E: LowFloat> Un<E> for Decode {
+    type Out = f32;
+    #[inline(always)]
+    fn f<T: Tier>(a: E) -> f32 {
+        a.decode()
+    }
+}
+
+/// `f32` to storage.
+pub struct Encode<E>(std::marker::PhantomData<E>);
+impl<E: LowFloat> Un<f32> for Encode<E> {
+    type Out = E;
+    #[inline(always)]
+    fn f<T: Tier>(a: f32) -> E {
+        E::encode(a)
+    }
+}
+
+type Buffer = [f32; CHUNK];
+
+unsafe fn unary_run<T: Tier, E: LowFloat, O: Un<f32, Out = f32>>(
+    a: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    let mut x: Buffer = [0.0; CHUNK];
+    let (a, out, x) = (a.cast::<E>(), out.cast::<E>(), x.as_mut_ptr().cast::<u8>());
+    let mut i = 0;
+    while i < n {
+        let len = CHUNK.min(n - i);
+        // SAFETY: the caller promises n elements; the buffer holds CHUNK >= len of them.
+        unsafe {
+            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+            T::unary::<f32, O>()(x, x, len);
+            T::unary::<f32, Encode<E>>()(x, out.add(i).cast(), len);
+        }
+        i += len;
+    }
+}
+
+unsafe fn finite_run<T: Tier, E: LowFloat>(a: *const u8, out: *mut u8, n: usize) {
+    let mut x: Buffer = [0.0; CHUNK];
+    let (a, x) = (a.cast::<E>(), x.as_mut_ptr().cast::<u8>());
+    let mut i = 0;
+    while i < n {
+        let len = CHUNK.min(n - i);
+        // SAFETY: as in unary_run; the output is one byte per element.
+        unsafe {
+            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+            T::unary::<f32, float::IsFinite>()(x, out.add(i), len);
+        }
+        i += len;
+    }
+}
+
+unsafe fn binary_run<T: Tier, E: LowFloat, O: Bin<f32, Out = f32>>(
+    a: *const u8,
+    b: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    let (mut x, mut y): (Buffer, Buffer) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let (a, b, out) = (a.cast::<E>(), b.cast::<E>(), out.cast::<E>());
+    let (x, y) = (x.as_mut_ptr().cast::<u8>(), y.as_mut_ptr().cast::<u8>());
+    let mut i = 0;
+    while i < n {
+        let len = CHUNK.min(n - i);
+        // SAFETY: as in unary_run, for two inputs.
+        unsafe {
+            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+            T::unary::<E, Decode>()(b.add(i).cast(), y, len);
+            T::binary::<f32, O>()(x, y, x, len);
+            T::unary::<f32, Encode<E>>()(x, out.add(i).cast(), len);
+        }
+        i += len;
+    }
+}
+
+unsafe fn compare_run<T: Tier, E: LowFloat, O: Bin<f32, Out = u8>>(
+    a: *const u8,
+    b: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    let (mut x, mut y): (Buffer, Buffer) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let (a, b) = (a.cast::<E>(), b.cast::<E>());
+    let (x, y) = (x.as_mut_ptr().cast::<u8>(), y.as_mut_ptr().cast::<u8>());
+    let mut i = 0;
+    while i < n {
+        let len = CHUNK.min(n - i);
+        // SAFETY: as in unary_run; the output is one byte per element.
+        unsafe {
+            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+            T::unary::<E, Decode>()(b.add(i).cast(), y, len);
+            T::binary::<f32, O>()(x, y, out.add(i), len);
+        }
+        i += len;
+    }
+}
+
+/// The clamp bounds and the value are compared as `f32` and stored unchanged.
+struct LowMin;
+struct LowMax;
+impl<E: LowFloat> Bin<E> for LowMin {
+    type Out = E;
+    #[inline(always)]
+    fn f<T: Tier>(a: E, b: E) -> E {
+        E::encode(crate::math::Float::minimum(a.decode(), b.decode()))
+    }
+}
+impl<E: LowFloat> Bin<E> for LowMax {
+    type Out = E;
+    #[inline(always)]
+    fn f<T: Tier>(a: E, b: E) -> E {
+        E::encode(crate::math::Float::maximum(a.decode(), b.decode()))
+    }
+}
+
+/// The kernel of a unary operation on `E`.
+pub fn unary<T: Tier, E: LowFloat>(op: UnaryOp) -> Option<Unary> {
+    if op == UnaryOp::IsFinite {
+        return Some(finite_run::<T, E>);
+    }
+    macro_rules! kernel {
+        ($o:ty) => {
+            unary_run::<T, E, $o>
+        };
+    }
+    Some(float_unary_type!(op, kernel))
+}
+
+/// The kernel of a binary operation on `E`.
+pub fn binary<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Binary> {
+    macro_rules! kernel {
+        ($o:ty) => {
+            binary_run::<T, E, $o>
+        };
+    }
+    Some(float_binary_type!(op, kernel))
+}
+
+/// The comparison kernel of `E`.
+pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: CompareOrder) -> Binary {
+    use CompareDirection as D;
+    use CompareOrder::{Partial, Total};
+    match (order, direction) {
+        (Partial, D::Eq) => compare_run::<T, E, super::int::Eq>,
+        (Partial, D::Ne) => compare_run::<T, E, super::int::Ne>,
+        (Partial, D::Lt) => compare_run::<T, E, super::int::Lt>,
+        (Partial, D::Le) => compare_run::<T, E, super::int::Le>,
+        (Partial, D::Gt) => compare_run::<T, E, super::int::Gt>,
+        (Partial, D::Ge) => compare_run::<T, E, super::int::Ge>,
+        (Total, D::Eq) => compare_run::<T, E, float::TotalEq>,
+        (Total, D::Ne) => compare_run::<T, E, float::TotalNe>,
+        (Total, D::Lt) => compare_run::<T, E, float::TotalLt>,
+        (Total, D::Le) => compare_run::<T, E, float::TotalLe>,
+        (Total, D::Gt) => compare_run::<T, E, float::TotalGt>,
+        (Total, D::Ge) => compare_run::<T, E, float::TotalGe>,
+    }
+}
+
+/// The clamp kernel of `E`.
+pub fn clamp<T: Tier, E: LowFloat>() -> Ternary {
+    T::clamp::<E, LowMin, LowMax>()
+}

@@ -1,0 +1,409 @@
+//! Loops over contiguous elements: one body per operation, compiled once per instruction-set tier.
+//!
+//! In: an operation as a zero-sized type ([`Un`], [`Bin`]) on storage elements. Out: plain function pointers over raw
+//! memory. Promise: element `i` of the output depends on element `i` of the inputs only, and `out` may be exactly any
+//! one of the inputs.
+
+pub mod complex;
+pub mod float;
+pub mod int;
+pub mod low;
+
+use crate::isa::Isa;
+use crate::reduce::{Monoid, Reduce, reduce_body};
+
+/// `unsafe fn(a, out, n)`: n elements from `a` to `out`.
+///
+/// # Safety
+/// `a` and `out` point to `n` elements of the types the lookup names, aligned to them; they are equal or disjoint.
+pub type Unary = unsafe fn(*const u8, *mut u8, usize);
+/// `unsafe fn(a, b, out, n)`.
+///
+/// # Safety
+/// As [`Unary`]: `out` is equal to or disjoint from each input.
+pub type Binary = unsafe fn(*const u8, *const u8, *mut u8, usize);
+/// `unsafe fn(a, b, c, out, n)`.
+///
+/// # Safety
+/// As [`Unary`]: `out` is equal to or disjoint from each input.
+pub type Ternary = unsafe fn(*const u8, *const u8, *const u8, *mut u8, usize);
+
+/// A unary operation on `A`.
+pub trait Un<A: Copy>: 'static {
+    /// Result element.
+    type Out: Copy;
+    /// Long bodies are compiled once and staged through a buffer when in place; short ones get a loop of their own.
+    const HEAVY: bool = false;
+    /// Whether [`Un::rare`] and [`Un::fix`] matter.
+    const FIX: bool = false;
+    /// The branch-free body.
+    fn f<T: Tier>(a: A) -> Self::Out;
+    /// Inputs the body gets wrong.
+    #[inline(always)]
+    fn rare(_: A) -> bool {
+        false
+    }
+    /// The slow, right answer for a rare input.
+    fn fix(a: A) -> Self::Out {
+        Self::f::<Portable>(a)
+    }
+}
+
+/// A binary operation on two `A`.
+pub trait Bin<A: Copy>: 'static {
+    /// Result element.
+    type Out: Copy;
+    /// See [`Un::HEAVY`].
+    const HEAVY: bool = false;
+    /// Whether [`Bin::rare`] and [`Bin::fix`] matter.
+    const FIX: bool = false;
+    /// The branch-free body.
+    fn f<T: Tier>(a: A, b: A) -> Self::Out;
+    /// Inputs the body gets wrong.
+    #[inline(always)]
+    fn rare(_: A, _: A) -> bool {
+        false
+    }
+    /// The slow, right answer for a rare input.
+    fn fix(a: A, b: A) -> Self::Out {
+        Self::f::<Portable>(a, b)
+    }
+}
+
+/// A tier as a type: which wrapper is instantiated, and whether a fused multiply-add is one instruction.
+pub(crate) trait Tier: 'static {
+    /// `a*b + c`, fused where that is free.
+    fn fma32(a: f32, b: f32, c: f32) -> f32;
+    /// `a*b + c`, fused where that is free.
+    fn fma64(a: f64, b: f64, c: f64) -> f64;
+    /// The loop for `O`.
+    fn unary<A: Copy, O: Un<A>>() -> Unary;
+    /// The loop for `O`.
+    fn binary<A: Copy, O: Bin<A>>() -> Binary;
+    /// The reduction loop for `O`.
+    fn reduce<A: Copy, O: Monoid<A>>() -> Reduce;
+    /// The select loop for elements of type `A`.
+    fn select<A: Copy>() -> Ternary;
+    /// The clamp loop built from a minimum and a maximum.
+    fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary;
+}
+
+/// No target features beyond the architecture's base.
+pub struct Portable;
+/// See [`Isa::Avx2`].
+pub struct Avx2;
+/// See [`Isa::Avx512`].
+pub struct Avx512;
+/// Whatever [`Isa::active`] says, asked at run time; for rarely used element types, to keep the code small.
+pub struct Active;
+
+/// Elements per staging chunk: 4 KiB of `f32`, well inside L1.
+pub(crate) const CHUNK: usize = 512;
+
+#[inline(always)]
+unsafe fn unary_loop<T: Tier, A: Copy, O: Un<A>>(a: *const A, out: *mut O::Out, n: usize) {
+    // SAFETY: the caller passes n readable and n writable elements that do not overlap.
+    let (a, out) = unsafe {
+        (
+            std::slice::from_raw_parts(a, n),
+            std::slice::from_raw_parts_mut(out, n),
+        )
+    };
+    for (o, &x) in out.iter_mut().zip(a) {
+        *o = O::f::<T>(x);
+    }
+    if O::FIX && a.iter().fold(false, |any, &x| any | O::rare(x)) {
+        for (o, &x) in out.iter_mut().zip(a) {
+            if O::rare(x) {
+                *o = O::fix(x);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn unary_body<T: Tier, A: Copy, O: Un<A>>(a: *const u8, out: *mut u8, n: usize) {
+    // A pointer to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
+    let (a, out) = (a.cast::<A>(), out.cast::<O::Out>());
+    let in_place = a.addr() == out.addr();
+    // SAFETY: the caller promises n elements behind each pointer, equal or disjoint; equal pointers of equally sized
+    // elements are either handled one element at a time or read into the stage before the write.
+    unsafe {
+        if !O::HEAVY && !O::FIX {
+            if in_place {
+                for i in 0..n {
+                    let x = out.add(i).cast::<A>().read();
+                    out.add(i).write(O::f::<T>(x));
+                }
+            } else {
+                unary_loop::<T, A, O>(a, out, n);
+            }
+            return;
+        }
+        let mut stage = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();
+        let mut i = 0;
+        while i < n {
+            let len = CHUNK.min(n - i);
+            let mut from = a.add(i);
+            if in_place {
+                std::ptr::copy_nonoverlapping(from, stage.as_mut_ptr().cast(), len);
+                from = stage.as_ptr().cast();
+            }
+            unary_loop::<T, A, O>(from, out.add(i), len);
+            i += len;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn binary_loop<T: Tier, A: Copy, O: Bin<A>>(
+    a: *const A,
+    b: *const A,
+    out: *mut O::Out,
+    n: usize,
+) {
+    // SAFETY: as in unary_loop.
+    let (a, b, out) = unsafe {
+        (
+            std::slice::from_raw_parts(a, n),
+            std::slice::from_raw_parts(b, n),
+            std::slice::from_raw_parts_mut(out, n),
+        )
+    };
+    for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
+        *o = O::f::<T>(x, y);
+    }
+    if O::FIX
+        && a.iter()
+            .zip(b)
+            .fold(false, |any, (&x, &y)| any | O::rare(x, y))
+    {
+        for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
+            if O::rare(x, y) {
+                *o = O::fix(x, y);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
+    a: *const u8,
+    b: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    // A pointer to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
+    let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<O::Out>());
+    let (on_a, on_b) = (a.addr() == out.addr(), b.addr() == out.addr());
+    // SAFETY: as in unary_body, for two inputs.
+    unsafe {
+        if !O::HEAVY && !O::FIX {
+            if !on_a && !on_b {
+                return binary_loop::<T, A, O>(a, b, out, n);
+            }
+            if on_a && !on_b {
+                let b = std::slice::from_raw_parts(b, n);
+                for (i, &y) in b.iter().enumerate() {
+                    let x = out.add(i).cast::<A>().read();
+                    out.add(i).write(O::f::<T>(x, y));
+                }
+                return;
+            }
+        }
+        let mut stage_a = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();
+        let mut stage_b = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();
+        let mut i = 0;
+        while i < n {
+            let len = CHUNK.min(n - i);
+            let (mut x, mut y) = (a.add(i), b.add(i));
+            if on_a {
+                std::ptr::copy_nonoverlapping(x, stage_a.as_mut_ptr().cast(), len);
+                x = stage_a.as_ptr().cast();
+            }
+            if on_b {
+                std::ptr::copy_nonoverlapping(y, stage_b.as_mut_ptr().cast(), len);
+                y = stage_b.as_ptr().cast();
+            }
+            binary_loop::<T, A, O>(x, y, out.add(i), len);
+            i += len;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn select_body<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
+    let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<A>());
+    // SAFETY: the caller promises n elements behind each pointer; every chunk of predicates is read before the
+    // outputs of that chunk are written, and out is equal to or disjoint from a and b.
+    unsafe {
+        let mut stage = [0u8; CHUNK];
+        let mut i = 0;
+        while i < n {
+            let len = CHUNK.min(n - i);
+            std::ptr::copy_nonoverlapping(p.add(i), stage.as_mut_ptr(), len);
+            let (x, y, o) = (a.add(i), b.add(i), out.add(i));
+            if o.addr() == x.addr() {
+                for (j, &c) in stage[..len].iter().enumerate() {
+                    let (u, v) = (o.add(j).read(), y.add(j).read());
+                    o.add(j).write(if c != 0 { u } else { v });
+                }
+            } else {
+                for (j, &c) in stage[..len].iter().enumerate() {
+                    let (u, v) = (x.add(j).read(), y.add(j).read());
+                    o.add(j).write(if c != 0 { u } else { v });
+                }
+            }
+            i += len;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn clamp_body<T: Tier, A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>(
+    lo: *const u8,
+    x: *const u8,
+    hi: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    let (lo, x, hi, out) = (
+        lo.cast::<A>(),
+        x.cast::<A>(),
+        hi.cast::<A>(),
+        out.cast::<A>(),
+    );
+    // SAFETY: the caller promises n elements behind each pointer, out equal to or disjoint from each input; the stage
+    // receives a whole chunk before out is written.
+    unsafe {
+        let mut stage = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();
+        let stage = stage.as_mut_ptr().cast::<A>();
+        let mut i = 0;
+        while i < n {
+            let len = CHUNK.min(n - i);
+            for j in 0..len {
+                let at_least = Max::f::<T>(x.add(i + j).read(), lo.add(i + j).read());
+                stage
+                    .add(j)
+                    .write(Min::f::<T>(at_least, hi.add(i + j).read()));
+            }
+            std::ptr::copy_nonoverlapping(stage, out.add(i), len);
+            i += len;
+        }
+    }
+}
+
+macro_rules! tier {
+    ($tier:ident, $fma32:expr, $fma64:expr, $(#[$features:meta])?) => {
+        impl Tier for $tier {
+            #[inline(always)]
+            fn fma32(a: f32, b: f32, c: f32) -> f32 {
+                let f: fn(f32, f32, f32) -> f32 = $fma32;
+                f(a, b, c)
+            }
+            #[inline(always)]
+            fn fma64(a: f64, b: f64, c: f64) -> f64 {
+                let f: fn(f64, f64, f64) -> f64 = $fma64;
+                f(a, b, c)
+            }
+            fn unary<A: Copy, O: Un<A>>() -> Unary {
+                $(#[$features])?
+                unsafe fn run<A: Copy, O: Un<A>>(a: *const u8, out: *mut u8, n: usize) {
+                    // SAFETY: the pointers satisfy the contract of Unary.
+                    unsafe { unary_body::<$tier, A, O>(a, out, n) }
+                }
+                run::<A, O>
+            }
+            fn binary<A: Copy, O: Bin<A>>() -> Binary {
+                $(#[$features])?
+                unsafe fn run<A: Copy, O: Bin<A>>(a: *const u8, b: *const u8, out: *mut u8, n: usize) {
+                    // SAFETY: the pointers satisfy the contract of Binary.
+                    unsafe { binary_body::<$tier, A, O>(a, b, out, n) }
+                }
+                run::<A, O>
+            }
+            fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
+                $(#[$features])?
+                unsafe fn run<A: Copy, O: Monoid<A>>(a: *const u8, n: usize, acc: *mut u8) {
+                    // SAFETY: the pointers satisfy the contract of Reduce.
+                    unsafe { reduce_body::<$tier, A, O>(a, n, acc) }
+                }
+                run::<A, O>
+            }
+            fn select<A: Copy>() -> Ternary {
+                $(#[$features])?
+                unsafe fn run<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
+                    // SAFETY: the pointers satisfy the contract of Ternary.
+                    unsafe { select_body::<A>(p, a, b, out, n) }
+                }
+                run::<A>
+            }
+            fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary {
+                $(#[$features])?
+                unsafe fn run<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>(
+                    lo: *const u8,
+                    x: *const u8,
+                    hi: *const u8,
+                    out: *mut u8,
+                    n: usize,
+                ) {
+                    // SAFETY: the pointers satisfy the contract of Ternary.
+                    unsafe { clamp_body::<$tier, A, Min, Max>(lo, x, hi, out, n) }
+                }
+                run::<A, Min, Max>
+            }
+        }
+    };
+}
+
+tier!(Portable, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+#[cfg(target_arch = "x86_64")]
+tier!(Avx2, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+tier!(Avx512, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+#[cfg(not(target_arch = "x86_64"))]
+tier!(Avx2, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+#[cfg(not(target_arch = "x86_64"))]
+tier!(Avx512, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+
+macro_rules! active {
+    ($method:ident::<$($g:ty),*>) => {
+        match Isa::active() {
+            Isa::Portable => Portable::$method::<$($g),*>(),
+            Isa::Avx2 => Avx2::$method::<$($g),*>(),
+            Isa::Avx512 => Avx512::$method::<$($g),*>(),
+        }
+    };
+}
+
+impl Tier for Active {
+    #[inline(always)]
+    fn fma32(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+    #[inline(always)]
+    fn fma64(a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
+    fn unary<A: Copy, O: Un<A>>() -> Unary {
+        active!(unary::<A, O>)
+    }
+    fn binary<A: Copy, O: Bin<A>>() -> Binary {
+        active!(binary::<A, O>)
+    }
+    fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
+        active!(reduce::<A, O>)
+    }
+    fn select<A: Copy>() -> Ternary {
+        active!(select::<A>)
+    }
+    fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary {
+        active!(clamp::<A, Min, Max>)
+    }
+}

@@ -1,0 +1,304 @@
+//! A CBLAS library, loaded at the first product that wants one.
+//!
+//! In: `HLORUN_BLAS` (a library path, or `portable` or `packed` for none), else the path given to [`set_blas_path`],
+//! else the system's library names. Out: [`gemm`], which declines what BLAS has no interface for. Promise: nothing is
+//! loaded before it is needed; a library without the needed symbols is refused; the library runs on the calling
+//! thread, because the caller splits the work.
+
+use super::{Gemm, Matrix, pack};
+use crate::DType;
+use crate::isa::Isa;
+use libloading::Library;
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex};
+
+static PATH: Mutex<Option<String>> = Mutex::new(None);
+
+/// Names the library to load unless `HLORUN_BLAS` does. Has no effect after the first large product.
+pub fn set_blas_path(path: &str) {
+    *PATH.lock().unwrap_or_else(|e| e.into_inner()) = Some(path.to_owned());
+}
+
+/// The library in use, or `None`; loads it.
+pub fn blas_name() -> Option<&'static str> {
+    BLAS.as_ref().map(|b| b.name.as_str())
+}
+
+const ROW_MAJOR: i32 = 101;
+const NO_TRANS: i32 = 111;
+const TRANS: i32 = 112;
+
+// The CBLAS signature with 32-bit (LP64) or 64-bit (ILP64) integers; S is a scalar or a pointer to one.
+type Call<I, S> = unsafe extern "C" fn(
+    i32,
+    i32,
+    i32,
+    I,
+    I,
+    I,
+    S,
+    *const c_void,
+    I,
+    *const c_void,
+    I,
+    S,
+    *mut c_void,
+    I,
+);
+
+struct Functions<I> {
+    sgemm: Call<I, f32>,
+    dgemm: Call<I, f64>,
+    cgemm: Call<I, *const c_void>,
+    zgemm: Call<I, *const c_void>,
+}
+
+enum Interface {
+    Narrow(Functions<i32>),
+    Wide(Functions<i64>),
+}
+
+struct Blas {
+    name: String,
+    interface: Interface,
+    /// Keeps the code mapped; never unloaded.
+    _library: Library,
+}
+
+static BLAS: LazyLock<Option<Blas>> = LazyLock::new(load);
+
+const SYSTEM: [&str; 6] = [
+    "libopenblas.so.0",
+    "libopenblas.so",
+    "libmkl_rt.so.2",
+    "libmkl_rt.so",
+    "libcblas.so.3",
+    "libcblas.so",
+];
+
+fn load() -> Option<Blas> {
+    let named = std::env::var("HLORUN_BLAS").ok().filter(|s| !s.is_empty());
+    if matches!(named.as_deref(), Some("portable" | "packed")) {
+        return None;
+    }
+    if std::env::var_os("OPENBLAS_CORETYPE").is_none() && Isa::Avx512.is_available() {
+        // OpenBLAS picks its 256-bit kernels on some processors that have 512-bit ones.
+        // SAFETY: `setenv` races only with threads that read or change the environment outside Rust's lock at this
+        // very moment; this runs once, before the library that reads the variable is loaded.
+        unsafe { std::env::set_var("OPENBLAS_CORETYPE", "SkylakeX") };
+    }
+    let given = PATH.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    let system = SYSTEM.iter().map(|s| (*s).to_owned());
+    named.into_iter().chain(given).chain(system).find_map(open)
+}
+
+fn open(name: String) -> Option<Blas> {
+    // SAFETY: loading a BLAS library runs its initializers, which the user asked for by naming it.
+    let library = unsafe { Library::new(&name) }.ok()?;
+    for prefix in ["", "scipy_"] {
+        // SAFETY: a symbol of this name has the CBLAS signature; the suffix 64_ marks 64-bit integers.
+        let interface = unsafe {
+            functions::<i32>(&library, prefix, "")
+                .map(Interface::Narrow)
+                .or_else(|| functions::<i64>(&library, prefix, "64_").map(Interface::Wide))
+        };
+        if let Some(interface) = interface {
+            one_thread(&library, prefix, matches!(interface, Interface::Wide(_)));
+            return Some(Blas {
+                name,
+                interface,
+                _library: library,
+            });
+        }
+    }
+    None
+}
+
+unsafe fn functions<I>(library: &Library, prefix: &str, suffix: &str) -> Option<Functions<I>> {
+    let name = |f: &str| format!("{prefix}cblas_{f}{suffix}");
+    // SAFETY: the caller vouches for the signatures.
+    unsafe {
+        Some(Functions {
+            sgemm: *library.get::<Call<I, f32>>(name("sgemm").as_bytes()).ok()?,
+            dgemm: *library.get::<Call<I, f64>>(name("dgemm").as_bytes()).ok()?,
+            cgemm: *library
+                .get::<Call<I, *const c_void>>(name("cgemm").as_bytes())
+                .ok()?,
+            zgemm: *library
+                .get::<Call<I, *const c_void>>(name("zgemm").as_bytes())
+                .ok()?,
+        })
+    }
+}
+
+fn one_thread(library: &Library, prefix: &str, wide: bool) {
+    let suffix = if wide { "64_" } else { "" };
+    for name in [
+        format!("{prefix}openblas_set_num_threads{suffix}"),
+        "MKL_Set_Num_Threads".to_owned(),
+    ] {
+        // SAFETY: both functions take one int.
+        if let Ok(set) = unsafe { library.get::<unsafe extern "C" fn(i32)>(name.as_bytes()) } {
+            // SAFETY: one is a valid number of threads.
+            unsafe { set(1) };
+        }
+    }
+}
+
+/// How BLAS reads an operand: transposition flag and leading dimension.
+struct Operand {
+    trans: i32,
+    ld: usize,
+}
+
+fn operand(layout: Matrix, rows: usize, cols: usize) -> Option<Operand> {
+    let (row, col) = (layout.row_stride, layout.col_stride);
+    if (col == 1 || cols <= 1) && row >= cols as isize && row > 0 {
+        return Some(Operand {
+            trans: NO_TRANS,
+            ld: row as usize,
+        });
+    }
+    if (row == 1 || rows <= 1) && col >= rows as isize && col > 0 {
+        return Some(Operand {
+            trans: TRANS,
+            ld: col as usize,
+        });
+    }
+    None
+}
+
+/// Runs one product through BLAS; `false` means nothing was done.
+///
+/// # Safety
+/// As [`super::gemm`]; `g.dtype` and `g.out` are equal.
+pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> bool {
+    if !matches!(g.dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) || g.k == 0 {
+        return false;
+    }
+    let Some(blas) = BLAS.as_ref() else {
+        return false;
+    };
+    // BLAS wants the rows or the columns of C contiguous; the columns are the rows of the transposed product.
+    if operand(g.c, g.m, g.n).is_none_or(|c| c.trans == TRANS) {
+        if operand(g.c, g.m, g.n).is_none() {
+            return false;
+        }
+        let swapped = Gemm {
+            m: g.n,
+            n: g.m,
+            a: g.b.transposed(),
+            b: g.a.transposed(),
+            c: g.c.transposed(),
+            ..*g
+        };
+        // SAFETY: the same matrices.
+        return unsafe { row_major(blas, &swapped, b, a, c) };
+    }
+    // SAFETY: the caller's contract.
+    unsafe { row_major(blas, g, a, b, c) }
+}
+
+unsafe fn row_major(blas: &Blas, g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> bool {
+    let size = g.dtype.size_bytes();
+    let Some(out) = operand(g.c, g.m, g.n).filter(|o| o.trans == NO_TRANS) else {
+        return false;
+    };
+    let (mut a, mut b) = (a, b);
+    let (packed_a, packed_b);
+    // SAFETY: the caller's contract; the copies are dense.
+    unsafe {
+        let left = match operand(g.a, g.m, g.k) {
+            Some(o) => o,
+            None => {
+                packed_a = pack::dense(a, g.m, g.k, g.a, size);
+                a = packed_a.as_ptr();
+                Operand {
+                    trans: NO_TRANS,
+                    ld: g.k,
+                }
+            }
+        };
+        let right = match operand(g.b, g.k, g.n) {
+            Some(o) => o,
+            None => {
+                packed_b = pack::dense(b, g.k, g.n, g.b, size);
+                b = packed_b.as_ptr();
+                Operand {
+                    trans: NO_TRANS,
+                    ld: g.n,
+                }
+            }
+        };
+        match &blas.interface {
+            Interface::Narrow(f) => call::<i32>(f, g, (a, &left), (b, &right), (c, &out)),
+            Interface::Wide(f) => call::<i64>(f, g, (a, &left), (b, &right), (c, &out)),
+        }
+    }
+}
+
+unsafe fn call<I: TryFrom<usize> + Copy>(
+    f: &Functions<I>,
+    g: &Gemm,
+    a: (*const u8, &Operand),
+    b: (*const u8, &Operand),
+    c: (*mut u8, &Operand),
+) -> bool {
+    let int = |x: usize| I::try_from(x).ok();
+    let (Some(m), Some(n), Some(k), Some(lda), Some(ldb), Some(ldc)) = (
+        int(g.m),
+        int(g.n),
+        int(g.k),
+        int(a.1.ld),
+        int(b.1.ld),
+        int(c.1.ld),
+    ) else {
+        return false;
+    };
+    let (ta, tb) = (a.1.trans, b.1.trans);
+    let (a, b, c) = (
+        a.0.cast::<c_void>(),
+        b.0.cast::<c_void>(),
+        c.0.cast::<c_void>(),
+    );
+    let (re, im) = g.alpha;
+    let narrow = [[re as f32, im as f32], [g.beta as f32, 0.0]];
+    let wide = [[re, im], [g.beta, 0.0]];
+    // SAFETY: dimensions and leading dimensions describe the matrices of the contract.
+    unsafe {
+        match g.dtype {
+            DType::F32 => (f.sgemm)(
+                ROW_MAJOR,
+                ta,
+                tb,
+                m,
+                n,
+                k,
+                re as f32,
+                a,
+                lda,
+                b,
+                ldb,
+                g.beta as f32,
+                c,
+                ldc,
+            ),
+            DType::F64 => (f.dgemm)(
+                ROW_MAJOR, ta, tb, m, n, k, re, a, lda, b, ldb, g.beta, c, ldc,
+            ),
+            DType::C64 => {
+                let (alpha, beta) = (narrow[0].as_ptr().cast(), narrow[1].as_ptr().cast());
+                (f.cgemm)(
+                    ROW_MAJOR, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                );
+            }
+            _ => {
+                let (alpha, beta) = (wide[0].as_ptr().cast(), wide[1].as_ptr().cast());
+                (f.zgemm)(
+                    ROW_MAJOR, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                );
+            }
+        }
+    }
+    true
+}

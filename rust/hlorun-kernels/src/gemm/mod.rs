@@ -1,0 +1,285 @@
+//! Matrix products: C = α·A·B + β·C, batched, any strides, every numeric type.
+//!
+//! In: a [`Gemm`] and three pointers. Out: C. Promise: with β = 0 the old C is never read; with k = 0 the result is
+//! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. Large products of
+//! `f32`, `f64`, `c64` and `c128` go to a BLAS library loaded at the first use ([`blas`]), on one thread per task of the
+//! caller's [`Parallel`]; the rest is [`portable`] code. No thread is ever started here.
+
+pub mod blas;
+mod pack;
+pub mod portable;
+
+use crate::DType;
+use crate::convert::convert;
+
+/// Where the elements of a matrix lie, in elements (not bytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Distance from one row to the next.
+    pub row_stride: isize,
+    /// Distance from one column to the next.
+    pub col_stride: isize,
+    /// Distance from one matrix of the batch to the next.
+    pub batch_stride: isize,
+}
+
+impl Matrix {
+    /// A dense row-major matrix of `cols` columns; `batch_stride` in elements.
+    pub const fn row_major(cols: usize, batch_stride: usize) -> Matrix {
+        Matrix {
+            row_stride: cols as isize,
+            col_stride: 1,
+            batch_stride: batch_stride as isize,
+        }
+    }
+
+    /// The same elements with rows and columns exchanged.
+    pub const fn transposed(self) -> Matrix {
+        Matrix {
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            batch_stride: self.batch_stride,
+        }
+    }
+}
+
+/// A product C\[m,n\] = α·A\[m,k\]·B\[k,n\] + β·C.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gemm {
+    /// Element type of A and B.
+    pub dtype: DType,
+    /// Element type of C.
+    pub out: DType,
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Layout of A.
+    pub a: Matrix,
+    /// Layout of B.
+    pub b: Matrix,
+    /// Layout of C; its elements are distinct.
+    pub c: Matrix,
+    /// Factor of the product: real and imaginary part.
+    pub alpha: (f64, f64),
+    /// Factor of the old C; zero means C is not read.
+    pub beta: f64,
+    /// Number of products.
+    pub batch: usize,
+}
+
+impl Gemm {
+    /// A single dense row-major product with α = 1 and β = 0.
+    pub const fn dense(dtype: DType, m: usize, n: usize, k: usize) -> Gemm {
+        Gemm {
+            dtype,
+            out: dtype,
+            m,
+            n,
+            k,
+            a: Matrix::row_major(k, 0),
+            b: Matrix::row_major(n, 0),
+            c: Matrix::row_major(n, 0),
+            alpha: (1.0, 0.0),
+            beta: 0.0,
+            batch: 1,
+        }
+    }
+}
+
+/// The caller's threads: `run(tasks, body)` calls `body(0..tasks)` once each, in any order, and returns when all are
+/// done.
+#[derive(Clone, Copy)]
+pub struct Parallel<'a> {
+    /// How many tasks are worth making.
+    pub threads: usize,
+    /// The parallel loop.
+    pub run: &'a (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync),
+}
+
+impl Parallel<'static> {
+    /// Everything on the calling thread.
+    pub const SERIAL: Parallel<'static> = Parallel {
+        threads: 1,
+        run: &|tasks, body| {
+            for task in 0..tasks {
+                body(task);
+            }
+        },
+    };
+}
+
+/// A raw pointer that tasks may share: each touches only its own part.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<T>(pub *mut T);
+// SAFETY: every user hands disjoint parts to its tasks.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    pub(crate) fn get(self) -> *mut T {
+        self.0
+    }
+}
+
+/// Products below this many multiplications are not worth a library call or a second thread.
+const SMALL: usize = 32 * 32 * 32;
+
+/// The type products of `dtype` accumulating into `out` are computed in.
+fn compute_type(dtype: DType, out: DType) -> DType {
+    match (dtype, out) {
+        (DType::C128, _) | (_, DType::C128) => DType::C128,
+        (DType::F64, DType::C64) | (DType::C64, DType::F64) => DType::C128,
+        (DType::C64, _) | (_, DType::C64) => DType::C64,
+        (DType::F64, _) | (_, DType::F64) => DType::F64,
+        (d, o) if d.is_float() || o.is_float() => DType::F32,
+        (_, o) if o.size_bytes() > 4 => DType::S64,
+        _ => DType::S32,
+    }
+}
+
+/// Runs the product.
+///
+/// # Safety
+/// Every element the layouts of `g` reach from `a`, `b` (type `g.dtype`) and `c` (type `g.out`) is valid to read, those
+/// of C also to write; C overlaps neither A nor B.
+pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+    if g.m == 0 || g.n == 0 || g.batch == 0 {
+        return;
+    }
+    let compute = compute_type(g.dtype, g.out);
+    // SAFETY: the same contract.
+    unsafe {
+        if compute == g.dtype && compute == g.out {
+            return same_type(g, a, b, c, parallel);
+        }
+        for batch in 0..g.batch as isize {
+            let a = a.offset(batch * g.a.batch_stride * g.dtype.size_bytes() as isize);
+            let b = b.offset(batch * g.b.batch_stride * g.dtype.size_bytes() as isize);
+            let c = c.offset(batch * g.c.batch_stride * g.out.size_bytes() as isize);
+            converted(g, compute, a, b, c, parallel);
+        }
+    }
+}
+
+/// One product computed in another type than it is stored in.
+unsafe fn converted(
+    g: &Gemm,
+    compute: DType,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    // SAFETY: the buffers made here are dense and as large as the matrices; the rest is the caller's contract.
+    unsafe {
+        let widen = |from: *const u8, rows, cols, layout, dtype: DType| {
+            let dense = pack::dense(from, rows, cols, layout, dtype.size_bytes());
+            let mut wide = pack::Buffer::new(rows * cols * compute.size_bytes());
+            convert(dtype, compute)(dense.as_ptr(), wide.as_mut_ptr(), rows * cols);
+            wide
+        };
+        let wide_a = widen(a, g.m, g.k, g.a, g.dtype);
+        let wide_b = widen(b, g.k, g.n, g.b, g.dtype);
+        let mut wide_c = if g.beta == 0.0 {
+            pack::Buffer::new(g.m * g.n * compute.size_bytes())
+        } else {
+            widen(c, g.m, g.n, g.c, g.out)
+        };
+        let inner = Gemm {
+            alpha: g.alpha,
+            beta: g.beta,
+            ..Gemm::dense(compute, g.m, g.n, g.k)
+        };
+        same_type(
+            &inner,
+            wide_a.as_ptr(),
+            wide_b.as_ptr(),
+            wide_c.as_mut_ptr(),
+            parallel,
+        );
+        let mut narrow = pack::Buffer::new(g.m * g.n * g.out.size_bytes());
+        convert(compute, g.out)(wide_c.as_ptr(), narrow.as_mut_ptr(), g.m * g.n);
+        pack::scatter(narrow.as_ptr(), c, g.m, g.n, g.c, g.out.size_bytes());
+    }
+}
+
+/// Products whose three matrices have the compute type.
+unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+    let work = g.m.saturating_mul(g.n).saturating_mul(g.k.max(1));
+    let total = work.saturating_mul(g.batch);
+    let tasks = if total < 4 * SMALL {
+        1
+    } else {
+        parallel.threads.max(1)
+    };
+    let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
+    let part = |batches: std::ops::Range<usize>,
+                rows: std::ops::Range<usize>,
+                cols: std::ops::Range<usize>| {
+        let size = g.dtype.size_bytes() as isize;
+        for batch in batches {
+            let batch = batch as isize;
+            let sub = Gemm {
+                m: rows.len(),
+                n: cols.len(),
+                batch: 1,
+                ..*g
+            };
+            // SAFETY: a sub-block of the matrices of the contract; blocks of C given to tasks are disjoint.
+            unsafe {
+                let (row, col) = (rows.start as isize, cols.start as isize);
+                let a = a
+                    .get()
+                    .offset((batch * g.a.batch_stride + row * g.a.row_stride) * size);
+                let b = b
+                    .get()
+                    .offset((batch * g.b.batch_stride + col * g.b.col_stride) * size);
+                let at = batch * g.c.batch_stride + row * g.c.row_stride + col * g.c.col_stride;
+                one(&sub, a, b, c.get().offset(at * size));
+            }
+        }
+    };
+    if tasks == 1 {
+        part(0..g.batch, 0..g.m, 0..g.n);
+    } else if g.batch >= tasks {
+        (parallel.run)(tasks, &|t| {
+            part(share(g.batch, tasks, t, 1), 0..g.m, 0..g.n)
+        });
+    } else if g.n >= g.m {
+        (parallel.run)(tasks, &|t| {
+            part(0..g.batch, 0..g.m, share(g.n, tasks, t, 16))
+        });
+    } else {
+        (parallel.run)(tasks, &|t| {
+            part(0..g.batch, share(g.m, tasks, t, 16), 0..g.n)
+        });
+    }
+}
+
+/// The `task`-th of `tasks` nearly equal parts of `0..n`, cut at multiples of `grain`.
+pub(crate) fn share(n: usize, tasks: usize, task: usize, grain: usize) -> std::ops::Range<usize> {
+    let units = n.div_ceil(grain);
+    let cut = |t: usize| (units * t / tasks * grain).min(n);
+    cut(task)..cut(task + 1)
+}
+
+/// One product on the calling thread.
+unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+    if g.m == 0 || g.n == 0 {
+        return;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
+            return;
+        }
+        portable::gemm(g, a, b, c);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,497 @@
+//! Floats narrower than `f32`: `f16`, `bf16` and the eight- and four-bit formats.
+//!
+//! In: storage bits, or an `f32`. Out: the exact `f32`, or the storage bits of the nearest value (ties to even).
+//! Promise: decoding is exact; encoding rounds once. `f64` and integers first round to odd in `f32`
+//! ([`crate::element::Wide::odd32`]), which keeps the second rounding exact.
+
+use crate::element::{Elem, Wide};
+
+/// A float narrower than `f32`.
+pub trait LowFloat: Elem {
+    /// Exact value.
+    fn decode(self) -> f32;
+    /// Nearest value, ties to even.
+    fn encode(x: f32) -> Self;
+}
+
+/// IEEE binary16 bits.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct F16(pub u16);
+
+/// bfloat16 bits.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bf16(pub u16);
+
+/// An eight-bit (or narrower) float; `FORMAT` is an index into the format list of this module.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct F8<const FORMAT: usize>(pub u8);
+
+impl LowFloat for Bf16 {
+    #[inline(always)]
+    fn decode(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+    #[inline(always)]
+    fn encode(x: f32) -> Self {
+        let bits = x.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+        let nan = (bits >> 16) | 0x40;
+        Bf16(if bits & 0x7fff_ffff > 0x7f80_0000 {
+            nan
+        } else {
+            rounded
+        } as u16)
+    }
+}
+
+impl LowFloat for F16 {
+    // Branch-free so that loops vectorize: the exponent is rebiased by an exact multiplication, which also
+    // normalizes subnormals.
+    #[inline(always)]
+    fn decode(self) -> f32 {
+        let h = u32::from(self.0);
+        let magnitude = (h & 0x7fff) << 13;
+        let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
+        let special = magnitude | 0x7f80_0000;
+        let bits = if h & 0x7c00 == 0x7c00 {
+            special
+        } else {
+            scaled
+        };
+        f32::from_bits(bits | ((h & 0x8000) << 16))
+    }
+    #[inline(always)]
+    fn encode(x: f32) -> Self {
+        let bits = x.to_bits();
+        let sign = (bits >> 16) & 0x8000;
+        let m = bits & 0x7fff_ffff;
+        // 2^-14 is the least normal; below it, adding 0.5 aligns the result's last bit with f32's.
+        let subnormal = (f32::from_bits(m) + 0.5)
+            .to_bits()
+            .wrapping_sub(0x3f00_0000);
+        let normal = m.wrapping_add(0xc800_0fff).wrapping_add((m >> 13) & 1) >> 13;
+        let overflow = if m > 0x7f80_0000 {
+            0x7e00 | ((m >> 13) & 0x3ff)
+        } else {
+            0x7c00
+        };
+        let finite = if m < 0x3880_0000 { subnormal } else { normal };
+        F16((sign | if m >= 0x4780_0000 { overflow } else { finite }) as u16)
+    }
+}
+
+macro_rules! low_elem {
+    ($([$($generics:tt)*] $t:ty;)*) => {$(
+        impl<$($generics)*> Elem for $t {
+            type Wide = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 { self.decode() }
+            #[inline(always)]
+            fn narrow<W: Wide>(w: W) -> Self { Self::encode(w.odd32()) }
+        }
+    )*};
+}
+low_elem!([] F16; [] Bf16; [const FORMAT: usize] F8<FORMAT>;);
+
+/// What a format does beyond its largest finite value and at NaN.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Infinity and NaN as in IEEE 754.
+    Ieee,
+    /// No infinity; the all-ones code is NaN, and so is overflow.
+    Fn,
+    /// No infinity and no negative zero; NaN is the code of negative zero, and so is overflow.
+    Fnuz,
+    /// Neither infinity nor NaN: overflow saturates, NaN becomes negative zero.
+    Finite,
+    /// Exponent only, unsigned, no zero: zero and negatives are NaN.
+    ExponentOnly,
+}
+
+#[derive(Clone, Copy)]
+struct Format {
+    mantissa: i32,
+    exponent: i32,
+    bias: i32,
+    kind: Kind,
+}
+
+const FORMATS: [Format; 9] = [
+    Format {
+        exponent: 2,
+        mantissa: 1,
+        bias: 1,
+        kind: Kind::Finite,
+    },
+    Format {
+        exponent: 3,
+        mantissa: 4,
+        bias: 3,
+        kind: Kind::Ieee,
+    },
+    Format {
+        exponent: 4,
+        mantissa: 3,
+        bias: 7,
+        kind: Kind::Ieee,
+    },
+    Format {
+        exponent: 4,
+        mantissa: 3,
+        bias: 7,
+        kind: Kind::Fn,
+    },
+    Format {
+        exponent: 4,
+        mantissa: 3,
+        bias: 8,
+        kind: Kind::Fnuz,
+    },
+    Format {
+        exponent: 4,
+        mantissa: 3,
+        bias: 11,
+        kind: Kind::Fnuz,
+    },
+    Format {
+        exponent: 5,
+        mantissa: 2,
+        bias: 15,
+        kind: Kind::Ieee,
+    },
+    Format {
+        exponent: 5,
+        mantissa: 2,
+        bias: 16,
+        kind: Kind::Fnuz,
+    },
+    Format {
+        exponent: 8,
+        mantissa: 0,
+        bias: 127,
+        kind: Kind::ExponentOnly,
+    },
+];
+
+/// `f4e2m1fn`.
+pub type F4E2M1FN = F8<0>;
+/// `f8e3m4`.
+pub type F8E3M4 = F8<1>;
+/// `f8e4m3`.
+pub type F8E4M3 = F8<2>;
+/// `f8e4m3fn`.
+pub type F8E4M3FN = F8<3>;
+/// `f8e4m3fnuz`.
+pub type F8E4M3FNUZ = F8<4>;
+/// `f8e4m3b11fnuz`.
+pub type F8E4M3B11FNUZ = F8<5>;
+/// `f8e5m2`.
+pub type F8E5M2 = F8<6>;
+/// `f8e5m2fnuz`.
+pub type F8E5M2FNUZ = F8<7>;
+/// `f8e8m0fnu`.
+pub type F8E8M0FNU = F8<8>;
+
+impl Format {
+    const fn sign_bit(self) -> u32 {
+        if matches!(self.kind, Kind::ExponentOnly) {
+            0
+        } else {
+            1 << (self.exponent + self.mantissa)
+        }
+    }
+
+    const fn max_finite(self) -> u32 {
+        match self.kind {
+            Kind::Ieee => (((1 << self.exponent) - 1) << self.mantissa) - 1,
+            Kind::Fn => (1 << (self.exponent + self.mantissa)) - 2,
+            Kind::ExponentOnly => 0xfe,
+            Kind::Fnuz | Kind::Finite => (1 << (self.exponent + self.mantissa)) - 1,
+        }
+    }
+
+    /// Bits of the `f32` a code stands for.
+    const fn decode(self, code: u32) -> u32 {
+        const NAN: u32 = 0x7fc0_0000;
+        let sign_bit = self.sign_bit();
+        let magnitude = code & (if sign_bit == 0 { 0xff } else { sign_bit - 1 });
+        let negative = code & sign_bit != 0;
+        let sign = (negative as u32) << 31;
+        let infinity = ((1u32 << self.exponent) - 1) << self.mantissa;
+        match self.kind {
+            Kind::Fnuz if negative && magnitude == 0 => return NAN | sign,
+            Kind::ExponentOnly if magnitude == 0xff => return NAN,
+            Kind::ExponentOnly if magnitude == 0 => return 0x0040_0000,
+            Kind::ExponentOnly => return magnitude << 23,
+            Kind::Fn if magnitude > self.max_finite() => return NAN | sign,
+            Kind::Ieee if magnitude == infinity => return 0x7f80_0000 | sign,
+            Kind::Ieee if magnitude > infinity => return NAN | sign,
+            _ => {}
+        }
+        let exponent = (magnitude >> self.mantissa) as i32;
+        let mantissa = magnitude & ((1 << self.mantissa) - 1);
+        // mantissa (with its hidden bit) times 2^(scale); exact in f32.
+        let (significand, scale) = if exponent == 0 {
+            (mantissa, 1 - self.bias - self.mantissa)
+        } else {
+            (
+                mantissa | (1 << self.mantissa),
+                exponent - self.bias - self.mantissa,
+            )
+        };
+        let power = f32::from_bits(((scale + 127) as u32) << 23);
+        (significand as f32 * power).to_bits() | sign
+    }
+
+    #[inline(always)]
+    fn encode(self, x: f32) -> u8 {
+        let bits = x.to_bits();
+        let sign_bit = self.sign_bit();
+        let sign = if bits >> 31 != 0 { sign_bit } else { 0 };
+        let magnitude = f32::from_bits(bits & 0x7fff_ffff);
+        let nan = match self.kind {
+            Kind::Ieee => sign | (self.max_finite() + 1) | (1 << (self.mantissa - 1)),
+            Kind::Fn => sign | (self.max_finite() + 1),
+            Kind::Fnuz | Kind::Finite => sign_bit,
+            Kind::ExponentOnly => 0xff,
+        };
+        if x.is_nan() || (self.kind == Kind::ExponentOnly && (bits >> 31 != 0 || bits == 0)) {
+            return nan as u8;
+        }
+        // Bits of |x| as f64 are exact and normal; its exponent field gives floor(log2 |x|).
+        let wide = f64::from(magnitude).to_bits();
+        let least_normal = if self.kind == Kind::ExponentOnly {
+            -self.bias
+        } else {
+            1 - self.bias
+        };
+        let exponent = (((wide >> 52) as i32) - 1023).clamp(least_normal, 200);
+        let quantum = exponent - self.mantissa;
+        let scale = f64::from_bits(((1023 - quantum) as u64) << 52);
+        let steps = (f64::from(magnitude) * scale).round_ties_even() as u32;
+        let hidden = 1u32 << self.mantissa;
+        let normal = (((exponent - least_normal + 1) as u32) << self.mantissa)
+            .wrapping_add(steps.wrapping_sub(hidden));
+        let code = match self.kind {
+            Kind::ExponentOnly => normal.saturating_sub(1).min(0xff) * u32::from(steps != 0),
+            _ => normal,
+        };
+        let limited = if code <= self.max_finite() {
+            code
+        } else {
+            match self.kind {
+                Kind::Ieee => self.max_finite() + 1,
+                Kind::Finite => self.max_finite(),
+                Kind::Fn | Kind::Fnuz | Kind::ExponentOnly => return nan as u8,
+            }
+        };
+        if self.kind == Kind::Fnuz && limited == 0 {
+            return 0;
+        }
+        (limited | sign) as u8
+    }
+}
+
+const fn decode_table(format: Format) -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut code = 0;
+    while code < 256 {
+        // A four-bit format ignores the upper half of its byte.
+        let used = if format.exponent + format.mantissa < 7 {
+            code & 15
+        } else {
+            code
+        };
+        table[code] = format.decode(used as u32);
+        code += 1;
+    }
+    table
+}
+
+static DECODE: [[u32; 256]; 9] = {
+    let mut tables = [[0; 256]; 9];
+    let mut i = 0;
+    while i < 9 {
+        tables[i] = decode_table(FORMATS[i]);
+        i += 1;
+    }
+    tables
+};
+
+impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
+    #[inline(always)]
+    fn decode(self) -> f32 {
+        f32::from_bits(DECODE[FORMAT][self.0 as usize])
+    }
+    #[inline(always)]
+    fn encode(x: f32) -> Self {
+        F8(FORMATS[FORMAT].encode(x))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Oracle: the nearest of all decoded values, ties to the even code.
+    fn nearest<const F: usize>(x: f32) -> u8 {
+        let format = FORMATS[F];
+        let mut best = (f64::INFINITY, 0u8);
+        for code in 0..=255u8 {
+            let value = f32::from_bits(DECODE[F][code as usize]);
+            let aliased = format.exponent + format.mantissa < 7 && code > 15;
+            if !value.is_finite() || value.is_sign_negative() != x.is_sign_negative() || aliased {
+                continue;
+            }
+            let distance = (f64::from(value) - f64::from(x)).abs();
+            let tie_wins = if F == 8 { true } else { code & 1 == 0 };
+            if distance < best.0 || (distance == best.0 && tie_wins) {
+                best = (distance, code);
+            }
+        }
+        if format.kind == Kind::Fnuz && f32::from_bits(DECODE[F][best.1 as usize]) == 0.0 {
+            0
+        } else {
+            best.1
+        }
+    }
+
+    fn check_format<const F: usize>() {
+        let format = FORMATS[F];
+        for code in 0..=255u32 {
+            let value = f32::from_bits(DECODE[F][code as usize]);
+            let aliased = format.exponent + format.mantissa < 7 && code > 15;
+            if !aliased && !value.is_nan() {
+                assert_eq!(
+                    u32::from(F8::<F>::encode(value).0),
+                    code,
+                    "format {F} value {value}"
+                );
+            }
+        }
+        let max = f32::from_bits(DECODE[F][format.max_finite() as usize]);
+        for high in 0..=0xffffu32 {
+            for low in [0u32, 1, 0x8000, 0xffff] {
+                let x = f32::from_bits((high << 16) | low);
+                if x.is_nan() || x.abs() > max || (F == 8 && (x <= 0.0)) {
+                    continue;
+                }
+                let mut expect = nearest::<F>(x);
+                if format.kind == Kind::Fnuz && x == 0.0 {
+                    expect = 0;
+                }
+                if format.kind == Kind::Fnuz && F8::<F>::encode(x).0 == 0 && x < 0.0 {
+                    assert!(x.abs() <= f32::from_bits(DECODE[F][1]) / 2.0);
+                    continue;
+                }
+                assert_eq!(
+                    F8::<F>::encode(x).0,
+                    expect,
+                    "format {F} x {x:e} {:x}",
+                    x.to_bits()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_small_format_rounds_to_nearest_even() {
+        check_format::<0>();
+        check_format::<1>();
+        check_format::<2>();
+        check_format::<3>();
+        check_format::<4>();
+        check_format::<5>();
+        check_format::<6>();
+        check_format::<7>();
+        check_format::<8>();
+    }
+
+    #[test]
+    fn special_values_follow_xla() {
+        let inputs = [
+            0.0,
+            -0.0,
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            1e30,
+            -1e30,
+            1e-40,
+            -1e-40,
+            7.0,
+        ];
+        let expect: [[u8; 10]; 9] = [
+            [0x0, 0x8, 0x8, 0x7, 0xf, 0x7, 0xf, 0x0, 0x8, 0x7],
+            [0x0, 0x80, 0x78, 0x70, 0xf0, 0x70, 0xf0, 0x0, 0x80, 0x5c],
+            [0x0, 0x80, 0x7c, 0x78, 0xf8, 0x78, 0xf8, 0x0, 0x80, 0x4e],
+            [0x0, 0x80, 0x7f, 0x7f, 0xff, 0x7f, 0xff, 0x0, 0x80, 0x4e],
+            [0x0, 0x0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x0, 0x0, 0x56],
+            [0x0, 0x0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x0, 0x0, 0x6e],
+            [0x0, 0x80, 0x7e, 0x7c, 0xfc, 0x7c, 0xfc, 0x0, 0x80, 0x47],
+            [0x0, 0x0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x0, 0x0, 0x4b],
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xe3, 0xff, 0x0, 0xff, 0x82],
+        ];
+        for (format, row) in expect.iter().enumerate() {
+            for (&x, &code) in inputs.iter().zip(row) {
+                assert_eq!(FORMATS[format].encode(x), code, "format {format} of {x}");
+            }
+        }
+        // 1.5·2^127 is a tie between the largest power of two and the NaN beyond it.
+        assert_eq!(FORMATS[8].encode(2.552_117_8e38), 0xff);
+        assert_eq!(FORMATS[8].encode(1.5), 0x80);
+    }
+
+    #[test]
+    fn halves_survive_a_round_trip_and_round_to_nearest_even() {
+        for bits in 0..=u16::MAX {
+            let half = F16(bits).decode();
+            let brain = Bf16(bits).decode();
+            if !half.is_nan() {
+                assert_eq!(F16::encode(half), F16(bits));
+                // The midpoint of neighbours goes to the even one, its neighbours in f32 to the nearer.
+                let next = F16(bits.wrapping_add(1)).decode();
+                if next.is_finite() && half.is_finite() && bits & 0x7fff != 0x7fff && bits != 0x7fff
+                {
+                    let middle = (half + next) / 2.0;
+                    let even = if bits & 1 == 0 { bits } else { bits + 1 };
+                    assert_eq!(F16::encode(middle), F16(even));
+                    let towards = f32::from_bits(middle.to_bits() - 1);
+                    if middle != 0.0 {
+                        assert_eq!(F16::encode(towards), F16(bits));
+                        assert_eq!(
+                            F16::encode(f32::from_bits(middle.to_bits() + 1)),
+                            F16(bits + 1)
+                        );
+                    }
+                }
+            } else {
+                assert!(F16::encode(half).decode().is_nan());
+            }
+            if !brain.is_nan() {
+                assert_eq!(Bf16::encode(brain), Bf16(bits));
+            } else {
+                assert!(Bf16::encode(brain).decode().is_nan());
+            }
+        }
+        assert_eq!(F16::encode(65519.0), F16(0x7bff));
+        assert_eq!(F16::encode(65520.0), F16(0x7c00));
+        assert_eq!(Bf16::encode(f32::MAX), Bf16(0x7f80));
+    }
+
+    #[test]
+    fn f64_and_integers_round_once() {
+        // Just above a tie: rounding to f32 first would land on the tie and go down.
+        let x = 1.0 + 1.0 / 256.0 + 1e-14;
+        assert_eq!(Bf16::narrow(x), Bf16(0x3f81));
+        assert_eq!(F16::narrow(1.0 + 1.0 / 2048.0 + 1e-14), F16(0x3c01));
+        assert_eq!(F8E4M3FN::narrow(1.0 + 1.0 / 16.0 + 1e-14), F8(0x39));
+        assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54) + 1), Bf16(0x5e81));
+        assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54)), Bf16(0x5e80));
+        assert_eq!(Bf16::narrow(f64::MAX), Bf16(0x7f80));
+        assert_eq!(F16::narrow(f64::NAN).decode().is_nan(), true);
+    }
+}

@@ -1,0 +1,305 @@
+//! Elementary functions of `f64` in `f64` lanes.
+//!
+//! In: one `f64`. Out: the value within 2 ulp. Promise: branch-free (but for erf), so a loop over these vectorizes.
+
+use crate::elementwise::Tier;
+
+/// Adding this to |x| < 2^50 leaves the nearest integer in the low bits.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+pub(super) const LN2_HI: f64 = 6.931_471_803_691_238e-1;
+pub(super) const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+
+#[inline(always)]
+pub(super) fn horner<T: Tier>(x: f64, coefficients: &[f64]) -> f64 {
+    let mut sum = coefficients[0];
+    for &c in &coefficients[1..] {
+        sum = T::fma64(sum, x, c);
+    }
+    sum
+}
+
+/// 2^n for -1022 <= n <= 1023.
+#[inline(always)]
+fn pow2(n: i64) -> f64 {
+    f64::from_bits((n.wrapping_add(1023) as u64) << 52)
+}
+
+#[inline(always)]
+fn reduce<T: Tier>(x: f64) -> (f64, i64) {
+    let shifted = T::fma64(x, std::f64::consts::LOG2_E, ROUND);
+    let n = (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    let whole = shifted - ROUND;
+    (T::fma64(whole, -LN2_LO, T::fma64(whole, -LN2_HI, x)), n)
+}
+
+/// `(exp(r) - 1 - r) / r²` for |r| <= ln 2 / 2: the Taylor series to r^13.
+#[inline(always)]
+fn exp_tail<T: Tier>(r: f64) -> f64 {
+    horner::<T>(
+        r,
+        &[
+            1.0 / 6_227_020_800.0,
+            1.0 / 479_001_600.0,
+            1.0 / 39_916_800.0,
+            1.0 / 3_628_800.0,
+            1.0 / 362_880.0,
+            1.0 / 40_320.0,
+            1.0 / 5040.0,
+            1.0 / 720.0,
+            1.0 / 120.0,
+            1.0 / 24.0,
+            1.0 / 6.0,
+            0.5,
+        ],
+    )
+}
+
+/// `2^shift · e^x`; the scaling is exact and cannot overflow before the result does.
+#[inline(always)]
+fn exp_scaled<T: Tier>(x: f64, shift: i64) -> f64 {
+    let x = if x > 711.0 { 711.0 } else { x };
+    let x = if x < -746.0 { -746.0 } else { x };
+    let (r, n) = reduce::<T>(x);
+    let y = T::fma64(exp_tail::<T>(r), r * r, r) + 1.0;
+    let n = n.wrapping_add(shift);
+    let half = ((n as i32) >> 1) as i64;
+    y * pow2(half) * pow2(n.wrapping_sub(half))
+}
+
+/// e^x.
+#[inline(always)]
+pub fn exp<T: Tier>(x: f64) -> f64 {
+    exp_scaled::<T>(x, 0)
+}
+
+/// e^x - 1.
+#[inline(always)]
+pub fn expm1<T: Tier>(x: f64) -> f64 {
+    let clamped = if x > 710.0 { 710.0 } else { x };
+    let clamped = if clamped < -40.0 { -40.0 } else { clamped };
+    let (r, n) = reduce::<T>(clamped);
+    let p = T::fma64(exp_tail::<T>(r), r * r, r);
+    let half = pow2(n.wrapping_sub(1));
+    let y = 2.0 * T::fma64(half, p, half - 0.5);
+    if x.abs() < 1e-17 { x } else { y }
+}
+
+/// Natural logarithm.
+#[inline(always)]
+pub fn log<T: Tier>(x: f64) -> f64 {
+    let subnormal = x < f64::MIN_POSITIVE;
+    let scaled = if subnormal {
+        x * 18_014_398_509_481_984.0
+    } else {
+        x
+    };
+    let bits = scaled
+        .to_bits()
+        .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
+    // The exponent as a float without an integer conversion: 2^52 + exponent, minus 2^52 and the bias.
+    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000)
+        - if subnormal {
+            4_503_599_627_370_496.0 + 1077.0
+        } else {
+            4_503_599_627_370_496.0 + 1023.0
+        };
+    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    let f = m - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let r = z * horner::<T>(
+        z,
+        &[
+            1.479_819_860_511_658_6e-1,
+            1.531_383_769_920_937_3e-1,
+            1.818_357_216_161_805e-1,
+            2.222_219_843_214_978_4e-1,
+            2.857_142_874_366_239e-1,
+            3.999_999_999_940_942e-1,
+            6.666_666_666_666_735e-1,
+        ],
+    );
+    let half_square = 0.5 * f * f;
+    let tail = T::fma64(s, half_square + r, k * LN2_LO);
+    let y = T::fma64(k, LN2_HI, f - (half_square - tail));
+    let y = if x == f64::INFINITY { x } else { y };
+    let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
+    if x >= 0.0 { y } else { f64::NAN }
+}
+
+/// log(1 + x).
+#[inline(always)]
+pub fn log1p<T: Tier>(x: f64) -> f64 {
+    let u = 1.0 + x;
+    let lost = x - (u - 1.0);
+    let log_u = log::<T>(u);
+    let y = log_u + lost / u;
+    let y = if u == f64::INFINITY || u == 0.0 {
+        log_u
+    } else {
+        y
+    };
+    if x.abs() < 1e-17 { x } else { y }
+}
+
+/// 1 / (1 + e^-x).
+#[inline(always)]
+pub fn logistic<T: Tier>(x: f64) -> f64 {
+    let e = exp::<T>(-x.abs());
+    (if x >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+}
+
+/// Hyperbolic tangent.
+#[inline(always)]
+pub fn tanh<T: Tier>(x: f64) -> f64 {
+    let a = x.abs();
+    let t = expm1::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
+    let y = t / (t + 2.0);
+    (if a < 1e-9 { a } else { y }).copysign(x)
+}
+
+/// Hyperbolic sine.
+#[inline(always)]
+pub fn sinh<T: Tier>(x: f64) -> f64 {
+    let a = x.abs();
+    let t = expm1::<T>(if a > 40.0 { 40.0 } else { a });
+    let near = 0.5 * (t + t / (t + 1.0));
+    let far = exp_scaled::<T>(a, -1);
+    (if a > 22.0 { far } else { near }).copysign(x)
+}
+
+/// Hyperbolic cosine.
+#[inline(always)]
+pub fn cosh<T: Tier>(x: f64) -> f64 {
+    let half = exp_scaled::<T>(x.abs(), -1);
+    half + 0.25 / half
+}
+
+/// `x - n·π/2` as a sum of two, and the low bits of `n`.
+#[inline(always)]
+fn quadrant<T: Tier>(x: f64) -> (f64, f64, u64) {
+    let shifted = T::fma64(x, std::f64::consts::FRAC_2_PI, ROUND);
+    let n = shifted.to_bits();
+    let whole = shifted - ROUND;
+    // π/2 in three parts of 33 bits and a rest: products with |n| < 2^20 are exact.
+    let a = x - whole * 1.570_796_326_734_125_6;
+    let w = whole * 6.077_100_506_303_966e-11;
+    let b = a - w;
+    let w_lost = (a - b) - w;
+    let v = whole * 2.022_266_248_711_166_5e-21;
+    let c = b - v;
+    let v_lost = (b - c) - v;
+    let rest = T::fma64(whole, -8.478_427_660_368_899_6e-32, w_lost + v_lost);
+    let hi = c + rest;
+    (hi, (c - hi) + rest, n)
+}
+
+#[inline(always)]
+fn sin_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+    let z = x * x;
+    let v = z * x;
+    let r = horner::<T>(
+        z,
+        &[
+            1.589_690_995_211_55e-10,
+            -2.505_076_025_340_686_3e-8,
+            2.755_731_370_707_006_8e-6,
+            -1.984_126_982_985_795e-4,
+            8.333_333_333_322_49e-3,
+        ],
+    );
+    x - ((z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1)
+}
+
+#[inline(always)]
+fn cos_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+    let z = x * x;
+    let r = z * horner::<T>(
+        z,
+        &[
+            -1.135_964_755_778_819_5e-11,
+            2.087_572_321_298_175e-9,
+            -2.755_731_435_139_066_3e-7,
+            2.480_158_728_947_673e-5,
+            -1.388_888_888_887_411e-3,
+            4.166_666_666_666_66e-2,
+        ],
+    );
+    let half = 0.5 * z;
+    let w = 1.0 - half;
+    w + (((1.0 - w) - half) + (z * r - x * lo))
+}
+
+#[inline(always)]
+fn sine<T: Tier>(hi: f64, lo: f64, n: u64) -> f64 {
+    let y = if n & 1 == 0 {
+        sin_poly::<T>(hi, lo)
+    } else {
+        cos_poly::<T>(hi, lo)
+    };
+    f64::from_bits(y.to_bits() ^ ((n & 2) << 62))
+}
+
+/// Sine of |x| < 10^6.
+#[inline(always)]
+pub fn sin<T: Tier>(x: f64) -> f64 {
+    let (hi, lo, n) = quadrant::<T>(x);
+    let y = sine::<T>(hi, lo, n);
+    if x.abs() < 1e-9 { x } else { y }
+}
+
+/// Cosine of |x| < 10^6.
+#[inline(always)]
+pub fn cos<T: Tier>(x: f64) -> f64 {
+    let (hi, lo, n) = quadrant::<T>(x);
+    sine::<T>(hi, lo, n.wrapping_add(1))
+}
+
+/// Tangent of |x| < 10^6.
+#[inline(always)]
+pub fn tan<T: Tier>(x: f64) -> f64 {
+    let (hi, lo, n) = quadrant::<T>(x);
+    let (s, c) = (sin_poly::<T>(hi, lo), cos_poly::<T>(hi, lo));
+    let y = if n & 1 == 0 { s / c } else { -c / s };
+    if x.abs() < 1e-9 { x } else { y }
+}
+
+/// Cube root.
+#[inline(always)]
+pub fn cbrt<T: Tier>(x: f64) -> f64 {
+    let a = x.abs();
+    let subnormal = a < f64::MIN_POSITIVE;
+    let scaled = if subnormal {
+        a * 18_014_398_509_481_984.0
+    } else {
+        a
+    };
+    // Cubes of more would overflow.
+    let huge = a > 1e300;
+    let scaled = if huge { a * 0.125 } else { scaled };
+    // A third of the exponent and mantissa bits is a guess within 5 %.
+    let high = ((scaled.to_bits() >> 32) as u32) / 3 + 715_094_163;
+    let guess = f64::from_bits(u64::from(high) << 32);
+    // Two Halley steps; the second starts from 25 bits, so that its square is exact.
+    let cube = guess * guess * guess;
+    let t = guess * ((cube + 2.0 * scaled) / (2.0 * cube + scaled));
+    let cube = t * t * t;
+    let t = t * ((cube + 2.0 * scaled) / (2.0 * cube + scaled));
+    let t = f64::from_bits(t.to_bits().wrapping_add(0x1000_0000) & 0xffff_ffff_e000_0000);
+    let r = scaled / (t * t);
+    let t = t + t * ((r - t) / (t + t + r));
+    let y = if subnormal {
+        t * 3.814_697_265_625e-6
+    } else {
+        t
+    };
+    let y = if huge { t * 2.0 } else { y };
+    let y = if a < f64::INFINITY { y } else { a };
+    (if a == 0.0 { 0.0 } else { y }).copysign(x)
+}
+
+/// Error function.
+#[inline(always)]
+pub fn erf<T: Tier>(x: f64) -> f64 {
+    libm::erf(x)
+}

@@ -1,0 +1,248 @@
+//! Elementary functions as branch-free bodies the compiler vectorizes.
+//!
+//! In: one `f32` or `f64`. Out: the function's value within 2 units in the last place, with C's special values.
+//! Promise: a body has no data-dependent branch; the few inputs a body cannot handle (huge arguments of the
+//! trigonometric functions, special cases of the power) are named by a `*_rare` predicate and computed by the scalar
+//! functions of `libm` afterwards.
+
+pub mod complex;
+pub mod double;
+mod inverse;
+pub mod single;
+
+use crate::elementwise::Tier;
+
+/// A real compute type: `f32` or `f64`.
+#[allow(missing_docs)]
+pub trait Float: Copy + PartialOrd + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+    fn from_f64(x: f64) -> Self;
+    fn to_f64(self) -> f64;
+    fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn div(self, o: Self) -> Self;
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    fn copysign(self, sign: Self) -> Self;
+    fn floor(self) -> Self;
+    fn ceil(self) -> Self;
+    fn round_afz(self) -> Self;
+    fn round_even(self) -> Self;
+    fn fmod(self, o: Self) -> Self;
+    /// IEEE 754-2019 maximum: NaN wins, +0 over -0.
+    fn maximum(self, o: Self) -> Self;
+    /// IEEE 754-2019 minimum: NaN wins, -0 over +0.
+    fn minimum(self, o: Self) -> Self;
+    /// Whether neither infinite nor NaN.
+    fn finite(self) -> bool;
+    /// Total-order "less than".
+    fn total_lt(self, o: Self) -> bool;
+    /// Total-order equality: the same bits.
+    fn total_eq(self, o: Self) -> bool;
+    fn sqrt(self) -> Self;
+    fn rsqrt(self) -> Self;
+    fn exp<T: Tier>(self) -> Self;
+    fn expm1<T: Tier>(self) -> Self;
+    fn log<T: Tier>(self) -> Self;
+    fn log1p<T: Tier>(self) -> Self;
+    fn logistic<T: Tier>(self) -> Self;
+    fn tanh<T: Tier>(self) -> Self;
+    fn sin<T: Tier>(self) -> Self;
+    fn cos<T: Tier>(self) -> Self;
+    fn tan<T: Tier>(self) -> Self;
+    /// Arguments whose sin, cos and tan need [`Float::trig_fix`].
+    fn trig_rare(self) -> bool;
+    /// `[sin, cos, tan]` of a rare argument.
+    fn trig_fix(self) -> [Self; 3];
+    fn pow<T: Tier>(self, o: Self) -> Self;
+    fn pow_rare(self, o: Self) -> bool;
+    fn pow_fix(self, o: Self) -> Self;
+    fn cbrt<T: Tier>(self) -> Self;
+    fn erf<T: Tier>(self) -> Self;
+    fn sinh<T: Tier>(self) -> Self;
+    fn cosh<T: Tier>(self) -> Self;
+    fn asin<T: Tier>(self) -> Self;
+    fn acos<T: Tier>(self) -> Self;
+    fn atan<T: Tier>(self) -> Self;
+    fn asinh<T: Tier>(self) -> Self;
+    fn acosh<T: Tier>(self) -> Self;
+    fn atanh<T: Tier>(self) -> Self;
+    fn atan2<T: Tier>(self, x: Self) -> Self;
+}
+
+macro_rules! basics {
+    ($t:ident, $bits:ty, $signed:ty, $half:expr) => {
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
+        #[inline(always)]
+        fn from_f64(x: f64) -> Self {
+            x as $t
+        }
+        #[inline(always)]
+        fn to_f64(self) -> f64 {
+            self as f64
+        }
+        #[inline(always)]
+        fn add(self, o: Self) -> Self {
+            self + o
+        }
+        #[inline(always)]
+        fn sub(self, o: Self) -> Self {
+            self - o
+        }
+        #[inline(always)]
+        fn mul(self, o: Self) -> Self {
+            self * o
+        }
+        #[inline(always)]
+        fn div(self, o: Self) -> Self {
+            self / o
+        }
+        #[inline(always)]
+        fn neg(self) -> Self {
+            -self
+        }
+        #[inline(always)]
+        fn abs(self) -> Self {
+            $t::abs(self)
+        }
+        #[inline(always)]
+        fn copysign(self, sign: Self) -> Self {
+            $t::copysign(self, sign)
+        }
+        #[inline(always)]
+        fn floor(self) -> Self {
+            $t::floor(self)
+        }
+        #[inline(always)]
+        fn ceil(self) -> Self {
+            $t::ceil(self)
+        }
+        #[inline(always)]
+        fn round_afz(self) -> Self {
+            // The largest number below one half: adding one half itself would round 0.49999… up.
+            $t::trunc(self + $t::copysign($half, self))
+        }
+        #[inline(always)]
+        fn round_even(self) -> Self {
+            $t::round_ties_even(self)
+        }
+        #[inline(always)]
+        fn fmod(self, o: Self) -> Self {
+            self % o
+        }
+        #[inline(always)]
+        fn maximum(self, o: Self) -> Self {
+            let larger = if self > o { self } else { o };
+            let zeros = $t::from_bits(self.to_bits() & o.to_bits());
+            let ordered = if self == o { zeros } else { larger };
+            if self != self { self } else { ordered }
+        }
+        #[inline(always)]
+        fn minimum(self, o: Self) -> Self {
+            let smaller = if self < o { self } else { o };
+            let zeros = $t::from_bits(self.to_bits() | o.to_bits());
+            let ordered = if self == o { zeros } else { smaller };
+            if self != self { self } else { ordered }
+        }
+        #[inline(always)]
+        fn finite(self) -> bool {
+            $t::abs(self) < $t::INFINITY
+        }
+        #[inline(always)]
+        fn total_lt(self, o: Self) -> bool {
+            let key = |x: $t| {
+                let bits = x.to_bits() as $signed;
+                bits ^ ((bits >> (<$signed>::BITS - 1)) as $bits >> 1) as $signed
+            };
+            key(self) < key(o)
+        }
+        #[inline(always)]
+        fn total_eq(self, o: Self) -> bool {
+            self.to_bits() == o.to_bits()
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            $t::sqrt(self)
+        }
+        #[inline(always)]
+        fn rsqrt(self) -> Self {
+            1.0 / $t::sqrt(self)
+        }
+    };
+}
+
+macro_rules! direct {
+    ($module:ident: $($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name<T: Tier>(self) -> Self { $module::$name::<T>(self) }
+    )*};
+}
+
+macro_rules! through_f64 {
+    ($($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name<T: Tier>(self) -> Self { <f64 as Float>::$name::<T>(self as f64) as f32 }
+    )*};
+}
+
+impl Float for f32 {
+    basics!(f32, u32, i32, 0.499_999_97);
+    direct!(single: exp expm1 log log1p logistic tanh sin cos erf);
+    through_f64!(tan cbrt sinh cosh asin acos atan asinh acosh atanh);
+    #[inline(always)]
+    fn trig_rare(self) -> bool {
+        !(self.abs() < 1e6)
+    }
+    fn trig_fix(self) -> [Self; 3] {
+        (self as f64).trig_fix().map(|x| x as f32)
+    }
+    #[inline(always)]
+    fn pow<T: Tier>(self, o: Self) -> Self {
+        single::pow::<T>(self, o)
+    }
+    #[inline(always)]
+    fn pow_rare(self, o: Self) -> bool {
+        single::pow_rare(self, o)
+    }
+    fn pow_fix(self, o: Self) -> Self {
+        libm::pow(self as f64, o as f64) as f32
+    }
+    #[inline(always)]
+    fn atan2<T: Tier>(self, x: Self) -> Self {
+        inverse::atan2::<T>(self as f64, x as f64) as f32
+    }
+}
+
+impl Float for f64 {
+    basics!(f64, u64, i64, 0.499_999_999_999_999_94);
+    direct!(double: exp expm1 log log1p logistic tanh sin cos tan cbrt erf sinh cosh);
+    direct!(inverse: asin acos atan asinh acosh atanh);
+    #[inline(always)]
+    fn trig_rare(self) -> bool {
+        !(self.abs() < 1e6)
+    }
+    fn trig_fix(self) -> [Self; 3] {
+        [libm::sin(self), libm::cos(self), libm::tan(self)]
+    }
+    #[inline(always)]
+    fn pow<T: Tier>(self, o: Self) -> Self {
+        libm::pow(self, o)
+    }
+    #[inline(always)]
+    fn pow_rare(self, _: Self) -> bool {
+        false
+    }
+    fn pow_fix(self, o: Self) -> Self {
+        libm::pow(self, o)
+    }
+    #[inline(always)]
+    fn atan2<T: Tier>(self, x: Self) -> Self {
+        inverse::atan2::<T>(self, x)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Copies between strided arrays, fills and gathers.
+//!
+//! In: an element size, dimensions, and byte strides of both sides. Out: the copied bytes. Promise: adjacent
+//! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
+//! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
+
+/// At most this many dimensions are copied without recursion or allocation.
+pub const MAX_RANK: usize = 64;
+
+#[derive(Clone, Copy, Default)]
+struct Dim {
+    size: usize,
+    src: isize,
+    dst: isize,
+}
+
+/// Copies `dims.iter().product()` elements of `elem_size` bytes; strides are in bytes, one per dimension, of any sign.
+///
+/// # Panics
+/// Never on valid slices; `dims`, `src_strides` and `dst_strides` have the same length, at most [`MAX_RANK`].
+///
+/// # Safety
+/// Every element the strides reach is readable in `src` and writable in `dst`; the two do not overlap; destination
+/// elements are distinct.
+pub unsafe fn copy_strided(
+    elem_size: usize,
+    dims: &[usize],
+    src: *const u8,
+    src_strides: &[isize],
+    dst: *mut u8,
+    dst_strides: &[isize],
+) {
+    debug_assert!(
+        dims.len() <= MAX_RANK
+            && dims.len() == src_strides.len()
+            && dims.len() == dst_strides.len()
+    );
+    if dims.contains(&0) {
+        return;
+    }
+    let mut list = [Dim::default(); MAX_RANK];
+    let mut rank = 0;
+    for ((&size, &src), &dst) in dims.iter().zip(src_strides).zip(dst_strides) {
+        if size != 1 && rank < MAX_RANK {
+            list[rank] = Dim { size, src, dst };
+            rank += 1;
+        }
+    }
+    let list = &mut list[..rank];
+    // Densest destination last; ties by the source.
+    list.sort_by_key(|d| std::cmp::Reverse((d.dst.unsigned_abs(), d.src.unsigned_abs())));
+    let mut merged = [Dim::default(); MAX_RANK];
+    let mut count = 0;
+    for &d in list.iter() {
+        if count > 0 {
+            let outer = &mut merged[count - 1];
+            let n = d.size as isize;
+            if outer.src == d.src * n && outer.dst == d.dst * n {
+                *outer = Dim {
+                    size: outer.size * d.size,
+                    ..d
+                };
+                continue;
+            }
+        }
+        merged[count] = d;
+        count += 1;
+    }
+    let mut dims = &mut merged[..count];
+    // SAFETY: the merged dimensions reach the same elements as the given ones.
+    unsafe {
+        let Some(inner) = dims.last().copied() else {
+            std::ptr::copy_nonoverlapping(src, dst, elem_size);
+            return;
+        };
+        let es = elem_size as isize;
+        if inner.src == es && inner.dst == es {
+            let bytes = inner.size * elem_size;
+            let outer = dims.len() - 1;
+            walk(&dims[..outer], src, dst, |s, d| {
+                std::ptr::copy_nonoverlapping(s, d, bytes)
+            });
+            return;
+        }
+        // The dimension that is densest in the source becomes the other side of a blocked transpose.
+        let dense = (0..dims.len())
+            .filter(|&i| dims[i].src != 0)
+            .min_by_key(|&i| dims[i].src.unsigned_abs());
+        let last = dims.len() - 1;
+        let Some(dense) = dense.filter(|&i| i != last) else {
+            let outer = last;
+            return walk(&dims[..outer], src, dst, |s, d| row(elem_size, inner, s, d));
+        };
+        dims[dense..last].rotate_left(1);
+        let across = dims[last - 1];
+        dims = &mut dims[..last - 1];
+        walk(dims, src, dst, |s, d| plane(elem_size, across, inner, s, d));
+    }
+}
+
+/// Calls `f` at every index of `dims`, without recursion.
+unsafe fn walk(dims: &[Dim], src: *const u8, dst: *mut u8, f: impl Fn(*const u8, *mut u8)) {
+    let mut index = [0usize; MAX_RANK];
+    let (mut s, mut d) = (src, dst);
+    loop {
+        f(s, d);
+        let mut axis = dims.len();
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            let dim = dims[axis];
+            index[axis] += 1;
+            // wrapping: one step past the end is computed and taken back, never read.
+            s = s.wrapping_offset(dim.src);
+            d = d.wrapping_offset(dim.dst);
+            if index[axis] < dim.size {
+                break;
+            }
+            index[axis] = 0;
+            s = s.wrapping_offset(dim.src.wrapping_mul(-(dim.size as isize)));
+            d = d.wrapping_offset(dim.dst.wrapping_mul(-(dim.size as isize)));
+        }
+    }
+}
+
+macro_rules! by_size {
+    ($size:expr, $run:ident($($arg:expr),*), $other:expr) => {
+        match $size {
+            1 => $run::<u8>($($arg),*),
+            2 => $run::<u16>($($arg),*),
+            4 => $run::<u32>($($arg),*),
+            8 => $run::<u64>($($arg),*),
+            16 => $run::<[u64; 2]>($($arg),*),
+            _ => $other,
+        }
+    };
+}
+
+unsafe fn row(elem_size: usize, dim: Dim, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes a row inside both arrays.
+    unsafe {
+        by_size!(elem_size, typed_row(dim, src, dst), {
+            for i in 0..dim.size as isize {
+                std::ptr::copy_nonoverlapping(
+                    src.offset(i * dim.src),
+                    dst.offset(i * dim.dst),
+                    elem_size,
+                );
+            }
+        })
+    }
+}
+
+unsafe fn typed_row<T: Copy>(dim: Dim, src: *const u8, dst: *mut u8) {
+    // SAFETY: as in row; unaligned accesses, because strides are any number of bytes.
+    unsafe {
+        if dim.dst == size_of::<T>() as isize {
+            let to = dst.cast::<T>();
+            if dim.src == 0 {
+                let x = src.cast::<T>().read_unaligned();
+                for i in 0..dim.size {
+                    to.add(i).write_unaligned(x);
+                }
+                return;
+            }
+            for i in 0..dim.size {
+                to.add(i).write_unaligned(
+                    src.offset(i as isize * dim.src)
+                        .cast::<T>()
+                        .read_unaligned(),
+                );
+            }
+            return;
+        }
+        for i in 0..dim.size as isize {
+            let x = src.offset(i * dim.src).cast::<T>().read_unaligned();
+            dst.offset(i * dim.dst).cast::<T>().write_unaligned(x);
+        }
+    }
+}
+
+unsafe fn plane(elem_size: usize, across: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes a plane inside both arrays.
+    unsafe {
+        by_size!(elem_size, typed_plane(across, inner, src, dst), {
+            for i in 0..across.size as isize {
+                row(
+                    elem_size,
+                    inner,
+                    src.offset(i * across.src),
+                    dst.offset(i * across.dst),
+                );
+            }
+        })
+    }
+}
+
+/// Side of a block, in bytes of the dense side: one cache line each way.
+const BLOCK_BYTES: usize = 64;
+
+unsafe fn typed_plane<T: Copy>(across: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
+    let block = (BLOCK_BYTES / size_of::<T>()).max(8);
+    let dense_dst = inner.dst == size_of::<T>() as isize;
+    let mut j = 0;
+    while j < inner.size {
+        let w = block.min(inner.size - j);
+        let mut i = 0;
+        while i < across.size {
+            let h = block.min(across.size - i);
+            // SAFETY: the block lies inside the plane.
+            unsafe {
+                for y in i..i + h {
+                    let s = src.offset(y as isize * across.src + j as isize * inner.src);
+                    let d = dst.offset(y as isize * across.dst + j as isize * inner.dst);
+                    let dim = Dim { size: w, ..inner };
+                    if dense_dst {
+                        for x in 0..w {
+                            let v = s
+                                .offset(x as isize * inner.src)
+                                .cast::<T>()
+                                .read_unaligned();
+                            d.cast::<T>().add(x).write_unaligned(v);
+                        }
+                    } else {
+                        typed_row::<T>(dim, s, d);
+                    }
+                }
+            }
+            i += h;
+        }
+        j += w;
+    }
+}
+
+/// Writes `n` copies of the `elem_size` bytes at `pattern`.
+///
+/// # Safety
+/// `pattern` is readable and `dst` writable for their sizes; they do not overlap.
+pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's contract; the bytes of a one-byte pattern or an all-zero one repeat.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(pattern, elem_size);
+        if let Some(&first) = bytes.first()
+            && bytes.iter().all(|&b| b == first)
+        {
+            std::ptr::write_bytes(dst, first, n * elem_size);
+            return;
+        }
+        row(
+            elem_size,
+            Dim {
+                size: n,
+                src: 0,
+                dst: elem_size as isize,
+            },
+            pattern,
+            dst,
+        );
+    }
+}
+
+/// `dst[i] = src + offsets[i]` (byte offsets) for elements of `elem_size` bytes.
+///
+/// # Safety
+/// Every offset reaches a readable element; `dst` is writable for `offsets.len()` elements and does not overlap them.
+pub unsafe fn gather_strided(elem_size: usize, src: *const u8, offsets: &[isize], dst: *mut u8) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        by_size!(elem_size, typed_gather(src, offsets, dst), {
+            for (i, &offset) in offsets.iter().enumerate() {
+                std::ptr::copy_nonoverlapping(
+                    src.offset(offset),
+                    dst.add(i * elem_size),
+                    elem_size,
+                );
+            }
+        })
+    }
+}
+
+unsafe fn typed_gather<T: Copy>(src: *const u8, offsets: &[isize], dst: *mut u8) {
+    for (i, &offset) in offsets.iter().enumerate() {
+        // SAFETY: the caller's contract.
+        unsafe {
+            dst.cast::<T>()
+                .add(i)
+                .write_unaligned(src.offset(offset).cast::<T>().read_unaligned())
+        };
+    }
+}

@@ -1,0 +1,102 @@
+//! Arrays while a program runs: a pointer, sizes and strides.
+
+use crate::buffers::AlignedBytes;
+use crate::types::{Dims, PrimitiveType};
+
+/// An array in memory that the executor vouches for: every element the strides reach lies in one
+/// allocation that stays alive and unaliased (for outputs) during the call it is passed to.
+#[derive(Clone, Debug)]
+pub struct RawArray {
+    /// The first element.
+    pub pointer: *mut u8,
+    /// Type of an element.
+    pub element_type: PrimitiveType,
+    /// Logical sizes.
+    pub dims: Dims,
+    /// Elements between neighbours along each dimension.
+    pub strides: Dims,
+}
+
+impl RawArray {
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product::<i64>().max(0) as usize
+    }
+
+    /// Bytes of the elements when dense.
+    pub fn byte_size(&self) -> usize {
+        self.count() * self.element_type.size_bytes()
+    }
+
+    /// Whether it is dense in row-major order.
+    pub fn is_row_major(&self) -> bool {
+        let mut step = 1i64;
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            if dim != 1 && stride != step {
+                return self.count() == 0;
+            }
+            step *= dim;
+        }
+        true
+    }
+
+    /// Row-major strides in elements for `dims`.
+    pub fn row_major_strides(dims: &[i64]) -> Dims {
+        let mut strides: Dims = smallvec::SmallVec::from_elem(0, dims.len());
+        let mut step = 1i64;
+        for (stride, &dim) in strides.iter_mut().zip(dims).rev() {
+            *stride = step;
+            step *= dim.max(1);
+        }
+        strides
+    }
+
+    /// Copies every element to `destination`, which has the same sizes and element size.
+    pub fn copy_to(&self, destination: &RawArray) {
+        let size = self.element_type.size_bytes();
+        debug_assert_eq!(self.dims, destination.dims);
+        if self.count() == 0 {
+            return;
+        }
+        let dims: smallvec::SmallVec<[usize; 6]> = self.dims.iter().map(|&d| d as usize).collect();
+        let bytes = |strides: &Dims| -> smallvec::SmallVec<[isize; 6]> {
+            strides
+                .iter()
+                .map(|&s| s as isize * size as isize)
+                .collect()
+        };
+        // SAFETY: both arrays satisfy the promise of this type, and have the same sizes.
+        unsafe {
+            hlorun_kernels::copy_strided(
+                size,
+                &dims,
+                self.pointer,
+                &bytes(&self.strides),
+                destination.pointer,
+                &bytes(&destination.strides),
+            );
+        }
+    }
+
+    /// The elements in row-major order, in memory of their own.
+    pub fn to_row_major(&self) -> crate::Result<AlignedBytes> {
+        let mut bytes = AlignedBytes::uninitialized(self.byte_size())?;
+        self.copy_to(&RawArray {
+            pointer: bytes.as_mut_ptr(),
+            element_type: self.element_type,
+            dims: self.dims.clone(),
+            strides: RawArray::row_major_strides(&self.dims),
+        });
+        Ok(bytes)
+    }
+
+    /// A row-major array over `bytes`.
+    pub fn over(bytes: &mut AlignedBytes, element_type: PrimitiveType, dims: &[i64]) -> RawArray {
+        RawArray {
+            pointer: bytes.as_mut_ptr(),
+            element_type,
+            dims: Dims::from_slice(dims),
+            strides: RawArray::row_major_strides(dims),
+        }
+    }
+}

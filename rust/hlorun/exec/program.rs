@@ -1,0 +1,133 @@
+//! Runs a [`Program`] on one tile.
+
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::plan::elementwise::Kernel;
+use crate::plan::program::{Home, Program, Register};
+
+/// Scratch memory and register addresses of one thread running one program.
+pub struct Frame {
+    pointers: Vec<*mut u8>,
+    slots: Vec<*mut u8>,
+    tile: usize,
+    _scratch: AlignedBytes,
+}
+
+/// Scratch of a frame that stays in the first-level cache.
+const SCRATCH_TARGET: usize = 24 << 10;
+
+impl Frame {
+    /// Elements per tile that keep the scratch of `program` in the first-level cache.
+    pub fn tile_for(program: &Program, count: usize) -> usize {
+        let per_element = program.scratch_per_element.max(8) as usize;
+        let tile = (SCRATCH_TARGET / per_element).clamp(128, 2048) & !63;
+        tile.min(count.next_multiple_of(64)).max(64)
+    }
+
+    /// A frame for tiles of at most `tile` elements; constants are filled in.
+    pub fn new(program: &Program, tile: usize) -> Result<Frame> {
+        Frame::with_staging(program, tile, std::iter::empty())
+    }
+
+    /// A frame that also has memory of its own for the inputs `staged`, which are gathered into it.
+    pub fn with_staging(
+        program: &Program,
+        tile: usize,
+        staged: impl Iterator<Item = Register> + Clone,
+    ) -> Result<Frame> {
+        let tile = tile.next_multiple_of(64);
+        let size = |register: Register| program.types[register.0 as usize].size_bytes();
+        let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
+        let fixed = program.scratch_per_element as usize * tile;
+        let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
+        let base = scratch.shared_ptr();
+        let mut top = program
+            .homes
+            .iter()
+            .zip(&program.types)
+            .filter_map(|(home, ty)| match home {
+                Home::Slot(offset) => Some((*offset as usize + ty.size_bytes()) * tile),
+                _ => None,
+            })
+            .max()
+            .unwrap_or(0);
+        let mut slots = Vec::with_capacity(program.homes.len());
+        for (home, ty) in program.homes.iter().zip(&program.types) {
+            let size = ty.size_bytes();
+            slots.push(match *home {
+                Home::External => std::ptr::null_mut(),
+                // SAFETY: slots lie below `scratch_per_element * tile`.
+                Home::Slot(offset) => unsafe { base.add(offset as usize * tile) },
+                Home::Constant(index) => {
+                    // SAFETY: constants follow the slots; their sizes are counted in
+                    // `scratch_per_element`.
+                    unsafe {
+                        let at = base.add(top);
+                        let value = &program.constants[index as usize];
+                        hlorun_kernels::fill(size, value.as_ptr(), at, tile);
+                        top += size * tile;
+                        at
+                    }
+                }
+            });
+        }
+        let mut top = fixed;
+        for register in staged {
+            // SAFETY: staging was counted above and begins after everything else.
+            slots[register.0 as usize] = unsafe { base.add(top) };
+            top += size(register) * tile;
+        }
+        Ok(Frame {
+            pointers: slots.clone(),
+            slots,
+            tile,
+            _scratch: scratch,
+        })
+    }
+
+    /// Most elements a run may have.
+    pub fn tile(&self) -> usize {
+        self.tile
+    }
+
+    /// Where a register's elements are now.
+    pub fn pointer(&self, register: Register) -> *mut u8 {
+        self.pointers[register.0 as usize]
+    }
+
+    /// Lets a register live at `pointer` until told otherwise.
+    pub fn bind(&mut self, register: Register, pointer: *mut u8) {
+        self.pointers[register.0 as usize] = pointer;
+    }
+
+    /// Puts a register back into the frame's own memory.
+    pub fn unbind(&mut self, register: Register) {
+        self.pointers[register.0 as usize] = self.slots[register.0 as usize];
+    }
+
+    /// Computes `n` elements of every output.
+    ///
+    /// # Safety
+    ///
+    /// Every input, and every register bound to outside memory, points to `n` elements of its type,
+    /// and `n` is at most the tile.
+    pub unsafe fn run(&self, program: &Program, n: usize) {
+        debug_assert!(n <= self.tile);
+        let at = |register: Register| self.pointers[register.0 as usize];
+        for step in &program.steps {
+            let out = at(step.result);
+            let [a, b, c] = step.operands;
+            // SAFETY: by the caller's promise and the slot assignment, all pointers hold `n`
+            // elements; kernels allow the result to be exactly an operand.
+            unsafe {
+                match step.kernel {
+                    Kernel::Unary(f) => f(at(a), out, n),
+                    Kernel::Binary(f) => f(at(a), at(b), out, n),
+                    Kernel::Ternary(f) => f(at(a), at(b), at(c), out, n),
+                    Kernel::ReducePrecision(f) => f.run(at(a), out, n),
+                    Kernel::Copy(size) => std::ptr::copy(at(a), out, n * size),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Flattens calls: fusions, calls and async wrappers are replaced by the bodies of their
+//! computations, and tuples that are taken apart again disappear.
+//!
+//! In: a verified module. Out: a module whose entry, loop bodies, branches and reducers contain no
+//! `fusion`, `call`, `async-*`, `opt-barrier`, `domain` or `add-dependency`. Instructions keep the
+//! names and places of the text, so that errors and observers speak of what the user wrote.
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{HloError, Result};
+use crate::module::post_order::computation_post_order;
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId,
+    NewInstruction,
+};
+
+/// Most instructions a flattened module may have.
+const MAX_INSTRUCTIONS: usize = 50_000_000;
+
+/// Replaces calls by the called bodies, callees first.
+pub fn inline(module: &mut HloModule) -> Result<()> {
+    let order = computation_post_order(module).map_err(|id| {
+        HloError::execution(format!(
+            "computation {} calls itself",
+            module.str(module.computation(id).name)
+        ))
+    })?;
+    let live = reachable(module);
+    for id in order {
+        if live[id] {
+            inline_computation(module, id)?;
+        }
+    }
+    Ok(())
+}
+
+fn reachable(module: &HloModule) -> IdMap<ComputationId, bool> {
+    let mut live = IdMap::new(module.computation_count(), false);
+    let mut work: Vec<ComputationId> = module.entry.into_iter().collect();
+    while let Some(id) = work.pop() {
+        if std::mem::replace(&mut live[id], true) {
+            continue;
+        }
+        for &instruction in &module.computation(id).instructions {
+            work.extend(module.instruction(instruction).called_computations());
+        }
+    }
+    live
+}
+
+/// The computation whose body stands for the instruction, if it is a call.
+fn callee(module: &HloModule, id: InstructionId) -> Option<ComputationId> {
+    let instruction = module.instruction(id);
+    match instruction.opcode() {
+        HloOpcode::Fusion | HloOpcode::AsyncStart => {
+            instruction.computation_attribute(AttrKey::Calls)
+        }
+        HloOpcode::Call => instruction.computation_attribute(AttrKey::ToApply),
+        _ => None,
+    }
+}
+
+fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Result<()> {
+    let old = std::mem::take(&mut module.computation_mut(computation).instructions);
+    let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+    let mut operands: Vec<InstructionId> = Vec::new();
+    for id in old {
+        operands.clear();
+        for &operand in module.operand_ids(id) {
+            operands.push(replaced.get(&operand).copied().unwrap_or(operand));
+        }
+        if let Some(callee) = callee(module, id) {
+            let root = clone_body(module, callee, computation, &operands)?;
+            replaced.insert(id, root);
+            continue;
+        }
+        let data = module.instruction_data(id);
+        let same_as = match data.opcode {
+            HloOpcode::GetTupleElement => {
+                let index = data.immediate as usize;
+                operands.first().and_then(|&tuple| {
+                    (module.instruction_data(tuple).opcode == HloOpcode::Tuple)
+                        .then(|| module.operand_ids(tuple).get(index).copied())
+                        .flatten()
+                })
+            }
+            HloOpcode::OptimizationBarrier
+            | HloOpcode::Domain
+            | HloOpcode::AddDependency
+            | HloOpcode::AsyncUpdate
+            | HloOpcode::AsyncDone
+            | HloOpcode::CopyStart
+            | HloOpcode::CopyDone
+            | HloOpcode::AllReduceDone
+            | HloOpcode::AllGatherDone
+            | HloOpcode::CollectivePermuteDone => operands.first().copied(),
+            _ => None,
+        };
+        if let Some(same) = same_as {
+            replaced.insert(id, same);
+            continue;
+        }
+        module.operand_ids_mut(id).copy_from_slice(&operands);
+        module.computation_mut(computation).instructions.push(id);
+    }
+    let root = module.computation(computation).root;
+    if let Some(root) = root {
+        let root = replaced.get(&root).copied().unwrap_or(root);
+        module.computation_mut(computation).root = Some(root);
+    }
+    remove_dead(module, computation);
+    Ok(())
+}
+
+/// Appends the body of `callee` to `into`, parameters replaced by `arguments`; returns its root.
+fn clone_body(
+    module: &mut HloModule,
+    callee: ComputationId,
+    into: ComputationId,
+    arguments: &[InstructionId],
+) -> Result<InstructionId> {
+    let body = module.computation(callee).instructions.clone();
+    if module.instruction_count() + body.len() > MAX_INSTRUCTIONS {
+        return Err(HloError::unsupported(
+            format!("calls expand to more than {MAX_INSTRUCTIONS} instructions"),
+            module.str(module.computation(callee).name),
+        ));
+    }
+    let mut map: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+    let mut operands: Vec<InstructionId> = Vec::new();
+    for id in body {
+        let data = module.instruction_data(id).clone();
+        if data.opcode == HloOpcode::Parameter {
+            let argument = arguments.get(data.immediate as usize).ok_or_else(|| {
+                HloError::execution(format!(
+                    "call of {} lacks argument {}",
+                    module.str(module.computation(callee).name),
+                    data.immediate
+                ))
+            })?;
+            map.insert(id, *argument);
+            continue;
+        }
+        operands.clear();
+        for operand in module.operand_ids(id) {
+            operands.push(map.get(operand).copied().unwrap_or(*operand));
+        }
+        if data.opcode == HloOpcode::GetTupleElement
+            && let Some(&tuple) = operands.first()
+            && module.instruction_data(tuple).opcode == HloOpcode::Tuple
+            && let Some(&element) = module.operand_ids(tuple).get(data.immediate as usize)
+        {
+            map.insert(id, element);
+            continue;
+        }
+        let mut attributes = module.attributes_of(id).to_vec();
+        attributes.retain(|a| !matches!(a.value, AttrValue::Instructions(_)));
+        let new = module.add_instruction(
+            into,
+            NewInstruction {
+                name: data.name,
+                text: data.text,
+                opcode: data.opcode,
+                shape: data.shape,
+                operands: &operands,
+                attributes: &attributes,
+                immediate: data.immediate,
+            },
+        );
+        map.insert(id, new);
+    }
+    module
+        .computation(callee)
+        .root
+        .and_then(|root| map.get(&root).copied())
+        .ok_or_else(|| HloError::execution("a called computation has no root"))
+}
+
+/// Drops instructions whose value nobody reads; parameters and side effects stay.
+fn remove_dead(module: &mut HloModule, computation: ComputationId) {
+    let Some(root) = module.computation(computation).root else {
+        return;
+    };
+    let instructions = std::mem::take(&mut module.computation_mut(computation).instructions);
+    let mut live = vec![false; module.instruction_count()];
+    live[root.index()] = true;
+    for &id in instructions.iter().rev() {
+        let instruction = module.instruction(id);
+        let keep = live[id.index()]
+            || instruction.opcode() == HloOpcode::Parameter
+            || has_side_effect(module, id);
+        if keep {
+            live[id.index()] = true;
+            for operand in instruction.operand_ids() {
+                live[operand.index()] = true;
+            }
+        }
+    }
+    module.computation_mut(computation).instructions = instructions
+        .into_iter()
+        .filter(|id| live[id.index()])
+        .collect();
+}
+
+fn has_side_effect(module: &HloModule, id: InstructionId) -> bool {
+    let instruction = module.instruction(id);
+    match instruction.opcode() {
+        HloOpcode::Infeed
+        | HloOpcode::Outfeed
+        | HloOpcode::Send
+        | HloOpcode::SendDone
+        | HloOpcode::Recv
+        | HloOpcode::RecvDone
+        | HloOpcode::RngGetAndUpdateState => true,
+        HloOpcode::CustomCall => instruction.bool(AttrKey::CustomCallHasSideEffect) == Some(true),
+        _ => false,
+    }
+}

@@ -1,0 +1,163 @@
+//! The scalar computations of `reduce`, `sort`, `scatter`, `map` and their kin, as programs.
+//!
+//! In: a flattened computation over scalars. Out: a [`Program`] whose inputs are its parameters in
+//! order and whose outputs are its root's leaves; it runs on any number of lanes at once. Outputs
+//! always have memory of their own: one that is a parameter or constant is copied.
+
+use rustc_hash::FxHashMap;
+
+use super::elementwise;
+use super::program::{Program, ProgramBuilder, Register};
+use super::unsupported;
+use crate::error::{HloError, Result};
+use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
+
+/// Compiles `computation`.
+///
+/// Errors: `HloError::Unsupported` naming the instruction that has no elementwise meaning on
+/// scalars (a loop, say).
+pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program> {
+    let mut builder = ProgramBuilder::new();
+    let data = module.computation(computation);
+    let mut values: FxHashMap<InstructionId, Vec<Register>> = FxHashMap::default();
+    for &parameter in &data.parameters {
+        let instruction = module.instruction(parameter);
+        let Some(shape) = instruction.array_shape() else {
+            return Err(unsupported(
+                instruction,
+                "a computation applied element by element takes scalars, not tuples".into(),
+            ));
+        };
+        let register = builder.input(shape.element_type);
+        values.insert(parameter, vec![register]);
+    }
+    for &id in &data.instructions {
+        if !values.contains_key(&id) {
+            let registers = lower(&mut builder, module.instruction(id), &values)?;
+            values.insert(id, registers);
+        }
+    }
+    let mut outputs = data
+        .root
+        .and_then(|root| values.get(&root).cloned())
+        .ok_or_else(|| HloError::execution("a called computation has no root"))?;
+    for output in &mut outputs {
+        if !builder.is_computed(*output) {
+            let ty = builder.ty(*output);
+            *output = builder.reinterpret(*output, ty);
+        }
+    }
+    Ok(builder.finish(&outputs))
+}
+
+fn lower(
+    builder: &mut ProgramBuilder,
+    instruction: InstructionRef<'_>,
+    values: &FxHashMap<InstructionId, Vec<Register>>,
+) -> Result<Vec<Register>> {
+    let scalar = |index: usize| {
+        instruction
+            .operand_ids()
+            .get(index)
+            .and_then(|id| values.get(id))
+            .and_then(|registers| registers.first().copied())
+            .ok_or_else(|| HloError::execution("operand used before it is defined"))
+    };
+    if instruction
+        .array_shape()
+        .is_some_and(|shape| shape.element_count() != Some(1))
+    {
+        return Err(unsupported(
+            instruction,
+            "arrays inside a computation applied element by element".into(),
+        ));
+    }
+    Ok(match instruction.opcode().class() {
+        OpClass::Unary
+        | OpClass::Binary
+        | OpClass::Compare
+        | OpClass::Select
+        | OpClass::Clamp
+        | OpClass::Convert
+        | OpClass::Complex => {
+            let registers = (0..instruction.operand_ids().len())
+                .map(scalar)
+                .collect::<Result<Vec<_>>>()?;
+            vec![emit(builder, instruction, &registers)?]
+        }
+        OpClass::Constant => {
+            let shape = instruction.array_shape();
+            let literal = instruction.literal().and_then(|l| l.bytes());
+            match (shape, literal) {
+                (Some(shape), Some(bytes)) => vec![builder.constant(shape.element_type, bytes)],
+                _ => return Err(super::elided_constant(instruction)),
+            }
+        }
+        OpClass::Iota => {
+            let shape = instruction.array_shape();
+            let ty = shape.map_or(crate::types::PrimitiveType::S32, |s| s.element_type);
+            vec![builder.constant(ty, &[0; 16])]
+        }
+        OpClass::Movement => vec![scalar(0)?],
+        OpClass::BitcastConvert => {
+            let register = scalar(0)?;
+            match instruction.array_shape() {
+                Some(shape)
+                    if shape.element_type.size_bytes() == builder.ty(register).size_bytes() =>
+                {
+                    vec![builder.reinterpret(register, shape.element_type)]
+                }
+                _ => {
+                    return Err(unsupported(
+                        instruction,
+                        "bitcast-convert of another width on scalars".into(),
+                    ));
+                }
+            }
+        }
+        OpClass::Tuple if instruction.opcode() == HloOpcode::Tuple => {
+            let mut all = Vec::new();
+            for id in instruction.operand_ids() {
+                all.extend(values.get(id).into_iter().flatten().copied());
+            }
+            all
+        }
+        OpClass::Tuple => {
+            let index = instruction.tuple_index().unwrap_or(0);
+            let tuple = instruction
+                .operand_ids()
+                .first()
+                .and_then(|id| values.get(id));
+            match tuple.and_then(|registers| registers.get(index)) {
+                Some(&register) => vec![register],
+                None => return Err(HloError::execution("tuple index out of range")),
+            }
+        }
+        _ => {
+            return Err(unsupported(
+                instruction,
+                format!(
+                    "{} inside a computation applied element by element",
+                    instruction.opcode_name()
+                ),
+            ));
+        }
+    })
+}
+
+/// Adds the elementwise `instruction` to a program.
+pub fn emit(
+    builder: &mut ProgramBuilder,
+    instruction: InstructionRef<'_>,
+    operands: &[Register],
+) -> Result<Register> {
+    let Some(shape) = instruction.array_shape() else {
+        return Err(unsupported(
+            instruction,
+            format!("{} of tuples", instruction.opcode_name()),
+        ));
+    };
+    let types: smallvec::SmallVec<[_; 3]> = operands.iter().map(|&r| builder.ty(r)).collect();
+    let kernel = elementwise::kernel(instruction, &types, shape.element_type)?;
+    Ok(builder.step(kernel, operands, shape.element_type))
+}

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::instruction_text::InstructionText;
 use super::super::model::*;
 use super::FindingKind;
 use super::context::Checker;
@@ -308,99 +309,18 @@ fn defining_instruction(checker: &mut Checker<'_>, entry: &HloValueEntry, value:
     }
     let has_operands = !instruction.operand_ids().is_empty();
     let ours: Vec<_> = instruction.operands().map(|o| o.name()).collect();
-    let theirs = parts.operand_names();
+    let theirs: Vec<&[u8]> = parts.operands().into_iter().map(|o| o.name).collect();
     let same = ours.len() == theirs.len()
         && ours
             .iter()
             .zip(&theirs)
             .all(|(ours, theirs)| ours.as_bytes() == *theirs);
     if has_operands && !same && !sugar {
-        say(checker, "operand list", parts.operands, &ours.join(", "));
+        say(
+            checker,
+            "operand list",
+            parts.operand_list,
+            &ours.join(", "),
+        );
     }
-}
-
-/// The pieces of an instruction's text that are compared.
-struct InstructionText<'a> {
-    name: &'a [u8],
-    shape: &'a [u8],
-    shape_at: usize,
-    opcode: &'a [u8],
-    operands: &'a [u8],
-}
-
-impl<'a> InstructionText<'a> {
-    fn split(text: &'a [u8]) -> Option<InstructionText<'a>> {
-        let equals = memchr::memmem::find(text, b" = ")?;
-        let name = text[..equals]
-            .strip_prefix(b"ROOT ")
-            .unwrap_or(&text[..equals]);
-        let name = name.strip_prefix(b"%").unwrap_or(name);
-        let shape_at = equals + 3;
-        let space = top_level(&text[shape_at..], b' ')?;
-        let shape = &text[shape_at..shape_at + space];
-        let rest = &text[shape_at + space + 1..];
-        let open = memchr::memchr(b'(', rest)?;
-        let close = closing(&rest[open..])?;
-        Some(InstructionText {
-            name,
-            shape,
-            shape_at,
-            opcode: &rest[..open],
-            operands: &rest[open + 1..open + close],
-        })
-    }
-
-    /// Names of the operands, whether or not their shapes stand before them.
-    fn operand_names(&self) -> Vec<&'a [u8]> {
-        let mut names = Vec::new();
-        let mut rest = self.operands;
-        while !rest.is_empty() {
-            let end = top_level(rest, b',').unwrap_or(rest.len());
-            let operand = rest[..end].trim_ascii();
-            let from = operand
-                .iter()
-                .rposition(|b| *b == b' ')
-                .map_or(0, |i| i + 1);
-            let name = &operand[from..];
-            let name = match memchr::memmem::rfind(name, b"*/") {
-                Some(comment) => &name[comment + 2..],
-                None => name,
-            };
-            names.push(name.strip_prefix(b"%").unwrap_or(name));
-            rest = rest.get(end + 1..).unwrap_or_default();
-        }
-        names
-    }
-}
-
-/// The first `wanted` outside brackets.
-fn top_level(text: &[u8], wanted: u8) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ if byte == wanted && depth == 0 => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Where the parenthesis `text` starts with closes.
-fn closing(text: &[u8]) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, &byte) in text.iter().enumerate() {
-        match byte {
-            b'(' => depth += 1,
-            b')' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
 }

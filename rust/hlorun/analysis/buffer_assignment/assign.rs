@@ -6,6 +6,8 @@
 //! what runs per element is thread-local. Promise: [`super::check()`] finds nothing wrong with the
 //! result.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::can_share::can_share;
@@ -42,6 +44,10 @@ pub(super) struct Assigned {
     pub parameter: Option<(u32, ShapeIndex)>,
     pub flags: AllocationFlags,
     is_tuple: bool,
+    /// When its values are live, by start and value; they never overlap by more than a moment.
+    timeline: BTreeMap<(u32, ValueIndex), TimeBound>,
+    /// Some value is not scheduled and may be live at any time.
+    is_timeless: bool,
     /// A parameter the result does not alias: never written.
     is_readonly: bool,
 }
@@ -172,7 +178,12 @@ impl<'a, 'm> Assigner<'a, 'm> {
 
     fn add(&mut self, allocation: usize, buffer: usize, offset: u64) {
         for &value in &self.of.alias.buffers()[buffer] {
-            self.allocations[allocation].values.push((value, offset));
+            let target = &mut self.allocations[allocation];
+            target.values.push((value, offset));
+            match self.of.live.range(value) {
+                Some(range) => drop(target.timeline.insert((range.start, value), range)),
+                None => target.is_timeless = true,
+            }
             self.allocation_of.insert(value, allocation);
         }
         self.allocations[allocation].flags.maybe_live_out |= self.lives_out[buffer];
@@ -275,33 +286,38 @@ impl<'a, 'm> Assigner<'a, 'm> {
         if !fits || !reusable {
             return false;
         }
-        for &(assigned, _) in &target.values {
-            for &value in &of.alias.buffers()[buffer] {
-                if self.interferes(value, assigned) || self.copies(value, assigned) {
-                    return false;
-                }
+        for &value in &of.alias.buffers()[buffer] {
+            if self.interferes(value, target) || self.copies_from(value, allocation) {
+                return false;
             }
         }
         self.add(allocation, buffer, 0);
         true
     }
 
-    /// Whether two values are needed at the same moment.
-    fn interferes(&self, a: ValueIndex, b: ValueIndex) -> bool {
-        let live = &self.of.live;
-        let (Some(one), Some(two)) = (live.range(a), live.range(b)) else {
+    /// Whether a value is needed at a moment at which a value of `target` is.
+    fn interferes(&self, value: ValueIndex, target: &Assigned) -> bool {
+        let Some(wanted) = self.of.live.range(value).filter(|_| !target.is_timeless) else {
             return true;
         };
-        if !one.overlaps(&two) {
-            return false;
+        // Going back in time, the first value that ends too early ends the search.
+        let until = (wanted.end, ValueIndex(u32::MAX));
+        for (&(_, other), range) in target.timeline.range(..=until).rev() {
+            if range.end < wanted.start {
+                return false;
+            }
+            let free = if wanted.end == range.start {
+                self.hands_over(&wanted, other)
+            } else if range.end == wanted.start {
+                self.hands_over(range, value)
+            } else {
+                false
+            };
+            if !free {
+                return true;
+            }
         }
-        if one.end == two.start {
-            !self.hands_over(&one, b)
-        } else if two.end == one.start {
-            !self.hands_over(&two, a)
-        } else {
-            true
-        }
+        false
     }
 
     /// Whether the last reader of a value may write `by` over it.
@@ -322,16 +338,18 @@ impl<'a, 'm> Assigner<'a, 'm> {
         )
     }
 
-    /// Whether `value` is a copy of `assigned`, which is made to have two.
-    fn copies(&self, value: ValueIndex, assigned: ValueIndex) -> bool {
+    /// Whether `value` is a copy of something in `allocation`; copies are made to have two.
+    fn copies_from(&self, value: ValueIndex, allocation: usize) -> bool {
         let of = self.of;
         let instruction = of
             .module
             .instruction(of.dataflow.defining_instruction(value));
         instruction.opcode() == HloOpcode::Copy
-            && of.dataflow.positions_of(assigned).iter().any(|&position| {
-                let holder = of.dataflow.positions.instruction(position);
-                instruction.operand_ids().contains(&holder)
+            && instruction.operand_ids().iter().any(|&operand| {
+                of.dataflow.positions.of(operand).any(|position| {
+                    let held = of.dataflow.value_at(position);
+                    held.and_then(|held| self.allocation_of.get(&held)) == Some(&allocation)
+                })
             })
     }
 

@@ -32,6 +32,8 @@ pub struct Checker<'a> {
     pub(super) kinds: IdMap<ComputationId, ComputationKind>,
     /// The value behind each entry of [`BufferAssignmentDump::assigned`].
     pub(super) assigned: Vec<Option<ValueIndex>>,
+    /// Whether each group of values that share memory is part of the result.
+    pub(super) buffer_lives_out: Vec<bool>,
     names: FxHashMap<&'a [u8], InstructionId>,
     shapes: ShapeTable,
     parsed_shapes: FxHashMap<&'a [u8], Option<ShapeId>>,
@@ -63,6 +65,9 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+        let lives_out = |&value: &ValueIndex| dataflow.lives_out(module, value);
+        let buffers = alias.buffers().iter();
+        let buffer_lives_out = buffers.map(|buffer| buffer.iter().any(lives_out)).collect();
         Ok(Checker {
             dump,
             module,
@@ -70,6 +75,7 @@ impl<'a> Checker<'a> {
             alias,
             kinds,
             assigned: Vec::new(),
+            buffer_lives_out,
             names,
             shapes: module.shapes().clone(),
             parsed_shapes: FxHashMap::default(),

@@ -153,12 +153,9 @@ fn flags(checker: &mut Checker<'_>, allocation: &BufferAllocation) {
         return;
     }
     let held: Vec<ValueIndex> = all.iter().filter_map(|(_, value)| *value).collect();
-    let live_out = held.iter().find(|&&value| {
-        let group = &checker.alias.buffers()[checker.alias.buffer_of(value)];
-        group
-            .iter()
-            .any(|&value| checker.dataflow.lives_out(checker.module, value))
-    });
+    let live_out = held
+        .iter()
+        .find(|&&value| checker.buffer_lives_out[checker.alias.buffer_of(value)]);
     let constant = held.iter().find(|&&value| checker.is_constant(value));
     let local = held
         .iter()

@@ -5,13 +5,15 @@
 mod bundle;
 #[path = "assignment/corruptions.rs"]
 mod corruptions;
+#[path = "assignment/dataflow.rs"]
+mod dataflow;
 
 use bundle::{JAXLIBS, assignment_of, bundle, module, module_of, text_of};
 use corruptions::CORRUPTIONS;
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::{
-    AssignOptions, BufferAssignmentDump, assign_buffers, check, parse, print, print_file,
-    rebuild_module,
+    AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, check, parse, print,
+    print_file, rebuild_module,
 };
 use hlorun::module::{HloModule, InstructionId};
 use hlorun::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis};
@@ -114,6 +116,57 @@ fn the_evaluation_step_fits_and_every_corruption_is_named() {
             .map(|f| format!("{:?}: {f}", f.kind))
             .collect();
         assert!(named, "{}:\n{}", corruption.what, shown.join("\n"));
+    }
+}
+
+#[test]
+fn a_loop_taken_apart_is_named() {
+    let dump = bundle("0.10.2")
+        .into_iter()
+        .find(|dump| dump.name.contains("while_loop") && dump.name.contains("lambda"))
+        .expect("a loop");
+    let module = module(&dump.module, &dump.name);
+    let text = String::from_utf8(dump.assignment.concat()).expect("text");
+    for (from, to, kind, names) in [
+        (
+            "<12 copy.5 @0> (size=256,offset=0)",
+            "<12 copy.5 @0> (size=256,offset=64)",
+            FindingKind::MustAlias,
+            ["copy.5", "byte 64"],
+        ),
+        (
+            "    5:arg_tuple.3\n",
+            "    5:arg_tuple.1\n",
+            FindingKind::Schedule,
+            ["arg_tuple.1", "twice"],
+        ),
+        (
+            "    4:tuple\n    5:arg_tuple.3\n",
+            "    4:arg_tuple.3\n    5:tuple\n",
+            FindingKind::Schedule,
+            ["arg_tuple.3", "tuple"],
+        ),
+        (
+            "(cumulative: 512 bytes)",
+            "(cumulative: 511 bytes)",
+            FindingKind::Peak,
+            ["511", "512"],
+        ),
+        (
+            "<24 arg_tuple.3{} (phi) @0>\n positions",
+            "<24 arg_tuple.3{} @0>\n positions",
+            FindingKind::ValueAttribute,
+            ["arg_tuple.3{}", "a phi"],
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let edited = parse_text(text.replacen(from, to, 1)).unwrap_or_else(|e| panic!("{e}"));
+        let findings = check(&edited, &module).expect("findings");
+        let named = findings.iter().any(|finding| {
+            finding.kind == kind && names.iter().all(|name| finding.message.contains(name))
+        });
+        let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(named, "{to}:\n{}", shown.join("\n"));
     }
 }
 
@@ -331,31 +384,52 @@ fn mistakes_are_shown_where_they_are() {
     }
 }
 
+/// Damages `text` in a few places, differently for every `seed`.
+fn damage(text: &[u8], seed: u64) -> Vec<u8> {
+    let mut seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut damaged = text.to_vec();
+    for _ in 0..3 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let at = seed as usize % damaged.len();
+        damaged[at] = b" {}<>(),:=@0129\n%aI"[(seed >> 32) as usize % 19];
+    }
+    damaged
+}
+
 #[test]
 fn damaged_dumps_never_panic() {
     let module = module_of("001");
-    let text = text_of("002").to_vec();
-    for cut in (0..text.len()).step_by(211) {
-        if let Ok(dump) = parse_text(&text[..cut]) {
+    let text = text_of("002");
+    let cuts = (0..text.len()).step_by(211).map(|cut| text[..cut].to_vec());
+    let damaged = (1..400).map(|seed| damage(&text, seed));
+    for bytes in cuts.chain(damaged) {
+        if let Ok(dump) = parse_text(bytes) {
             let _ = check(&dump, &module);
             let _ = rebuild_module(&dump);
             print(&dump);
         }
     }
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    for _ in 0..400 {
-        let mut damaged = text.clone();
-        for _ in 0..3 {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            let at = seed as usize % damaged.len();
-            damaged[at] = b" {}<>(),:=@0129\n%aI"[(seed >> 32) as usize % 19];
-        }
-        if let Ok(dump) = parse_text(damaged) {
+}
+
+#[test]
+fn damaged_modules_never_panic() {
+    let dump = assignment_of("002");
+    let text = text_of("001");
+    let mut texts: Vec<Vec<u8>> = (1..300).map(|seed| damage(&text, seed)).collect();
+    for loops in bundle("0.5.3")
+        .iter()
+        .filter(|d| d.name.contains("nested_loops"))
+    {
+        texts.extend((1..300).map(|seed| damage(&loops.module, seed)));
+    }
+    let options = hlorun::text::ParseOptions::default();
+    for bytes in texts {
+        if let Ok(module) = hlorun::text::parse(bytes.into(), &options) {
             let _ = check(&dump, &module);
-            let _ = rebuild_module(&dump);
-            print(&dump);
+            let schedule = HloSchedule::from_text_order(&module);
+            let _ = assign_buffers(&module, &schedule, AssignOptions::default());
         }
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::line;
 use super::super::model::*;
-use super::{Finding, FindingKind, MOST_FINDINGS};
+use super::{Finding, FindingKind, LONGEST_MESSAGE, MOST_FINDINGS};
 use crate::error::Result;
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId, TextRef};
 use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, graph};
@@ -24,7 +24,7 @@ pub enum ComputationKind {
 }
 
 /// A dump and a module side by side.
-pub struct Checker<'a> {
+pub(super) struct Checker<'a> {
     pub(super) dump: &'a BufferAssignmentDump,
     pub(super) module: &'a HloModule,
     pub(super) dataflow: HloDataflowAnalysis,
@@ -88,9 +88,15 @@ impl<'a> Checker<'a> {
     }
 
     /// Notes a finding; `at` is where the dump says it, empty when it does not.
-    pub(super) fn find(&mut self, kind: FindingKind, at: TextRef, message: String) {
+    pub(super) fn find(&mut self, kind: FindingKind, at: TextRef, mut message: String) {
         if self.findings.len() >= MOST_FINDINGS {
             return;
+        }
+        if message.len() > LONGEST_MESSAGE {
+            let mut ends = (0..=LONGEST_MESSAGE).rev();
+            let cut = ends.find(|&at| message.is_char_boundary(at));
+            message.truncate(cut.unwrap_or(0));
+            message.push('…');
         }
         let source = self.dump.text.source();
         let location = (at.len > 0).then(|| {

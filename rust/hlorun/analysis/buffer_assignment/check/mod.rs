@@ -11,12 +11,13 @@ mod values;
 
 use std::fmt;
 
-pub use context::{Checker, ComputationKind, computation_kinds};
+pub use context::{ComputationKind, computation_kinds};
 pub use placement::human_readable_bytes;
 
 use super::model::BufferAssignmentDump;
 use crate::error::{Location, Result};
 use crate::module::HloModule;
+use context::Checker;
 
 /// What kind of thing does not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -88,6 +89,9 @@ impl fmt::Display for Finding {
 
 /// Findings after which the check stops looking: a dump of another module would have one per line.
 pub const MOST_FINDINGS: usize = 1000;
+
+/// Bytes after which a message is cut: shapes of large tuples fill pages.
+const LONGEST_MESSAGE: usize = 2000;
 
 /// Compares a dump with its module. An empty list means that it fits.
 ///

@@ -320,6 +320,17 @@ fn out_of_memory_messages_are_read() {
 }
 
 #[test]
+fn reports_in_protocol_buffer_text_are_read() {
+    let text = "memory_space_allocation_entries {\n  total_bytes: 1056\n  allocation_entries {\n    \
+                index: 7\n    size: 512\n    cumulative_percentage: 0.48484848484848486\n    \
+                defining_positions: \"tuple.4 {1}\"\n  }\n}\nmemory_space_allocation_entries {\n  \
+                memory_space_color: 5\n}\n\n";
+    let dump = parse_text(text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(print(&dump), text);
+    assert_eq!(dump.report.len(), 12);
+}
+
+#[test]
 fn mistakes_are_shown_where_they_are() {
     for (text, message, line, column) in [
         ("", "expected a buffer assignment", 1, 1),

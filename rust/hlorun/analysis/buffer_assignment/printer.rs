@@ -303,6 +303,23 @@ impl Printer<'_> {
                 ));
                 self.text(*shapes);
             }
+            ReportLine::Open { indent, name } => {
+                let (width, dump) = (*indent as usize, self.dump);
+                self.put(format_args!("{:width$}{} {{", "", dump.str(*name)));
+            }
+            ReportLine::Field {
+                indent,
+                name,
+                value,
+            } => {
+                let (width, dump) = (*indent as usize, self.dump);
+                let (name, value) = (dump.str(*name), dump.str(*value));
+                self.put(format_args!("{:width$}{name}: {value}", ""));
+            }
+            ReportLine::Close { indent } => {
+                let width = *indent as usize;
+                self.put(format_args!("{:width$}}}", ""));
+            }
             ReportLine::Text(text) => self.text(*text),
         }
         self.out.push('\n');

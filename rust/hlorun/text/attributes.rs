@@ -168,7 +168,7 @@ impl Parser<'_> {
                         b'{' | b'[' | b'(' => {
                             self.cursor.balanced()?;
                         }
-                        byte if is_name_byte(byte) || b"%<>=?+*#:".contains(&byte) => {
+                        byte if is_name_byte(byte) || b"%<>=?+*#:@$!~|&;^".contains(&byte) => {
                             self.cursor.position += 1;
                         }
                         _ => break,

@@ -460,3 +460,20 @@ fn strict_parsing_refuses_what_is_not_known() {
         }
     }
 }
+
+#[test]
+fn shardings_of_real_texts_are_understood() {
+    use hlorun::module::Sharding;
+    let module = file("jax_0_4_13_shard_lo.hlo");
+    let mut tiled = 0;
+    for id in module.computation_ids() {
+        for &instruction in &module.computation(id).instructions {
+            let instruction = module.instruction(instruction);
+            if let Some(AttrValue::Sharding(sharding)) = instruction.attribute(AttrKey::Sharding) {
+                let sharding = sharding.read(&module).expect("it is a sharding");
+                tiled += usize::from(matches!(sharding, Sharding::Tiled { .. }));
+            }
+        }
+    }
+    assert!(tiled >= 2);
+}

@@ -90,12 +90,14 @@ fn errors_read_as_recorded() {
 fn damaged_texts_never_panic() {
     for path in files(&folder("parse")) {
         let source = std::fs::read(&path).expect("the file can be read");
-        for length in 0..source.len() {
+        // Long files by larger steps: every prefix of every one would take minutes.
+        let step = 1 + source.len() / 3000;
+        for length in (0..source.len()).step_by(step) {
             let _ = parse(&source[..length]);
         }
         for (at, byte) in (0..source.len()).flat_map(|at| b"{}()[],=\"%#-9/\0\xff".map(|b| (at, b)))
         {
-            if at % 7 == byte as usize % 7 {
+            if at % (7 * step) == byte as usize % 7 {
                 let mut damaged = source.clone();
                 damaged[at] = byte;
                 let _ = parse(&damaged);

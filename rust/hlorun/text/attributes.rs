@@ -208,7 +208,11 @@ impl Parser<'_> {
                 self.cursor.eat(b',');
                 continue;
             }
+            let is_bool = self.cursor.is_word(b"true") || self.cursor.is_word(b"false");
             match self.cursor.peek() {
+                byte if known.is_some() && byte.is_ascii_alphabetic() && !is_bool => {
+                    return Err(self.cursor.expected("a number"));
+                }
                 b'"' | b'\'' => {
                     self.cursor.string("a string")?;
                 }

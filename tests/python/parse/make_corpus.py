@@ -16,9 +16,9 @@ import hashlib
 import pathlib
 from collections.abc import Iterator
 
-import jax
-
 import corpus_cases
+import jax
+from jaxlib import _hlo
 
 
 def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -> Iterator[tuple[str, str]]:
@@ -32,9 +32,10 @@ def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -
     if index % 4 == 0:
         yield "debug", lowered.as_text("hlo", debug_info=True)
     try:
-        compiled = lowered.compile().as_text()
-        if compiled is not None:
-            yield "compiled", compiled
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = True
+        for module in lowered.compile().runtime_executable().hlo_modules():
+            yield "compiled", module.to_string(options)
     except Exception as error:  # noqa: BLE001
         lost[f"compile: {type(error).__name__}"] += 1
     if index % 3 == 0:

@@ -138,7 +138,7 @@ pub fn computation_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
         | Op::ReduceScatter
         | Op::Scatter
         | Op::Sort
-        | Op::Scan => &[ToApply],
+        | Op::Scan => &[ToApply, IsComposite],
         Op::CustomCall => &[ToApply, CalledComputations],
         Op::AsyncStart | Op::AsyncUpdate | Op::AsyncDone | Op::Fusion => &[Calls],
         Op::Unknown => &[

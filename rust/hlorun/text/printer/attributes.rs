@@ -10,6 +10,7 @@ use super::braces::{
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
 use super::literal::write_literal;
+use super::mesh_groups::mesh_groups;
 use super::sharding::{iota_devices, write_iota, write_sharding};
 use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
@@ -281,7 +282,16 @@ impl Printer<'_> {
                 write_iota(&mut self.out, reshape, transpose);
             }
             ReplicaGroups::Mesh(text) => {
-                write_named_axes(&mut self.out, self.module.text().bytes(*text), ",");
+                let text = self.module.text().bytes(*text);
+                let groups = self
+                    .options
+                    .print_full_replica_group_list
+                    .then(|| mesh_groups(text, MAX_DEVICES))
+                    .flatten();
+                match groups {
+                    Some(groups) => self.write_groups(&groups),
+                    None => write_named_axes(&mut self.out, text, ","),
+                }
             }
         }
     }

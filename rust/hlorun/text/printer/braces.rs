@@ -170,7 +170,7 @@ pub fn write_named_axes(out: &mut String, text: &[u8], in_braces: &str) {
             }
             b'[' | b'(' | b'{' => {
                 // The axes of replica groups stand apart from their mesh.
-                if byte == b'{' && open.is_empty() && out.ends_with(']') {
+                if byte == b'{' && open.is_empty() && out.ends_with([']', ')']) {
                     out.push(' ');
                 }
                 // Numbers of devices stay close together, also in the brackets among them.
@@ -356,6 +356,11 @@ mod tests {
                 r#"mesh["x"=2, 'y'=2],device_ids=([2, 2]T(1,0)),[{"x","y"},{?}],replicated={"z"}"#,
                 ", ",
                 "mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x', 'y'}, {?}], replicated={'z'}",
+            ),
+            (
+                r#"mesh["x"=4],device_ids=(3,2,1,0){"x"}"#,
+                ",",
+                "mesh['x'=4], device_ids=(3,2,1,0) {'x'}",
             ),
             (
                 r#"mesh["x"=4] {"x":(1)2,"y"}"#,

@@ -222,11 +222,11 @@ impl Printer<'_> {
             let name = self.instruction_name(parameter);
             self.out.push_str(self.name_part(&name));
             self.out.push_str(": ");
-            self.write_shape(self.module.instruction_data(parameter).shape, false);
+            self.write_shape_of(parameter, false);
         }
         self.out.push_str(") -> ");
         if let Some(root) = computation.root {
-            self.write_shape(self.module.instruction_data(root).shape, false);
+            self.write_shape_of(root, false);
         }
         self.out.push(' ');
     }
@@ -290,7 +290,7 @@ impl Printer<'_> {
                 }
             }
         }
-        if opcode == Op::Call && self.is_composite(instruction) {
+        if opcode == Op::Call && instruction.bool(AttrKey::IsComposite) == Some(true) {
             steps.push(Step::Text(", is_composite=true"));
         }
         for (before, computations, between, after) in lists.into_iter().rev() {

@@ -34,7 +34,7 @@ impl Printer<'_> {
             let _ = write!(self.out, "tmp_{number} = ");
         }
         if options.print_result_shape {
-            self.write_shape(instruction.shape_id(), options.include_layout_in_shapes);
+            self.write_shape_of(instruction.id, options.include_layout_in_shapes);
             self.out.push(' ');
         }
         let wrapped = match instruction.opcode() {
@@ -93,9 +93,6 @@ impl Printer<'_> {
                 self.write_called(instruction, key);
             }
         }
-        if opcode == HloOpcode::Call && self.is_composite(instruction) {
-            self.out.push_str(", is_composite=true");
-        }
     }
 
     /// `, calls=name`; for custom calls always as a list.
@@ -104,6 +101,7 @@ impl Printer<'_> {
             return;
         };
         match (instruction.opcode(), key, value) {
+            (_, _, AttrValue::Bool(false)) => {}
             (HloOpcode::CustomCall, _, AttrValue::Computation(id)) => {
                 self.out.push_str(", called_computations={");
                 self.write_computation_name(*id);
@@ -121,23 +119,6 @@ impl Printer<'_> {
                 self.write_value(value, instruction);
             }
         }
-    }
-
-    /// Whether a call stands for a composite operation.
-    pub(super) fn is_composite(&self, instruction: InstructionRef<'_>) -> bool {
-        instruction.attributes().iter().any(|attribute| {
-            let AttrKey::Other(name) = attribute.key else {
-                return false;
-            };
-            let value = match attribute.value {
-                AttrValue::Bool(value) => value,
-                AttrValue::Raw(text) | AttrValue::Enum(text) => {
-                    self.module.text().bytes(text) == b"true"
-                }
-                _ => false,
-            };
-            value && self.module.text().bytes(name) == b"is_composite"
-        })
     }
 
     /// Sharding, frontend attributes and their like.
@@ -205,13 +186,9 @@ impl Printer<'_> {
             if known {
                 continue;
             }
-            if let AttrKey::Other(name) = key {
-                let name = self.module.text().bytes(name);
-                let is_printed = name == b"is_composite" && opcode == HloOpcode::Call;
-                let is_default = name == b"inferred_dimension"
-                    && matches!(attribute.value, AttrValue::Raw(text)
-                        if self.module.text().bytes(text) == b"-1");
-                if is_printed || is_default {
+            if let (AttrKey::Other(name), AttrValue::Raw(value)) = (key, &attribute.value) {
+                let text = self.module.text();
+                if text.bytes(name) == b"inferred_dimension" && text.bytes(*value) == b"-1" {
                     continue;
                 }
             }
@@ -259,8 +236,7 @@ impl Printer<'_> {
     fn write_operand(&mut self, operand: InstructionId, frame: Option<&mut Frame>) {
         let options = self.options;
         if options.print_operand_shape {
-            let shape = self.module.instruction_data(operand).shape;
-            self.write_shape(shape, options.include_layout_in_shapes);
+            self.write_shape_of(operand, options.include_layout_in_shapes);
         }
         let space = if options.print_operand_shape { " " } else { "" };
         if options.canonicalize_instruction_names {

@@ -14,6 +14,7 @@ mod float;
 mod header;
 mod instruction;
 mod literal;
+mod mesh_groups;
 mod metadata;
 mod names;
 mod options;
@@ -169,12 +170,30 @@ impl<'m> Printer<'m> {
     }
 
     fn write_shape(&mut self, id: ShapeId, layout: bool) {
-        use std::fmt::Write;
-        let style = if layout {
-            ShapeStyle::CANONICAL
+        self.write_shape_in(
+            id,
+            if layout {
+                ShapeStyle::CANONICAL
+            } else {
+                ShapeStyle::LOGICAL
+            },
+        );
+    }
+
+    /// The shape of an instruction's result.
+    fn write_shape_of(&mut self, id: InstructionId, layout: bool) {
+        use crate::module::HloOpcode;
+        let instruction = self.module.instruction_data(id);
+        if layout && instruction.opcode == HloOpcode::Constant {
+            // The shape of a constant is that of its literal, whose elements are not packed.
+            self.write_shape_in(instruction.shape, ShapeStyle::UNPACKED);
         } else {
-            ShapeStyle::LOGICAL
-        };
+            self.write_shape(instruction.shape, layout);
+        }
+    }
+
+    fn write_shape_in(&mut self, id: ShapeId, style: ShapeStyle) {
+        use std::fmt::Write;
         let _ = write!(self.out, "{}", self.module.shapes().display(id, style));
     }
 

@@ -166,3 +166,73 @@ fn corpus_is_printed_as_jaxlib_prints_it() {
     };
     assert_eq!(report(Path::new(&directory)), 0);
 }
+
+/// A small generator of numbers; the same ones in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+}
+
+#[test]
+fn damaged_texts_that_parse_also_print() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hlo/print");
+    let rounds: usize = std::env::var("HLORUN_PRINT_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(2_000);
+    let texts: Vec<Vec<u8>> = std::fs::read_dir(directory)
+        .expect("the directory of texts")
+        .filter_map(|entry| std::fs::read(entry.ok()?.path()).ok())
+        .collect();
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut parsed = 0;
+    for _ in 0..rounds {
+        let mut text = texts[numbers.below(texts.len())].clone();
+        for _ in 0..1 + numbers.below(3) {
+            let at = numbers.below(text.len());
+            match numbers.below(4) {
+                0 => drop(text.remove(at)),
+                1 => text.insert(at, b"{}[](),=:\"0179-#%x"[numbers.below(18)]),
+                2 => {
+                    let other = numbers.below(text.len());
+                    text.swap(at, other);
+                }
+                _ => {
+                    let end = (at + numbers.below(12)).min(text.len());
+                    let piece = text[at..end].to_vec();
+                    let to = numbers.below(text.len());
+                    text.splice(to..to, piece);
+                }
+            }
+        }
+        let Ok(module) = parse(Arc::from(text.as_slice()), &ParseOptions::default()) else {
+            continue;
+        };
+        parsed += 1;
+        for preset in PrintOptions::PRESETS {
+            let options = PrintOptions::preset(preset).expect("a preset");
+            assert!(print_module(&module, &options).starts_with("HloModule "));
+        }
+        let printed = print_module(&module, &PrintOptions::default());
+        let again = parse_text(&printed).unwrap_or_else(|error| {
+            panic!(
+                "{error}\nprinted from\n{}\nas\n{printed}",
+                String::from_utf8_lossy(&text)
+            )
+        });
+        if let Err(difference) = module.structurally_equal(&again) {
+            panic!(
+                "{difference}\nprinted from\n{}",
+                String::from_utf8_lossy(&text)
+            );
+        }
+        let _ = module.fingerprint();
+    }
+    assert!(parsed > rounds / 20, "only {parsed} of {rounds} parse");
+}

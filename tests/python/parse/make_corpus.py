@@ -18,7 +18,11 @@ from collections.abc import Iterator
 
 import corpus_cases
 import jax
-from jaxlib import _hlo
+
+try:
+    from jaxlib._hlo import HloPrintOptions as PrintOptions
+except ImportError:  # before 2026
+    from jaxlib.xla_extension import HloPrintOptions as PrintOptions
 
 
 def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -> Iterator[tuple[str, str]]:
@@ -30,9 +34,12 @@ def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -
         lost[f"lower: {type(error).__name__}"] += 1
         return
     if index % 4 == 0:
-        yield "debug", lowered.as_text("hlo", debug_info=True)
+        try:
+            yield "debug", lowered.as_text("hlo", debug_info=True)
+        except TypeError:  # before 2024
+            lost["debug"] += 1
     try:
-        options = _hlo.HloPrintOptions()
+        options = PrintOptions()
         options.print_large_constants = True
         for module in lowered.compile().runtime_executable().hlo_modules():
             yield "compiled", module.to_string(options)

@@ -170,6 +170,15 @@ pub const COMMON: [AttrKey; 9] = [
     BackendConfig,
 ];
 
+/// Those of them that an operation wrapped into an asynchronous one shows as well, in print order.
+pub const SHARED: [AttrKey; 5] = [
+    Sharding,
+    FrontendAttributes,
+    ControlPredecessors,
+    Statistics,
+    ResultAccuracy,
+];
+
 /// Lists that are left out when they have no element.
 pub fn is_left_out_when_empty(key: AttrKey) -> bool {
     matches!(

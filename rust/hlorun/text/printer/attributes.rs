@@ -16,7 +16,7 @@ use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
     WindowDimension,
 };
-use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
+use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef, TextRef};
 use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;
 
@@ -43,6 +43,11 @@ impl Printer<'_> {
             return;
         }
         match (key, value) {
+            // What is not of the expected form stays as it was written.
+            (_, AttrValue::Raw(text)) if !self.is_list_of_fields(*text) => {
+                self.write_key(key);
+                self.write_value(value, instruction);
+            }
             (AttrKey::ChannelId, _) if !self.options.print_channel_id => {
                 self.out.push_str(", channel_id");
             }
@@ -71,6 +76,20 @@ impl Printer<'_> {
                 self.write_value(value, instruction);
             }
         }
+    }
+
+    /// Whether a text is of the form `{key=value, …}`.
+    fn is_list_of_fields(&self, text: TextRef) -> bool {
+        let bytes = self.module.text().bytes(text);
+        is_json_dict(bytes)
+            && parts(inside(bytes), true).iter().all(|part| {
+                key_value(part).is_some_and(|(key, value)| {
+                    !value.is_empty()
+                        && key
+                            .iter()
+                            .all(|b| b.is_ascii_alphanumeric() || b"_.-:/".contains(b))
+                })
+            })
     }
 
     /// `, key=`.

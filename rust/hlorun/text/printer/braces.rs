@@ -159,10 +159,17 @@ pub fn write_named_axes(out: &mut String, text: &[u8], in_braces: &str) {
         match byte {
             b'"' | b'\'' => {
                 end = string_end(bytes, at);
-                let name = quoted(&bytes[at..end]).unwrap_or(&bytes[at..end]);
-                out.push('\'');
+                let name = quoted(&bytes[at..end]).unwrap_or(b"");
+                let is_plain = |&b: &u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+                let quote = if name.iter().all(is_plain) { "'" } else { "" };
+                let name = if quote.is_empty() {
+                    &bytes[at..end]
+                } else {
+                    name
+                };
+                out.push_str(quote);
                 out.push_str(&String::from_utf8_lossy(name));
-                out.push('\'');
+                out.push_str(quote);
             }
             b'[' if out.ends_with("mesh") => {
                 open.push(b'm');

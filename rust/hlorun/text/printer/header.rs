@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::Printer;
 use super::attributes::write_frontend_attributes;
-use super::braces::write_compact;
+use super::braces::{inside, write_compact};
 use super::order::computation_order;
 use crate::module::config::AliasKind;
 use crate::module::{AttrKey, ComputationId, HloOpcode};
@@ -104,7 +104,7 @@ impl<'m> Printer<'m> {
             }
         }
         if let Some(value) = self.header_value("frontend_attributes")
-            && !value[1..].trim_ascii_start().starts_with(b"}")
+            && !inside(value).is_empty()
         {
             self.out.push_str(", frontend_attributes=");
             write_frontend_attributes(&mut self.out, value);

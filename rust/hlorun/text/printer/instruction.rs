@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::attribute_order::{COMMON, computation_attributes, extra_attributes};
+use super::attribute_order::{COMMON, SHARED, computation_attributes, extra_attributes};
+use super::braces::{is_json_dict, write_original_value};
 use super::computation::Frame;
 use super::literal::{is_all, write_literal};
 use super::metadata::{MetadataStyle, write_metadata};
@@ -76,7 +77,8 @@ impl Printer<'_> {
                 && let Some(wrapped) = wrapped
             {
                 self.write_extra_attributes(wrapped, None);
-                self.write_common_attributes(wrapped);
+                // What the start says as well is not said twice.
+                self.write_common_attributes(wrapped, Some(instruction));
             }
         }
         if self.options.print_subcomputation_mode != PrintSubcomputationMode::NameOnly {
@@ -121,24 +123,28 @@ impl Printer<'_> {
         }
     }
 
-    /// Sharding, frontend attributes and their like.
-    fn write_common_attributes(&mut self, instruction: InstructionRef<'_>) {
-        let options = self.options;
-        self.write_attribute(instruction, AttrKey::Sharding);
-        if options.print_frontend_attributes {
-            self.write_attribute(instruction, AttrKey::FrontendAttributes);
+    /// Sharding, frontend attributes and their like, but for those that `outer` has.
+    fn write_common_attributes(
+        &mut self,
+        instruction: InstructionRef<'_>,
+        outer: Option<InstructionRef<'_>>,
+    ) {
+        for key in SHARED {
+            let shown = match key {
+                AttrKey::FrontendAttributes => self.options.print_frontend_attributes,
+                AttrKey::ControlPredecessors => self.options.print_control_dependencies,
+                _ => true,
+            };
+            if shown && outer.is_none_or(|outer| outer.attribute(key).is_none()) {
+                self.write_attribute(instruction, key);
+            }
         }
-        if options.print_control_dependencies {
-            self.write_attribute(instruction, AttrKey::ControlPredecessors);
-        }
-        self.write_attribute(instruction, AttrKey::Statistics);
-        self.write_attribute(instruction, AttrKey::ResultAccuracy);
     }
 
     /// Everything after the computations an instruction calls.
     pub(super) fn write_tail(&mut self, instruction: InstructionRef<'_>) {
         let options = self.options;
-        self.write_common_attributes(instruction);
+        self.write_common_attributes(instruction, None);
         if options.print_original_value {
             self.write_original_value(instruction, AttrKey::OriginalValue);
             self.write_original_value(instruction, AttrKey::Origin);
@@ -164,6 +170,12 @@ impl Printer<'_> {
         }
         if options.print_extra_attributes {
             self.write_unknown_attributes(instruction);
+            if instruction.opcode() == HloOpcode::AsyncStart
+                && options.syntax_sugar_async_ops
+                && let Some(wrapped) = self.wrapped_instruction(instruction.id)
+            {
+                self.write_unknown_attributes(wrapped);
+            }
         }
     }
 
@@ -171,7 +183,11 @@ impl Printer<'_> {
         if let Some(AttrValue::Raw(text)) = instruction.attribute(key) {
             self.write_key(key);
             let bytes = self.module.text().bytes(*text);
-            super::braces::write_original_value(&mut self.out, bytes);
+            if is_json_dict(bytes) {
+                write_original_value(&mut self.out, bytes);
+            } else {
+                self.out.push_str(&String::from_utf8_lossy(bytes));
+            }
         }
     }
 

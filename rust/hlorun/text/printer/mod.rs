@@ -24,8 +24,9 @@ mod stack_frames;
 
 use std::borrow::Cow;
 
-use crate::module::{ComputationId, HloModule, InstructionId, InstructionRef};
+use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
 use crate::types::{ShapeId, ShapeStyle};
+use attribute_order::SHARED;
 use metadata::FrameStyle;
 use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
@@ -199,6 +200,9 @@ impl<'m> Printer<'m> {
 
     /// The operation behind an asynchronous start, update or done, where it is the only one of its
     /// computation.
+    ///
+    /// `None` also where it and the start have different values of an attribute, which the form
+    /// `xxx-start(…)` has only one place for.
     fn wrapped_instruction(&self, id: InstructionId) -> Option<InstructionRef<'m>> {
         use crate::module::{AttrKey, HloOpcode};
         let mut instruction = self.module.instruction(id);
@@ -212,7 +216,16 @@ impl<'m> Printer<'m> {
                     let single = computation.instructions.iter().all(|&i| {
                         i == root || self.module.instruction(i).opcode() == HloOpcode::Parameter
                     });
-                    return single.then(|| self.module.instruction(root));
+                    let root = self.module.instruction(root);
+                    let agree = SHARED.iter().all(|&key| {
+                        match (instruction.attribute(key), root.attribute(key)) {
+                            (Some(a), Some(b)) => self.written(a) == self.written(b),
+                            _ => true,
+                        }
+                    });
+                    // Of an unknown opcode nobody could tell that it is wrapped.
+                    let known = root.opcode() != HloOpcode::Unknown;
+                    return (single && agree && known).then_some(root);
                 }
                 HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => {
                     instruction = instruction.operand(0)?;
@@ -221,5 +234,14 @@ impl<'m> Printer<'m> {
             }
         }
         None
+    }
+
+    /// The text of a value that is kept as written.
+    fn written(&self, value: &AttrValue) -> Option<&[u8]> {
+        match value {
+            AttrValue::Raw(text) => Some(self.module.text().bytes(*text)),
+            AttrValue::Sharding(sharding) => Some(self.module.text().bytes(sharding.text)),
+            _ => None,
+        }
     }
 }

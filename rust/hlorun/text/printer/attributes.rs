@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::Printer;
 use super::attribute_order::{always_printed, is_left_out_when_empty};
 use super::braces::{
-    inside, is_json_dict, key_value, parts, quoted, sort_json, write_compact, write_named_axes,
+    inside, is_json_dict, is_list_of_fields, key_value, parts, quoted, sort_json, write_compact,
+    write_named_axes,
 };
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
@@ -16,7 +17,7 @@ use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
     WindowDimension,
 };
-use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef, TextRef};
+use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
 use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;
 
@@ -44,7 +45,7 @@ impl Printer<'_> {
         }
         match (key, value) {
             // What is not of the expected form stays as it was written.
-            (_, AttrValue::Raw(text)) if !self.is_list_of_fields(*text) => {
+            (_, AttrValue::Raw(text)) if !is_list_of_fields(self.module.text().bytes(*text)) => {
                 self.write_key(key);
                 self.write_value(value, instruction);
             }
@@ -76,20 +77,6 @@ impl Printer<'_> {
                 self.write_value(value, instruction);
             }
         }
-    }
-
-    /// Whether a text is of the form `{key=value, …}`.
-    fn is_list_of_fields(&self, text: TextRef) -> bool {
-        let bytes = self.module.text().bytes(text);
-        is_json_dict(bytes)
-            && parts(inside(bytes), true).iter().all(|part| {
-                key_value(part).is_some_and(|(key, value)| {
-                    !value.is_empty()
-                        && key
-                            .iter()
-                            .all(|b| b.is_ascii_alphanumeric() || b"_.-:/".contains(b))
-                })
-            })
     }
 
     /// `, key=`.
@@ -309,7 +296,10 @@ impl Printer<'_> {
                     .flatten();
                 match groups {
                     Some(groups) => self.write_groups(&groups),
-                    None => write_named_axes(&mut self.out, text, ","),
+                    None if text.starts_with(b"mesh[") => {
+                        write_named_axes(&mut self.out, text, ",");
+                    }
+                    None => self.out.push_str(&String::from_utf8_lossy(text)),
                 }
             }
         }

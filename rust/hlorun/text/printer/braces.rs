@@ -4,7 +4,7 @@
 pub fn inside(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
     match text {
-        [b'{', middle @ .., b'}'] => middle,
+        [b'{', middle @ .., b'}'] => middle.trim_ascii(),
         _ => text,
     }
 }
@@ -18,11 +18,7 @@ pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
         let ends = depth == 0
-            && if commas {
-                byte == b','
-            } else {
-                byte == b',' || byte.is_ascii_whitespace()
-            };
+            && (byte == b',' || !commas && byte.is_ascii_whitespace() && !around_equals(text, at));
         if ends {
             if let Some(start) = start.take() {
                 parts.push(text[start..at].trim_ascii());
@@ -61,6 +57,13 @@ pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
     parts
 }
 
+/// Whether the white space at `at` stands beside the `=` of a field.
+fn around_equals(text: &[u8], at: usize) -> bool {
+    let is_equals = |byte: Option<&u8>| byte == Some(&b'=');
+    is_equals(text[at..].trim_ascii_start().first())
+        || is_equals(text[..at].trim_ascii_end().last())
+}
+
 /// One past the end of the string that begins at `at` with a quote.
 pub fn string_end(text: &[u8], at: usize) -> usize {
     let quote = text[at];
@@ -80,6 +83,16 @@ pub fn string_end(text: &[u8], at: usize) -> usize {
 pub fn key_value(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = memchr::memchr(b'=', part)?;
     Some((part[..equals].trim_ascii(), part[equals + 1..].trim_ascii()))
+}
+
+/// Whether `text` is of the form `{key=value, …}`.
+pub fn is_list_of_fields(text: &[u8]) -> bool {
+    let is_key_byte = |b: &u8| b.is_ascii_alphanumeric() || b"_.-:/".contains(b);
+    is_json_dict(text)
+        && parts(inside(text), true).into_iter().all(|part| {
+            key_value(part)
+                .is_some_and(|(key, value)| !value.is_empty() && key.iter().all(is_key_byte))
+        })
 }
 
 /// What stands between the quotes; `None` when it is not quoted.

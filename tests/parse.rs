@@ -393,3 +393,70 @@ fn compressed_files_are_unpacked_within_bounds() {
     }
     std::fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
 }
+
+#[test]
+fn a_module_stays_small_beside_its_text() {
+    let mut text = String::from("HloModule m\nENTRY e {\n  x.0 = f32[16,1024]{1,0} parameter(0)\n");
+    for i in 0..2000 {
+        let n = i + 1;
+        text.push_str(&format!(
+            "  x.{n} = f32[16,1024]{{1,0}} add(f32[16,1024]{{1,0}} x.{i}, f32[16,1024]{{1,0}} x.{i}), \
+             metadata={{op_type=\"add\" op_name=\"jit(step)/layer_{i}/add\" source_file=\"model.py\" source_line={i}}}\n"
+        ));
+    }
+    text.push_str("}\n");
+    let module = parse(&text).expect("it parses");
+    // Lines of real dumps are longer: those stay below one half.
+    assert!(
+        module.heap_size() * 10 <= text.len() * 6,
+        "{} of {}",
+        module.heap_size(),
+        text.len()
+    );
+}
+
+#[test]
+fn shapes_may_be_left_out() {
+    let module = file("no_shapes.hlo");
+    let shape = |name: &str| {
+        let style = hlorun::types::ShapeStyle::LOGICAL;
+        let shape = find(&module, name).shape_id();
+        module.shapes().display(shape, style).to_string()
+    };
+    assert_eq!(shape("c"), "f32[]");
+    assert_eq!(shape("p"), "pred[2,3]");
+    assert_eq!(shape("t"), "(f32[2,3], f32[], token[])");
+    assert_eq!(shape("u"), "f32[3,2]");
+    assert_eq!(shape("out"), "(f32[2], f32[])");
+}
+
+#[test]
+fn strict_parsing_refuses_what_is_not_known() {
+    let strict = ParseOptions {
+        strict: true,
+        ..ParseOptions::default()
+    };
+    for (line, message) in [
+        ("y = f32[] negatee(x)", "unknown opcode 'negatee'"),
+        (
+            "y = f32[] negate(x), metadatax={}",
+            "unknown attribute 'metadatax'",
+        ),
+        (
+            "y = f32[] negate(x), metadata={opname=\"a\"}",
+            "unknown field of the metadata 'opname'",
+        ),
+        (
+            "y = f32[] fusion(x), kind=kLop, calls=main",
+            "'kLop' is no kind that is known",
+        ),
+    ] {
+        let source = format!("ENTRY main {{\n  x = f32[] parameter(0)\n  {line}\n}}\n");
+        let lenient = parse(&source).expect("it parses with a warning");
+        assert!(lenient.warnings[0].message.starts_with(message), "{line}");
+        match text::parse(Arc::from(source.as_bytes()), &strict) {
+            Err(HloError::Parse(error)) => assert_eq!(error.message, message),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}

@@ -183,6 +183,7 @@ opcodes! {
     Maximum "maximum" 2 2 Binary;
     Minimum "minimum" 2 2 Binary;
     Multiply "multiply" 2 2 Binary;
+    MultiplyHigh "mulhi" 2 2 Binary;
     Negate "negate" 1 1 Unary;
     Not "not" 1 1 Unary;
     OptimizationBarrier "opt-barrier" 1 1 Ordering;

@@ -5,7 +5,7 @@
 use super::error::{Fault, Parsed};
 use super::instruction::Open;
 use super::lexer::snippet;
-use super::parser::{Parser, PendingOperand};
+use super::parser::Parser;
 use super::tables::hash_bytes;
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloComputation, HloInstruction, HloOpcode, Id,
@@ -208,14 +208,6 @@ impl Parser<'_> {
                 ));
             }
         };
-        if let Some(&PendingOperand::Operand { name, slot }) = self.pending_operands.last() {
-            if slot >= operands.start as usize {
-                return Err(Fault::new(
-                    name.start as usize,
-                    "an operand of an asynchronous start is used before it is defined",
-                ));
-            }
-        }
         let text = TextRef::new(open.start, self.cursor.position);
         let id = ComputationId::from_index(self.module.computations.len());
         let mut instructions = Vec::new();
@@ -332,17 +324,11 @@ impl Parser<'_> {
             Some(&(false, at)) => outer_start + at,
             None => old,
         };
-        for call in &mut self.pending_calls {
-            if call.attribute >= first {
-                call.attribute = position(call.attribute);
-            }
+        for call in &mut self.open_calls {
+            call.attribute = position(call.attribute);
         }
-        for pending in &mut self.pending_operands {
-            if let PendingOperand::Attribute { attribute, .. } = pending {
-                if *attribute >= first {
-                    *attribute = position(*attribute);
-                }
-            }
+        for use_ in &mut self.open_uses {
+            use_.attribute = position(use_.attribute);
         }
         (inner, outer_start, thread)
     }

@@ -7,6 +7,7 @@ output that equals an earlier section says so in place of the text: `//// canoni
 that jaxlib refuses, or that crash it, get no golden; they are listed.
 """
 
+# mypy: disable-error-code="no-untyped-call,import-not-found,import-untyped"
 from __future__ import annotations
 
 import argparse

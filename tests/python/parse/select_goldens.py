@@ -32,7 +32,9 @@ def shown(text: str) -> set[str]:
         features.update(f"groups {form}" for form in re.findall(r"replica_groups=(\W*\w)", tail))
         features.update(f"target {target}" for target in re.findall(r'custom_call_target="([^"]*)"', rest))
         if opcode == "constant":
-            features.add(f"constant rank {rest.count('{') > 1} {'nan' in rest} {'inf' in rest} {'{...}' in rest} {'-0,' in rest}")
+            features.add(
+                f"constant rank {rest.count('{') > 1} {'nan' in rest} {'inf' in rest} {'{...}' in rest} {'-0,' in rest}"
+            )
         if "/*index=5*/" in line:
             features.add("index comment")
     return features

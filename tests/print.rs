@@ -259,3 +259,34 @@ fn damaged_texts_that_parse_also_print() {
     }
     assert!(parsed > rounds / 20, "only {parsed} of {rounds} parse");
 }
+
+/// `count` computations of which each calls the one before it `calls` times.
+fn chain(count: usize, calls: usize) -> String {
+    let mut text = String::from("HloModule chain\nf0 { ROOT x = f32[] parameter(0) }\n");
+    for i in 1..count {
+        let callee = i - 1;
+        text.push_str(&format!("f{i} {{ x0 = f32[] parameter(0)\n"));
+        for call in 1..=calls {
+            let operand = call - 1;
+            let root = if call == calls { "ROOT " } else { "" };
+            text.push_str(&format!(
+                "{root}x{call} = f32[] call(x{operand}), to_apply=f{callee}\n"
+            ));
+        }
+        text.push_str("}\n");
+    }
+    text
+}
+
+#[test]
+fn nested_bodies_are_cut_at_a_limit() {
+    for (count, calls) in [(60, 2), (5_000, 1)] {
+        let module = parse_text(&chain(count, calls)).expect("a module");
+        let text = print_module(&module, &PrintOptions::canonical());
+        assert!(text.contains('…'));
+        assert!(text.len() < 256 << 20, "{} bytes", text.len());
+        assert_eq!(module.fingerprint().len(), 32);
+    }
+    let module = parse_text(&chain(5, 2)).expect("a module");
+    assert!(!print_module(&module, &PrintOptions::canonical()).contains('…'));
+}

@@ -13,6 +13,8 @@ pub fn inside(text: &[u8]) -> &[u8] {
 /// quotes stays whole, comments are left out.
 pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
     let mut parts = Vec::new();
+    // Within a bracket only its own kind counts: what else is in there need not be in pairs.
+    let mut kind = (b'{', b'}');
     let mut depth = 0usize;
     let mut start = None;
     let mut at = 0;
@@ -41,12 +43,20 @@ pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
             start = Some(at);
         }
         match byte {
-            b'{' | b'[' | b'(' => depth += 1,
-            b'}' | b']' | b')' => depth = depth.saturating_sub(1),
             b'"' | b'\'' => {
                 at = string_end(text, at);
                 continue;
             }
+            b'{' | b'[' | b'(' if depth == 0 => {
+                kind = match byte {
+                    b'{' => (b'{', b'}'),
+                    b'[' => (b'[', b']'),
+                    _ => (b'(', b')'),
+                };
+                depth = 1;
+            }
+            _ if byte == kind.0 => depth += 1,
+            _ if byte == kind.1 => depth = depth.saturating_sub(1),
             _ => {}
         }
         at += 1;

@@ -32,6 +32,11 @@ use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
 use stack_frames::StackFrames;
 
+/// Bytes of output up to which bodies are nested, for each byte of source.
+const NESTED_GROWTH: usize = 64;
+/// Bytes of output up to which bodies are nested in any case.
+const NESTED_BYTES: usize = 64 << 20;
+
 /// The whole module.
 pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
     let mut printer = Printer::for_module(module, options);
@@ -71,6 +76,8 @@ pub(super) struct Printer<'m> {
     names: UniqueNames,
     frames: StackFrames,
     frame_style: FrameStyle,
+    /// Bytes of output after which bodies are cut.
+    most_nested: usize,
     out: String,
 }
 
@@ -86,6 +93,9 @@ impl<'m> Printer<'m> {
             } else {
                 FrameStyle::Number
             },
+            most_nested: NESTED_GROWTH
+                .saturating_mul(module.text().source().len())
+                .saturating_add(NESTED_BYTES),
             out: String::new(),
         }
     }

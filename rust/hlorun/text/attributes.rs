@@ -168,7 +168,7 @@ impl Parser<'_> {
                         b'{' | b'[' | b'(' => {
                             self.cursor.balanced()?;
                         }
-                        byte if is_name_byte(byte) || b"%<>=?+*#:".contains(&byte) => {
+                        byte if is_name_byte(byte) || b"%<>=?+*#:@$!~|&;^".contains(&byte) => {
                             self.cursor.position += 1;
                         }
                         _ => break,
@@ -208,7 +208,11 @@ impl Parser<'_> {
                 self.cursor.eat(b',');
                 continue;
             }
+            let is_bool = self.cursor.is_word(b"true") || self.cursor.is_word(b"false");
             match self.cursor.peek() {
+                byte if known.is_some() && byte.is_ascii_alphabetic() && !is_bool => {
+                    return Err(self.cursor.expected("a number"));
+                }
                 b'"' | b'\'' => {
                     self.cursor.string("a string")?;
                 }

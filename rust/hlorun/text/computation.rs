@@ -115,9 +115,8 @@ impl Parser<'_> {
         let alone = std::mem::take(&mut self.stands_alone);
 
         let root = self.body(id, true)?;
-        let name = self.free_computation_name(b"_", id);
+        self.anonymous_computations.push((id, b"_"));
         let computation = &mut self.module.computations[id.index()];
-        computation.name = name;
         computation.root = Some(root);
         computation.instructions = self.order.as_slice().to_vec();
 

@@ -40,7 +40,7 @@ impl Parser<'_> {
     ) -> Parsed<InstructionId> {
         let name = if self.stands_alone && can_be_shape(&self.cursor) {
             // A right-hand side on its own.
-            self.module.text.add(b"_")
+            self.add_text(b"_")?
         } else {
             let name = self.cursor.name("an instruction or '}'")?;
             self.cursor

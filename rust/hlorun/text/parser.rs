@@ -75,7 +75,7 @@ pub(super) struct Parser<'s> {
     /// The last number given to a made-up name, by its beginning.
     pub name_counters: FxHashMap<Vec<u8>, usize>,
     /// Computations that still need a name.
-    pub anonymous_computations: Vec<(ComputationId, Vec<u8>)>,
+    pub anonymous_computations: Vec<(ComputationId, &'static [u8])>,
     /// Parts of tuples made for `%p#0`, by tuple and index.
     pub parts: FxHashMap<(InstructionId, i64), InstructionId>,
     /// Whether operands that nothing defines become parameters.
@@ -183,10 +183,10 @@ impl<'s> Parser<'s> {
         } else {
             self.lone_instructions()?;
         }
-        self.name_anonymous_computations();
+        self.name_anonymous_computations()?;
         self.resolve_calls()?;
         if !named {
-            self.name_module();
+            self.name_module()?;
         }
         self.module.shrink_to_fit();
         Ok(())
@@ -212,7 +212,7 @@ impl<'s> Parser<'s> {
     fn lone_instructions(&mut self) -> Parsed<()> {
         self.stands_alone = true;
         let braced = self.cursor.eat(b'{');
-        let name = self.module.text.add(b"_");
+        let name = self.add_text(b"_")?;
         let start = self.cursor.position;
         self.lone_body(name, start, braced)?;
         self.cursor.skip_space();
@@ -224,7 +224,7 @@ impl<'s> Parser<'s> {
     }
 
     /// XLA's name for a module without a header.
-    fn name_module(&mut self) {
+    fn name_module(&mut self) -> Parsed<()> {
         let entry = match self.module.entry_computation() {
             Some((_, entry)) => self.module.text.bytes(entry.name).to_vec(),
             None => Vec::new(),
@@ -233,7 +233,8 @@ impl<'s> Parser<'s> {
             true => b"_".to_vec(),
             false => [&b"module_"[..], &entry].concat(),
         };
-        self.module.name = self.module.text.add(&name);
+        self.module.name = self.add_text(&name)?;
+        Ok(())
     }
 
     fn computations(&mut self) -> Parsed<()> {

@@ -3,7 +3,7 @@
 //! In: a flattened computation over scalars. Out: a [`Program`] whose inputs are its parameters in
 //! order and whose outputs are its root's leaves; it runs on any number of lanes at once.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elementwise;
 use super::program::{Program, ProgramBuilder, Register};
@@ -16,9 +16,32 @@ use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, Instruct
 /// Errors: `HloError::Unsupported` naming the instruction that has no elementwise meaning on
 /// scalars (a loop, say).
 pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program> {
+    let root = module
+        .computation(computation)
+        .root
+        .ok_or_else(|| HloError::execution("a called computation has no root"))?;
+    compile_values(module, computation, &[root])
+}
+
+/// Compiles what `values`, instructions of `computation`, need and no more; their leaves are the
+/// outputs.
+///
+/// Errors: as [`compile`].
+pub fn compile_values(
+    module: &HloModule,
+    computation: ComputationId,
+    values: &[InstructionId],
+) -> Result<Program> {
     let mut builder = ProgramBuilder::new();
     let data = module.computation(computation);
-    let mut values: FxHashMap<InstructionId, Vec<Register>> = FxHashMap::default();
+    let mut needed: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut open = values.to_vec();
+    while let Some(id) = open.pop() {
+        if needed.insert(id) {
+            open.extend_from_slice(module.operand_ids(id));
+        }
+    }
+    let mut registers: FxHashMap<InstructionId, Vec<Register>> = FxHashMap::default();
     for &parameter in &data.parameters {
         let instruction = module.instruction(parameter);
         let Some(shape) = instruction.array_shape() else {
@@ -28,19 +51,22 @@ pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program
             ));
         };
         let register = builder.input(shape.element_type);
-        values.insert(parameter, vec![register]);
+        registers.insert(parameter, vec![register]);
     }
     for &id in &data.instructions {
-        if !values.contains_key(&id) {
-            let registers = lower(&mut builder, module.instruction(id), &values)?;
-            values.insert(id, registers);
+        if needed.contains(&id) && !registers.contains_key(&id) {
+            let result = lower(&mut builder, module.instruction(id), &registers)?;
+            registers.insert(id, result);
         }
     }
-    let outputs = data
-        .root
-        .and_then(|root| values.get(&root))
-        .ok_or_else(|| HloError::execution("a called computation has no root"))?;
-    Ok(builder.finish(outputs))
+    let mut outputs = Vec::new();
+    for value in values {
+        let result = registers
+            .get(value)
+            .ok_or_else(|| HloError::execution("a value of another computation"))?;
+        outputs.extend_from_slice(result);
+    }
+    Ok(builder.finish(&outputs))
 }
 
 fn lower(

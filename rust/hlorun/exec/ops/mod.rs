@@ -3,6 +3,9 @@
 pub mod gather;
 pub mod index_map;
 pub mod scatter;
+pub mod sort;
+pub mod sort_merge;
+pub mod topk;
 pub mod walk;
 
 use super::array::RawArray;
@@ -30,5 +33,7 @@ pub fn run(
     match kind {
         OpKind::Gather(op) => gather::run(op, inputs, outputs, environment),
         OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),
+        OpKind::Sort(op) => sort::run(op, inputs, outputs, environment),
+        OpKind::TopK(op) => topk::run(op, inputs, outputs, environment),
     }
 }

@@ -8,6 +8,9 @@ pub mod combiner;
 pub mod gather;
 pub mod index_map;
 pub mod scatter;
+pub mod sort;
+pub mod sort_keys;
+pub mod topk;
 
 use super::view::ArrayView;
 use crate::error::Result;
@@ -31,6 +34,10 @@ pub enum OpKind {
     Gather(Box<gather::GatherOp>),
     /// See [`scatter`].
     Scatter(Box<scatter::ScatterOp>),
+    /// See [`sort`].
+    Sort(Box<sort::SortOp>),
+    /// See [`topk`].
+    TopK(Box<topk::TopKOp>),
 }
 
 impl OpThunk {
@@ -46,6 +53,8 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
     Ok(match instruction.opcode() {
         H::Gather => OpKind::Gather(Box::new(gather::plan(instruction)?)),
         H::Scatter => OpKind::Scatter(Box::new(scatter::plan(instruction)?)),
+        H::Sort => OpKind::Sort(Box::new(sort::plan(instruction)?)),
+        H::TopK => OpKind::TopK(Box::new(topk::plan(instruction)?)),
         _ => {
             return Err(super::unsupported(
                 instruction,

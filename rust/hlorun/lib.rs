@@ -10,5 +10,6 @@ pub mod module;
 pub mod plan;
 pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use error::{HloError, Result};

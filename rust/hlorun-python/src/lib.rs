@@ -1,1 +1,40 @@
-//! Python binding of hlorun.
+//! The Python module `hlorun._hlorun`: handles on modules, executables and arrays.
+//!
+//! Comes in: Python calls. Goes out: Python objects that hold an `Arc` and an id, made when
+//! touched. Promise: the interpreter lock is released while parsing, compiling and running, and
+//! no panic crosses into Python.
+
+mod array;
+mod arrow;
+mod arrow_ffi;
+mod attributes;
+mod computation;
+mod dtype;
+mod error;
+mod handle;
+mod instruction;
+mod literal;
+mod metadata;
+mod module;
+mod shape;
+mod source;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _hlorun {
+    #[pymodule_export]
+    use super::arrow::PyArrowTable;
+    #[pymodule_export]
+    use super::computation::PyComputation;
+    #[pymodule_export]
+    use super::instruction::{PyInstruction, PyMetadata};
+    #[pymodule_export]
+    use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
+    #[pymodule_export]
+    use super::shape::{PyLayout, PyShape};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

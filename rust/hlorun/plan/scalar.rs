@@ -1,7 +1,8 @@
 //! The scalar computations of `reduce`, `sort`, `scatter`, `map` and their kin, as programs.
 //!
 //! In: a flattened computation over scalars. Out: a [`Program`] whose inputs are its parameters in
-//! order and whose outputs are its root's leaves; it runs on any number of lanes at once.
+//! order and whose outputs are its root's leaves; it runs on any number of lanes at once. Outputs
+//! always have memory of their own: one that is a parameter or constant is copied.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -65,6 +66,12 @@ pub fn compile_values(
             .get(value)
             .ok_or_else(|| HloError::execution("a value of another computation"))?;
         outputs.extend_from_slice(result);
+    }
+    for output in &mut outputs {
+        if !builder.is_computed(*output) {
+            let ty = builder.ty(*output);
+            *output = builder.reinterpret(*output, ty);
+        }
     }
     Ok(builder.finish(&outputs))
 }

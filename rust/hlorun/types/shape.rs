@@ -196,6 +196,11 @@ impl ShapeTable {
         self.shapes.is_empty()
     }
 
+    /// All ids, parts before wholes.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = ShapeId> + use<> {
+        (0..self.shapes.len()).map(ShapeId::from_index)
+    }
+
     /// The shape behind `id`.
     pub fn get(&self, id: ShapeId) -> &Shape {
         &self.shapes[id.index()]

@@ -1,0 +1,46 @@
+"""The command line. Commands import what they need when they run, so that `--help` is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hlorun.cli.check import check
+from hlorun.cli.fmt import fmt
+from hlorun.cli.run import run
+from hlorun.cli.show import show
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="hlorun",
+    help="Read XLA HLO text dumps and run them on the CPU.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in (run, show, check, fmt):
+    app.command()(_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hlorun._hlorun import __version__
+
+        typer.echo(f"hlorun {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Read XLA HLO text dumps and run them on the CPU."""
+
+
+def main() -> None:
+    """Entry point of the `hlorun` command."""
+    app()

@@ -1,0 +1,89 @@
+"""What every command shares: errors, JSON, units."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Dump = Annotated[Path, typer.Argument(metavar="DUMP", help="HLO text, plain or packed with gzip or zstd.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console as wide as the terminal, or wide enough not to cut lines when there is none."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+
+
+def fail(message: str) -> None:
+    """Print an error to stderr."""
+    console(stderr=True).print("error:", message, style=None, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def reporting_errors(path: Path | None = None) -> Iterator[None]:
+    """Turn what a user can act on into a message and exit status 1."""
+    from hlorun.errors import HloError
+
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left, as `head` does; what Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except (HloError, OSError) as error:
+        fail(str(error))
+        raise typer.Exit(1) from None
+    except MemoryError:
+        fail(f"out of memory{f' with {path}' if path else ''}")
+        raise typer.Exit(1) from None
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    import json
+
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def bytes_text(count: int | None) -> str:
+    """Bytes in decimal units: 525.4 kB."""
+    if count is None:
+        return "?"
+    if abs(count) < 1000:
+        return f"{count} B"
+    return f"{scaled(count)}B"
+
+
+def scaled(number: float) -> str:
+    """A number with an SI prefix and four digits: 492.1 G, 12.3 k."""
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= factor * 0.9995:
+            return f"{number / factor:.4g} {prefix}"
+    return f"{number:.4g} "
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: 12.3 ms."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def plural(count: int, word: str) -> str:
+    """`1 loop`, `18 loops`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

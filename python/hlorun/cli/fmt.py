@@ -1,0 +1,39 @@
+"""`hlorun fmt`: print a module in one of XLA's dialects."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from hlorun.cli.common import Dump, reporting_errors
+
+
+def fmt(
+    dump: Dump,
+    preset: Annotated[
+        str, typer.Option(help="default, short_parsable, canonical or fingerprint, as in XLA.")
+    ] = "default",
+    long: Annotated[
+        bool, typer.Option("--long", help="Operand shapes and %, as dumps before 2025 have them.")
+    ] = False,
+    out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
+) -> None:
+    """Print a module again, in the dialect asked for."""
+    import hlorun
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        options = {"print_operand_shape": True, "print_percent": True} if long else {}
+        try:
+            text = module.to_string(preset, **options)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--preset") from None
+        if not text.endswith("\n"):
+            text += "\n"
+        if out is not None:
+            out.write_text(text, encoding="utf-8")
+        else:
+            sys.stdout.write(text)

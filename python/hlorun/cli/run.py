@@ -1,0 +1,278 @@
+"""`hlorun run`: run a dump and print what comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from hlorun.cli.common import (
+    Dump,
+    Json,
+    bytes_text,
+    console,
+    plural,
+    print_json,
+    reporting_errors,
+    seconds_text,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hlorun import HloModule, Shape
+
+
+def run(
+    dump: Dump,
+    inputs: Annotated[str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")] = "random",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
+    repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
+    threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
+    out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
+    json: Json = False,
+) -> None:
+    """Run a module and print its outputs, its times and its memory.
+
+    Without inputs it makes reproducible random ones.
+    """
+    with reporting_errors(dump):
+        report = _run(dump, inputs, seed, repeat, threads, out, quiet=json)
+        if json:
+            print_json(report)
+
+
+def _run(
+    dump: Path, source: str, seed: int, repeat: int, threads: int | None, out: Path | None, *, quiet: bool
+) -> dict[str, Any]:
+    import hlorun
+
+    screen = console(stderr=False)
+    say = (lambda *text: None) if quiet else (lambda *text: screen.print(*text, markup=False, soft_wrap=True))
+    times: dict[str, Any] = {}
+    start = perf_counter()
+    module = hlorun.load(dump)
+    times["load"] = perf_counter() - start
+    say(f"** Running {dump} **")
+    say(f"Module {module.name}: {plural(module.instruction_count, 'instruction')}")
+    arguments, described = _inputs(module, source, seed)
+    say(described)
+    notes = _collectives(module)
+    for note in notes:
+        say(f"Note: {note}")
+    say("Running HLO module with runner hlorun...")
+    start = perf_counter()
+    executable = hlorun.compile(module, threads=threads)
+    times["compile"] = perf_counter() - start
+    times["runs"] = []
+    result: Any = None
+    with screen.status("running") if screen.is_terminal and not quiet else _nothing():
+        for _ in range(repeat):
+            result = None
+            start = perf_counter()
+            result = executable(*arguments)
+            times["runs"].append(perf_counter() - start)
+    say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
+    names = _output_names(module)
+    outputs = _flat(result)
+    rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
+    if out is not None:
+        import numpy as np
+
+        np.savez(out, **{f"output_{number}": value for number, (_, value) in enumerate(zip(names, outputs, strict=True))})
+    report = {
+        "module": module.name,
+        "file": str(dump),
+        "inputs": described,
+        "notes": notes,
+        "seconds": {**times, "median": sorted(times["runs"])[len(times["runs"]) // 2], "best": min(times["runs"])},
+        "bytes": {
+            "parameters": sum(p.shape.nbytes or 0 for p in _entry(module).parameters),
+            "outputs": sum(row["bytes"] for row in rows),
+            "peak_rss": _peak_rss(),
+            **dict(executable.memory),
+        },
+        "outputs": rows,
+        "out": str(out) if out is not None else None,
+    }
+    if not quiet:
+        _print(screen, report)
+    return report
+
+
+class _nothing:
+    """No progress display."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _entry(module: HloModule) -> Any:
+    entry = module.entry_computation
+    if entry is None:
+        import hlorun
+
+        raise hlorun.HloUnsupportedError(f"module {module.name} has no entry computation to run")
+    return entry
+
+
+def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
+    from hlorun import _inputs
+
+    _entry(module)
+    if source == "random":
+        arguments = _inputs.random_inputs(module, seed)
+        return arguments, f"Inputs: {plural(len(arguments), 'random array')}, seed {seed}: {_inputs.DESCRIPTION}"
+    if source == "zeros":
+        arguments = _inputs.zero_inputs(module)
+        return arguments, f"Inputs: {plural(len(arguments), 'array')} of zeros"
+    arguments = _inputs.file_inputs(module, source)
+    return arguments, f"Inputs: {plural(len(arguments), 'array')} from {source}"
+
+
+def _collectives(module: HloModule) -> list[str]:
+    """What collectives span when one replica runs."""
+    from hlorun.report.summary import base_collective, group_text
+
+    found: dict[tuple[str, str], int] = {}
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if (kind := base_collective(instruction.opcode)) is not None:
+                key = (kind, group_text(instruction.attributes.get("replica_groups")))
+                found[key] = found.get(key, 0) + 1
+    return [
+        f"{plural(count, kind)} over {groups}: spans the 1 replica that runs here"
+        for (kind, groups), count in found.items()
+    ]
+
+
+def _leaves(shape: Shape, index: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    if not shape.is_tuple:
+        return [index]
+    return [leaf for n, part in enumerate(shape.tuple_shapes) for leaf in _leaves(part, (*index, n))]
+
+
+def _output_names(module: HloModule) -> list[tuple[str, str]]:
+    """The instruction each output comes from, and its index in the result."""
+    root = _entry(module).root
+    names = []
+    for leaf in _leaves(root.shape):
+        source = root
+        rest = leaf
+        while rest and source.opcode == "tuple":
+            source, rest = source.operands[rest[0]], rest[1:]
+        names.append((source.name, "{" + ",".join(map(str, leaf)) + "}" if leaf else ""))
+    return names
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in _flat(part)]
+    return [value]
+
+
+def _number(value: Any) -> float | int | str | None:
+    """A number as JSON has it; complex numbers as text."""
+    if isinstance(value, complex):
+        return f"{value:.6g}"
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    return value if isinstance(value, (int, bool)) else float(value)
+
+
+def _statistics(name: str, index: str, value: Any) -> dict[str, Any]:
+    import numpy as np
+
+    row: dict[str, Any] = {"name": name, "index": index}
+    if value is None:
+        return {**row, "shape": [], "dtype": "token", "bytes": 0, "first": []}
+    row |= {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
+    first = value.reshape(-1)[:6]
+    if value.dtype.kind == "V" or value.dtype.itemsize < 4 and value.dtype.kind not in "biu":
+        value, first = value.astype(np.float32), first.astype(np.float32)
+    row["first"] = [_number(item) for item in first.tolist()]
+    if value.size == 0:
+        return row
+    if value.dtype.kind == "f":
+        finite = np.isfinite(value)
+        if not finite.all():
+            row["nan"] = int(np.isnan(value).sum())
+            row["inf"] = int(np.isinf(value).sum())
+            value = value[finite]
+            if value.size == 0:
+                return row
+    if value.dtype.kind == "c":
+        row["mean"] = _number(complex(value.mean()))
+        return row
+    row["min"], row["max"] = _number(value.min().item()), _number(value.max().item())
+    row["mean"] = _number(float(value.mean(dtype=np.float64)))
+    return row
+
+
+def _peak_rss() -> int | None:
+    """Most memory the process has held, in bytes."""
+    try:
+        import resource
+        import sys
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _print(screen: Console, report: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    screen.print("\n** Result with test runner hlorun **", markup=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("output", "name", "shape", "dtype", "min", "mean", "max", "first values"):
+        table.add_column(heading, justify="right" if heading in ("min", "mean", "max") else "left", no_wrap=True)
+    rows = report["outputs"]
+    for number, row in enumerate(rows):
+        more = " …" if (row["bytes"] and len(row["first"]) < _size(row["shape"])) else ""
+        odd = "".join(f"  {row[kind]} {kind}" for kind in ("nan", "inf") if row.get(kind))
+        table.add_row(
+            *map(
+                Text,
+                (
+                    row["index"] or str(number),
+                    row["name"],
+                    "[" + ",".join(map(str, row["shape"])) + "]",
+                    row["dtype"],
+                    _cell(row.get("min")),
+                    _cell(row.get("mean")),
+                    _cell(row.get("max")),
+                    " ".join(map(_cell, row["first"])) + more + odd,
+                ),
+            )
+        )
+    screen.print(table)
+    seconds, size = report["seconds"], report["bytes"]
+    runs = f"run {seconds_text(seconds['median'])}"
+    if len(seconds["runs"]) > 1:
+        runs += f" (median of {len(seconds['runs'])}, best {seconds_text(seconds['best'])})"
+    screen.print(
+        f"\nTime: load {seconds_text(seconds['load'])}, compile {seconds_text(seconds['compile'])}, {runs}",
+        markup=False,
+    )
+    parts = [f"{key.removesuffix('_bytes').replace('_', ' ')} {bytes_text(value)}" for key, value in size.items()]
+    screen.print("Memory: " + ", ".join(parts), markup=False)
+    if report["out"]:
+        screen.print(f"Outputs written to {report['out']}", markup=False)
+
+
+def _size(shape: list[int]) -> int:
+    product = 1
+    for dim in shape:
+        product *= dim
+    return product

@@ -1,0 +1,1 @@
+"""Facts about modules, gathered for people and programs; nothing here prints."""

@@ -1,0 +1,171 @@
+"""One module in one dictionary: what `hlorun show` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hlorun._hlorun import HloComputation, HloInstruction, HloModule, Shape
+from hlorun.report.loops import run_counts, trip_count
+from hlorun.report.products import product_flops
+
+COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+"""Opcodes that meet other devices, without `-start`."""
+
+
+def base_collective(opcode: str) -> str | None:
+    """The collective an opcode begins, `all-reduce` for `all-reduce-start`; None for others."""
+    name = opcode.removesuffix("-start")
+    return name if name in COLLECTIVES else None
+
+
+def group_text(groups: object) -> str:
+    """Replica groups as a person reads them."""
+    if not isinstance(groups, tuple):
+        return "all devices" if groups in (None, ()) else str(groups)
+    if not groups or groups == ((),):
+        return "all devices"
+    sizes = {len(group) for group in groups if isinstance(group, tuple)}
+    each = str(sizes.pop()) if len(sizes) == 1 else "differing numbers"
+    plural = "" if len(groups) == 1 else "s"
+    return f"{len(groups)} group{plural} of {each}"
+
+
+def _value(instruction: HloInstruction) -> dict[str, Any]:
+    return {
+        "name": instruction.name,
+        "opcode": instruction.opcode,
+        "computation": instruction.computation.name,
+        "shape": _logical(instruction.shape),
+        "bytes": instruction.shape.nbytes,
+        "op_name": instruction.metadata.op_name,
+    }
+
+
+def _logical(shape: Shape) -> str:
+    """The shape without layouts; long tuples are counted instead of listed."""
+    if shape.is_tuple:
+        parts = shape.tuple_shapes
+        if len(parts) > 4:
+            return f"({len(parts)} values)"
+        return f"({', '.join(map(_logical, parts))})"
+    if not shape.is_array:
+        return shape.element_type
+    return f"{shape.element_type}[{','.join(map(str, shape.dims))}]"
+
+
+def _without_buffers(module: HloModule) -> set[HloComputation]:
+    """Computations whose values are not stored: fused ones, and those applied per element."""
+    kept = ("while", "call", "conditional", "async-start")
+    return {
+        callee
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.opcode not in kept
+        for callee in instruction.called_computations
+    }
+
+
+def _loops(module: HloModule) -> list[dict[str, Any]]:
+    loops = []
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode != "while":
+                continue
+            body = instruction.attributes.get("body")
+            loops.append(
+                {
+                    "name": instruction.name,
+                    "computation": computation.name,
+                    "trip_count": trip_count(instruction),
+                    "body": body.name if body is not None else None,
+                    "body_instructions": len(body) if body is not None else 0,
+                    "state_values": len(instruction.shape.tuple_shapes) or 1,
+                    "state_bytes": instruction.shape.nbytes,
+                    "op_name": instruction.metadata.op_name,
+                }
+            )
+    return loops
+
+
+def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
+    """What is in a module: sizes, parameters, opcodes, largest values, loops, calls, products.
+
+    Bytes are those of NumPy arrays. FLOPs are of matrix products and convolutions, per run of the
+    module, loops counted by their trips (once where the trip count is unknown).
+    """
+    entry = module.entry_computation
+    counts = run_counts(module)
+    opcodes: Counter[str] = Counter()
+    targets: Counter[str] = Counter()
+    collectives: Counter[tuple[str, str]] = Counter()
+    collective_bytes: Counter[tuple[str, str]] = Counter()
+    products, flops, loop_flops = 0, 0, 0
+    values: list[HloInstruction] = []
+    inner = _without_buffers(module)
+    for computation in module.computations:
+        runs = counts.get(computation, 0)
+        for instruction in computation.instructions:
+            opcode = instruction.opcode
+            opcodes[opcode] += 1
+            if (kind := base_collective(opcode)) is not None:
+                key = (kind, group_text(instruction.attributes.get("replica_groups")))
+                collectives[key] += 1
+                collective_bytes[key] += instruction.shape.nbytes or 0
+            if opcode == "custom-call":
+                targets[instruction.custom_call_target or ""] += 1
+            work = product_flops(instruction)
+            if work is not None:
+                products += 1
+                flops += runs * work
+                if runs > 1:
+                    loop_flops += runs * work
+            if computation not in inner and instruction.shape.is_array and opcode not in ("bitcast", "get-tuple-element"):
+                values.append(instruction)
+    values.sort(key=lambda value: -(value.shape.nbytes or 0))
+    parameters = list(entry.parameters) if entry is not None else []
+    donated = {parameter for _, parameter, _, _ in module.input_output_alias}
+    root = entry.root if entry is not None else None
+    return {
+        "name": module.name,
+        "file": module.filename,
+        "text_bytes": len(module.source),
+        "computations": len(module.computations),
+        "instructions": module.instruction_count,
+        "entry": entry.name if entry is not None else None,
+        "entry_instructions": len(entry) if entry is not None else 0,
+        "is_scheduled": module.is_scheduled,
+        "replica_count": module.replica_count,
+        "num_partitions": module.num_partitions,
+        "parameters": {
+            "count": len(parameters),
+            "bytes": sum(p.shape.nbytes or 0 for p in parameters),
+            "donated": len(donated),
+            "donated_bytes": sum(
+                p.shape.nbytes or 0 for number, p in enumerate(parameters) if number in donated
+            ),
+            "largest": [_value(p) for p in sorted(parameters, key=lambda p: -(p.shape.nbytes or 0))[:largest]],
+        },
+        "outputs": {
+            "count": 0 if root is None else (len(root.shape.tuple_shapes) or 1),
+            "bytes": 0 if root is None else root.shape.nbytes,
+        },
+        "opcodes": dict(opcodes.most_common()),
+        "largest_values": [_value(value) for value in values if value.opcode != "parameter"][:largest],
+        "loops": _loops(module),
+        "custom_calls": dict(targets.most_common()),
+        "collectives": [
+            {"opcode": kind, "groups": groups, "count": count, "bytes": collective_bytes[kind, groups]}
+            for (kind, groups), count in collectives.most_common()
+        ],
+        "products": {"count": products, "flops": flops, "loop_flops": loop_flops},
+    }
+

@@ -1,0 +1,121 @@
+//! Computations as Python sees them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hlorun::module::{ComputationId, HloComputation, InstructionId};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyTuple};
+
+use crate::handle::SharedModule;
+use crate::instruction::PyInstruction;
+
+/// One computation of a module.
+#[pyclass(frozen, module = "hlorun", name = "HloComputation")]
+pub struct PyComputation {
+    pub module: SharedModule,
+    pub id: ComputationId,
+}
+
+impl PyComputation {
+    pub fn new(module: &SharedModule, id: ComputationId) -> PyComputation {
+        PyComputation {
+            module: module.clone(),
+            id,
+        }
+    }
+
+    fn get(&self) -> &HloComputation {
+        self.module.module.computation(self.id)
+    }
+
+    fn handles<'py>(
+        &self,
+        py: Python<'py>,
+        ids: &[InstructionId],
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, ids.iter().map(|&id| PyInstruction::new(&self.module, id)))
+    }
+}
+
+#[pymethods]
+impl PyComputation {
+    /// The name, without "%".
+    #[getter]
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.module.module.str(self.get().name)
+    }
+
+    /// The instructions, in the order of the text.
+    #[getter]
+    fn instructions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.handles(py, &self.get().instructions)
+    }
+
+    /// The parameters, by number.
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.handles(py, &self.get().parameters)
+    }
+
+    /// The instruction whose value the computation returns.
+    #[getter]
+    fn root(&self) -> Option<PyInstruction> {
+        self.get()
+            .root
+            .map(|id| PyInstruction::new(&self.module, id))
+    }
+
+    /// Whether it is the module's entry computation.
+    #[getter]
+    fn is_entry(&self) -> bool {
+        self.module.module.entry == Some(self.id)
+    }
+
+    /// The thread it runs on; None for the main one.
+    #[getter]
+    fn execution_thread(&self) -> Option<std::borrow::Cow<'_, str>> {
+        let name = self.get().execution_thread?;
+        Some(self.module.module.str(name))
+    }
+
+    /// The instruction called `name`.
+    fn __getitem__(&self, name: &str) -> PyResult<PyInstruction> {
+        let text = self.module.module.text();
+        self.get()
+            .instructions
+            .iter()
+            .copied()
+            .find(|&id| {
+                text.bytes(self.module.module.instruction_data(id).name) == name.as_bytes()
+            })
+            .map(|id| PyInstruction::new(&self.module, id))
+            .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+
+    fn __len__(&self) -> usize {
+        self.get().instructions.len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.instructions(py)?.try_iter()
+    }
+
+    fn __repr__(&self) -> String {
+        let count = self.get().instructions.len();
+        let plural = if count == 1 { "" } else { "s" };
+        format!("<HloComputation {}, {count} instruction{plural}>", self.name())
+    }
+
+    fn __eq__(&self, other: &PyComputation) -> bool {
+        Arc::ptr_eq(&self.module, &other.module) && self.id == other.id
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Arc::as_ptr(&self.module).hash(&mut hasher);
+        self.id.hash(&mut hasher);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,123 @@
+//! What every Python handle shares: the module, and tables made from it when first asked for.
+
+use std::sync::{Arc, OnceLock};
+
+use hlorun::module::{ComputationId, HloModule, Id, InstructionId};
+use rustc_hash::FxHashMap;
+
+use crate::metadata::StackFrames;
+
+/// A module that Python objects point into.
+pub struct ModuleHandle {
+    /// The module.
+    pub module: HloModule,
+    users: OnceLock<Users>,
+    names: OnceLock<Names>,
+    frames: OnceLock<StackFrames>,
+}
+
+/// A module shared by its handles.
+pub type SharedModule = Arc<ModuleHandle>;
+
+/// Users of every instruction: one list, and where each instruction's part of it begins.
+struct Users {
+    starts: Vec<u32>,
+    users: Vec<InstructionId>,
+}
+
+#[derive(Default)]
+struct Names {
+    computations: FxHashMap<Box<[u8]>, ComputationId>,
+    instructions: FxHashMap<Box<[u8]>, InstructionId>,
+}
+
+impl ModuleHandle {
+    /// Takes a module over.
+    pub fn new(module: HloModule) -> SharedModule {
+        Arc::new(ModuleHandle {
+            module,
+            users: OnceLock::new(),
+            names: OnceLock::new(),
+            frames: OnceLock::new(),
+        })
+    }
+
+    /// The instructions that take `id` as an operand, each once, in the order of the text.
+    pub fn users(&self, id: InstructionId) -> &[InstructionId] {
+        let table = self.users.get_or_init(|| build_users(&self.module));
+        let start = table.starts[id.index()] as usize;
+        let end = table.starts[id.index() + 1] as usize;
+        &table.users[start..end]
+    }
+
+    /// The computation called `name`.
+    pub fn computation(&self, name: &str) -> Option<ComputationId> {
+        self.names().computations.get(name.as_bytes()).copied()
+    }
+
+    /// The first instruction called `name`.
+    pub fn instruction(&self, name: &str) -> Option<InstructionId> {
+        self.names().instructions.get(name.as_bytes()).copied()
+    }
+
+    /// The tables of stack frames that follow the computations.
+    pub fn stack_frames(&self) -> &StackFrames {
+        self.frames.get_or_init(|| {
+            let trailer = self.module.text().bytes(self.module.trailer);
+            StackFrames::parse(trailer)
+        })
+    }
+
+    fn names(&self) -> &Names {
+        self.names.get_or_init(|| {
+            let text = self.module.text();
+            let mut names = Names::default();
+            for id in self.module.computation_ids() {
+                let computation = self.module.computation(id);
+                names
+                    .computations
+                    .entry(text.bytes(computation.name).into())
+                    .or_insert(id);
+                for &instruction in &computation.instructions {
+                    let name = self.module.instruction_data(instruction).name;
+                    names
+                        .instructions
+                        .entry(text.bytes(name).into())
+                        .or_insert(instruction);
+                }
+            }
+            names
+        })
+    }
+}
+
+fn build_users(module: &HloModule) -> Users {
+    let count = module.instruction_count();
+    let ids = || (0..count).map(InstructionId::from_index);
+    // An instruction that takes an operand twice uses it once, so a pair counts when it is new.
+    let mut last_user: Vec<Option<InstructionId>> = vec![None; count];
+    let mut starts = vec![0u32; count + 1];
+    for id in ids() {
+        for operand in module.operand_ids(id) {
+            if last_user[operand.index()].replace(id) != Some(id) {
+                starts[operand.index() + 1] += 1;
+            }
+        }
+    }
+    for index in 0..count {
+        starts[index + 1] += starts[index];
+    }
+    let mut next = starts.clone();
+    let total = starts.last().copied().unwrap_or(0) as usize;
+    let mut users = vec![InstructionId::from_index(0); total];
+    last_user.fill(None);
+    for id in ids() {
+        for operand in module.operand_ids(id) {
+            if last_user[operand.index()].replace(id) != Some(id) {
+                users[next[operand.index()] as usize] = id;
+                next[operand.index()] += 1;
+            }
+        }
+    }
+    Users { starts, users }
+}

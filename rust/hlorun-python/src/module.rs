@@ -1,0 +1,216 @@
+//! Modules as Python sees them, and the functions that make them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hlorun::module::HloModule;
+use hlorun::module::config::AliasKind;
+use hlorun::text::ParseOptions;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::arrow::{PyArrowTable, instruction_table};
+use crate::computation::PyComputation;
+use crate::error::{Result, detached};
+use crate::handle::{ModuleHandle, SharedModule};
+use crate::instruction::PyInstruction;
+use crate::source::{MAX_TEXT_BYTES, read_file, text_bytes};
+
+/// A module of HLO text.
+#[pyclass(frozen, module = "hlorun", name = "HloModule")]
+pub struct PyHloModule {
+    pub handle: SharedModule,
+}
+
+impl PyHloModule {
+    pub fn module(&self) -> &HloModule {
+        &self.handle.module
+    }
+}
+
+fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, filename: Option<String>) -> Result<PyHloModule> {
+    let module = detached(py, move || {
+        let options = ParseOptions {
+            filename: filename.map(Arc::from),
+            ..ParseOptions::default()
+        };
+        hlorun::text::parse(source, &options)
+    })?;
+    Ok(PyHloModule {
+        handle: ModuleHandle::new(module),
+    })
+}
+
+/// Parses HLO text.
+#[pyfunction]
+#[pyo3(signature = (text, *, filename=None))]
+pub fn parse(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
+    filename: Option<String>,
+) -> Result<PyHloModule> {
+    parse_bytes(py, text_bytes(text)?, filename)
+}
+
+/// Parses a file of HLO text, plain or packed with gzip or zstd.
+#[pyfunction]
+#[pyo3(signature = (path, *, max_bytes=None))]
+pub fn load(py: Python<'_>, path: PathBuf, max_bytes: Option<u64>) -> Result<PyHloModule> {
+    let limit = max_bytes.unwrap_or(MAX_TEXT_BYTES);
+    let bytes = py.detach(|| read_file(&path, limit).map(Arc::<[u8]>::from))?;
+    parse_bytes(py, bytes, Some(path.to_string_lossy().into_owned()))
+}
+
+#[pymethods]
+impl PyHloModule {
+    /// The name.
+    #[getter]
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.module().str(self.module().name)
+    }
+
+    /// The file it was loaded from; None for modules parsed from memory.
+    #[getter]
+    fn filename(&self) -> Option<&str> {
+        self.module().text().filename()
+    }
+
+    /// All computations, in the order of the text.
+    #[getter]
+    fn computations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(
+            py,
+            self.module()
+                .computation_ids()
+                .map(|id| PyComputation::new(&self.handle, id)),
+        )
+    }
+
+    /// The computation a run begins with.
+    #[getter]
+    fn entry_computation(&self) -> Option<PyComputation> {
+        self.module()
+            .entry
+            .map(|id| PyComputation::new(&self.handle, id))
+    }
+
+    /// Number of instructions in all computations.
+    #[getter]
+    fn instruction_count(&self) -> usize {
+        self.module().instruction_count()
+    }
+
+    /// Whether the order of the text is a schedule.
+    #[getter]
+    fn is_scheduled(&self) -> bool {
+        self.module().config.is_scheduled
+    }
+
+    /// The header's replica_count; 1 when absent.
+    #[getter]
+    fn replica_count(&self) -> i64 {
+        self.module().config.replica_count.unwrap_or(1)
+    }
+
+    /// The header's num_partitions; 1 when absent.
+    #[getter]
+    fn num_partitions(&self) -> i64 {
+        self.module().config.num_partitions.unwrap_or(1)
+    }
+
+    /// Outputs that may or must lie in a parameter's memory:
+    /// (output index, parameter number, index in it, "may-alias" or "must-alias").
+    #[getter]
+    fn input_output_alias<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let entries = self
+            .module()
+            .config
+            .input_output_alias
+            .iter()
+            .map(|entry| {
+                let output = PyTuple::new(py, entry.output.0.iter().copied())?;
+                let index = PyTuple::new(py, entry.parameter_index.0.iter().copied())?;
+                let kind = match entry.kind {
+                    AliasKind::MayAlias => "may-alias",
+                    AliasKind::MustAlias => "must-alias",
+                };
+                (output, entry.parameter, index, kind).into_pyobject(py)
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, entries)
+    }
+
+    /// The header's attributes as written.
+    #[getter]
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for &(key, value) in &self.module().config.attributes {
+            dict.set_item(self.module().str(key), self.module().str(value))?;
+        }
+        Ok(dict)
+    }
+
+    /// The computation called `name`, or else the first instruction called so.
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let name = name.strip_prefix('%').unwrap_or(name);
+        if let Some(id) = self.handle.computation(name) {
+            return Ok(Bound::new(py, PyComputation::new(&self.handle, id))?.into_any());
+        }
+        match self.handle.instruction(name) {
+            Some(id) => Ok(Bound::new(py, PyInstruction::new(&self.handle, id))?.into_any()),
+            None => Err(PyKeyError::new_err(format!(
+                "module {} has no computation or instruction called {name}",
+                self.name()
+            ))),
+        }
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        let name = name.strip_prefix('%').unwrap_or(name);
+        self.handle.computation(name).is_some() || self.handle.instruction(name).is_some()
+    }
+
+    /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
+    /// others read it.
+    fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
+        py.detach(|| instruction_table(&self.handle))
+    }
+
+    /// The bytes it was parsed from.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.module().text().source())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let restore = py.import("hlorun._hlorun")?.getattr("_restore")?;
+        let arguments = (self.source(py), self.filename()).into_pyobject(py)?;
+        (restore, arguments).into_pyobject(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<HloModule {}, {} computations, {} instructions>",
+            self.name(),
+            self.module().computation_count(),
+            self.module().instruction_count()
+        )
+    }
+}
+
+/// What unpickling a module calls.
+#[pyfunction]
+pub fn _restore(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    filename: Option<String>,
+) -> Result<PyHloModule> {
+    parse_bytes(py, text_bytes(source)?, filename)
+}
+
+/// Names the BLAS library that the first matrix product loads.
+#[pyfunction]
+pub fn _set_blas_path(path: &str) {
+    hlorun_kernels::set_blas_path(path);
+}

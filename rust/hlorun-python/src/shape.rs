@@ -1,0 +1,221 @@
+//! Shapes and layouts as Python sees them: thin handles into a module's shape table.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use hlorun::types::{ArrayShape, Layout, Shape, ShapeId, ShapeStyle};
+use numpy::PyArrayDescr;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::dtype::numpy_dtype;
+use crate::error::Result;
+use crate::handle::SharedModule;
+
+/// The shape of a value: an array, a tuple, a token or an opaque value.
+#[pyclass(frozen, module = "hlorun", name = "Shape")]
+pub struct PyShape {
+    pub module: SharedModule,
+    pub id: ShapeId,
+}
+
+impl PyShape {
+    fn shape(&self) -> &Shape {
+        self.module.module.shapes().get(self.id)
+    }
+
+    fn text(&self) -> String {
+        let shapes = self.module.module.shapes();
+        shapes.display(self.id, ShapeStyle::FULL).to_string()
+    }
+}
+
+#[pymethods]
+impl PyShape {
+    /// The NumPy dtype of an array's elements; None for tuples, tokens and opaque values.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Result<Option<&Bound<'py, PyArrayDescr>>> {
+        match self.shape() {
+            Shape::Array(array) => numpy_dtype(py, array.element_type).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The element type by XLA's name, "f32"; "tuple", "token", "opaque" or "buffer" otherwise.
+    #[getter]
+    fn element_type(&self) -> &'static str {
+        match self.shape() {
+            Shape::Array(array) => array.element_type.name(),
+            Shape::Tuple(_) => "tuple",
+            Shape::Token => "token",
+            Shape::Opaque => "opaque",
+            Shape::Buffer(_) => "buffer",
+        }
+    }
+
+    /// Sizes of an array's dimensions; bounds where they are dynamic, -1 where they are unbounded.
+    #[getter]
+    fn dims<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let dims = self.shape().as_array().map_or(&[][..], |array| &array.dims);
+        PyTuple::new(
+            py,
+            dims.iter()
+                .map(|&dim| if dim == ArrayShape::UNBOUNDED { -1 } else { dim }),
+        )
+    }
+
+    /// Which dimensions may be smaller at run time than their bound.
+    #[getter]
+    fn dynamic_dims<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let array = self.shape().as_array();
+        let flags = array.map_or(Vec::new(), |array| {
+            (0..array.rank())
+                .map(|dim| array.is_dynamic_dimension(dim))
+                .collect()
+        });
+        PyTuple::new(py, flags)
+    }
+
+    /// Number of dimensions of an array.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.shape().as_array().map_or(0, ArrayShape::rank)
+    }
+
+    /// Number of elements of an array; None for other shapes and unbounded sizes.
+    #[getter]
+    fn size(&self) -> Option<i64> {
+        self.shape().as_array().and_then(ArrayShape::element_count)
+    }
+
+    /// Bytes of the value in NumPy arrays, tuples summed; None where it is unbounded.
+    #[getter]
+    fn nbytes(&self) -> Option<usize> {
+        leaf_bytes(&self.module, self.id)
+    }
+
+    /// The layout the text gives, or None.
+    #[getter]
+    fn layout(&self) -> Option<PyLayout> {
+        let layout = self.shape().as_array()?.layout.clone()?;
+        Some(PyLayout { layout })
+    }
+
+    /// Whether this is an array.
+    #[getter]
+    fn is_array(&self) -> bool {
+        self.shape().as_array().is_some()
+    }
+
+    /// Whether this is a tuple.
+    #[getter]
+    fn is_tuple(&self) -> bool {
+        self.shape().as_tuple().is_some()
+    }
+
+    /// Shapes of a tuple's elements; empty for other shapes.
+    #[getter]
+    fn tuple_shapes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let parts = self.shape().as_tuple().unwrap_or(&[]);
+        PyTuple::new(
+            py,
+            parts.iter().map(|&id| PyShape {
+                module: self.module.clone(),
+                id,
+            }),
+        )
+    }
+
+    fn __str__(&self) -> String {
+        self.text()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Shape({})", self.text())
+    }
+
+    fn __eq__(&self, other: &PyShape) -> bool {
+        std::sync::Arc::ptr_eq(&self.module, &other.module) && self.id == other.id
+            || self.text() == other.text()
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.text().hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Most leaves of a tuple whose bytes are summed; hash-consing lets a short text name more than fit.
+const MAX_LEAVES: usize = 1 << 22;
+
+/// Bytes of all arrays in the shape `id`; `None` when unbounded, overflowing or beyond counting.
+pub fn leaf_bytes(module: &SharedModule, id: ShapeId) -> Option<usize> {
+    let shapes = module.module.shapes();
+    if let Shape::Array(array) = shapes.get(id) {
+        return array.byte_size();
+    }
+    shapes
+        .leaves(id, MAX_LEAVES)?
+        .iter()
+        .try_fold(0usize, |sum, (_, leaf)| match shapes.get(*leaf) {
+            Shape::Array(array) => sum.checked_add(array.byte_size()?),
+            _ => Some(sum),
+        })
+}
+
+/// The layout of an array: order of its dimensions in memory, tiles, memory space.
+#[pyclass(frozen, module = "hlorun", name = "Layout")]
+pub struct PyLayout {
+    layout: Layout,
+}
+
+#[pymethods]
+impl PyLayout {
+    /// Dimension numbers from the fastest varying to the slowest.
+    #[getter]
+    fn minor_to_major<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.layout.minor_to_major.iter().copied())
+    }
+
+    /// `S(n)`; 0 is the default memory space.
+    #[getter]
+    fn memory_space(&self) -> i64 {
+        self.layout.memory_space()
+    }
+
+    /// `E(n)`, in bits; 0 when the text does not say.
+    #[getter]
+    fn element_size_in_bits(&self) -> i64 {
+        self.layout.element_size_in_bits()
+    }
+
+    /// Sizes of the tiles, one tuple per tile; -1 stands for a combined dimension.
+    #[getter]
+    fn tiles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let tiles = self
+            .layout
+            .tiles()
+            .iter()
+            .map(|tile| PyTuple::new(py, tile.0.iter().map(|size| size.unwrap_or(-1))))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, tiles)
+    }
+
+    fn __str__(&self) -> String {
+        self.layout.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Layout({})", self.layout)
+    }
+
+    fn __eq__(&self, other: &PyLayout) -> bool {
+        self.layout == other.layout
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.layout.hash(&mut hasher);
+        hasher.finish()
+    }
+}

@@ -116,9 +116,8 @@ pub unsafe fn array_over<'py, O: std::any::Any + Send + Sync>(
     // SAFETY: the caller's promise; `memory` becomes the base below, before anyone sees the array.
     let array = unsafe { new_array(py, shape, data)? };
     // SAFETY: both are live objects; the call takes over one reference to the base.
-    let status = unsafe {
-        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), memory.into_ptr())
-    };
+    let status =
+        unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), memory.into_ptr()) };
     if status != 0 {
         return Err(Error::Python(PyErr::fetch(py)));
     }
@@ -188,9 +187,7 @@ pub fn argument<'py>(
             .zip(&shape.dims)
             .enumerate()
             .all(|(dim, (&got, &want))| {
-                got as i64 == want
-                    || shape.is_dynamic_dimension(dim)
-                        && (got as i64) < want
+                got as i64 == want || shape.is_dynamic_dimension(dim) && (got as i64) < want
             });
     if !array.dtype().is_equiv_to(expected) || !dims_match {
         return Err(parameter.refuse(&expectation(py, shape), &describe(&array)));
@@ -217,7 +214,10 @@ fn from_protocols<'py>(
         numpy.call_method1("asarray", (value,))
     } else if value.hasattr("__dlpack__")? {
         numpy.call_method1("from_dlpack", (value,))
-    } else if matches!(kind.as_str(), "list" | "tuple" | "str" | "dict" | "set" | "NoneType") {
+    } else if matches!(
+        kind.as_str(),
+        "list" | "tuple" | "str" | "dict" | "set" | "NoneType"
+    ) {
         let hint = "; make it an array of that dtype first";
         return Err(parameter.refuse(&expectation(py, shape), &format!("a {kind}{hint}")));
     } else {
@@ -256,9 +256,7 @@ fn scalar<'py>(
     } else if value.is_exact_instance_of::<PyInt>() {
         match class {
             NumberClass::Pred => false,
-            NumberClass::Signed | NumberClass::Unsigned => {
-                integer_fits(value, shape.element_type)?
-            }
+            NumberClass::Signed | NumberClass::Unsigned => integer_fits(value, shape.element_type)?,
             NumberClass::Float | NumberClass::Complex => value.extract::<f64>().is_ok(),
         }
     } else if value.is_exact_instance_of::<PyFloat>() {
@@ -275,7 +273,9 @@ fn scalar<'py>(
     }
     let dtype = numpy_dtype(py, shape.element_type)?;
     let array = numpy(py)?.call_method1("array", (value, dtype))?;
-    Ok(Some(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?))
+    Ok(Some(
+        array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?,
+    ))
 }
 
 fn integer_fits(value: &Bound<'_, PyAny>, ty: PrimitiveType) -> Result<bool> {

@@ -80,10 +80,18 @@ pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .map_err(|error| os_error(&error, path))?;
     if bytes.len() as u64 > limit {
-        return Err(refused(path, format!("the file holds more than {limit} bytes")));
+        return Err(refused(
+            path,
+            format!("the file holds more than {limit} bytes"),
+        ));
     }
     if bytes.starts_with(GZIP_MAGIC) {
-        return bounded(flate2::read::MultiGzDecoder::new(&bytes[..]), limit, path, "gzip");
+        return bounded(
+            flate2::read::MultiGzDecoder::new(&bytes[..]),
+            limit,
+            path,
+            "gzip",
+        );
     }
     if bytes.starts_with(ZSTD_MAGIC) {
         let decoder = ruzstd::decoding::StreamingDecoder::new(&bytes[..])

@@ -58,21 +58,59 @@ impl Parser<'_> {
         use AttrKey::*;
         Ok(match key {
             Metadata => AttrValue::Raw(self.metadata()?),
-            Dimensions | CollapsedSliceDims | DynamicSliceSizes | FftLength | InputBatchingDims
-            | InsertedWindowDims | LhsBatchDims | LhsContractingDims | LhsRaggedDims
-            | OffsetDims | OperandBatchingDims | RhsBatchDims | RhsContractingDims
-            | RhsGroupDims | ScatterDimsToOperandDims | ScatterIndicesBatchingDims
-            | StartIndexMap | StartIndicesBatchingDims | UpdateWindowDims => self.ints()?,
+            Dimensions
+            | CollapsedSliceDims
+            | DynamicSliceSizes
+            | FftLength
+            | InputBatchingDims
+            | InsertedWindowDims
+            | LhsBatchDims
+            | LhsContractingDims
+            | LhsRaggedDims
+            | OffsetDims
+            | OperandBatchingDims
+            | RhsBatchDims
+            | RhsContractingDims
+            | RhsGroupDims
+            | ScatterDimsToOperandDims
+            | ScatterIndicesBatchingDims
+            | StartIndexMap
+            | StartIndicesBatchingDims
+            | UpdateWindowDims => self.ints()?,
             SliceSizes if self.at_nested_list() => AttrValue::Raw(self.cursor.balanced()?),
             SliceSizes => self.ints()?,
-            Index | IotaDimension | AsyncGroupId | BatchGroupCount | ChannelId
-            | CrossProgramPrefetchIndex | Delta | ExponentBits | FeatureGroupCount
-            | FeatureIndex | IndexVectorDim | InferredDimension | K | MantissaBits
-            | NumCarries | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
+            Index
+            | IotaDimension
+            | AsyncGroupId
+            | BatchGroupCount
+            | ChannelId
+            | CrossProgramPrefetchIndex
+            | Delta
+            | ExponentBits
+            | FeatureGroupCount
+            | FeatureIndex
+            | IndexVectorDim
+            | InferredDimension
+            | K
+            | MantissaBits
+            | NumCarries
+            | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
             Epsilon => AttrValue::Float(self.float()?),
-            ConstrainLayout | CustomCallHasSideEffect | IndicesAreSorted | IsAssociative
-            | IsComposite | IsCrossProgramPrefetch | IsHostTransfer | IsStable | IsReverse
-            | Largest | LeftSide | Lower | UniqueIndices | UnitDiagonal | UseGlobalDeviceIds
+            ConstrainLayout
+            | CustomCallHasSideEffect
+            | IndicesAreSorted
+            | IsAssociative
+            | IsComposite
+            | IsCrossProgramPrefetch
+            | IsHostTransfer
+            | IsStable
+            | IsReverse
+            | Largest
+            | LeftSide
+            | Lower
+            | UniqueIndices
+            | UnitDiagonal
+            | UseGlobalDeviceIds
             | InvertPermutation => AttrValue::Bool(self.boolean()?),
             Direction | Kind | FftType | Distribution | ApiVersion | CustomCallSchedule
             | PaddingType | TransposeA | TransposeB | Algorithm | Type | ConvKind | Mode => {
@@ -107,10 +145,8 @@ impl Parser<'_> {
                 AttrValue::String(self.cursor.string("a quoted string")?)
             }
             Literal => self.literal_value()?,
-            Padding | Domain | FrontendAttributes | Origin | OriginalValue
-            | ResultAccuracy | Sparsity | Statistics | SliceSizesPerDim => {
-                AttrValue::Raw(self.raw_value()?)
-            }
+            Padding | Domain | FrontendAttributes | Origin | OriginalValue | ResultAccuracy
+            | Sparsity | Statistics | SliceSizesPerDim => AttrValue::Raw(self.raw_value()?),
             Other(text) => {
                 self.warn_unknown_key(text);
                 AttrValue::Raw(self.raw_value()?)

@@ -107,11 +107,7 @@ impl Parser<'_> {
 
     /// Operands up to and including the closing parenthesis.
     #[inline]
-    fn operand_list(
-        &mut self,
-        computation: ComputationId,
-        opcode: HloOpcode,
-    ) -> Parsed<Next> {
+    fn operand_list(&mut self, computation: ComputationId, opcode: HloOpcode) -> Parsed<Next> {
         if matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant) {
             return Ok(Next::End);
         }

@@ -2,11 +2,17 @@
 
 pub mod gather;
 pub mod index_map;
+pub mod lanes;
+pub mod map;
+pub mod reduce_window;
 pub mod scatter;
+pub mod select_and_scatter;
+pub mod sliding;
 pub mod sort;
 pub mod sort_merge;
 pub mod topk;
 pub mod walk;
+pub mod window;
 
 use super::array::RawArray;
 use crate::error::Result;
@@ -35,5 +41,8 @@ pub fn run(
         OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),
         OpKind::Sort(op) => sort::run(op, inputs, outputs, environment),
         OpKind::TopK(op) => topk::run(op, inputs, outputs, environment),
+        OpKind::ReduceWindow(op) => reduce_window::run(op, inputs, outputs, environment),
+        OpKind::SelectAndScatter(op) => select_and_scatter::run(op, inputs, outputs, environment),
+        OpKind::Map(op) => map::run(op, inputs, outputs, environment),
     }
 }

@@ -7,7 +7,10 @@
 pub mod combiner;
 pub mod gather;
 pub mod index_map;
+pub mod map;
+pub mod reduce_window;
 pub mod scatter;
+pub mod select_and_scatter;
 pub mod sort;
 pub mod sort_keys;
 pub mod topk;
@@ -38,6 +41,12 @@ pub enum OpKind {
     Sort(Box<sort::SortOp>),
     /// See [`topk`].
     TopK(Box<topk::TopKOp>),
+    /// See [`reduce_window`].
+    ReduceWindow(Box<reduce_window::ReduceWindowOp>),
+    /// See [`select_and_scatter`].
+    SelectAndScatter(Box<select_and_scatter::SelectAndScatterOp>),
+    /// See [`map`].
+    Map(Box<map::MapOp>),
 }
 
 impl OpThunk {
@@ -55,6 +64,11 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         H::Scatter => OpKind::Scatter(Box::new(scatter::plan(instruction)?)),
         H::Sort => OpKind::Sort(Box::new(sort::plan(instruction)?)),
         H::TopK => OpKind::TopK(Box::new(topk::plan(instruction)?)),
+        H::ReduceWindow => OpKind::ReduceWindow(Box::new(reduce_window::plan(instruction)?)),
+        H::SelectAndScatter => {
+            OpKind::SelectAndScatter(Box::new(select_and_scatter::plan(instruction)?))
+        }
+        H::Map => OpKind::Map(Box::new(map::plan(instruction)?)),
         _ => {
             return Err(super::unsupported(
                 instruction,

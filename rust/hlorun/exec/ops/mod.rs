@@ -1,10 +1,18 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
+pub mod batch_norm;
+pub mod bitcast_convert;
+pub mod convolution;
+pub mod depthwise;
+pub mod fft;
 pub mod gather;
 pub mod index_map;
 pub mod lanes;
 pub mod map;
+pub mod patches;
 pub mod reduce_window;
+pub mod rng;
+pub mod rng_bit_generator;
 pub mod scatter;
 pub mod select_and_scatter;
 pub mod sliding;
@@ -44,5 +52,11 @@ pub fn run(
         OpKind::ReduceWindow(op) => reduce_window::run(op, inputs, outputs, environment),
         OpKind::SelectAndScatter(op) => select_and_scatter::run(op, inputs, outputs, environment),
         OpKind::Map(op) => map::run(op, inputs, outputs, environment),
+        OpKind::Convolution(op) => convolution::run(op, inputs, outputs, environment),
+        OpKind::RngBitGenerator(op) => rng_bit_generator::run(op, inputs, outputs, environment),
+        OpKind::Rng(op) => rng::run(op, inputs, outputs, environment),
+        OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
+        OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
+        OpKind::BatchNorm(op) => batch_norm::run(op, inputs, outputs, environment),
     }
 }

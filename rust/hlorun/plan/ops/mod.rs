@@ -4,11 +4,17 @@
 //! In: an instruction. Out: an [`OpKind`]; `exec::ops` holds a file of the same name that runs it.
 //! Inputs and outputs are views; outputs are dense in the shape's layout.
 
+pub mod batch_norm;
+pub mod bitcast_convert;
 pub mod combiner;
+pub mod convolution;
+pub mod fft;
 pub mod gather;
 pub mod index_map;
 pub mod map;
 pub mod reduce_window;
+pub mod rng;
+pub mod rng_bit_generator;
 pub mod scatter;
 pub mod select_and_scatter;
 pub mod sort;
@@ -47,6 +53,18 @@ pub enum OpKind {
     SelectAndScatter(Box<select_and_scatter::SelectAndScatterOp>),
     /// See [`map`].
     Map(Box<map::MapOp>),
+    /// See [`convolution`].
+    Convolution(Box<convolution::ConvolutionOp>),
+    /// See [`rng_bit_generator`].
+    RngBitGenerator(Box<rng_bit_generator::RngBitGeneratorOp>),
+    /// See [`rng`].
+    Rng(Box<rng::RngOp>),
+    /// See [`fft`].
+    Fft(Box<fft::FftOp>),
+    /// See [`bitcast_convert`].
+    BitcastConvert(Box<bitcast_convert::BitcastConvertOp>),
+    /// See [`batch_norm`].
+    BatchNorm(Box<batch_norm::BatchNormOp>),
 }
 
 impl OpThunk {
@@ -69,6 +87,16 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
             OpKind::SelectAndScatter(Box::new(select_and_scatter::plan(instruction)?))
         }
         H::Map => OpKind::Map(Box::new(map::plan(instruction)?)),
+        H::Convolution => OpKind::Convolution(Box::new(convolution::plan(instruction)?)),
+        H::RngBitGenerator => {
+            OpKind::RngBitGenerator(Box::new(rng_bit_generator::plan(instruction)?))
+        }
+        H::Rng | H::RngGetAndUpdateState => OpKind::Rng(Box::new(rng::plan(instruction)?)),
+        H::Fft => OpKind::Fft(Box::new(fft::plan(instruction)?)),
+        H::BitcastConvert => OpKind::BitcastConvert(Box::new(bitcast_convert::plan(instruction)?)),
+        H::BatchNormTraining | H::BatchNormInference | H::BatchNormGrad => {
+            OpKind::BatchNorm(Box::new(batch_norm::plan(instruction)?))
+        }
         _ => {
             return Err(super::unsupported(
                 instruction,

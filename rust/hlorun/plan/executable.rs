@@ -65,6 +65,7 @@ pub struct Executable {
 pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executable> {
     let mut module = module.clone();
     super::inline::inline(&mut module)?;
+    super::passes::run(&mut module, options)?;
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };

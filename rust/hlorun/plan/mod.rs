@@ -13,6 +13,7 @@ pub mod inline;
 pub mod lifetime;
 pub mod lower;
 pub mod ops;
+pub mod passes;
 pub mod program;
 pub mod scalar;
 pub mod thunk;
@@ -53,6 +54,8 @@ pub struct CompileOptions {
     pub replicas: u32,
     /// Partitions of each replica.
     pub partitions: u32,
+    /// Names of passes that are switched off; see `passes::PASSES`.
+    pub disable: Vec<String>,
 }
 
 impl Default for CompileOptions {
@@ -62,6 +65,7 @@ impl Default for CompileOptions {
             threads: 0,
             replicas: 1,
             partitions: 1,
+            disable: Vec::new(),
         }
     }
 }

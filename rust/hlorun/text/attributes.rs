@@ -133,9 +133,7 @@ impl Parser<'_> {
             ReplicaGroups => AttrValue::ReplicaGroups(Box::new(self.replica_groups()?)),
             SourceTargetPairs => self.pairs()?,
             OutputOperandAliasing => self.aliasing()?,
-            Sharding => AttrValue::Sharding(Box::new(HloSharding {
-                text: self.cursor.balanced_at("'{' of a sharding")?,
-            })),
+            Sharding => AttrValue::Sharding(Box::new(self.sharding()?)),
             OperandPrecision => self.words()?,
             ParameterReplication => self.bools()?,
             OutfeedShape => AttrValue::Shape(self.shape()?),
@@ -214,6 +212,25 @@ impl Parser<'_> {
         let text = TextRef::new(start, self.cursor.position);
         self.last_metadata = text;
         Ok(text)
+    }
+
+    /// `{devices=[2,1]<=[2]}` in any of its forms.
+    fn sharding(&mut self) -> Parsed<HloSharding> {
+        let start = self.cursor.position;
+        let last = self.cursor.bytes(self.last_sharding);
+        let text = if !last.is_empty() && self.cursor.source[start..].starts_with(last) {
+            self.cursor.position += last.len();
+            TextRef::new(start, self.cursor.position)
+        } else {
+            let text = self.cursor.balanced_at("'{' of a sharding")?;
+            if let Err(error) = crate::module::Sharding::read(self.cursor.bytes(text)) {
+                self.cursor.position = start + error.offset;
+                return Err(self.cursor.expected(error.expected));
+            }
+            self.last_sharding = text;
+            text
+        };
+        Ok(HloSharding { text })
     }
 
     fn string_or_object(&mut self) -> Parsed<AttrValue> {

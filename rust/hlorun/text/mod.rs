@@ -7,6 +7,7 @@
 
 mod attributes;
 mod computation;
+pub mod equality;
 mod error;
 mod header;
 mod instruction;
@@ -16,6 +17,7 @@ pub mod limits;
 mod literal;
 mod number;
 mod parser;
+pub mod printer;
 mod replica_groups;
 mod shape;
 mod small_float;

@@ -3,11 +3,15 @@
 pub mod batch_norm;
 pub mod bitcast_convert;
 pub mod convolution;
+pub mod cudnn_conv;
+pub mod cudnn_norm;
+pub mod custom_call;
 pub mod depthwise;
 pub mod fft;
 pub mod gather;
 pub mod index_map;
 pub mod lanes;
+pub mod linalg;
 pub mod map;
 pub mod patches;
 pub mod reduce_window;
@@ -58,5 +62,11 @@ pub fn run(
         OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
         OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
         OpKind::BatchNorm(op) => batch_norm::run(op, inputs, outputs, environment),
+        OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
+        OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
+        OpKind::CudnnNorm(op) => cudnn_norm::run(op, inputs, outputs),
+        OpKind::Custom(op) => custom_call::run(op, inputs, outputs),
+        OpKind::Identity => custom_call::identity(inputs, outputs),
+        OpKind::Zeros => custom_call::zeros(outputs),
     }
 }

@@ -60,7 +60,8 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<BatchNormOp> {
     }
     Ok(BatchNormOp {
         kind,
-        epsilon: instruction.float(AttrKey::Epsilon).unwrap_or(0.0),
+        // The attribute is a single-precision number.
+        epsilon: f64::from(instruction.float(AttrKey::Epsilon).unwrap_or(0.0) as f32),
         feature,
     })
 }

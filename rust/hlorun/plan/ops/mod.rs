@@ -7,11 +7,17 @@
 pub mod batch_norm;
 pub mod bitcast_convert;
 pub mod combiner;
+pub mod config;
 pub mod convolution;
+pub mod cudnn_conv;
+pub mod cudnn_norm;
+pub mod custom_call;
 pub mod fft;
 pub mod gather;
 pub mod index_map;
+pub mod linalg;
 pub mod map;
+pub mod radix_sort;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;
@@ -65,6 +71,18 @@ pub enum OpKind {
     BitcastConvert(Box<bitcast_convert::BitcastConvertOp>),
     /// See [`batch_norm`].
     BatchNorm(Box<batch_norm::BatchNormOp>),
+    /// See [`linalg`].
+    Linalg(Box<linalg::LinalgOp>),
+    /// See [`cudnn_conv`].
+    CudnnConv(Box<cudnn_conv::CudnnConvOp>),
+    /// See [`cudnn_norm`].
+    CudnnNorm(Box<cudnn_norm::CudnnNormOp>),
+    /// See [`custom_call`].
+    Custom(Box<custom_call::CustomOp>),
+    /// Results are the operands.
+    Identity,
+    /// Results are zero.
+    Zeros,
 }
 
 impl OpThunk {
@@ -97,6 +115,8 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         H::BatchNormTraining | H::BatchNormInference | H::BatchNormGrad => {
             OpKind::BatchNorm(Box::new(batch_norm::plan(instruction)?))
         }
+        H::Cholesky | H::TriangularSolve => OpKind::Linalg(Box::new(linalg::plan(instruction)?)),
+        H::CustomCall => return custom_call::plan(instruction),
         _ => {
             return Err(super::unsupported(
                 instruction,

@@ -171,6 +171,11 @@ impl PyHloModule {
         self.handle.computation(name).is_some() || self.handle.instruction(name).is_some()
     }
 
+    /// Raises HloVerifyError with every rule of HLO the module breaks.
+    fn verify(&self, py: Python<'_>) -> Result<()> {
+        detached(py, || hlorun::verify::verify(self.module()))
+    }
+
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {

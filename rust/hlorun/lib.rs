@@ -2,8 +2,12 @@
 //!
 //! text → module → plan → buffers → arrays, one folder per arrow; see `ARCHITECTURE.md`.
 
+pub mod analysis;
+pub mod buffers;
 pub mod error;
+pub mod exec;
 pub mod module;
+pub mod plan;
 pub mod text;
 pub mod types;
 pub mod verify;

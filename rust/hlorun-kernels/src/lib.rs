@@ -13,6 +13,7 @@ mod isa;
 pub mod low_float;
 mod math;
 mod ops;
+mod reduce;
 pub mod strided;
 pub mod table;
 
@@ -21,7 +22,11 @@ pub use dtype::DType;
 pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
+pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
 };
+
+#[cfg(test)]
+mod tests;

@@ -253,7 +253,7 @@ impl Format {
         let sign = if bits >> 31 != 0 { sign_bit } else { 0 };
         let magnitude = f32::from_bits(bits & 0x7fff_ffff);
         let nan = match self.kind {
-            Kind::Ieee => sign | self.max_finite() + 1 | (1 << (self.mantissa - 1)),
+            Kind::Ieee => sign | (self.max_finite() + 1) | (1 << (self.mantissa - 1)),
             Kind::Fn => sign | (self.max_finite() + 1),
             Kind::Fnuz | Kind::Finite => sign_bit,
             Kind::ExponentOnly => 0xff,

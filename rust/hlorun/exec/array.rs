@@ -60,7 +60,10 @@ impl RawArray {
         }
         let dims: smallvec::SmallVec<[usize; 6]> = self.dims.iter().map(|&d| d as usize).collect();
         let bytes = |strides: &Dims| -> smallvec::SmallVec<[isize; 6]> {
-            strides.iter().map(|&s| s as isize * size as isize).collect()
+            strides
+                .iter()
+                .map(|&s| s as isize * size as isize)
+                .collect()
         };
         // SAFETY: both arrays satisfy the promise of this type, and have the same sizes.
         unsafe {

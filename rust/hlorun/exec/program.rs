@@ -26,9 +26,20 @@ impl Frame {
 
     /// A frame for tiles of at most `tile` elements; constants are filled in.
     pub fn new(program: &Program, tile: usize) -> Result<Frame> {
+        Frame::with_staging(program, tile, std::iter::empty())
+    }
+
+    /// A frame that also has memory of its own for the inputs `staged`, which are gathered into it.
+    pub fn with_staging(
+        program: &Program,
+        tile: usize,
+        staged: impl Iterator<Item = Register> + Clone,
+    ) -> Result<Frame> {
         let tile = tile.next_multiple_of(64);
-        let scratch =
-            AlignedBytes::uninitialized(program.scratch_per_element as usize * tile + 64)?;
+        let size = |register: Register| program.types[register.0 as usize].size_bytes();
+        let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
+        let fixed = program.scratch_per_element as usize * tile;
+        let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
         let base = scratch.shared_ptr();
         let mut top = program
             .homes
@@ -59,6 +70,12 @@ impl Frame {
                     }
                 }
             });
+        }
+        let mut top = fixed;
+        for register in staged {
+            // SAFETY: staging was counted above and begins after everything else.
+            slots[register.0 as usize] = unsafe { base.add(top) };
+            top += size(register) * tile;
         }
         Ok(Frame {
             pointers: slots.clone(),

@@ -39,6 +39,7 @@ attribute_keys! {
     ChannelId "channel_id";
     CollapsedSliceDims "collapsed_slice_dims";
     Condition "condition";
+    ConvKind "conv_kind";
     ConstrainLayout "constrain_layout";
     ControlPredecessors "control-predecessors";
     CrossProgramPrefetchIndex "cross_program_prefetch_index";
@@ -63,11 +64,13 @@ attribute_keys! {
     Index "index";
     IndexVectorDim "index_vector_dim";
     IndicesAreSorted "indices_are_sorted";
+    InferredDimension "inferred_dimension";
     InfeedConfig "infeed_config";
     InputBatchingDims "input_batching_dims";
     InsertedWindowDims "inserted_window_dims";
     InvertPermutation "invert_permutation";
     IotaDimension "iota_dimension";
+    IsComposite "is_composite";
     IsCrossProgramPrefetch "is_cross_program_prefetch";
     IsHostTransfer "is_host_transfer";
     IsStable "is_stable";
@@ -85,6 +88,7 @@ attribute_keys! {
     Lower "lower";
     MantissaBits "mantissa_bits";
     Metadata "metadata";
+    Mode "mode";
     OffsetDims "offset_dims";
     OperandBatchingDims "operand_batching_dims";
     OperandLayoutConstraints "operand_layout_constraints";

@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId, NewInstruction,
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId,
+    NewInstruction,
 };
 
 /// Most instructions a flattened module may have.
@@ -211,9 +212,7 @@ fn has_side_effect(module: &HloModule, id: InstructionId) -> bool {
         | HloOpcode::Recv
         | HloOpcode::RecvDone
         | HloOpcode::RngGetAndUpdateState => true,
-        HloOpcode::CustomCall => {
-            instruction.bool(AttrKey::CustomCallHasSideEffect) == Some(true)
-        }
+        HloOpcode::CustomCall => instruction.bool(AttrKey::CustomCallHasSideEffect) == Some(true),
         _ => false,
     }
 }

@@ -4,16 +4,24 @@
 //! `inline` flattens calls, `lower` turns instructions into thunks over logical buffers, `assign`
 //! decides which buffers share memory and where they lie.
 
+pub mod assign;
+pub mod collective;
 pub mod elementwise;
+pub mod executable;
+pub mod heap_simulator;
 pub mod inline;
+pub mod lifetime;
+pub mod lower;
 pub mod ops;
 pub mod program;
 pub mod scalar;
 pub mod thunk;
 pub mod view;
 
+pub use executable::{Executable, Leaf, Parameter, compile};
+
 use crate::error::{HloError, Unsupported};
-use crate::module::InstructionRef;
+use crate::module::{Id, InstructionRef, LiteralId};
 
 /// An unsupported error that names the instruction and its place.
 #[cold]
@@ -32,4 +40,33 @@ pub fn elided_constant(instruction: InstructionRef<'_>) -> HloError {
         instruction,
         "the text elides this constant's value ({...}); pass it with compile(module, constants={name: array})".into(),
     )
+}
+
+/// How a module is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Fuse elementwise chains; off, every instruction is stored.
+    pub fuse: bool,
+    /// Threads a run may use; 0 for all cores.
+    pub threads: usize,
+    /// Replicas that run together.
+    pub replicas: u32,
+    /// Partitions of each replica.
+    pub partitions: u32,
+}
+
+impl Default for CompileOptions {
+    fn default() -> CompileOptions {
+        CompileOptions {
+            fuse: true,
+            threads: 0,
+            replicas: 1,
+            partitions: 1,
+        }
+    }
+}
+
+/// The literal of a `constant`.
+pub(crate) fn literal_id(instruction: InstructionRef<'_>) -> LiteralId {
+    LiteralId::from_index(instruction.data().immediate as usize)
 }

@@ -120,6 +120,11 @@ impl ProgramBuilder {
         self.program.types[register.0 as usize]
     }
 
+    /// Whether a step computes it, rather than the caller or a constant.
+    pub fn is_computed(&self, register: Register) -> bool {
+        self.program.steps.iter().any(|s| s.result == register)
+    }
+
     /// The same elements under another type of the same size.
     pub fn reinterpret(&mut self, register: Register, ty: PrimitiveType) -> Register {
         self.step(Kernel::Copy(ty.size_bytes()), &[register], ty)
@@ -165,7 +170,9 @@ impl Program {
         self.in_place = self
             .outputs
             .iter()
-            .map(|r| written[r.0 as usize] != usize::MAX && written[r.0 as usize] >= last_input_read)
+            .map(|r| {
+                written[r.0 as usize] != usize::MAX && written[r.0 as usize] >= last_input_read
+            })
             .collect();
         let is_output = |r: usize| self.outputs.iter().any(|o| o.0 as usize == r);
         let mut free: SmallVec<[(u32, u32); 16]> = SmallVec::new();

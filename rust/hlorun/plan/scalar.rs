@@ -1,7 +1,8 @@
 //! The scalar computations of `reduce`, `sort`, `scatter`, `map` and their kin, as programs.
 //!
 //! In: a flattened computation over scalars. Out: a [`Program`] whose inputs are its parameters in
-//! order and whose outputs are its root's leaves; it runs on any number of lanes at once.
+//! order and whose outputs are its root's leaves; it runs on any number of lanes at once. Outputs
+//! always have memory of their own: one that is a parameter or constant is copied.
 
 use rustc_hash::FxHashMap;
 
@@ -36,11 +37,17 @@ pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program
             values.insert(id, registers);
         }
     }
-    let outputs = data
+    let mut outputs = data
         .root
-        .and_then(|root| values.get(&root))
+        .and_then(|root| values.get(&root).cloned())
         .ok_or_else(|| HloError::execution("a called computation has no root"))?;
-    Ok(builder.finish(outputs))
+    for output in &mut outputs {
+        if !builder.is_computed(*output) {
+            let ty = builder.ty(*output);
+            *output = builder.reinterpret(*output, ty);
+        }
+    }
+    Ok(builder.finish(&outputs))
 }
 
 fn lower(
@@ -117,7 +124,10 @@ fn lower(
         }
         OpClass::Tuple => {
             let index = instruction.tuple_index().unwrap_or(0);
-            let tuple = instruction.operand_ids().first().and_then(|id| values.get(id));
+            let tuple = instruction
+                .operand_ids()
+                .first()
+                .and_then(|id| values.get(id));
             match tuple.and_then(|registers| registers.get(index)) {
                 Some(&register) => vec![register],
                 None => return Err(HloError::execution("tuple index out of range")),

@@ -49,6 +49,8 @@ pub enum ThunkKind {
     While(Box<WhileThunk>),
     /// Runs one of several branches.
     Conditional(Box<ConditionalThunk>),
+    /// The number of this replica or partition.
+    DeviceId(DeviceIdThunk),
     /// A meeting of replicas.
     Collective(Box<super::collective::CollectiveThunk>),
     /// Nothing; an elided copy.
@@ -152,13 +154,22 @@ pub struct GemmThunk {
     pub beta: f64,
 }
 
+/// Writes a device number.
+#[derive(Clone, Debug)]
+pub struct DeviceIdThunk {
+    /// One `u32`.
+    pub slice: BufferSlice,
+    /// The partition's number instead of the replica's.
+    pub partition: bool,
+}
+
 /// A loop.
 #[derive(Clone, Debug)]
 pub struct WhileThunk {
     /// Leaves the predicate.
     pub condition: ThunkSequence,
-    /// One byte.
-    pub predicate: BufferSlice,
+    /// Scalar `pred`.
+    pub predicate: ArrayView,
     /// One trip, state buffers updated in place.
     pub body: ThunkSequence,
     /// Trips, where the module says so or the analysis found it.
@@ -182,6 +193,35 @@ fn visit_view(view: &mut ArrayView, access: Access, f: &mut dyn FnMut(&mut Buffe
 }
 
 impl Load {
+    /// The view, when the load walks a whole buffer from its first byte to its last.
+    pub fn whole_buffer(&self) -> Option<&ArrayView> {
+        match &self.kind {
+            LoadKind::View(view)
+                if self.is_dense
+                    && view.offset == 0
+                    && view.dynamic.is_empty()
+                    && view.slice.size == view.count() * view.element_type.size_bytes() =>
+            {
+                Some(view)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it reads anything of a buffer.
+    pub fn touches(&self, allocation: u32) -> bool {
+        match &self.kind {
+            LoadKind::View(view) => {
+                view.slice.allocation == allocation
+                    || view
+                        .dynamic
+                        .iter()
+                        .any(|index| index.slice.allocation == allocation)
+            }
+            LoadKind::Iota => false,
+        }
+    }
+
     fn visit(&mut self, f: &mut dyn FnMut(&mut BufferSlice, Access)) {
         match &mut self.kind {
             LoadKind::View(view) => visit_view(view, Access::Read, f),
@@ -251,7 +291,7 @@ impl Thunk {
                     visit_view(output, access, f);
                 }
             }
-            ThunkKind::While(w) => f(&mut w.predicate, Access::Read),
+            ThunkKind::While(w) => visit_view(&mut w.predicate, Access::Read, f),
             ThunkKind::Conditional(c) => visit_view(&mut c.selector, Access::Read, f),
             ThunkKind::Collective(c) => {
                 for input in &mut c.inputs {
@@ -261,6 +301,7 @@ impl Thunk {
                     visit_view(output, Access::Write, f);
                 }
             }
+            ThunkKind::DeviceId(id) => f(&mut id.slice, Access::Write),
             ThunkKind::Nop => {}
         }
     }

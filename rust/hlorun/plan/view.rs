@@ -85,7 +85,12 @@ impl ArrayView {
 
     /// A dense array laid out as `shape` says.
     pub fn of_shape(slice: BufferSlice, shape: &ArrayShape) -> ArrayView {
-        ArrayView::dense(slice, shape.element_type, &shape.dims, &major_to_minor(shape))
+        ArrayView::dense(
+            slice,
+            shape.element_type,
+            &shape.dims,
+            &major_to_minor(shape),
+        )
     }
 
     /// Number of elements.

@@ -2,11 +2,12 @@
 
 use super::error::{Fault, Parsed};
 use super::lexer::is_name_byte;
+use super::literal::parse_typed_literal;
 use super::parser::{Parser, PendingCall, PendingOperand};
 use crate::module::attributes::{OutputOperandAlias, SliceDimension};
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, HloSharding, Id, InstructionId,
-    TextRef,
+    LiteralId, TextRef,
 };
 use crate::types::ShapeIndex;
 
@@ -14,12 +15,19 @@ impl Parser<'_> {
     /// All attributes of an instruction, into the module's pool.
     #[inline]
     pub(super) fn attributes(&mut self, opcode: HloOpcode) -> Parsed<()> {
-        let first = self.module.attributes.len();
+        self.open_attributes = self.module.attributes.len();
         while self.cursor.eat(b',') {
+            let first = self.open_attributes;
             let text = self.cursor.word("an attribute")?;
             let bytes = self.cursor.bytes(text);
             let key = self.keys.get(bytes).unwrap_or(AttrKey::Other(text));
             self.cursor.expect(b'=', "'=' after the attribute's name")?;
+            if self.module.attributes.len() - first >= self.limits.attributes {
+                return Err(Fault::new(
+                    text.start as usize,
+                    format!("more than {} attributes", self.limits.attributes),
+                ));
+            }
             let twice = self.module.attributes[first..].iter().any(|a| {
                 a.key == key
                     || matches!(a.key, AttrKey::Other(other) if self.cursor.bytes(other) == bytes)
@@ -31,7 +39,16 @@ impl Parser<'_> {
                 ));
             }
             self.cursor.skip_space();
-            let value = self.attribute_value(key, opcode)?;
+            let at = self.cursor.position;
+            let value = match self.attribute_value(key, opcode) {
+                Ok(value) => value,
+                // What a known key means to an unknown opcode is not known either.
+                Err(_) if opcode == HloOpcode::Unknown => {
+                    self.cursor.position = at;
+                    AttrValue::Raw(self.raw_value()?)
+                }
+                Err(fault) => return Err(fault),
+            };
             self.module.attributes.push(Attribute { key, value });
         }
         Ok(())
@@ -41,64 +58,30 @@ impl Parser<'_> {
         use AttrKey::*;
         Ok(match key {
             Metadata => AttrValue::Raw(self.metadata()?),
-            Dimensions
-            | CollapsedSliceDims
-            | DynamicSliceSizes
-            | FftLength
-            | InputBatchingDims
-            | InsertedWindowDims
-            | LhsBatchDims
-            | LhsContractingDims
-            | LhsRaggedDims
-            | OffsetDims
-            | OperandBatchingDims
-            | RhsBatchDims
-            | RhsContractingDims
-            | RhsGroupDims
-            | ScatterDimsToOperandDims
-            | ScatterIndicesBatchingDims
-            | StartIndexMap
-            | StartIndicesBatchingDims
-            | UpdateWindowDims => self.ints()?,
+            Dimensions | CollapsedSliceDims | DynamicSliceSizes | FftLength | InputBatchingDims
+            | InsertedWindowDims | LhsBatchDims | LhsContractingDims | LhsRaggedDims
+            | OffsetDims | OperandBatchingDims | RhsBatchDims | RhsContractingDims
+            | RhsGroupDims | ScatterDimsToOperandDims | ScatterIndicesBatchingDims
+            | StartIndexMap | StartIndicesBatchingDims | UpdateWindowDims => self.ints()?,
             SliceSizes if self.at_nested_list() => AttrValue::Raw(self.cursor.balanced()?),
             SliceSizes => self.ints()?,
-            Index
-            | IotaDimension
-            | AsyncGroupId
-            | BatchGroupCount
-            | ChannelId
-            | CrossProgramPrefetchIndex
-            | ExponentBits
-            | FeatureGroupCount
-            | FeatureIndex
-            | IndexVectorDim
-            | K
-            | MantissaBits
-            | NumCarries
-            | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
-            Epsilon | Delta => AttrValue::Float(self.float()?),
-            ConstrainLayout
-            | CustomCallHasSideEffect
-            | IndicesAreSorted
-            | IsCrossProgramPrefetch
-            | IsHostTransfer
-            | IsStable
-            | IsReverse
-            | Largest
-            | LeftSide
-            | Lower
-            | UniqueIndices
-            | UnitDiagonal
-            | UseGlobalDeviceIds
+            Index | IotaDimension | AsyncGroupId | BatchGroupCount | ChannelId
+            | CrossProgramPrefetchIndex | Delta | ExponentBits | FeatureGroupCount
+            | FeatureIndex | IndexVectorDim | InferredDimension | K | MantissaBits
+            | NumCarries | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
+            Epsilon => AttrValue::Float(self.float()?),
+            ConstrainLayout | CustomCallHasSideEffect | IndicesAreSorted | IsAssociative
+            | IsComposite | IsCrossProgramPrefetch | IsHostTransfer | IsStable | IsReverse
+            | Largest | LeftSide | Lower | UniqueIndices | UnitDiagonal | UseGlobalDeviceIds
             | InvertPermutation => AttrValue::Bool(self.boolean()?),
             Direction | Kind | FftType | Distribution | ApiVersion | CustomCallSchedule
-            | PaddingType | TransposeA | TransposeB | Algorithm | Type | IsAssociative => {
+            | PaddingType | TransposeA | TransposeB | Algorithm | Type | ConvKind | Mode => {
                 self.word_value()?
             }
             Body | Condition | FalseComputation | TrueComputation | ScatterComputation
             | SelectComputation | ToApply => self.computation_value()?,
             Calls | BranchComputations | CalledComputations => {
-                if self.cursor.peek() == b'{' {
+                if key != Calls && self.cursor.peek() == b'{' || self.at_name_list() {
                     self.computation_list()?
                 } else {
                     self.computation_value()?
@@ -123,7 +106,8 @@ impl Parser<'_> {
             CustomCallTarget | AsyncExecutionThread | InfeedConfig | OutfeedConfig => {
                 AttrValue::String(self.cursor.string("a quoted string")?)
             }
-            Padding | Domain | FrontendAttributes | Literal | Origin | OriginalValue
+            Literal => self.literal_value()?,
+            Padding | Domain | FrontendAttributes | Origin | OriginalValue
             | ResultAccuracy | Sparsity | Statistics | SliceSizesPerDim => {
                 AttrValue::Raw(self.raw_value()?)
             }
@@ -239,6 +223,13 @@ impl Parser<'_> {
         }))
     }
 
+    /// Whether `{name,` or `{name}` follows rather than the instructions of a computation.
+    fn at_name_list(&self) -> bool {
+        let mut ahead = self.cursor;
+        ahead.eat(b'{')
+            && (ahead.eat(b'}') || ahead.name("").is_ok() && (ahead.eat(b',') || ahead.eat(b'}')))
+    }
+
     fn at_nested_list(&self) -> bool {
         let mut ahead = self.cursor;
         ahead.eat(b'{') && ahead.eat(b'{')
@@ -281,7 +272,23 @@ impl Parser<'_> {
         Ok(AttrValue::Bools(list.into_boxed_slice()))
     }
 
+    /// A shape and its literal, or a tuple of those.
+    fn literal_value(&mut self) -> Parsed<AttrValue> {
+        let literal = parse_typed_literal(
+            &mut self.cursor,
+            &mut self.module.shapes,
+            &mut self.shapes,
+            &self.limits,
+        )?;
+        self.module.literals.push(literal);
+        let id = LiteralId::from_index(self.module.literals.len() - 1);
+        Ok(AttrValue::Literal(id))
+    }
+
     fn computation_value(&mut self) -> Parsed<AttrValue> {
+        if self.cursor.peek() == b'{' {
+            return Ok(AttrValue::Computation(self.nested_computation()?));
+        }
         let (name, found) = self.computation_use()?;
         if found.is_none() {
             self.pending_calls.push(PendingCall {
@@ -298,6 +305,10 @@ impl Parser<'_> {
     fn computation_list(&mut self) -> Parsed<AttrValue> {
         let mut list = Vec::new();
         self.braced("'{' of a list of computations", |p| {
+            if p.cursor.peek() == b'{' {
+                list.push(p.nested_computation()?);
+                return Ok(());
+            }
             let (name, found) = p.computation_use()?;
             if found.is_none() {
                 p.pending_calls.push(PendingCall {

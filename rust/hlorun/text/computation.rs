@@ -3,6 +3,7 @@
 use super::error::{Fault, Parsed};
 use super::lexer::{is_name_byte, snippet};
 use super::parser::{Parser, PendingOperand};
+use super::symbols::Symbols;
 use super::tables::hash_bytes;
 use crate::module::{AttrValue, ComputationId, HloComputation, Id, InstructionId, TextRef};
 use crate::types::ShapeId;
@@ -39,7 +40,8 @@ impl Parser<'_> {
             text,
             ..HloComputation::default()
         });
-        let root = self.body(id)?;
+        self.last_computation = Some(id);
+        let root = self.body(id, true)?;
         if let Some((at, shape)) = declared {
             self.check_result(at, shape, root)?;
         }
@@ -76,17 +78,110 @@ impl Parser<'_> {
         Ok(Some((at, self.shape()?)))
     }
 
-    /// The instructions and the closing brace. They are left in `order`.
-    fn body(&mut self, computation: ComputationId) -> Parsed<InstructionId> {
+    /// `{ instructions }` as the value of an attribute.
+    pub(super) fn nested_computation(&mut self) -> Parsed<ComputationId> {
+        let start = self.cursor.position;
+        if self.depth >= self.limits.computation_depth {
+            return Err(Fault::new(
+                start,
+                format!(
+                    "computations within attributes nest deeper than {}",
+                    self.limits.computation_depth
+                ),
+            ));
+        }
+        self.depth += 1;
+        self.cursor.expect(b'{', "'{' of a computation")?;
+        let id = ComputationId::from_index(self.module.computation_count());
+        self.module.computations.push(HloComputation {
+            text: TextRef::new(start, self.cursor.position),
+            ..HloComputation::default()
+        });
+        // The attribute this belongs to is not in the pool yet, but those before it are, and the
+        // instructions in the braces would come between.
+        let outer_attributes = self.module.attributes.split_off(self.open_attributes);
+        let outer_start = self.open_attributes;
+        let names = std::mem::replace(&mut self.instruction_names, Symbols::with_capacity(32));
+        let order = std::mem::take(&mut self.order);
+        let parameters = std::mem::take(&mut self.parameters);
+        let anonymous = std::mem::take(&mut self.anonymous);
+        let parts = std::mem::take(&mut self.parts);
+        let pending = std::mem::take(&mut self.pending_operands);
+        let operands = std::mem::take(&mut self.operands);
+        let forward = std::mem::take(&mut self.forward);
+        let calls = std::mem::take(&mut self.pending_calls);
+        let alone = std::mem::take(&mut self.stands_alone);
+
+        let root = self.body(id, true)?;
+        let name = self.free_computation_name(b"_", id);
+        let computation = &mut self.module.computations[id.index()];
+        computation.name = name;
+        computation.root = Some(root);
+        computation.instructions = self.order.as_slice().to_vec();
+
+        self.instruction_names = names;
+        self.order = order;
+        self.parameters = parameters;
+        self.anonymous = anonymous;
+        self.parts = parts;
+        self.operands = operands;
+        self.forward = forward;
+        self.stands_alone = alone;
+        self.depth -= 1;
+
+        let shift = self.module.attributes.len() - outer_start;
+        self.module.attributes.extend(outer_attributes);
+        self.open_attributes = outer_start + shift;
+        let inner_calls = std::mem::replace(&mut self.pending_calls, calls);
+        for call in &mut self.pending_calls {
+            if call.attribute >= outer_start {
+                call.attribute += shift;
+            }
+        }
+        self.pending_calls.extend(inner_calls);
+        self.pending_operands = pending;
+        for operand in &mut self.pending_operands {
+            if let PendingOperand::Attribute { attribute, .. } = operand {
+                if *attribute >= outer_start {
+                    *attribute += shift;
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    /// Instructions to the end of the text, or to `}` when `braced`, as a computation `name`.
+    pub(super) fn lone_body(&mut self, name: TextRef, start: usize, braced: bool) -> Parsed<()> {
+        let id = ComputationId::from_index(self.module.computation_count());
+        self.module.computations.push(HloComputation {
+            name,
+            text: TextRef::new(start, start),
+            ..HloComputation::default()
+        });
+        let root = self.body(id, braced)?;
+        let computation = &mut self.module.computations[id.index()];
+        computation.root = Some(root);
+        computation.instructions = self.order.as_slice().to_vec();
+        Ok(())
+    }
+
+    /// The instructions and the closing brace (or the end of the text). They are left in `order`.
+    fn body(&mut self, computation: ComputationId, braced: bool) -> Parsed<InstructionId> {
         self.instruction_names
             .open_scope(self.module.instruction_count());
         self.order.clear();
         self.parameters.clear();
         self.pending_operands.clear();
+        if !self.parts.is_empty() {
+            self.parts.clear();
+        }
         let mut root = None;
         loop {
             self.cursor.skip_space();
-            if self.cursor.peek() == b'}' {
+            if !braced && self.cursor.at_end() && !self.order.is_empty() {
+                break;
+            }
+            if self.cursor.peek() == b'}' && braced {
                 if self.order.is_empty() {
                     return Err(self.cursor.expected("an instruction"));
                 }
@@ -103,6 +198,9 @@ impl Parser<'_> {
                 return Err(Fault::new(start, "a computation has only one ROOT"));
             }
         }
+        if !self.anonymous.is_empty() {
+            self.name_anonymous()?;
+        }
         self.resolve_operands()?;
         let parameters = self.parameter_list()?;
         self.module.computations[computation.index()].parameters = parameters;
@@ -118,24 +216,23 @@ impl Parser<'_> {
 
     /// The parameters, each number exactly once.
     fn parameter_list(&mut self) -> Parsed<Vec<InstructionId>> {
-        let count = self.parameters.len();
-        let list: Vec<InstructionId> = self.parameters.iter().flatten().copied().collect();
-        if list.len() == count {
-            return Ok(list);
+        if !self.parameters.is_sorted() {
+            self.parameters.sort_unstable();
         }
-        let missing = self
-            .parameters
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(0);
-        let at = match self.parameters.iter().flatten().last() {
-            Some(&id) => self.module.instruction_data(id).text.start as usize,
-            None => self.cursor.position,
-        };
-        Err(Fault::new(
-            at,
-            format!("the computation has no parameter {missing}, but later ones"),
-        ))
+        for (expected, &(number, id)) in self.parameters.iter().enumerate() {
+            let number = number as usize;
+            if number == expected {
+                continue;
+            }
+            let message = if number < expected {
+                format!("parameter {number} is defined twice in this computation")
+            } else {
+                format!("this computation has a parameter {number} but no parameter {expected}")
+            };
+            let at = self.module.instruction_data(id).text.start as usize;
+            return Err(Fault::new(at, message));
+        }
+        Ok(self.parameters.iter().map(|&(_, id)| id).collect())
     }
 
     /// Fills in operands that were used before they were defined.

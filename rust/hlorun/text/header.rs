@@ -13,6 +13,12 @@ impl Parser<'_> {
             let key = self.cursor.word("an attribute of the module")?;
             let name = self.cursor.bytes(key);
             let given = &self.module.config.attributes;
+            if given.len() >= self.limits.attributes {
+                return Err(Fault::new(
+                    key.start as usize,
+                    format!("more than {} attributes", self.limits.attributes),
+                ));
+            }
             if given.iter().any(|&(k, _)| self.cursor.bytes(k) == name) {
                 return Err(Fault::new(
                     key.start as usize,

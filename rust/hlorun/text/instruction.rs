@@ -16,13 +16,15 @@ use crate::module::{
 use crate::types::{ShapeId, ShapeStyle};
 
 /// An instruction whose operands are being read.
-struct Open {
+pub(super) struct Open {
     /// `None` for an instruction that stands as an operand.
     name: Option<TextRef>,
-    start: usize,
-    shape: ShapeId,
-    opcode: HloOpcode,
-    opcode_text: TextRef,
+    pub start: usize,
+    pub shape: ShapeId,
+    pub opcode: HloOpcode,
+    pub opcode_text: TextRef,
+    /// For `xxx-start(…)`, what starts.
+    wrapped: Option<HloOpcode>,
     /// Where its operands start in `Parser::operands`.
     base: usize,
 }
@@ -41,7 +43,7 @@ impl Parser<'_> {
         let mut open = self.head(Some(name), start)?;
         loop {
             // After `(`, or after an operand that was an instruction.
-            match self.operand_list(open.opcode, open.base)? {
+            match self.operand_list(computation, open.opcode)? {
                 Next::End => {}
                 Next::Nested(at) => {
                     let inner = self.head(None, at)?;
@@ -70,7 +72,10 @@ impl Parser<'_> {
         let shape = self.shape()?;
         let opcode_text = self.cursor.word("an opcode")?;
         let bytes = self.cursor.bytes(opcode_text);
-        let opcode = self.opcodes.get(bytes).unwrap_or(HloOpcode::Unknown);
+        let (opcode, wrapped) = match self.opcodes.get(bytes) {
+            Some(opcode) => (opcode, None),
+            None => self.async_opcode(bytes),
+        };
         self.cursor.expect(b'(', "'(' after the opcode")?;
         Ok(Open {
             name,
@@ -78,20 +83,41 @@ impl Parser<'_> {
             shape,
             opcode,
             opcode_text,
+            wrapped,
             base: self.operands.len(),
         })
     }
 
+    /// `xxx-start` and its kin for any `xxx` that is an opcode.
+    #[cold]
+    fn async_opcode(&self, name: &[u8]) -> (HloOpcode, Option<HloOpcode>) {
+        for (suffix, opcode) in [
+            (&b"-start"[..], HloOpcode::AsyncStart),
+            (&b"-update"[..], HloOpcode::AsyncUpdate),
+            (&b"-done"[..], HloOpcode::AsyncDone),
+        ] {
+            if let Some(wrapped) = name.strip_suffix(suffix) {
+                if let Some(wrapped) = self.opcodes.get(wrapped) {
+                    return (opcode, Some(wrapped));
+                }
+            }
+        }
+        (HloOpcode::Unknown, None)
+    }
+
     /// Operands up to and including the closing parenthesis.
     #[inline]
-    fn operand_list(&mut self, opcode: HloOpcode, base: usize) -> Parsed<Next> {
+    fn operand_list(
+        &mut self,
+        computation: ComputationId,
+        opcode: HloOpcode,
+    ) -> Parsed<Next> {
         if matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant) {
             return Ok(Next::End);
         }
         if self.cursor.eat(b')') {
             return Ok(Next::End);
         }
-        let _ = base;
         loop {
             self.cursor.skip_space();
             let at = self.cursor.position;
@@ -100,13 +126,25 @@ impl Parser<'_> {
                 shape = Some(self.shape()?);
                 self.cursor.skip_space();
             }
-            let name = self.cursor.name("an operand")?;
-            self.cursor.skip_space();
-            if self.cursor.peek() == b'(' {
-                self.cursor.position = at;
-                return Ok(Next::Nested(at));
+            if shape.is_some() && self.stands_alone && matches!(self.cursor.peek(), b',' | b')') {
+                let id = self.missing_operand(computation, None, shape, at)?;
+                self.operands.push(id);
+            } else {
+                let name = self.cursor.name("an operand")?;
+                if self.cursor.peek() == b'#' {
+                    let found = self.find_instruction(name);
+                    let id = self.tuple_access(computation, name, found)?;
+                    self.check_operand_shape(id, shape, at, name)?;
+                    self.operands.push(id);
+                } else {
+                    self.cursor.skip_space();
+                    if self.cursor.peek() == b'(' {
+                        self.cursor.position = at;
+                        return Ok(Next::Nested(at));
+                    }
+                    self.operand(computation, name, shape, at)?;
+                }
             }
-            self.operand(name, shape, at)?;
             if self.cursor.eat(b',') {
                 continue;
             }
@@ -128,21 +166,43 @@ impl Parser<'_> {
     }
 
     #[inline]
-    fn operand(&mut self, name: TextRef, shape: Option<ShapeId>, at: usize) -> Parsed<()> {
-        match self.find_instruction(name) {
+    fn operand(
+        &mut self,
+        computation: ComputationId,
+        name: TextRef,
+        shape: Option<ShapeId>,
+        at: usize,
+    ) -> Parsed<()> {
+        let id = match self.find_instruction(name) {
             Some(id) => {
-                if let Some(shape) = shape {
-                    let defined = self.module.instructions[id.index()].shape;
-                    if shape != defined && !self.module.shapes.compatible(shape, defined) {
-                        return Err(self.operand_shape_fault(at, name, shape, defined));
-                    }
-                }
-                self.operands.push(id);
+                self.check_operand_shape(id, shape, at, name)?;
+                id
+            }
+            None if self.stands_alone && shape.is_some() => {
+                self.missing_operand(computation, Some(name), shape, at)?
             }
             None => {
                 self.forward.push((self.operands.len(), name));
-                self.operands.push(InstructionId::from_index(0));
+                InstructionId::from_index(0)
             }
+        };
+        self.operands.push(id);
+        Ok(())
+    }
+
+    /// Compares the shape written at an operand with the one it is defined with.
+    #[inline]
+    fn check_operand_shape(
+        &self,
+        id: InstructionId,
+        shape: Option<ShapeId>,
+        at: usize,
+        name: TextRef,
+    ) -> Parsed<()> {
+        let Some(shape) = shape else { return Ok(()) };
+        let defined = self.module.instructions[id.index()].shape;
+        if shape != defined && !self.module.shapes.compatible(shape, defined) {
+            return Err(self.operand_shape_fault(at, name, shape, defined));
         }
         Ok(())
     }
@@ -185,9 +245,13 @@ impl Parser<'_> {
             _ => 0,
         };
         let operands = self.take_operands(open.base);
-        let first_attribute = self.module.attributes.len();
+        let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
-            self.attributes(open.opcode)?;
+            self.attributes(open.wrapped.unwrap_or(open.opcode))?;
+            first_attribute = self.open_attributes;
+        }
+        if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {
+            first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
         let attributes = PoolRange {
             start: first_attribute as u32,
@@ -220,26 +284,31 @@ impl Parser<'_> {
             };
         }
         let id = InstructionId::from_index(self.module.instructions.len());
-        let name = match open.name {
-            Some(name) => name,
-            None => self.anonymous_name(open.opcode_text),
-        };
-        let hash = hash_bytes(self.module.text.bytes(name));
-        if self
-            .instruction_names
-            .insert(&self.module.text, hash, name, id.index())
-            .is_err()
-        {
-            return Err(Fault::new(
-                name.start as usize,
-                format!(
-                    "instruction '{}' is defined twice in this computation",
-                    snippet(self.module.text.bytes(name))
-                ),
-            ));
+        match open.name {
+            Some(name) => {
+                let hash = hash_bytes(self.module.text.bytes(name));
+                if self
+                    .instruction_names
+                    .insert(&self.module.text, hash, name, id.index())
+                    .is_err()
+                {
+                    return Err(Fault::new(
+                        name.start as usize,
+                        format!(
+                            "instruction '{}' is defined twice in this computation",
+                            snippet(self.module.text.bytes(name))
+                        ),
+                    ));
+                }
+            }
+            None => {
+                let mut base = self.cursor.bytes(open.opcode_text).to_vec();
+                base.extend_from_slice(b".anon");
+                self.anonymous.push((id, base));
+            }
         }
         self.module.instructions.push(HloInstruction {
-            name,
+            name: open.name.unwrap_or_default(),
             text: TextRef::new(open.start, self.cursor.position),
             shape: open.shape,
             computation,
@@ -250,7 +319,7 @@ impl Parser<'_> {
         });
         self.order.push(id);
         if open.opcode == HloOpcode::Parameter {
-            self.enter_parameter(immediate as usize, id)?;
+            self.parameters.push((immediate, id));
         }
         Ok(id)
     }
@@ -287,49 +356,6 @@ impl Parser<'_> {
         self.cursor.expect(b')', "')' after the parameter number")?;
         u32::try_from(number)
             .map_err(|_| Fault::new(at, format!("{number} is no parameter number")))
-    }
-
-    fn enter_parameter(&mut self, number: usize, id: InstructionId) -> Parsed<()> {
-        let at = self.module.instructions[id.index()].text.start as usize;
-        // Every parameter takes some bytes of text, so a larger number must leave gaps.
-        if number > self.cursor.source.len() {
-            return Err(Fault::new(
-                at,
-                format!("the computation has no parameter 0 to {}", number - 1),
-            ));
-        }
-        if number >= self.parameters.len() {
-            self.parameters.resize(number + 1, None);
-        }
-        match self.parameters[number].replace(id) {
-            None => Ok(()),
-            Some(_) => Err(Fault::new(
-                at,
-                format!("parameter {number} is defined twice"),
-            )),
-        }
-    }
-
-    /// A name for an instruction without one.
-    #[cold]
-    fn anonymous_name(&mut self, opcode: TextRef) -> TextRef {
-        let base = self.cursor.bytes(opcode).to_vec();
-        let mut number = 0usize;
-        loop {
-            let mut name = base.clone();
-            name.extend_from_slice(b".anon");
-            if number > 0 {
-                name.extend_from_slice(format!(".{number}").as_bytes());
-            }
-            let taken = self
-                .instruction_names
-                .get(&self.module.text, hash_bytes(&name), &name)
-                .is_some();
-            if !taken {
-                return self.module.text.add(&name);
-            }
-            number += 1;
-        }
     }
 
     /// The instruction of this computation called `name`, if it was defined already.

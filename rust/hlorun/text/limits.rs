@@ -13,9 +13,10 @@ pub struct Limits {
     pub rank: usize,
     /// Tuples within tuples in one literal.
     pub literal_depth: usize,
-    /// Bytes all literals of one module may occupy where that is more than the text spells out:
-    /// `{}` of a zero-sized array is free, but a text never makes more than it says.
-    pub literal_bytes: usize,
+    /// Computations written within attributes of instructions within such computations.
+    pub computation_depth: usize,
+    /// Attributes of one instruction, or of the module.
+    pub attributes: usize,
     /// Warnings kept; later ones are only counted.
     pub warnings: usize,
     /// Names looked at for a "did you mean".
@@ -29,7 +30,8 @@ impl Default for Limits {
             unpacked_bytes: 4 << 30,
             rank: crate::types::ArrayShape::MAX_RANK,
             literal_depth: 256,
-            literal_bytes: 16 << 30,
+            computation_depth: 64,
+            attributes: 1000,
             warnings: 1000,
             suggestion_candidates: 20_000,
         }

@@ -6,6 +6,7 @@
 use super::error::{Fault, Parsed};
 use super::lexer::Cursor;
 use super::limits::Limits;
+use super::shape::{ShapeCache, parse_shape};
 use super::value;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType, Shape, ShapeId, ShapeTable};
 
@@ -44,10 +45,7 @@ pub(crate) fn parse_literal(
                 } else {
                     cursor.expect(b'(', "'(' of a tuple literal")?;
                     if open.len() >= limits.literal_depth {
-                        return Err(Fault::new(
-                            cursor.position,
-                            format!("tuple literals nest deeper than {}", limits.literal_depth),
-                        ));
+                        return Err(too_deep(cursor, limits));
                     }
                     if let Some(&first) = parts.first() {
                         open.push(OpenTuple {
@@ -82,6 +80,51 @@ pub(crate) fn parse_literal(
             }
         }
     }
+}
+
+/// A literal that states its shape: `f32[2] {1, 2}`, or a tuple of such in parentheses.
+pub(crate) fn parse_typed_literal(
+    cursor: &mut Cursor<'_>,
+    shapes: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    limits: &Limits,
+) -> Parsed<Literal> {
+    let mut open: Vec<Vec<Literal>> = Vec::new();
+    loop {
+        let mut literal = if cursor.eat(b'(') {
+            if !cursor.eat(b')') {
+                if open.len() >= limits.literal_depth {
+                    return Err(too_deep(cursor, limits));
+                }
+                open.push(Vec::new());
+                continue;
+            }
+            nothing(LiteralValue::Tuple(Box::new([])))
+        } else {
+            let shape = parse_shape(cursor, shapes, cache, limits.rank)?;
+            parse_literal(cursor, shapes, shape, limits)?
+        };
+        loop {
+            let Some(parts) = open.last_mut() else {
+                return Ok(literal);
+            };
+            parts.push(literal);
+            if cursor.eat(b',') {
+                break;
+            }
+            cursor.expect(b')', "',' or ')' in a tuple literal")?;
+            let parts = open.pop().unwrap_or_default();
+            literal = nothing(LiteralValue::Tuple(parts.into_boxed_slice()));
+        }
+    }
+}
+
+#[cold]
+fn too_deep(cursor: &Cursor<'_>, limits: &Limits) -> Box<Fault> {
+    Fault::new(
+        cursor.position,
+        format!("tuple literals nest deeper than {}", limits.literal_depth),
+    )
 }
 
 /// A literal without an array.
@@ -212,7 +255,6 @@ fn count(cursor: &Cursor<'_>, array: &ArrayShape, dim: usize, seen: &mut [i64]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::shape::{ShapeCache, parse_shape};
 
     fn parse(shape: &str, text: &str) -> Option<Literal> {
         let mut table = ShapeTable::new();

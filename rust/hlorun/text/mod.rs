@@ -19,14 +19,18 @@ mod parser;
 mod replica_groups;
 mod shape;
 mod small_float;
+mod source;
 mod symbols;
+mod synthesized;
 mod tables;
+mod trailer;
 mod value;
 mod window;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Location, Result};
 use crate::module::{HloModule, ModuleText};
 use crate::types::{ShapeId, ShapeTable};
 pub use limits::Limits;
@@ -46,7 +50,97 @@ pub struct ParseOptions {
 /// [`crate::HloError::Parse`] at the first thing that is no HLO.
 pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
     let text = ModuleText::new(source.clone(), options.filename.clone());
-    parser::parse_one(&source, text, &options.limits)
+    check_size(&text, &options.limits)?;
+    let range = 0..source.len();
+    let modules = parser::parse_range(&source, &text, range, &options.limits, true)?;
+    match modules.into_iter().next() {
+        Some(module) => Ok(module),
+        None => Err(error::Fault::new(0, "the text holds no module").into_error(&text)),
+    }
+}
+
+/// Parses all modules `source` holds, divided by lines `// -----` or by their headers.
+///
+/// # Errors
+/// [`crate::HloError::Parse`] at the first thing that is no HLO.
+pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<HloModule>> {
+    let text = ModuleText::new(source.clone(), options.filename.clone());
+    check_size(&text, &options.limits)?;
+    let mut modules = Vec::new();
+    let mut start = 0;
+    let mut dividers = memchr::memmem::find_iter(&source, b"// -----")
+        .filter(|&at| at == 0 || source[at - 1] == b'\n');
+    loop {
+        let end = dividers.next().unwrap_or(source.len());
+        let mut piece = lexer::Cursor::new(&source[..end]);
+        piece.position = start;
+        piece.skip_space();
+        let is_empty = piece.at_end() && (end < source.len() || !modules.is_empty());
+        if !is_empty {
+            modules.extend(parser::parse_range(
+                &source,
+                &text,
+                start..end,
+                &options.limits,
+                false,
+            )?);
+        }
+        if end == source.len() {
+            return Ok(modules);
+        }
+        start = end;
+    }
+}
+
+/// Reads the file at `path`, plain or compressed with gzip or zstd, and parses its one module.
+///
+/// # Errors
+/// [`crate::HloError::Parse`] as for [`parse`]; [`crate::HloError::Execution`] when the file cannot
+/// be read or unpacks to more than the limits allow.
+pub fn load(path: &Path, options: &ParseOptions) -> Result<HloModule> {
+    parse(read(path, options)?, &named(path, options))
+}
+
+/// As [`load`], for a file of several modules.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_modules(path: &Path, options: &ParseOptions) -> Result<Vec<HloModule>> {
+    parse_modules(read(path, options)?, &named(path, options))
+}
+
+/// The text of the file at `path`, unpacked.
+///
+/// # Errors
+/// [`crate::HloError::Execution`] when the file cannot be read or is too large.
+pub fn read(path: &Path, options: &ParseOptions) -> Result<Arc<[u8]>> {
+    let limits = &options.limits;
+    source::read(path, limits.unpacked_bytes.min(limits.source_bytes))
+}
+
+fn named(path: &Path, options: &ParseOptions) -> ParseOptions {
+    let mut options = options.clone();
+    options
+        .filename
+        .get_or_insert_with(|| path.to_string_lossy().into());
+    options
+}
+
+fn check_size(text: &ModuleText, limits: &Limits) -> Result<()> {
+    let size = text.source().len();
+    if size > limits.source_bytes {
+        let message = format!(
+            "the text has {size} bytes, more than the limit of {}",
+            limits.source_bytes
+        );
+        return Err(error::Fault::new(0, message).into_error(text));
+    }
+    Ok(())
+}
+
+/// Where byte `offset` of a module's text stands.
+pub fn locate(text: &ModuleText, offset: usize) -> Location {
+    text.locate(offset)
 }
 
 /// Parses a shape on its own and interns it in `table`.

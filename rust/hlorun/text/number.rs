@@ -138,6 +138,13 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
         .ok()
         .and_then(|text| text.parse::<f64>().ok());
     match value {
+        Some(value) if value.is_infinite() => Err(Fault::new(
+            start,
+            format!(
+                "{} is beyond the range of a 64-bit float",
+                snippet(&source[start..at])
+            ),
+        )),
         Some(value) => Ok(Number::Real(value)),
         None => Err(Fault::new(
             start,
@@ -213,7 +220,7 @@ mod tests {
             "1e-45",
             "3.4028235e38",
             "1.7976931348623157e308",
-            "1e400",
+            "1e300",
             "4.9406564584124654e-324",
             "123456789012345678901234567890",
             ".5",

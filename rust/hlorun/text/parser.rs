@@ -1,5 +1,7 @@
 //! The module: header, computations in any order, and the calls between them.
 
+use rustc_hash::FxHashMap;
+
 use super::error::{Fault, Parsed, closest};
 use super::lexer::Cursor;
 use super::limits::Limits;
@@ -44,12 +46,28 @@ pub(super) struct Parser<'s> {
     pub shapes: ShapeCache,
     pub instruction_names: Symbols,
     pub computation_names: Symbols,
+    /// The last computation that stands on its own.
+    pub last_computation: Option<ComputationId>,
     pub pending_calls: Vec<PendingCall>,
     pub pending_operands: Vec<PendingOperand>,
     /// Instructions of the computation being read.
     pub order: Vec<InstructionId>,
-    /// Parameters of the computation being read, by number.
-    pub parameters: Vec<Option<InstructionId>>,
+    /// Parameters of the computation being read, with their numbers.
+    pub parameters: Vec<(u32, InstructionId)>,
+    /// Instructions of the computation being read that still need a name, and its beginning.
+    pub anonymous: Vec<(InstructionId, Vec<u8>)>,
+    /// The last number given to a made-up name, by its beginning.
+    pub name_counters: FxHashMap<Vec<u8>, usize>,
+    /// Computations that still need a name.
+    pub anonymous_computations: Vec<(ComputationId, Vec<u8>)>,
+    /// Parts of tuples made for `%p#0`, by tuple and index.
+    pub parts: FxHashMap<(InstructionId, i64), InstructionId>,
+    /// Whether operands that nothing defines become parameters.
+    pub stands_alone: bool,
+    /// Where in the attribute pool the attributes of the instruction being read start.
+    pub open_attributes: usize,
+    /// Computations being read within attributes.
+    pub depth: usize,
     /// Operands of the instructions being read, innermost last.
     pub operands: Vec<InstructionId>,
     /// Operands in `operands` that are not defined yet.
@@ -59,32 +77,43 @@ pub(super) struct Parser<'s> {
     pub unknown_keys: usize,
 }
 
-/// Reads the one module of `source`.
-pub(super) fn parse_one(source: &[u8], text: ModuleText, limits: &Limits) -> Result<HloModule> {
-    if source.len() > limits.source_bytes {
-        let message = format!(
-            "the text has {} bytes, more than the limit of {}",
-            source.len(),
-            limits.source_bytes
-        );
-        return Err(Fault::new(0, message).into_error(&text));
+/// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error.
+pub(super) fn parse_range(
+    source: &[u8],
+    text: &ModuleText,
+    range: std::ops::Range<usize>,
+    limits: &Limits,
+    one: bool,
+) -> Result<Vec<HloModule>> {
+    let mut modules = Vec::new();
+    let mut position = range.start;
+    if source[position..].starts_with(b"\xef\xbb\xbf") {
+        position += 3;
     }
-    let mut parser = Parser::new(source, text, limits);
-    match parser.module() {
-        Ok(()) => Ok(parser.module),
-        Err(fault) => Err(fault.into_error(parser.module.text())),
+    loop {
+        let mut parser = Parser::new(&source[..range.end], text.clone(), position, limits);
+        if let Err(fault) = parser.module() {
+            return Err(fault.into_error(text));
+        }
+        position = parser.cursor.position;
+        modules.push(parser.module);
+        if position >= range.end {
+            return Ok(modules);
+        }
+        if one {
+            let fault = Fault::new(position, "the text holds more than one module");
+            return Err(fault.into_error(text));
+        }
     }
 }
 
 impl<'s> Parser<'s> {
-    fn new(source: &'s [u8], text: ModuleText, limits: &Limits) -> Parser<'s> {
+    fn new(source: &'s [u8], text: ModuleText, position: usize, limits: &Limits) -> Parser<'s> {
         let mut cursor = Cursor::new(source);
-        if source.starts_with(b"\xef\xbb\xbf") {
-            cursor.position = 3;
-        }
+        cursor.position = position;
         let mut module = HloModule::new(text);
         // A line of HLO is rarely shorter than this.
-        let guess = source.len() / 270 + 8;
+        let guess = (source.len() - position) / 270 + 8;
         module.instructions.reserve(guess);
         module.attributes.reserve(guess * 2);
         module.operands.reserve(guess * 2);
@@ -96,11 +125,19 @@ impl<'s> Parser<'s> {
             keys: &tables::KEYS,
             shapes: ShapeCache::new(),
             instruction_names: Symbols::with_capacity(256),
-            computation_names: Symbols::with_capacity(source.len() / 8192 + 64),
+            computation_names: Symbols::with_capacity((source.len() - position) / 8192 + 64),
+            last_computation: None,
             pending_calls: Vec::new(),
             pending_operands: Vec::new(),
             order: Vec::new(),
             parameters: Vec::new(),
+            anonymous: Vec::new(),
+            name_counters: FxHashMap::default(),
+            anonymous_computations: Vec::new(),
+            parts: FxHashMap::default(),
+            stands_alone: false,
+            open_attributes: 0,
+            depth: 0,
             operands: Vec::new(),
             forward: Vec::new(),
             last_metadata: TextRef::default(),
@@ -108,32 +145,87 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// One module, to its end: the end of the text or the next `HloModule`.
     fn module(&mut self) -> Parsed<()> {
-        if self.cursor.eat_word(b"HloModule") {
+        let named = self.cursor.eat_word(b"HloModule");
+        if named {
             self.module.name = self.cursor.name("the name of the module")?;
             self.header()?;
         }
-        self.computations()?;
+        if named || self.at_computation() {
+            self.computations()?;
+        } else {
+            self.lone_instructions()?;
+        }
+        self.name_anonymous_computations();
         self.resolve_calls()?;
+        if !named {
+            self.name_module();
+        }
         self.module.shrink_to_fit();
         Ok(())
+    }
+
+    /// Whether a computation starts at the cursor, rather than instructions without one.
+    fn at_computation(&mut self) -> bool {
+        self.cursor.skip_space();
+        if self.cursor.at_end() || self.at_trailer() {
+            return true;
+        }
+        let mut ahead = self.cursor;
+        if ahead.eat_word(b"ENTRY") {
+            return true;
+        }
+        ahead.name("").is_ok() && {
+            ahead.skip_space();
+            matches!(ahead.peek(), b'{' | b'(')
+        }
+    }
+
+    /// Instructions without a computation around them, perhaps in braces.
+    fn lone_instructions(&mut self) -> Parsed<()> {
+        self.stands_alone = true;
+        let braced = self.cursor.eat(b'{');
+        let name = self.module.text.add(b"_");
+        let start = self.cursor.position;
+        self.lone_body(name, start, braced)?;
+        self.cursor.skip_space();
+        if !self.cursor.at_end() {
+            return Err(self.cursor.expected("the end of the text"));
+        }
+        self.module.entry = Some(ComputationId::from_index(0));
+        Ok(())
+    }
+
+    /// XLA's name for a module without a header.
+    fn name_module(&mut self) {
+        let entry = match self.module.entry_computation() {
+            Some((_, entry)) => self.module.text.bytes(entry.name).to_vec(),
+            None => Vec::new(),
+        };
+        let name = match self.stands_alone {
+            true => b"_".to_vec(),
+            false => [&b"module_"[..], &entry].concat(),
+        };
+        self.module.name = self.module.text.add(&name);
     }
 
     fn computations(&mut self) -> Parsed<()> {
         loop {
             self.cursor.skip_space();
-            if self.cursor.at_end() {
+            if self.at_trailer() {
+                self.trailer()?;
+                continue;
+            }
+            if self.cursor.at_end() || self.cursor.is_word(b"HloModule") {
                 break;
             }
             self.computation()?;
         }
-        if self.module.computation_count() == 0 {
+        let Some(last) = self.last_computation else {
             return Err(self.cursor.expected("a computation"));
-        }
-        if self.module.entry.is_none() {
-            let last = self.module.computation_count() - 1;
-            self.module.entry = Some(ComputationId::from_index(last));
-        }
+        };
+        self.module.entry.get_or_insert(last);
         Ok(())
     }
 

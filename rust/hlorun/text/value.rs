@@ -94,11 +94,8 @@ fn put(number: Number, ty: PrimitiveType, bytes: &mut Vec<u8>) -> bool {
                 bytes.push(u8::from(value));
                 true
             }
-            Number::Whole {
-                negative: false,
-                magnitude: magnitude @ 0..=1,
-            } => {
-                bytes.push(magnitude as u8);
+            Number::Whole { magnitude, .. } => {
+                bytes.push(u8::from(magnitude != 0));
                 true
             }
             _ => false,
@@ -114,8 +111,7 @@ fn put_signed(number: Number, ty: PrimitiveType, bytes: &mut Vec<u8>) -> bool {
             negative,
             magnitude,
         } => (negative, magnitude),
-        Number::Bool(value) => (false, u64::from(value)),
-        Number::Real(_) | Number::NanPayload { .. } => return false,
+        Number::Bool(_) | Number::Real(_) | Number::NanPayload { .. } => return false,
     };
     let limit = (1u64 << (ty.bit_width() - 1)) - u64::from(!negative);
     if magnitude > limit {
@@ -144,7 +140,6 @@ fn put_unsigned(number: Number, ty: PrimitiveType, bytes: &mut Vec<u8>) -> bool 
         } if magnitude == 0 || ty == PrimitiveType::U64 && magnitude <= 1 << 63 => {
             magnitude.wrapping_neg()
         }
-        Number::Bool(value) => u64::from(value),
         _ => return false,
     };
     if ty.bit_width() < 64 && value >> ty.bit_width() != 0 {
@@ -174,7 +169,15 @@ impl LowBytes for i64 {
 #[inline]
 fn put_float(number: Number, ty: PrimitiveType, bytes: &mut Vec<u8>) -> bool {
     if let Number::NanPayload { negative, payload } = number {
+        if payload == 1 << 51 {
+            // The payload of an ordinary quiet NaN.
+            let nan = number.as_f64();
+            return put_float(Number::Real(nan), ty, bytes);
+        }
         return put_nan(negative, payload, ty, bytes);
+    }
+    if matches!(number, Number::Bool(_)) {
+        return false;
     }
     let value = number.as_f64();
     match ty {

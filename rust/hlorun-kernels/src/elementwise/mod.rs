@@ -10,6 +10,7 @@ pub mod int;
 pub mod low;
 
 use crate::isa::Isa;
+use crate::reduce::{Monoid, Reduce, reduce_body};
 
 /// `unsafe fn(a, out, n)`: n elements from `a` to `out`.
 ///
@@ -70,7 +71,7 @@ pub trait Bin<A: Copy>: 'static {
 }
 
 /// A tier as a type: which wrapper is instantiated, and whether a fused multiply-add is one instruction.
-pub trait Tier: 'static {
+pub(crate) trait Tier: 'static {
     /// `a*b + c`, fused where that is free.
     fn fma32(a: f32, b: f32, c: f32) -> f32;
     /// `a*b + c`, fused where that is free.
@@ -79,6 +80,8 @@ pub trait Tier: 'static {
     fn unary<A: Copy, O: Un<A>>() -> Unary;
     /// The loop for `O`.
     fn binary<A: Copy, O: Bin<A>>() -> Binary;
+    /// The reduction loop for `O`.
+    fn reduce<A: Copy, O: Monoid<A>>() -> Reduce;
     /// The select loop for elements of type `A`.
     fn select<A: Copy>() -> Ternary;
     /// The clamp loop built from a minimum and a maximum.
@@ -120,6 +123,10 @@ unsafe fn unary_loop<T: Tier, A: Copy, O: Un<A>>(a: *const A, out: *mut O::Out, 
 
 #[inline(always)]
 unsafe fn unary_body<T: Tier, A: Copy, O: Un<A>>(a: *const u8, out: *mut u8, n: usize) {
+    // A pointer to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
     let (a, out) = (a.cast::<A>(), out.cast::<O::Out>());
     let in_place = a.addr() == out.addr();
     // SAFETY: the caller promises n elements behind each pointer, equal or disjoint; equal pointers of equally sized
@@ -189,6 +196,10 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
     out: *mut u8,
     n: usize,
 ) {
+    // A pointer to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
     let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<O::Out>());
     let (on_a, on_b) = (a.addr() == out.addr(), b.addr() == out.addr());
     // SAFETY: as in unary_body, for two inputs.
@@ -317,6 +328,14 @@ macro_rules! tier {
                 }
                 run::<A, O>
             }
+            fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
+                $(#[$features])?
+                unsafe fn run<A: Copy, O: Monoid<A>>(a: *const u8, n: usize, acc: *mut u8) {
+                    // SAFETY: the pointers satisfy the contract of Reduce.
+                    unsafe { reduce_body::<$tier, A, O>(a, n, acc) }
+                }
+                run::<A, O>
+            }
             fn select<A: Copy>() -> Ternary {
                 $(#[$features])?
                 unsafe fn run<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
@@ -377,6 +396,9 @@ impl Tier for Active {
     }
     fn binary<A: Copy, O: Bin<A>>() -> Binary {
         active!(binary::<A, O>)
+    }
+    fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
+        active!(reduce::<A, O>)
     }
     fn select<A: Copy>() -> Ternary {
         active!(select::<A>)

@@ -282,10 +282,13 @@ pub fn pow(a: C, b: C) -> C {
         return if b.im == 0.0 && b.re > 0.0 {
             c(0.0, 0.0)
         } else {
-            c(if b.re > 0.0 { 0.0 } else { f64::INFINITY }, f64::NAN)
+            c(f64::NAN, f64::NAN)
         };
     }
     if b.im == 0.0 && b.re == 1.0 {
+        return a;
+    }
+    if a.re == 1.0 && a.im == 0.0 {
         return a;
     }
     // |a|^b computed as a power, not through the logarithm, to keep large results accurate.
@@ -305,9 +308,6 @@ pub fn pow(a: C, b: C) -> C {
 
 /// -i·log((x + i·y) / √(x² + y²)).
 pub fn atan2(y: C, x: C) -> C {
-    if y.im == 0.0 && x.im == 0.0 {
-        return c(libm::atan2(y.re, x.re), 0.0);
-    }
     let (xx, yy) = (mul(x, x), mul(y, y));
     let norm = sqrt(c(xx.re + yy.re, xx.im + yy.im));
     let iy = times_i(y);

@@ -274,14 +274,17 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
     } else {
         a
     };
+    // Cubes of more would overflow.
+    let huge = a > 1e300;
+    let scaled = if huge { a * 0.125 } else { scaled };
     // A third of the exponent and mantissa bits is a guess within 5 %.
     let high = ((scaled.to_bits() >> 32) as u32) / 3 + 715_094_163;
     let guess = f64::from_bits(u64::from(high) << 32);
     // Two Halley steps; the second starts from 25 bits, so that its square is exact.
     let cube = guess * guess * guess;
-    let t = guess * (cube + 2.0 * scaled) / (2.0 * cube + scaled);
+    let t = guess * ((cube + 2.0 * scaled) / (2.0 * cube + scaled));
     let cube = t * t * t;
-    let t = t * (cube + 2.0 * scaled) / (2.0 * cube + scaled);
+    let t = t * ((cube + 2.0 * scaled) / (2.0 * cube + scaled));
     let t = f64::from_bits(t.to_bits().wrapping_add(0x1000_0000) & 0xffff_ffff_e000_0000);
     let r = scaled / (t * t);
     let t = t + t * ((r - t) / (t + t + r));
@@ -290,6 +293,7 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
     } else {
         t
     };
+    let y = if huge { t * 2.0 } else { y };
     let y = if a < f64::INFINITY { y } else { a };
     (if a == 0.0 { 0.0 } else { y }).copysign(x)
 }

@@ -243,3 +243,6 @@ impl Float for f64 {
         inverse::atan2::<T>(self, x)
     }
 }
+
+#[cfg(test)]
+mod tests;

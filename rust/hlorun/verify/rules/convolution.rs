@@ -55,11 +55,8 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
         }
         dim_set(&format!("the {side} dimensions of dim_labels"), &all, rank)?;
     }
-    let element_type = super::dot::product_type(
-        lhs.element_type,
-        rhs.element_type,
-        declared_array(i)?.element_type,
-    )?;
+    // A product may declare any element type; XLA converts to it.
+    let element_type = declared_array(i)?.element_type;
     let at = |dims: &Dims, d: i64| dims[d as usize];
     let windows = window(i, spatial)?;
     for (d, (w, &k)) in windows.iter().zip(&labels.kernel_spatial).enumerate() {

@@ -18,7 +18,8 @@ struct Numbers<'m> {
 /// The family.
 pub fn infer(i: InstructionRef<'_>) -> Infer {
     let numbers = numbers(i)?;
-    let element_type = result_type(i, &numbers)?;
+    // A product may declare any element type; XLA converts to it.
+    let element_type = declared_array(i)?.element_type;
     let lhs_free = without(&numbers.lhs.dims, numbers.lhs_used);
     match i.opcode() {
         HloOpcode::RaggedDot => return ragged(i, &numbers, element_type),
@@ -104,42 +105,6 @@ fn used(side: &str, batch: &[i64], contracting: &[i64], rank: usize) -> Result<D
         }
     }
     Ok(used)
-}
-
-/// Products may declare another element type than their operands: any floating type for floating
-/// ones, an integer of at least their width for integers.
-fn result_type(i: InstructionRef<'_>, numbers: &Numbers<'_>) -> Result<PrimitiveType, String> {
-    let declared = declared_array(i)?.element_type;
-    product_type(numbers.lhs.element_type, numbers.rhs.element_type, declared)
-}
-
-/// The element type a product of `lhs` and `rhs` may have: `declared` when that is legal.
-pub fn product_type(
-    lhs: PrimitiveType,
-    rhs: PrimitiveType,
-    declared: PrimitiveType,
-) -> Result<PrimitiveType, String> {
-    let complex = lhs.is_complex() || rhs.is_complex();
-    let floating = lhs.is_floating() || rhs.is_floating();
-    let fits = if complex {
-        declared.is_complex()
-    } else if floating {
-        declared.is_floating()
-    } else if lhs == rhs && declared == lhs {
-        true
-    } else {
-        let width = lhs.bit_width().max(rhs.bit_width());
-        declared.is_floating() || (declared.is_integral() && declared.bit_width() >= width)
-    };
-    if fits {
-        return Ok(declared);
-    }
-    Err(format!(
-        "declares {}, but a product of {} and {} cannot be that",
-        declared.name(),
-        lhs.name(),
-        rhs.name()
-    ))
 }
 
 /// That scales divide what they scale.

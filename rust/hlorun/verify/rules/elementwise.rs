@@ -191,13 +191,6 @@ pub fn convert(i: InstructionRef<'_>) -> Infer {
             ));
         }
     }
-    if operand.element_type.is_complex() && !to.is_complex() {
-        return Err(format!(
-            "{} has no conversion to {}: complex numbers convert to complex ones only",
-            operand.element_type.name(),
-            to.name()
-        ));
-    }
     Ok(InferredShape::array(to, &operand.dims))
 }
 

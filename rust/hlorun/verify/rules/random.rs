@@ -11,7 +11,7 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
         HloOpcode::Rng => rng(i),
         HloOpcode::RngBitGenerator => bit_generator(i),
         _ => {
-            need_int(i, AttrKey::Delta)?;
+            need_float(i, AttrKey::Delta)?;
             Ok(InferredShape::array(PrimitiveType::U64, &[2]))
         }
     }

@@ -1,0 +1,235 @@
+//! Reductions of contiguous elements into one accumulator.
+//!
+//! In: `n` elements and an accumulator. Out: the accumulator combined with all of them. Promise: elements go to a fixed
+//! number of lanes by their index and the lanes are combined in a fixed tree, so the result depends on neither the
+//! tier nor the machine. Floats narrower than `f32` accumulate in an `f32` accumulator, as XLA:CPU does, and are not
+//! rounded in between: see [`reduce_accumulator`].
+
+use crate::element::{Cx, Pred, SubS, SubU};
+use crate::elementwise::int::{self, IntElem};
+use crate::elementwise::low::Decode;
+use crate::elementwise::{Active, Avx2, Avx512, Bin, CHUNK, Portable, Tier, complex, float};
+use crate::isa::Isa;
+use crate::low_float::{Bf16, F8, F16, LowFloat};
+use crate::math::Float;
+use crate::{BinaryOp, DType};
+
+/// `unsafe fn(a, n, acc)`: combines `n` elements into `*acc`.
+///
+/// # Safety
+/// `a` points to `n` elements of the looked-up type, `acc` to one of its accumulator type; they do not overlap.
+pub type Reduce = unsafe fn(*const u8, usize, *mut u8);
+
+/// The type of the accumulator of [`reduce`]: `F32` for floats narrower than `f32`, otherwise the type itself.
+pub const fn reduce_accumulator(dtype: DType) -> DType {
+    if dtype.is_low_float() {
+        DType::F32
+    } else {
+        dtype
+    }
+}
+
+/// An associative operation with its neutral element.
+pub(crate) trait Monoid<A: Copy>: Bin<A, Out = A> {
+    fn identity() -> A;
+}
+
+macro_rules! monoids {
+    ($bound:ident, $t:ty; $($op:path => $identity:expr;)*) => {$(
+        impl<E: $bound> Monoid<$t> for $op {
+            #[inline(always)]
+            fn identity() -> $t { $identity }
+        }
+    )*};
+}
+monoids! {
+    // -0 is neutral for every float; +0 is not, because of -0.
+    Float, E;
+    float::Add => E::ZERO.neg();
+    float::Multiply => E::ONE;
+    float::Maximum => E::from_f64(f64::NEG_INFINITY);
+    float::Minimum => E::from_f64(f64::INFINITY);
+}
+monoids! {
+    IntElem, E;
+    int::Add => E::ZERO;
+    int::Multiply => E::ONE;
+    int::Maximum => E::MIN;
+    int::Minimum => if E::SIGNED { E::MIN.not() } else { E::ONES };
+    int::And => E::ONES;
+    int::Or => E::ZERO;
+    int::Xor => E::ZERO;
+}
+monoids! {
+    Float, Cx<E>;
+    complex::Add => Cx { re: E::ZERO.neg(), im: E::ZERO.neg() };
+    complex::Multiply => Cx { re: E::ONE, im: E::ZERO };
+}
+impl Monoid<Pred> for int::PredAnd {
+    fn identity() -> Pred {
+        Pred(1)
+    }
+}
+impl Monoid<Pred> for int::PredOr {
+    fn identity() -> Pred {
+        Pred(0)
+    }
+}
+impl Monoid<Pred> for int::PredXor {
+    fn identity() -> Pred {
+        Pred(0)
+    }
+}
+
+/// Lanes of every reduction.
+const LANES: usize = 64;
+
+#[inline(always)]
+pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
+    a: *const u8,
+    n: usize,
+    acc: *mut u8,
+) {
+    if n == 0 {
+        return;
+    }
+    // SAFETY: the caller promises n elements behind a.
+    let a = unsafe { std::slice::from_raw_parts(a.cast::<A>(), n) };
+    let mut lanes = [O::identity(); LANES];
+    let mut blocks = a.chunks_exact(LANES);
+    for block in &mut blocks {
+        for (lane, &x) in lanes.iter_mut().zip(block) {
+            *lane = O::f::<T>(*lane, x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(blocks.remainder()) {
+        *lane = O::f::<T>(*lane, x);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] = O::f::<T>(lanes[i], lanes[i + width]);
+        }
+        width /= 2;
+    }
+    // SAFETY: the caller promises one accumulator of type A.
+    unsafe {
+        let acc = acc.cast::<A>();
+        acc.write(O::f::<T>(acc.read(), lanes[0]));
+    }
+}
+
+unsafe fn low_run<T: Tier, E: LowFloat, O: Monoid<f32>>(a: *const u8, n: usize, acc: *mut u8) {
+    let mut x = [0.0f32; CHUNK];
+    let (a, x) = (a.cast::<E>(), x.as_mut_ptr().cast::<u8>());
+    let mut i = 0;
+    while i < n {
+        let len = CHUNK.min(n - i);
+        // SAFETY: the caller promises n elements; the buffer holds CHUNK of them.
+        unsafe {
+            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+            T::reduce::<f32, O>()(x, len, acc);
+        }
+        i += len;
+    }
+}
+
+fn float_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
+    Some(match op {
+        BinaryOp::Add => T::reduce::<F, float::Add>(),
+        BinaryOp::Multiply => T::reduce::<F, float::Multiply>(),
+        BinaryOp::Maximum => T::reduce::<F, float::Maximum>(),
+        BinaryOp::Minimum => T::reduce::<F, float::Minimum>(),
+        _ => return None,
+    })
+}
+
+fn low_op<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Reduce> {
+    Some(match op {
+        BinaryOp::Add => low_run::<T, E, float::Add>,
+        BinaryOp::Multiply => low_run::<T, E, float::Multiply>,
+        BinaryOp::Maximum => low_run::<T, E, float::Maximum>,
+        BinaryOp::Minimum => low_run::<T, E, float::Minimum>,
+        _ => return None,
+    })
+}
+
+fn int_op<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Reduce> {
+    Some(match op {
+        BinaryOp::Add => T::reduce::<E, int::Add>(),
+        BinaryOp::Multiply => T::reduce::<E, int::Multiply>(),
+        BinaryOp::Maximum => T::reduce::<E, int::Maximum>(),
+        BinaryOp::Minimum => T::reduce::<E, int::Minimum>(),
+        BinaryOp::And => T::reduce::<E, int::And>(),
+        BinaryOp::Or => T::reduce::<E, int::Or>(),
+        BinaryOp::Xor => T::reduce::<E, int::Xor>(),
+        _ => return None,
+    })
+}
+
+fn complex_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
+    match op {
+        BinaryOp::Add => Some(T::reduce::<Cx<F>, complex::Add>()),
+        BinaryOp::Multiply => Some(T::reduce::<Cx<F>, complex::Multiply>()),
+        _ => None,
+    }
+}
+
+fn pred_op<T: Tier>(op: BinaryOp) -> Option<Reduce> {
+    match op {
+        BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => {
+            Some(T::reduce::<Pred, int::PredAnd>())
+        }
+        BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => Some(T::reduce::<Pred, int::PredOr>()),
+        BinaryOp::Xor => Some(T::reduce::<Pred, int::PredXor>()),
+        _ => None,
+    }
+}
+
+fn tier<T: Tier>(op: BinaryOp, dtype: DType) -> Option<Reduce> {
+    match dtype {
+        DType::Pred => pred_op::<T>(op),
+        DType::S2 => int_op::<Portable, SubS<2>>(op),
+        DType::S4 => int_op::<Portable, SubS<4>>(op),
+        DType::S8 => int_op::<Portable, i8>(op),
+        DType::S16 => int_op::<Portable, i16>(op),
+        DType::S32 => int_op::<T, i32>(op),
+        DType::S64 => int_op::<T, i64>(op),
+        DType::U2 => int_op::<Portable, SubU<2>>(op),
+        DType::U4 => int_op::<Portable, SubU<4>>(op),
+        DType::U8 => int_op::<T, u8>(op),
+        DType::U16 => int_op::<Portable, u16>(op),
+        DType::U32 => int_op::<T, u32>(op),
+        DType::U64 => int_op::<Portable, u64>(op),
+        DType::F4E2M1FN => low_op::<Active, F8<0>>(op),
+        DType::F8E3M4 => low_op::<Active, F8<1>>(op),
+        DType::F8E4M3 => low_op::<Active, F8<2>>(op),
+        DType::F8E4M3FN => low_op::<Active, F8<3>>(op),
+        DType::F8E4M3FNUZ => low_op::<Active, F8<4>>(op),
+        DType::F8E4M3B11FNUZ => low_op::<Active, F8<5>>(op),
+        DType::F8E5M2 => low_op::<Active, F8<6>>(op),
+        DType::F8E5M2FNUZ => low_op::<Active, F8<7>>(op),
+        DType::F8E8M0FNU => low_op::<Active, F8<8>>(op),
+        DType::F16 => low_op::<T, F16>(op),
+        DType::BF16 => low_op::<T, Bf16>(op),
+        DType::F32 => float_op::<T, f32>(op),
+        DType::F64 => float_op::<T, f64>(op),
+        DType::C64 => complex_op::<Portable, f32>(op),
+        DType::C128 => complex_op::<Portable, f64>(op),
+    }
+}
+
+/// The reduction kernel of an associative operation (add, multiply, maximum, minimum, and, or, xor), or `None`. The
+/// accumulator has the type [`reduce_accumulator`] names.
+pub fn reduce(op: BinaryOp, dtype: DType) -> Option<Reduce> {
+    reduce_on(Isa::active(), op, dtype)
+}
+
+/// [`reduce`] for a given tier, which must be available.
+pub fn reduce_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Reduce> {
+    match isa {
+        Isa::Portable => tier::<Portable>(op, dtype),
+        Isa::Avx2 => tier::<Avx2>(op, dtype),
+        Isa::Avx512 => tier::<Avx512>(op, dtype),
+    }
+}

@@ -1,0 +1,267 @@
+//! Memory-usage reports and out-of-memory messages: what they say, read and written line by line.
+//!
+//! These are tables for people: numbers stay as written (`1.0KiB`), and only what is exact in the
+//! text (offsets, counts, bytes) becomes a number.
+
+use super::line::{Line, Parsed};
+use super::model::BufferAllocation;
+use crate::module::TextRef;
+
+/// One line of a memory-usage report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReportLine {
+    /// An empty line.
+    Blank,
+    /// `Memory Space: default (color=0)` (2025 and later).
+    MemorySpace {
+        /// Its name.
+        name: TextRef,
+        /// Its number.
+        color: i64,
+    },
+    /// `Total bytes: 1056 (1.0KiB)`, before 2025 `Total bytes used: …`.
+    Total {
+        /// Whether the line says `used`.
+        used: bool,
+        /// Bytes.
+        bytes: u64,
+        /// For people.
+        human: TextRef,
+    },
+    /// `     512B( 48%);       544B; allocation 7: size 512B, …`.
+    AllocationRow {
+        /// Everything before `allocation`, as written.
+        columns: TextRef,
+        /// The allocation; its size is [`AllocationSize`]'s.
+        allocation: AllocationLine,
+    },
+    /// `allocation 7: size 512B, …` above its values.
+    Allocation(AllocationLine),
+    /// `     256B( 50%);       256B;     256;      1; f32[8,8]`.
+    ValueRow {
+        /// What stands before the columns: spaces or a tab.
+        indent: TextRef,
+        /// Sum of sizes up to here, for people.
+        cumulative: TextRef,
+        /// The same in percent.
+        percent: TextRef,
+        /// Bytes, for people.
+        size: TextRef,
+        /// Bytes from the start of the allocation.
+        offset: u64,
+        /// How many values share the place.
+        count: u64,
+        /// Their shapes, with counts: `5×f32[8,8]`.
+        shapes: TextRef,
+    },
+    /// A heading, a rule, or a closing remark, as written.
+    Text(TextRef),
+}
+
+/// A size as a report writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocationSize {
+    /// `1.0KiB`, as written.
+    pub human: TextRef,
+}
+
+/// `allocation 7: size 512B, preallocated-temp:` of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocationLine {
+    /// The allocation; its `size` is 0, because a report rounds it.
+    pub allocation: BufferAllocation,
+    /// The size.
+    pub size: AllocationSize,
+}
+
+/// One line of an out-of-memory message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OomLine {
+    /// An empty line.
+    Blank,
+    /// `             parameter allocation:         0B`.
+    Stat {
+        /// `parameter allocation`.
+        label: TextRef,
+        /// Bytes for people.
+        size: TextRef,
+        /// `(0.00%)` without the parentheses; empty when absent.
+        percent: TextRef,
+    },
+    /// `	Buffer 1:`.
+    Buffer(u64),
+    /// `		Size: 3.73GiB` and the other facts of a buffer.
+    Fact {
+        /// `Size`, `Operator`, `XLA Label`, `Shape` or `Entry Parameter Subshape`.
+        key: TextRef,
+        /// What it says.
+        value: TextRef,
+    },
+    /// A heading or a rule, as written.
+    Text(TextRef),
+}
+
+const COLUMNS: &str = "cumulative_size;";
+
+/// Whether a report continues with this line.
+pub(super) fn belongs_to_report(line: &Line<'_>) -> bool {
+    let text = line.rest().trim_ascii_start();
+    line.is_blank()
+        || text.starts_with(b"allocation ")
+        || text.starts_with(b"Allocations sorted")
+        || text.starts_with(COLUMNS.as_bytes())
+        || text.starts_with(b"-----")
+        || text.starts_with(b"Total bytes")
+        || text.starts_with(b"Memory Space:")
+        || text.starts_with(b"The rest ")
+        || text.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// Reads one line of a report; `allocation` reads what follows `allocation `.
+pub(super) fn report_line(
+    mut line: Line<'_>,
+    allocation: impl Fn(&mut Line<'_>) -> Parsed<AllocationLine>,
+) -> Parsed<ReportLine> {
+    let text = line.text();
+    if line.rest().is_empty() {
+        return Ok(ReportLine::Blank);
+    }
+    if line.eat("Memory Space: ") {
+        let name = line.word("the memory space's name", b" (")?;
+        line.expect(" (color=")?;
+        let color = line.signed("the color")?;
+        line.expect(")")?;
+        line.finish()?;
+        return Ok(ReportLine::MemorySpace { name, color });
+    }
+    if line.eat("Total bytes") {
+        let used = line.eat(" used");
+        line.expect(": ")?;
+        let bytes = line.number("the total")?;
+        line.expect(" (")?;
+        let human = line.word("the total for people", b")")?;
+        line.expect(")")?;
+        line.finish()?;
+        return Ok(ReportLine::Total { used, bytes, human });
+    }
+    if line.starts_with("allocation ") {
+        return allocation(&mut line).map(ReportLine::Allocation);
+    }
+    let indent = line
+        .rest()
+        .iter()
+        .take_while(|b| b.is_ascii_whitespace())
+        .count();
+    let row = line.rest()[indent..]
+        .first()
+        .is_some_and(u8::is_ascii_digit);
+    if !row {
+        return Ok(ReportLine::Text(text));
+    }
+    if let Some(at) = memchr::memmem::find(line.rest(), b"; allocation ") {
+        let columns = TextRef::new(line.at, line.at + at + 2);
+        line.at += at + 2;
+        let allocation = allocation(&mut line)?;
+        return Ok(ReportLine::AllocationRow {
+            columns,
+            allocation,
+        });
+    }
+    value_row(line)
+}
+
+fn skip_spaces(line: &mut Line<'_>) {
+    while line.eat(" ") {}
+}
+
+fn value_row(mut line: Line<'_>) -> Parsed<ReportLine> {
+    let start = line.at;
+    while line.rest().first().is_some_and(u8::is_ascii_whitespace) {
+        line.at += 1;
+    }
+    let number_at = line.at;
+    let cumulative = line.word("the cumulative size", b"(")?;
+    // The column is nine wide; what is before it is the indentation.
+    let indent = TextRef::new(
+        start,
+        (cumulative.end().saturating_sub(9)).clamp(start, number_at),
+    );
+    line.expect("(")?;
+    skip_spaces(&mut line);
+    let percent = line.word("the percentage", b"%")?;
+    line.expect("%);")?;
+    skip_spaces(&mut line);
+    let size = line.word("the size", b";")?;
+    line.expect(";")?;
+    skip_spaces(&mut line);
+    let offset = line.number("the offset")?;
+    line.expect(";")?;
+    skip_spaces(&mut line);
+    let count = line.number("the number of values")?;
+    line.expect(";")?;
+    line.expect(" ")?;
+    let shapes = line.text();
+    Ok(ReportLine::ValueRow {
+        indent,
+        cumulative,
+        percent,
+        size,
+        offset,
+        count,
+        shapes,
+    })
+}
+
+/// Whether an out-of-memory message continues with this line.
+pub(super) fn belongs_to_oom(line: &Line<'_>) -> bool {
+    line.is_blank()
+        || line.starts_with("BufferAssignment stats:")
+        || line.starts_with("Peak buffers:")
+        || line.starts_with("\t")
+        || line.starts_with("  ")
+        || line.starts_with("Buffer ")
+}
+
+/// Reads one line of an out-of-memory message.
+pub(super) fn oom_line(mut line: Line<'_>) -> Parsed<OomLine> {
+    let text = line.text();
+    if line.rest().is_empty() {
+        return Ok(OomLine::Blank);
+    }
+    if line.eat("\t\t") {
+        if let Some(at) = memchr::memmem::find(line.rest(), b": ") {
+            let key = TextRef::new(line.at, line.at + at);
+            line.at += at + 2;
+            return Ok(OomLine::Fact {
+                key,
+                value: line.text(),
+            });
+        }
+        return Ok(OomLine::Text(text));
+    }
+    if line.eat("\tBuffer ") {
+        let number = line.number("the buffer's number")?;
+        line.expect(":")?;
+        line.finish()?;
+        return Ok(OomLine::Buffer(number));
+    }
+    if line.starts_with("  ") {
+        skip_spaces(&mut line);
+        let label = line.word("the kind of allocation", b":")?;
+        line.expect(":")?;
+        skip_spaces(&mut line);
+        let size = line.word("the size", b" ")?;
+        let mut percent = TextRef::new(line.at, line.at);
+        if line.eat(" (") {
+            percent = line.word("the percentage", b")")?;
+            line.expect(")")?;
+        }
+        line.finish()?;
+        return Ok(OomLine::Stat {
+            label,
+            size,
+            percent,
+        });
+    }
+    Ok(OomLine::Text(text))
+}

@@ -1,0 +1,121 @@
+//! What every thunk of a run may use: memory, threads, its place among the replicas.
+
+use std::sync::OnceLock;
+
+use super::memory::Memory;
+use super::ops::OpEnvironment;
+use crate::error::{HloError, Result};
+
+/// One run.
+pub struct Environment<'r> {
+    /// Addresses.
+    pub memory: Memory,
+    /// Threads to use; 1 keeps everything on the caller's.
+    pub threads: usize,
+    /// Number of this replica.
+    pub replica: u32,
+    /// Number of this partition.
+    pub partition: u32,
+    /// Asked between steps; `true` ends the run.
+    pub interrupted: &'r (dyn Fn() -> bool + Sync),
+}
+
+/// The one pool of worker threads.
+fn pool() -> Option<&'static rayon::ThreadPool> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    POOL.get_or_init(|| {
+        rayon::ThreadPoolBuilder::new()
+            .thread_name(|i| format!("hlorun-{i}"))
+            .build()
+            .ok()
+    })
+    .as_ref()
+}
+
+/// Threads of the pool.
+pub fn available_threads() -> usize {
+    pool().map_or(1, rayon::ThreadPool::current_num_threads)
+}
+
+/// Runs `f` on a thread of the pool, so that what it forks is shared with the other threads.
+pub fn inside_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    match pool() {
+        Some(pool) => pool.install(f),
+        None => f(),
+    }
+}
+
+/// Runs `task(i)` for every `i < count` on the pool.
+pub fn parallel_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
+    use rayon::prelude::*;
+    if count <= 1 {
+        (0..count).for_each(task);
+    } else {
+        (0..count).into_par_iter().with_max_len(1).for_each(task);
+    }
+}
+
+fn serial_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
+    (0..count).for_each(task);
+}
+
+impl Environment<'_> {
+    /// The loop to run tasks with.
+    pub fn parallel(&self) -> &'static (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync) {
+        if self.threads > 1 {
+            &parallel_for
+        } else {
+            &serial_for
+        }
+    }
+
+    /// The same for operations.
+    pub fn operation(&self) -> OpEnvironment<'static> {
+        OpEnvironment {
+            parallel: self.parallel(),
+            replica: self.replica,
+            partition: self.partition,
+        }
+    }
+
+    /// The same for products.
+    pub fn products(&self) -> hlorun_kernels::Parallel<'static> {
+        hlorun_kernels::Parallel {
+            threads: self.threads,
+            run: self.parallel(),
+        }
+    }
+
+    /// An error once the caller wants the run to end.
+    pub fn check(&self) -> Result<()> {
+        if (self.interrupted)() {
+            return Err(HloError::execution("interrupted"));
+        }
+        Ok(())
+    }
+}
+
+/// Runs fallible tasks in parallel; the error of the lowest task wins, so that it does not depend on
+/// timing.
+pub fn try_parallel(
+    environment: &Environment<'_>,
+    count: usize,
+    task: &(dyn Fn(usize) -> Result<()> + Sync),
+) -> Result<()> {
+    if count <= 1 || environment.threads <= 1 {
+        return (0..count).try_for_each(task);
+    }
+    let first: std::sync::Mutex<Option<(usize, HloError)>> = std::sync::Mutex::new(None);
+    parallel_for(count, &|i| {
+        if let Err(error) = task(i)
+            && let Ok(mut first) = first.lock()
+            && first.as_ref().is_none_or(|(at, _)| i < *at)
+        {
+            *first = Some((i, error));
+        }
+    });
+    match first.into_inner() {
+        Ok(Some((_, error))) => Err(error),
+        _ => Ok(()),
+    }
+}

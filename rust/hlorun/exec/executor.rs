@@ -1,0 +1,150 @@
+//! Runs an executable: brings memory, then thunks in order.
+
+use super::environment::{Environment, available_threads, inside_pool};
+use super::memory::Memory;
+use super::{collectives, gemm, loops, ops, reduce};
+use crate::error::{HloError, Result};
+use crate::plan::Executable;
+use crate::plan::assign::AllocationKind;
+use crate::plan::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
+
+/// What a caller may say about a run.
+#[derive(Clone, Copy)]
+pub struct RunOptions<'r> {
+    /// Asked now and then; `true` ends the run with an error.
+    pub interrupted: &'r (dyn Fn() -> bool + Sync),
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        RunOptions {
+            interrupted: &|| false,
+        }
+    }
+}
+
+impl Executable {
+    /// Runs once: `inputs` and `outputs` hold an address for every leaf of
+    /// [`Executable::inputs`] and [`Executable::outputs`].
+    ///
+    /// Errors: `HloError::Argument` for a wrong number of addresses; `HloError::Execution` when
+    /// memory runs out or the caller interrupts.
+    ///
+    /// # Safety
+    ///
+    /// Each input address holds the leaf's elements, dense and row-major, and is not written during
+    /// the run; each output address has room for its leaf, overlaps nothing else, and is aligned to
+    /// the element size.
+    pub unsafe fn run(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        if inputs.len() != self.inputs().len() || outputs.len() != self.outputs().len() {
+            return Err(HloError::argument(format!(
+                "expected {} input and {} output arrays, got {} and {}",
+                self.inputs().len(),
+                self.outputs().len(),
+                inputs.len(),
+                outputs.len()
+            )));
+        }
+        let mut arena = self.take_arena()?;
+        let bases = self
+            .assignment()
+            .allocations
+            .iter()
+            .map(|allocation| match allocation.kind {
+                AllocationKind::Temp => arena.as_mut_ptr(),
+                AllocationKind::Parameter(leaf) => inputs[leaf as usize].cast_mut(),
+                AllocationKind::Output(leaf) => outputs[leaf as usize],
+                AllocationKind::Constant(_) => self
+                    .constant_bytes(allocation.kind)
+                    .map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut()),
+            })
+            .collect();
+        let threads = match self.options().threads {
+            0 => available_threads(),
+            n => n,
+        };
+        let environment = Environment {
+            memory: Memory::new(bases),
+            threads,
+            replica: 0,
+            partition: 0,
+            interrupted: options.interrupted,
+        };
+        let result = if threads > 1 && self.is_large() {
+            inside_pool(|| sequence(self.thunks(), &environment))
+        } else {
+            sequence(self.thunks(), &environment)
+        };
+        self.return_arena(arena);
+        result
+    }
+}
+
+/// Runs thunks in order. Recursion is bounded by the nesting the plan allows.
+fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) -> Result<()> {
+    thunks.iter().try_for_each(|thunk| run(thunk, environment))
+}
+
+fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
+    let memory = &environment.memory;
+    match &thunk.kind {
+        ThunkKind::Copy(copy) => {
+            run_copy(copy, memory);
+            Ok(())
+        }
+        ThunkKind::Loop(fused) => loops::run(fused, environment),
+        ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
+        ThunkKind::Gemm(product) => gemm::run(product, environment),
+        ThunkKind::Op(op) => {
+            let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
+            let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();
+            ops::run(&op.kind, &inputs, &outputs, &environment.operation())
+        }
+        ThunkKind::While(body) => loop {
+            environment.check()?;
+            sequence(&body.condition, environment)?;
+            // SAFETY: the predicate is one byte in its slice.
+            if unsafe { memory.first(&body.predicate).read() } == 0 {
+                return Ok(());
+            }
+            sequence(&body.body, environment)?;
+        },
+        ThunkKind::Conditional(choice) => {
+            let selector = &choice.selector;
+            // SAFETY: the selector is a scalar of its type.
+            let value = unsafe {
+                super::memory::read_integer(memory.first(selector), selector.element_type)
+            };
+            let last = choice.branches.len() - 1;
+            let branch = if selector.element_type == crate::types::PrimitiveType::Pred {
+                usize::from(value == 0)
+            } else {
+                usize::try_from(value).map_or(last, |v| v.min(last))
+            };
+            sequence(&choice.branches[branch], environment)
+        }
+        ThunkKind::Collective(collective) => collectives::run(collective, environment),
+        ThunkKind::DeviceId(id) => {
+            let value = if id.partition {
+                environment.partition
+            } else {
+                environment.replica
+            };
+            // SAFETY: the slice holds one u32.
+            unsafe { memory.pointer(&id.slice).cast::<u32>().write(value) };
+            Ok(())
+        }
+        ThunkKind::Nop => Ok(()),
+    }
+}
+
+fn run_copy(copy: &CopyThunk, memory: &Memory) {
+    memory
+        .array(&copy.source)
+        .copy_to(&memory.array(&copy.destination));
+}

@@ -1,0 +1,18 @@
+//! Runs executables: thunks in order, on real memory.
+//!
+//! In: an [`crate::plan::Executable`] and addresses of arrays. Out: the results in the caller's
+//! memory. Promise: the same inputs give the same bits, whatever the number of threads.
+
+pub mod array;
+pub mod collectives;
+pub mod environment;
+pub mod executor;
+pub mod gemm;
+pub mod loops;
+pub mod memory;
+pub mod ops;
+pub mod program;
+pub mod reduce;
+pub mod walk;
+
+pub use executor::RunOptions;

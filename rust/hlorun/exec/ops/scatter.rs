@@ -1,0 +1,297 @@
+//! Runs `scatter`: windows one after the other, in the order of the indices.
+//!
+//! Promise: two updates of one element are combined in index order, whatever the number of
+//! threads; threads share a scatter by splitting the windows, never the indices.
+
+use smallvec::SmallVec;
+
+use super::OpEnvironment;
+use super::gather::batch_nest;
+use super::index_map::Starts;
+use super::walk::{Nest, Shared, byte_strides, split};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::exec::program::Frame;
+use crate::plan::elementwise::dtype;
+use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::scatter::ScatterOp;
+
+/// Elements of all windows together that make a second task worth it.
+const GRAIN: usize = 64 << 10;
+
+/// Runs `op`: operands, indices and updates in, one array per operand out.
+pub fn run(
+    op: &ScatterOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let count = op.count;
+    if inputs.len() != 2 * count + 1 || outputs.len() != count {
+        return Err(HloError::execution("scatter takes other arrays"));
+    }
+    for (operand, output) in inputs.iter().zip(outputs) {
+        operand.copy_to(output);
+    }
+    let updates = &inputs[count + 1..];
+    if updates[0].count() == 0 || outputs[0].count() == 0 {
+        return Ok(());
+    }
+    let starts = Starts::new(&op.map, &inputs[count])?;
+    let windows = windows(op, &starts, outputs, updates)?;
+    let output = &outputs[0];
+    if count == 1
+        && let Some(shortcut) = op.combiner.shortcut
+    {
+        let binary = match shortcut {
+            Shortcut::First => return Ok(()),
+            Shortcut::Second => None,
+            Shortcut::Binary(binary) => {
+                match dtype(output.element_type).and_then(|ty| hlorun_kernels::binary(binary, ty)) {
+                    Some(kernel) => Some(kernel),
+                    None => return general(op, &windows, outputs, updates),
+                }
+            }
+        };
+        simple(op, binary, &windows, output, &updates[0], environment);
+        return Ok(());
+    }
+    general(op, &windows, outputs, updates)
+}
+
+/// Byte offsets of a window in an operand and in its updates.
+type Place = [isize; 2];
+
+/// The places of the windows that lie inside the operands, in index order; one place per operand.
+fn windows(
+    op: &ScatterOp,
+    starts: &Starts,
+    outputs: &[RawArray],
+    updates: &[RawArray],
+) -> Result<Vec<Place>> {
+    let misfit = || HloError::execution("scatter updates do not fit the operands");
+    let (dims, update) = (&outputs[0].dims, &updates[0]);
+    let rank = dims.len();
+    let same = |arrays: &[RawArray]| arrays.iter().all(|array| array.dims == arrays[0].dims);
+    if !same(outputs) || !same(updates) {
+        return Err(misfit());
+    }
+    let mut limits = dims.clone();
+    limits.iter_mut().for_each(|limit| *limit -= 1);
+    for (&dim, &from) in op.map.window.iter().zip(&op.update_window_dims) {
+        limits[dim] = dims[dim] - update.dims[from];
+    }
+    for (&dim, &size) in op.scatter_dims.iter().zip(&starts.batch) {
+        if update.dims[dim] != size {
+            return Err(misfit());
+        }
+    }
+    let mut places: Vec<Place> = Vec::new();
+    places
+        .try_reserve_exact(starts.count().saturating_mul(outputs.len()))
+        .map_err(|_| HloError::execution("out of memory for scatter positions"))?;
+    let strides: SmallVec<[_; 1]> = outputs
+        .iter()
+        .zip(updates)
+        .map(|(output, update)| {
+            let to = byte_strides(&output.strides, output.element_type.size_bytes());
+            let from = byte_strides(&update.strides, update.element_type.size_bytes());
+            (to, from)
+        })
+        .collect();
+    let mut index: SmallVec<[i64; 6]> = SmallVec::from_elem(0, starts.batch.len());
+    let mut start: SmallVec<[i64; 6]> = SmallVec::from_elem(0, rank);
+    for n in 0..starts.count() {
+        for (&component, &dim) in starts.get(n).iter().zip(&op.map.components) {
+            start[dim] = component;
+        }
+        for &(dim, batch) in &op.map.batching {
+            start[dim] = index[batch];
+        }
+        if (0..rank).all(|d| start[d] >= 0 && start[d] <= limits[d]) {
+            for (to, from) in &strides {
+                let output: isize = start.iter().zip(to).map(|(&i, &s)| i as isize * s).sum();
+                let dims = op.scatter_dims.iter();
+                let update: isize = dims.zip(&index).map(|(&d, &i)| i as isize * from[d]).sum();
+                places.push([output, update]);
+            }
+        }
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < starts.batch[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+    Ok(places)
+}
+
+/// The elements of one window: steps in the operand and in the updates.
+fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) -> Nest<2> {
+    let to = byte_strides(&output.strides, output.element_type.size_bytes());
+    let from = byte_strides(&update.strides, update.element_type.size_bytes());
+    let sizes: SmallVec<[i64; 6]> = op
+        .update_window_dims
+        .iter()
+        .map(|&d| update.dims[d])
+        .collect();
+    let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
+    let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
+    Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
+}
+
+/// One operand and a combiner that is one kernel, or an overwrite (`None`).
+fn simple(
+    op: &ScatterOp,
+    kernel: Option<hlorun_kernels::Binary>,
+    windows: &[Place],
+    output: &RawArray,
+    update: &RawArray,
+    environment: &OpEnvironment<'_>,
+) {
+    let nest = window_nest(op, output, update);
+    let size = output.element_type.size_bytes();
+    let (inner, steps) = nest.inner;
+    let dense = inner == 1 || steps == [size as isize; 2];
+    let (target, source) = (Shared::new(output.pointer), Shared::new(update.pointer));
+    // Every task walks all windows in order, over its own part of their elements.
+    let total = windows.len() * nest.rows() * inner;
+    let parts = (total / GRAIN).clamp(1, 64);
+    let by_row = nest.rows() > inner;
+    let length = if by_row { nest.rows() } else { inner };
+    let grain = length.div_ceil(parts).max(64);
+    split(environment, length, grain, &|part| {
+        let (rows, columns) = if by_row {
+            (part, 0..inner)
+        } else {
+            (0..nest.rows(), part)
+        };
+        for &[to, from] in windows {
+            nest.for_rows(rows.clone(), |[t, f]| {
+                let at = columns.start as isize;
+                let mut to = target.at(to + t + at * steps[0]);
+                let mut from = source.at(from + f + at * steps[1]);
+                let (times, n) = if dense {
+                    (1, columns.len())
+                } else {
+                    (columns.len(), 1)
+                };
+                for _ in 0..times {
+                    // SAFETY: only windows inside the operand are in the list, and tasks have
+                    // disjoint rows or columns of them; a kernel may write onto an operand.
+                    unsafe {
+                        match kernel {
+                            Some(kernel) => kernel(to, from, to, n),
+                            None => std::ptr::copy_nonoverlapping(from, to, n * size),
+                        }
+                    }
+                    to = to.wrapping_offset(steps[0]);
+                    from = from.wrapping_offset(steps[1]);
+                }
+            });
+        }
+    });
+}
+
+/// Any combiner over any number of operands.
+fn general(
+    op: &ScatterOp,
+    windows: &[Place],
+    outputs: &[RawArray],
+    updates: &[RawArray],
+) -> Result<()> {
+    let (program, count) = (&op.combiner.program, op.count);
+    let sizes: SmallVec<[usize; 2]> = outputs
+        .iter()
+        .map(|o| o.element_type.size_bytes())
+        .collect();
+    for (k, &register) in program.inputs.iter().enumerate() {
+        if program.types[register.0 as usize].size_bytes() != sizes[k % count] {
+            return Err(HloError::execution("scatter computation of other types"));
+        }
+    }
+    let dims: SmallVec<[i64; 6]> = op
+        .update_window_dims
+        .iter()
+        .map(|&d| updates[0].dims[d])
+        .collect();
+    let elements = dims.iter().product::<i64>().max(0) as usize;
+    let lanes = if op.unique_indices {
+        elements.saturating_mul(windows.len() / count)
+    } else {
+        elements
+    };
+    let tile = Frame::tile_for(program, lanes);
+    let mut frame = Frame::new(program, tile)?;
+    let bytes: usize = sizes.iter().sum();
+    // Lanes of every operand, then of every update; 16 divides the alignment of each.
+    let mut scratch = AlignedBytes::uninitialized(2 * bytes * tile)?;
+    let mut inputs: SmallVec<[*mut u8; 4]> = SmallVec::new();
+    let mut at = scratch.as_mut_ptr();
+    for k in 0..2 * count {
+        inputs.push(at);
+        frame.bind(program.inputs[k], at);
+        at = at.wrapping_add(sizes[k % count] * tile);
+    }
+    // All operands walk the window in the same order, that of its dimensions.
+    let nests: SmallVec<[Nest<2>; 1]> = outputs
+        .iter()
+        .zip(updates)
+        .map(|(output, update)| {
+            let to = byte_strides(&output.strides, output.element_type.size_bytes());
+            let from = byte_strides(&update.strides, update.element_type.size_bytes());
+            let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
+            let from: SmallVec<[isize; 6]> =
+                op.update_window_dims.iter().map(|&d| from[d]).collect();
+            batch_nest(&dims, &to, &from)
+        })
+        .collect();
+    let mut targets: SmallVec<[Vec<*mut u8>; 1]> = SmallVec::from_elem(Vec::new(), count);
+    let flush = |targets: &mut SmallVec<[Vec<*mut u8>; 1]>| {
+        // SAFETY: the inputs are bound to `tile` filled lanes, of which there are as many as
+        // targets; the targets are elements of the outputs.
+        unsafe {
+            frame.run(program, targets[0].len());
+            for (k, list) in targets.iter_mut().enumerate() {
+                let results = frame.pointer(program.outputs[k]);
+                for (lane, target) in list.drain(..).enumerate() {
+                    std::ptr::copy_nonoverlapping(results.add(lane * sizes[k]), target, sizes[k]);
+                }
+            }
+        }
+    };
+    for places in windows.chunks_exact(count) {
+        let mut done = 0;
+        while done < elements {
+            let free = tile - targets[0].len();
+            let part = done..(done + free).min(elements);
+            for k in 0..count {
+                let size = sizes[k];
+                let [to, from] = places[k];
+                nests[k].for_rows(part.clone(), |[t, f]| {
+                    let lane = targets[k].len() * size;
+                    let target = outputs[k].pointer.wrapping_offset(to + t);
+                    let source = updates[k].pointer.wrapping_offset(from + f);
+                    // SAFETY: the window lies inside operand and updates; the lane is below `tile`.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(target, inputs[k].add(lane), size);
+                        std::ptr::copy_nonoverlapping(source, inputs[count + k].add(lane), size);
+                    }
+                    targets[k].push(target);
+                });
+            }
+            done = part.end;
+            if targets[0].len() == tile {
+                flush(&mut targets);
+            }
+        }
+        // The next window may read what this one writes.
+        if !op.unique_indices {
+            flush(&mut targets);
+        }
+    }
+    flush(&mut targets);
+    Ok(())
+}

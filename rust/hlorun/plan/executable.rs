@@ -1,0 +1,222 @@
+//! The finished plan: what a run needs, and nothing that changes during one.
+//!
+//! In: a verified module and options. Out: an [`Executable`], `Send + Sync`; each run brings its own
+//! memory, so runs may overlap.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use super::CompileOptions;
+use super::assign::{self, AllocationKind, Assignment};
+use super::lower::{BufferKind, Lowering, Value, collect_leaves};
+use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
+use super::view::{ArrayView, identity_order};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::module::{HloModule, InstructionId};
+use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId};
+
+/// An array that comes in or goes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Type of an element.
+    pub element_type: PrimitiveType,
+    /// Sizes.
+    pub dims: Dims,
+}
+
+impl Leaf {
+    /// Bytes of the array.
+    pub fn byte_size(&self) -> usize {
+        ArrayShape::new(self.element_type, &self.dims)
+            .byte_size()
+            .unwrap_or(0)
+    }
+}
+
+/// A parameter of the entry.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Name of the instruction, without `%`.
+    pub name: String,
+    /// Its shape, in the module's table.
+    pub shape: ShapeId,
+    /// Its arrays, as a range of [`Executable::inputs`].
+    pub leaves: Range<usize>,
+}
+
+/// A compiled module.
+#[derive(Debug)]
+pub struct Executable {
+    module: HloModule,
+    options: CompileOptions,
+    thunks: ThunkSequence,
+    assignment: Assignment,
+    parameters: Vec<Parameter>,
+    inputs: Vec<Leaf>,
+    outputs: Vec<Leaf>,
+    result_shape: ShapeId,
+    arenas: Mutex<Vec<AlignedBytes>>,
+}
+
+/// Compiles a verified module.
+///
+/// Errors: `HloError::Unsupported` naming the first instruction that cannot be run.
+pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executable> {
+    let mut module = module.clone();
+    super::inline::inline(&mut module)?;
+    let Some((entry, computation)) = module.entry_computation() else {
+        return Err(HloError::execution("the module has no entry computation"));
+    };
+    let parameters = computation.parameters.clone();
+    let root = computation
+        .root
+        .ok_or_else(|| HloError::execution("the entry computation has no root"))?;
+    let mut lowering = Lowering::new(&module, options);
+    let mut leaves = Vec::new();
+    let mut values = Vec::new();
+    let mut infos = Vec::new();
+    for &id in &parameters {
+        let instruction = module.instruction(id);
+        let start = leaves.len();
+        values.push(lowering.entry_parameter(instruction, &mut leaves)?);
+        infos.push(Parameter {
+            name: instruction.name().into_owned(),
+            shape: instruction.shape_id(),
+            leaves: start..leaves.len(),
+        });
+    }
+    let (mut thunks, result) = lowering.computation(entry, &values)?;
+    let outputs = store_results(&mut lowering, &mut thunks, root, &result);
+    let buffers = std::mem::take(&mut lowering.buffers);
+    let assignment = assign::assign(&mut thunks, &buffers);
+    let leaf = |view: &ArrayView| Leaf {
+        element_type: view.element_type,
+        dims: view.dims.clone(),
+    };
+    Ok(Executable {
+        inputs: leaves.iter().map(leaf).collect(),
+        outputs: outputs.iter().map(leaf).collect(),
+        result_shape: module.instruction_data(root).shape,
+        parameters: infos,
+        options: options.clone(),
+        thunks,
+        assignment,
+        arenas: Mutex::new(Vec::new()),
+        module,
+    })
+}
+
+/// Copies every array of the result into an output buffer, row-major. Copies of values that were
+/// computed for this alone are dropped by the assignment.
+fn store_results(
+    lowering: &mut Lowering<'_>,
+    thunks: &mut ThunkSequence,
+    root: InstructionId,
+    result: &Value,
+) -> Vec<ArrayView> {
+    let mut views = Vec::new();
+    collect_leaves(result, &mut views);
+    let mut outputs = Vec::with_capacity(views.len());
+    for (k, view) in views.into_iter().enumerate() {
+        let size = view.count() * view.element_type.size_bytes();
+        let slice = lowering.buffer(size, BufferKind::Output(k as u32), Some(root));
+        let order = identity_order(view.dims.len());
+        let output = ArrayView::dense(slice, view.element_type, &view.dims, &order);
+        let elidable = lowering.interchangeable(&view, &output);
+        thunks.push(Thunk {
+            instruction: root,
+            kind: ThunkKind::Copy(CopyThunk {
+                source: view,
+                destination: output.clone(),
+                elidable,
+            }),
+        });
+        outputs.push(output);
+    }
+    outputs
+}
+
+impl Executable {
+    /// The flattened module the thunks were made from.
+    pub fn module(&self) -> &HloModule {
+        &self.module
+    }
+
+    /// How it was compiled.
+    pub fn options(&self) -> &CompileOptions {
+        &self.options
+    }
+
+    /// The steps.
+    pub fn thunks(&self) -> &ThunkSequence {
+        &self.thunks
+    }
+
+    /// The memory.
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
+    /// The entry's parameters.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Arrays of all parameters, in order.
+    pub fn inputs(&self) -> &[Leaf] {
+        &self.inputs
+    }
+
+    /// Arrays of the result, in order.
+    pub fn outputs(&self) -> &[Leaf] {
+        &self.outputs
+    }
+
+    /// Shape of the result, in the table of [`Executable::module`].
+    pub fn result_shape(&self) -> &Shape {
+        self.module.shapes().get(self.result_shape)
+    }
+
+    /// Id of the result's shape.
+    pub fn result_shape_id(&self) -> ShapeId {
+        self.result_shape
+    }
+
+    /// Whether a run does enough to be worth waking other threads.
+    pub(crate) fn is_large(&self) -> bool {
+        self.assignment
+            .allocations
+            .iter()
+            .any(|allocation| allocation.size >= 1 << 17)
+    }
+
+    /// Bytes of the temporary block of one run.
+    pub fn temp_size(&self) -> usize {
+        self.assignment.allocations[0].size
+    }
+
+    /// A temporary block, kept from an earlier run where there is one.
+    pub(crate) fn take_arena(&self) -> Result<AlignedBytes> {
+        let kept = self.arenas.lock().ok().and_then(|mut arenas| arenas.pop());
+        match kept {
+            Some(arena) => Ok(arena),
+            None => AlignedBytes::uninitialized(self.temp_size()),
+        }
+    }
+
+    /// Gives a temporary block back for the next run.
+    pub(crate) fn return_arena(&self, arena: AlignedBytes) {
+        if let Ok(mut arenas) = self.arenas.lock() {
+            arenas.push(arena);
+        }
+    }
+
+    /// The bytes of a constant allocation.
+    pub(crate) fn constant_bytes(&self, kind: AllocationKind) -> Option<&[u8]> {
+        match kind {
+            AllocationKind::Constant(literal) => self.module.literal(literal).bytes(),
+            _ => None,
+        }
+    }
+}

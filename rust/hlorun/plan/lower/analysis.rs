@@ -1,0 +1,315 @@
+//! Which instructions of a computation run together.
+//!
+//! In: a flattened computation. Out: for every instruction its [`Role`], and the cluster it is
+//! computed in. A cluster is one fused loop: a root that is stored (or reduced), and the elementwise
+//! instructions that only it reads, evaluated tile by tile without ever being stored.
+//!
+//! An instruction joins a cluster only when every reader of it is in that cluster and reads it at
+//! the position the loop is at. So joining never computes anything twice and never makes a cycle.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
+};
+use crate::plan::view::{ArrayView, BufferSlice, major_to_minor};
+
+/// Dimensions from the slowest to the fastest.
+pub type Order = SmallVec<[u8; 8]>;
+
+/// How an instruction gets its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Computed element by element.
+    Elementwise,
+    /// Inside a cluster: another name for its operand's elements.
+    Alias,
+    /// A view of its operand.
+    View,
+    /// Counts along a dimension; free wherever it is read.
+    Iota,
+    /// Reduces its operands.
+    Reduce,
+    /// Stores operands side by side.
+    Concatenate,
+    /// Stores its operand among padding.
+    Pad,
+    /// Stores its update into its operand.
+    DynamicUpdateSlice,
+    /// Anything else.
+    Other,
+}
+
+/// A fused loop of the computation.
+pub type ClusterId = u32;
+
+/// Most instructions of one cluster: what keeps scratch in the first-level cache.
+const MAX_CLUSTER: u32 = 512;
+
+/// Result of the analysis.
+pub struct Analysis {
+    /// Instructions in order; positions index the other lists.
+    pub instructions: Vec<InstructionId>,
+    /// Position of an instruction.
+    pub position: FxHashMap<InstructionId, u32>,
+    /// Role by position.
+    pub roles: Vec<Role>,
+    /// Cluster by position, for instructions evaluated inside one; roots included.
+    pub clusters: Vec<Option<ClusterId>>,
+    /// The order in which the cluster walks the instruction's dimensions.
+    pub orders: Vec<Order>,
+    /// Whether the instruction is the stored root of its cluster.
+    pub is_root: Vec<bool>,
+    /// Cluster that stores operand `k` of the instruction at a position.
+    pub sites: FxHashMap<(u32, u32), ClusterId>,
+}
+
+/// Analyses `computation`.
+pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> Analysis {
+    let data = module.computation(computation);
+    let instructions = data.instructions.clone();
+    let count = instructions.len();
+    let mut position = FxHashMap::default();
+    position.reserve(count);
+    for (at, &id) in instructions.iter().enumerate() {
+        position.insert(id, at as u32);
+    }
+    let mut users: Vec<SmallVec<[(u32, u32); 4]>> = vec![SmallVec::new(); count];
+    for (at, &id) in instructions.iter().enumerate() {
+        for (k, operand) in module.operand_ids(id).iter().enumerate() {
+            if let Some(&from) = position.get(operand) {
+                users[from as usize].push((at as u32, k as u32));
+            }
+        }
+    }
+    let mut analysis = Analysis {
+        roles: instructions
+            .iter()
+            .map(|&id| role(module.instruction(id)))
+            .collect(),
+        clusters: vec![None; count],
+        orders: vec![Order::new(); count],
+        is_root: vec![false; count],
+        sites: FxHashMap::default(),
+        instructions,
+        position,
+    };
+    let mut sizes: Vec<u32> = Vec::new();
+    for at in (0..count).rev() {
+        let id = analysis.instructions[at];
+        let instruction = module.instruction(id);
+        if let Some(shape) = instruction.array_shape() {
+            analysis.orders[at] = major_to_minor(shape);
+        }
+        match analysis.roles[at] {
+            Role::Elementwise | Role::Alias | Role::Iota => {
+                let is_computation_root = data.root == Some(id);
+                let site = if is_computation_root || !fuse {
+                    None
+                } else {
+                    analysis.common_site(module, at, &users[at])
+                };
+                match site {
+                    Some((cluster, order)) if sizes[cluster as usize] < MAX_CLUSTER => {
+                        sizes[cluster as usize] += 1;
+                        analysis.clusters[at] = Some(cluster);
+                        analysis.orders[at] = order;
+                    }
+                    _ if analysis.roles[at] == Role::Alias => analysis.roles[at] = Role::View,
+                    _ => {
+                        analysis.clusters[at] = Some(sizes.len() as u32);
+                        analysis.is_root[at] = true;
+                        sizes.push(1);
+                    }
+                }
+            }
+            Role::Reduce => {
+                if let Some(shape) = instruction.operand(0).and_then(|o| o.array_shape()) {
+                    analysis.orders[at] = major_to_minor(shape);
+                }
+                analysis.clusters[at] = Some(sizes.len() as u32);
+                sizes.push(1);
+            }
+            Role::Concatenate => {
+                for k in 0..instruction.operand_ids().len() as u32 {
+                    analysis.sites.insert((at as u32, k), sizes.len() as u32);
+                    sizes.push(0);
+                }
+            }
+            Role::Pad | Role::DynamicUpdateSlice => {
+                let k = u32::from(analysis.roles[at] == Role::DynamicUpdateSlice);
+                analysis.sites.insert((at as u32, k), sizes.len() as u32);
+                sizes.push(0);
+            }
+            Role::View | Role::Other => {}
+        }
+    }
+    analysis
+}
+
+impl Analysis {
+    /// The one cluster that holds every reader of the instruction at `at`, and the order in which
+    /// they read it.
+    fn common_site(
+        &self,
+        module: &HloModule,
+        at: usize,
+        users: &[(u32, u32)],
+    ) -> Option<(ClusterId, Order)> {
+        let mut common: Option<(ClusterId, Order)> = None;
+        for &(user, k) in users {
+            let site = self.site(module, at, user as usize, k)?;
+            match &common {
+                None => common = Some(site),
+                Some(first) if *first == site => {}
+                Some(_) => return None,
+            }
+        }
+        common
+    }
+
+    fn site(
+        &self,
+        module: &HloModule,
+        at: usize,
+        user: usize,
+        k: u32,
+    ) -> Option<(ClusterId, Order)> {
+        let shape = module.instruction(self.instructions[at]).array_shape()?;
+        let reader = module.instruction(self.instructions[user]);
+        match self.roles[user] {
+            Role::Elementwise => {
+                let result = reader.array_shape()?;
+                (result.dims == shape.dims)
+                    .then(|| (self.clusters[user], self.orders[user].clone()))
+                    .and_then(|(cluster, order)| Some((cluster?, order)))
+            }
+            Role::Alias => {
+                let declared = major_to_minor(reader.array_shape()?);
+                (self.orders[user] == declared)
+                    .then(|| Some((self.clusters[user]?, major_to_minor(shape))))
+                    .flatten()
+            }
+            Role::Reduce => {
+                let operands = reader.operand_ids().len() / 2;
+                let first = reader.operand(0)?.array_shape()?;
+                ((k as usize) < operands && first.dims == shape.dims)
+                    .then(|| Some((self.clusters[user]?, self.orders[user].clone())))
+                    .flatten()
+            }
+            Role::Concatenate | Role::Pad | Role::DynamicUpdateSlice => {
+                let cluster = *self.sites.get(&(user as u32, k))?;
+                (self.roles[user] != Role::Pad || !cuts(reader))
+                    .then(|| (cluster, self.orders[user].clone()))
+            }
+            Role::View | Role::Iota | Role::Other => None,
+        }
+    }
+}
+
+/// Whether a `pad` drops elements of its operand.
+pub fn cuts(pad: InstructionRef<'_>) -> bool {
+    match pad.attribute(AttrKey::Padding) {
+        Some(AttrValue::Padding(dims)) => dims.iter().any(|d| d.edge_low < 0 || d.edge_high < 0),
+        _ => true,
+    }
+}
+
+fn role(instruction: InstructionRef<'_>) -> Role {
+    if instruction.array_shape().is_none() && instruction.opcode() != HloOpcode::Reduce {
+        return Role::Other;
+    }
+    match instruction.opcode().class() {
+        OpClass::Unary
+        | OpClass::Binary
+        | OpClass::Compare
+        | OpClass::Select
+        | OpClass::Clamp
+        | OpClass::Convert
+        | OpClass::Complex => Role::Elementwise,
+        OpClass::BitcastConvert => {
+            let operand = instruction.operand(0).and_then(|o| o.array_shape());
+            let result = instruction.array_shape();
+            match (operand, result) {
+                (Some(a), Some(b))
+                    if a.element_type.size_bytes() == b.element_type.size_bytes()
+                        && a.element_type.bit_width() == b.element_type.bit_width()
+                        && a.dims == b.dims =>
+                {
+                    if major_to_minor(a) == major_to_minor(b) {
+                        Role::Alias
+                    } else {
+                        Role::View
+                    }
+                }
+                _ => Role::Other,
+            }
+        }
+        OpClass::Iota => Role::Iota,
+        OpClass::Movement => {
+            if is_alias(instruction) {
+                Role::Alias
+            } else {
+                Role::View
+            }
+        }
+        OpClass::Reduce => Role::Reduce,
+        OpClass::Assemble => match instruction.opcode() {
+            HloOpcode::Pad => Role::Pad,
+            _ => Role::Concatenate,
+        },
+        OpClass::DynamicIndex => match instruction.opcode() {
+            HloOpcode::DynamicUpdateSlice => Role::DynamicUpdateSlice,
+            _ => Role::View,
+        },
+        OpClass::Constant
+        | OpClass::Parameter
+        | OpClass::Tuple
+        | OpClass::GatherScatter
+        | OpClass::Dot
+        | OpClass::Convolution
+        | OpClass::Window
+        | OpClass::Map
+        | OpClass::Scan
+        | OpClass::Sort
+        | OpClass::Fft
+        | OpClass::LinearAlgebra
+        | OpClass::BatchNorm
+        | OpClass::Random
+        | OpClass::ControlFlow
+        | OpClass::CustomCall
+        | OpClass::Collective
+        | OpClass::DeviceId
+        | OpClass::DynamicShape
+        | OpClass::Ordering
+        | OpClass::AsyncCopy
+        | OpClass::HostTransfer
+        | OpClass::Unknown => Role::Other,
+    }
+}
+
+/// Whether element `i` of the result, in the order of its layout, is element `i` of the operand in
+/// the order of the operand's.
+fn is_alias(instruction: InstructionRef<'_>) -> bool {
+    let (Some(operand), Some(result)) = (
+        instruction.operand(0).and_then(|o| o.array_shape()),
+        instruction.array_shape(),
+    ) else {
+        return false;
+    };
+    let slice = BufferSlice {
+        allocation: 0,
+        offset: 0,
+        size: 0,
+    };
+    if operand.element_count() != result.element_count()
+        || operand.element_type.size_bytes() != result.element_type.size_bytes()
+    {
+        return false;
+    }
+    super::views::movement(instruction, &ArrayView::of_shape(slice, operand))
+        .ok()
+        .flatten()
+        .is_some_and(|view| view.is_dense(&major_to_minor(result)))
+}

@@ -1,0 +1,230 @@
+//! Loops and branches.
+//!
+//! The state of a loop is one buffer per leaf for all trips: the initial value is copied in, the
+//! body reads it and copies its results back at the end. Copies are dropped by `assign` wherever
+//! the two sides never hold different live values, so that a loop usually copies nothing.
+
+use super::{BufferKind, Lowering, Scope, Value, collect_leaves};
+use crate::error::{HloError, Result};
+use crate::module::{AttrKey, AttrValue, ComputationId, InstructionRef};
+use crate::plan::thunk::{
+    ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
+};
+use crate::plan::unsupported;
+use crate::plan::view::ArrayView;
+use crate::types::{Shape, ShapeId};
+
+impl<'m> Lowering<'m> {
+    pub(super) fn while_loop(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Value> {
+        let callee = |key| {
+            instruction
+                .computation_attribute(key)
+                .ok_or_else(|| HloError::execution("while without body or condition"))
+        };
+        let (condition, body) = (callee(AttrKey::Condition)?, callee(AttrKey::Body)?);
+        let initial = self.operand(scope, instruction, 0)?;
+        let mut sources = Vec::new();
+        collect_leaves(&initial, &mut sources);
+        let mut state = Vec::new();
+        let value = self.allocate_value(instruction, instruction.shape_id(), &mut state)?;
+        if sources.len() != state.len() {
+            return Err(unsupported(
+                instruction,
+                "loop state that holds tokens or workspaces".into(),
+            ));
+        }
+        for leaf in &state {
+            self.buffers[leaf.slice.allocation as usize].kind = BufferKind::State;
+        }
+        for (source, leaf) in sources.into_iter().zip(&state) {
+            self.copy(scope, instruction.id, source, leaf.clone());
+        }
+        let (condition, predicate) = self.computation(condition, std::slice::from_ref(&value))?;
+        let Value::Array(predicate) = predicate else {
+            return Err(unsupported(
+                instruction,
+                "a condition that returns no array".into(),
+            ));
+        };
+        let (mut body, results) = self.computation(body, std::slice::from_ref(&value))?;
+        let mut leaves = Vec::new();
+        collect_leaves(&results, &mut leaves);
+        if leaves.len() != state.len() {
+            return Err(unsupported(
+                instruction,
+                "a body whose result differs from its parameter".into(),
+            ));
+        }
+        self.write_back(instruction, leaves, &state, &mut body)?;
+        scope.push(
+            instruction.id,
+            ThunkKind::While(Box::new(WhileThunk {
+                condition,
+                predicate,
+                body,
+                trip_count: known_trip_count(instruction),
+            })),
+        );
+        Ok(value)
+    }
+
+    /// Copies the results of a body into the state. Results that live in the state themselves, as
+    /// when a body swaps two leaves, go through memory of their own, so that the order of the
+    /// copies does not matter.
+    fn write_back(
+        &mut self,
+        instruction: InstructionRef<'m>,
+        results: Vec<ArrayView>,
+        state: &[ArrayView],
+        body: &mut ThunkSequence,
+    ) -> Result<()> {
+        let mut copies = Vec::new();
+        for (result, leaf) in results.into_iter().zip(state) {
+            if result.dims != leaf.dims || result.element_type != leaf.element_type {
+                return Err(unsupported(
+                    instruction,
+                    "a body whose result shape differs from its parameter".into(),
+                ));
+            }
+            if result.slice == leaf.slice && result.strides == leaf.strides && result.offset == 0 {
+                continue;
+            }
+            let in_state = state
+                .iter()
+                .any(|s| s.slice.allocation == result.slice.allocation);
+            if in_state {
+                let slice = self.buffer(leaf.slice.size, BufferKind::Temp, Some(instruction.id));
+                let scratch = ArrayView {
+                    slice,
+                    ..leaf.clone()
+                };
+                body.push(self.copy_thunk(instruction, result, scratch.clone()));
+                copies.push((scratch, leaf.clone()));
+            } else {
+                copies.push((result, leaf.clone()));
+            }
+        }
+        for (source, destination) in copies {
+            body.push(self.copy_thunk(instruction, source, destination));
+        }
+        Ok(())
+    }
+
+    fn copy_thunk(
+        &self,
+        instruction: InstructionRef<'_>,
+        source: ArrayView,
+        destination: ArrayView,
+    ) -> Thunk {
+        let elidable = self.interchangeable(&source, &destination);
+        Thunk {
+            instruction: instruction.id,
+            kind: ThunkKind::Copy(CopyThunk {
+                source,
+                destination,
+                elidable,
+            }),
+        }
+    }
+
+    pub(super) fn conditional(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Value> {
+        let selector = self.array_operand(scope, instruction, 0)?;
+        let mut outputs = Vec::new();
+        let value = self.allocate_value(instruction, instruction.shape_id(), &mut outputs)?;
+        let mut branches = Vec::new();
+        for (k, branch) in branch_computations(instruction)?.into_iter().enumerate() {
+            let argument = self.operand(scope, instruction, k + 1)?;
+            let (mut thunks, result) = self.computation(branch, std::slice::from_ref(&argument))?;
+            let mut leaves = Vec::new();
+            collect_leaves(&result, &mut leaves);
+            if leaves.len() != outputs.len() {
+                return Err(unsupported(
+                    instruction,
+                    "branches whose results differ from the conditional's".into(),
+                ));
+            }
+            for (source, destination) in leaves.into_iter().zip(&outputs) {
+                thunks.push(self.copy_thunk(instruction, source, destination.clone()));
+            }
+            branches.push(thunks);
+        }
+        scope.push(
+            instruction.id,
+            ThunkKind::Conditional(Box::new(ConditionalThunk { selector, branches })),
+        );
+        Ok(value)
+    }
+
+    /// Views of the entry's parameters, one buffer per array leaf, row-major as NumPy has them.
+    pub fn entry_parameter(
+        &mut self,
+        instruction: InstructionRef<'m>,
+        leaves: &mut Vec<ArrayView>,
+    ) -> Result<Value> {
+        self.check_tuple(instruction, instruction.shape_id())?;
+        self.parameter_value(instruction, instruction.shape_id(), leaves)
+    }
+
+    /// Recursion is bounded by the check in [`Lowering::entry_parameter`].
+    fn parameter_value(
+        &mut self,
+        instruction: InstructionRef<'m>,
+        shape: ShapeId,
+        leaves: &mut Vec<ArrayView>,
+    ) -> Result<Value> {
+        match self.module.shapes().get(shape) {
+            Shape::Array(array) => {
+                let size = array
+                    .byte_size()
+                    .ok_or_else(|| unsupported(instruction, "its size overflows".into()))?;
+                let kind = BufferKind::Parameter(leaves.len() as u32);
+                let slice = self.buffer(size, kind, Some(instruction.id));
+                let order = crate::plan::view::identity_order(array.rank());
+                let view = ArrayView::dense(slice, array.element_type, &array.dims, &order);
+                leaves.push(view.clone());
+                Ok(Value::Array(view))
+            }
+            Shape::Tuple(parts) => parts
+                .iter()
+                .map(|&part| self.parameter_value(instruction, part, leaves))
+                .collect::<Result<Vec<_>>>()
+                .map(|parts| Value::Tuple(parts.into())),
+            Shape::Token => Ok(Value::Nothing),
+            Shape::Opaque | Shape::Buffer(_) => Err(unsupported(
+                instruction,
+                "parameters of opaque or buffer type".into(),
+            )),
+        }
+    }
+}
+
+/// The branches of a conditional, in the order of its operands.
+fn branch_computations(instruction: InstructionRef<'_>) -> Result<Vec<ComputationId>> {
+    if let Some(AttrValue::Computations(branches)) =
+        instruction.attribute(AttrKey::BranchComputations)
+    {
+        return Ok(branches.to_vec());
+    }
+    match (
+        instruction.computation_attribute(AttrKey::TrueComputation),
+        instruction.computation_attribute(AttrKey::FalseComputation),
+    ) {
+        (Some(on_true), Some(on_false)) => Ok(vec![on_true, on_false]),
+        _ => Err(HloError::execution("conditional without branches")),
+    }
+}
+
+/// `known_trip_count` of a loop's backend_config.
+fn known_trip_count(instruction: InstructionRef<'_>) -> Option<u64> {
+    let config = super::gemm::backend_config(instruction)?;
+    let n = config.get("known_trip_count")?.get("n")?;
+    n.as_u64().or_else(|| n.as_str()?.parse().ok())
+}

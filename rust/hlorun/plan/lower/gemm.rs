@@ -1,0 +1,334 @@
+//! `dot` and the cuBLAS custom calls as matrix products.
+//!
+//! In: operands as views. Out: a [`GemmThunk`] over `[batch, m, k] × [batch, k, n]`. Operands whose
+//! dimensions cannot be merged into three by strides alone are copied first.
+
+use super::{Lowering, Scope, Value, views};
+use crate::error::{HloError, Result};
+use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::plan::thunk::{GemmThunk, ThunkKind};
+use crate::plan::unsupported;
+use crate::plan::view::{ArrayView, identity_order, major_to_minor};
+use crate::types::{Dims, PrimitiveType};
+
+/// Which dimensions of the operands are which.
+pub(super) struct DotDimensions {
+    pub lhs_batch: Dims,
+    pub rhs_batch: Dims,
+    pub lhs_contracting: Dims,
+    pub rhs_contracting: Dims,
+}
+
+impl DotDimensions {
+    fn of_dot(instruction: InstructionRef<'_>) -> DotDimensions {
+        let list = |key| Dims::from_slice(instruction.ints(key));
+        DotDimensions {
+            lhs_batch: list(AttrKey::LhsBatchDims),
+            rhs_batch: list(AttrKey::RhsBatchDims),
+            lhs_contracting: list(AttrKey::LhsContractingDims),
+            rhs_contracting: list(AttrKey::RhsContractingDims),
+        }
+    }
+
+    /// Dimensions of an operand that are neither batch nor contracting, ascending.
+    fn free(rank: usize, batch: &[i64], contracting: &[i64]) -> Dims {
+        (0..rank as i64)
+            .filter(|dim| !batch.contains(dim) && !contracting.contains(dim))
+            .collect()
+    }
+}
+
+fn product(view: &ArrayView, dims: &[i64]) -> i64 {
+    dims.iter().map(|&dim| view.dims[dim as usize]).product()
+}
+
+impl<'m> Lowering<'m> {
+    pub(super) fn dot(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<ArrayView> {
+        if instruction.attribute(AttrKey::Sparsity).is_some() {
+            return Err(unsupported(instruction, "dot with sparse operands".into()));
+        }
+        let shape = views::array_shape(instruction)?;
+        let dimensions = DotDimensions::of_dot(instruction);
+        let order = major_to_minor(shape);
+        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
+        self.product(scope, instruction, &dimensions, result, (1.0, 0.0), 0.0)
+    }
+
+    /// Adds `result = alpha·lhs·rhs + beta·result` and returns where the result is.
+    pub(super) fn product(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+        dimensions: &DotDimensions,
+        mut result: ArrayView,
+        alpha: (f64, f64),
+        beta: f64,
+    ) -> Result<ArrayView> {
+        let lhs = self.array_operand(scope, instruction, 0)?;
+        let rhs = self.array_operand(scope, instruction, 1)?;
+        let d = dimensions;
+        let lhs_free = DotDimensions::free(lhs.dims.len(), &d.lhs_batch, &d.lhs_contracting);
+        let rhs_free = DotDimensions::free(rhs.dims.len(), &d.rhs_batch, &d.rhs_contracting);
+        let batch = product(&lhs, &d.lhs_batch);
+        let (m, n) = (product(&lhs, &lhs_free), product(&rhs, &rhs_free));
+        let k = product(&lhs, &d.lhs_contracting);
+        if result.count() as i64 != batch * m * n || product(&rhs, &d.rhs_contracting) != k {
+            return Err(HloError::execution(format!(
+                "{}: sizes of the product do not fit",
+                instruction.name()
+            )));
+        }
+        // The contraction may run in any order; the one in which the lhs lies lets it be merged.
+        let mut pairs: Vec<(i64, i64)> = d
+            .lhs_contracting
+            .iter()
+            .copied()
+            .zip(d.rhs_contracting.iter().copied())
+            .collect();
+        pairs.sort_by_key(|&(l, _)| std::cmp::Reverse(lhs.strides[l as usize]));
+        let group = |parts: [&[i64]; 3]| -> Dims { parts.into_iter().flatten().copied().collect() };
+        let lhs_k: Dims = pairs.iter().map(|p| p.0).collect();
+        let rhs_k: Dims = pairs.iter().map(|p| p.1).collect();
+        let common = common_type(lhs.element_type, rhs.element_type, instruction)?;
+        let lhs = self.convert_view(scope, instruction, lhs, common)?;
+        let rhs = self.convert_view(scope, instruction, rhs, common)?;
+        let a = self.as_matrices(
+            scope,
+            instruction,
+            lhs.transpose(&group([&d.lhs_batch, &lhs_free, &lhs_k])),
+            [batch, m, k],
+        )?;
+        let b = self.as_matrices(
+            scope,
+            instruction,
+            rhs.transpose(&group([&d.rhs_batch, &rhs_k, &rhs_free])),
+            [batch, k, n],
+        )?;
+        let c = match result.reshape(&[batch, m, n]) {
+            Some(c) => c,
+            None if beta == 0.0 => {
+                result = self.allocate(
+                    instruction,
+                    result.element_type,
+                    &result.dims.clone(),
+                    &identity_order(result.dims.len()),
+                )?;
+                result
+                    .reshape(&[batch, m, n])
+                    .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))?
+            }
+            None => {
+                let order = identity_order(result.dims.len());
+                result = self.copy_dense(scope, instruction, &result, &order)?;
+                result
+                    .reshape(&[batch, m, n])
+                    .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))?
+            }
+        };
+        scope.push(
+            instruction.id,
+            ThunkKind::Gemm(Box::new(GemmThunk {
+                a,
+                b,
+                c,
+                alpha,
+                beta,
+            })),
+        );
+        Ok(result)
+    }
+
+    /// `view` under three merged dimensions, copied where strides do not allow it.
+    fn as_matrices(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+        view: ArrayView,
+        dims: [i64; 3],
+    ) -> Result<ArrayView> {
+        if let Some(matrices) = view.reshape(&dims) {
+            return Ok(matrices);
+        }
+        let order = identity_order(view.dims.len());
+        self.copy_dense(scope, instruction, &view, &order)?
+            .reshape(&dims)
+            .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))
+    }
+
+    /// The elements as `ty`, converted when they have another type.
+    fn convert_view(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+        view: ArrayView,
+        ty: PrimitiveType,
+    ) -> Result<ArrayView> {
+        if view.element_type == ty {
+            return Ok(view);
+        }
+        let order = identity_order(view.dims.len());
+        let converted = self.allocate(instruction, ty, &view.dims, &order)?;
+        let kernel = crate::plan::elementwise::conversion(view.element_type, ty)?;
+        self.simple_loop(
+            scope,
+            instruction,
+            &[view],
+            &[converted.clone()],
+            |builder, inputs| vec![builder.step(kernel, &[inputs[0]], ty)],
+        );
+        Ok(converted)
+    }
+
+    /// `__cublas$gemm`: D = alpha·A·B + beta·C; the workspace is never allocated.
+    pub(super) fn cublas_gemm(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Value> {
+        let config = backend_config(instruction).ok_or_else(|| {
+            unsupported(
+                instruction,
+                "a product whose backend_config is no JSON".into(),
+            )
+        })?;
+        let config = config.get("gemm_backend_config").unwrap_or(&config);
+        let dimensions = DotDimensions::of_config(config);
+        let number = |key: &str, default: f64| number(config.get(key), default);
+        let alpha = (number("alpha_real", 1.0), number("alpha_imag", 0.0));
+        let beta = number("beta", 0.0);
+        let epilogue = config.get("epilogue").and_then(|e| e.as_str());
+        if !matches!(epilogue, None | Some("DEFAULT")) {
+            return Err(unsupported(
+                instruction,
+                format!("epilogue {}", epilogue.unwrap_or_default()),
+            ));
+        }
+        let (shape, is_tuple) = match self.module.shapes().get(instruction.shape_id()) {
+            crate::types::Shape::Tuple(parts) => match parts.first() {
+                Some(&first) => (self.module.shapes().get(first).as_array(), true),
+                None => (None, true),
+            },
+            shape => (shape.as_array(), false),
+        };
+        let shape = shape
+            .ok_or_else(|| unsupported(instruction, "a product that returns no array".into()))?;
+        let order = major_to_minor(shape);
+        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
+        if beta != 0.0 {
+            let c = self.array_operand(scope, instruction, 2)?;
+            if c.dims != result.dims {
+                return Err(unsupported(instruction, "C of another shape than D".into()));
+            }
+            let c = self.convert_view(scope, instruction, c, shape.element_type)?;
+            self.copy(scope, instruction.id, c, result.clone());
+        }
+        let result = self.product(scope, instruction, &dimensions, result, alpha, beta)?;
+        if !is_tuple {
+            return Ok(Value::Array(result));
+        }
+        let parts = self
+            .module
+            .shapes()
+            .get(instruction.shape_id())
+            .as_tuple()
+            .map_or(1, <[_]>::len);
+        let mut elements = vec![Value::Nothing; parts];
+        elements[0] = Value::Array(result);
+        Ok(Value::Tuple(elements.into()))
+    }
+
+    pub(super) fn custom_call(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Value> {
+        let target = instruction.custom_call_target().unwrap_or_default();
+        match target.as_ref() {
+            "__cublas$gemm" | "__cublas$lt$matmul" => self.cublas_gemm(scope, instruction),
+            "cuda_threefry2x32"
+            | "cu_threefry2x32"
+            | "cu_threefry2x32_ffi"
+            | "cuda_threefry2x32_ffi"
+            | "hip_threefry2x32"
+            | "hip_threefry2x32_ffi" => self.threefry2x32(scope, instruction),
+            _ => self.operation(scope, instruction),
+        }
+    }
+}
+
+/// The type both operands are multiplied in.
+fn common_type(
+    lhs: PrimitiveType,
+    rhs: PrimitiveType,
+    instruction: InstructionRef<'_>,
+) -> Result<PrimitiveType> {
+    if lhs == rhs {
+        return Ok(lhs);
+    }
+    let (small, large) = if lhs.size_bytes() < rhs.size_bytes() {
+        (lhs, rhs)
+    } else {
+        (rhs, lhs)
+    };
+    if small.is_floating() && large.is_floating() {
+        // Two different types of one width have no common type among themselves.
+        return Ok(if small.size_bytes() == large.size_bytes() {
+            PrimitiveType::F32
+        } else {
+            large
+        });
+    }
+    let result = views::array_shape(instruction)?.element_type;
+    Ok(result)
+}
+
+impl DotDimensions {
+    fn of_config(config: &serde_json::Value) -> DotDimensions {
+        let numbers = config.get("dot_dimension_numbers");
+        let list = |key: &str| -> Dims {
+            numbers
+                .and_then(|n| n.get(key))
+                .and_then(|l| l.as_array())
+                .map(|l| {
+                    l.iter()
+                        .filter_map(|v| v.as_i64().or_else(|| v.as_str()?.parse().ok()))
+                        .collect()
+                })
+                .unwrap_or_default()
+        };
+        DotDimensions {
+            lhs_batch: list("lhs_batch_dimensions"),
+            rhs_batch: list("rhs_batch_dimensions"),
+            lhs_contracting: list("lhs_contracting_dimensions"),
+            rhs_contracting: list("rhs_contracting_dimensions"),
+        }
+    }
+}
+
+fn number(value: Option<&serde_json::Value>, default: f64) -> f64 {
+    value
+        .and_then(|v| v.as_f64().or_else(|| v.as_str()?.parse().ok()))
+        .unwrap_or(default)
+}
+
+/// The `backend_config` as JSON, whether it was written bare or as an escaped string.
+pub(super) fn backend_config(instruction: InstructionRef<'_>) -> Option<serde_json::Value> {
+    let text = match instruction.attribute(AttrKey::BackendConfig)? {
+        AttrValue::String(text) | AttrValue::Raw(text) => *text,
+        _ => return None,
+    };
+    let bytes = instruction.module.text().bytes(text);
+    serde_json::from_slice(bytes)
+        .ok()
+        .filter(serde_json::Value::is_object)
+        .or_else(|| {
+            // Two of JSON's own string rules undo what the text's escapes did.
+            let quoted = [b"\"", bytes, b"\""].concat();
+            let inner: String = serde_json::from_slice(&quoted).ok()?;
+            serde_json::from_str(&inner).ok()
+        })
+}

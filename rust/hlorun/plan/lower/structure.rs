@@ -1,0 +1,241 @@
+//! `concatenate`, `pad` and `dynamic-update-slice`: pieces stored into a larger array.
+//!
+//! A piece whose cluster is its own is computed right where it belongs; others are copied.
+
+use super::analysis::ClusterId;
+use super::{Lowering, Scope, Value, views};
+use crate::error::{HloError, Result};
+use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::plan::thunk::{LoadKind, ThunkKind};
+use crate::plan::view::ArrayView;
+use crate::types::Dims;
+
+impl<'m> Lowering<'m> {
+    /// Computes or copies operand `k` of the instruction at `at` into `destination`.
+    fn store_piece(
+        &mut self,
+        scope: &mut Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+        k: usize,
+        destination: ArrayView,
+    ) -> Result<()> {
+        match (
+            self.piece_cluster(scope, at, instruction, k),
+            instruction.operand(k),
+        ) {
+            (Some(cluster), Some(operand)) => {
+                let order = scope.analysis.orders[at].clone();
+                self.loop_into(scope, operand, cluster, &order, destination)
+            }
+            _ => {
+                let source = self.array_operand(scope, instruction, k)?;
+                self.copy(scope, instruction.id, source, destination);
+                Ok(())
+            }
+        }
+    }
+
+    /// The cluster that computes operand `k` in place, if it is not stored by itself.
+    fn piece_cluster(
+        &self,
+        scope: &Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+        k: usize,
+    ) -> Option<ClusterId> {
+        let cluster = *scope.analysis.sites.get(&(at as u32, k as u32))?;
+        let operand = *scope
+            .analysis
+            .position
+            .get(instruction.operand_ids().get(k)?)?;
+        (scope.analysis.clusters[operand as usize] == Some(cluster)).then_some(cluster)
+    }
+
+    pub(super) fn concatenate(
+        &mut self,
+        scope: &mut Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+    ) -> Result<ArrayView> {
+        let shape = views::array_shape(instruction)?;
+        let dim = match instruction.dimensions() {
+            [dim] => *dim as usize,
+            _ => return Err(HloError::execution("concatenate without its dimension")),
+        };
+        let order = scope.analysis.orders[at].clone();
+        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
+        let ones: Dims = shape.dims.iter().map(|_| 1).collect();
+        let mut starts: Dims = shape.dims.iter().map(|_| 0).collect();
+        for k in 0..instruction.operand_ids().len() {
+            let Some(operand) = instruction.operand(k) else {
+                continue;
+            };
+            let dims = views::array_shape(operand)?.dims.clone();
+            let piece = result.slice(&starts, &ones, &dims);
+            starts[dim] += dims[dim];
+            self.store_piece(scope, at, instruction, k, piece)?;
+        }
+        Ok(result)
+    }
+
+    pub(super) fn pad(
+        &mut self,
+        scope: &mut Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+    ) -> Result<ArrayView> {
+        let shape = views::array_shape(instruction)?;
+        let Some(AttrValue::Padding(padding)) = instruction.attribute(AttrKey::Padding) else {
+            return Err(HloError::execution("pad without padding=…"));
+        };
+        let operand = instruction
+            .operand(0)
+            .ok_or_else(|| HloError::execution("pad without operand"))?;
+        let dims = views::array_shape(operand)?.dims.clone();
+        let order = scope.analysis.orders[at].clone();
+        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
+        let value = self
+            .array_operand(scope, instruction, 1)?
+            .broadcast(&shape.dims, &[]);
+        let is_padded = padding
+            .iter()
+            .any(|p| p.edge_low != 0 || p.edge_high != 0 || p.interior != 0);
+        if is_padded {
+            self.copy(scope, instruction.id, value, result.clone());
+        }
+        // Positions of the operand's elements in the result: low + i * (interior + 1).
+        let rank = dims.len();
+        let (mut first, mut kept): (Dims, Dims) = (Dims::new(), Dims::new());
+        let (mut starts, mut steps): (Dims, Dims) = (Dims::new(), Dims::new());
+        for dim in 0..rank {
+            let step = padding[dim].interior + 1;
+            let low = padding[dim].edge_low;
+            let begin = if low < 0 { -low.div_euclid(step) } else { 0 };
+            let room = shape.dims[dim] - 1 - low;
+            let last = if room < 0 {
+                -1
+            } else {
+                (room / step).min(dims[dim] - 1)
+            };
+            first.push(begin);
+            kept.push((last - begin + 1).max(0));
+            starts.push(low + begin * step);
+            steps.push(step);
+        }
+        if kept.contains(&0) {
+            return Ok(result);
+        }
+        let destination = result.slice(&starts, &steps, &kept);
+        if kept == dims {
+            self.store_piece(scope, at, instruction, 0, destination)?;
+        } else {
+            let ones: Dims = dims.iter().map(|_| 1).collect();
+            let source = self
+                .array_operand(scope, instruction, 0)?
+                .slice(&first, &ones, &kept);
+            self.copy(scope, instruction.id, source, destination);
+        }
+        Ok(result)
+    }
+
+    pub(super) fn dynamic_update_slice(
+        &mut self,
+        scope: &mut Scope<'_>,
+        at: usize,
+        instruction: InstructionRef<'m>,
+    ) -> Result<ArrayView> {
+        let shape = views::array_shape(instruction)?;
+        let operand = self.array_operand(scope, instruction, 0)?;
+        let update = instruction
+            .operand(1)
+            .ok_or_else(|| HloError::execution("dynamic-update-slice without update"))?;
+        let dims = views::array_shape(update)?.dims.clone();
+        let order = scope.analysis.orders[at].clone();
+        // An update that reads what it updates is computed first, so that the operand's buffer is
+        // free to become the result's.
+        let mut early = None;
+        if let Some(cluster) = self.piece_cluster(scope, at, instruction, 1) {
+            let scratch = self.allocate(
+                update,
+                views::array_shape(update)?.element_type,
+                &dims,
+                &order,
+            )?;
+            self.loop_into(scope, update, cluster, &order, scratch.clone())?;
+            let reads_operand = scope.thunks.last().is_some_and(|thunk| match &thunk.kind {
+                ThunkKind::Loop(fused) => fused.loads.iter().any(|load| {
+                    matches!(&load.kind, LoadKind::View(view)
+                        if view.slice.allocation == operand.slice.allocation)
+                }),
+                _ => false,
+            });
+            if reads_operand {
+                early = Some(scratch);
+            } else {
+                scope.thunks.pop();
+            }
+        }
+        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
+        self.copy(scope, instruction.id, operand, result.clone());
+        let ones: Dims = dims.iter().map(|_| 1).collect();
+        let zeros: Dims = dims.iter().map(|_| 0).collect();
+        let mut destination = result.slice(&zeros, &ones, &dims);
+        for (dim, mut start) in self
+            .starts(scope, instruction, 2, dims.len())?
+            .into_iter()
+            .enumerate()
+        {
+            start.stride = result.strides[dim];
+            start.limit = shape.dims[dim] - dims[dim];
+            if start.limit > 0 {
+                destination.dynamic.push(start);
+            }
+        }
+        match early {
+            Some(scratch) => self.copy(scope, instruction.id, scratch, destination),
+            None => self.store_piece(scope, at, instruction, 1, destination)?,
+        }
+        Ok(result)
+    }
+
+    /// The value of operand `k` as leaves.
+    pub(super) fn operand_leaves(
+        &self,
+        scope: &Scope<'_>,
+        instruction: InstructionRef<'_>,
+    ) -> Result<Vec<ArrayView>> {
+        let mut leaves = Vec::new();
+        for k in 0..instruction.operand_ids().len() {
+            super::collect_leaves(&self.operand(scope, instruction, k)?, &mut leaves);
+        }
+        Ok(leaves)
+    }
+
+    /// A collective: the same thunk whatever number of replicas meets.
+    pub(super) fn collective(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<Value> {
+        use crate::module::HloOpcode as H;
+        let mut thunk = crate::plan::collective::plan(self.module, instruction)?;
+        thunk.inputs = self.operand_leaves(scope, instruction)?;
+        // The start of an asynchronous gather or permute carries its operands too; its value here
+        // is what its done returns.
+        let mut shape = instruction.shape_id();
+        if matches!(
+            instruction.opcode(),
+            H::AllGatherStart | H::CollectivePermuteStart
+        ) && let Some(parts) = self.module.shapes().get(shape).as_tuple()
+            && let Some(&result) = parts.get(1)
+        {
+            shape = result;
+        }
+        let mut outputs = Vec::new();
+        let value = self.allocate_value(instruction, shape, &mut outputs)?;
+        thunk.outputs = outputs;
+        scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
+        Ok(value)
+    }
+}

@@ -1,0 +1,69 @@
+//! The tables `FileNames`, `FunctionNames`, `FileLocations`, `StackFrames`: checked here, kept as
+//! text, read by [`crate::module::stack_frames`] when a stack frame is asked for.
+
+use super::error::{Fault, Parsed};
+use super::parser::Parser;
+use crate::module::TextRef;
+
+impl Parser<'_> {
+    /// Whether the tables start at the cursor, space skipped.
+    pub(super) fn at_trailer(&self) -> bool {
+        self.cursor.peek() == b'F' && self.cursor.is_word(b"FileNames")
+    }
+
+    /// The tables at the cursor.
+    pub(super) fn trailer(&mut self) -> Parsed<()> {
+        let start = self.cursor.position;
+        if self.module.trailer.len > 0 {
+            return Err(Fault::new(start, "the tables of stack frames occur twice"));
+        }
+        self.cursor.eat_word(b"FileNames");
+        self.string_rows()?;
+        for (title, fields) in [
+            (&b"FunctionNames"[..], false),
+            (&b"FileLocations"[..], true),
+            (&b"StackFrames"[..], true),
+        ] {
+            if !self.cursor.eat_word(title) {
+                let title = String::from_utf8_lossy(title);
+                return Err(self.cursor.expected(&format!("a row or '{title}'")));
+            }
+            if fields {
+                self.field_rows()?;
+            } else {
+                self.string_rows()?;
+            }
+        }
+        self.module.trailer = TextRef::new(start, self.cursor.position);
+        Ok(())
+    }
+
+    fn at_row(&mut self) -> bool {
+        self.cursor.skip_space();
+        self.cursor.peek().is_ascii_digit()
+    }
+
+    /// `1 "name"`.
+    fn string_rows(&mut self) -> Parsed<()> {
+        while self.at_row() {
+            self.cursor.integer("a row number")?;
+            self.cursor.string("a quoted name")?;
+        }
+        Ok(())
+    }
+
+    /// `1 {key=number key=number}`.
+    fn field_rows(&mut self) -> Parsed<()> {
+        while self.at_row() {
+            self.cursor.integer("a row number")?;
+            self.cursor.expect(b'{', "'{' of a row")?;
+            while !self.cursor.eat(b'}') {
+                self.cursor.word("a field or '}'")?;
+                self.cursor.expect(b'=', "'=' after the field's name")?;
+                self.cursor.integer("a number")?;
+                self.cursor.eat(b',');
+            }
+        }
+        Ok(())
+    }
+}

@@ -16,6 +16,7 @@ pub mod limits;
 mod literal;
 mod number;
 mod parser;
+pub mod printer;
 mod replica_groups;
 mod shape;
 mod small_float;

@@ -2,26 +2,53 @@
 
 use std::fmt::{self, Write};
 
-use super::{ArrayShape, Layout, Shape, ShapeId, ShapeTable};
+use super::{ArrayShape, Layout, LayoutExtension, Shape, ShapeId, ShapeTable};
 
 /// What of a shape to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShapeStyle {
     /// `{1,0}` after array shapes that have a layout.
     pub layout: bool,
+    /// What to take for the order of dimensions.
+    pub order: LayoutOrder,
     /// `/*index=5*/` before every fifth tuple element.
     pub index_comments: bool,
+}
+
+/// Which order of dimensions a printed layout has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LayoutOrder {
+    /// The layout's; nothing is printed where there is none.
+    AsGiven,
+    /// The layout's, else row-major.
+    RowMajorIfAbsent,
+    /// Row-major whatever the layout's is; its other fields are kept.
+    RowMajor,
 }
 
 impl ShapeStyle {
     /// Everything.
     pub const FULL: ShapeStyle = ShapeStyle {
         layout: true,
+        order: LayoutOrder::AsGiven,
+        index_comments: true,
+    };
+    /// Every array with a layout, as XLA prints shapes: its shapes always have one.
+    pub const CANONICAL: ShapeStyle = ShapeStyle {
+        layout: true,
+        order: LayoutOrder::RowMajorIfAbsent,
+        index_comments: true,
+    };
+    /// Every array in row-major order.
+    pub const ROW_MAJOR: ShapeStyle = ShapeStyle {
+        layout: true,
+        order: LayoutOrder::RowMajor,
         index_comments: true,
     };
     /// Without layouts.
     pub const LOGICAL: ShapeStyle = ShapeStyle {
         layout: false,
+        order: LayoutOrder::AsGiven,
         index_comments: true,
     };
 }
@@ -116,9 +143,26 @@ fn write_array(f: &mut fmt::Formatter<'_>, array: &ArrayShape, style: ShapeStyle
         }
     }
     f.write_char(']')?;
-    match &array.layout {
-        Some(layout) if style.layout => write!(f, "{layout}"),
-        _ => Ok(()),
+    if !style.layout {
+        return Ok(());
+    }
+    let extension = array.layout.as_ref().and_then(|l| l.extension.as_deref());
+    let given = array.layout.as_ref().map(|layout| &layout.minor_to_major);
+    match (given, style.order) {
+        (Some(order), LayoutOrder::AsGiven | LayoutOrder::RowMajorIfAbsent) => {
+            // The empty layout of a scalar goes without saying.
+            if order.is_empty() && extension.is_none() {
+                return Ok(());
+            }
+            write_layout(f, order.iter().map(|&dim| usize::from(dim)), extension)
+        }
+        (None, LayoutOrder::AsGiven) => Ok(()),
+        (_, LayoutOrder::RowMajor | LayoutOrder::RowMajorIfAbsent) => {
+            if array.rank() == 0 && extension.is_none() {
+                return Ok(());
+            }
+            write_layout(f, (0..array.rank()).rev(), extension)
+        }
     }
 }
 
@@ -143,72 +187,80 @@ fn write_list<T: fmt::Display>(
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('{')?;
-        write_list(f, self.minor_to_major.iter())?;
-        if let Some(extension) = &self.extension {
-            let mut colon = ":";
-            let mut next = |f: &mut fmt::Formatter<'_>| f.write_str(std::mem::take(&mut colon));
-            if let Some(types) = &extension.dim_level_types {
-                next(f)?;
-                write!(f, "D({types})")?;
-            }
-            if !extension.tiles.is_empty() {
-                next(f)?;
-                f.write_char('T')?;
-                for tile in &extension.tiles {
-                    f.write_char('(')?;
-                    for (i, dim) in tile.0.iter().enumerate() {
-                        if i > 0 {
-                            f.write_char(',')?;
-                        }
-                        match dim {
-                            Some(size) => write!(f, "{size}")?,
-                            None => f.write_char('*')?,
-                        }
+        write_layout(f, self.minor_to_major.iter(), self.extension.as_deref())
+    }
+}
+
+fn write_layout<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    minor_to_major: impl IntoIterator<Item = T>,
+    extension: Option<&LayoutExtension>,
+) -> fmt::Result {
+    f.write_char('{')?;
+    write_list(f, minor_to_major)?;
+    if let Some(extension) = extension {
+        let mut colon = ":";
+        let mut next = |f: &mut fmt::Formatter<'_>| f.write_str(std::mem::take(&mut colon));
+        if let Some(types) = &extension.dim_level_types {
+            next(f)?;
+            write!(f, "D({types})")?;
+        }
+        if !extension.tiles.is_empty() {
+            next(f)?;
+            f.write_char('T')?;
+            for tile in &extension.tiles {
+                f.write_char('(')?;
+                for (i, dim) in tile.0.iter().enumerate() {
+                    if i > 0 {
+                        f.write_char(',')?;
                     }
-                    f.write_char(')')?;
+                    match dim {
+                        Some(size) => write!(f, "{size}")?,
+                        None => f.write_char('*')?,
+                    }
                 }
-            }
-            if extension.tail_padding_alignment > 1 {
-                next(f)?;
-                write!(f, "L({})", extension.tail_padding_alignment)?;
-            }
-            if let Some(index_type) = extension.index_primitive_type {
-                next(f)?;
-                write!(f, "#({})", index_type.name())?;
-            }
-            if let Some(pointer_type) = extension.pointer_primitive_type {
-                next(f)?;
-                write!(f, "*({})", pointer_type.name())?;
-            }
-            if extension.element_size_in_bits != 0 {
-                next(f)?;
-                write!(f, "E({})", extension.element_size_in_bits)?;
-            }
-            if extension.memory_space != 0 {
-                next(f)?;
-                write!(f, "S({})", extension.memory_space)?;
-            }
-            if !extension.split_configs.is_empty() {
-                next(f)?;
-                f.write_str("SC")?;
-                for (dim, indices) in &extension.split_configs {
-                    write!(f, "({dim}:")?;
-                    write_list(f, indices.iter())?;
-                    f.write_char(')')?;
-                }
-            }
-            if let Some(physical) = &extension.physical_shape {
-                next(f)?;
-                write!(f, "P({physical})")?;
-            }
-            if extension.dynamic_shape_metadata_prefix_bytes > 0 {
-                next(f)?;
-                write!(f, "M({})", extension.dynamic_shape_metadata_prefix_bytes)?;
+                f.write_char(')')?;
             }
         }
-        f.write_char('}')
+        if extension.tail_padding_alignment > 1 {
+            next(f)?;
+            write!(f, "L({})", extension.tail_padding_alignment)?;
+        }
+        if let Some(index_type) = extension.index_primitive_type {
+            next(f)?;
+            write!(f, "#({})", index_type.name())?;
+        }
+        if let Some(pointer_type) = extension.pointer_primitive_type {
+            next(f)?;
+            write!(f, "*({})", pointer_type.name())?;
+        }
+        if extension.element_size_in_bits != 0 {
+            next(f)?;
+            write!(f, "E({})", extension.element_size_in_bits)?;
+        }
+        if extension.memory_space != 0 {
+            next(f)?;
+            write!(f, "S({})", extension.memory_space)?;
+        }
+        if !extension.split_configs.is_empty() {
+            next(f)?;
+            f.write_str("SC")?;
+            for (dim, indices) in &extension.split_configs {
+                write!(f, "({dim}:")?;
+                write_list(f, indices.iter())?;
+                f.write_char(')')?;
+            }
+        }
+        if let Some(physical) = &extension.physical_shape {
+            next(f)?;
+            write!(f, "P({physical})")?;
+        }
+        if extension.dynamic_shape_metadata_prefix_bytes > 0 {
+            next(f)?;
+            write!(f, "M({})", extension.dynamic_shape_metadata_prefix_bytes)?;
+        }
     }
+    f.write_char('}')
 }
 
 #[cfg(test)]

@@ -1,0 +1,592 @@
+//! Values of attributes, each in its one canonical form.
+
+use std::fmt::Write;
+
+use super::Printer;
+use super::attribute_order::{always_printed, is_left_out_when_empty};
+use super::braces::{inside, is_json_dict, key_value, parts, quoted, sort_json, write_compact};
+use super::escape::{unescape, write_escaped};
+use super::float::write_g;
+use super::literal::write_literal;
+use super::sharding::{iota_devices, write_iota, write_sharding};
+use crate::module::attributes::{
+    ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
+    WindowDimension,
+};
+use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
+use crate::types::primitive_type::NumberClass;
+
+/// Most devices a replica group list is spelled out for.
+const MAX_DEVICES: i64 = 1 << 20;
+
+impl Printer<'_> {
+    /// Appends `, key=value` unless the value is the default, which XLA leaves out.
+    pub(super) fn write_attribute(&mut self, instruction: InstructionRef<'_>, key: AttrKey) {
+        let Some(value) = instruction.attribute(key) else {
+            if let Some(text) = always_printed(instruction.opcode(), key) {
+                self.write_key(key);
+                self.out.push_str(text);
+            } else if key == AttrKey::Dimensions && instruction.opcode() == HloOpcode::Map {
+                let rank = instruction.array_shape().map_or(0, |shape| shape.rank());
+                self.write_key(key);
+                self.out.push('{');
+                self.write_list(0..rank, ",");
+                self.out.push('}');
+            }
+            return;
+        };
+        if self.is_default(instruction, key, value) {
+            return;
+        }
+        match (key, value) {
+            (AttrKey::ChannelId, _) if !self.options.print_channel_id => {
+                self.out.push_str(", channel_id");
+            }
+            (AttrKey::ParameterReplication, _) if !self.options.print_ids => {}
+            (AttrKey::InfeedConfig | AttrKey::OutfeedConfig, _)
+                if !self.options.print_infeed_outfeed_config => {}
+            (AttrKey::FrontendAttributes, AttrValue::Raw(text)) => {
+                let text = self.module.text().bytes(*text);
+                self.out.push_str(", frontend_attributes=");
+                write_frontend_attributes(&mut self.out, text);
+            }
+            (AttrKey::ResultAccuracy, AttrValue::Raw(text)) => {
+                let text = self.module.text().bytes(*text);
+                write_result_accuracy(&mut self.out, text);
+            }
+            (AttrKey::Statistics, AttrValue::Raw(text)) => {
+                let text = self.module.text().bytes(*text);
+                write_statistics(&mut self.out, text);
+            }
+            (AttrKey::Domain, AttrValue::Raw(text)) => {
+                let text = self.module.text().bytes(*text);
+                self.write_domain(text);
+            }
+            (AttrKey::Literal, AttrValue::Raw(text)) => {
+                let text = self.module.text().bytes(*text);
+                self.out.push_str(", literal=");
+                write_literal_text(&mut self.out, text);
+            }
+            _ => {
+                self.write_key(key);
+                self.write_value(value, instruction);
+            }
+        }
+    }
+
+    /// `, key=`.
+    pub(super) fn write_key(&mut self, key: AttrKey) {
+        self.out.push_str(", ");
+        match key {
+            AttrKey::Other(text) => self.out.push_str(&self.module.str(text)),
+            known => self.out.push_str(known.name().unwrap_or("")),
+        }
+        self.out.push('=');
+    }
+
+    fn is_default(&self, instruction: InstructionRef<'_>, key: AttrKey, value: &AttrValue) -> bool {
+        let text = |text| self.module.text().bytes(text);
+        match value {
+            AttrValue::Bool(value) => !value && !matches!(key, AttrKey::Largest),
+            AttrValue::Int(value) => match key {
+                AttrKey::FeatureGroupCount | AttrKey::BatchGroupCount => *value == 1,
+                _ => false,
+            },
+            AttrValue::Ints(list) => list.len == 0 && is_left_out_when_empty(key),
+            AttrValue::Aliasing(list) => list.is_empty() && is_left_out_when_empty(key),
+            AttrValue::Instructions(list) => list.is_empty() && is_left_out_when_empty(key),
+            AttrValue::String(string) => string.len == 0 && is_left_out_when_empty(key),
+            AttrValue::Enums(words) => {
+                key == AttrKey::OperandPrecision
+                    && words.iter().all(|&word| text(word) == b"default")
+            }
+            AttrValue::Enum(word) => match key {
+                AttrKey::PaddingType => text(*word) == b"PADDING_INVALID",
+                AttrKey::CustomCallSchedule => text(*word) == b"SCHEDULE_NONE",
+                AttrKey::ApiVersion => text(*word) == b"API_VERSION_ORIGINAL",
+                AttrKey::Algorithm => text(*word) == b"unset",
+                AttrKey::TransposeA => text(*word) == b"TRANSPOSE_INVALID",
+                AttrKey::Type if instruction.opcode() == HloOpcode::Compare => {
+                    default_comparison(instruction) == Some(text(*word))
+                }
+                _ => false,
+            },
+            AttrValue::Window(window) => {
+                window.0.is_empty() && instruction.opcode() != HloOpcode::CustomCall
+            }
+            AttrValue::Raw(raw) => match key {
+                AttrKey::FrontendAttributes | AttrKey::Statistics => inside(text(*raw)).is_empty(),
+                AttrKey::ResultAccuracy => {
+                    let mut compact = String::new();
+                    write_compact(&mut compact, text(*raw));
+                    matches!(compact.as_str(), "{mode=default}" | "{}")
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Items with a separator between them.
+    pub(super) fn write_list<T: std::fmt::Display>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        separator: &str,
+    ) {
+        for (i, item) in items.into_iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(separator);
+            }
+            let _ = write!(self.out, "{item}");
+        }
+    }
+
+    pub(super) fn write_value(&mut self, value: &AttrValue, instruction: InstructionRef<'_>) {
+        match value {
+            AttrValue::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),
+            AttrValue::Int(value) => {
+                let _ = write!(self.out, "{value}");
+            }
+            AttrValue::Float(value) => write_g(&mut self.out, f64::from(*value as f32), 6),
+            AttrValue::Ints(range) => {
+                self.out.push('{');
+                self.write_list(self.module.int_list(*range), ",");
+                self.out.push('}');
+            }
+            AttrValue::Enum(word) => self.out.push_str(&self.module.str(*word)),
+            AttrValue::Enums(words) => {
+                self.out.push('{');
+                self.write_list(words.iter().map(|&word| self.module.str(word)), ",");
+                self.out.push('}');
+            }
+            AttrValue::String(text) => {
+                let bytes = unescape(self.module.text().bytes(*text));
+                self.out.push('"');
+                write_escaped(&mut self.out, &bytes);
+                self.out.push('"');
+            }
+            AttrValue::Computation(id) => self.write_computation_name(*id),
+            AttrValue::Computations(ids) => {
+                self.out.push('{');
+                for (i, &id) in ids.iter().enumerate() {
+                    if i > 0 {
+                        self.out.push_str(", ");
+                    }
+                    self.write_computation_name(id);
+                }
+                self.out.push('}');
+            }
+            AttrValue::Instructions(ids) => {
+                self.out.push('{');
+                for (i, &id) in ids.iter().enumerate() {
+                    if i > 0 {
+                        self.out.push_str(", ");
+                    }
+                    self.write_instruction_name(id);
+                }
+                self.out.push('}');
+            }
+            AttrValue::Window(window) => write_window(&mut self.out, window),
+            AttrValue::Padding(dims) => write_padding(&mut self.out, dims),
+            AttrValue::Slice(dims) => write_slice(&mut self.out, dims),
+            AttrValue::DimLabels(labels) => write_dim_labels(&mut self.out, labels),
+            AttrValue::ReplicaGroups(groups) => self.write_replica_groups(groups),
+            AttrValue::Pairs(pairs) => {
+                self.out.push('{');
+                for (i, (a, b)) in pairs.iter().enumerate() {
+                    let comma = if i > 0 { "," } else { "" };
+                    let _ = write!(self.out, "{comma}{{{a},{b}}}");
+                }
+                self.out.push('}');
+            }
+            AttrValue::Bools(list) => {
+                self.out.push('{');
+                self.write_list(list.iter(), ",");
+                self.out.push('}');
+            }
+            AttrValue::Aliasing(list) => {
+                self.out.push('{');
+                self.write_list(
+                    list.iter().map(|alias| {
+                        format!(
+                            "{}: ({}, {})",
+                            alias.output, alias.operand, alias.operand_index
+                        )
+                    }),
+                    ", ",
+                );
+                self.out.push('}');
+            }
+            AttrValue::Sharding(sharding) => {
+                let text = self.module.text().bytes(sharding.text);
+                write_sharding(&mut self.out, text, self.options.print_metadata);
+            }
+            AttrValue::Shape(id) => self.write_shape(*id, true),
+            AttrValue::Shapes(ids) => {
+                self.out.push('{');
+                for (i, &id) in ids.iter().enumerate() {
+                    if i > 0 {
+                        self.out.push_str(", ");
+                    }
+                    self.write_shape(id, true);
+                }
+                self.out.push('}');
+            }
+            AttrValue::Literal(id) => {
+                let literal = self.module.literal(*id);
+                let _ = write!(self.out, "{} ", literal.shape);
+                write_literal(&mut self.out, literal);
+            }
+            AttrValue::Raw(text) => {
+                let bytes = self.module.text().bytes(*text);
+                if instruction
+                    .attribute(AttrKey::SliceSizes)
+                    .is_some_and(|sizes| std::ptr::eq(sizes, value))
+                {
+                    write_compact(&mut self.out, bytes);
+                } else {
+                    self.out.push_str(&String::from_utf8_lossy(bytes));
+                }
+            }
+        }
+    }
+
+    fn write_replica_groups(&mut self, groups: &ReplicaGroups) {
+        match groups {
+            ReplicaGroups::List(groups) => self.write_groups(groups),
+            ReplicaGroups::Iota {
+                tile,
+                reshape,
+                transpose,
+            } => {
+                if self.options.print_full_replica_group_list
+                    && let Some(devices) = iota_devices(reshape, transpose, MAX_DEVICES)
+                    && let Some(&count) = tile.first().filter(|&&count| count > 0)
+                {
+                    let size = (devices.len() / count as usize).max(1);
+                    let groups: Vec<Vec<i64>> = devices.chunks(size).map(<[i64]>::to_vec).collect();
+                    self.write_groups(&groups);
+                    return;
+                }
+                self.out.push('[');
+                self.write_list(tile, ",");
+                self.out.push(']');
+                let identity: Vec<i64> = (0..reshape.len() as i64).collect();
+                let transpose = if transpose.is_empty() {
+                    &identity
+                } else {
+                    transpose
+                };
+                write_iota(&mut self.out, reshape, transpose);
+            }
+            ReplicaGroups::Mesh(text) => self.out.push_str(&self.module.str(*text)),
+        }
+    }
+
+    fn write_groups(&mut self, groups: &[Vec<i64>]) {
+        self.out.push('{');
+        for (i, group) in groups.iter().enumerate() {
+            self.out.push_str(if i > 0 { ",{" } else { "{" });
+            self.write_list(group, ",");
+            self.out.push('}');
+        }
+        self.out.push('}');
+    }
+
+    /// `domain={kind="sharding", entry={…}, exit={…}}`.
+    fn write_domain(&mut self, text: &[u8]) {
+        let fields: Vec<_> = parts(inside(text), true)
+            .into_iter()
+            .filter_map(key_value)
+            .collect();
+        self.out.push_str(", domain={");
+        let mut first = true;
+        for name in ["kind", "entry", "exit"] {
+            let Some((_, value)) = fields.iter().find(|(key, _)| *key == name.as_bytes()) else {
+                continue;
+            };
+            if !std::mem::take(&mut first) {
+                self.out.push_str(", ");
+            }
+            let _ = write!(self.out, "{name}=");
+            if name == "kind" {
+                self.out.push_str(&String::from_utf8_lossy(value));
+            } else {
+                write_sharding(&mut self.out, value, self.options.print_metadata);
+            }
+        }
+        self.out.push('}');
+    }
+
+    /// `, backend_config=…`: bare where it looks like JSON, else quoted.
+    pub(super) fn write_backend_config(&mut self, instruction: InstructionRef<'_>) {
+        let unescaped;
+        let config: &[u8] = match instruction.attribute(AttrKey::BackendConfig) {
+            Some(AttrValue::String(text)) => {
+                unescaped = unescape(self.module.text().bytes(*text));
+                &unescaped
+            }
+            Some(AttrValue::Raw(text)) => {
+                let bytes = self.module.text().bytes(*text);
+                match quoted(bytes) {
+                    Some(middle) => {
+                        unescaped = unescape(middle);
+                        &unescaped
+                    }
+                    None => bytes,
+                }
+            }
+            _ => return,
+        };
+        if config.is_empty() {
+            return;
+        }
+        self.out.push_str(", backend_config=");
+        let sorted = self
+            .options
+            .sort_backend_config
+            .then(|| sort_json(config))
+            .flatten();
+        let config = sorted.as_deref().map_or(config, str::as_bytes);
+        write_string_or_dict(&mut self.out, config);
+    }
+}
+
+/// Appends bare what looks like JSON, else quoted and escaped.
+fn write_string_or_dict(out: &mut String, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if is_json_dict(bytes) => out.push_str(text),
+        _ => {
+            out.push('"');
+            write_escaped(out, bytes);
+            out.push('"');
+        }
+    }
+}
+
+/// Appends `{a="x",b={…}}`, sorted.
+pub fn write_frontend_attributes(out: &mut String, text: &[u8]) {
+    let mut all: Vec<(&[u8], Vec<u8>)> = parts(inside(text), true)
+        .into_iter()
+        .filter_map(key_value)
+        .map(|(key, value)| match quoted(value) {
+            Some(middle) => (key, unescape(middle)),
+            None => (key, value.to_vec()),
+        })
+        .collect();
+    all.sort();
+    out.push('{');
+    for (i, (key, value)) in all.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&String::from_utf8_lossy(key));
+        out.push('=');
+        write_string_or_dict(out, value);
+    }
+    out.push('}');
+}
+
+/// What compares of the operands' type are when the text does not say.
+fn default_comparison(instruction: InstructionRef<'_>) -> Option<&'static [u8]> {
+    let element_type = instruction.operand(0)?.array_shape()?.element_type;
+    Some(match element_type.class() {
+        NumberClass::Signed => b"SIGNED",
+        NumberClass::Unsigned | NumberClass::Pred => b"UNSIGNED",
+        NumberClass::Float | NumberClass::Complex => b"FLOAT",
+    })
+}
+
+/// `{mode=highest}` or `{tolerance={atol=0,rtol=0.001,ulps=3}}`.
+fn write_result_accuracy(out: &mut String, text: &[u8]) {
+    let body = inside(text);
+    out.push_str(", result_accuracy={");
+    match parts(body, true).first().copied().and_then(key_value) {
+        Some((b"tolerance", fields)) => {
+            let fields: Vec<_> = parts(inside(fields), true)
+                .into_iter()
+                .filter_map(key_value)
+                .collect();
+            let value = |name: &[u8]| -> f64 {
+                fields
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok())
+                    .unwrap_or(0.0)
+            };
+            out.push_str("tolerance={atol=");
+            write_g(out, value(b"atol"), 6);
+            out.push_str(",rtol=");
+            write_g(out, value(b"rtol"), 6);
+            let _ = write!(out, ",ulps={}}}", value(b"ulps") as i64);
+        }
+        _ => write_compact(out, body),
+    }
+    out.push('}');
+}
+
+/// `{visualizing_index=0,count_nan=100}`.
+fn write_statistics(out: &mut String, text: &[u8]) {
+    out.push_str(", statistics={");
+    for (i, (key, value)) in parts(inside(text), true)
+        .into_iter()
+        .filter_map(key_value)
+        .enumerate()
+    {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&String::from_utf8_lossy(key));
+        out.push('=');
+        let text = String::from_utf8_lossy(value);
+        match text.parse::<f64>() {
+            Ok(number) => write_g(out, number, 6),
+            Err(_) => out.push_str(&text),
+        }
+    }
+    out.push('}');
+}
+
+/// `s32[2]{0} {1, 2}` with XLA's spaces, for literals that are kept as written.
+fn write_literal_text(out: &mut String, text: &[u8]) {
+    let mut compact = String::new();
+    write_compact(&mut compact, text);
+    let (shape, value) = match compact.find(']') {
+        Some(bracket) => {
+            let after = &compact[bracket + 1..];
+            let layout = match after.strip_prefix('{') {
+                Some(rest) if after.matches('{').count() > 1 => {
+                    rest.find('}').map_or(0, |end| end + 2)
+                }
+                _ => 0,
+            };
+            compact.split_at(bracket + 1 + layout)
+        }
+        None => ("", compact.as_str()),
+    };
+    out.push_str(shape);
+    if !shape.is_empty() {
+        out.push(' ');
+    }
+    out.push_str(&value.replace(',', ", "));
+}
+
+/// `{size=3x3 stride=2x2 pad=1_1x1_1}`; fields at their default are left out.
+fn write_window(out: &mut String, window: &Window) {
+    let dims = &window.0;
+    out.push('{');
+    let mut field = |name: &str, always: bool, write: &dyn Fn(&mut String, &WindowDimension)| {
+        let default = WindowDimension::default();
+        let mut default_text = String::new();
+        write(&mut default_text, &default);
+        let texts: Vec<String> = dims
+            .iter()
+            .map(|dim| {
+                let mut text = String::new();
+                write(&mut text, dim);
+                text
+            })
+            .collect();
+        if !always && texts.iter().all(|text| *text == default_text) {
+            return;
+        }
+        if !out.ends_with('{') {
+            out.push(' ');
+        }
+        let _ = write!(out, "{name}={}", texts.join("x"));
+    };
+    if !dims.is_empty() {
+        field("size", true, &|out, dim| {
+            let _ = write!(out, "{}", dim.size);
+        });
+        field("stride", false, &|out, dim| {
+            let _ = write!(out, "{}", dim.stride);
+        });
+        field("pad", false, &|out, dim| {
+            let _ = write!(out, "{}_{}", dim.padding_low, dim.padding_high);
+        });
+        field("lhs_dilate", false, &|out, dim| {
+            let _ = write!(out, "{}", dim.base_dilation);
+        });
+        field("rhs_dilate", false, &|out, dim| {
+            let _ = write!(out, "{}", dim.window_dilation);
+        });
+        field("rhs_reversal", false, &|out, dim| {
+            let _ = write!(out, "{}", u8::from(dim.window_reversal));
+        });
+    }
+    out.push('}');
+}
+
+/// `1_1x0_2`, with a third number where any dimension is padded between its elements.
+fn write_padding(out: &mut String, dims: &[PaddingDimension]) {
+    let interior = dims.iter().any(|dim| dim.interior != 0);
+    for (i, dim) in dims.iter().enumerate() {
+        if i > 0 {
+            out.push('x');
+        }
+        let _ = write!(out, "{}_{}", dim.edge_low, dim.edge_high);
+        if interior {
+            let _ = write!(out, "_{}", dim.interior);
+        }
+    }
+}
+
+/// `{[0:4:2], [1:3:1]}`, without strides where all are 1.
+fn write_slice(out: &mut String, dims: &[SliceDimension]) {
+    let strides = dims.iter().any(|dim| dim.stride != 1);
+    out.push('{');
+    for (i, dim) in dims.iter().enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        let _ = write!(out, "[{}:{}", dim.start, dim.limit);
+        if strides {
+            let _ = write!(out, ":{}", dim.stride);
+        }
+        out.push(']');
+    }
+    out.push('}');
+}
+
+/// `b01f_01io->b01f`.
+fn write_dim_labels(out: &mut String, labels: &ConvolutionDimensionNumbers) {
+    write_side(
+        out,
+        (labels.input_batch, 'b'),
+        (labels.input_feature, 'f'),
+        &labels.input_spatial,
+    );
+    out.push('_');
+    write_side(
+        out,
+        (labels.kernel_input_feature, 'i'),
+        (labels.kernel_output_feature, 'o'),
+        &labels.kernel_spatial,
+    );
+    out.push_str("->");
+    write_side(
+        out,
+        (labels.output_batch, 'b'),
+        (labels.output_feature, 'f'),
+        &labels.output_spatial,
+    );
+}
+
+/// The labels of one array by dimension; one without a label is `?`.
+fn write_side(out: &mut String, first: (i64, char), second: (i64, char), spatial: &[i64]) {
+    let most = spatial.iter().copied().chain([first.0, second.0]).max();
+    // No array has more dimensions than this, whatever a label says.
+    let rank = most.map_or(0, |most| (most + 1).clamp(0, 64));
+    for dim in 0..rank {
+        if dim == first.0 {
+            out.push(first.1);
+        } else if dim == second.0 {
+            out.push(second.1);
+        } else if let Some(position) = spatial.iter().position(|&spatial| spatial == dim) {
+            let _ = write!(out, "{position}");
+        } else {
+            out.push('?');
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Module → text, in the bytes of XLA's own `HloModule::ToString`.
+//!
+//! Comes in: a module and [`PrintOptions`]. Goes out: text that, unless an option leaves something
+//! out, parses to a module that is [structurally equal](super::equality). Promise: depth of calls
+//! costs no stack, and nested bodies, which can grow exponentially, are cut with `…` at a limit.
+
+mod attribute_order;
+mod attributes;
+mod braces;
+mod computation;
+mod escape;
+mod float;
+mod header;
+mod instruction;
+mod literal;
+mod metadata;
+mod names;
+mod options;
+mod order;
+mod sharding;
+mod stack_frames;
+
+use std::borrow::Cow;
+
+use crate::module::{ComputationId, HloModule, InstructionId, InstructionRef};
+use crate::types::{ShapeId, ShapeStyle};
+use names::UniqueNames;
+pub use options::{PrintOptions, PrintSubcomputationMode};
+use stack_frames::StackFrames;
+
+/// The whole module.
+pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
+    let mut printer = Printer::new(module, options, UniqueNames::new(module));
+    printer.frames = StackFrames::new(module);
+    printer.out.reserve(module.text().source().len());
+    printer.write_module();
+    printer.out
+}
+
+/// One computation, without those it calls unless the options nest them.
+pub fn print_computation(
+    module: &HloModule,
+    computation: ComputationId,
+    options: &PrintOptions,
+) -> String {
+    let mut printer = Printer::new(module, options, UniqueNames::default());
+    printer.frames = StackFrames::new(module);
+    printer.write_computation(computation, options.indent_amount, false);
+    printer.out
+}
+
+/// One instruction, on one line unless the options nest what it calls.
+pub fn print_instruction(
+    module: &HloModule,
+    instruction: InstructionId,
+    options: &PrintOptions,
+) -> String {
+    let mut printer = Printer::new(module, options, UniqueNames::default());
+    printer.write_single_instruction(instruction);
+    printer.out
+}
+
+/// What a print in progress holds.
+struct Printer<'m> {
+    module: &'m HloModule,
+    options: &'m PrintOptions,
+    /// Names that differ from those in the text.
+    names: UniqueNames,
+    frames: StackFrames,
+    out: String,
+}
+
+impl<'m> Printer<'m> {
+    fn new(module: &'m HloModule, options: &'m PrintOptions, names: UniqueNames) -> Printer<'m> {
+        Printer {
+            module,
+            options,
+            names,
+            frames: StackFrames::default(),
+            out: String::new(),
+        }
+    }
+
+    /// A name as the options want it, `%` included.
+    fn write_name(&mut self, name: &str) {
+        if self.options.print_percent {
+            self.out.push('%');
+        }
+        self.out.push_str(self.name_part(name));
+    }
+
+    /// The name, or what is before its first dot where ids are left out.
+    fn name_part<'n>(&self, name: &'n str) -> &'n str {
+        match name.find('.') {
+            Some(dot) if !self.options.print_ids => &name[..dot],
+            _ => name,
+        }
+    }
+
+    fn instruction_name(&self, id: InstructionId) -> Cow<'m, str> {
+        match self.names.instruction(id) {
+            Some(name) => Cow::Owned(name.to_owned()),
+            None => self.module.str(self.module.instruction_data(id).name),
+        }
+    }
+
+    fn computation_name(&self, id: ComputationId) -> Cow<'m, str> {
+        match self.names.computation(id) {
+            Some(name) => Cow::Owned(name.to_owned()),
+            None => self.module.str(self.module.computation(id).name),
+        }
+    }
+
+    fn write_instruction_name(&mut self, id: InstructionId) {
+        let name = self.instruction_name(id);
+        self.write_name(&name);
+    }
+
+    fn write_computation_name(&mut self, id: ComputationId) {
+        let name = self.computation_name(id);
+        self.write_name(&name);
+    }
+
+    fn write_shape(&mut self, id: ShapeId, layout: bool) {
+        use std::fmt::Write;
+        let style = if layout {
+            ShapeStyle::CANONICAL
+        } else {
+            ShapeStyle::LOGICAL
+        };
+        let _ = write!(self.out, "{}", self.module.shapes().display(id, style));
+    }
+
+    /// The operation behind an asynchronous start, update or done, where it is the only one of its
+    /// computation.
+    fn wrapped_instruction(&self, id: InstructionId) -> Option<InstructionRef<'m>> {
+        use crate::module::{AttrKey, HloOpcode};
+        let mut instruction = self.module.instruction(id);
+        // Each step goes to an operand, so more steps than instructions are a cycle.
+        for _ in 0..=self.module.instruction_count() {
+            match instruction.opcode() {
+                HloOpcode::AsyncStart => {
+                    let computation = instruction.computation_attribute(AttrKey::Calls)?;
+                    let computation = self.module.computation(computation);
+                    let root = computation.root?;
+                    let single = computation.instructions.iter().all(|&i| {
+                        i == root || self.module.instruction(i).opcode() == HloOpcode::Parameter
+                    });
+                    return single.then(|| self.module.instruction(root));
+                }
+                HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => {
+                    instruction = instruction.operand(0)?;
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+}

@@ -49,7 +49,11 @@ unsafe fn new_array<'py>(
     let dtype = numpy_dtype(py, shape.element_type)?.clone();
     let mut dims: Vec<npyffi::npy_intp> = shape.dims.iter().map(|&dim| dim as _).collect();
     // Of memory NumPy allocates itself, any flag asks for column-major order.
-    let flags = if data.is_null() { 0 } else { npyffi::NPY_ARRAY_WRITEABLE };
+    let flags = if data.is_null() {
+        0
+    } else {
+        npyffi::NPY_ARRAY_WRITEABLE
+    };
     // SAFETY: the descriptor's reference is handed over, `dims` lives through the call, and `data`
     // is what the caller promises; the result is null with an exception set, or owned.
     let array = unsafe {
@@ -118,9 +122,8 @@ pub unsafe fn array_over<'py, O: std::any::Any + Send + Sync>(
     // SAFETY: the caller's promise; `memory` becomes the base below, before anyone sees the array.
     let array = unsafe { new_array(py, shape, data)? };
     // SAFETY: both are live objects; the call takes over one reference to the base.
-    let status = unsafe {
-        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), memory.into_ptr())
-    };
+    let status =
+        unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), memory.into_ptr()) };
     if status != 0 {
         return Err(Error::Python(PyErr::fetch(py)));
     }
@@ -190,9 +193,7 @@ pub fn argument<'py>(
             .zip(&shape.dims)
             .enumerate()
             .all(|(dim, (&got, &want))| {
-                got as i64 == want
-                    || shape.is_dynamic_dimension(dim)
-                        && (got as i64) < want
+                got as i64 == want || shape.is_dynamic_dimension(dim) && (got as i64) < want
             });
     if !array.dtype().is_equiv_to(expected) || !dims_match {
         return Err(parameter.refuse(&expectation(py, shape), &describe(&array)));
@@ -219,7 +220,10 @@ fn from_protocols<'py>(
         numpy.call_method1("asarray", (value,))
     } else if value.hasattr("__dlpack__")? {
         numpy.call_method1("from_dlpack", (value,))
-    } else if matches!(kind.as_str(), "list" | "tuple" | "str" | "dict" | "set" | "NoneType") {
+    } else if matches!(
+        kind.as_str(),
+        "list" | "tuple" | "str" | "dict" | "set" | "NoneType"
+    ) {
         let hint = "; make it an array of that dtype first";
         return Err(parameter.refuse(&expectation(py, shape), &format!("a {kind}{hint}")));
     } else {
@@ -258,9 +262,7 @@ fn scalar<'py>(
     } else if value.is_exact_instance_of::<PyInt>() {
         match class {
             NumberClass::Pred => false,
-            NumberClass::Signed | NumberClass::Unsigned => {
-                integer_fits(value, shape.element_type)?
-            }
+            NumberClass::Signed | NumberClass::Unsigned => integer_fits(value, shape.element_type)?,
             NumberClass::Float | NumberClass::Complex => value.extract::<f64>().is_ok(),
         }
     } else if value.is_exact_instance_of::<PyFloat>() {
@@ -278,7 +280,11 @@ fn scalar<'py>(
     let dtype = numpy_dtype(py, shape.element_type)?;
     let numpy = numpy(py)?;
     // A value beyond a narrow type's range overflows with a warning, which is no news here.
-    let silent = numpy.call_method("errstate", (), Some(&[("over", "ignore")].into_py_dict(py)?))?;
+    let silent = numpy.call_method(
+        "errstate",
+        (),
+        Some(&[("over", "ignore")].into_py_dict(py)?),
+    )?;
     silent.call_method0("__enter__")?;
     let array = numpy.call_method1("array", (value, dtype));
     let none = py.None();
@@ -291,7 +297,9 @@ fn scalar<'py>(
         let got = format!("the Python float {}, which is out of range", value.repr()?);
         return Err(parameter.refuse(&expectation(py, shape), &got));
     }
-    Ok(Some(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?))
+    Ok(Some(
+        array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?,
+    ))
 }
 
 fn integer_fits(value: &Bound<'_, PyAny>, ty: PrimitiveType) -> Result<bool> {

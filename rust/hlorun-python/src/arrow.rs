@@ -59,7 +59,11 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
     let mut operands = TextLists::new();
     let mut called = TextLists::new();
     for instruction in instructions() {
-        dims.1.extend(instruction.array_shape().map_or(&[][..], |array| &array.dims));
+        dims.1.extend(
+            instruction
+                .array_shape()
+                .map_or(&[][..], |array| &array.dims),
+        );
         dims.0.push(dims.1.len() as i64);
         instruction
             .operands()
@@ -79,7 +83,9 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
     };
     let computation = |id| {
         let computation = module.instruction(id).computation();
-        module.str(module.computation(computation).name).into_owned()
+        module
+            .str(module.computation(computation).name)
+            .into_owned()
     };
     let shape = |id| {
         let shape = module.instruction(id).shape_id();
@@ -90,13 +96,25 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
         String::from_utf8_lossy(&unescape(target.unwrap_or_default())).into_owned()
     };
     let mut columns: Vec<(&str, Column)> = vec![
-        ("id", Column::integers(ids.iter().map(|id| Some(id.index() as i64)))),
+        (
+            "id",
+            Column::integers(ids.iter().map(|id| Some(id.index() as i64))),
+        ),
         ("computation", text_of(&computation)),
-        ("name", text_of(&|id| module.instruction(id).name().into_owned())),
-        ("opcode", text_of(&|id| module.instruction(id).opcode_name().into_owned())),
+        (
+            "name",
+            text_of(&|id| module.instruction(id).name().into_owned()),
+        ),
+        (
+            "opcode",
+            text_of(&|id| module.instruction(id).opcode_name().into_owned()),
+        ),
         ("shape", text_of(&shape)),
         ("element_type", text_of(&|id| element_type(id).to_owned())),
-        ("dims", Column::List(dims.0, Box::new(Column::Int64(dims.1, None)))),
+        (
+            "dims",
+            Column::List(dims.0, Box::new(Column::Int64(dims.1, None))),
+        ),
         (
             "bytes",
             Column::integers(
@@ -109,7 +127,10 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
             "users",
             Column::integers(ids.iter().map(|&id| Some(shared.users(id).len() as i64))),
         ),
-        ("is_root", Column::flags(instructions().map(|i| i.is_root()))),
+        (
+            "is_root",
+            Column::flags(instructions().map(|i| i.is_root())),
+        ),
         (
             "parameter_number",
             Column::integers(instructions().map(|i| i.parameter_number().map(|n| n as i64))),
@@ -170,11 +191,14 @@ impl PyArrowTable {
     /// Names of the columns.
     #[getter]
     fn column_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.table.columns.iter().map(|column| column.0.as_str()))
+        PyTuple::new(
+            py,
+            self.table.columns.iter().map(|column| column.0.as_str()),
+        )
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        PyCapsule::new(py, export_schema(&self.table), Some(c"arrow_schema".to_owned()))
+        PyCapsule::new_with_value(py, export_schema(&self.table), c"arrow_schema")
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -186,8 +210,7 @@ impl PyArrowTable {
         // The interface lets a producer ignore the request; consumers cast.
         drop(requested_schema);
         let schema = self.__arrow_c_schema__(py)?;
-        let name = Some(c"arrow_array".to_owned());
-        let array = PyCapsule::new(py, export_array(&self.table), name)?;
+        let array = PyCapsule::new_with_value(py, export_array(&self.table), c"arrow_array")?;
         (schema, array).into_pyobject(py)
     }
 
@@ -198,8 +221,7 @@ impl PyArrowTable {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let name = Some(c"arrow_array_stream".to_owned());
-        PyCapsule::new(py, export_stream(&self.table), name)
+        PyCapsule::new_with_value(py, export_stream(&self.table), c"arrow_array_stream")
     }
 
     fn __len__(&self) -> usize {

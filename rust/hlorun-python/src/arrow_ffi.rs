@@ -339,10 +339,7 @@ pub fn export_array(table: &Arc<Table>) -> ArrowArray {
     array_of(table, table.rows(), 0, vec![ptr::null()], children)
 }
 
-unsafe extern "C" fn stream_schema(
-    stream: *mut ArrowArrayStream,
-    out: *mut ArrowSchema,
-) -> c_int {
+unsafe extern "C" fn stream_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
     // SAFETY: the stream is one `export_stream` made; `out` is uninitialized memory of the consumer's.
     unsafe {
         let parts = &*(*stream).private_data.cast::<StreamParts>();

@@ -111,9 +111,15 @@ fn dimension_numbers(opcode: HloOpcode) -> Option<(&'static str, Fields)> {
             &[
                 ("update_window_dims", "update_window_dims"),
                 ("inserted_window_dims", "inserted_window_dims"),
-                ("scatter_dims_to_operand_dims", "scatter_dims_to_operand_dims"),
+                (
+                    "scatter_dims_to_operand_dims",
+                    "scatter_dims_to_operand_dims",
+                ),
                 ("input_batching_dims", "input_batching_dims"),
-                ("scatter_indices_batching_dims", "scatter_indices_batching_dims"),
+                (
+                    "scatter_indices_batching_dims",
+                    "scatter_indices_batching_dims",
+                ),
                 ("index_vector_dim", "index_vector_dim"),
             ],
         )),
@@ -132,7 +138,11 @@ fn attribute_value<'py>(
         id,
     };
     let value = match &attribute.value {
-        AttrValue::Bool(value) => value.into_pyobject(py).map_err(PyErr::from)?.to_owned().into_any(),
+        AttrValue::Bool(value) => value
+            .into_pyobject(py)
+            .map_err(PyErr::from)?
+            .to_owned()
+            .into_any(),
         AttrValue::Int(value) => value.into_pyobject(py).map_err(PyErr::from)?.into_any(),
         AttrValue::Float(value) => value.into_pyobject(py).map_err(PyErr::from)?.into_any(),
         AttrValue::Ints(range) => {
@@ -140,12 +150,8 @@ fn attribute_value<'py>(
         }
         AttrValue::Enum(text) => PyString::new(py, &str(*text)).into_any(),
         AttrValue::Enums(texts) => PyTuple::new(py, texts.iter().map(|&t| str(t)))?.into_any(),
-        AttrValue::String(text) => {
-            text_or_bytes(py, &unescape(module.module.text().bytes(*text)))
-        }
-        AttrValue::Computation(id) => {
-            Bound::new(py, PyComputation::new(module, *id))?.into_any()
-        }
+        AttrValue::String(text) => text_or_bytes(py, &unescape(module.module.text().bytes(*text))),
+        AttrValue::Computation(id) => Bound::new(py, PyComputation::new(module, *id))?.into_any(),
         AttrValue::Computations(ids) => {
             PyTuple::new(py, ids.iter().map(|&id| PyComputation::new(module, id)))?.into_any()
         }
@@ -178,9 +184,7 @@ fn attribute_value<'py>(
         }
         AttrValue::Sharding(sharding) => PyString::new(py, &str(sharding.text)).into_any(),
         AttrValue::Shape(id) => Bound::new(py, shape(*id))?.into_any(),
-        AttrValue::Shapes(ids) => {
-            PyTuple::new(py, ids.iter().map(|&id| shape(id)))?.into_any()
-        }
+        AttrValue::Shapes(ids) => PyTuple::new(py, ids.iter().map(|&id| shape(id)))?.into_any(),
         AttrValue::Literal(id) => literal_to_python(py, module.module.literal(*id))?,
         AttrValue::Raw(text) if attribute.key == AttrKey::FrontendAttributes => {
             values_dict(py, key_values(module.module.text().bytes(*text)))?.into_any()
@@ -215,8 +219,14 @@ fn convolution_dict<'py>(
     dict.set_item("input_batch_dimension", numbers.input_batch)?;
     dict.set_item("input_feature_dimension", numbers.input_feature)?;
     dict.set_item("input_spatial_dimensions", tuple(&numbers.input_spatial)?)?;
-    dict.set_item("kernel_input_feature_dimension", numbers.kernel_input_feature)?;
-    dict.set_item("kernel_output_feature_dimension", numbers.kernel_output_feature)?;
+    dict.set_item(
+        "kernel_input_feature_dimension",
+        numbers.kernel_input_feature,
+    )?;
+    dict.set_item(
+        "kernel_output_feature_dimension",
+        numbers.kernel_output_feature,
+    )?;
     dict.set_item("kernel_spatial_dimensions", tuple(&numbers.kernel_spatial)?)?;
     dict.set_item("output_batch_dimension", numbers.output_batch)?;
     dict.set_item("output_feature_dimension", numbers.output_feature)?;
@@ -275,7 +285,9 @@ fn iota_devices(reshape: &[i64], transpose: &[i64]) -> Option<Vec<i64>> {
         let mut seen = vec![false; rank];
         order.clear();
         for &dim in transpose {
-            let dim = usize::try_from(dim).ok().filter(|&d| d < rank && !seen[d])?;
+            let dim = usize::try_from(dim)
+                .ok()
+                .filter(|&d| d < rank && !seen[d])?;
             seen[dim] = true;
             order.push(dim);
         }

@@ -35,7 +35,10 @@ impl PyComputation {
         py: Python<'py>,
         ids: &[InstructionId],
     ) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, ids.iter().map(|&id| PyInstruction::new(&self.module, id)))
+        PyTuple::new(
+            py,
+            ids.iter().map(|&id| PyInstruction::new(&self.module, id)),
+        )
     }
 }
 
@@ -87,9 +90,7 @@ impl PyComputation {
             .instructions
             .iter()
             .copied()
-            .find(|&id| {
-                text.bytes(self.module.module.instruction_data(id).name) == name.as_bytes()
-            })
+            .find(|&id| text.bytes(self.module.module.instruction_data(id).name) == name.as_bytes())
             .map(|id| PyInstruction::new(&self.module, id))
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
@@ -105,7 +106,10 @@ impl PyComputation {
     fn __repr__(&self) -> String {
         let count = self.get().instructions.len();
         let plural = if count == 1 { "" } else { "s" };
-        format!("<HloComputation {}, {count} instruction{plural}>", self.name())
+        format!(
+            "<HloComputation {}, {count} instruction{plural}>",
+            self.name()
+        )
     }
 
     fn __eq__(&self, other: &PyComputation) -> bool {

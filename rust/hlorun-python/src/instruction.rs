@@ -40,7 +40,10 @@ impl PyInstruction {
         py: Python<'py>,
         ids: &[InstructionId],
     ) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, ids.iter().map(|&id| PyInstruction::new(&self.module, id)))
+        PyTuple::new(
+            py,
+            ids.iter().map(|&id| PyInstruction::new(&self.module, id)),
+        )
     }
 }
 

@@ -11,13 +11,17 @@ mod attributes;
 mod computation;
 mod dtype;
 mod error;
+mod executable;
+mod explain;
 mod handle;
 mod instruction;
 mod literal;
 mod metadata;
 mod module;
+mod printing;
 mod shape;
 mod source;
+mod values;
 
 use pyo3::prelude::*;
 
@@ -27,6 +31,8 @@ mod _hlorun {
     use super::arrow::PyArrowTable;
     #[pymodule_export]
     use super::computation::PyComputation;
+    #[pymodule_export]
+    use super::executable::{PyExecutable, compile};
     #[pymodule_export]
     use super::instruction::{PyInstruction, PyMetadata};
     #[pymodule_export]

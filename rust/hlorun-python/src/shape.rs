@@ -58,8 +58,13 @@ impl PyShape {
         let dims = self.shape().as_array().map_or(&[][..], |array| &array.dims);
         PyTuple::new(
             py,
-            dims.iter()
-                .map(|&dim| if dim == ArrayShape::UNBOUNDED { -1 } else { dim }),
+            dims.iter().map(|&dim| {
+                if dim == ArrayShape::UNBOUNDED {
+                    -1
+                } else {
+                    dim
+                }
+            }),
         )
     }
 

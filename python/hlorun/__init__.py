@@ -1,10 +1,10 @@
 """Reads XLA HLO text dumps and runs them on the CPU, NumPy arrays in and out.
 
-    import hlorun
+import hlorun
 
-    module = hlorun.load("dump.txt")
-    executable = hlorun.compile(module)
-    outputs = executable(*arrays)
+module = hlorun.load("dump.txt")
+executable = hlorun.compile(module)
+outputs = executable(*arrays)
 """
 
 from __future__ import annotations

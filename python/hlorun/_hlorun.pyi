@@ -1,14 +1,13 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, final
+from collections.abc import Iterator
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 __version__: str
 
-Preset: TypeAlias = Literal["default", "short_parsable", "canonical", "fingerprint"]
 _AttributeValue: TypeAlias = Any
 
 @final
@@ -178,11 +177,36 @@ class HloModule:
     def attributes(self) -> dict[str, str]: ...
     @property
     def source(self) -> bytes: ...
+    @property
+    def warnings(self) -> tuple[tuple[str, str], ...]: ...
+    def to_string(self, preset: str = "default", **options: bool | int | str | None) -> str: ...
+    def fingerprint(self) -> str: ...
     def verify(self) -> None: ...
     def to_arrow(self) -> ArrowTable: ...
     def __getitem__(self, name: str, /) -> Any: ...
     def __contains__(self, name: str, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Executable:
+    """A compiled module."""
+
+    @property
+    def module(self) -> HloModule: ...
+    @property
+    def memory(self) -> dict[str, int]: ...
+    def explain(self) -> str: ...
+    def run(self, arrays: dict[str, Any]) -> Any: ...
+    def __call__(self, /, *arrays: Any) -> Any: ...
+
+@final
+class Memory:
+    """Keeps memory alive for the arrays that show it."""
+
+def compile(
+    module: HloModule, *, replicas: int = 1, partitions: int = 1, threads: int | None = None
+) -> Executable:
+    """Verifies and compiles a module."""
 
 def parse(text: str | bytes | bytearray | memoryview, *, filename: str | None = None) -> HloModule:
     """Parses HLO text."""

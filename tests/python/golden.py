@@ -63,7 +63,10 @@ def save(number: str, oracle: str, results: dict[int, Sequence[npt.NDArray[Any]]
     """Write the golden results of a dump, by seed of its inputs."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     seeds = {str(seed): [digest(array) for array in arrays] for seed, arrays in results.items()}
-    lines = [f' "{seed}": [\n  ' + ",\n  ".join(map(json.dumps, entries)) + "\n ]" for seed, entries in seeds.items()]
+    lines = [
+        f' "{seed}": [\n  ' + ",\n  ".join(map(json.dumps, entries)) + "\n ]"
+        for seed, entries in seeds.items()
+    ]
     body = ",\n".join(lines)
     text = f'{{"oracle": {json.dumps(oracle)}, "seeds": {{\n{body}\n}}}}\n'
     (FOLDER / f"{number}.json").write_text(text)

@@ -9,9 +9,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import dump_path
 
 import hlorun
+from conftest import dump_path
 
 SMALL = """HloModule small, replica_count=2
 
@@ -222,13 +222,15 @@ def test_backend_config_is_a_dict_where_it_is_json(modules: dict[str, hlorun.Hlo
     assert config["dot_dimension_numbers"]["lhs_contracting_dimensions"] == ["1"]
 
 
-@pytest.mark.parametrize("kind", [str, lambda t: t.encode(), lambda t: bytearray(t.encode()), lambda t: memoryview(t.encode())])
+@pytest.mark.parametrize(
+    "kind", [str, lambda t: t.encode(), lambda t: bytearray(t.encode()), lambda t: memoryview(t.encode())]
+)
 def test_text_comes_as_str_or_bytes(kind: type) -> None:
     assert hlorun.parse(kind(SMALL)).name == "small"
 
 
 def test_other_objects_are_no_text() -> None:
-    with pytest.raises(TypeError, match="str or bytes, not .*Path"):
+    with pytest.raises(TypeError, match=r"str or bytes, not .*Path"):
         hlorun.parse(Path("x"))  # type: ignore[arg-type]
 
 
@@ -244,11 +246,11 @@ def test_packed_files_load(tmp_path: Path, texts: dict[str, str]) -> None:
 def test_unpacking_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(gzip.compress(bytes(1 << 24)))
-    with pytest.raises(hlorun.HloParseError, match="limit of 1048576"):
+    with pytest.raises(hlorun.HloParseError, match="1048576 bytes"):
         hlorun.load(path, max_bytes=1 << 20)
     plain = tmp_path / "large.txt"
     plain.write_bytes(bytes(2000))
-    with pytest.raises(hlorun.HloParseError, match="2000 bytes"):
+    with pytest.raises(hlorun.HloParseError, match="1000 bytes"):
         hlorun.load(plain, max_bytes=1000)
 
 
@@ -275,5 +277,7 @@ def test_dumps_have_the_parts_they_are_known_for(modules: dict[str, hlorun.HloMo
     assert sizes == {"001": (12, 133), "003": (16, 157), "004": (512, 8217)}
     opcodes = [i.opcode for c in modules["004"].computations for i in c]
     assert (opcodes.count("while"), opcodes.count("fusion"), opcodes.count("all-reduce")) == (18, 326, 12)
-    targets = [i.custom_call_target for c in modules["004"].computations for i in c if i.opcode == "custom-call"]
+    targets = [
+        i.custom_call_target for c in modules["004"].computations for i in c if i.opcode == "custom-call"
+    ]
     assert (targets.count("__cublas$gemm"), targets.count("cuda_threefry2x32")) == (48, 8)

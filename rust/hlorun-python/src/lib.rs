@@ -28,6 +28,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _hlorun {
     #[pymodule_export]
+    use super::array::Memory;
+    #[pymodule_export]
     use super::arrow::PyArrowTable;
     #[pymodule_export]
     use super::computation::PyComputation;

@@ -14,11 +14,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, sys.argv[1])
 
-import golden
 import jaxlib
 import plain_hlo
 import xla_cpu
 
+import golden
 import hlorun
 from hlorun._inputs import random_inputs
 

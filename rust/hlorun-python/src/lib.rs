@@ -36,7 +36,9 @@ mod _hlorun {
     #[pymodule_export]
     use super::executable::{PyExecutable, compile};
     #[pymodule_export]
-    use super::instruction::{PyInstruction, PyMetadata};
+    use super::instruction::PyInstruction;
+    #[pymodule_export]
+    use super::metadata::PyMetadata;
     #[pymodule_export]
     use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
     #[pymodule_export]

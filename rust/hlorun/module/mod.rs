@@ -5,23 +5,31 @@
 //! recurses on input-controlled depth.
 
 pub mod attributes;
+pub mod backend_config;
 pub mod computation;
 pub mod config;
+pub mod escape;
 pub mod hlo_module;
 pub mod ids;
 pub mod instruction;
 pub mod location;
+pub mod metadata;
 pub mod names;
 pub mod opcode;
 pub mod post_order;
+pub mod scan;
 pub mod sharding;
+pub mod stack_frames;
 
 pub use attributes::{AttrKey, AttrValue, Attribute};
+pub use backend_config::BackendConfig;
 pub use computation::HloComputation;
 pub use config::HloModuleConfig;
 pub use hlo_module::{HloModule, ModuleWarning, NewInstruction};
 pub use ids::{ComputationId, Id, IdMap, InstructionId, LiteralId, PoolRange};
 pub use instruction::{HloInstruction, InstructionRef};
+pub use metadata::OpMetadata;
 pub use names::{ModuleText, TextRef};
 pub use opcode::{HloOpcode, OpClass};
-pub use sharding::HloSharding;
+pub use sharding::{HloSharding, Sharding};
+pub use stack_frames::StackFrame;

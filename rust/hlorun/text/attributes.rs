@@ -58,21 +58,59 @@ impl Parser<'_> {
         use AttrKey::*;
         Ok(match key {
             Metadata => AttrValue::Raw(self.metadata()?),
-            Dimensions | CollapsedSliceDims | DynamicSliceSizes | FftLength | InputBatchingDims
-            | InsertedWindowDims | LhsBatchDims | LhsContractingDims | LhsRaggedDims
-            | OffsetDims | OperandBatchingDims | RhsBatchDims | RhsContractingDims
-            | RhsGroupDims | ScatterDimsToOperandDims | ScatterIndicesBatchingDims
-            | StartIndexMap | StartIndicesBatchingDims | UpdateWindowDims => self.ints()?,
+            Dimensions
+            | CollapsedSliceDims
+            | DynamicSliceSizes
+            | FftLength
+            | InputBatchingDims
+            | InsertedWindowDims
+            | LhsBatchDims
+            | LhsContractingDims
+            | LhsRaggedDims
+            | OffsetDims
+            | OperandBatchingDims
+            | RhsBatchDims
+            | RhsContractingDims
+            | RhsGroupDims
+            | ScatterDimsToOperandDims
+            | ScatterIndicesBatchingDims
+            | StartIndexMap
+            | StartIndicesBatchingDims
+            | UpdateWindowDims => self.ints()?,
             SliceSizes if self.at_nested_list() => AttrValue::Raw(self.cursor.balanced()?),
             SliceSizes => self.ints()?,
-            Index | IotaDimension | AsyncGroupId | BatchGroupCount | ChannelId
-            | CrossProgramPrefetchIndex | Delta | ExponentBits | FeatureGroupCount
-            | FeatureIndex | IndexVectorDim | InferredDimension | K | MantissaBits
-            | NumCarries | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
+            Index
+            | IotaDimension
+            | AsyncGroupId
+            | BatchGroupCount
+            | ChannelId
+            | CrossProgramPrefetchIndex
+            | Delta
+            | ExponentBits
+            | FeatureGroupCount
+            | FeatureIndex
+            | IndexVectorDim
+            | InferredDimension
+            | K
+            | MantissaBits
+            | NumCarries
+            | SplitDimension => AttrValue::Int(self.cursor.integer("a number")?),
             Epsilon => AttrValue::Float(self.float()?),
-            ConstrainLayout | CustomCallHasSideEffect | IndicesAreSorted | IsAssociative
-            | IsComposite | IsCrossProgramPrefetch | IsHostTransfer | IsStable | IsReverse
-            | Largest | LeftSide | Lower | UniqueIndices | UnitDiagonal | UseGlobalDeviceIds
+            ConstrainLayout
+            | CustomCallHasSideEffect
+            | IndicesAreSorted
+            | IsAssociative
+            | IsComposite
+            | IsCrossProgramPrefetch
+            | IsHostTransfer
+            | IsStable
+            | IsReverse
+            | Largest
+            | LeftSide
+            | Lower
+            | UniqueIndices
+            | UnitDiagonal
+            | UseGlobalDeviceIds
             | InvertPermutation => AttrValue::Bool(self.boolean()?),
             Direction | Kind | FftType | Distribution | ApiVersion | CustomCallSchedule
             | PaddingType | TransposeA | TransposeB | Algorithm | Type | ConvKind | Mode => {
@@ -95,9 +133,7 @@ impl Parser<'_> {
             ReplicaGroups => AttrValue::ReplicaGroups(Box::new(self.replica_groups()?)),
             SourceTargetPairs => self.pairs()?,
             OutputOperandAliasing => self.aliasing()?,
-            Sharding => AttrValue::Sharding(Box::new(HloSharding {
-                text: self.cursor.balanced_at("'{' of a sharding")?,
-            })),
+            Sharding => AttrValue::Sharding(Box::new(self.sharding()?)),
             OperandPrecision => self.words()?,
             ParameterReplication => self.bools()?,
             OutfeedShape => AttrValue::Shape(self.shape()?),
@@ -107,10 +143,8 @@ impl Parser<'_> {
                 AttrValue::String(self.cursor.string("a quoted string")?)
             }
             Literal => self.literal_value()?,
-            Padding | Domain | FrontendAttributes | Origin | OriginalValue
-            | ResultAccuracy | Sparsity | Statistics | SliceSizesPerDim => {
-                AttrValue::Raw(self.raw_value()?)
-            }
+            Padding | Domain | FrontendAttributes | Origin | OriginalValue | ResultAccuracy
+            | Sparsity | Statistics | SliceSizesPerDim => AttrValue::Raw(self.raw_value()?),
             Other(text) => {
                 self.warn_unknown_key(text);
                 AttrValue::Raw(self.raw_value()?)
@@ -178,6 +212,25 @@ impl Parser<'_> {
         let text = TextRef::new(start, self.cursor.position);
         self.last_metadata = text;
         Ok(text)
+    }
+
+    /// `{devices=[2,1]<=[2]}` in any of its forms.
+    fn sharding(&mut self) -> Parsed<HloSharding> {
+        let start = self.cursor.position;
+        let last = self.cursor.bytes(self.last_sharding);
+        let text = if !last.is_empty() && self.cursor.source[start..].starts_with(last) {
+            self.cursor.position += last.len();
+            TextRef::new(start, self.cursor.position)
+        } else {
+            let text = self.cursor.balanced_at("'{' of a sharding")?;
+            if let Err(error) = crate::module::Sharding::read(self.cursor.bytes(text)) {
+                self.cursor.position = start + error.offset;
+                return Err(self.cursor.expected(error.expected));
+            }
+            self.last_sharding = text;
+            text
+        };
+        Ok(HloSharding { text })
     }
 
     fn string_or_object(&mut self) -> Parsed<AttrValue> {

@@ -51,6 +51,9 @@ pub(crate) fn closest<'a>(
     candidates: impl Iterator<Item = &'a [u8]>,
     limit: usize,
 ) -> Option<String> {
+    if wanted.len() < 2 {
+        return None;
+    }
     let budget = (wanted.len() / 3).clamp(1, 3);
     let mut best: Option<(usize, &[u8])> = None;
     for candidate in candidates.take(limit) {

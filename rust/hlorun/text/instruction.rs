@@ -36,9 +36,15 @@ impl Parser<'_> {
         computation: ComputationId,
         start: usize,
     ) -> Parsed<InstructionId> {
-        let name = self.cursor.name("an instruction or '}'")?;
-        self.cursor
-            .expect(b'=', "'=' after the instruction's name")?;
+        let name = if self.stands_alone && can_be_shape(&self.cursor) {
+            // A right-hand side on its own.
+            self.module.text.add(b"_")
+        } else {
+            let name = self.cursor.name("an instruction or '}'")?;
+            self.cursor
+                .expect(b'=', "'=' after the instruction's name")?;
+            name
+        };
         let mut outer: SmallVec<[Open; 2]> = SmallVec::new();
         let mut open = self.head(Some(name), start)?;
         loop {
@@ -74,7 +80,7 @@ impl Parser<'_> {
         let bytes = self.cursor.bytes(opcode_text);
         let (opcode, wrapped) = match self.opcodes.get(bytes) {
             Some(opcode) => (opcode, None),
-            None => self.async_opcode(bytes),
+            None => self.async_opcode(bytes, opcode_text),
         };
         self.cursor.expect(b'(', "'(' after the opcode")?;
         Ok(Open {
@@ -90,7 +96,7 @@ impl Parser<'_> {
 
     /// `xxx-start` and its kin for any `xxx` that is an opcode.
     #[cold]
-    fn async_opcode(&self, name: &[u8]) -> (HloOpcode, Option<HloOpcode>) {
+    fn async_opcode(&mut self, name: &[u8], text: TextRef) -> (HloOpcode, Option<HloOpcode>) {
         for (suffix, opcode) in [
             (&b"-start"[..], HloOpcode::AsyncStart),
             (&b"-update"[..], HloOpcode::AsyncUpdate),
@@ -102,16 +108,13 @@ impl Parser<'_> {
                 }
             }
         }
+        self.warn_unknown_opcode(text);
         (HloOpcode::Unknown, None)
     }
 
     /// Operands up to and including the closing parenthesis.
     #[inline]
-    fn operand_list(
-        &mut self,
-        computation: ComputationId,
-        opcode: HloOpcode,
-    ) -> Parsed<Next> {
+    fn operand_list(&mut self, computation: ComputationId, opcode: HloOpcode) -> Parsed<Next> {
         if matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant) {
             return Ok(Next::End);
         }
@@ -328,15 +331,14 @@ impl Parser<'_> {
     #[inline]
     fn take_operands(&mut self, base: usize) -> PoolRange {
         let start = self.module.operands.len();
-        while let Some(&(at, name)) = self.forward.last() {
-            if at < base {
-                break;
-            }
-            self.forward.pop();
-            self.pending_operands.push(PendingOperand::Operand {
-                slot: start + at - base,
-                name,
-            });
+        if !self.forward.is_empty() {
+            let first = self.forward.partition_point(|&(at, _)| at < base);
+            let pending = self.forward.drain(first..);
+            self.pending_operands
+                .extend(pending.map(|(at, name)| PendingOperand::Operand {
+                    slot: start + at - base,
+                    name,
+                }));
         }
         let len = self.operands.len() - base;
         self.module

@@ -74,7 +74,8 @@ pub(super) struct Parser<'s> {
     pub forward: Vec<(usize, TextRef)>,
     /// The last metadata read; the next is often the same.
     pub last_metadata: TextRef,
-    pub unknown_keys: usize,
+    /// The last sharding read, likewise.
+    pub last_sharding: TextRef,
 }
 
 /// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error.
@@ -141,7 +142,7 @@ impl<'s> Parser<'s> {
             operands: Vec::new(),
             forward: Vec::new(),
             last_metadata: TextRef::default(),
-            unknown_keys: 0,
+            last_sharding: TextRef::default(),
         }
     }
 
@@ -292,12 +293,30 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// Notes an opcode that no table knows.
+    #[cold]
+    pub fn warn_unknown_opcode(&mut self, opcode: TextRef) {
+        if self.module.warnings.len() < self.limits.warnings {
+            let name = self.cursor.bytes(opcode);
+            let known = HloOpcode::all().map(|op| op.name().as_bytes());
+            let hint = match closest(name, known, usize::MAX) {
+                Some(near) => format!("; did you mean '{near}'?"),
+                None => String::new(),
+            };
+            let message = format!("unknown opcode '{}'{hint}", super::lexer::snippet(name));
+            self.module.warnings.push(ModuleWarning {
+                message,
+                text: opcode,
+            });
+        }
+    }
+
     /// Notes an attribute that no table knows.
     #[cold]
     pub fn warn_unknown_key(&mut self, key: TextRef) {
-        self.unknown_keys += 1;
         if self.module.warnings.len() < self.limits.warnings {
-            let message = format!("unknown attribute '{}'", self.module.str(key));
+            let name = super::lexer::snippet(self.cursor.bytes(key));
+            let message = format!("unknown attribute '{name}'");
             self.module
                 .warnings
                 .push(ModuleWarning { message, text: key });

@@ -100,6 +100,17 @@ pub(crate) fn encode(ty: PrimitiveType, value: f64) -> Option<u16> {
         return encode_e8m0(value).map(u16::from);
     }
     let format = format_of(ty)?;
+    // XLA rounds to f32 on the way to the 16-bit formats, but not to the 8-bit ones.
+    let value = match ty {
+        PrimitiveType::F16 | PrimitiveType::BF16 if value.is_finite() => {
+            let single = value as f32;
+            if single.is_infinite() {
+                return None;
+            }
+            f64::from(single)
+        }
+        _ => value,
+    };
     let sign = if value.is_sign_negative() {
         format.sign()
     } else {
@@ -157,7 +168,8 @@ fn encode_e8m0(value: f64) -> Option<u8> {
     let mantissa = bits & ((1 << 52) - 1);
     let half = 1u64 << 51;
     let up = mantissa > half || mantissa == half && exponent & 1 == 1;
-    u8::try_from(exponent + i32::from(up))
+    // Anything smaller than the smallest power is the smallest power.
+    u8::try_from((exponent + i32::from(up)).max(0))
         .ok()
         .filter(|&e| e != 0xff)
 }
@@ -196,7 +208,11 @@ mod tests {
         assert_eq!(encode(F4E2M1FN, -0.5), Some(9));
         assert_eq!(encode(F8E8M0FNU, 1.0), Some(127));
         assert_eq!(encode(F8E8M0FNU, 0.0), None);
+        assert_eq!(encode(F8E8M0FNU, 1e-45), Some(0));
         assert_eq!(encode(F16, 65504.0), Some(0x7bff));
         assert_eq!(encode(F16, 65520.0), None);
+        assert_eq!(encode(F16, 1.0004882812500002), Some(0x3c00));
+        assert_eq!(encode(BF16, 1.003906250000001), Some(0x3f80));
+        assert_eq!(encode(F8E5M2, 1.1250000000000002), Some(0x3d));
     }
 }

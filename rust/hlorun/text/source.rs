@@ -12,9 +12,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The text of the file at `path`, unpacked where its first bytes say that it is compressed.
 pub(super) fn read(path: &Path, limit: usize) -> Result<Arc<[u8]>> {
-    read_file(path, limit).map_err(|error| {
-        HloError::execution(format!("cannot read {}: {error}", path.display()))
-    })
+    read_file(path, limit)
+        .map_err(|error| HloError::execution(format!("cannot read {}: {error}", path.display())))
 }
 
 fn read_file(path: &Path, limit: usize) -> io::Result<Arc<[u8]>> {

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Fuzzes one target on a stable toolchain: fuzz/run.sh TARGET [SECONDS]
+set -eu
+cd "$(dirname "$0")"
+target=$1
+seconds=${2:-60}
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
+ -Cllvm-args=-sanitizer-coverage-level=4 \
+ -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+ -Cllvm-args=-sanitizer-coverage-pc-table \
+ -Cllvm-args=-sanitizer-coverage-trace-compares"
+host=$(rustc -vV | sed -n 's/^host: //p')
+cargo build --release --target "$host" --bin "$target"
+mkdir -p "corpus/$target" "artifacts/$target"
+target_dir=${CARGO_TARGET_DIR:-target}
+exec "$target_dir/$host/release/$target" "corpus/$target" ../tests/hlo/parse ../tests/hlo/parse-fail \
+  -dict=hlo.dict -artifact_prefix="artifacts/$target/" -max_total_time="$seconds" \
+  -timeout=10 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -74,10 +75,10 @@ def _column(schema: Schema, array: Array) -> list[Any]:
         ends = of(1, ctypes.c_int64, rows + 1)
         if kind == b"U":
             data: Any = ctypes.string_at(array.buffers[2], ends[-1])
-            values = [data[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+            values = [data[a:b].decode() for a, b in pairwise(ends)]
         else:
             data = _column(schema.children[0].contents, array.children[0].contents)
-            values = [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+            values = [data[a:b] for a, b in pairwise(ends)]
     else:
         raise AssertionError(kind)
     if array.null_count and array.buffers[0]:

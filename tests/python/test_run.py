@@ -71,7 +71,7 @@ class OnlyDlpack:
 def test_every_array_protocol_comes_in() -> None:
     x = np.arange(6, dtype=np.float32)
     executable = doubled("f32[6]")
-    for value in (x, Wrapped(x), OnlyDlpack(x), memoryview(x)):
+    for value in (x, Wrapped(x), OnlyDlpack(x), memoryview(x.data)):
         np.testing.assert_array_equal(executable(value), 2 * x)
     np.testing.assert_array_equal(doubled("u8[3]")(b"\1\2\3"), np.array([2, 4, 6], np.uint8))
     np.testing.assert_array_equal(doubled("u8[3]")(bytearray(b"\1\2\3")), np.array([2, 4, 6], np.uint8))

@@ -9,17 +9,22 @@ use hlorun::module::HloModule;
 use hlorun::text::printer::{PrintOptions, print_module};
 use hlorun::text::{ParseOptions, parse};
 
-const PRESETS: [&str; 4] = ["default", "short_parsable", "canonical", "fingerprint"];
-
 fn parse_text(text: &str) -> Result<HloModule, String> {
     parse(Arc::from(text.as_bytes()), &ParseOptions::default()).map_err(|error| error.to_string())
 }
 
-/// XLA's own options of a preset: they differ from hlorun's in one default.
-fn xla_options(preset: &str) -> PrintOptions {
+/// XLA's own options of a section: a preset and what is changed of it, `default+print_ids=False`.
+/// The preset differs from hlorun's in one default.
+fn xla_options(section: &str) -> PrintOptions {
+    let mut parts = section.split('+');
+    let preset = parts.next().unwrap_or_default();
     let mut options = PrintOptions::preset(preset).expect("a preset");
     if preset == "default" {
         options.print_large_constants = false;
+    }
+    for part in parts {
+        let (name, value) = part.split_once('=').expect("name=value");
+        assert!(options.set_switch(name, value == "True"), "{part}");
     }
     options
 }
@@ -55,9 +60,15 @@ fn first_difference(ours: &str, theirs: &str) -> String {
                 .unwrap_or(a.len().min(b.len()));
             let window = |line: &str| -> String {
                 let start = at.saturating_sub(60);
-                String::from_utf8_lossy(&line.as_bytes()[start..line.len().min(at + 100)]).into_owned()
+                String::from_utf8_lossy(&line.as_bytes()[start..line.len().min(at + 100)])
+                    .into_owned()
             };
-            format!("line {}:\n  ours …{}\n  xla  …{}", number + 1, window(a), window(b))
+            format!(
+                "line {}:\n  ours …{}\n  xla  …{}",
+                number + 1,
+                window(a),
+                window(b)
+            )
         }
         None => format!("lengths {} and {}", ours.len(), theirs.len()),
     }
@@ -68,10 +79,10 @@ struct Tally {
     different: Vec<(PathBuf, String)>,
 }
 
-fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
-    let mut tallies: BTreeMap<&'static str, Tally> = BTreeMap::new();
-    let mut add = |name, path: &Path, difference: Option<String>| {
-        let tally = tallies.entry(name).or_insert(Tally {
+fn compare_directory(directory: &Path) -> BTreeMap<String, Tally> {
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut add = |name: &str, path: &Path, difference: Option<String>| {
+        let tally = tallies.entry(name.to_owned()).or_insert(Tally {
             same: 0,
             different: Vec::new(),
         });
@@ -97,15 +108,29 @@ fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
             }
         };
         add("parse", path, None);
-        for preset in PRESETS {
-            let ours = print_module(&module, &xla_options(preset));
-            let theirs = &sections[preset];
-            add(
-                preset,
-                path,
-                (ours.trim_end_matches('\n') != theirs.trim_end_matches('\n'))
-                    .then(|| first_difference(&ours, theirs)),
-            );
+        for (dialect, options) in [
+            ("round trip", PrintOptions::default()),
+            ("round trip, long dialect", PrintOptions::long()),
+        ] {
+            let printed = print_module(&module, &options);
+            let difference = match parse_text(&printed) {
+                Ok(again) => module
+                    .structurally_equal(&again)
+                    .err()
+                    .map(|d| d.to_string()),
+                Err(error) => Some(error),
+            };
+            add(dialect, path, difference);
+        }
+        for (section, theirs) in sections.iter().filter(|(name, _)| *name != "input") {
+            let ours = print_module(&module, &xla_options(section));
+            let tally = match section.split_once('+') {
+                Some(_) => "changed options",
+                None => section,
+            };
+            let difference = (ours.trim_end_matches('\n') != theirs.trim_end_matches('\n'))
+                .then(|| format!("{section} {}", first_difference(&ours, theirs)));
+            add(tally, path, difference);
         }
     }
     tallies
@@ -114,7 +139,11 @@ fn compare_directory(directory: &Path) -> BTreeMap<&'static str, Tally> {
 fn report(directory: &Path) -> usize {
     let mut wrong = 0;
     for (name, tally) in compare_directory(directory) {
-        println!("{name}: {} same, {} different", tally.same, tally.different.len());
+        println!(
+            "{name}: {} same, {} different",
+            tally.same,
+            tally.different.len()
+        );
         for (path, difference) in tally.different.iter().take(40) {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
             println!("{name} {file} {difference}");

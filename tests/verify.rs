@@ -29,8 +29,8 @@ fn folder(name: &str) -> PathBuf {
 
 /// The modules of a file, each with the lines before it blank so that line numbers hold.
 fn modules(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut modules = vec![String::new()];
     for (number, line) in text.lines().enumerate() {
         if line.starts_with("// -----") {

@@ -28,7 +28,9 @@ fn threads(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
     let n = 2048;
-    let x: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).sin() * 3.0 + 3.5).collect();
+    let x: Vec<f32> = (0..n)
+        .map(|i| (i as f32 * 0.37).sin() * 3.0 + 3.5)
+        .collect();
     let mut out = vec![0.0f32; n];
     for (dtype, name) in [
         (DType::F32, "f32"),
@@ -58,12 +60,7 @@ fn main() {
             let t = best(|| unsafe { kernel(a, a, result.as_mut_ptr().cast(), n) });
             // SAFETY: as above, in place.
             let p = best(|| unsafe {
-                kernel(
-                    result.as_ptr().cast(),
-                    a,
-                    result.as_mut_ptr().cast(),
-                    n,
-                )
+                kernel(result.as_ptr().cast(), a, result.as_mut_ptr().cast(), n)
             });
             println!(
                 "{label:24} {:8.3} ns/element, in place {:8.3}",
@@ -77,19 +74,38 @@ fn main() {
             let t = best(|| unsafe {
                 kernel(data.as_ptr().cast(), n, (&raw mut acc).cast());
             });
-            println!("{name} reduce add          {:8.3} ns/element", t * 1e9 / n as f64);
+            println!(
+                "{name} reduce add          {:8.3} ns/element",
+                t * 1e9 / n as f64
+            );
         }
     }
     if "transpose".contains(&filter) {
-        for (size, side) in [(1usize, 2048usize), (2, 2048), (4, 2048), (8, 2048), (16, 1024)] {
+        for (size, side) in [
+            (1usize, 2048usize),
+            (2, 2048),
+            (4, 2048),
+            (8, 2048),
+            (16, 1024),
+        ] {
             let src = vec![1u8; side * side * size];
             let mut dst = vec![0u8; side * side * size];
             let (s, r) = (size as isize, (side * size) as isize);
             // SAFETY: both are side×side arrays.
             let t = best(|| unsafe {
-                copy_strided(size, &[side, side], src.as_ptr(), &[s, r], dst.as_mut_ptr(), &[r, s]);
+                copy_strided(
+                    size,
+                    &[side, side],
+                    src.as_ptr(),
+                    &[s, r],
+                    dst.as_mut_ptr(),
+                    &[r, s],
+                );
             });
-            println!("transpose {size:2} bytes      {:8.2} GB/s", 2.0 * src.len() as f64 / t / 1e9);
+            println!(
+                "transpose {size:2} bytes      {:8.2} GB/s",
+                2.0 * src.len() as f64 / t / 1e9
+            );
         }
     }
     std::hint::black_box(&mut out);
@@ -121,10 +137,42 @@ fn main() {
             let g = Gemm::dense(dtype, m, n, k);
             let mut line = format!("gemm {dtype:?} {m}x{n}x{k}:");
             for count in [1, 2] {
-                let parallel = Parallel { threads: count, run: &threads };
+                let parallel = Parallel {
+                    threads: count,
+                    run: &threads,
+                };
                 // SAFETY: three dense matrices.
                 let t = best(|| unsafe {
                     gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel);
+                });
+                line += &format!("  {:7.1} GFLOP/s", 2.0 * (m * n * k) as f64 / t / 1e9);
+            }
+            println!("{line}");
+            let layout = Matrix::row_major(n, 0);
+            // SAFETY: b is a dense k×n matrix.
+            let Some(packed) = (unsafe { PackedB::new(dtype, k, n, b.as_ptr(), layout) }) else {
+                continue;
+            };
+            let mut line = format!("packed {dtype:?} {m}x{n}x{k}:");
+            for count in [1, 2] {
+                let parallel = Parallel {
+                    threads: count,
+                    run: &threads,
+                };
+                let (al, cl) = (Matrix::row_major(k, 0), Matrix::row_major(n, 0));
+                // SAFETY: three dense matrices.
+                let t = best(|| unsafe {
+                    gemm_packed(
+                        m,
+                        1.0,
+                        a.as_ptr(),
+                        al,
+                        &packed,
+                        0.0,
+                        c.as_mut_ptr(),
+                        cl,
+                        &parallel,
+                    );
                 });
                 line += &format!("  {:7.1} GFLOP/s", 2.0 * (m * n * k) as f64 / t / 1e9);
             }

@@ -260,3 +260,101 @@ impl<E: crate::low_float::LowFloat> Reduce for E {
         E::encode(reduce32(self.decode(), e, m))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reduced_precision_matches_xla() {
+        let x = [
+            1.0f32,
+            1.1,
+            65504.,
+            65520.,
+            7e4,
+            1e-5,
+            6e-8,
+            6.1e-5,
+            3e-5,
+            f32::INFINITY,
+            -1e-9,
+            1e38,
+        ];
+        let inf = f32::INFINITY;
+        // What XLA:CPU gives for these inputs.
+        let cases: [(u32, u32, [f32; 12]); 4] = [
+            (
+                5,
+                10,
+                [
+                    1.0,
+                    1.099_609_4,
+                    65504.0,
+                    inf,
+                    inf,
+                    0.0,
+                    0.0,
+                    0.0,
+                    0.0,
+                    inf,
+                    -0.0,
+                    inf,
+                ],
+            ),
+            (
+                5,
+                0,
+                [
+                    1.0,
+                    1.0,
+                    inf,
+                    inf,
+                    inf,
+                    0.0,
+                    0.0,
+                    6.103_515_6e-5,
+                    0.0,
+                    inf,
+                    -0.0,
+                    inf,
+                ],
+            ),
+            (
+                1,
+                10,
+                [0.0, 0.0, inf, inf, inf, 0.0, 0.0, 0.0, 0.0, inf, -0.0, inf],
+            ),
+            (8, 23, x),
+        ];
+        for (exponent, mantissa, want) in cases {
+            let mut got = [0.0f32; 12];
+            let reduce = reduce_precision(DType::F32, exponent, mantissa).unwrap();
+            // SAFETY: twelve elements on both sides.
+            unsafe { reduce.run(x.as_ptr().cast(), got.as_mut_ptr().cast(), 12) };
+            assert_eq!(
+                got.map(f32::to_bits),
+                want.map(f32::to_bits),
+                "{exponent} {mantissa}"
+            );
+        }
+        assert_eq!(reduce_precision(DType::S32, 5, 10), None);
+    }
+
+    #[test]
+    fn floats_saturate_and_integers_wrap() {
+        let x = [f32::NAN, f32::INFINITY, -1.9, 300.7, -300.0, 3e38];
+        let mut out = [0u8; 6];
+        // SAFETY: six elements on both sides.
+        unsafe { convert(DType::F32, DType::U8)(x.as_ptr().cast(), out.as_mut_ptr(), 6) };
+        assert_eq!(out, [0, 255, 0, 255, 0, 255]);
+        let mut out = [0i8; 6];
+        // SAFETY: as above.
+        unsafe { convert(DType::F32, DType::S4)(x.as_ptr().cast(), out.as_mut_ptr().cast(), 6) };
+        assert_eq!(out, [0, 7, -1, 7, -8, 7]);
+        let x = [300i32, -1, i32::MIN, 7, 8, 15];
+        // SAFETY: as above.
+        unsafe { convert(DType::S32, DType::S4)(x.as_ptr().cast(), out.as_mut_ptr().cast(), 6) };
+        assert_eq!(out, [-4, -1, 0, 7, -8, -1]);
+    }
+}

@@ -14,15 +14,18 @@ pub mod low_float;
 mod math;
 mod ops;
 mod reduce;
+mod stochastic;
 pub mod strided;
 pub mod table;
 
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use dtype::DType;
+pub use gemm::packed::{PackedB, gemm_packed};
 pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
+pub use stochastic::stochastic_convert;
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,

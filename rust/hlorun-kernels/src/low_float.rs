@@ -492,6 +492,6 @@ mod tests {
         assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54) + 1), Bf16(0x5e81));
         assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54)), Bf16(0x5e80));
         assert_eq!(Bf16::narrow(f64::MAX), Bf16(0x7f80));
-        assert_eq!(F16::narrow(f64::NAN).decode().is_nan(), true);
+        assert!(F16::narrow(f64::NAN).decode().is_nan());
     }
 }

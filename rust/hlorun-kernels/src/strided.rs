@@ -290,3 +290,99 @@ unsafe fn typed_gather<T: Copy>(src: *const u8, offsets: &[isize], dst: *mut u8)
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every permutation of three dimensions, forwards and backwards, against index arithmetic.
+    #[test]
+    fn copies_match_index_arithmetic() {
+        let orders = [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ];
+        for size in [1usize, 2, 3, 4, 8, 16] {
+            for shape in [[3, 5, 70], [17, 1, 9], [2, 33, 4], [1, 1, 1], [0, 4, 4]] {
+                let total: usize = shape.iter().product();
+                let src: Vec<u8> = (0..total * size).map(|i| (i * 31 % 251) as u8).collect();
+                for order in orders {
+                    for (reverse, repeat) in [(false, false), (true, false), (false, true)] {
+                        check(size, shape, &src, order, reverse, repeat);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(
+        size: usize,
+        shape: [usize; 3],
+        src: &[u8],
+        order: [usize; 3],
+        reverse: bool,
+        repeat: bool,
+    ) {
+        let total: usize = shape.iter().product();
+        let dims = order.map(|axis| shape[axis]);
+        let natural = [shape[1] * shape[2] * size, shape[2] * size, size];
+        let mut from = order.map(|axis| natural[axis] as isize);
+        let mut base = 0usize;
+        if reverse && total > 0 {
+            base = (dims[0] - 1) * from[0] as usize;
+            from[0] = -from[0];
+        }
+        if repeat {
+            from[1] = 0;
+        }
+        let to = [dims[1] * dims[2] * size, dims[2] * size, size].map(|s| s as isize);
+        let mut got = vec![0u8; total * size];
+        // SAFETY: the strides reach exactly the elements of both arrays.
+        unsafe {
+            copy_strided(
+                size,
+                &dims,
+                src.as_ptr().wrapping_add(base),
+                &from,
+                got.as_mut_ptr(),
+                &to,
+            )
+        };
+        let mut want = vec![0u8; total * size];
+        for i in 0..dims[0] {
+            for j in 0..dims[1] {
+                for k in 0..dims[2] {
+                    let index = [i, j, k];
+                    let at =
+                        |s: &[isize; 3]| (0..3).map(|d| index[d] as isize * s[d]).sum::<isize>();
+                    let (s, d) = ((base as isize + at(&from)) as usize, at(&to) as usize);
+                    want[d..d + size].copy_from_slice(&src[s..s + size]);
+                }
+            }
+        }
+        assert_eq!(got, want, "{size} {shape:?} {order:?} {reverse} {repeat}");
+    }
+
+    #[test]
+    fn fills_and_gathers_every_size() {
+        for size in [1usize, 2, 3, 4, 8, 16] {
+            let pattern: Vec<u8> = (1..=size as u8).collect();
+            let mut out = vec![0u8; 37 * size];
+            // SAFETY: 37 elements.
+            unsafe { fill(size, pattern.as_ptr(), out.as_mut_ptr(), 37) };
+            assert!(out.chunks(size).all(|c| c == pattern));
+            let table: Vec<u8> = (0..10 * size).map(|i| i as u8).collect();
+            let offsets: Vec<isize> = [7, 0, 3, 9].iter().map(|i| i * size as isize).collect();
+            let mut got = vec![0u8; 4 * size];
+            // SAFETY: every offset names one of ten elements.
+            unsafe { gather_strided(size, table.as_ptr(), &offsets, got.as_mut_ptr()) };
+            for (chunk, &offset) in got.chunks(size).zip(&offsets) {
+                assert_eq!(chunk, &table[offset as usize..][..size]);
+            }
+        }
+    }
+}

@@ -122,11 +122,16 @@ fn iota(load: &Load, ty: PrimitiveType, start: usize, n: usize, out: *mut u8) {
     let mut done = 0;
     while done < n {
         let count = CHUNK.min(n - done);
-        walk::pieces(&load.walk, start + done, count, |offset, stride, at, len| {
-            for (i, value) in values[at..at + len].iter_mut().enumerate() {
-                *value = offset + i as i64 * stride;
-            }
-        });
+        walk::pieces(
+            &load.walk,
+            start + done,
+            count,
+            |offset, stride, at, len| {
+                for (i, value) in values[at..at + len].iter_mut().enumerate() {
+                    *value = offset + i as i64 * stride;
+                }
+            },
+        );
         // SAFETY: `values` holds `count` elements and `out` a whole tile.
         unsafe {
             convert(
@@ -186,7 +191,8 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     let tasks = if work < PARALLEL_WORK {
         1
     } else {
-        environment.threads.min(thunk.count.div_ceil(tile)).max(1) * if environment.threads > 1 { 2 } else { 1 }
+        environment.threads.min(thunk.count.div_ceil(tile)).max(1)
+            * if environment.threads > 1 { 2 } else { 1 }
     };
     let share = thunk.count.div_ceil(tasks).next_multiple_of(tile);
     try_parallel(environment, tasks, &|task| {

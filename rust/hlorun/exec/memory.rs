@@ -81,9 +81,7 @@ pub unsafe fn read_integer(pointer: *const u8, ty: PrimitiveType) -> i64 {
             P::S32 => i64::from(pointer.cast::<i32>().read_unaligned()),
             P::U32 => i64::from(pointer.cast::<u32>().read_unaligned()),
             P::S64 => pointer.cast::<i64>().read_unaligned(),
-            P::U64 => {
-                i64::try_from(pointer.cast::<u64>().read_unaligned()).unwrap_or(i64::MAX)
-            }
+            P::U64 => i64::try_from(pointer.cast::<u64>().read_unaligned()).unwrap_or(i64::MAX),
             _ => 0,
         }
     }

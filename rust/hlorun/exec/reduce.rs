@@ -67,7 +67,9 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
         .collect();
     for (k, init) in inits.iter().enumerate() {
         // SAFETY: each output has `results` elements; an initial value is one element.
-        unsafe { hlorun_kernels::fill(accumulators.sizes[k], *init, accumulators.at(k, 0), results) };
+        unsafe {
+            hlorun_kernels::fill(accumulators.sizes[k], *init, accumulators.at(k, 0), results)
+        };
     }
     let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
     if total == 0 || results == 0 {
@@ -94,7 +96,13 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
         [(size, false), ..] => job.rows(*size as usize, &accumulators, environment),
         [(outer, true), (inner, false), rest @ ..] => {
             let below: usize = rest.iter().map(|s| s.0 as usize).product();
-            job.columns(*outer as usize, *inner as usize, below, &accumulators, environment)
+            job.columns(
+                *outer as usize,
+                *inner as usize,
+                below,
+                &accumulators,
+                environment,
+            )
         }
         [(_, true), (_, true), ..] => Err(HloError::execution("a reduction that was not merged")),
     }
@@ -105,7 +113,8 @@ impl Job<'_> {
         if self.total < PARALLEL_ELEMENTS {
             1
         } else {
-            (environment.threads * if environment.threads > 1 { 2 } else { 1 }).clamp(1, most.max(1))
+            (environment.threads * if environment.threads > 1 { 2 } else { 1 })
+                .clamp(1, most.max(1))
         }
     }
 
@@ -246,7 +255,13 @@ impl Job<'_> {
     }
 
     /// Folds `n` computed values, the first of which is element `start` of the walk.
-    fn accumulate(&self, scratch: &mut Scratch, start: usize, n: usize, accumulators: &Accumulators) {
+    fn accumulate(
+        &self,
+        scratch: &mut Scratch,
+        start: usize,
+        n: usize,
+        accumulators: &Accumulators,
+    ) {
         let space = &self.thunk.space;
         let Some(&(inner, inner_reduced)) = space.last() else {
             return self.fold_run(scratch, 0, 1, 0, accumulators);
@@ -289,7 +304,13 @@ impl Job<'_> {
         if let Some(fold) = self.fold {
             let values = scratch.values.pointer(self.thunk.program.outputs[0]);
             // SAFETY: the tile holds the values, the accumulator is one element.
-            unsafe { fold(values.add(from * accumulators.sizes[0]), count, accumulators.at(0, index)) };
+            unsafe {
+                fold(
+                    values.add(from * accumulators.sizes[0]),
+                    count,
+                    accumulators.at(0, index),
+                )
+            };
             return;
         }
         for i in 0..count {

@@ -94,8 +94,9 @@ pub unsafe fn gather(
                         }
                         _ => {
                             for i in 0..count {
-                                to.add(i)
-                                    .write(from.offset(i as isize * stride as isize).read_unaligned());
+                                to.add(i).write(
+                                    from.offset(i as isize * stride as isize).read_unaligned(),
+                                );
                             }
                         }
                     }
@@ -176,8 +177,22 @@ mod tests {
         let mut back = vec![0u32; 24];
         // SAFETY: the walk covers exactly the 24 elements.
         unsafe {
-            gather(&walk, 4, data.as_ptr().cast(), 0, 24, out.as_mut_ptr().cast());
-            scatter(&walk, 4, back.as_mut_ptr().cast(), 0, 24, out.as_ptr().cast());
+            gather(
+                &walk,
+                4,
+                data.as_ptr().cast(),
+                0,
+                24,
+                out.as_mut_ptr().cast(),
+            );
+            scatter(
+                &walk,
+                4,
+                back.as_mut_ptr().cast(),
+                0,
+                24,
+                out.as_ptr().cast(),
+            );
         }
         assert_eq!(out[..6], [0, 4, 8, 12, 16, 20]);
         assert_eq!(back, data);

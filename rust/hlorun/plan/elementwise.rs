@@ -178,7 +178,9 @@ fn find(
             let mantissa = u32::try_from(instruction.int(AttrKey::MantissaBits)?).ok()?;
             kernels::reduce_precision(first, exponent, mantissa).map(Kernel::ReducePrecision)
         }
-        (HloOpcode::StochasticConvert, 2) => None,
+        (HloOpcode::StochasticConvert, 2) => {
+            kernels::stochastic_convert(first, dtype(result)?).map(Kernel::Binary)
+        }
         (HloOpcode::Compare, 2) => compare(instruction, first).map(Kernel::Binary),
         (HloOpcode::Select, 3) => Some(Kernel::Ternary(kernels::select(dtype(result)?))),
         (HloOpcode::Clamp, 3) => kernels::clamp(first).map(Kernel::Ternary),

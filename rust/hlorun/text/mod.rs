@@ -7,6 +7,7 @@
 
 mod attributes;
 mod computation;
+pub mod equality;
 mod error;
 mod header;
 mod instruction;

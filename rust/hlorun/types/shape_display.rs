@@ -166,6 +166,19 @@ fn write_array(f: &mut fmt::Formatter<'_>, array: &ArrayShape, style: ShapeStyle
     }
 }
 
+impl ArrayShape {
+    /// The shape as HLO text in a style.
+    pub fn display(&self, style: ShapeStyle) -> impl fmt::Display {
+        struct ArrayDisplay<'s>(&'s ArrayShape, ShapeStyle);
+        impl fmt::Display for ArrayDisplay<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_array(f, self.0, self.1)
+            }
+        }
+        ArrayDisplay(self, style)
+    }
+}
+
 impl fmt::Display for ArrayShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_array(f, self, ShapeStyle::FULL)

@@ -126,17 +126,9 @@ pub struct Power;
 impl<F: Float> Bin<F> for Power {
     type Out = F;
     const HEAVY: bool = true;
-    const FIX: bool = true;
     #[inline(always)]
     fn f<T: Tier>(a: F, b: F) -> F {
         a.pow::<T>(b)
-    }
-    #[inline(always)]
-    fn rare(a: F, b: F) -> bool {
-        a.pow_rare(b)
-    }
-    fn fix(a: F, b: F) -> F {
-        a.pow_fix(b)
     }
 }
 

@@ -55,19 +55,8 @@ pub trait Bin<A: Copy>: 'static {
     type Out: Copy;
     /// See [`Un::HEAVY`].
     const HEAVY: bool = false;
-    /// Whether [`Bin::rare`] and [`Bin::fix`] matter.
-    const FIX: bool = false;
     /// The branch-free body.
     fn f<T: Tier>(a: A, b: A) -> Self::Out;
-    /// Inputs the body gets wrong.
-    #[inline(always)]
-    fn rare(_: A, _: A) -> bool {
-        false
-    }
-    /// The slow, right answer for a rare input.
-    fn fix(a: A, b: A) -> Self::Out {
-        Self::f::<Portable>(a, b)
-    }
 }
 
 /// A tier as a type: which wrapper is instantiated, and whether a fused multiply-add is one instruction.
@@ -176,17 +165,6 @@ unsafe fn binary_loop<T: Tier, A: Copy, O: Bin<A>>(
     for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
         *o = O::f::<T>(x, y);
     }
-    if O::FIX
-        && a.iter()
-            .zip(b)
-            .fold(false, |any, (&x, &y)| any | O::rare(x, y))
-    {
-        for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
-            if O::rare(x, y) {
-                *o = O::fix(x, y);
-            }
-        }
-    }
 }
 
 #[inline(always)]
@@ -204,7 +182,7 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
     let (on_a, on_b) = (a.addr() == out.addr(), b.addr() == out.addr());
     // SAFETY: as in unary_body, for two inputs.
     unsafe {
-        if !O::HEAVY && !O::FIX {
+        if !O::HEAVY {
             if !on_a && !on_b {
                 return binary_loop::<T, A, O>(a, b, out, n);
             }

@@ -7,6 +7,7 @@
 
 pub mod blas;
 mod pack;
+pub mod packed;
 pub mod portable;
 
 use crate::DType;
@@ -89,6 +90,9 @@ impl Gemm {
     }
 }
 
+/// `run(tasks, body)`; see [`Parallel`].
+pub type ParallelFor = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
+
 /// The caller's threads: `run(tasks, body)` calls `body(0..tasks)` once each, in any order, and returns when all are
 /// done.
 #[derive(Clone, Copy)]
@@ -96,7 +100,7 @@ pub struct Parallel<'a> {
     /// How many tasks are worth making.
     pub threads: usize,
     /// The parallel loop.
-    pub run: &'a (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync),
+    pub run: &'a ParallelFor,
 }
 
 impl Parallel<'static> {
@@ -217,6 +221,8 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
         parallel.threads.max(1)
     };
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
+    // Whole panels per task where there are enough of them.
+    let grain = if g.n / tasks >= 512 { 128 } else { 32 };
     let part = |batches: std::ops::Range<usize>,
                 rows: std::ops::Range<usize>,
                 cols: std::ops::Range<usize>| {
@@ -251,7 +257,7 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
         });
     } else if g.n >= g.m {
         (parallel.run)(tasks, &|t| {
-            part(0..g.batch, 0..g.m, share(g.n, tasks, t, 16))
+            part(0..g.batch, 0..g.m, share(g.n, tasks, t, grain))
         });
     } else {
         (parallel.run)(tasks, &|t| {
@@ -274,7 +280,13 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
     }
     // SAFETY: the caller's contract.
     unsafe {
+        if packed::suits(g) && packed::gemm(g, a, b, c) {
+            return;
+        }
         if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
+            return;
+        }
+        if packed::gemm(g, a, b, c) {
             return;
         }
         portable::gemm(g, a, b, c);

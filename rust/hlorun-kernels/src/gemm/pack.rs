@@ -46,20 +46,16 @@ pub(crate) unsafe fn dense(
 ) -> Buffer {
     let mut buffer = Buffer::new(rows * cols * size);
     let to = buffer.as_mut_ptr();
-    let (row, col) = (
-        layout.row_stride * size as isize,
-        layout.col_stride * size as isize,
-    );
     // SAFETY: reads stay in the matrix by the contract, writes in the buffer of rows·cols elements.
     unsafe {
-        each(
+        strided(
+            from,
+            layout,
+            to,
+            Matrix::row_major(cols, 0),
             rows,
             cols,
             size,
-            from,
-            (row, col),
-            to,
-            ((cols * size) as isize, size as isize),
         )
     };
     buffer
@@ -77,42 +73,43 @@ pub(crate) unsafe fn scatter(
     layout: Matrix,
     size: usize,
 ) {
-    let (row, col) = (
-        layout.row_stride * size as isize,
-        layout.col_stride * size as isize,
-    );
     // SAFETY: the caller's contract.
     unsafe {
-        each(
+        strided(
+            from,
+            Matrix::row_major(cols, 0),
+            to,
+            layout,
             rows,
             cols,
             size,
-            from,
-            ((cols * size) as isize, size as isize),
-            to,
-            (row, col),
         )
     };
 }
 
-unsafe fn each(
+/// Copies a `rows`×`cols` matrix from one layout to another.
+///
+/// # Safety
+/// Every element `from_layout` reaches is readable, every one `to_layout` reaches writable; they do not overlap.
+pub(crate) unsafe fn strided(
+    from: *const u8,
+    from_layout: Matrix,
+    to: *mut u8,
+    to_layout: Matrix,
     rows: usize,
     cols: usize,
     size: usize,
-    from: *const u8,
-    from_strides: (isize, isize),
-    to: *mut u8,
-    to_strides: (isize, isize),
 ) {
-    // SAFETY: the caller passes strides in bytes that stay inside both matrices.
+    let bytes = |l: Matrix| [l.row_stride * size as isize, l.col_stride * size as isize];
+    // SAFETY: the caller's contract.
     unsafe {
         crate::strided::copy_strided(
             size,
             &[rows, cols],
             from,
-            &[from_strides.0, from_strides.1],
+            &bytes(from_layout),
             to,
-            &[to_strides.0, to_strides.1],
-        );
-    }
+            &bytes(to_layout),
+        )
+    };
 }

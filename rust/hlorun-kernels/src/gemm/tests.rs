@@ -88,6 +88,7 @@ fn every_layout_and_type_matches_the_naive_sum() {
         (17, 65, 33),
         (48, 64, 40),
         (5, 4, 0),
+        (70, 66, 50),
     ] {
         for flags in 0..8 {
             let (ta, tb, tc) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
@@ -122,4 +123,111 @@ fn old_values_are_not_read_when_beta_is_zero() {
         }
         assert!(c.iter().all(|&x| x == n as f32));
     }
+}
+
+#[test]
+fn packed_products_match_the_plain_ones_for_every_remainder() {
+    for (dtype, n) in [(DType::F32, 70), (DType::F64, 37)] {
+        for m in [1, 2, 3, 7, 8, 9, 16, 65, 70] {
+            for k in [0, 1, 5, 300] {
+                let (a, b) = (values(m * k + 1, 5), values(k * n + 1, 6));
+                let store = |x: &[f64]| {
+                    let mut bytes = vec![0u8; x.len() * dtype.size_bytes()];
+                    // SAFETY: the buffers hold x.len() elements.
+                    unsafe {
+                        convert(DType::F64, dtype)(x.as_ptr().cast(), bytes.as_mut_ptr(), x.len())
+                    };
+                    bytes
+                };
+                let (a, b) = (store(&a), store(&b));
+                let (mut plain, mut packed) = (store(&values(m * n, 7)), store(&values(m * n, 7)));
+                let g = Gemm {
+                    beta: 1.0,
+                    alpha: (2.0, 0.0),
+                    ..Gemm::dense(dtype, m, n, k)
+                };
+                // SAFETY: dense matrices.
+                unsafe {
+                    portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr());
+                    let b = packed::PackedB::new(dtype, k, n, b.as_ptr(), g.b).unwrap();
+                    let c = packed.as_mut_ptr();
+                    packed::gemm_packed(
+                        m,
+                        2.0,
+                        a.as_ptr(),
+                        g.a,
+                        &b,
+                        1.0,
+                        c,
+                        g.c,
+                        &Parallel::SERIAL,
+                    );
+                }
+                assert_eq!(plain, packed, "{dtype:?} {m} {k}");
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_and_tasks_cover_every_element_once() {
+    // Tasks run in reverse order: nothing may depend on it.
+    let reversed: &ParallelFor = &|tasks, body| (0..tasks).rev().for_each(body);
+    for (batch, m, n, k) in [
+        (1, 70, 1100, 9),
+        (1, 900, 33, 8),
+        (5, 40, 40, 30),
+        (2, 300, 40, 30),
+    ] {
+        for threads in [1, 2, 3] {
+            let (a, b) = (values(batch * m * k, 11), values(batch * k * n, 12));
+            let mut c = vec![f64::NAN; batch * m * n];
+            let g = Gemm {
+                batch,
+                a: Matrix::row_major(k, m * k),
+                b: Matrix::row_major(n, k * n),
+                c: Matrix::row_major(n, m * n),
+                ..Gemm::dense(DType::F64, m, n, k)
+            };
+            let parallel = Parallel {
+                threads,
+                run: reversed,
+            };
+            // SAFETY: dense batches of matrices.
+            unsafe {
+                gemm(
+                    &g,
+                    a.as_ptr().cast(),
+                    b.as_ptr().cast(),
+                    c.as_mut_ptr().cast(),
+                    &parallel,
+                )
+            };
+            for (at, &got) in c.iter().enumerate() {
+                let (z, i, j) = (at / (m * n), at / n % m, at % n);
+                let want: f64 = (0..k)
+                    .map(|p| a[z * m * k + i * k + p] * b[z * k * n + p * n + j])
+                    .sum();
+                assert_eq!(got, want, "{batch}x{m}x{n}x{k} on {threads} at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pred_products_are_an_or_of_ands() {
+    let (a, b) = ([1u8, 1, 0, 0], [1u8, 0, 1, 0]);
+    let mut c = [9u8; 4];
+    // SAFETY: three 2×2 matrices.
+    unsafe {
+        let g = Gemm::dense(DType::Pred, 2, 2, 2);
+        gemm(
+            &g,
+            a.as_ptr(),
+            b.as_ptr(),
+            c.as_mut_ptr(),
+            &Parallel::SERIAL,
+        );
+    }
+    assert_eq!(c, [1, 0, 0, 0]);
 }

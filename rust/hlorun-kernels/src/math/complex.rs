@@ -362,3 +362,76 @@ pub fn atanh(z: C) -> C {
 pub fn atan(z: C) -> C {
     over_i(atanh(times_i(z)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: C, b: C) -> bool {
+        let scale = abs(b).max(1e-300);
+        (a.re - b.re).abs() <= 1e-14 * scale && (a.im - b.im).abs() <= 1e-14 * scale
+    }
+
+    fn plane() -> Vec<C> {
+        let line = [-3.7, -1.2, -0.9, -0.3, 0.25, 0.8, 1.1, 2.9];
+        line.iter()
+            .flat_map(|&x| line.iter().map(move |&y| c(x, y)))
+            .collect()
+    }
+
+    #[test]
+    fn inverses_undo_their_functions() {
+        type Pair = (&'static str, fn(C) -> C, fn(C) -> C);
+        let pairs: [Pair; 9] = [
+            ("exp log", exp, log),
+            ("sin asin", sin, asin),
+            ("cos acos", cos, acos),
+            ("tan atan", tan, atan),
+            ("sinh asinh", sinh, asinh),
+            ("cosh acosh", cosh, acosh),
+            ("tanh atanh", tanh, atanh),
+            ("expm1 log1p", expm1, log1p),
+            ("square sqrt", |z| mul(z, z), sqrt),
+        ];
+        for z in plane() {
+            for (name, forward, back) in pairs {
+                let got = forward(back(z));
+                assert!(near(got, z), "{name} of {z:?}: {got:?}");
+            }
+            assert!(
+                near(mul(div(c(1.5, -2.0), z), z), c(1.5, -2.0)),
+                "division by {z:?}"
+            );
+            assert!(
+                near(pow(z, c(3.0, 0.0)), mul(z, mul(z, z))),
+                "cube of {z:?}"
+            );
+            assert!(near(mul(rsqrt(z), sqrt(z)), c(1.0, 0.0)), "rsqrt of {z:?}");
+            let cube = cbrt(z);
+            assert!(near(mul(cube, mul(cube, cube)), z), "cbrt of {z:?}");
+        }
+    }
+
+    #[test]
+    fn special_values_follow_xla() {
+        let inf = f64::INFINITY;
+        let same = |a: C, b: C| {
+            let part = |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan());
+            assert!(part(a.re, b.re) && part(a.im, b.im), "{a:?} {b:?}");
+        };
+        same(exp(c(inf, 1.0)), c(inf, inf));
+        same(exp(c(f64::NEG_INFINITY, 0.0)), c(0.0, 0.0));
+        same(sqrt(c(1.0, inf)), c(inf, inf));
+        same(sqrt(c(f64::NEG_INFINITY, 0.0)), c(0.0, inf));
+        same(sqrt(c(-1.0, 0.0)), c(0.0, 1.0));
+        same(rsqrt(c(0.0, 0.0)), c(inf, f64::NAN));
+        same(log(c(0.0, 0.0)), c(f64::NEG_INFINITY, 0.0));
+        same(sign(c(3.0, 4.0)), c(0.6, 0.8));
+        same(pow(c(0.0, 0.0), c(0.0, 0.0)), c(1.0, 0.0));
+        same(pow(c(0.0, 0.0), c(2.0, 0.0)), c(0.0, 0.0));
+        same(pow(c(0.0, 0.0), c(-1.0, 0.0)), c(f64::NAN, f64::NAN));
+        same(div(c(1.0, 0.0), c(0.0, 0.0)), c(inf, f64::NAN));
+        same(div(c(1.0, 1.0), c(inf, 1.0)), c(0.0, 0.0));
+        same(tanh(c(inf, 1.0)), c(1.0, 0.0));
+    }
+}

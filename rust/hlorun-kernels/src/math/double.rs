@@ -298,6 +298,84 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
     (if a == 0.0 { 0.0 } else { y }).copysign(x)
 }
 
+/// `log x` as a sum of two, for x >= 0, to about 2^-65 of its value.
+#[inline(always)]
+fn log_pair(x: f64) -> (f64, f64) {
+    let subnormal = x < f64::MIN_POSITIVE;
+    let scaled = if subnormal {
+        x * 18_014_398_509_481_984.0
+    } else {
+        x
+    };
+    let bits = scaled
+        .to_bits()
+        .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
+    let bias = 4_503_599_627_370_496.0 + if subnormal { 1077.0 } else { 1023.0 };
+    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - bias;
+    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    // s = (m-1)/(m+1) as a pair; the products below need an exact fused multiply-add on every tier.
+    let f = m - 1.0;
+    let t = m + 1.0;
+    let t_lost = m - (t - 1.0);
+    let s = f / t;
+    let s_lost = ((-s).mul_add(t, f) - s * t_lost) / t;
+    // log m = 2s + s·z·(2/3 + z·(2/5 + …)), z = s²; all but the first of these coefficients may be rounded.
+    let z = s * s;
+    let z_lost = s.mul_add(s, -z) + 2.0 * s * s_lost;
+    let tail = horner::<crate::elementwise::Portable>(
+        z,
+        &[
+            2.0 / 23.0,
+            2.0 / 21.0,
+            2.0 / 19.0,
+            2.0 / 17.0,
+            2.0 / 15.0,
+            2.0 / 13.0,
+            2.0 / 11.0,
+            2.0 / 9.0,
+            2.0 / 7.0,
+            2.0 / 5.0,
+        ],
+    );
+    // c = 2/3 + z·tail, then c·z, then (2 + c·z)·s, each as a pair.
+    let third = 2.0 / 3.0;
+    let rest = z * tail;
+    let c = third + rest;
+    let c_lost = ((third - c) + rest) + 3.700_743_415_417_188e-17;
+    let d = c * z;
+    let d_lost = c.mul_add(z, -d) + (c * z_lost + c_lost * z);
+    let e = 2.0 + d;
+    let e_lost = ((2.0 - e) + d) + d_lost;
+    let g = e * s;
+    let g_lost = e.mul_add(s, -g) + (e * s_lost + e_lost * s);
+    // Plus k·ln 2; its first part is exact.
+    let big = k * LN2_HI;
+    let sum = big + g;
+    let back = sum - big;
+    let lost = (big - (sum - back)) + (g - back) + (g_lost + k * LN2_LO);
+    let hi = sum + lost;
+    (hi, (sum - hi) + lost)
+}
+
+/// x^y.
+#[inline(always)]
+pub fn pow<T: Tier>(x: f64, y: f64) -> f64 {
+    let a = x.abs();
+    let (log, log_lost) = log_pair(a);
+    let log = super::edges(a == 0.0, a.is_nan() | (a == f64::INFINITY), a, log);
+    let p = y * log;
+    let p_lost = y.mul_add(log, -p) + y * log_lost;
+    let p_lost = if p.abs() < 800.0 { p_lost } else { 0.0 };
+    let p = if p > 711.0 { 711.0 } else { p };
+    let p = if p < -746.0 { -746.0 } else { p };
+    let (r, n) = reduce::<T>(p);
+    let q = T::fma64(exp_tail::<T>(r), r * r, r);
+    let q = 1.0 + (q + p_lost * (1.0 + q));
+    let half = ((n as i32) >> 1) as i64;
+    let value = q * pow2(half) * pow2(n.wrapping_sub(half));
+    super::sign_of_power(x, y, if a == 1.0 && !y.is_nan() { 1.0 } else { value })
+}
+
 /// Error function.
 #[inline(always)]
 pub fn erf<T: Tier>(x: f64) -> f64 {

@@ -48,7 +48,7 @@ pub fn atan<T: Tier>(x: f64) -> f64 {
     let big = a > 1.0;
     let y = atan_quotient::<T>(if big { 1.0 } else { a }, if big { a } else { 1.0 });
     let y = if big { PI_2_HI - (y - PI_2_LO) } else { y };
-    (if x != x { x } else { y }).copysign(x)
+    (if x.is_nan() { x } else { y }).copysign(x)
 }
 
 /// Angle of the point (x, y).
@@ -73,7 +73,11 @@ pub fn atan2<T: Tier>(y: f64, x: f64) -> f64 {
         t
     };
     let t = t.copysign(y);
-    if x != x || y != y { f64::NAN } else { t }
+    if x.is_nan() || y.is_nan() {
+        f64::NAN
+    } else {
+        t
+    }
 }
 
 /// `(asin(√z)/√z - 1)` for z <= 1/4, as a quotient of polynomials.

@@ -5,6 +5,11 @@
 //! trigonometric functions, special cases of the power) are named by a `*_rare` predicate and computed by the scalar
 //! functions of `libm` afterwards.
 
+#![allow(
+    clippy::excessive_precision,
+    reason = "coefficients are written with all their digits"
+)]
+
 pub mod complex;
 pub mod double;
 mod inverse;
@@ -57,8 +62,6 @@ pub trait Float: Copy + PartialOrd + 'static {
     /// `[sin, cos, tan]` of a rare argument.
     fn trig_fix(self) -> [Self; 3];
     fn pow<T: Tier>(self, o: Self) -> Self;
-    fn pow_rare(self, o: Self) -> bool;
-    fn pow_fix(self, o: Self) -> Self;
     fn cbrt<T: Tier>(self) -> Self;
     fn erf<T: Tier>(self) -> Self;
     fn sinh<T: Tier>(self) -> Self;
@@ -70,6 +73,38 @@ pub trait Float: Copy + PartialOrd + 'static {
     fn acosh<T: Tier>(self) -> Self;
     fn atanh<T: Tier>(self) -> Self;
     fn atan2<T: Tier>(self, x: Self) -> Self;
+}
+
+/// The logarithm of a magnitude, put right for zero and for infinity or NaN (`beyond`).
+#[inline(always)]
+fn edges(zero: bool, beyond: bool, magnitude: f64, log: f64) -> f64 {
+    let log = if beyond { magnitude } else { log };
+    if zero { f64::NEG_INFINITY } else { log }
+}
+
+/// Gives `value` = |x|^y the sign x and y ask for: real for negative x and whole y only, negative for odd y.
+#[inline(always)]
+fn sign_of_power<F: Float>(x: F, y: F, value: F) -> F {
+    let half = y.mul(F::from_f64(0.5));
+    let whole = y.floor() == y;
+    let odd = whole && half.floor() != half;
+    let signed = if odd { value.neg() } else { value };
+    let edge = x == F::ZERO || !x.finite();
+    let negative = if whole || edge {
+        signed
+    } else {
+        F::from_f64(f64::NAN)
+    };
+    let result = if F::ONE.copysign(x) < F::ZERO {
+        negative
+    } else {
+        value
+    };
+    if y == F::ZERO || x == F::ONE {
+        F::ONE
+    } else {
+        result
+    }
 }
 
 macro_rules! basics {
@@ -194,7 +229,7 @@ impl Float for f32 {
     through_f64!(tan cbrt sinh cosh asin acos atan asinh acosh atanh);
     #[inline(always)]
     fn trig_rare(self) -> bool {
-        !(self.abs() < 1e6)
+        self.is_nan() | (self.abs() >= 1e6)
     }
     fn trig_fix(self) -> [Self; 3] {
         (self as f64).trig_fix().map(|x| x as f32)
@@ -202,13 +237,6 @@ impl Float for f32 {
     #[inline(always)]
     fn pow<T: Tier>(self, o: Self) -> Self {
         single::pow::<T>(self, o)
-    }
-    #[inline(always)]
-    fn pow_rare(self, o: Self) -> bool {
-        single::pow_rare(self, o)
-    }
-    fn pow_fix(self, o: Self) -> Self {
-        libm::pow(self as f64, o as f64) as f32
     }
     #[inline(always)]
     fn atan2<T: Tier>(self, x: Self) -> Self {
@@ -222,21 +250,14 @@ impl Float for f64 {
     direct!(inverse: asin acos atan asinh acosh atanh);
     #[inline(always)]
     fn trig_rare(self) -> bool {
-        !(self.abs() < 1e6)
+        self.is_nan() | (self.abs() >= 1e6)
     }
     fn trig_fix(self) -> [Self; 3] {
         [libm::sin(self), libm::cos(self), libm::tan(self)]
     }
     #[inline(always)]
     fn pow<T: Tier>(self, o: Self) -> Self {
-        libm::pow(self, o)
-    }
-    #[inline(always)]
-    fn pow_rare(self, _: Self) -> bool {
-        false
-    }
-    fn pow_fix(self, o: Self) -> Self {
-        libm::pow(self, o)
+        double::pow::<T>(self, o)
     }
     #[inline(always)]
     fn atan2<T: Tier>(self, x: Self) -> Self {

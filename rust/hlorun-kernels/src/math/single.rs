@@ -216,14 +216,7 @@ pub fn erf<T: Tier>(x: f32) -> f32 {
     (if t > 0.927_734_4 { far } else { near }).copysign(x)
 }
 
-/// Whether [`pow`] is not valid for these arguments.
-#[inline(always)]
-pub fn pow_rare(x: f32, y: f32) -> bool {
-    let a = x.abs();
-    !(a > 0.0 && a < f32::INFINITY && y.abs() < f32::INFINITY)
-}
-
-/// x^y for finite non-zero x and finite y.
+/// x^y.
 #[inline(always)]
 pub fn pow<T: Tier>(x: f32, y: f32) -> f32 {
     const SHIFT: f64 = 6_755_399_441_055_744.0;
@@ -249,6 +242,13 @@ pub fn pow<T: Tier>(x: f32, y: f32) -> f32 {
         p = T::fma64(p, z, c);
     }
     let log2 = T::fma64(p * s, std::f64::consts::LOG2_E, k);
+    let a = x.abs();
+    let log2 = super::edges(
+        a == 0.0,
+        a.is_nan() | (a == f32::INFINITY),
+        f64::from(a),
+        log2,
+    );
     // 2^(y·log2|x|); beyond ±160 the f32 result is 0 or infinite.
     let e = f64::from(y) * log2;
     let e = if e > 160.0 { 160.0 } else { e };
@@ -272,12 +272,5 @@ pub fn pow<T: Tier>(x: f32, y: f32) -> f32 {
     }
     let scale = f64::from_bits((shifted.to_bits() << 52).wrapping_add(0x3ff0_0000_0000_0000));
     let value = (q * scale) as f32;
-    // Negative bases: real for whole exponents only, negative for odd ones.
-    let whole = y.trunc() == y;
-    let half = y * 0.5;
-    let odd = whole && half.trunc() != half;
-    let signed = if odd { -value } else { value };
-    let negative = if whole { signed } else { f32::NAN };
-    let result = if x < 0.0 { negative } else { value };
-    if y == 0.0 { 1.0 } else { result }
+    super::sign_of_power(x, y, if a == 1.0 && !y.is_nan() { 1.0 } else { value })
 }

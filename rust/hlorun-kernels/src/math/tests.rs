@@ -5,7 +5,9 @@ use crate::ops::{BinaryOp as B, UnaryOp as U};
 use crate::table::{binary_on, unary_on};
 use crate::{DType, convert};
 
-const F64_FUNCTIONS: [(U, fn(f64) -> f64); 23] = [
+type Reference = fn(f64) -> f64;
+
+const F64_FUNCTIONS: [(U, Reference); 23] = [
     (U::Exp, libm::exp),
     (U::Expm1, libm::expm1),
     (U::Log, libm::log),

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use super::Printer;
 use super::attribute_order::{always_printed, is_left_out_when_empty};
-use super::braces::{inside, is_json_dict, key_value, parts, quoted, sort_json, write_compact};
+use super::braces::{
+    inside, is_json_dict, key_value, parts, quoted, sort_json, write_compact, write_named_axes,
+};
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
 use super::literal::write_literal;
@@ -14,6 +16,7 @@ use crate::module::attributes::{
     WindowDimension,
 };
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
+use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;
 
 /// Most devices a replica group list is spelled out for.
@@ -62,11 +65,6 @@ impl Printer<'_> {
                 let text = self.module.text().bytes(*text);
                 self.write_domain(text);
             }
-            (AttrKey::Literal, AttrValue::Raw(text)) => {
-                let text = self.module.text().bytes(*text);
-                self.out.push_str(", literal=");
-                write_literal_text(&mut self.out, text);
-            }
             _ => {
                 self.write_key(key);
                 self.write_value(value, instruction);
@@ -87,7 +85,9 @@ impl Printer<'_> {
     fn is_default(&self, instruction: InstructionRef<'_>, key: AttrKey, value: &AttrValue) -> bool {
         let text = |text| self.module.text().bytes(text);
         match value {
-            AttrValue::Bool(value) => !value && !matches!(key, AttrKey::Largest),
+            AttrValue::Bool(value) => {
+                !value && !matches!(key, AttrKey::Largest | AttrKey::IsAssociative)
+            }
             AttrValue::Int(value) => match key {
                 AttrKey::FeatureGroupCount | AttrKey::BatchGroupCount => *value == 1,
                 _ => false,
@@ -234,7 +234,8 @@ impl Printer<'_> {
             }
             AttrValue::Literal(id) => {
                 let literal = self.module.literal(*id);
-                let _ = write!(self.out, "{} ", literal.shape);
+                let shape = literal.shape.display(ShapeStyle::CANONICAL);
+                let _ = write!(self.out, "{shape} ");
                 write_literal(&mut self.out, literal);
             }
             AttrValue::Raw(text) => {
@@ -279,7 +280,9 @@ impl Printer<'_> {
                 };
                 write_iota(&mut self.out, reshape, transpose);
             }
-            ReplicaGroups::Mesh(text) => self.out.push_str(&self.module.str(*text)),
+            ReplicaGroups::Mesh(text) => {
+                write_named_axes(&mut self.out, self.module.text().bytes(*text), ",");
+            }
         }
     }
 
@@ -445,30 +448,6 @@ fn write_statistics(out: &mut String, text: &[u8]) {
         }
     }
     out.push('}');
-}
-
-/// `s32[2]{0} {1, 2}` with XLA's spaces, for literals that are kept as written.
-fn write_literal_text(out: &mut String, text: &[u8]) {
-    let mut compact = String::new();
-    write_compact(&mut compact, text);
-    let (shape, value) = match compact.find(']') {
-        Some(bracket) => {
-            let after = &compact[bracket + 1..];
-            let layout = match after.strip_prefix('{') {
-                Some(rest) if after.matches('{').count() > 1 => {
-                    rest.find('}').map_or(0, |end| end + 2)
-                }
-                _ => 0,
-            };
-            compact.split_at(bracket + 1 + layout)
-        }
-        None => ("", compact.as_str()),
-    };
-    out.push_str(shape);
-    if !shape.is_empty() {
-        out.push(' ');
-    }
-    out.push_str(&value.replace(',', ", "));
 }
 
 /// `{size=3x3 stride=2x2 pad=1_1x1_1}`; fields at their default are left out.

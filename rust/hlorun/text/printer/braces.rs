@@ -146,6 +146,58 @@ pub fn write_original_value(out: &mut String, text: &[u8]) {
     }
 }
 
+/// Appends names of mesh axes, `mesh['x'=2,'y'=2], [{'x'}, {}]`, spaced and quoted as XLA does.
+/// `in_braces` stands between axes in braces.
+pub fn write_named_axes(out: &mut String, text: &[u8], in_braces: &str) {
+    let mut compact = String::new();
+    write_compact(&mut compact, text);
+    let bytes = compact.as_bytes();
+    let mut open: Vec<u8> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let mut end = at + 1;
+        match byte {
+            b'"' | b'\'' => {
+                end = string_end(bytes, at);
+                let name = quoted(&bytes[at..end]).unwrap_or(&bytes[at..end]);
+                out.push('\'');
+                out.push_str(&String::from_utf8_lossy(name));
+                out.push('\'');
+            }
+            b'[' if out.ends_with("mesh") => {
+                open.push(b'm');
+                out.push('[');
+            }
+            b'[' | b'(' | b'{' => {
+                // The axes of replica groups stand apart from their mesh.
+                if byte == b'{' && open.is_empty() && out.ends_with(']') {
+                    out.push(' ');
+                }
+                // Numbers of devices stay close together, also in the brackets among them.
+                open.push(if open.contains(&b'(') { b'(' } else { byte });
+                out.push(char::from(byte));
+            }
+            b']' | b')' | b'}' => {
+                open.pop();
+                out.push(char::from(byte));
+            }
+            b',' => out.push_str(match open.last() {
+                Some(b'm' | b'(') => ",",
+                Some(b'{') => in_braces,
+                _ => ", ",
+            }),
+            _ => {
+                end = bytes[at..]
+                    .iter()
+                    .position(|b| b"[](){},\"'".contains(b))
+                    .map_or(bytes.len(), |length| at + length);
+                out.push_str(&String::from_utf8_lossy(&bytes[at..end]));
+            }
+        }
+        at = end;
+    }
+}
+
 /// Whether `text` is one pair of braces with balanced ones in it: what stands in HLO text without
 /// quotes.
 pub fn is_json_dict(text: &[u8]) -> bool {
@@ -293,6 +345,26 @@ mod tests {
         ] {
             let mut out = String::new();
             write_original_value(&mut out, text.as_bytes());
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn axes_are_quoted_and_spaced() {
+        for (text, separator, expected) in [
+            (
+                r#"mesh["x"=2, 'y'=2],device_ids=([2, 2]T(1,0)),[{"x","y"},{?}],replicated={"z"}"#,
+                ", ",
+                "mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x', 'y'}, {?}], replicated={'z'}",
+            ),
+            (
+                r#"mesh["x"=4] {"x":(1)2,"y"}"#,
+                ",",
+                "mesh['x'=4] {'x':(1)2,'y'}",
+            ),
+        ] {
+            let mut out = String::new();
+            write_named_axes(&mut out, text.as_bytes(), separator);
             assert_eq!(out, expected);
         }
     }

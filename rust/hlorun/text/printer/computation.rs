@@ -44,14 +44,14 @@ enum Step {
 }
 
 impl Printer<'_> {
-    /// `with_entry` puts `ENTRY` before the entry computation.
+    /// In a module the entry computation has `ENTRY` before it, and a schedule is the order.
     pub(super) fn write_computation(
         &mut self,
         computation: ComputationId,
         indent: usize,
-        with_entry: bool,
+        in_module: bool,
     ) {
-        let is_entry = with_entry && self.module.entry == Some(computation);
+        let is_entry = in_module && self.module.entry == Some(computation);
         self.indent(indent);
         if is_entry {
             self.out.push_str("ENTRY ");
@@ -65,7 +65,12 @@ impl Printer<'_> {
             self.out.push_str(&name);
             self.out.push(' ');
         }
-        self.run(vec![Step::Computation(computation, indent)], None);
+        let scheduled = in_module && self.module.config.is_scheduled;
+        self.run(
+            vec![Step::Computation(computation, indent)],
+            None,
+            scheduled,
+        );
     }
 
     /// An instruction on its own, without a line's end.
@@ -81,11 +86,11 @@ impl Printer<'_> {
         });
         self.write_head(instruction, frame.as_mut());
         self.push_bodies(instruction, self.options.indent_amount, &mut steps);
-        self.run(steps, frame);
+        self.run(steps, frame, false);
     }
 
-    fn run(&mut self, mut steps: Vec<Step>, first: Option<Frame>) {
-        let outermost = steps.len();
+    fn run(&mut self, mut steps: Vec<Step>, first: Option<Frame>, scheduled: bool) {
+        let mut is_outermost = steps.len() == 1 && first.is_none();
         let mut frames: Vec<Frame> = first.into_iter().collect();
         let mut orders: FxHashMap<ComputationId, Rc<[InstructionId]>> = FxHashMap::default();
         let source = self.module.text().source().len();
@@ -94,7 +99,6 @@ impl Printer<'_> {
             .len()
             .saturating_add(NESTED_BYTES)
             .saturating_add(NESTED_GROWTH.saturating_mul(source));
-        let mut is_outermost = outermost == 1 && frames.is_empty();
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text(text) => self.out.push_str(text),
@@ -117,10 +121,19 @@ impl Printer<'_> {
                         self.write_program_shape(computation);
                     }
                     self.out.push_str("{\n");
-                    let order = orders
-                        .entry(computation)
-                        .or_insert_with(|| instruction_order(self.module, computation).into())
-                        .clone();
+                    // A schedule counts only for computations of their own.
+                    let order = if scheduled && frames.is_empty() {
+                        self.module
+                            .computation(computation)
+                            .instructions
+                            .as_slice()
+                            .into()
+                    } else {
+                        orders
+                            .entry(computation)
+                            .or_insert_with(|| instruction_order(self.module, computation).into())
+                            .clone()
+                    };
                     frames.push(Frame {
                         computation,
                         order,
@@ -199,7 +212,7 @@ impl Printer<'_> {
     }
 
     /// `(p: f32[2]) -> f32[2] `.
-    fn write_program_shape(&mut self, computation: ComputationId) {
+    pub(super) fn write_program_shape(&mut self, computation: ComputationId) {
         let computation = self.module.computation(computation);
         self.out.push('(');
         for (i, &parameter) in computation.parameters.iter().enumerate() {
@@ -264,6 +277,12 @@ impl Printer<'_> {
             | Op::AllReduceStart
             | Op::Scatter
             | Op::Sort => add(", to_apply=\n", one(AttrKey::ToApply)),
+            Op::CustomCall => {
+                let called = super::order::callees(instruction);
+                if !called.is_empty() {
+                    lists.push((", called_computations={\n", called, ",\n", "\n}"));
+                }
+            }
             _ => {
                 let called = super::order::callees(instruction);
                 if !called.is_empty() {

@@ -50,7 +50,7 @@ impl<'m> Printer<'m> {
     }
 
     /// Computations that `xxx-start(…)` says all about.
-    fn sugared_computations(&self) -> FxHashSet<ComputationId> {
+    pub(in crate::text) fn sugared_computations(&self) -> FxHashSet<ComputationId> {
         let mut hidden = FxHashSet::default();
         if !self.options.syntax_sugar_async_ops {
             return hidden;
@@ -68,7 +68,7 @@ impl<'m> Printer<'m> {
         hidden
     }
 
-    fn write_header(&mut self) {
+    pub(super) fn write_header(&mut self) {
         let module = self.module;
         let config = &module.config;
         self.out.push_str("HloModule ");

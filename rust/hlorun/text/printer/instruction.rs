@@ -169,7 +169,7 @@ impl Printer<'_> {
             self.out.push_str(", metadata={");
             let style = MetadataStyle {
                 only_op_name: options.print_metadata_only_op_name,
-                inline_stack_frames: options.print_inline_stack_frames,
+                frames: self.frame_style,
             };
             let text = self.module.text().bytes(*text);
             if write_metadata(&mut self.out, text, &self.frames, style) {

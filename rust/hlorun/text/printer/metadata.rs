@@ -40,8 +40,19 @@ const FIELDS: [(&str, Kind); 12] = [
 pub struct MetadataStyle {
     /// Only `op_name`.
     pub only_op_name: bool,
-    /// The file and line of the stack frame in place of its number.
-    pub inline_stack_frames: bool,
+    /// What to write for a stack frame.
+    pub frames: FrameStyle,
+}
+
+/// What to write for a stack frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FrameStyle {
+    /// Its number in the tables.
+    Number,
+    /// The file, line and column it stands at.
+    Source,
+    /// A hash of what it and its callers are, which does not depend on numbers.
+    Identity,
 }
 
 /// Appends the fields of `text`, with or without its braces. Returns whether XLA prints the
@@ -86,7 +97,7 @@ pub fn write_metadata(
         out.push('=');
     };
     let inline = frame
-        .filter(|_| style.inline_stack_frames)
+        .filter(|_| style.frames == FrameStyle::Source)
         .and_then(|frame| frames.source(frame));
     for (name, kind) in FIELDS {
         if style.only_op_name && name != "op_name" {
@@ -138,7 +149,10 @@ pub fn write_metadata(
             Kind::StackFrame => {
                 if let Some(frame) = frame {
                     next(out, name);
-                    let _ = write!(out, "{frame}");
+                    let _ = match style.frames {
+                        FrameStyle::Identity => write!(out, "{:x}", frames.identity(frame)),
+                        _ => write!(out, "{frame}"),
+                    };
                 }
             }
         }
@@ -171,7 +185,7 @@ mod tests {
             let mut out = String::new();
             let style = MetadataStyle {
                 only_op_name: false,
-                inline_stack_frames: false,
+                frames: FrameStyle::Number,
             };
             write_metadata(&mut out, text.as_bytes(), &StackFrames::default(), style).then_some(out)
         };

@@ -9,6 +9,7 @@ mod attributes;
 mod braces;
 mod computation;
 mod escape;
+mod fingerprint;
 mod float;
 mod header;
 mod instruction;
@@ -24,14 +25,14 @@ use std::borrow::Cow;
 
 use crate::module::{ComputationId, HloModule, InstructionId, InstructionRef};
 use crate::types::{ShapeId, ShapeStyle};
+use metadata::FrameStyle;
 use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
 use stack_frames::StackFrames;
 
 /// The whole module.
 pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
-    let mut printer = Printer::new(module, options, UniqueNames::new(module));
-    printer.frames = StackFrames::new(module);
+    let mut printer = Printer::for_module(module, options);
     printer.out.reserve(module.text().source().len());
     printer.write_module();
     printer.out
@@ -61,12 +62,13 @@ pub fn print_instruction(
 }
 
 /// What a print in progress holds.
-struct Printer<'m> {
+pub(super) struct Printer<'m> {
     module: &'m HloModule,
     options: &'m PrintOptions,
     /// Names that differ from those in the text.
     names: UniqueNames,
     frames: StackFrames,
+    frame_style: FrameStyle,
     out: String,
 }
 
@@ -77,8 +79,53 @@ impl<'m> Printer<'m> {
             options,
             names,
             frames: StackFrames::default(),
+            frame_style: if options.print_inline_stack_frames {
+                FrameStyle::Source
+            } else {
+                FrameStyle::Number
+            },
             out: String::new(),
         }
+    }
+
+    /// A printer of parts of a module, with the names and stack frames that the whole has.
+    pub(super) fn for_module(module: &'m HloModule, options: &'m PrintOptions) -> Printer<'m> {
+        let mut printer = Printer::new(module, options, UniqueNames::new(module));
+        printer.frames = StackFrames::new(module);
+        printer
+    }
+
+    /// A printer whose parts are equal where those of two modules say the same: stack frames are
+    /// written by what they are, since their numbers follow from the order of the instructions.
+    pub(super) fn for_comparison(module: &'m HloModule, options: &'m PrintOptions) -> Printer<'m> {
+        let mut printer = Printer::for_module(module, options);
+        printer.frame_style = FrameStyle::Identity;
+        printer
+    }
+
+    /// The `HloModule` line.
+    pub(super) fn header(&mut self) -> String {
+        self.write_header();
+        std::mem::take(&mut self.out)
+    }
+
+    /// What a computation says besides its instructions.
+    pub(super) fn signature(&mut self, id: ComputationId) -> String {
+        self.write_program_shape(id);
+        let computation = self.module.computation(id);
+        if let Some(root) = computation.root {
+            self.write_instruction_name(root);
+        }
+        if let Some(thread) = computation.execution_thread {
+            self.out.push_str(&self.module.str(thread));
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// The line of an instruction.
+    pub(super) fn line(&mut self, id: InstructionId) -> String {
+        self.write_single_instruction(id);
+        std::mem::take(&mut self.out)
     }
 
     /// A name as the options want it, `%` included.
@@ -97,14 +144,14 @@ impl<'m> Printer<'m> {
         }
     }
 
-    fn instruction_name(&self, id: InstructionId) -> Cow<'m, str> {
+    pub(super) fn instruction_name(&self, id: InstructionId) -> Cow<'m, str> {
         match self.names.instruction(id) {
             Some(name) => Cow::Owned(name.to_owned()),
             None => self.module.str(self.module.instruction_data(id).name),
         }
     }
 
-    fn computation_name(&self, id: ComputationId) -> Cow<'m, str> {
+    pub(super) fn computation_name(&self, id: ComputationId) -> Cow<'m, str> {
         match self.names.computation(id) {
             Some(name) => Cow::Owned(name.to_owned()),
             None => self.module.str(self.module.computation(id).name),

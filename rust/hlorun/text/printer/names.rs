@@ -35,6 +35,11 @@ impl UniqueNames {
         names
     }
 
+    /// Gives a computation another name.
+    pub fn rename_computation(&mut self, id: ComputationId, name: &str) {
+        self.computations.insert(id, name.into());
+    }
+
     /// The new name of an instruction that had to be renamed.
     pub fn instruction(&self, id: InstructionId) -> Option<&str> {
         self.instructions.get(&id).map(|name| &**name)

@@ -202,4 +202,96 @@ impl PrintOptions {
             ..PrintOptions::fingerprint()
         }
     }
+
+    /// Sets a switch by its name; `false` when there is none of that name.
+    pub fn set_switch(&mut self, name: &str, value: bool) -> bool {
+        match self.switch(name) {
+            Some(switch) => {
+                *switch = value;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sets an option that is a number by its name; `false` when there is none of that name.
+    pub fn set_number(&mut self, name: &str, value: usize) -> bool {
+        match name {
+            "indent_amount" => self.indent_amount = value,
+            "print_operand_index_annotation_interval" => {
+                self.print_operand_index_annotation_interval = value;
+            }
+            "leading_and_trailing_instructions_number" => {
+                self.leading_and_trailing_instructions_number = Some(value);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sets what is printed of called computations by the mode's name, `"full_bodies"`; `false` when
+    /// there is none of that name.
+    pub fn set_subcomputation_mode(&mut self, mode: &str) -> bool {
+        use PrintSubcomputationMode::*;
+        self.print_subcomputation_mode = match mode {
+            "off" => Off,
+            "name_only" => NameOnly,
+            "full_bodies" => FullBodies,
+            "non_sequential_bodies" => NonSequentialBodies,
+            _ => return false,
+        };
+        true
+    }
+
+    fn switch(&mut self, name: &str) -> Option<&mut bool> {
+        Some(match name {
+            "print_large_constants" => &mut self.print_large_constants,
+            "print_only_essential_constants" => &mut self.print_only_essential_constants,
+            "print_original_value" => &mut self.print_original_value,
+            "print_metadata" => &mut self.print_metadata,
+            "print_metadata_only_op_name" => &mut self.print_metadata_only_op_name,
+            "print_backend_config" => &mut self.print_backend_config,
+            "sort_backend_config" => &mut self.sort_backend_config,
+            "print_infeed_outfeed_config" => &mut self.print_infeed_outfeed_config,
+            "compact_operands" => &mut self.compact_operands,
+            "include_layout_in_shapes" => &mut self.include_layout_in_shapes,
+            "print_result_shape" => &mut self.print_result_shape,
+            "print_operand_shape" => &mut self.print_operand_shape,
+            "print_operand_names" => &mut self.print_operand_names,
+            "print_program_shape" => &mut self.print_program_shape,
+            "print_percent" => &mut self.print_percent,
+            "print_control_dependencies" => &mut self.print_control_dependencies,
+            "canonicalize_instruction_names" => &mut self.canonicalize_instruction_names,
+            "is_in_nested_computation" => &mut self.is_in_nested_computation,
+            "print_ids" => &mut self.print_ids,
+            "canonicalize_computations" => &mut self.canonicalize_computations,
+            "print_extra_attributes" => &mut self.print_extra_attributes,
+            "syntax_sugar_async_ops" => &mut self.syntax_sugar_async_ops,
+            "print_frontend_attributes" => &mut self.print_frontend_attributes,
+            "print_name_after_closing_brace" => &mut self.print_name_after_closing_brace,
+            "print_full_replica_group_list" => &mut self.print_full_replica_group_list,
+            "print_parameter_number" => &mut self.print_parameter_number,
+            "print_channel_id" => &mut self.print_channel_id,
+            "print_inline_stack_frames" => &mut self.print_inline_stack_frames,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_by_name() {
+        let mut options = PrintOptions::default();
+        assert!(options.set_switch("print_operand_shape", true));
+        assert_eq!(options, PrintOptions::long());
+        assert!(!options.set_switch("print_nothing", true));
+        assert!(options.set_number("indent_amount", 2));
+        assert_eq!(options.indent_amount, 2);
+        for name in PrintOptions::PRESETS {
+            assert!(PrintOptions::preset(name).is_some(), "{name}");
+        }
+    }
 }

@@ -6,15 +6,12 @@ use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
 };
 
-/// The instructions of a computation: as in the text where the module is scheduled, else every
-/// instruction after what it depends on, starting from those that nothing uses.
+/// The instructions of a computation, each after what it depends on, starting from those that
+/// nothing uses.
 ///
 /// Every instruction is in the result once, also where dependencies form a cycle.
 pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<InstructionId> {
     let instructions = &module.computation(computation).instructions;
-    if module.config.is_scheduled {
-        return instructions.clone();
-    }
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
         New,

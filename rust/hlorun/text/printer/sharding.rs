@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::braces::{inside, key_value, parts, write_compact};
-use super::metadata::{MetadataStyle, write_metadata};
+use super::braces::{inside, key_value, parts, write_compact, write_named_axes};
+use super::metadata::{FrameStyle, MetadataStyle, write_metadata};
 use super::stack_frames::StackFrames;
 
 /// Appends a sharding, from its text with braces.
@@ -29,6 +29,11 @@ pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
 /// Appends the sharding of one array, braces around it.
 fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('{');
+    if body.starts_with(b"mesh") {
+        write_named_axes(out, body, ", ");
+        out.push('}');
+        return;
+    }
     let rest = match body.strip_prefix(b"devices=") {
         Some(tiles) => {
             let (tiles, rest) = split_tiles(tiles);
@@ -36,7 +41,7 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
         }
         None => body,
     };
-    for part in white_space_parts(rest) {
+    for part in parts(rest, false) {
         let is_metadata = part.starts_with(b"metadata=");
         if is_metadata && !include_metadata {
             continue;
@@ -62,19 +67,10 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('}');
 }
 
-/// Parts that white space separates; what is in brackets or quotes stays whole.
-fn white_space_parts(text: &[u8]) -> Vec<&[u8]> {
-    // Commas at the top separate nothing here: a named sharding is full of them.
-    if text.starts_with(b"mesh") || text.starts_with(b"@") {
-        return vec![text.trim_ascii()];
-    }
-    parts(text, false)
-}
-
 fn write_metadata_list(out: &mut String, value: &[u8]) {
     let style = MetadataStyle {
         only_op_name: false,
-        inline_stack_frames: false,
+        frames: FrameStyle::Number,
     };
     let frames = StackFrames::default();
     out.push_str("metadata={");

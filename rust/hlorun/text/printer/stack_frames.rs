@@ -55,6 +55,8 @@ pub struct StackFrames {
     tables: Tables,
     /// From the number in the text to that in the print.
     numbers: FxHashMap<i64, usize>,
+    /// By printed number, a hash of the frame and its callers.
+    identities: Vec<u64>,
 }
 
 impl Tables {
@@ -183,6 +185,10 @@ impl StackFrames {
                     let location = share(&mut tables.locations, &mut locations, location);
                     let frame = Frame { location, parent };
                     parent = share(&mut tables.frames, &mut frames, frame);
+                    if parent > result.identities.len() {
+                        let identity = result.hash(frame);
+                        result.identities.push(identity);
+                    }
                     renumbered[at] = parent;
                 }
                 if let Ok(old) = usize::try_from(number)
@@ -193,6 +199,18 @@ impl StackFrames {
             }
         }
         result
+    }
+
+    fn hash(&self, frame: Frame) -> u64 {
+        use std::hash::BuildHasher;
+        let tables = &self.tables;
+        let location = entry(&tables.locations, frame.location);
+        rustc_hash::FxBuildHasher.hash_one((
+            location.map(|l| (l.line, l.end_line, l.column, l.end_column)),
+            location.and_then(|location| entry(&tables.files, location.file)),
+            location.and_then(|location| entry(&tables.functions, location.function)),
+            self.identity(frame.parent),
+        ))
     }
 
     /// The printed number of a frame of the text; `None` where there is no such frame.
@@ -209,6 +227,11 @@ impl StackFrames {
             line: location.line,
             column: location.column,
         })
+    }
+
+    /// A hash of the frame of that printed number and of its callers.
+    pub fn identity(&self, number: usize) -> u64 {
+        entry(&self.identities, number).copied().unwrap_or(0)
     }
 
     /// Appends the tables, each line with its end; nothing when there are no frames.

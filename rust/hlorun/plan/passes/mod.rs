@@ -1,0 +1,53 @@
+//! Rewrites of the flattened module, HLO in and HLO out.
+//!
+//! Each has a name by which `compile(…, disable=[name])` switches it off, keeps the module's
+//! meaning up to the order of floating-point sums, and states in its own file when it applies.
+
+mod loop_accumulate;
+mod loop_defer;
+mod loop_hoist;
+mod loop_info;
+mod rewrite;
+mod trip_index;
+
+use crate::error::Result;
+use crate::module::{HloModule, HloOpcode, InstructionId};
+use crate::plan::CompileOptions;
+
+/// Names of the passes, in the order in which they run.
+pub const PASSES: [&str; 3] = ["loop-hoist", "loop-accumulate", "loop-defer"];
+
+/// Runs every pass that is not switched off.
+pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
+    let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
+    for name in PASSES {
+        if !enabled(name) {
+            continue;
+        }
+        for id in while_loops(module) {
+            let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
+                continue;
+            };
+            match name {
+                "loop-hoist" => loop_hoist::run(module, &mut info),
+                "loop-accumulate" => loop_accumulate::run(module, &mut info),
+                _ => loop_defer::run(module, &mut info),
+            }
+            info.finish(module)?;
+        }
+    }
+    Ok(())
+}
+
+/// The loops of all computations that can run.
+fn while_loops(module: &HloModule) -> Vec<InstructionId> {
+    let mut found = Vec::new();
+    for computation in module.computation_ids() {
+        for &id in &module.computation(computation).instructions {
+            if module.instruction_data(id).opcode == HloOpcode::While {
+                found.push(id);
+            }
+        }
+    }
+    found
+}

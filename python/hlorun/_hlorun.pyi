@@ -6,6 +6,24 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+__all__ = [
+    "ArrowTable",
+    "Executable",
+    "HloComputation",
+    "HloInstruction",
+    "HloModule",
+    "Layout",
+    "Memory",
+    "OpMetadata",
+    "Shape",
+    "__version__",
+    "_restore",
+    "_set_blas_path",
+    "compile",
+    "load",
+    "parse",
+]
+
 __version__: str
 
 _AttributeValue: TypeAlias = Any

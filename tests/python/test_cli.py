@@ -165,7 +165,8 @@ def test_batch_writes_a_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "show", "fmt", "check"])
 def test_failures_are_messages_with_a_status(command: str, tmp_path: Path) -> None:
-    assert "absent" in hlorun(command, tmp_path / "absent.txt", status=1).stderr
+    error = hlorun(command, tmp_path / "absent.txt", status=1).stderr
+    assert error == f"error: {tmp_path / 'absent.txt'}: No such file or directory\n"
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     assert "empty.txt" in hlorun(command, empty, status=1).stderr

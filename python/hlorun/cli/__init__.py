@@ -18,6 +18,7 @@ app = typer.Typer(
     name="hlorun",
     help="Read XLA HLO text dumps and run them on the CPU.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

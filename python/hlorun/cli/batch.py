@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Json, console, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, console, describe_error, fail, plural, print_json, reporting_errors
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -92,7 +92,7 @@ def _row(path: Path, summary: dict[str, Any] | None, error: Exception | None) ->
     row |= {"path": str(path), "ok": error is None}
     if error is not None:
         row["error"] = type(error).__name__
-        row["message"] = str(getattr(error, "message", None) or error)
+        row["message"] = describe_error(error)
     if summary is not None:
         row |= {
             "module": summary["name"],

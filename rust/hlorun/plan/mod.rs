@@ -6,15 +6,18 @@
 
 pub mod assign;
 pub mod collective;
+pub mod dataflow;
 pub mod elementwise;
 pub mod executable;
 pub mod heap_simulator;
 pub mod inline;
 pub mod lifetime;
+pub mod live_range;
 pub mod lower;
 pub mod ops;
 pub mod program;
 pub mod scalar;
+pub mod schedule;
 pub mod thunk;
 pub mod view;
 

@@ -206,6 +206,11 @@ impl ShapeTable {
         &self.shapes[id.index()]
     }
 
+    /// All shapes; the parts of a shape come before it.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Shape> {
+        self.shapes.iter()
+    }
+
     /// The id of `shape`, added when new.
     pub fn intern(&mut self, shape: Shape) -> ShapeId {
         if self.slots.len() < 2 * (self.shapes.len() + 1) {

@@ -16,9 +16,8 @@ import hashlib
 import pathlib
 from collections.abc import Iterator
 
-import jax
-
 import corpus_cases
+import jax
 
 
 def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -> Iterator[tuple[str, str]]:
@@ -35,13 +34,13 @@ def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -
         compiled = lowered.compile().as_text()
         if compiled is not None:
             yield "compiled", compiled
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         lost[f"compile: {type(error).__name__}"] += 1
     if index % 3 == 0:
         for platform in ("cuda", "tpu"):
             try:
                 yield platform, case.lower(platform).as_text("hlo")
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 lost[f"{platform}: {type(error).__name__}"] += 1
 
 

@@ -1,10 +1,10 @@
 """Reads XLA HLO text dumps and runs them on the CPU, NumPy arrays in and out.
 
-    import hlorun
+import hlorun
 
-    module = hlorun.load("dump.txt")
-    executable = hlorun.compile(module)
-    outputs = executable(*arrays)
+module = hlorun.load("dump.txt")
+executable = hlorun.compile(module)
+outputs = executable(*arrays)
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import Any
 from hlorun import _blas, _hlorun
 from hlorun._batch import BatchRecord, batch
 from hlorun._hlorun import (
-    #X Executable,
+    AssignedValue,
+    BufferAllocation,
+    BufferAssignment,
+    BufferFinding,
+    BufferLiveRanges,
+    BufferValue,
+    Executable,
     HloComputation,
     HloInstruction,
     HloModule,
@@ -23,9 +29,11 @@ from hlorun._hlorun import (
     OpMetadata,
     Shape,
     __version__,
-    #X compile,
+    compile,
     load,
+    load_buffer_assignment,
     parse,
+    parse_buffer_assignment,
 )
 from hlorun.errors import (
     HloArgumentError,
@@ -38,7 +46,13 @@ from hlorun.errors import (
 )
 
 __all__ = [
+    "AssignedValue",
     "BatchRecord",
+    "BufferAllocation",
+    "BufferAssignment",
+    "BufferFinding",
+    "BufferLiveRanges",
+    "BufferValue",
     "Executable",
     "HloArgumentError",
     "HloComputation",
@@ -57,7 +71,9 @@ __all__ = [
     "batch",
     "compile",
     "load",
+    "load_buffer_assignment",
     "parse",
+    "parse_buffer_assignment",
     "run",
 ]
 

@@ -79,13 +79,14 @@ def _tail(text: str, width: int) -> str:
 
 
 def _row(out: Console, label: str, text: str) -> None:
-    from rich.table import Table
+    from textwrap import wrap
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(width=12, style="bold cyan")
-    table.add_column(overflow="fold")
-    table.add_row(label, text)
-    out.print(table, markup=False)
+    from rich.text import Text
+
+    indent = max(12, len(label)) + 2
+    lines = wrap(text, max(out.width - indent, 20)) or [""]
+    body = ("\n" + " " * indent).join(lines)
+    out.print(Text.assemble((label.ljust(indent), "bold cyan"), body))
 
 
 def _table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[list[str]]) -> None:
@@ -93,7 +94,12 @@ def _table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[
     from rich.text import Text
 
     table = Table(
-        title=title, title_justify="left", title_style="bold cyan", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=title,
+        title_justify="left",
+        title_style="bold cyan",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     for heading, justify in columns:
         table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
@@ -168,7 +174,13 @@ def _loop_table(out: Console, loops: list[dict[str, Any]]) -> None:
     if len(groups) > 8:
         rest = sum(len(same) for same in list(groups.values())[8:])
         rows.append([str(rest), "", "", "", "in other forms"])
-    columns = [("count", "right"), ("trips", "right"), ("state", "left"), ("body", "right"), ("names", "left")]
+    columns = [
+        ("count", "right"),
+        ("trips", "right"),
+        ("state", "left"),
+        ("body", "right"),
+        ("names", "left"),
+    ]
     _table(out, f"loops ({len(loops)})", columns, rows)
 
 

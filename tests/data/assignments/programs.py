@@ -1,7 +1,11 @@
-import sys, os
+import sys
+
 name=sys.argv[1]
-import jax, jax.numpy as jnp, numpy as np
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
+
 f32=np.float32
 def ones(*s): return jnp.asarray(np.linspace(-1,1,int(np.prod(s)),dtype=f32).reshape(s))
 P={}
@@ -41,7 +45,7 @@ def top_k(): return jax.jit(lambda x: lax.top_k(x,5)),(ones(4,50),)
 @prog
 def conv(): return jax.jit(lambda x,k: lax.conv_general_dilated(x,k,(1,1),'SAME',dimension_numbers=('NHWC','HWIO','NHWC'))),(ones(2,16,16,3),ones(3,3,3,8))
 @prog
-def random(): 
+def random():
     return jax.jit(lambda k: jax.random.normal(k,(128,))),(jax.random.PRNGKey(0),)
 @prog
 def dropout_nested_loops():
@@ -51,7 +55,7 @@ def dropout_nested_loops():
         return lax.fori_loop(0,5,outer,x)
     return jax.jit(f),(ones(32),)
 @prog
-def cholesky(): 
+def cholesky():
     return jax.jit(lambda a: jnp.linalg.cholesky(a@a.T+10*jnp.eye(6,dtype=f32))),(ones(6,6),)
 @prog
 def solve(): return jax.jit(jnp.linalg.solve),(ones(6,6)+jnp.eye(6),ones(6,2))

@@ -1,10 +1,10 @@
 """Reads XLA HLO text dumps and runs them on the CPU, NumPy arrays in and out.
 
-    import hlorun
+import hlorun
 
-    module = hlorun.load("dump.txt")
-    executable = hlorun.compile(module)
-    outputs = executable(*arrays)
+module = hlorun.load("dump.txt")
+executable = hlorun.compile(module)
+outputs = executable(*arrays)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from hlorun import _blas, _hlorun
 from hlorun._batch import BatchRecord, batch
 from hlorun._hlorun import (
-    #X Executable,
+    Executable,
     HloComputation,
     HloInstruction,
     HloModule,
@@ -23,7 +23,7 @@ from hlorun._hlorun import (
     OpMetadata,
     Shape,
     __version__,
-    #X compile,
+    compile,
     load,
     parse,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +15,10 @@ def library_path() -> str | None:
     for root in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(root) / "lib"
         try:
-            names = sorted(name for name in os.listdir(folder) if name.startswith("libscipy_openblas"))
+            files = sorted(folder.iterdir())
         except OSError:
             continue
-        for name in names:
-            if ".so" in name or name.endswith((".dylib", ".dll")):
-                return str(folder / name)
+        for file in files:
+            if file.name.startswith("libscipy_openblas") and file.suffix in (".so", ".dylib", ".dll"):
+                return str(file)
     return None

@@ -60,7 +60,9 @@ def random_inputs(module: HloModule, seed: int = 0) -> list[Any]:
 
 def zero_inputs(module: HloModule) -> list[Any]:
     """Zeros for every parameter of the entry computation."""
-    return [_fill(p.shape, lambda shape: np.zeros(tuple(shape.dims), shape.dtype)) for p in _parameters(module)]
+    return [
+        _fill(p.shape, lambda shape: np.zeros(tuple(shape.dims), shape.dtype)) for p in _parameters(module)
+    ]
 
 
 def _as_declared(array: Any, shape: Shape) -> Any:

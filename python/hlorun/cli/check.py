@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hlorun.cli.common import Json, fail, print_json, reporting_errors
+from hlorun.cli.common import Json, fail, plural, print_json, reporting_errors
 
 
 def check(
@@ -34,9 +34,7 @@ def check(
             elif error is not None:
                 fail(str(error) if str(path) in str(error) else f"{path}: {error}")
             elif module is not None:
-                typer.echo(
-                    f"{path}: ok, {len(module.computations)} computations, {module.instruction_count} instructions"
-                )
+                typer.echo(f"{path}: ok, {plural(module.instruction_count, 'instruction')}")
         if json:
             print_json(reports)
     if bad:

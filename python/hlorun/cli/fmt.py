@@ -17,7 +17,7 @@ def fmt(
         str, typer.Option(help="default, short_parsable, canonical or fingerprint, as in XLA.")
     ] = "default",
     long: Annotated[
-        bool, typer.Option("--long", help="Operand shapes and %, as dumps before 2025 have them.")
+        bool, typer.Option("--long", help="Operand shapes, as dumps before 2025 have them.")
     ] = False,
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
@@ -26,7 +26,7 @@ def fmt(
 
     with reporting_errors(dump):
         module = hlorun.load(dump)
-        options = {"print_operand_shape": True, "print_percent": True} if long else {}
+        options = {"print_operand_shape": True} if long else {}
         try:
             text = module.to_string(preset, **options)
         except ValueError as error:

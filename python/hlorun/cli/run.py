@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 def run(
     dump: Dump,
-    inputs: Annotated[str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")] = "random",
+    inputs: Annotated[
+        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
+    ] = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
@@ -50,7 +52,11 @@ def _run(
     import hlorun
 
     screen = console(stderr=False)
-    say = (lambda *text: None) if quiet else (lambda *text: screen.print(*text, markup=False, soft_wrap=True))
+
+    def say(text: str) -> None:
+        if not quiet:
+            screen.print(text, markup=False, soft_wrap=True)
+
     times: dict[str, Any] = {}
     start = perf_counter()
     module = hlorun.load(dump)
@@ -81,18 +87,26 @@ def _run(
     if out is not None:
         import numpy as np
 
-        np.savez(out, **{f"output_{number}": value for number, (_, value) in enumerate(zip(names, outputs, strict=True))})
+        np.savez(
+            out,
+            **{
+                f"output_{number}": value
+                for number, (_, value) in enumerate(zip(names, outputs, strict=True))
+            },
+        )
     report = {
         "module": module.name,
         "file": str(dump),
         "inputs": described,
         "notes": notes,
-        "seconds": {**times, "median": sorted(times["runs"])[len(times["runs"]) // 2], "best": min(times["runs"])},
+        "seconds": {
+            **times,
+            "median": sorted(times["runs"])[len(times["runs"]) // 2],
+            "best": min(times["runs"]),
+        },
         "bytes": {
-            "parameters": sum(p.shape.nbytes or 0 for p in _entry(module).parameters),
-            "outputs": sum(row["bytes"] for row in rows),
+            **executable.memory,
             "peak_rss": _peak_rss(),
-            **dict(executable.memory),
         },
         "outputs": rows,
         "out": str(out) if out is not None else None,
@@ -100,6 +114,15 @@ def _run(
     if not quiet:
         _print(screen, report)
     return report
+
+
+LABELS = {
+    "argument_bytes": "arguments",
+    "output_bytes": "outputs",
+    "constant_bytes": "constants",
+    "temp_bytes": "temporaries",
+    "peak_rss": "whole process at most",
+}
 
 
 class _nothing:
@@ -125,7 +148,10 @@ def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
     _entry(module)
     if source == "random":
         arguments = _inputs.random_inputs(module, seed)
-        return arguments, f"Inputs: {plural(len(arguments), 'random array')}, seed {seed}: {_inputs.DESCRIPTION}"
+        return (
+            arguments,
+            f"Inputs: {plural(len(arguments), 'random array')}, seed {seed}: {_inputs.DESCRIPTION}",
+        )
     if source == "zeros":
         arguments = _inputs.zero_inputs(module)
         return arguments, f"Inputs: {plural(len(arguments), 'array')} of zeros"
@@ -191,7 +217,7 @@ def _statistics(name: str, index: str, value: Any) -> dict[str, Any]:
         return {**row, "shape": [], "dtype": "token", "bytes": 0, "first": []}
     row |= {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
     first = value.reshape(-1)[:6]
-    if value.dtype.kind == "V" or value.dtype.itemsize < 4 and value.dtype.kind not in "biu":
+    if value.dtype.kind == "V" or (value.dtype.itemsize < 4 and value.dtype.kind not in "biu"):
         value, first = value.astype(np.float32), first.astype(np.float32)
     row["first"] = [_number(item) for item in first.tolist()]
     if value.size == 0:
@@ -236,7 +262,9 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     screen.print("\n** Result with test runner hlorun **", markup=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("output", "name", "shape", "dtype", "min", "mean", "max", "first values"):
-        table.add_column(heading, justify="right" if heading in ("min", "mean", "max") else "left", no_wrap=True)
+        table.add_column(
+            heading, justify="right" if heading in ("min", "mean", "max") else "left", no_wrap=True
+        )
     rows = report["outputs"]
     for number, row in enumerate(rows):
         more = " …" if (row["bytes"] and len(row["first"]) < _size(row["shape"])) else ""
@@ -265,7 +293,7 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
         f"\nTime: load {seconds_text(seconds['load'])}, compile {seconds_text(seconds['compile'])}, {runs}",
         markup=False,
     )
-    parts = [f"{key.removesuffix('_bytes').replace('_', ' ')} {bytes_text(value)}" for key, value in size.items()]
+    parts = [f"{LABELS[key]} {bytes_text(value)}" for key, value in size.items()]
     screen.print("Memory: " + ", ".join(parts), markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)

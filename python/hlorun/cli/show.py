@@ -93,7 +93,12 @@ def _table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[
     from rich.text import Text
 
     table = Table(
-        title=title, title_justify="left", title_style="bold cyan", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=title,
+        title_justify="left",
+        title_style="bold cyan",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     for heading, justify in columns:
         table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
@@ -168,7 +173,13 @@ def _loop_table(out: Console, loops: list[dict[str, Any]]) -> None:
     if len(groups) > 8:
         rest = sum(len(same) for same in list(groups.values())[8:])
         rows.append([str(rest), "", "", "", "in other forms"])
-    columns = [("count", "right"), ("trips", "right"), ("state", "left"), ("body", "right"), ("names", "left")]
+    columns = [
+        ("count", "right"),
+        ("trips", "right"),
+        ("state", "left"),
+        ("body", "right"),
+        ("names", "left"),
+    ]
     _table(out, f"loops ({len(loops)})", columns, rows)
 
 

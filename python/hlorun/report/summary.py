@@ -128,7 +128,11 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
                 flops += runs * work
                 if runs > 1:
                     loop_flops += runs * work
-            if computation not in inner and instruction.shape.is_array and opcode not in ("bitcast", "get-tuple-element"):
+            if (
+                computation not in inner
+                and instruction.shape.is_array
+                and opcode not in ("bitcast", "get-tuple-element")
+            ):
                 values.append(instruction)
     values.sort(key=lambda value: -(value.shape.nbytes or 0))
     parameters = list(entry.parameters) if entry is not None else []
@@ -152,7 +156,9 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
             "donated_bytes": sum(
                 p.shape.nbytes or 0 for number, p in enumerate(parameters) if number in donated
             ),
-            "largest": [_value(p) for p in sorted(parameters, key=lambda p: -(p.shape.nbytes or 0))[:largest]],
+            "largest": [
+                _value(p) for p in sorted(parameters, key=lambda p: -(p.shape.nbytes or 0))[:largest]
+            ],
         },
         "outputs": {
             "count": 0 if root is None else (len(root.shape.tuple_shapes) or 1),
@@ -168,4 +174,3 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
         ],
         "products": {"count": products, "flops": flops, "loop_flops": loop_flops},
     }
-

@@ -14,7 +14,7 @@ use numpy::prelude::*;
 use numpy::{PY_ARRAY_API, PyUntypedArray, npyffi};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyModule};
+use pyo3::types::{IntoPyDict, PyBool, PyComplex, PyFloat, PyInt, PyModule};
 
 use crate::dtype::numpy_dtype;
 use crate::error::{Error, Result};
@@ -48,6 +48,12 @@ unsafe fn new_array<'py>(
 ) -> Result<Bound<'py, PyUntypedArray>> {
     let dtype = numpy_dtype(py, shape.element_type)?.clone();
     let mut dims: Vec<npyffi::npy_intp> = shape.dims.iter().map(|&dim| dim as _).collect();
+    // Of memory NumPy allocates itself, any flag asks for column-major order.
+    let flags = if data.is_null() {
+        0
+    } else {
+        npyffi::NPY_ARRAY_WRITEABLE
+    };
     // SAFETY: the descriptor's reference is handed over, `dims` lives through the call, and `data`
     // is what the caller promises; the result is null with an exception set, or owned.
     let array = unsafe {
@@ -59,7 +65,7 @@ unsafe fn new_array<'py>(
             dims.as_mut_ptr(),
             std::ptr::null_mut(),
             data.cast::<c_void>(),
-            npyffi::NPY_ARRAY_WRITEABLE,
+            flags,
             std::ptr::null_mut(),
         );
         Bound::from_owned_ptr_or_err(py, pointer)?
@@ -272,7 +278,25 @@ fn scalar<'py>(
         return Err(parameter.refuse(&expectation(py, shape), &got));
     }
     let dtype = numpy_dtype(py, shape.element_type)?;
-    let array = numpy(py)?.call_method1("array", (value, dtype))?;
+    let numpy = numpy(py)?;
+    // A value beyond a narrow type's range overflows with a warning, which is no news here.
+    let silent = numpy.call_method(
+        "errstate",
+        (),
+        Some(&[("over", "ignore")].into_py_dict(py)?),
+    )?;
+    silent.call_method0("__enter__")?;
+    let array = numpy.call_method1("array", (value, dtype));
+    let none = py.None();
+    silent.call_method1("__exit__", (&none, &none, &none))?;
+    let array = array?;
+    if value.is_exact_instance_of::<PyFloat>()
+        && value.extract::<f64>()?.is_finite()
+        && !numpy.call_method1("isfinite", (&array,))?.is_truthy()?
+    {
+        let got = format!("the Python float {}, which is out of range", value.repr()?);
+        return Err(parameter.refuse(&expectation(py, shape), &got));
+    }
     Ok(Some(
         array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?,
     ))

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hlorun::module::{AttrKey, AttrValue, HloModule, Id, InstructionId};
+use hlorun::module::escape::unescape;
+use hlorun::module::{AttrKey, Id, InstructionId};
 use hlorun::types::{Shape, ShapeStyle};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::arrow_ffi::{Column, Table, TextColumn, export_array, export_schema, export_stream};
 use crate::handle::SharedModule;
-use crate::metadata::{Value, key_values, unescape};
 use crate::shape::leaf_bytes;
 
 /// A table of instructions that speaks the Arrow PyCapsule interface.
@@ -137,7 +137,7 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
         ),
         ("custom_call_target", text_of(&target)),
     ];
-    columns.extend(metadata_columns(module, &ids));
+    columns.extend(metadata_columns(shared, &ids));
     PyArrowTable {
         table: Arc::new(Table {
             columns: columns
@@ -148,36 +148,30 @@ pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
     }
 }
 
-fn metadata_columns(module: &HloModule, ids: &[InstructionId]) -> Vec<(&'static str, Column)> {
-    let mut texts = [
-        ("op_type", TextColumn::new()),
-        ("op_name", TextColumn::new()),
-        ("source_file", TextColumn::new()),
-    ];
+fn metadata_columns(shared: &SharedModule, ids: &[InstructionId]) -> Vec<(&'static str, Column)> {
+    let mut op_types = TextColumn::new();
+    let mut op_names = TextColumn::new();
+    let mut files = TextColumn::new();
     let mut lines = Vec::with_capacity(ids.len());
     for &id in ids {
-        let pairs = match module.instruction(id).attribute(AttrKey::Metadata) {
-            Some(AttrValue::Raw(text)) => key_values(module.text().bytes(*text)),
-            _ => Vec::new(),
-        };
-        let find = |key: &str| pairs.iter().find(|pair| pair.0 == key).map(|pair| &pair.1);
-        for (key, column) in &mut texts {
-            match find(key) {
-                Some(Value::Text(text)) => column.push(text),
-                _ => column.push(""),
-            }
+        let mut metadata = shared.metadata(id);
+        if let (None, Some(frame)) = (&metadata.source_file, metadata.stack_frame_id)
+            && let Some(frame) = shared.stack(frame).into_iter().next()
+        {
+            metadata.source_file = Some(frame.file);
+            metadata.source_line = Some(frame.line);
         }
-        lines.push(match find("source_line") {
-            Some(Value::Int(line)) => Some(*line),
-            _ => None,
-        });
+        op_types.push(metadata.op_type.as_deref().unwrap_or_default());
+        op_names.push(metadata.op_name.as_deref().unwrap_or_default());
+        files.push(metadata.source_file.as_deref().unwrap_or_default());
+        lines.push(metadata.source_line);
     }
-    let mut columns: Vec<(&'static str, Column)> = texts
-        .into_iter()
-        .map(|(key, column)| (key, column.finish()))
-        .collect();
-    columns.push(("source_line", Column::integers(lines)));
-    columns
+    vec![
+        ("op_type", op_types.finish()),
+        ("op_name", op_names.finish()),
+        ("source_file", files.finish()),
+        ("source_line", Column::integers(lines)),
+    ]
 }
 
 #[pymethods]
@@ -198,11 +192,7 @@ impl PyArrowTable {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        PyCapsule::new(
-            py,
-            export_schema(&self.table),
-            Some(c"arrow_schema".to_owned()),
-        )
+        PyCapsule::new_with_value(py, export_schema(&self.table), c"arrow_schema")
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -214,8 +204,7 @@ impl PyArrowTable {
         // The interface lets a producer ignore the request; consumers cast.
         drop(requested_schema);
         let schema = self.__arrow_c_schema__(py)?;
-        let name = Some(c"arrow_array".to_owned());
-        let array = PyCapsule::new(py, export_array(&self.table), name)?;
+        let array = PyCapsule::new_with_value(py, export_array(&self.table), c"arrow_array")?;
         (schema, array).into_pyobject(py)
     }
 
@@ -226,8 +215,7 @@ impl PyArrowTable {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let name = Some(c"arrow_array_stream".to_owned());
-        PyCapsule::new(py, export_stream(&self.table), name)
+        PyCapsule::new_with_value(py, export_stream(&self.table), c"arrow_array_stream")
     }
 
     fn __len__(&self) -> usize {

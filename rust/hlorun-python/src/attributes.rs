@@ -6,16 +6,17 @@
 use hlorun::module::attributes::{
     AttrKey, AttrValue, Attribute, ConvolutionDimensionNumbers, ReplicaGroups, Window,
 };
+use hlorun::module::escape::unescape;
+use hlorun::module::metadata::read_map;
 use hlorun::module::{HloOpcode, InstructionId, TextRef};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyString, PyTuple};
 
 use crate::computation::PyComputation;
 use crate::error::Result;
 use crate::handle::SharedModule;
 use crate::instruction::PyInstruction;
 use crate::literal::literal_to_python;
-use crate::metadata::{Value, key_values, unescape};
 use crate::shape::PyShape;
 
 /// Most devices an iota of replica groups is written out for.
@@ -27,19 +28,6 @@ pub fn text_or_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyAny> {
         Ok(text) => PyString::new(py, text).into_any(),
         Err(_) => PyBytes::new(py, bytes).into_any(),
     }
-}
-
-/// Keys with values as a dict.
-pub fn values_dict(py: Python<'_>, pairs: Vec<(String, Value)>) -> PyResult<Bound<'_, PyDict>> {
-    let dict = PyDict::new(py);
-    for (key, value) in pairs {
-        match value {
-            Value::Text(text) => dict.set_item(key, text)?,
-            Value::Int(number) => dict.set_item(key, number)?,
-            Value::Bool(flag) => dict.set_item(key, flag)?,
-        }
-    }
-    Ok(dict)
 }
 
 /// The attributes of `id`, by the keys of HLO text, in its order.
@@ -187,7 +175,9 @@ fn attribute_value<'py>(
         AttrValue::Shapes(ids) => PyTuple::new(py, ids.iter().map(|&id| shape(id)))?.into_any(),
         AttrValue::Literal(id) => literal_to_python(py, module.module.literal(*id))?,
         AttrValue::Raw(text) if attribute.key == AttrKey::FrontendAttributes => {
-            values_dict(py, key_values(module.module.text().bytes(*text)))?.into_any()
+            read_map(module.module.text().bytes(*text))
+                .into_py_dict(py)?
+                .into_any()
         }
         AttrValue::Raw(text) => PyString::new(py, &str(*text)).into_any(),
     };

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hlorun::module::{ComputationId, HloModule, Id, InstructionId};
+use hlorun::module::metadata::OpMetadata;
+use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
+use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId};
 use rustc_hash::FxHashMap;
-
-use crate::metadata::StackFrames;
 
 /// A module that Python objects point into.
 pub struct ModuleHandle {
@@ -13,7 +13,7 @@ pub struct ModuleHandle {
     pub module: HloModule,
     users: OnceLock<Users>,
     names: OnceLock<Names>,
-    frames: OnceLock<StackFrames>,
+    frames: OnceLock<StackFrameTables>,
 }
 
 /// A module shared by its handles.
@@ -60,12 +60,21 @@ impl ModuleHandle {
         self.names().instructions.get(name.as_bytes()).copied()
     }
 
-    /// The tables of stack frames that follow the computations.
-    pub fn stack_frames(&self) -> &StackFrames {
-        self.frames.get_or_init(|| {
-            let trailer = self.module.text().bytes(self.module.trailer);
-            StackFrames::parse(trailer)
-        })
+    /// The metadata of `id` as the text gives it; stack frames are looked up by [`Self::stack`].
+    pub fn metadata(&self, id: InstructionId) -> OpMetadata {
+        match self.module.instruction(id).attribute(AttrKey::Metadata) {
+            Some(AttrValue::Raw(text)) => {
+                OpMetadata::read(self.module.text().bytes(*text)).unwrap_or_default()
+            }
+            _ => OpMetadata::default(),
+        }
+    }
+
+    /// The stack of the frame `id`, innermost first. The module's tables are read once.
+    pub fn stack(&self, id: i64) -> Vec<StackFrame> {
+        self.frames
+            .get_or_init(|| self.module.stack_frame_tables())
+            .stack(id)
     }
 
     fn names(&self) -> &Names {

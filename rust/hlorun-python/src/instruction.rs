@@ -3,17 +3,18 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use hlorun::module::{AttrKey, AttrValue, HloOpcode, InstructionId, InstructionRef};
+use hlorun::module::escape::unescape;
+use hlorun::module::{AttrKey, HloOpcode, InstructionId, InstructionRef};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyIterator, PyModule, PyString, PyTuple};
+use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 
-use crate::attributes::{attribute_dict, text_or_bytes, values_dict};
+use crate::attributes::{attribute_dict, text_or_bytes};
 use crate::computation::PyComputation;
 use crate::error::Result;
 use crate::handle::SharedModule;
 use crate::literal::literal_to_python;
-use crate::metadata::{Value, key_values, unescape};
+use crate::metadata::PyMetadata;
 use crate::shape::PyShape;
 
 /// One instruction of a module.
@@ -155,30 +156,17 @@ impl PyInstruction {
     /// What the framework said of it: op_type, op_name, source_file, source_line, stack_frames.
     #[getter]
     fn metadata(&self) -> PyMetadata {
-        let pairs = match self.get().attribute(AttrKey::Metadata) {
-            Some(AttrValue::Raw(text)) => key_values(self.module.module.text().bytes(*text)),
-            _ => Vec::new(),
-        };
         PyMetadata {
             module: self.module.clone(),
-            pairs,
+            metadata: self.module.metadata(self.id),
         }
     }
 
     /// The backend's configuration: a dict where it is JSON, str or bytes otherwise, None when absent.
     #[getter]
     fn backend_config<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let text = self.module.module.text();
-        let bytes = match self.get().attribute(AttrKey::BackendConfig) {
-            Some(AttrValue::String(quoted)) => unescape(text.bytes(*quoted)),
-            Some(AttrValue::Raw(raw) | AttrValue::Enum(raw)) => {
-                let raw = text.bytes(*raw);
-                match raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")) {
-                    Some(quoted) => unescape(quoted),
-                    None => raw.to_vec(),
-                }
-            }
-            _ => return Ok(None),
+        let Some(bytes) = self.get().backend_config_bytes() else {
+            return Ok(None);
         };
         if bytes.trim_ascii_start().first() == Some(&b'{') {
             static JSON: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -237,136 +225,5 @@ impl PyInstruction {
         Arc::as_ptr(&self.module).hash(&mut hasher);
         self.id.hash(&mut hasher);
         hasher.finish()
-    }
-}
-
-/// Metadata of an instruction: its keys as attributes and as items; empty when there is none.
-#[pyclass(frozen, mapping, module = "hlorun", name = "OpMetadata")]
-pub struct PyMetadata {
-    module: SharedModule,
-    pairs: Vec<(String, Value)>,
-}
-
-impl PyMetadata {
-    fn find(&self, key: &str) -> Option<&Value> {
-        self.pairs
-            .iter()
-            .find(|pair| pair.0 == key)
-            .map(|pair| &pair.1)
-    }
-
-    fn string(&self, key: &str) -> String {
-        match self.find(key) {
-            Some(Value::Text(text)) => text.clone(),
-            Some(Value::Int(number)) => number.to_string(),
-            Some(Value::Bool(flag)) => flag.to_string(),
-            None => String::new(),
-        }
-    }
-
-    fn number(&self, key: &str) -> i64 {
-        match self.find(key) {
-            Some(Value::Int(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    fn frames(&self) -> Vec<crate::metadata::StackFrame> {
-        match self.find("stack_frame_id") {
-            Some(Value::Int(id)) => self.module.stack_frames().resolve(*id),
-            _ => Vec::new(),
-        }
-    }
-}
-
-#[pymethods]
-impl PyMetadata {
-    /// The framework's operation, "MatMul"; empty when absent.
-    #[getter]
-    fn op_type(&self) -> String {
-        self.string("op_type")
-    }
-
-    /// The framework's name for it, "jit(f)/dot_general"; empty when absent.
-    #[getter]
-    fn op_name(&self) -> String {
-        self.string("op_name")
-    }
-
-    /// The source file, also where only a stack frame names it; empty when absent.
-    #[getter]
-    fn source_file(&self) -> String {
-        match self.find("source_file") {
-            Some(_) => self.string("source_file"),
-            None => self
-                .frames()
-                .into_iter()
-                .next()
-                .map_or(String::new(), |frame| frame.file),
-        }
-    }
-
-    /// The line in the source file, from 1; 0 when absent.
-    #[getter]
-    fn source_line(&self) -> i64 {
-        match self.find("source_line") {
-            Some(_) => self.number("source_line"),
-            None => self.frames().first().map_or(0, |frame| frame.line),
-        }
-    }
-
-    /// The stack when it was made, innermost first: (file, function, line, column).
-    #[getter]
-    fn stack_frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let frames = self
-            .frames()
-            .into_iter()
-            .map(|frame| (frame.file, frame.function, frame.line, frame.column));
-        PyTuple::new(py, frames)
-    }
-
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
-        values_dict(py, self.pairs.clone())?
-            .get_item(key)?
-            .ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(key.to_owned()))
-    }
-
-    /// The value of `key`, or `default`.
-    #[pyo3(signature = (key, default=None))]
-    fn get<'py>(
-        &self,
-        py: Python<'py>,
-        key: &str,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(values_dict(py, self.pairs.clone())?
-            .get_item(key)?
-            .or(default))
-    }
-
-    /// The keys the text gives.
-    fn keys(&self) -> Vec<String> {
-        self.pairs.iter().map(|pair| pair.0.clone()).collect()
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyTuple::new(py, self.keys())?.try_iter()
-    }
-
-    fn __contains__(&self, key: &str) -> bool {
-        self.find(key).is_some()
-    }
-
-    fn __len__(&self) -> usize {
-        self.pairs.len()
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let dict = values_dict(py, self.pairs.clone())?;
-        Ok(format!("OpMetadata({})", dict.repr()?))
-    }
-
-    fn __eq__(&self, other: &PyMetadata) -> bool {
-        self.pairs == other.pairs
     }
 }

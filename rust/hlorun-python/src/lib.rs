@@ -11,24 +11,34 @@ mod attributes;
 mod computation;
 mod dtype;
 mod error;
+mod executable;
+mod explain;
 mod handle;
 mod instruction;
 mod literal;
 mod metadata;
 mod module;
+mod printing;
 mod shape;
 mod source;
+mod values;
 
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _hlorun {
     #[pymodule_export]
+    use super::array::Memory;
+    #[pymodule_export]
     use super::arrow::PyArrowTable;
     #[pymodule_export]
     use super::computation::PyComputation;
     #[pymodule_export]
-    use super::instruction::{PyInstruction, PyMetadata};
+    use super::executable::{PyExecutable, compile};
+    #[pymodule_export]
+    use super::instruction::PyInstruction;
+    #[pymodule_export]
+    use super::metadata::PyMetadata;
     #[pymodule_export]
     use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
     #[pymodule_export]

@@ -1,261 +1,152 @@
-//! `metadata={…}`, the tables of stack frames after the computations, and C escapes.
-//!
-//! Comes in: bytes as they stand in the file. Goes out: keys with values, frames innermost first.
-//! Promise: malformed pieces are left out or kept as written, nothing fails and nothing loops.
+//! Metadata of an instruction as Python sees it.
 
-use rustc_hash::FxHashMap;
+use hlorun::module::metadata::OpMetadata;
+use hlorun::module::stack_frames::StackFrame;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyTuple};
 
-/// A value inside metadata.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A quoted string, escapes resolved; or braces and words, as written.
-    Text(String),
-    /// A whole number.
-    Int(i64),
-    /// `true` or `false`.
-    Bool(bool),
+use crate::handle::SharedModule;
+
+/// Metadata of an instruction: its keys as attributes and as items; empty when there is none.
+#[pyclass(frozen, mapping, module = "hlorun", name = "OpMetadata")]
+pub struct PyMetadata {
+    pub module: SharedModule,
+    pub metadata: OpMetadata,
 }
 
-/// Resolves C escapes: `\n`, `\"`, `\\`, octal `\001`, hexadecimal `\x41`. Unknown ones stay.
-pub fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let byte = text[at];
-        at += 1;
-        if byte != b'\\' {
-            out.push(byte);
-            continue;
-        }
-        let Some(&escape) = text.get(at) else {
-            out.push(b'\\');
-            break;
-        };
-        at += 1;
-        match escape {
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            b'a' => out.push(0x07),
-            b'b' => out.push(0x08),
-            b'f' => out.push(0x0c),
-            b'v' => out.push(0x0b),
-            b'\\' | b'"' | b'\'' | b'?' => out.push(escape),
-            b'0'..=b'7' => {
-                let mut value = u32::from(escape - b'0');
-                for _ in 0..2 {
-                    match text.get(at) {
-                        Some(&digit @ b'0'..=b'7') => value = value * 8 + u32::from(digit - b'0'),
-                        _ => break,
-                    }
-                    at += 1;
-                }
-                out.push(value as u8);
-            }
-            b'x' => {
-                let start = at;
-                let mut value = 0u32;
-                while let Some(digit) = text.get(at).and_then(|&b| (b as char).to_digit(16)) {
-                    if at - start == 2 {
-                        break;
-                    }
-                    value = value * 16 + digit;
-                    at += 1;
-                }
-                match at > start {
-                    true => out.push(value as u8),
-                    false => out.extend_from_slice(b"\\x"),
-                }
-            }
-            other => out.extend_from_slice(&[b'\\', other]),
+impl PyMetadata {
+    fn frames(&self) -> Vec<StackFrame> {
+        match self.metadata.stack_frame_id {
+            Some(id) => self.module.stack(id),
+            None => Vec::new(),
         }
     }
-    out
-}
 
-/// The end of the value that begins at `start`: after the closing quote or brace, or at a blank.
-fn value_end(text: &[u8], start: usize) -> usize {
-    let mut at = start;
-    let mut depth = 0usize;
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'"' => {
-                at += 1;
-                while let Some(&inner) = text.get(at) {
-                    match inner {
-                        b'\\' => at += 1,
-                        b'"' => break,
-                        _ => {}
-                    }
-                    at += 1;
-                }
-                if depth == 0 {
-                    return (at + 1).min(text.len());
-                }
-            }
-            b'{' => depth += 1,
-            b'}' if depth <= 1 => return if depth == 1 { at + 1 } else { at },
-            b'}' => depth -= 1,
-            b' ' | b',' | b'\t' | b'\n' | b'\r' if depth == 0 => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    text.len()
-}
-
-fn value(text: &[u8]) -> Value {
-    if let Some(inner) = text.strip_prefix(b"\"") {
-        let inner = inner.strip_suffix(b"\"").unwrap_or(inner);
-        return Value::Text(String::from_utf8_lossy(&unescape(inner)).into_owned());
-    }
-    let word = String::from_utf8_lossy(text);
-    match (&*word, word.parse::<i64>()) {
-        ("true", _) => Value::Bool(true),
-        ("false", _) => Value::Bool(false),
-        (_, Ok(number)) => Value::Int(number),
-        (_, Err(_)) => Value::Text(word.into_owned()),
-    }
-}
-
-/// The `key=value` pairs of `{…}`, in order.
-pub fn key_values(text: &[u8]) -> Vec<(String, Value)> {
-    let text = text.trim_ascii();
-    let text = text.strip_prefix(b"{").unwrap_or(text);
-    let mut pairs = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        let start = at;
-        while at < text.len() && !matches!(text[at], b'=' | b' ' | b',' | b'}') {
-            at += 1;
-        }
-        if text.get(at) == Some(&b'=') {
-            let end = value_end(text, at + 1);
-            let key = String::from_utf8_lossy(text[start..at].trim_ascii()).into_owned();
-            pairs.push((key, value(&text[at + 1..end])));
-            at = end;
-        }
-        while at < text.len() && matches!(text[at], b' ' | b',' | b'\t' | b'\n' | b'\r' | b'}') {
-            at += 1;
-        }
-        if at == start {
-            at += 1;
-        }
-    }
-    pairs
-}
-
-/// One place of a stack trace.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct StackFrame {
-    /// Source file.
-    pub file: String,
-    /// Function.
-    pub function: String,
-    /// Line, from 1; 0 when unknown.
-    pub line: i64,
-    /// Column, from 1; 0 when unknown.
-    pub column: i64,
-}
-
-#[derive(Clone, Copy, Default)]
-struct FileLocation {
-    file: i64,
-    function: i64,
-    line: i64,
-    column: i64,
-}
-
-/// The tables `FileNames`, `FunctionNames`, `FileLocations` and `StackFrames`.
-#[derive(Default)]
-pub struct StackFrames {
-    files: FxHashMap<i64, String>,
-    functions: FxHashMap<i64, String>,
-    locations: FxHashMap<i64, FileLocation>,
-    /// Location and parent of every frame.
-    frames: FxHashMap<i64, (i64, i64)>,
-}
-
-impl StackFrames {
-    /// Reads the tables; lines that fit none are skipped.
-    pub fn parse(trailer: &[u8]) -> StackFrames {
-        let mut tables = StackFrames::default();
-        let mut section: &[u8] = b"";
-        for line in trailer.split(|&b| b == b'\n') {
-            let line = line.trim_ascii();
-            let space = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
-            let (head, rest) = line.split_at(space);
-            let Some(id) = std::str::from_utf8(head)
-                .ok()
-                .and_then(|head| head.parse::<i64>().ok())
-            else {
-                if !line.is_empty() {
-                    section = line;
-                }
-                continue;
-            };
-            let rest = rest.trim_ascii();
-            match section {
-                b"FileNames" | b"FunctionNames" => {
-                    let Value::Text(name) = value(rest) else {
-                        continue;
-                    };
-                    if section == b"FileNames" {
-                        tables.files.insert(id, name);
-                    } else {
-                        tables.functions.insert(id, name);
-                    }
-                }
-                b"FileLocations" => {
-                    let get = fields(rest);
-                    let location = FileLocation {
-                        file: get("file_name_id"),
-                        function: get("function_name_id"),
-                        line: get("line"),
-                        column: get("column"),
-                    };
-                    tables.locations.insert(id, location);
-                }
-                b"StackFrames" => {
-                    let get = fields(rest);
-                    let frame = (get("file_location_id"), get("parent_frame_id"));
-                    tables.frames.insert(id, frame);
-                }
-                _ => {}
+    /// What the text gives, in a fixed order.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let metadata = &self.metadata;
+        let texts = [
+            ("op_type", &metadata.op_type),
+            ("op_name", &metadata.op_name),
+            ("source_file", &metadata.source_file),
+            ("deduplicated_name", &metadata.deduplicated_name),
+            ("scheduling_name", &metadata.scheduling_name),
+        ];
+        for (key, value) in texts {
+            if let Some(value) = value {
+                dict.set_item(key, value)?;
             }
         }
-        tables
-    }
-
-    /// The frames from `id` outwards, innermost first. Each frame is visited once at most.
-    pub fn resolve(&self, id: i64) -> Vec<StackFrame> {
-        let mut out = Vec::new();
-        let mut next = id;
-        while let Some(&(location, parent)) = self.frames.get(&next) {
-            let location = self.locations.get(&location).copied().unwrap_or_default();
-            out.push(StackFrame {
-                file: self.files.get(&location.file).cloned().unwrap_or_default(),
-                function: self
-                    .functions
-                    .get(&location.function)
-                    .cloned()
-                    .unwrap_or_default(),
-                line: location.line,
-                column: location.column,
-            });
-            if parent == next || out.len() >= self.frames.len() {
-                break;
+        let numbers = [
+            ("source_line", metadata.source_line),
+            ("source_end_line", metadata.source_end_line),
+            ("source_column", metadata.source_column),
+            ("source_end_column", metadata.source_end_column),
+            ("stack_frame_id", metadata.stack_frame_id),
+        ];
+        for (key, value) in numbers {
+            if let Some(value) = value {
+                dict.set_item(key, value)?;
             }
-            next = parent;
         }
-        out
+        if !metadata.profile_type.is_empty() {
+            let types = metadata.profile_type.iter().copied();
+            dict.set_item("profile_type", PyTuple::new(py, types)?)?;
+        }
+        for (key, value) in &metadata.other {
+            dict.set_item(key, value)?;
+        }
+        Ok(dict)
     }
 }
 
-fn fields(text: &[u8]) -> impl Fn(&str) -> i64 {
-    let pairs = key_values(text);
-    move |key| match pairs.iter().find(|pair| pair.0 == key) {
-        Some((_, Value::Int(number))) => *number,
-        _ => 0,
+#[pymethods]
+impl PyMetadata {
+    /// The framework's operation, "MatMul"; empty when absent.
+    #[getter]
+    fn op_type(&self) -> &str {
+        self.metadata.op_type.as_deref().unwrap_or_default()
+    }
+
+    /// The framework's name for it, "jit(f)/dot_general"; empty when absent.
+    #[getter]
+    fn op_name(&self) -> &str {
+        self.metadata.op_name.as_deref().unwrap_or_default()
+    }
+
+    /// The source file, also where only a stack frame names it; empty when absent.
+    #[getter]
+    fn source_file(&self) -> String {
+        match &self.metadata.source_file {
+            Some(file) => file.clone(),
+            None => self
+                .frames()
+                .into_iter()
+                .next()
+                .map_or(String::new(), |frame| frame.file),
+        }
+    }
+
+    /// The line in the source file, from 1; 0 when absent.
+    #[getter]
+    fn source_line(&self) -> i64 {
+        match self.metadata.source_line {
+            Some(line) => line,
+            None => self.frames().first().map_or(0, |frame| frame.line),
+        }
+    }
+
+    /// The stack when it was made, innermost first: (file, function, line, column).
+    #[getter]
+    fn stack_frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let frames = self
+            .frames()
+            .into_iter()
+            .map(|frame| (frame.file, frame.function, frame.line, frame.column));
+        PyTuple::new(py, frames)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.items(py)?
+            .get_item(key)?
+            .ok_or_else(|| PyKeyError::new_err(key.to_owned()))
+    }
+
+    /// The value of `key`, or `default`.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.items(py)?.get_item(key)?.or(default))
+    }
+
+    /// The keys the text gives.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.items(py)?.keys().into_any())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.items(py)?.try_iter()
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.items(py)?.contains(key)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.items(py)?.len())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("OpMetadata({})", self.items(py)?.repr()?))
+    }
+
+    fn __eq__(&self, other: &PyMetadata) -> bool {
+        self.metadata == other.metadata
     }
 }

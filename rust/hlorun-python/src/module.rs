@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hlorun::module::HloModule;
 use hlorun::module::config::AliasKind;
 use hlorun::text::ParseOptions;
+use hlorun::text::printer::print_module;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -15,7 +16,8 @@ use crate::computation::PyComputation;
 use crate::error::{Result, detached};
 use crate::handle::{ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
-use crate::source::{MAX_TEXT_BYTES, read_file, text_bytes};
+use crate::printing::{fingerprint, print_options};
+use crate::source::{file_options, read_file, text_bytes};
 
 /// A module of HLO text.
 #[pyclass(frozen, module = "hlorun", name = "HloModule")]
@@ -29,17 +31,18 @@ impl PyHloModule {
     }
 }
 
-fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, filename: Option<String>) -> Result<PyHloModule> {
-    let module = detached(py, move || {
-        let options = ParseOptions {
-            filename: filename.map(Arc::from),
-            ..ParseOptions::default()
-        };
-        hlorun::text::parse(source, &options)
-    })?;
+fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, options: &ParseOptions) -> Result<PyHloModule> {
+    let module = detached(py, move || hlorun::text::parse(source, options))?;
     Ok(PyHloModule {
         handle: ModuleHandle::new(module),
     })
+}
+
+fn text_options(filename: Option<String>) -> ParseOptions {
+    ParseOptions {
+        filename: filename.map(Arc::from),
+        ..ParseOptions::default()
+    }
 }
 
 /// Parses HLO text.
@@ -50,16 +53,16 @@ pub fn parse(
     text: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(text)?, filename)
+    parse_bytes(py, text_bytes(text)?, &text_options(filename))
 }
 
 /// Parses a file of HLO text, plain or packed with gzip or zstd.
 #[pyfunction]
 #[pyo3(signature = (path, *, max_bytes=None))]
-pub fn load(py: Python<'_>, path: PathBuf, max_bytes: Option<u64>) -> Result<PyHloModule> {
-    let limit = max_bytes.unwrap_or(MAX_TEXT_BYTES);
-    let bytes = py.detach(|| read_file(&path, limit).map(Arc::<[u8]>::from))?;
-    parse_bytes(py, bytes, Some(path.to_string_lossy().into_owned()))
+pub fn load(py: Python<'_>, path: PathBuf, max_bytes: Option<usize>) -> Result<PyHloModule> {
+    let options = file_options(&path, max_bytes);
+    let bytes = py.detach(|| read_file(&path, &options))?;
+    parse_bytes(py, bytes, &options)
 }
 
 #[pymethods]
@@ -171,6 +174,47 @@ impl PyHloModule {
         self.handle.computation(name).is_some() || self.handle.instruction(name).is_some()
     }
 
+    /// The module as text, under a preset of XLA's and options by the names of XLA's HloPrintOptions.
+    ///
+    /// Presets are "default", "short_parsable", "canonical" and "fingerprint". As in XLA, except that
+    /// print_large_constants is True, so that no value is lost.
+    #[pyo3(signature = (preset="default", **options))]
+    fn to_string(
+        &self,
+        py: Python<'_>,
+        preset: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> Result<String> {
+        let options = print_options(preset, options)?;
+        detached(py, || Ok(print_module(self.module(), &options)))
+    }
+
+    fn __str__(&self, py: Python<'_>) -> Result<String> {
+        self.to_string(py, "default", None)
+    }
+
+    /// Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
+    /// their names and metadata.
+    fn fingerprint(&self, py: Python<'_>) -> Result<String> {
+        detached(py, || Ok(fingerprint(self.module())))
+    }
+
+    /// What the text holds that hlorun does not know, each as (message, the text).
+    #[getter]
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let module = self.module();
+        let warnings = module.warnings.iter();
+        PyTuple::new(
+            py,
+            warnings.map(|w| (w.message.as_str(), module.str(w.text))),
+        )
+    }
+
+    /// Raises HloVerifyError with every rule of HLO the module breaks.
+    fn verify(&self, py: Python<'_>) -> Result<()> {
+        detached(py, || hlorun::verify::verify(self.module()))
+    }
+
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
@@ -206,7 +250,7 @@ pub fn _restore(
     source: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(source)?, filename)
+    parse_bytes(py, text_bytes(source)?, &text_options(filename))
 }
 
 /// Names the BLAS library that the first matrix product loads.

@@ -1,104 +1,70 @@
 //! Text from files and Python objects.
 //!
-//! Comes in: a path, or `str` and bytes-like objects. Goes out: the plain bytes. gzip and zstd
-//! are known by their first bytes, whatever the file is called. Promise: unpacking stops at a
-//! bound, so a small file cannot fill the memory.
+//! Comes in: a path, or `str` and bytes-like objects. Goes out: the plain bytes. Promise: what the
+//! operating system refuses is an `OSError`, what is wrong in the file an `HloParseError`.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use hlorun::HloError;
 use hlorun::error::{Location, ParseError};
-use pyo3::exceptions::{PyOSError, PyTypeError};
+use hlorun::text::{Limits, ParseOptions};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use crate::error::{Error, Result};
 
-/// Most bytes a text may have: positions in it are 32 bits wide.
-pub const MAX_TEXT_BYTES: u64 = u32::MAX as u64 - 1;
-
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
+/// The subclass, `FileNotFoundError` and its kin, is Python's to pick by the number.
 fn os_error(error: &std::io::Error, path: &Path) -> Error {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text).to_owned();
     let path = path.to_string_lossy().into_owned();
-    // Python picks the subclass, FileNotFoundError and its kin, by the number.
     Error::Python(match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, text, path)),
         None => PyOSError::new_err(format!("{path}: {text}")),
     })
 }
 
-fn refused(path: &Path, message: String) -> Error {
-    Error::Hlo(HloError::Parse(Box::new(ParseError {
-        message,
-        location: Location {
-            filename: Some(Arc::from(path.to_string_lossy())),
-            line: 1,
-            column: 1,
-            ..Location::default()
-        },
-        notes: Vec::new(),
-    })))
-}
-
-/// Reads all of `reader`, at most `limit` bytes.
-fn bounded(reader: impl Read, limit: u64, path: &Path, what: &str) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    reader
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut out)
-        .map_err(|error| refused(path, format!("not a whole {what} file: {error}")))?;
-    if out.len() as u64 > limit {
-        let message = format!("{what} file holds more than the limit of {limit} bytes");
-        return Err(refused(path, message));
+/// How to parse the file at `path`, of at most `max_bytes` once unpacked.
+pub fn file_options(path: &Path, max_bytes: Option<usize>) -> ParseOptions {
+    let mut limits = Limits::default();
+    if let Some(bytes) = max_bytes {
+        limits.unpacked_bytes = bytes;
+        limits.source_bytes = bytes.min(limits.source_bytes);
     }
-    Ok(out)
+    ParseOptions {
+        filename: Some(Arc::from(path.to_string_lossy())),
+        limits,
+    }
 }
 
 /// The bytes of the file at `path`, unpacked where it is gzip or zstd.
 ///
 /// # Errors
-/// `OSError` when it cannot be read, `HloParseError` when it is no whole gzip or zstd file or
-/// holds more than `limit` bytes.
-pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let limit = limit.min(MAX_TEXT_BYTES);
-    let mut file = File::open(path).map_err(|error| os_error(&error, path))?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    if size > limit {
-        let message = format!("the file has {size} bytes, over the limit of {limit}");
-        return Err(refused(path, message));
+/// `OSError` when it cannot be opened, `HloParseError` when it is packed wrongly or larger than the
+/// options allow.
+pub fn read_file(path: &Path, options: &ParseOptions) -> Result<Arc<[u8]>> {
+    let file = File::open(path).map_err(|error| os_error(&error, path))?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        let message = format!("{} is a directory", path.display());
+        return Err(Error::Python(PyIsADirectoryError::new_err(message)));
     }
-    let mut bytes = Vec::with_capacity(size as usize + 1);
-    (&mut file)
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|error| os_error(&error, path))?;
-    if bytes.len() as u64 > limit {
-        return Err(refused(
-            path,
-            format!("the file holds more than {limit} bytes"),
-        ));
-    }
-    if bytes.starts_with(GZIP_MAGIC) {
-        return bounded(
-            flate2::read::MultiGzDecoder::new(&bytes[..]),
-            limit,
-            path,
-            "gzip",
-        );
-    }
-    if bytes.starts_with(ZSTD_MAGIC) {
-        let decoder = ruzstd::decoding::StreamingDecoder::new(&bytes[..])
-            .map_err(|error| refused(path, format!("not a whole zstd file: {error}")))?;
-        return bounded(decoder, limit, path, "zstd");
-    }
-    Ok(bytes)
+    drop(file);
+    hlorun::text::read(path, options).map_err(|error| match error {
+        HloError::Execution(message) => Error::Hlo(HloError::Parse(Box::new(ParseError {
+            message: message.into(),
+            location: Location {
+                filename: options.filename.clone(),
+                line: 1,
+                column: 1,
+                ..Location::default()
+            },
+            notes: Vec::new(),
+        }))),
+        other => Error::Hlo(other),
+    })
 }
 
 /// The bytes of a `str` or bytes-like object.

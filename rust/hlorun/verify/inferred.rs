@@ -96,8 +96,8 @@ pub fn show(table: &ShapeTable, id: ShapeId) -> String {
         }
     }
     let style = ShapeStyle {
-        layout: false,
         index_comments: false,
+        ..ShapeStyle::LOGICAL
     };
     let mut out = Cut(String::new());
     match fmt::Write::write_fmt(&mut out, format_args!("{}", table.display(id, style))) {

@@ -1,0 +1,308 @@
+//! Compiling and running.
+//!
+//! Comes in: a module, then arrays. Goes out: an executable, then NumPy arrays over memory that
+//! the run wrote directly. Promise: the interpreter lock is free during both, and Ctrl-C ends a long
+//! run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use hlorun::HloError;
+use hlorun::buffers::AlignedBytes;
+use hlorun::exec::executor::RunOptions;
+use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::{self, CompileOptions, Executable};
+use hlorun::types::ArrayShape;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::{ParameterName, array_over, data_pointer};
+use crate::error::{Error, Result, detached, guarded};
+use crate::handle::SharedModule;
+use crate::module::PyHloModule;
+use crate::values::{flatten, unflatten};
+
+/// Bytes above which a run is long enough to be watched for Ctrl-C from a second thread.
+const WATCHED_BYTES: usize = 1 << 22;
+/// How often a watched run looks for signals.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A compiled module.
+#[pyclass(frozen, module = "hlorun", name = "Executable")]
+pub struct PyExecutable {
+    executable: Arc<Executable>,
+    module: SharedModule,
+    is_watched: bool,
+}
+
+/// Verifies and compiles a module.
+#[pyfunction]
+#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None))]
+pub fn compile(
+    py: Python<'_>,
+    module: &Bound<'_, PyHloModule>,
+    replicas: u32,
+    partitions: u32,
+    threads: Option<usize>,
+) -> Result<PyExecutable> {
+    if threads == Some(0) || replicas == 0 || partitions == 0 {
+        let message = "replicas, partitions and threads must be at least 1";
+        return Err(Error::Python(PyValueError::new_err(message)));
+    }
+    if replicas > 1 || partitions > 1 {
+        return Err(Error::Hlo(HloError::unsupported(
+            format!("running {replicas} replicas of {partitions} partitions; only one runs"),
+            "",
+        )));
+    }
+    let handle = module.get().handle.clone();
+    let options = CompileOptions {
+        threads: threads.unwrap_or(0),
+        replicas,
+        partitions,
+        ..CompileOptions::default()
+    };
+    let executable = detached(py, || {
+        hlorun::verify::verify(&handle.module)?;
+        plan::compile(&handle.module, &options)
+    })?;
+    let touched: usize = executable.temp_size()
+        + executable
+            .inputs()
+            .iter()
+            .map(|leaf| leaf.byte_size())
+            .sum::<usize>();
+    Ok(PyExecutable {
+        executable: Arc::new(executable),
+        module: handle,
+        is_watched: touched >= WATCHED_BYTES,
+    })
+}
+
+/// Addresses of a run's arrays.
+struct Addresses {
+    inputs: Vec<*const u8>,
+    outputs: Vec<*mut u8>,
+}
+
+// SAFETY: whoever makes one keeps the arrays alive and untouched until the run is over.
+unsafe impl Send for Addresses {}
+// SAFETY: as above.
+unsafe impl Sync for Addresses {}
+
+impl PyExecutable {
+    fn run_values<'py>(
+        &self,
+        py: Python<'py>,
+        values: &[Bound<'py, PyAny>],
+    ) -> Result<Bound<'py, PyAny>> {
+        let executable = &*self.executable;
+        let parameters = executable.parameters();
+        if values.len() != parameters.len() {
+            return Err(self.wrong_count(values.len()));
+        }
+        let module = executable.module();
+        let mut arrays: Vec<Bound<'py, PyUntypedArray>> =
+            Vec::with_capacity(executable.inputs().len());
+        for (number, (parameter, value)) in parameters.iter().zip(values).enumerate() {
+            let name = ParameterName {
+                number,
+                name: &parameter.name,
+            };
+            flatten(module, parameter.shape, value, &name, &mut arrays)?;
+        }
+        let mut blocks = executable
+            .outputs()
+            .iter()
+            .map(|leaf| AlignedBytes::uninitialized(leaf.byte_size()))
+            .collect::<hlorun::Result<Vec<_>>>()?;
+        let addresses = Addresses {
+            inputs: arrays
+                .iter()
+                .map(|a| data_pointer(a).cast_const())
+                .collect(),
+            outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+        };
+        self.run_detached(py, &addresses)?;
+        drop(arrays);
+        let mut outputs = Vec::with_capacity(blocks.len());
+        for (leaf, mut block) in executable.outputs().iter().zip(blocks) {
+            let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
+            let data = block.as_mut_ptr();
+            // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
+            // move it, and the run that wrote it is over.
+            outputs.push(unsafe { array_over(py, &shape, data, block)? });
+        }
+        unflatten(py, module, executable.result_shape_id(), outputs)
+    }
+
+    /// Runs without the interpreter lock; a long run on a thread of its own, so that this one can
+    /// look for signals.
+    fn run_detached(&self, py: Python<'_>, addresses: &Addresses) -> Result<()> {
+        let run = |options: &RunOptions<'_>| {
+            guarded(|| {
+                // SAFETY: `flatten` made every input dense, row-major and of its leaf's type and sizes;
+                // every output is a block of its own with its leaf's size; both outlive the call.
+                unsafe {
+                    self.executable
+                        .run(&addresses.inputs, &addresses.outputs, options)
+                }
+            })
+        };
+        if !self.is_watched {
+            return py
+                .detach(|| run(&RunOptions::default()))
+                .map_err(Error::Hlo);
+        }
+        let stop = AtomicBool::new(false);
+        py.detach(|| {
+            std::thread::scope(|scope| {
+                let (sender, receiver) = mpsc::channel();
+                let interrupted = || stop.load(Ordering::Relaxed);
+                let work = move || {
+                    let result = run(&RunOptions {
+                        interrupted: &interrupted,
+                    });
+                    // The receiver lives until the result is there.
+                    let _ = sender.send(result);
+                };
+                if let Err(error) = std::thread::Builder::new()
+                    .name("hlorun-run".into())
+                    .spawn_scoped(scope, work)
+                {
+                    let message = format!("cannot start a thread: {error}");
+                    return Err(Error::Hlo(HloError::execution(message)));
+                }
+                let mut signal = None;
+                loop {
+                    match receiver.recv_timeout(WATCH_INTERVAL) {
+                        Ok(result) => {
+                            return match signal {
+                                Some(error) => Err(Error::Python(error)),
+                                None => result.map_err(Error::Hlo),
+                            };
+                        }
+                        Err(mpsc::RecvTimeoutError::Timeout) if signal.is_none() => {
+                            signal = Python::attach(|py| py.check_signals()).err();
+                            stop.store(signal.is_some(), Ordering::Relaxed);
+                        }
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
+                        Err(mpsc::RecvTimeoutError::Disconnected) => {
+                            let message = "internal error: a run ended without a result";
+                            return Err(Error::Hlo(HloError::execution(message)));
+                        }
+                    }
+                }
+            })
+        })
+    }
+
+    fn wrong_count(&self, got: usize) -> Error {
+        let parameters = self.executable.parameters();
+        let shapes = self.executable.module().shapes();
+        let style = hlorun::types::ShapeStyle::LOGICAL;
+        let mut list: Vec<String> = parameters
+            .iter()
+            .take(8)
+            .map(|p| format!("{} {}", p.name, shapes.display(p.shape, style)))
+            .collect();
+        if parameters.len() > 8 {
+            list.push("…".into());
+        }
+        Error::Hlo(HloError::argument(format!(
+            "expects {} arguments ({}), got {got}",
+            parameters.len(),
+            list.join(", ")
+        )))
+    }
+}
+
+#[pymethods]
+impl PyExecutable {
+    /// Runs on one value per parameter; returns one array, or nested tuples when the root is a tuple.
+    #[pyo3(signature = (*arrays))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyTuple>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
+        self.run_values(py, &values)
+    }
+
+    /// Runs on values by the names of their parameters.
+    fn run<'py>(&self, py: Python<'py>, arrays: &Bound<'py, PyDict>) -> Result<Bound<'py, PyAny>> {
+        let parameters = self.executable.parameters();
+        let mut values = Vec::with_capacity(parameters.len());
+        let mut missing = Vec::new();
+        for parameter in parameters {
+            match arrays.get_item(&parameter.name)? {
+                Some(value) => values.push(value),
+                None => missing.push(parameter.name.as_str()),
+            }
+        }
+        if !missing.is_empty() {
+            let message = format!("no argument for {}", missing.join(", "));
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
+        if arrays.len() != parameters.len() {
+            for key in arrays.keys() {
+                let key = key.str()?.to_string();
+                if !parameters.iter().any(|parameter| parameter.name == key) {
+                    let names: Vec<&str> =
+                        parameters.iter().take(8).map(|p| p.name.as_str()).collect();
+                    let names = names.join(", ");
+                    let message = format!("no parameter is called {key}; there are {names}");
+                    return Err(Error::Hlo(HloError::argument(message)));
+                }
+            }
+        }
+        self.run_values(py, &values)
+    }
+
+    /// The module it was compiled from.
+    #[getter]
+    fn module(&self) -> PyHloModule {
+        PyHloModule {
+            handle: self.module.clone(),
+        }
+    }
+
+    /// Bytes one run needs: arguments, outputs, constants and temporaries.
+    #[getter]
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let constants: usize = self
+            .executable
+            .assignment()
+            .allocations
+            .iter()
+            .filter(|allocation| matches!(allocation.kind, AllocationKind::Constant(_)))
+            .map(|allocation| allocation.size)
+            .sum();
+        let sum = |leaves: &[plan::Leaf]| leaves.iter().map(plan::Leaf::byte_size).sum::<usize>();
+        let dict = PyDict::new(py);
+        dict.set_item("argument_bytes", sum(self.executable.inputs()))?;
+        dict.set_item("output_bytes", sum(self.executable.outputs()))?;
+        dict.set_item("constant_bytes", constants)?;
+        dict.set_item("temp_bytes", self.executable.temp_size())?;
+        Ok(dict)
+    }
+
+    /// What the plan is, and its bytes, as text.
+    fn explain(&self) -> String {
+        crate::explain::explain(&self.executable)
+    }
+
+    fn __repr__(&self) -> String {
+        let module = &self.module.module;
+        format!(
+            "<Executable of {}, {} parameters, {} outputs>",
+            module.str(module.name),
+            self.executable.parameters().len(),
+            self.executable.outputs().len()
+        )
+    }
+}

@@ -19,6 +19,7 @@ mod literal;
 mod metadata;
 mod module;
 mod printing;
+mod replicas;
 mod shape;
 mod source;
 mod values;
@@ -41,6 +42,8 @@ mod _hlorun {
     use super::metadata::PyMetadata;
     #[pymodule_export]
     use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
+    #[pymodule_export]
+    use super::replicas::PyNetwork;
     #[pymodule_export]
     use super::shape::{PyLayout, PyShape};
 

@@ -14,6 +14,7 @@ pub mod lifetime;
 pub mod lower;
 pub mod ops;
 pub mod program;
+pub mod replica_groups;
 pub mod scalar;
 pub mod thunk;
 pub mod view;

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
+use super::replica_groups::Devices;
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
@@ -147,6 +148,14 @@ impl Executable {
     /// How it was compiled.
     pub fn options(&self) -> &CompileOptions {
         &self.options
+    }
+
+    /// The devices it was compiled for.
+    pub fn devices(&self) -> Devices {
+        Devices {
+            replicas: self.options.replicas.max(1),
+            partitions: self.options.partitions.max(1),
+        }
     }
 
     /// The steps.

@@ -17,6 +17,7 @@ pub mod lower;
 pub mod ops;
 pub mod passes;
 pub mod program;
+pub mod replica_groups;
 pub mod scalar;
 pub mod schedule;
 pub mod thunk;

@@ -11,18 +11,20 @@ use std::time::Duration;
 use hlorun::HloError;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::executor::RunOptions;
+use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::{self, CompileOptions, Executable};
 use hlorun::types::ArrayShape;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
 use crate::error::{Error, Result, detached, guarded};
 use crate::handle::SharedModule;
 use crate::module::PyHloModule;
+use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
 
 /// Bytes above which a run is long enough to be watched for Ctrl-C from a second thread.
@@ -52,12 +54,6 @@ pub fn compile(
         let message = "replicas, partitions and threads must be at least 1";
         return Err(Error::Python(PyValueError::new_err(message)));
     }
-    if replicas > 1 || partitions > 1 {
-        return Err(Error::Hlo(HloError::unsupported(
-            format!("running {replicas} replicas of {partitions} partitions; only one runs"),
-            "",
-        )));
-    }
     let handle = module.get().handle.clone();
     let options = CompileOptions {
         threads: threads.unwrap_or(0),
@@ -82,52 +78,90 @@ pub fn compile(
     })
 }
 
-/// Addresses of a run's arrays.
-struct Addresses {
-    inputs: Vec<*const u8>,
-    outputs: Vec<*mut u8>,
-}
-
-// SAFETY: whoever makes one keeps the arrays alive and untouched until the run is over.
-unsafe impl Send for Addresses {}
-// SAFETY: as above.
-unsafe impl Sync for Addresses {}
-
 impl PyExecutable {
+    /// What runs.
+    pub(crate) fn core(&self) -> &Executable {
+        &self.executable
+    }
+
     fn run_values<'py>(
         &self,
         py: Python<'py>,
         values: &[Bound<'py, PyAny>],
     ) -> Result<Bound<'py, PyAny>> {
-        let executable = &*self.executable;
-        let parameters = executable.parameters();
-        if values.len() != parameters.len() {
-            return Err(self.wrong_count(values.len()));
-        }
-        let module = executable.module();
-        let mut arrays: Vec<Bound<'py, PyUntypedArray>> =
-            Vec::with_capacity(executable.inputs().len());
-        for (number, (parameter, value)) in parameters.iter().zip(values).enumerate() {
-            let name = ParameterName {
-                number,
-                name: &parameter.name,
-            };
-            flatten(module, parameter.shape, value, &name, &mut arrays)?;
-        }
-        let mut blocks = executable
-            .outputs()
-            .iter()
-            .map(|leaf| AlignedBytes::uninitialized(leaf.byte_size()))
-            .collect::<hlorun::Result<Vec<_>>>()?;
-        let addresses = Addresses {
+        let executable = self.core();
+        let arrays = self.arguments(values)?;
+        let mut blocks = self.blocks()?;
+        let addresses = [DeviceArrays {
             inputs: arrays
                 .iter()
                 .map(|a| data_pointer(a).cast_const())
                 .collect(),
             outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
-        };
-        self.run_detached(py, &addresses)?;
+        }];
+        self.run_detached(py, &|options| {
+            // SAFETY: `arguments` made every input dense, row-major and of its leaf's type and sizes;
+            // every output is a block of its own with its leaf's size; both outlive the call.
+            unsafe { executable.run(&addresses[0].inputs, &addresses[0].outputs, options) }
+        })?;
         drop(arrays);
+        self.results(py, blocks)
+    }
+
+    /// The arrays of one value per parameter: dense, row-major, of the leaves' types and sizes.
+    pub(crate) fn arguments<'py>(
+        &self,
+        values: &[Bound<'py, PyAny>],
+    ) -> Result<Vec<Bound<'py, PyUntypedArray>>> {
+        let parameters = self.executable.parameters();
+        if values.len() != parameters.len() {
+            return Err(self.wrong_count(values.len()));
+        }
+        let mut arrays = Vec::with_capacity(self.executable.inputs().len());
+        for (number, value) in values.iter().enumerate() {
+            self.argument(number, value, &mut arrays)?;
+        }
+        Ok(arrays)
+    }
+
+    /// Appends the arrays of parameter `number`'s value.
+    pub(crate) fn argument<'py>(
+        &self,
+        number: usize,
+        value: &Bound<'py, PyAny>,
+        arrays: &mut Vec<Bound<'py, PyUntypedArray>>,
+    ) -> Result<()> {
+        let parameter = &self.executable.parameters()[number];
+        let name = ParameterName {
+            number,
+            name: &parameter.name,
+        };
+        flatten(
+            self.executable.module(),
+            parameter.shape,
+            value,
+            &name,
+            arrays,
+        )
+    }
+
+    /// Memory for one device's results.
+    pub(crate) fn blocks(&self) -> Result<Vec<AlignedBytes>> {
+        Ok(self
+            .executable
+            .outputs()
+            .iter()
+            .map(|leaf| AlignedBytes::uninitialized(leaf.byte_size()))
+            .collect::<hlorun::Result<Vec<_>>>()?)
+    }
+
+    /// The value whose arrays were written to `blocks`.
+    pub(crate) fn results<'py>(
+        &self,
+        py: Python<'py>,
+        blocks: Vec<AlignedBytes>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let executable = self.core();
         let mut outputs = Vec::with_capacity(blocks.len());
         for (leaf, mut block) in executable.outputs().iter().zip(blocks) {
             let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
@@ -136,22 +170,22 @@ impl PyExecutable {
             // move it, and the run that wrote it is over.
             outputs.push(unsafe { array_over(py, &shape, data, block)? });
         }
-        unflatten(py, module, executable.result_shape_id(), outputs)
+        unflatten(
+            py,
+            executable.module(),
+            executable.result_shape_id(),
+            outputs,
+        )
     }
 
     /// Runs without the interpreter lock; a long run on a thread of its own, so that this one can
     /// look for signals.
-    fn run_detached(&self, py: Python<'_>, addresses: &Addresses) -> Result<()> {
-        let run = |options: &RunOptions<'_>| {
-            guarded(|| {
-                // SAFETY: `flatten` made every input dense, row-major and of its leaf's type and sizes;
-                // every output is a block of its own with its leaf's size; both outlive the call.
-                unsafe {
-                    self.executable
-                        .run(&addresses.inputs, &addresses.outputs, options)
-                }
-            })
-        };
+    pub(crate) fn run_detached(
+        &self,
+        py: Python<'_>,
+        body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    ) -> Result<()> {
+        let run = |options: &RunOptions<'_>| guarded(|| body(options));
         if !self.is_watched {
             return py
                 .detach(|| run(&RunOptions::default()))
@@ -200,7 +234,7 @@ impl PyExecutable {
         })
     }
 
-    fn wrong_count(&self, got: usize) -> Error {
+    pub(crate) fn wrong_count(&self, got: usize) -> Error {
         let parameters = self.executable.parameters();
         let shapes = self.executable.module().shapes();
         let style = hlorun::types::ShapeStyle::LOGICAL;
@@ -261,6 +295,38 @@ impl PyExecutable {
             }
         }
         self.run_values(py, &values)
+    }
+
+    /// Runs all replicas together, each on its list of values; returns their results. With
+    /// partitions there is one list for each partition of each replica, replica by replica.
+    fn run_replicas<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyList>> {
+        replicas::run(self, py, arrays, None)
+    }
+
+    /// The same over the processes of `network`: lists and results are of this process's devices.
+    fn _run_devices<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyAny>,
+        network: &Bound<'py, PyNetwork>,
+    ) -> Result<Bound<'py, PyList>> {
+        replicas::run(self, py, arrays, Some(network))
+    }
+
+    /// Replicas that run together.
+    #[getter]
+    fn replicas(&self) -> u32 {
+        self.executable.devices().replicas
+    }
+
+    /// Partitions of each replica.
+    #[getter]
+    fn partitions(&self) -> u32 {
+        self.executable.devices().partitions
     }
 
     /// The module it was compiled from.

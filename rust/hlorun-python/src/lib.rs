@@ -20,6 +20,7 @@ mod literal;
 mod metadata;
 mod module;
 mod printing;
+mod replicas;
 mod shape;
 mod source;
 mod values;
@@ -47,6 +48,8 @@ mod _hlorun {
     use super::metadata::PyMetadata;
     #[pymodule_export]
     use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
+    #[pymodule_export]
+    use super::replicas::PyNetwork;
     #[pymodule_export]
     use super::shape::{PyLayout, PyShape};
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::collectives::Meeting;
 use super::memory::Memory;
 use super::ops::OpEnvironment;
 use crate::error::{HloError, Result};
@@ -16,6 +17,10 @@ pub struct Environment<'r> {
     pub replica: u32,
     /// Number of this partition.
     pub partition: u32,
+    /// `replica * partitions + partition`.
+    pub device: u32,
+    /// Where it meets the other devices, when there are any.
+    pub meeting: Option<&'r Meeting<'r>>,
     /// Asked between steps; `true` ends the run.
     pub interrupted: &'r (dyn Fn() -> bool + Sync),
 }
@@ -45,13 +50,13 @@ pub fn inside_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Runs `task(i)` for every `i < count` on the pool.
+/// Runs `task(i)` for every `i < count` on the pool, which the caller need not be a thread of.
 pub fn parallel_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
     use rayon::prelude::*;
     if count <= 1 {
         (0..count).for_each(task);
     } else {
-        (0..count).into_par_iter().with_max_len(1).for_each(task);
+        inside_pool(|| (0..count).into_par_iter().with_max_len(1).for_each(task));
     }
 }
 
@@ -86,12 +91,15 @@ impl Environment<'_> {
         }
     }
 
-    /// An error once the caller wants the run to end.
+    /// An error once the caller wants the run to end, or another device has failed.
     pub fn check(&self) -> Result<()> {
         if (self.interrupted)() {
             return Err(HloError::execution("interrupted"));
         }
-        Ok(())
+        match self.meeting {
+            Some(meeting) => meeting.check(),
+            None => Ok(()),
+        }
     }
 }
 

@@ -50,29 +50,22 @@ impl Executable {
                 outputs.len()
             )));
         }
+        let devices = self.devices();
+        if devices.count() > 1 {
+            return Err(HloError::argument(format!(
+                "compiled for {} replicas of {} partitions, which run together: give each its arrays",
+                devices.replicas, devices.partitions
+            )));
+        }
         let mut arena = self.take_arena()?;
-        let bases = self
-            .assignment()
-            .allocations
-            .iter()
-            .map(|allocation| match allocation.kind {
-                AllocationKind::Temp => arena.as_mut_ptr(),
-                AllocationKind::Parameter(leaf) => inputs[leaf as usize].cast_mut(),
-                AllocationKind::Output(leaf) => outputs[leaf as usize],
-                AllocationKind::Constant(_) => self
-                    .constant_bytes(allocation.kind)
-                    .map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut()),
-            })
-            .collect();
-        let threads = match self.options().threads {
-            0 => available_threads(),
-            n => n,
-        };
+        let threads = self.threads();
         let environment = Environment {
-            memory: Memory::new(bases),
+            memory: self.memory(arena.as_mut_ptr(), inputs, outputs),
             threads,
             replica: 0,
             partition: 0,
+            device: 0,
+            meeting: None,
             interrupted: options.interrupted,
         };
         let result = if threads > 1 && self.is_large() {
@@ -83,10 +76,41 @@ impl Executable {
         self.return_arena(arena);
         result
     }
+
+    /// Threads a run may use.
+    pub(super) fn threads(&self) -> usize {
+        match self.options().threads {
+            0 => available_threads(),
+            n => n,
+        }
+    }
+
+    /// The memory of one device.
+    pub(super) fn memory(
+        &self,
+        arena: *mut u8,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+    ) -> Memory {
+        let bases = self
+            .assignment()
+            .allocations
+            .iter()
+            .map(|allocation| match allocation.kind {
+                AllocationKind::Temp => arena,
+                AllocationKind::Parameter(leaf) => inputs[leaf as usize].cast_mut(),
+                AllocationKind::Output(leaf) => outputs[leaf as usize],
+                AllocationKind::Constant(_) => self
+                    .constant_bytes(allocation.kind)
+                    .map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut()),
+            })
+            .collect();
+        Memory::new(bases)
+    }
 }
 
 /// Runs thunks in order. Recursion is bounded by the nesting the plan allows.
-fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) -> Result<()> {
+pub(super) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) -> Result<()> {
     thunks.iter().try_for_each(|thunk| run(thunk, environment))
 }
 

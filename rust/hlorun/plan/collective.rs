@@ -1,19 +1,23 @@
 //! Collectives: what replicas do when they meet.
 //!
-//! In: a collective instruction. Out: a [`CollectiveThunk`]; `exec::collectives` runs it among the
-//! replicas and partitions of one run.
+//! In: a collective instruction and the devices that will run. Out: a [`CollectiveThunk`] that
+//! knows who meets whom; `exec::collectives` runs it among the devices of one run.
 
-use super::program::Program;
+use super::elementwise;
+use super::program::{Program, ProgramBuilder};
+use super::replica_groups::{Devices, GroupMode, Groups};
 use super::view::ArrayView;
 use crate::error::Result;
-use crate::module::attributes::ReplicaGroups;
-use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionRef};
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionRef, OpClass,
+};
+use crate::types::PrimitiveType;
 
 /// What is done with the participants' data.
 #[derive(Clone, Debug)]
 pub enum CollectiveKind {
     /// Combined element by element; everybody gets the result.
-    AllReduce(Program),
+    AllReduce,
     /// Concatenated along a dimension.
     AllGather {
         /// The dimension.
@@ -21,8 +25,6 @@ pub enum CollectiveKind {
     },
     /// Combined, then each keeps its piece along a dimension.
     ReduceScatter {
-        /// The combination.
-        combiner: Program,
         /// The dimension.
         dimension: usize,
     },
@@ -31,10 +33,10 @@ pub enum CollectiveKind {
         /// The dimension that is split, for the one-operand form.
         dimension: Option<usize>,
     },
-    /// Along `source_target_pairs`; who receives nothing gets zeros.
+    /// Along pairs; who receives nothing gets zeros.
     Permute {
-        /// Sender and receiver.
-        pairs: Box<[(i64, i64)]>,
+        /// From whom each device receives.
+        sources: Vec<Option<u32>>,
     },
     /// The first of each group sends to the others.
     Broadcast,
@@ -42,17 +44,15 @@ pub enum CollectiveKind {
     RaggedAllToAll,
 }
 
-/// How the ids in the groups are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GroupMode {
-    /// Ids are replicas; each partition for itself.
-    CrossReplica,
-    /// Ids are partitions; each replica for itself.
-    CrossPartition,
-    /// Ids are replicas; all partitions of the named replicas take part.
-    CrossReplicaAndPartition,
-    /// Ids are `replica * partitions + partition`.
-    FlattenedId,
+/// How values of one operand are combined.
+#[derive(Clone, Debug)]
+pub struct Combiner {
+    /// `(accumulator, value) -> accumulator`.
+    pub program: Program,
+    /// The type values are combined in.
+    pub accumulator: PrimitiveType,
+    /// To the accumulator's type and back, where it is another than the operand's.
+    pub conversions: Option<(elementwise::Kernel, elementwise::Kernel)>,
 }
 
 /// A collective with its operands and results.
@@ -60,134 +60,277 @@ pub enum GroupMode {
 pub struct CollectiveThunk {
     /// What it does.
     pub kind: CollectiveKind,
-    /// Groups as the text has them, expanded; empty for one group of everybody.
-    pub groups: Vec<Vec<i64>>,
-    /// How ids are read.
-    pub mode: GroupMode,
-    /// `channel_id`, where there is one.
-    pub channel: Option<i64>,
+    /// Name of the instruction, without `%`.
+    pub name: Box<str>,
+    /// Its opcode.
+    pub opcode: HloOpcode,
+    /// Tells it from the other collectives of the module.
+    pub key: u32,
+    /// The devices it was planned for.
+    pub devices: Devices,
+    /// Who meets whom.
+    pub groups: Groups,
+    /// For every operand of a reduction.
+    pub combiners: Vec<Combiner>,
     /// Operands.
     pub inputs: Vec<ArrayView>,
     /// Results; dense.
     pub outputs: Vec<ArrayView>,
 }
 
-/// The groups of a collective, as lists of ids.
-fn groups(instruction: InstructionRef<'_>) -> Result<Vec<Vec<i64>>> {
-    match instruction.attribute(AttrKey::ReplicaGroups) {
-        Some(AttrValue::ReplicaGroups(groups)) => expand(groups).ok_or_else(|| {
-            super::unsupported(
-                instruction,
-                "replica groups given as named mesh axes".into(),
-            )
-        }),
-        _ => Ok(Vec::new()),
+/// How XLA reads the ids of an instruction's groups.
+fn mode(instruction: InstructionRef<'_>) -> GroupMode {
+    use HloOpcode as H;
+    // An asynchronous pair may name channel 0 or less for none.
+    let has_channel = instruction.int(AttrKey::ChannelId).is_some_and(|id| id > 0);
+    let is_global = instruction.bool(AttrKey::UseGlobalDeviceIds) == Some(true);
+    let spans_replicas = matches!(
+        instruction.opcode(),
+        H::AllReduce | H::AllReduceStart | H::AllGather | H::AllGatherStart | H::ReduceScatter
+    );
+    match (spans_replicas, has_channel) {
+        (true, _) if is_global => GroupMode::FlattenedId,
+        (true, true) => GroupMode::CrossReplicaAndPartition,
+        (false, true) => GroupMode::CrossPartition,
+        (_, false) => GroupMode::CrossReplica,
     }
 }
 
-/// Groups as lists; `None` for named meshes.
-pub fn expand(groups: &ReplicaGroups) -> Option<Vec<Vec<i64>>> {
-    match groups {
-        ReplicaGroups::List(list) => Some(list.clone()),
-        ReplicaGroups::Iota {
-            tile,
-            reshape,
-            transpose,
-        } => {
-            let total: i64 = reshape.iter().product();
-            let per_group: i64 = tile.iter().skip(1).product();
-            if total <= 0 || per_group <= 0 || total > 1 << 24 {
-                return None;
-            }
-            let order: Vec<usize> = if transpose.is_empty() {
-                (0..reshape.len()).collect()
-            } else {
-                transpose.iter().map(|&d| d as usize).collect()
-            };
-            let mut strides = vec![1i64; reshape.len()];
-            for i in (0..reshape.len().saturating_sub(1)).rev() {
-                strides[i] = strides[i + 1] * reshape[i + 1];
-            }
-            let ids: Vec<i64> = (0..total)
-                .map(|mut flat| {
-                    let mut id = 0;
-                    for &dim in order.iter().rev() {
-                        id += flat % reshape[dim] * strides[dim];
-                        flat /= reshape[dim];
-                    }
-                    id
-                })
-                .collect();
-            Some(
-                ids.chunks(per_group as usize)
-                    .map(<[i64]>::to_vec)
-                    .collect(),
-            )
-        }
-        ReplicaGroups::Mesh(_) => None,
-    }
+/// The two-operand operation a reduction computation consists of, if it is one.
+fn operation(module: &HloModule, computation: ComputationId) -> Option<InstructionRef<'_>> {
+    let data = module.computation(computation);
+    let root = module.instruction(data.root?);
+    let is_pair = root.opcode().class() == OpClass::Binary
+        && root.operand_ids().len() == 2
+        && data.parameters.len() == 2
+        && data.parameters.iter().all(|p| root.operand_ids().contains(p));
+    is_pair.then_some(root)
 }
 
-/// Plans a collective; operands and results are filled in by the caller.
-pub fn plan(module: &HloModule, instruction: InstructionRef<'_>) -> Result<CollectiveThunk> {
-    let combiner = || match instruction.computation_attribute(AttrKey::ToApply) {
-        Some(computation) => super::scalar::compile(module, computation),
-        None => Err(super::unsupported(instruction, "no to_apply".into())),
-    };
-    let dimension = instruction.dimensions().first().map(|&d| d as usize);
-    let missing = || super::unsupported(instruction, "no dimensions".into());
-    let kind = match instruction.opcode() {
-        HloOpcode::AllReduce | HloOpcode::AllReduceStart => CollectiveKind::AllReduce(combiner()?),
-        HloOpcode::AllGather | HloOpcode::AllGatherStart => CollectiveKind::AllGather {
-            dimension: dimension.ok_or_else(missing)?,
-        },
-        HloOpcode::ReduceScatter => CollectiveKind::ReduceScatter {
-            combiner: combiner()?,
-            dimension: dimension.ok_or_else(missing)?,
-        },
-        HloOpcode::AllToAll => CollectiveKind::AllToAll { dimension },
-        HloOpcode::CollectivePermute | HloOpcode::CollectivePermuteStart => {
-            match instruction.attribute(AttrKey::SourceTargetPairs) {
-                Some(AttrValue::Pairs(pairs)) => CollectiveKind::Permute {
-                    pairs: pairs.clone(),
-                },
-                _ => {
-                    return Err(super::unsupported(
-                        instruction,
-                        "no source_target_pairs".into(),
-                    ));
-                }
-            }
-        }
-        HloOpcode::CollectiveBroadcast => CollectiveKind::Broadcast,
-        HloOpcode::RaggedAllToAll => CollectiveKind::RaggedAllToAll,
-        _ => {
+/// How values of type `operand` are combined by `computation`.
+fn combiner(
+    module: &HloModule,
+    instruction: InstructionRef<'_>,
+    computation: ComputationId,
+    operand: PrimitiveType,
+) -> Result<Combiner> {
+    use PrimitiveType as P;
+    let Some(root) = operation(module, computation) else {
+        let program = super::scalar::compile(module, computation)?;
+        let ty = |registers: &[super::program::Register]| -> Vec<P> {
+            registers.iter().map(|r| program.types[r.0 as usize]).collect()
+        };
+        if ty(&program.inputs) != [operand, operand] || ty(&program.outputs) != [operand] {
             return Err(super::unsupported(
                 instruction,
-                format!("{} is not a collective", instruction.opcode_name()),
+                format!(
+                    "its computation works on other types than its operand of {}",
+                    operand.name()
+                ),
             ));
         }
+        return Ok(Combiner {
+            program,
+            accumulator: operand,
+            conversions: None,
+        });
     };
-    let channel = instruction.int(AttrKey::ChannelId);
-    let global = instruction.bool(AttrKey::UseGlobalDeviceIds) == Some(true);
-    let permute = matches!(
-        kind,
-        CollectiveKind::Permute { .. }
-            | CollectiveKind::Broadcast
-            | CollectiveKind::AllToAll { .. }
-    );
-    let mode = match (channel.is_some(), global) {
-        (_, true) => GroupMode::FlattenedId,
-        (true, false) if permute => GroupMode::CrossPartition,
-        (true, false) => GroupMode::CrossReplicaAndPartition,
-        (false, false) => GroupMode::CrossReplica,
+    // Only the operation counts, not the type the computation is written for; a sum of bf16 is
+    // rounded once, as XLA does it.
+    let accumulator = if operand == P::BF16 { P::F32 } else { operand };
+    let mut builder = ProgramBuilder::new();
+    let inputs = [builder.input(accumulator), builder.input(accumulator)];
+    let kernel = elementwise::kernel(root, &[accumulator, accumulator], accumulator)?;
+    let result = builder.step(kernel, &inputs, accumulator);
+    let conversions = if accumulator == operand {
+        None
+    } else {
+        Some((
+            elementwise::conversion(operand, accumulator)?,
+            elementwise::conversion(accumulator, operand)?,
+        ))
     };
-    Ok(CollectiveThunk {
-        kind,
-        groups: groups(instruction)?,
-        mode,
-        channel,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
+    Ok(Combiner {
+        program: builder.finish(&[result]),
+        accumulator,
+        conversions,
     })
+}
+
+/// Plans a collective over `inputs` into `outputs`, both in the order of the instruction.
+///
+/// Errors: `HloError::Unsupported` naming the instruction, for groups that cannot be.
+pub fn plan(
+    module: &HloModule,
+    instruction: InstructionRef<'_>,
+    devices: Devices,
+    inputs: Vec<ArrayView>,
+    outputs: Vec<ArrayView>,
+) -> Result<CollectiveThunk> {
+    use HloOpcode as H;
+    let refuse = |what: String| super::unsupported(instruction, what);
+    let dimension = || match instruction.dimensions() {
+        [dim] => usize::try_from(*dim)
+            .ok()
+            .filter(|&dim| inputs.iter().all(|input| dim < input.dims.len()))
+            .ok_or_else(|| refuse("its dimension is none of its operand's".into())),
+        _ => Err(refuse("it needs one dimension".into())),
+    };
+    let opcode = instruction.opcode();
+    let mode = mode(instruction);
+    let mut sources = None;
+    let groups = if matches!(opcode, H::CollectivePermute | H::CollectivePermuteStart) {
+        let Some(AttrValue::Pairs(pairs)) = instruction.attribute(AttrKey::SourceTargetPairs)
+        else {
+            return Err(refuse("it has no source_target_pairs".into()));
+        };
+        let (groups, found) = Groups::of_pairs(pairs, mode, devices).map_err(refuse)?;
+        sources = Some(found);
+        groups
+    } else {
+        let text = match instruction.attribute(AttrKey::ReplicaGroups) {
+            Some(AttrValue::ReplicaGroups(groups)) => Some(&**groups),
+            _ => None,
+        };
+        Groups::of(text, mode, devices).map_err(refuse)?
+    };
+    let kind = match opcode {
+        H::AllReduce | H::AllReduceStart => CollectiveKind::AllReduce,
+        H::AllGather | H::AllGatherStart => CollectiveKind::AllGather {
+            dimension: dimension()?,
+        },
+        H::ReduceScatter => CollectiveKind::ReduceScatter {
+            dimension: dimension()?,
+        },
+        H::AllToAll => CollectiveKind::AllToAll {
+            dimension: match instruction.dimensions() {
+                [] => None,
+                _ => Some(dimension()?),
+            },
+        },
+        H::CollectivePermute | H::CollectivePermuteStart => CollectiveKind::Permute {
+            sources: sources.unwrap_or_default(),
+        },
+        H::CollectiveBroadcast => CollectiveKind::Broadcast,
+        H::RaggedAllToAll => CollectiveKind::RaggedAllToAll,
+        _ => {
+            return Err(refuse(format!(
+                "{} is not supported",
+                instruction.opcode_name()
+            )));
+        }
+    };
+    let expected = match kind {
+        CollectiveKind::RaggedAllToAll => 6,
+        _ => outputs.len(),
+    };
+    if inputs.len() != expected {
+        return Err(refuse(format!(
+            "it has {} operands for {} results",
+            inputs.len(),
+            outputs.len()
+        )));
+    }
+    let mut combiners = Vec::new();
+    if matches!(
+        kind,
+        CollectiveKind::AllReduce | CollectiveKind::ReduceScatter { .. }
+    ) {
+        let computation = instruction
+            .computation_attribute(AttrKey::ToApply)
+            .ok_or_else(|| refuse("it has no to_apply".into()))?;
+        for input in &inputs {
+            combiners.push(combiner(module, instruction, computation, input.element_type)?);
+        }
+    }
+    let thunk = CollectiveThunk {
+        kind,
+        name: instruction.name().into(),
+        opcode,
+        key: instruction.id.index() as u32,
+        devices,
+        groups,
+        combiners,
+        inputs,
+        outputs,
+    };
+    thunk.check_shapes().map_err(refuse)?;
+    Ok(thunk)
+}
+
+impl CollectiveThunk {
+    /// That operands and results have sizes the groups can have.
+    fn check_shapes(&self) -> std::result::Result<(), String> {
+        let size = self.groups.members.first().map_or(0, |m| m.len()) as i64;
+        let is_uniform = self.groups.members.iter().all(|m| m.len() as i64 == size);
+        let pairs = || self.inputs.iter().zip(&self.outputs);
+        let too_few = |expected: i64| {
+            Err(format!(
+                "{} makes groups of {expected} devices, but {} of each run together; compile with \
+                 replicas=N or partitions=N",
+                self.opcode.name(),
+                if is_uniform {
+                    size.to_string()
+                } else {
+                    "different numbers".into()
+                }
+            ))
+        };
+        match self.kind {
+            CollectiveKind::AllReduce
+            | CollectiveKind::Permute { .. }
+            | CollectiveKind::Broadcast => match pairs().all(|(a, b)| a.dims == b.dims) {
+                true => Ok(()),
+                false => Err("its results have other sizes than its operands".into()),
+            },
+            CollectiveKind::AllGather { dimension } => {
+                for (input, output) in pairs() {
+                    if !is_uniform || input.dims[dimension] * size != output.dims[dimension] {
+                        let step = input.dims[dimension].max(1);
+                        return too_few(output.dims[dimension] / step);
+                    }
+                }
+                Ok(())
+            }
+            CollectiveKind::ReduceScatter { dimension } => {
+                for (input, output) in pairs() {
+                    if !is_uniform || output.dims[dimension] * size != input.dims[dimension] {
+                        let step = output.dims[dimension].max(1);
+                        return too_few(input.dims[dimension] / step);
+                    }
+                }
+                Ok(())
+            }
+            CollectiveKind::AllToAll { dimension: None } => {
+                if !is_uniform || size != self.inputs.len() as i64 {
+                    return too_few(self.inputs.len() as i64);
+                }
+                Ok(())
+            }
+            CollectiveKind::AllToAll {
+                dimension: Some(dimension),
+            } => {
+                for (input, output) in pairs() {
+                    if !is_uniform || size == 0 || input.dims[dimension] % size != 0 {
+                        return Err(format!(
+                            "its dimension {dimension} of {} elements does not divide among {size} \
+                             devices",
+                            input.dims[dimension]
+                        ));
+                    }
+                    if input.dims != output.dims {
+                        return Err("its result has other sizes than its operand".into());
+                    }
+                }
+                Ok(())
+            }
+            CollectiveKind::RaggedAllToAll => {
+                let count = self.inputs[2].count() as i64;
+                if !is_uniform || size == 0 || count % size != 0 {
+                    return too_few(count);
+                }
+                Ok(())
+            }
+        }
+    }
 }

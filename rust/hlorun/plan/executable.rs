@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
+use super::replica_groups::Devices;
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
@@ -65,6 +66,7 @@ pub struct Executable {
 pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executable> {
     let mut module = module.clone();
     super::inline::inline(&mut module)?;
+    super::passes::run(&mut module, options)?;
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };
@@ -146,6 +148,14 @@ impl Executable {
     /// How it was compiled.
     pub fn options(&self) -> &CompileOptions {
         &self.options
+    }
+
+    /// The devices it was compiled for.
+    pub fn devices(&self) -> Devices {
+        Devices {
+            replicas: self.options.replicas.max(1),
+            partitions: self.options.partitions.max(1),
+        }
     }
 
     /// The steps.

@@ -191,6 +191,19 @@ impl ShapeTable {
         self.shapes.len()
     }
 
+    /// Heap bytes held.
+    pub fn heap_size(&self) -> usize {
+        let parts: usize = self
+            .shapes
+            .iter()
+            .filter_map(Shape::as_tuple)
+            .map(size_of_val)
+            .sum();
+        parts
+            + self.shapes.capacity() * size_of::<Shape>()
+            + self.slots.capacity() * size_of::<u32>()
+    }
+
     /// Whether no shape was interned yet.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()

@@ -1,9 +1,30 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
+pub mod batch_norm;
+pub mod bitcast_convert;
+pub mod convolution;
+pub mod cudnn_conv;
+pub mod cudnn_norm;
+pub mod custom_call;
+pub mod depthwise;
+pub mod fft;
 pub mod gather;
 pub mod index_map;
+pub mod lanes;
+pub mod linalg;
+pub mod map;
+pub mod patches;
+pub mod reduce_window;
+pub mod rng;
+pub mod rng_bit_generator;
 pub mod scatter;
+pub mod select_and_scatter;
+pub mod sliding;
+pub mod sort;
+pub mod sort_merge;
+pub mod topk;
 pub mod walk;
+pub mod window;
 
 use super::array::RawArray;
 use crate::error::Result;
@@ -30,5 +51,22 @@ pub fn run(
     match kind {
         OpKind::Gather(op) => gather::run(op, inputs, outputs, environment),
         OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),
+        OpKind::Sort(op) => sort::run(op, inputs, outputs, environment),
+        OpKind::TopK(op) => topk::run(op, inputs, outputs, environment),
+        OpKind::ReduceWindow(op) => reduce_window::run(op, inputs, outputs, environment),
+        OpKind::SelectAndScatter(op) => select_and_scatter::run(op, inputs, outputs, environment),
+        OpKind::Map(op) => map::run(op, inputs, outputs, environment),
+        OpKind::Convolution(op) => convolution::run(op, inputs, outputs, environment),
+        OpKind::RngBitGenerator(op) => rng_bit_generator::run(op, inputs, outputs, environment),
+        OpKind::Rng(op) => rng::run(op, inputs, outputs, environment),
+        OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
+        OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
+        OpKind::BatchNorm(op) => batch_norm::run(op, inputs, outputs, environment),
+        OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
+        OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
+        OpKind::CudnnNorm(op) => cudnn_norm::run(op, inputs, outputs),
+        OpKind::Custom(op) => custom_call::run(op, inputs, outputs),
+        OpKind::Identity => custom_call::identity(inputs, outputs),
+        OpKind::Zeros => custom_call::zeros(outputs),
     }
 }

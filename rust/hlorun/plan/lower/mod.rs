@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 pub use analysis::Order;
 use analysis::{Analysis, Role};
+pub use gemm::gemm_config;
 
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
@@ -187,7 +188,8 @@ impl<'m> Lowering<'m> {
                     Ok(None)
                 }
             }
-            Role::Alias => Ok(None),
+            Role::Alias | Role::Deferred => Ok(None),
+            Role::DotPlus(k) => array(self.dot_plus(scope, instruction, usize::from(k))?),
             Role::View => array(self.view(scope, instruction)?),
             Role::Reduce => self.reduce(scope, at, instruction).map(Some),
             Role::Concatenate => array(self.concatenate(scope, at, instruction)?),

@@ -219,8 +219,7 @@ impl<'m> Lowering<'m> {
         instruction: InstructionRef<'m>,
     ) -> Result<Value> {
         use crate::module::HloOpcode as H;
-        let mut thunk = crate::plan::collective::plan(self.module, instruction)?;
-        thunk.inputs = self.operand_leaves(scope, instruction)?;
+        let inputs = self.operand_leaves(scope, instruction)?;
         // The start of an asynchronous gather or permute carries its operands too; its value here
         // is what its done returns.
         let mut shape = instruction.shape_id();
@@ -234,7 +233,12 @@ impl<'m> Lowering<'m> {
         }
         let mut outputs = Vec::new();
         let value = self.allocate_value(instruction, shape, &mut outputs)?;
-        thunk.outputs = outputs;
+        let devices = crate::plan::replica_groups::Devices {
+            replicas: self.options.replicas.max(1),
+            partitions: self.options.partitions.max(1),
+        };
+        let thunk =
+            crate::plan::collective::plan(self.module, instruction, devices, inputs, outputs)?;
         scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
         Ok(value)
     }

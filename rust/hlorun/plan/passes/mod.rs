@@ -7,6 +7,7 @@ mod loop_accumulate;
 mod loop_defer;
 mod loop_hoist;
 mod loop_info;
+mod product;
 mod rewrite;
 mod trip_index;
 

@@ -1,0 +1,201 @@
+//! Replicas and partitions from Python.
+//!
+//! Comes in: one list of values per device, and a transport when other processes take part. Goes
+//! out: one result per device. Promise: an array that several devices are given is held once; a
+//! transport is called without any lock of the core held.
+
+use std::time::Duration;
+
+use hlorun::HloError;
+use hlorun::buffers::AlignedBytes;
+use hlorun::exec::collectives::{Network, Transport};
+use hlorun::exec::replicas::DeviceArrays;
+use hlorun::plan::replica_groups::Devices;
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+
+use crate::array::data_pointer;
+use crate::error::{Error, Result};
+use crate::executable::PyExecutable;
+
+/// The processes a run spans, over a Python object with `rank`, `size`, `send(rank, message)` and
+/// `receive(patience)`, which returns `(rank, message)` or None.
+#[pyclass(frozen, module = "hlorun", name = "_Network")]
+pub struct PyNetwork {
+    network: Network,
+}
+
+struct PyTransport {
+    object: Py<PyAny>,
+    rank: u32,
+    size: u32,
+}
+
+/// An exception of the transport as the core's error.
+fn failed(py: Python<'_>, error: &PyErr) -> HloError {
+    HloError::execution(error.value(py).to_string())
+}
+
+impl Transport for PyTransport {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn send(&self, rank: u32, message: Vec<u8>) -> hlorun::Result<()> {
+        Python::attach(|py| {
+            let bytes = PyBytes::new(py, &message);
+            drop(message);
+            match self.object.call_method1(py, "send", (rank, bytes)) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(failed(py, &error)),
+            }
+        })
+    }
+
+    fn receive(&self, patience: Duration) -> hlorun::Result<Option<(u32, Vec<u8>)>> {
+        Python::attach(|py| {
+            let seconds = patience.as_secs_f64();
+            let received = self
+                .object
+                .call_method1(py, "receive", (seconds,))
+                .and_then(|received| {
+                    let received = received.bind(py);
+                    if received.is_none() {
+                        return Ok(None);
+                    }
+                    let rank: u32 = received.get_item(0)?.extract()?;
+                    let bytes = received.get_item(1)?;
+                    let bytes = bytes.cast::<PyBytes>().map_err(PyErr::from)?;
+                    Ok(Some((rank, bytes.as_bytes().to_vec())))
+                });
+            received.map_err(|error| failed(py, &error))
+        })
+    }
+}
+
+#[pymethods]
+impl PyNetwork {
+    #[new]
+    fn new(transport: &Bound<'_, PyAny>, silence: f64) -> PyResult<PyNetwork> {
+        let rank = transport.getattr("rank")?.extract()?;
+        let size = transport.getattr("size")?.extract()?;
+        let silence = Duration::try_from_secs_f64(silence)
+            .map_err(|error| PyValueError::new_err(format!("silence: {error}")))?;
+        let object = transport.clone().unbind();
+        let transport = PyTransport { object, rank, size };
+        Ok(PyNetwork {
+            network: Network::new(Box::new(transport), silence),
+        })
+    }
+
+    /// Numbers of the devices that run in this process: first, and one past the last.
+    fn local(&self, replicas: u32, partitions: u32) -> (u32, u32) {
+        let local = self.network.local(Devices {
+            replicas,
+            partitions,
+        });
+        (local.start, local.end)
+    }
+}
+
+/// Runs the devices that are here on their lists of values.
+pub fn run<'py>(
+    executable: &PyExecutable,
+    py: Python<'py>,
+    lists: &Bound<'py, PyAny>,
+    network: Option<&Bound<'py, PyNetwork>>,
+) -> Result<Bound<'py, PyList>> {
+    let network = network.map(|network| &network.get().network);
+    let core = executable.core();
+    let devices = core.devices();
+    let local = network.map_or(0..devices.count(), |network| network.local(devices));
+    let mut values: Vec<Vec<Bound<'py, PyAny>>> = Vec::with_capacity(local.len());
+    for list in lists.try_iter()? {
+        let list = list?;
+        let is_array = list.hasattr("__array__")? || list.is_instance_of::<PyString>();
+        if is_array || list.try_iter().is_err() {
+            let got = list.get_type().name()?.to_string();
+            let message = format!("expects a list of values for each replica, got a {got}");
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
+        values.push(list.try_iter()?.collect::<PyResult<_>>()?);
+    }
+    if values.len() != local.len() {
+        let partitions = match devices.partitions {
+            1 => String::new(),
+            n => format!(" of {n} partitions each"),
+        };
+        let here = match network {
+            None => String::new(),
+            Some(_) => format!(", {} of them in this process", local.len()),
+        };
+        return Err(Error::Hlo(HloError::argument(format!(
+            "compiled for {} replicas{partitions}{here}: expects {} lists of values, got {}",
+            devices.replicas,
+            local.len(),
+            values.len()
+        ))));
+    }
+    let arguments = shared_arguments(executable, &values)?;
+    let mut blocks: Vec<Vec<AlignedBytes>> = Vec::with_capacity(values.len());
+    for _ in &values {
+        blocks.push(executable.blocks()?);
+    }
+    let arrays: Vec<DeviceArrays> = arguments
+        .iter()
+        .zip(&mut blocks)
+        .map(|(arguments, blocks)| DeviceArrays {
+            inputs: arguments
+                .iter()
+                .map(|array| data_pointer(array).cast_const())
+                .collect(),
+            outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+        })
+        .collect();
+    executable.run_detached(py, &|options| {
+        // SAFETY: every input is dense, row-major and of its leaf's type and sizes; every output is
+        // a block of its own with its leaf's size; all outlive the call.
+        unsafe { core.run_devices(&arrays, network, options) }
+    })?;
+    drop(arguments);
+    let results = PyList::empty(py);
+    for blocks in blocks {
+        results.append(executable.results(py, blocks)?)?;
+    }
+    Ok(results)
+}
+
+/// The arrays of every device's values. A value that several devices have is converted once.
+fn shared_arguments<'py>(
+    executable: &PyExecutable,
+    values: &[Vec<Bound<'py, PyAny>>],
+) -> Result<Vec<Vec<Bound<'py, PyUntypedArray>>>> {
+    let mut all: Vec<Vec<Bound<'py, PyUntypedArray>>> = Vec::with_capacity(values.len());
+    let parameters = executable.core().parameters();
+    for list in values {
+        if list.len() != parameters.len() {
+            return Err(executable.wrong_count(list.len()));
+        }
+        let mut arrays = Vec::with_capacity(executable.core().inputs().len());
+        for (number, value) in list.iter().enumerate() {
+            let known = values[..all.len()]
+                .iter()
+                .position(|other| other[number].is(value));
+            match known {
+                Some(device) => {
+                    let leaves = parameters[number].leaves.clone();
+                    arrays.extend_from_slice(&all[device][leaves]);
+                }
+                None => executable.argument(number, value, &mut arrays)?,
+            }
+        }
+        all.push(arrays);
+    }
+    Ok(all)
+}

@@ -1,7 +1,7 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "Memory",
     "OpMetadata",
     "Shape",
+    "_Network",
     "__version__",
     "_restore",
     "_set_blas_path",
@@ -336,7 +337,20 @@ class Executable:
     def memory(self) -> dict[str, int]: ...
     def explain(self) -> str: ...
     def run(self, arrays: dict[str, Any]) -> Any: ...
+    def run_replicas(self, arrays: Sequence[Sequence[Any]]) -> list[Any]: ...
+    def _run_devices(self, arrays: Sequence[Sequence[Any]], network: _Network) -> list[Any]: ...
+    @property
+    def replicas(self) -> int: ...
+    @property
+    def partitions(self) -> int: ...
     def __call__(self, /, *arrays: Any) -> Any: ...
+
+@final
+class _Network:
+    """Other processes that run devices of the same executable."""
+
+    def __new__(cls, transport: Any, silence: float) -> _Network: ...
+    def local(self, replicas: int, partitions: int) -> tuple[int, int]: ...
 
 @final
 class Memory:

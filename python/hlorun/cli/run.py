@@ -31,6 +31,9 @@ def run(
         str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
     ] = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Replicas that run together; replica R gets inputs of seed + R.")
+    ] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
@@ -41,13 +44,21 @@ def run(
     Without inputs it makes reproducible random ones.
     """
     with reporting_errors(dump):
-        report = _run(dump, inputs, seed, repeat, threads, out, quiet=json)
+        report = _run(dump, inputs, seed, replicas, repeat, threads, out, quiet=json)
         if json:
             print_json(report)
 
 
 def _run(
-    dump: Path, source: str, seed: int, repeat: int, threads: int | None, out: Path | None, *, quiet: bool
+    dump: Path,
+    source: str,
+    seed: int,
+    replicas: int,
+    repeat: int,
+    threads: int | None,
+    out: Path | None,
+    *,
+    quiet: bool,
 ) -> dict[str, Any]:
     import hlorun
 
@@ -63,14 +74,15 @@ def _run(
     times["load"] = perf_counter() - start
     say(f"** Running {dump} **")
     say(f"Module {module.name}: {plural(module.instruction_count, 'instruction')}")
-    arguments, described = _inputs(module, source, seed)
-    say(described)
-    notes = _collectives(module)
+    arguments, described = zip(*(_inputs(module, source, seed + r) for r in range(replicas)), strict=True)
+    said = described[0] + (f"; replica R has seed {seed} + R" if replicas > 1 else "")
+    say(said)
+    notes = _collectives(module, replicas)
     for note in notes:
         say(f"Note: {note}")
     say("Running HLO module with runner hlorun...")
     start = perf_counter()
-    executable = hlorun.compile(module, threads=threads)
+    executable = hlorun.compile(module, replicas=replicas, threads=threads)
     times["compile"] = perf_counter() - start
     times["runs"] = []
     result: Any = None
@@ -78,10 +90,13 @@ def _run(
         for _ in range(repeat):
             result = None
             start = perf_counter()
-            result = executable(*arguments)
+            result = executable(*arguments[0]) if replicas == 1 else executable.run_replicas(arguments)
             times["runs"].append(perf_counter() - start)
     say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
     names = _output_names(module)
+    if replicas > 1:
+        names = [(name, f"{r}:{index}") for r in range(replicas) for name, index in names]
+        result = tuple(result)
     outputs = _flat(result)
     rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
     if out is not None:
@@ -97,7 +112,7 @@ def _run(
     report = {
         "module": module.name,
         "file": str(dump),
-        "inputs": described,
+        "inputs": said,
         "notes": notes,
         "seconds": {
             **times,
@@ -159,8 +174,8 @@ def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
     return arguments, f"Inputs: {plural(len(arguments), 'array')} from {source}"
 
 
-def _collectives(module: HloModule) -> list[str]:
-    """What collectives span when one replica runs."""
+def _collectives(module: HloModule, replicas: int) -> list[str]:
+    """What collectives span when that many replicas run."""
     from hlorun.report.summary import base_collective, group_text
 
     found: dict[tuple[str, str], int] = {}
@@ -170,7 +185,8 @@ def _collectives(module: HloModule) -> list[str]:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
     return [
-        f"{plural(count, kind)} over {groups}: spans the 1 replica that runs here"
+        f"{plural(count, kind)} over {groups}: spans the {plural(replicas, 'replica')} that "
+        f"{'runs' if replicas == 1 else 'run'} here"
         for (kind, groups), count in found.items()
     ]
 

@@ -7,8 +7,8 @@
 
 mod attributes;
 mod computation;
-pub mod equality;
 mod enums;
+pub mod equality;
 mod error;
 mod header;
 mod infer;

@@ -2,11 +2,14 @@
 
 pub mod batch_norm;
 pub mod bitcast_convert;
+pub mod block_dot;
 pub mod convolution;
+pub mod cudnn_attention;
 pub mod cudnn_conv;
 pub mod cudnn_norm;
 pub mod custom_call;
 pub mod depthwise;
+pub mod dimension_size;
 pub mod fft;
 pub mod gather;
 pub mod index_map;
@@ -68,5 +71,8 @@ pub fn run(
         OpKind::Custom(op) => custom_call::run(op, inputs, outputs),
         OpKind::Identity => custom_call::identity(inputs, outputs),
         OpKind::Zeros => custom_call::zeros(outputs),
+        OpKind::BlockDot(op) => block_dot::run(op, inputs, outputs, environment),
+        OpKind::CudnnAttention(op) => cudnn_attention::run(op, inputs, outputs, environment),
+        OpKind::DimensionSize(op) => dimension_size::run(op, outputs),
     }
 }

@@ -6,12 +6,15 @@
 
 pub mod batch_norm;
 pub mod bitcast_convert;
+pub mod block_dot;
 pub mod combiner;
 pub mod config;
 pub mod convolution;
+pub mod cudnn_attention;
 pub mod cudnn_conv;
 pub mod cudnn_norm;
 pub mod custom_call;
+pub mod dimension_size;
 pub mod fft;
 pub mod gather;
 pub mod index_map;
@@ -83,6 +86,12 @@ pub enum OpKind {
     Identity,
     /// Results are zero.
     Zeros,
+    /// See [`block_dot`].
+    BlockDot(Box<block_dot::BlockDotOp>),
+    /// See [`cudnn_attention`].
+    CudnnAttention(Box<cudnn_attention::CudnnAttentionOp>),
+    /// See [`dimension_size`].
+    DimensionSize(Box<dimension_size::DimensionSizeOp>),
 }
 
 impl OpThunk {
@@ -117,6 +126,8 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         }
         H::Cholesky | H::TriangularSolve => OpKind::Linalg(Box::new(linalg::plan(instruction)?)),
         H::CustomCall => return custom_call::plan(instruction),
+        H::RaggedDot | H::ScaledDot => OpKind::BlockDot(Box::new(block_dot::plan(instruction)?)),
+        H::GetDimensionSize => OpKind::DimensionSize(Box::new(dimension_size::plan(instruction)?)),
         _ => {
             return Err(super::unsupported(
                 instruction,

@@ -103,7 +103,10 @@ fn operation(module: &HloModule, computation: ComputationId) -> Option<Instructi
     let is_pair = root.opcode().class() == OpClass::Binary
         && root.operand_ids().len() == 2
         && data.parameters.len() == 2
-        && data.parameters.iter().all(|p| root.operand_ids().contains(p));
+        && data
+            .parameters
+            .iter()
+            .all(|p| root.operand_ids().contains(p));
     is_pair.then_some(root)
 }
 
@@ -118,7 +121,10 @@ fn combiner(
     let Some(root) = operation(module, computation) else {
         let program = super::scalar::compile(module, computation)?;
         let ty = |registers: &[super::program::Register]| -> Vec<P> {
-            registers.iter().map(|r| program.types[r.0 as usize]).collect()
+            registers
+                .iter()
+                .map(|r| program.types[r.0 as usize])
+                .collect()
         };
         if ty(&program.inputs) != [operand, operand] || ty(&program.outputs) != [operand] {
             return Err(super::unsupported(
@@ -240,7 +246,12 @@ pub fn plan(
             .computation_attribute(AttrKey::ToApply)
             .ok_or_else(|| refuse("it has no to_apply".into()))?;
         for input in &inputs {
-            combiners.push(combiner(module, instruction, computation, input.element_type)?);
+            combiners.push(combiner(
+                module,
+                instruction,
+                computation,
+                input.element_type,
+            )?);
         }
     }
     let thunk = CollectiveThunk {

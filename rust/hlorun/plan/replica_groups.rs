@@ -28,6 +28,8 @@ pub struct Devices {
     pub partitions: u32,
 }
 
+/// Most devices that may run together.
+pub const MAX_DEVICES: u32 = 1 << 14;
 /// Most ids groups may name.
 const MAX_IDS: i64 = 1 << 24;
 
@@ -217,7 +219,9 @@ fn iota(
         })
     };
     let (Some(total), Some(places)) = (product(reshape), product(tile)) else {
-        return Err(format!("its replica groups name more than {MAX_IDS} devices"));
+        return Err(format!(
+            "its replica groups name more than {MAX_IDS} devices"
+        ));
     };
     let rank = reshape.len();
     let order: Vec<usize> = if transpose.is_empty() {
@@ -290,7 +294,10 @@ mod tests {
             transpose: vec![1, 0],
         };
         let mode = GroupMode::CrossReplica;
-        assert_eq!(groups(mode, Some(&text), (8, 1)), [[0, 2, 4, 6], [1, 3, 5, 7]]);
+        assert_eq!(
+            groups(mode, Some(&text), (8, 1)),
+            [[0, 2, 4, 6], [1, 3, 5, 7]]
+        );
         assert_eq!(groups(mode, Some(&text), (1, 1)), [[0]]);
     }
 

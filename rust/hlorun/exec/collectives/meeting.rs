@@ -202,12 +202,15 @@ impl<'r> Meeting<'r> {
         if self.link.is_some() || state.failure.is_some() {
             return;
         }
-        let mut waiting = state.status.iter().enumerate().filter_map(|(device, status)| {
-            match status {
-                Status::Waiting(name) => Some((device as u32, name)),
-                _ => None,
-            }
-        });
+        let mut waiting =
+            state
+                .status
+                .iter()
+                .enumerate()
+                .filter_map(|(device, status)| match status {
+                    Status::Waiting(name) => Some((device as u32, name)),
+                    _ => None,
+                });
         let Some((device, name)) = waiting.next() else {
             return;
         };
@@ -281,7 +284,10 @@ impl<'r> Meeting<'r> {
     /// Waits until every local member of the group is here; hands out what they posted.
     pub(super) fn meet(&self, session: &Session<'_>, post: Option<Post>) -> Result<Posts> {
         let members = session.members;
-        let expected = members.iter().filter(|&&member| self.is_local(member)).count();
+        let expected = members
+            .iter()
+            .filter(|&&member| self.is_local(member))
+            .count();
         let at = (session.thunk.key, session.group());
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -301,7 +307,11 @@ impl<'r> Meeting<'r> {
             }
             self.changed.notify_all();
         }
-        let others: Vec<u32> = members.iter().copied().filter(|&m| self.is_local(m)).collect();
+        let others: Vec<u32> = members
+            .iter()
+            .copied()
+            .filter(|&m| self.is_local(m))
+            .collect();
         self.wait(session, guard, &others, |state| {
             let room = state.rooms.get(&at)?;
             // Nobody can complete the next meeting before this device has seen this one.
@@ -380,7 +390,11 @@ impl<'r> Meeting<'r> {
                     source: header.source,
                     target: header.target,
                 };
-                state.mail.entry(route).or_default().push_back(payload.to_vec());
+                state
+                    .mail
+                    .entry(route)
+                    .or_default()
+                    .push_back(payload.to_vec());
             }
         }
         drop(state);

@@ -173,7 +173,10 @@ fn updates(session: &Session<'_>, inputs: &[RawArray], to: usize) -> Result<Vec<
             };
             let fits = update.size >= 0
                 && update.source >= 0
-                && update.source.checked_add(update.size).is_some_and(|end| end <= rows);
+                && update
+                    .source
+                    .checked_add(update.size)
+                    .is_some_and(|end| end <= rows);
             match fits {
                 true => Ok(update),
                 false => Err(session.error(format_args!(

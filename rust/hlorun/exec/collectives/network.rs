@@ -133,9 +133,8 @@ impl Network {
 
 /// The devices of process `rank` of `size`.
 fn devices_of(rank: u32, size: u32, devices: Devices) -> Range<u32> {
-    let at = |rank: u32| {
-        (u64::from(devices.count()) * u64::from(rank) / u64::from(size.max(1))) as u32
-    };
+    let at =
+        |rank: u32| (u64::from(devices.count()) * u64::from(rank) / u64::from(size.max(1))) as u32;
     at(rank)..at(rank + 1)
 }
 
@@ -284,7 +283,9 @@ mod tests {
             replicas: 5,
             partitions: 2,
         };
-        let all: Vec<u32> = (0..3).flat_map(|rank| devices_of(rank, 3, devices)).collect();
+        let all: Vec<u32> = (0..3)
+            .flat_map(|rank| devices_of(rank, 3, devices))
+            .collect();
         assert_eq!(all, (0..10).collect::<Vec<_>>());
     }
 }

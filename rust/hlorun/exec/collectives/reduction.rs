@@ -154,7 +154,11 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
     };
     let bytes_of = |rank: usize| -> usize {
         let sizes = session.outputs.iter().map(|o| o.element_type.size_bytes());
-        shares(rank).iter().zip(sizes).map(|(s, size)| s.len() * size).sum()
+        shares(rank)
+            .iter()
+            .zip(sizes)
+            .map(|(s, size)| s.len() * size)
+            .sum()
     };
     for to in session.remote() {
         let mut bytes = Vec::with_capacity(bytes_of(to));
@@ -162,7 +166,10 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
             let size = array.element_type.size_bytes();
             // SAFETY: the share lies inside the dense array.
             bytes.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(array.pointer.add(share.start * size), share.len() * size)
+                std::slice::from_raw_parts(
+                    array.pointer.add(share.start * size),
+                    share.len() * size,
+                )
             });
         }
         session.send(to, &bytes)?;
@@ -191,7 +198,9 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
                 for (from, post) in posts.iter().enumerate() {
                     let values = match post {
                         Some(post) => post.inputs[k].pointer.add(start * size).cast_const(),
-                        None => messages[from].as_ptr().add(before + (start - share.start) * size),
+                        None => messages[from]
+                            .as_ptr()
+                            .add(before + (start - share.start) * size),
                     };
                     if from == 0 {
                         accumulator.start(values, count);
@@ -271,11 +280,7 @@ pub fn reduce_scatter(session: &Session<'_>, dimension: usize) -> Result<()> {
 }
 
 /// Combines the arrays `of` gives for every member into result `k`.
-fn combine_pieces(
-    session: &Session<'_>,
-    k: usize,
-    of: impl Fn(usize) -> RawArray,
-) -> Result<()> {
+fn combine_pieces(session: &Session<'_>, k: usize, of: impl Fn(usize) -> RawArray) -> Result<()> {
     let output = &session.outputs[k];
     let size = output.element_type.size_bytes();
     // Pieces that do not lie as the result does are copied together first.

@@ -101,9 +101,12 @@ impl<'a> Session<'a> {
     /// Sends bytes to a member of another process.
     pub fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
         match self.meeting() {
-            Some(meeting) if !bytes.is_empty() => {
-                meeting.send(self.thunk, self.environment.device, self.members[rank], bytes)
-            }
+            Some(meeting) if !bytes.is_empty() => meeting.send(
+                self.thunk,
+                self.environment.device,
+                self.members[rank],
+                bytes,
+            ),
             _ => Ok(()),
         }
     }

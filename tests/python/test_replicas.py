@@ -243,7 +243,7 @@ def test_arguments_are_checked() -> None:
         ([[p]], "expects 2 lists of values, got 1"),
         ([[p], [p, p]], "expects 1 arguments"),
         ([p, p], "a list of values for each replica"),
-        ([[p], [np.ones(2, np.int32)]], "parameter"),
+        ([[p], [np.ones(2, np.int32)]], "replica 1: argument 0"),
     ):
         with pytest.raises(hlorun.HloArgumentError, match=message):
             executable.run_replicas(wrong)

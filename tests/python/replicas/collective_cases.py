@@ -70,7 +70,10 @@ class Case:
             )
         lines = "\n".join("  " + line.strip() for line in body.strip().splitlines())
         entry = f"ENTRY entry {{\n{parameters}{lines}\n}}\n".replace("@", manual)
-        return f"HloModule {self.name.replace('-', '_')}\n\n{called}{entry}"
+        header = f"HloModule {self.name.replace('-', '_')}"
+        if self.partitions > 1:
+            header += f", replica_count={self.replicas}, num_partitions={self.partitions}"
+        return f"{header}\n\n{called}{entry}"
 
     def inputs(self) -> list[list[Any]]:
         """The arrays of each device."""

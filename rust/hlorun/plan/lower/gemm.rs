@@ -157,6 +157,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
+                panels: None,
             })),
         );
         Ok(result)

@@ -9,6 +9,7 @@ mod analysis;
 mod control_flow;
 mod gemm;
 mod loops;
+pub mod panels;
 mod structure;
 mod threefry;
 pub mod views;

@@ -1,7 +1,7 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "Memory",
     "OpMetadata",
     "Shape",
+    "_Network",
     "__version__",
     "_restore",
     "_set_blas_path",
@@ -334,9 +335,22 @@ class Executable:
     def module(self) -> HloModule: ...
     @property
     def memory(self) -> dict[str, int]: ...
+    @property
+    def replicas(self) -> int: ...
+    @property
+    def partitions(self) -> int: ...
     def explain(self) -> str: ...
+    def run_replicas(self, arrays: Iterable[Iterable[Any]]) -> list[Any]: ...
+    def _run_devices(self, arrays: Iterable[Iterable[Any]], network: _Network) -> list[Any]: ...
     def run(self, arrays: dict[str, Any]) -> Any: ...
     def __call__(self, /, *arrays: Any) -> Any: ...
+
+@final
+class _Network:
+    """Other processes that run devices of the same executable."""
+
+    def __new__(cls, transport: Any, silence: float) -> _Network: ...
+    def local(self, replicas: int, partitions: int) -> tuple[int, int]: ...
 
 @final
 class Memory:

@@ -180,7 +180,7 @@ def _serve() -> None:
                 continue
             results = run_here(text, [_unpack(x) for x in inputs])
             reply: tuple[str, object] = ("ok", [_pack(x) for x in results])
-        except Exception as error:  # noqa: BLE001 - whatever XLA raises is its answer
+        except Exception as error:
             first = " ".join(str(error).split())
             reply = ("error", first[:200] or type(error).__name__)
         _send(out, reply)

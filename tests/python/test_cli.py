@@ -75,6 +75,12 @@ def test_run_says_what_collectives_span() -> None:
     assert "1 all-reduce over 1 group of 8: spans the 1 replica that runs here" in out
 
 
+def test_run_of_several_replicas() -> None:
+    report = json.loads(hlorun("run", dump_path("003"), "--replicas", "2", "--json").stdout)
+    assert [row["index"] for row in report["outputs"]] == [f"{r}:{{{k}}}" for r in (0, 1) for k in range(6)]
+    assert "spans the 2 replicas that run here" in report["notes"][0]
+
+
 def test_run_reads_and_writes_npz(tmp_path: Path) -> None:
     module = tmp_path / "m.hlo"
     module.write_text(

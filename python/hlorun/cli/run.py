@@ -18,6 +18,7 @@ from hlorun.cli.common import (
     reporting_errors,
     seconds_text,
 )
+from hlorun.cli.replicas import Devices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,11 @@ def run(
     ] = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
+    replicas: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Replicas that run together; with --mpi one per rank by default."),
+    ] = None,
+    mpi: Annotated[bool, typer.Option("--mpi", help="Share the replicas among the ranks of mpirun.")] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
     json: Json = False,
@@ -41,13 +47,22 @@ def run(
     Without inputs it makes reproducible random ones.
     """
     with reporting_errors(dump):
-        report = _run(dump, inputs, seed, repeat, threads, out, quiet=json)
-        if json:
+        with Devices(replicas, mpi=mpi) as devices:
+            report = _run(dump, inputs, seed, repeat, threads, out, devices, quiet=json or devices.is_quiet)
+        if json and not devices.is_quiet:
             print_json(report)
 
 
 def _run(
-    dump: Path, source: str, seed: int, repeat: int, threads: int | None, out: Path | None, *, quiet: bool
+    dump: Path,
+    source: str,
+    seed: int,
+    repeat: int,
+    threads: int | None,
+    out: Path | None,
+    devices: Devices,
+    *,
+    quiet: bool,
 ) -> dict[str, Any]:
     import hlorun
 
@@ -63,41 +78,45 @@ def _run(
     times["load"] = perf_counter() - start
     say(f"** Running {dump} **")
     say(f"Module {module.name}: {plural(module.instruction_count, 'instruction')}")
-    arguments, described = _inputs(module, source, seed)
-    say(described)
-    notes = _collectives(module)
+    start = perf_counter()
+    executable = devices.compile(module, threads)
+    times["compile"] = perf_counter() - start
+    described = ""
+
+    def make(replica: int) -> list[Any]:
+        nonlocal described
+        values, text = _inputs(module, source, seed + replica)
+        described = described or text
+        return values
+
+    arguments = devices.arguments(make, differ=source == "random")
+    say(described + (" for replica 0, counted up" if source == "random" and devices.replicas > 1 else ""))
+    notes = _collectives(module, devices.replicas)
+    if (note := devices.note()) is not None:
+        notes.insert(0, note)
     for note in notes:
         say(f"Note: {note}")
     say("Running HLO module with runner hlorun...")
-    start = perf_counter()
-    executable = hlorun.compile(module, threads=threads)
-    times["compile"] = perf_counter() - start
     times["runs"] = []
-    result: Any = None
+    results: list[Any] = []
     with screen.status("running") if screen.is_terminal and not quiet else _nothing():
         for _ in range(repeat):
-            result = None
+            results = []
             start = perf_counter()
-            result = executable(*arguments)
+            results = devices.run(executable, arguments)
             times["runs"].append(perf_counter() - start)
     say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
     names = _output_names(module)
-    outputs = _flat(result)
+    outputs = _flat(results[0]) if results else []
+    names = names if results else []
     rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
     if out is not None:
-        import numpy as np
-
-        np.savez(
-            out,
-            **{
-                f"output_{number}": value
-                for number, (_, value) in enumerate(zip(names, outputs, strict=True))
-            },
-        )
+        out = devices.write(out, [_flat(result) for result in results])
     report = {
         "module": module.name,
         "file": str(dump),
         "inputs": described,
+        "replicas": devices.replicas,
         "notes": notes,
         "seconds": {
             **times,
@@ -159,8 +178,8 @@ def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
     return arguments, f"Inputs: {plural(len(arguments), 'array')} from {source}"
 
 
-def _collectives(module: HloModule) -> list[str]:
-    """What collectives span when one replica runs."""
+def _collectives(module: HloModule, replicas: int) -> list[str]:
+    """What collectives span."""
     from hlorun.report.summary import base_collective, group_text
 
     found: dict[tuple[str, str], int] = {}
@@ -169,9 +188,9 @@ def _collectives(module: HloModule) -> list[str]:
             if (kind := base_collective(instruction.opcode)) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
+    who = "1 replica that runs here" if replicas == 1 else f"{plural(replicas, 'replica')} that run"
     return [
-        f"{plural(count, kind)} over {groups}: spans the 1 replica that runs here"
-        for (kind, groups), count in found.items()
+        f"{plural(count, kind)} over {groups}: spans the {who}" for (kind, groups), count in found.items()
     ]
 
 

@@ -13,6 +13,7 @@ use hlorun::buffers::AlignedBytes;
 use hlorun::exec::executor::RunOptions;
 use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::replica_groups::MAX_DEVICES;
 use hlorun::plan::{self, CompileOptions, Executable};
 use hlorun::types::ArrayShape;
 use numpy::PyUntypedArray;
@@ -50,8 +51,12 @@ pub fn compile(
     partitions: u32,
     threads: Option<usize>,
 ) -> Result<PyExecutable> {
-    if threads == Some(0) || replicas == 0 || partitions == 0 {
-        let message = "replicas, partitions and threads must be at least 1";
+    let devices = replicas.checked_mul(partitions).unwrap_or(u32::MAX);
+    if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
+        let message = format!(
+            "replicas, partitions and threads must be at least 1, and replicas times partitions at \
+             most {MAX_DEVICES}"
+        );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
     let handle = module.get().handle.clone();

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
-use super::replica_groups::Devices;
+use super::replica_groups::{Devices, MAX_DEVICES};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
@@ -64,6 +64,12 @@ pub struct Executable {
 ///
 /// Errors: `HloError::Unsupported` naming the first instruction that cannot be run.
 pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executable> {
+    let devices = u64::from(options.replicas) * u64::from(options.partitions);
+    if devices > u64::from(MAX_DEVICES) {
+        return Err(HloError::argument(format!(
+            "{devices} devices; at most {MAX_DEVICES} may run together"
+        )));
+    }
     let mut module = module.clone();
     super::inline::inline(&mut module)?;
     super::passes::run(&mut module, options)?;

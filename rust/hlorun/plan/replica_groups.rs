@@ -28,6 +28,8 @@ pub struct Devices {
     pub partitions: u32,
 }
 
+/// Most devices that may run together.
+pub const MAX_DEVICES: u32 = 1 << 14;
 /// Most ids groups may name.
 const MAX_IDS: i64 = 1 << 24;
 

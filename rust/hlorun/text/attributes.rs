@@ -39,19 +39,33 @@ impl Parser<'_> {
                 ));
             }
             self.cursor.skip_space();
-            let at = self.cursor.position;
-            let value = match self.attribute_value(key, opcode) {
-                Ok(value) => value,
-                // What a known key means to an unknown opcode is not known either.
-                Err(_) if opcode == HloOpcode::Unknown => {
-                    self.cursor.position = at;
-                    AttrValue::Raw(self.raw_value()?)
-                }
-                Err(fault) => return Err(fault),
+            let value = match opcode {
+                HloOpcode::Unknown => self.tolerant_value(key)?,
+                _ => self.attribute_value(key, opcode)?,
             };
             self.module.attributes.push(Attribute { key, value });
         }
         Ok(())
+    }
+
+    /// The value of an attribute of an opcode hlorun does not know: what a known key means to it is
+    /// not known either, so that a value of another form is kept as it is written.
+    #[cold]
+    fn tolerant_value(&mut self, key: AttrKey) -> Parsed<AttrValue> {
+        let start = self.cursor.position;
+        let (calls, uses) = (self.open_calls.len(), self.open_uses.len());
+        // Instructions in braces would leave a half-read computation behind where they fail, so
+        // that none may be opened.
+        let depth = std::mem::replace(&mut self.depth, self.limits.computation_depth);
+        let value = self.attribute_value(key, HloOpcode::Unknown);
+        self.depth = depth;
+        if value.is_ok() {
+            return value;
+        }
+        self.cursor.position = start;
+        self.open_calls.truncate(calls);
+        self.open_uses.truncate(uses);
+        Ok(AttrValue::Raw(self.raw_value()?))
     }
 
     fn attribute_value(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<AttrValue> {

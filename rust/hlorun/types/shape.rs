@@ -350,6 +350,22 @@ impl ShapeTable {
         Some(out)
     }
 
+    /// Whether tuples nest more than `limit` levels in `id`; costs at most `limit` looks at each part.
+    pub fn is_deeper_than(&self, id: ShapeId, limit: usize) -> bool {
+        let mut level = vec![id];
+        for _ in 0..=limit {
+            let parts = level.iter().filter_map(|&id| self.get(id).as_tuple());
+            let mut next: Vec<ShapeId> = parts.flatten().copied().collect();
+            next.sort_unstable();
+            next.dedup();
+            if next.is_empty() {
+                return false;
+            }
+            level = next;
+        }
+        true
+    }
+
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(64);
         let mask = size - 1;
@@ -395,6 +411,18 @@ mod tests {
         });
         assert_eq!(shape.strides().as_slice(), &[1, 8, 2]);
         assert!(!shape.is_row_major());
+    }
+
+    #[test]
+    fn depth_counts_levels_of_tuples() {
+        let mut table = ShapeTable::new();
+        let mut id = table.array(ArrayShape::new(PrimitiveType::F32, &[]));
+        assert!(!table.is_deeper_than(id, 0));
+        for _ in 0..5 {
+            id = table.tuple(&[id, id]);
+        }
+        assert!(table.is_deeper_than(id, 4));
+        assert!(!table.is_deeper_than(id, 5));
     }
 
     #[test]

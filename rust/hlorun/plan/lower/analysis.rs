@@ -118,6 +118,9 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
                 } else {
                     analysis.common_site(module, at, &users[at])
                 };
+                // Another name for the same elements only where both are walked as they lie.
+                let is_alias = analysis.roles[at] == Role::Alias;
+                let site = site.filter(|s| !is_alias || s.1 == analysis.orders[at]);
                 match site {
                     Some((cluster, order)) if sizes[cluster as usize] < MAX_CLUSTER => {
                         sizes[cluster as usize] += 1;

@@ -336,14 +336,17 @@ impl<'m> Lowering<'m> {
 
     /// Refuses tuples that are too deep or too wide to walk.
     pub fn check_tuple(&self, instruction: InstructionRef<'_>, shape: ShapeId) -> Result<()> {
-        let leaves = self.module.shapes().leaves(shape, MAX_LEAVES);
-        match leaves {
-            Some(leaves) if leaves.iter().all(|l| l.0.0.len() <= MAX_TUPLE_DEPTH) => Ok(()),
-            _ => Err(unsupported(
-                instruction,
-                format!("tuples deeper than {MAX_TUPLE_DEPTH} or of more than {MAX_LEAVES} arrays"),
-            )),
+        let shapes = self.module.shapes();
+        // Depth first: indices of leaves cost as much as they are deep.
+        if !shapes.is_deeper_than(shape, MAX_TUPLE_DEPTH)
+            && shapes.leaves(shape, MAX_LEAVES).is_some()
+        {
+            return Ok(());
         }
+        Err(unsupported(
+            instruction,
+            format!("tuples deeper than {MAX_TUPLE_DEPTH} or of more than {MAX_LEAVES} arrays"),
+        ))
     }
 
     fn constant(&mut self, instruction: InstructionRef<'m>) -> Result<Value> {

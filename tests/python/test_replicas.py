@@ -1,0 +1,307 @@
+"""Replicas and partitions in one process, against what XLA:CPU gave on eight devices."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlorun
+from conftest import dump_path
+from replicas.collective_cases import CASES, DTYPES, Case
+
+GOLDENS = np.load(Path(__file__).parents[1] / "data" / "replicas" / "goldens.npz")
+
+
+def leaves(value: Any) -> list[Any]:
+    """The arrays of a result."""
+    return [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple) else [value]
+
+
+def run(case: Case, threads: int | None = None) -> list[list[Any]]:
+    """What each device gives."""
+    executable = hlorun.compile(
+        hlorun.parse(case.text()), replicas=case.replicas, partitions=case.partitions, threads=threads
+    )
+    return [leaves(result) for result in executable.run_replicas(case.inputs())]
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(CASES) >= 60
+    assert {key.split("/")[0] for key in GOLDENS.files} == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_xla(name: str) -> None:
+    case = CASES[name]
+    for device, results in enumerate(run(case)):
+        for k, got in enumerate(results):
+            want = GOLDENS[f"{name}/{k}"][device].view(got.dtype).reshape(got.shape)
+            if case.noise:
+                bits = 7 if got.dtype == DTYPES["bf16"] else np.finfo(got.dtype).nmant
+                np.testing.assert_allclose(
+                    got.astype(np.float64), want.astype(np.float64), rtol=2.0**-bits, atol=8 * 2.0**-bits
+                )
+            else:
+                np.testing.assert_array_equal(got, want, f"device {device}, output {k}")
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    case = CASES["all-reduce-noise-f32"]
+    first = run(case, threads=1)
+    for threads in (2, 16):
+        for _ in range(3):
+            for a, b in zip(first, run(case, threads=threads), strict=True):
+                assert a[0].tobytes() == b[0].tobytes()
+    assert len({device[0].tobytes() for device in first}) == 1
+
+
+def module(body: str, *, called: str = "") -> hlorun.HloModule:
+    """A module of an entry."""
+    return hlorun.parse(
+        "HloModule m\nadd { a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT c = s32[] add(a, b) }\n"
+        f"{called}ENTRY entry {{\n{body}\n}}\n"
+    )
+
+
+def test_broadcast_sends_the_first_of_each_group() -> None:
+    text = "p = s32[3] parameter(0)\nROOT r = s32[3] collective-broadcast(p), replica_groups={{2,0},{1,3}}"
+    inputs = [[np.arange(3, dtype=np.int32) + 10 * r] for r in range(6)]
+    got = hlorun.compile(module(text), replicas=6).run_replicas(inputs)
+    for device, source in enumerate((2, 1, 2, 1)):
+        np.testing.assert_array_equal(got[device], inputs[source][0])
+    for device in (4, 5):
+        np.testing.assert_array_equal(got[device], np.zeros(3, np.int32))
+
+
+@pytest.mark.parametrize("per_peer", [1, 2])
+def test_ragged_all_to_all(per_peer: int) -> None:
+    n, rows = 4, 24
+    count = n * per_peer
+    text = f"""
+      p0 = f32[{rows},3] parameter(0)
+      p1 = f32[{rows},3] parameter(1)
+      p2 = s32[{count}] parameter(2)
+      p3 = s32[{count}] parameter(3)
+      p4 = s32[{count}] parameter(4)
+      p5 = s32[{count}] parameter(5)
+      ROOT r = f32[{rows},3] ragged-all-to-all(p0, p1, p2, p3, p4, p5), replica_groups={{{{0,2,1,3}}}}"""
+    generator = np.random.Generator(np.random.PCG64(per_peer))
+    order = [0, 2, 1, 3]
+    inputs = []
+    for device in range(n):
+        sizes = generator.integers(0, 3, count).astype(np.int32)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+        place = order.index(device)
+        targets = np.array([place * 6 + 3 * (i % per_peer) for i in range(count)], np.int32)
+        data = generator.standard_normal((rows, 3), dtype=np.float32)
+        inputs.append([data, np.full((rows, 3), device, np.float32), starts, sizes, targets, sizes])
+    want = [inputs[device][1].copy() for device in range(n)]
+    for sender in order:
+        data, _, starts, sizes, targets, _ = inputs[sender]
+        for i in range(count):
+            rows_sent = data[starts[i] : starts[i] + sizes[i]]
+            want[order[i // per_peer]][targets[i] : targets[i] + sizes[i]] = rows_sent
+    got = hlorun.compile(module(text), replicas=n).run_replicas(inputs)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    inputs[1][2] = np.full(count, rows, np.int32)
+    inputs[1][3] = np.ones(count, np.int32)
+    with pytest.raises(hlorun.HloExecutionError, match=r"ragged-all-to-all r: rows 24 to 25 are sent"):
+        hlorun.compile(module(text), replicas=n).run_replicas(inputs)
+
+
+def test_any_computation_combines_in_the_order_of_the_group() -> None:
+    called = "f { x = s32[] parameter(0)\n y = s32[] parameter(1)\n k = s32[] constant(10)\n m = s32[] multiply(x, k)\n ROOT s = s32[] add(m, y) }\n"
+    text = (
+        "p = s32[70] parameter(0)\nROOT r = s32[70] all-reduce(p), replica_groups={{3,1},{0,2}}, to_apply=f"
+    )
+    inputs = [[np.full(70, r + 1, np.int32)] for r in range(4)]
+    got = hlorun.compile(module(text, called=called), replicas=4).run_replicas(inputs)
+    assert [int(device[0]) for device in got] == [13, 42, 13, 42]
+    assert all((device == device[0]).all() for device in got)
+
+
+def test_collectives_in_loops_and_branches() -> None:
+    called = """
+cond { s = (s32[], s32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT t = pred[] compare(i, n), direction=LT }
+yes { v = s32[4] parameter(0)
+  ROOT a = s32[4] all-reduce(v), replica_groups={}, to_apply=add }
+no { v = s32[4] parameter(0)
+  ROOT n = s32[4] negate(v) }
+body { s = (s32[], s32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = s32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  two = s32[] constant(2)
+  m = s32[] remainder(i, two)
+  zero = s32[] constant(0)
+  even = pred[] compare(m, zero), direction=EQ
+  w = s32[4] conditional(even, v, v), true_computation=yes, false_computation=no
+  ROOT r = (s32[], s32[4]) tuple(j, w) }
+"""
+    text = """p = s32[4] parameter(0)
+      z = s32[] constant(0)
+      s = (s32[], s32[4]) tuple(z, p)
+      w = (s32[], s32[4]) while(s), condition=cond, body=body
+      ROOT r = s32[4] get-tuple-element(w), index=1"""
+    got = hlorun.compile(module(text, called=called), replicas=3).run_replicas(
+        [[np.arange(4, dtype=np.int32) + r] for r in range(3)]
+    )
+    total = sum(np.arange(4) + r for r in range(3))
+    for device in got:
+        np.testing.assert_array_equal(device, total * 9)
+
+
+DIVERGENT = """
+yes { v = s32[4] parameter(0)
+  ROOT a = s32[4] all-reduce(v), replica_groups={}, to_apply=add }
+no { v = s32[4] parameter(0)
+  ROOT n = s32[4] NO }
+"""
+CHOICE = """p = s32[4] parameter(0)
+  q = pred[] parameter(1)
+  ROOT w = s32[4] conditional(q, p, p), true_computation=yes, false_computation=no"""
+
+
+def test_a_device_that_never_comes_is_an_error() -> None:
+    called = DIVERGENT.replace("NO", "negate(v)")
+    executable = hlorun.compile(module(CHOICE, called=called), replicas=3)
+    p = np.ones(4, np.int32)
+    with pytest.raises(hlorun.HloExecutionError, match=r"all-reduce a.*replica 1.*has ended its run without"):
+        executable.run_replicas([[p, True], [p, False], [p, True]])
+    got = executable.run_replicas([[p, False]] * 3)
+    np.testing.assert_array_equal(got[2], -p)
+
+
+def test_devices_that_wait_for_each_other_are_an_error() -> None:
+    called = DIVERGENT.replace("NO", "all-reduce(v), replica_groups={}, to_apply=add")
+    executable = hlorun.compile(module(CHOICE, called=called), replicas=2)
+    p = np.ones(4, np.int32)
+    with pytest.raises(hlorun.HloExecutionError, match=r"waits in all-reduce [an].*waits in all-reduce [na]"):
+        executable.run_replicas([[p, True], [p, False]])
+
+
+def test_a_failing_device_ends_the_others() -> None:
+    called = """
+forever { s = s32[] parameter(0)
+  ROOT t = pred[] constant(true) }
+same { s = s32[] parameter(0)
+  ROOT c = s32[] copy(s) }
+spin { v = s32[8,1] parameter(0)
+  z = s32[] constant(0)
+  w = s32[] while(z), condition=forever, body=same
+  b = s32[8,1] broadcast(w), dimensions={}
+  ROOT r = s32[8,1] add(v, b) }
+fail { v = s32[8,1] parameter(0)
+  k = s32[2] constant({99, 99})
+  ROOT r = s32[8,1] ragged-all-to-all(v, v, k, k, k, k), replica_groups={{0},{1}} }
+"""
+    called = called.replace("s32[2] constant({99, 99})", "s32[1] constant({99})")
+    text = """p = s32[8,1] parameter(0)
+      q = pred[] parameter(1)
+      ROOT w = s32[8,1] conditional(q, p, p), true_computation=spin, false_computation=fail"""
+    executable = hlorun.compile(module(text, called=called), replicas=2)
+    p = np.ones((8, 1), np.int32)
+    with pytest.raises(hlorun.HloExecutionError, match="rows 99 to 198 are sent"):
+        executable.run_replicas([[p, True], [p, False]])
+
+
+def test_groups_that_do_not_run_are_errors() -> None:
+    gather = "p = f32[1] parameter(0)\nROOT r = f32[8] all-gather(p), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
+    with pytest.raises(hlorun.HloUnsupportedError, match="groups of 8 devices, but 2"):
+        hlorun.compile(module(gather), replicas=2)
+    one = "p = s32[1] parameter(0)\nROOT r = s32[1] all-reduce(p), replica_groups={{0,1}}, to_apply=add"
+    p = np.ones(1, np.int32)
+    with pytest.raises(hlorun.HloExecutionError, match="all-reduce r: replica 2 is in none of its groups"):
+        hlorun.compile(module(one), replicas=3).run_replicas([[p]] * 3)
+
+
+def test_a_program_for_more_replicas_spans_those_that_run() -> None:
+    text = "p = s32[1] parameter(0)\nROOT r = s32[1] all-reduce(p), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=add"
+    p = np.ones(1, np.int32)
+    assert hlorun.compile(module(text))(p) == 1
+    assert [int(r[0]) for r in hlorun.compile(module(text), replicas=6).run_replicas([[p]] * 6)] == [
+        4
+    ] * 4 + [2] * 2
+
+
+def test_arguments_are_checked() -> None:
+    text = "p = s32[1] parameter(0)\nROOT r = s32[1] negate(p)"
+    executable = hlorun.compile(module(text), replicas=2)
+    p = np.ones(1, np.int32)
+    assert (executable.replicas, executable.partitions) == (2, 1)
+    for wrong, message in (
+        ([[p]], "expects 2 lists of values, got 1"),
+        ([[p], [p, p]], "expects 1 arguments"),
+        ([p, p], "a list of values for each replica"),
+        ([[p], [np.ones(2, np.int32)]], "replica 1: argument 0"),
+    ):
+        with pytest.raises(hlorun.HloArgumentError, match=message):
+            executable.run_replicas(wrong)
+    with pytest.raises(hlorun.HloArgumentError, match="compiled for 2 replicas"):
+        executable(p)
+    for counts in ({"replicas": 0}, {"partitions": 0}, {"replicas": 1 << 31, "partitions": 1 << 31}):
+        with pytest.raises(ValueError, match="replicas"):
+            hlorun.compile(module(text), **counts)
+
+
+def test_shared_inputs_are_held_once() -> None:
+    import resource
+
+    text = "p = f32[6000000] parameter(0)\nz = f32[] constant(0)\ns = f32[2] slice(p), slice={[0:2]}\nROOT r = f32[2] negate(s)"
+    executable = hlorun.compile(hlorun.parse(f"HloModule m\nENTRY e {{\n{text}\n}}"), replicas=8)
+    # Not contiguous, so that it must be copied: once, not eight times.
+    p = np.ones(12_000_000, np.float32)[::2]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    executable.run_replicas([[p]] * 8)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 3 * p.nbytes / 1024
+
+
+def test_runs_overlap() -> None:
+    case = CASES["all-reduce-chain"]
+    executable = hlorun.compile(hlorun.parse(case.text()), replicas=8)
+    want = [leaves(r)[0].tobytes() for r in executable.run_replicas(case.inputs())]
+    wrong: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            got = [leaves(r)[0].tobytes() for r in executable.run_replicas(case.inputs())]
+            wrong.extend(k for k in range(8) if got[k] != want[k])
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_more_replicas_than_cores() -> None:
+    text = "p = s32[3] parameter(0)\na = s32[3] all-reduce(p), to_apply=add\nROOT r = s32[3] all-reduce(a), to_apply=add"
+    p = np.ones(3, np.int32)
+    start = time.monotonic()
+    got = hlorun.compile(module(text), replicas=64).run_replicas([[p]] * 64)
+    assert all((r == 64 * 64).all() for r in got)
+    assert time.monotonic() - start < 30
+
+
+def test_the_sum_over_equal_replicas_is_eight_times_one() -> None:
+    source = hlorun.load(dump_path("003"))
+    from hlorun._inputs import random_inputs
+
+    inputs = random_inputs(source, 1)
+    one = leaves(hlorun.compile(source)(*inputs))
+    eight = [leaves(r) for r in hlorun.compile(source, replicas=8).run_replicas([inputs] * 8)]
+    for device in eight[1:]:
+        for a, b in zip(eight[0], device, strict=True):
+            assert a.tobytes() == b.tobytes()
+    assert len(one) == len(eight[0])

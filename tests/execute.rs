@@ -85,7 +85,11 @@ fn run(source: &str, inputs: &[Array], threads: usize) -> hlorun::Result<Vec<Vec
     let executable = compile(&module, &options)?;
     let mut kept = Vec::new();
     for (input, leaf) in inputs.iter().zip(executable.inputs()) {
-        assert_eq!(input.bytes.len(), leaf.byte_size(), "an `in:` of another size");
+        assert_eq!(
+            input.bytes.len(),
+            leaf.byte_size(),
+            "an `in:` of another size"
+        );
         let mut bytes = AlignedBytes::uninitialized(input.bytes.len())?;
         bytes.as_mut_slice().copy_from_slice(&input.bytes);
         kept.push(bytes);
@@ -100,7 +104,10 @@ fn run(source: &str, inputs: &[Array], threads: usize) -> hlorun::Result<Vec<Vec
     let to: Vec<*mut u8> = results.iter_mut().map(AlignedBytes::as_mut_ptr).collect();
     // SAFETY: every address has room for its leaf.
     unsafe { executable.run(&from, &to, &Default::default())? };
-    Ok(results.iter().map(|bytes| bytes.as_slice().to_vec()).collect())
+    Ok(results
+        .iter()
+        .map(|bytes| bytes.as_slice().to_vec())
+        .collect())
 }
 
 fn check(path: &Path) -> Result<(), String> {
@@ -115,10 +122,17 @@ fn check(path: &Path) -> Result<(), String> {
         comments(name).iter().map(read).collect()
     };
     let (inputs, wanted) = (arrays("in")?, arrays("out")?);
-    let close: f64 = comments("close").first().map_or(Ok(0.0), |text| text.parse()).map_err(|_| "no tolerance")?;
+    let close: f64 = comments("close")
+        .first()
+        .map_or(Ok(0.0), |text| text.parse())
+        .map_err(|_| "no tolerance")?;
     let results = run(&source, &inputs, 4).map_err(|error| error.to_string())?;
     if results.len() != wanted.len() {
-        return Err(format!("{} results instead of {}", results.len(), wanted.len()));
+        return Err(format!(
+            "{} results instead of {}",
+            results.len(),
+            wanted.len()
+        ));
     }
     for (k, (got, want)) in results.iter().zip(&wanted).enumerate() {
         if let Some(what) = difference(want.ty, got, &want.bytes, close) {
@@ -148,5 +162,10 @@ fn results_are_those_of_xla() {
             Some(format!("{}: {error}", path.file_name()?.to_string_lossy()))
         })
         .collect();
-    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }

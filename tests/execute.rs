@@ -71,7 +71,7 @@ fn difference(ty: PrimitiveType, got: &[u8], want: &[u8], close: f64) -> Option<
     let limit = close * finite.fold(0.0f64, |most, x| most.max(x.abs()));
     let bad = got.iter().zip(&want).position(|(g, w)| {
         let same = g == w || (g.is_nan() && w.is_nan());
-        !same && !((g - w).abs() <= limit)
+        !same && ((g - w).is_nan() || (g - w).abs() > limit)
     });
     bad.map(|i| format!("element {i}: {} instead of {}", got[i], want[i]))
 }

@@ -36,7 +36,7 @@ pub struct Thunk {
 #[derive(Clone, Debug)]
 pub enum ThunkKind {
     /// Elements of a view into a view of the same sizes.
-    Copy(CopyThunk),
+    Copy(Box<CopyThunk>),
     /// A fused elementwise loop.
     Loop(Box<LoopThunk>),
     /// A fused elementwise loop into a reduction.

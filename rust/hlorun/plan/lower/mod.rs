@@ -524,11 +524,11 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         scope.push(
             instruction,
-            ThunkKind::Copy(CopyThunk {
+            ThunkKind::Copy(Box::new(CopyThunk {
                 source,
                 destination,
                 elidable,
-            }),
+            })),
         );
     }
 

@@ -99,7 +99,8 @@ def _run(
     say("Running HLO module with runner hlorun...")
     times["runs"] = []
     results: list[Any] = []
-    with screen.status("running") if screen.is_terminal and not quiet else _nothing():
+    is_watched = screen.is_terminal and not quiet and devices.group is None
+    with screen.status("running") if is_watched else _nothing():
         for _ in range(repeat):
             results = []
             start = perf_counter()

@@ -3,7 +3,9 @@
 //! Comes in: a size. Goes out: 64-byte aligned bytes. Promise: a size that cannot be had is an
 //! error, never an abort.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+mod recycled;
+
+use std::alloc::{Layout, alloc, alloc_zeroed};
 use std::ptr::NonNull;
 
 use crate::error::{HloError, Result};
@@ -41,6 +43,9 @@ impl AlignedBytes {
     /// `len` bytes whose contents are whatever they are; the caller writes before it reads.
     pub fn uninitialized(len: usize) -> Result<AlignedBytes> {
         let layout = AlignedBytes::layout(len)?;
+        if let Some(pointer) = recycled::take(layout) {
+            return Ok(AlignedBytes { pointer, len });
+        }
         // SAFETY: the layout's size is at least one.
         AlignedBytes::from_raw(unsafe { alloc(layout) }, len)
     }
@@ -93,8 +98,8 @@ impl AlignedBytes {
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
         if let Ok(layout) = AlignedBytes::layout(self.len) {
-            // SAFETY: allocated with this very layout.
-            unsafe { dealloc(self.pointer.as_ptr(), layout) };
+            // SAFETY: allocated with this very layout, and this was its only owner.
+            unsafe { recycled::give(self.pointer, layout) };
         }
     }
 }

@@ -270,6 +270,42 @@ pub fn plan(
 }
 
 impl CollectiveThunk {
+    /// Operands and results, by their buffers, that may be one piece of memory: every element of an
+    /// all-reduce is read by everybody before it is written.
+    pub fn in_place(&self) -> Vec<(u32, u32)> {
+        if !matches!(self.kind, CollectiveKind::AllReduce) {
+            return Vec::new();
+        }
+        let touching = |buffer: u32| {
+            let uses = |input: &&ArrayView| {
+                input.slice.allocation == buffer
+                    || input
+                        .dynamic
+                        .iter()
+                        .any(|index| index.slice.allocation == buffer)
+            };
+            self.inputs.iter().filter(uses).count()
+        };
+        let pairs = self.inputs.iter().zip(&self.outputs);
+        pairs
+            .filter(|(input, output)| {
+                let same_places = input
+                    .dims
+                    .iter()
+                    .zip(input.strides.iter().zip(&output.strides))
+                    .all(|(&dim, (x, y))| dim == 1 || x == y);
+                same_places
+                    && input.offset == 0
+                    && input.dynamic.is_empty()
+                    && input.slice.offset == 0
+                    && input.slice.size == output.slice.size
+                    && input.slice.size == input.count() * input.element_type.size_bytes()
+                    && touching(input.slice.allocation) == 1
+            })
+            .map(|(input, output)| (input.slice.allocation, output.slice.allocation))
+            .collect()
+    }
+
     /// That operands and results have sizes the groups can have.
     fn check_shapes(&self) -> std::result::Result<(), String> {
         let size = self.groups.members.first().map_or(0, |m| m.len()) as i64;

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import dump_path
 
 import hlorun
+from conftest import dump_path
 from hlorun._inputs import random_inputs
 
 WORKER = Path(__file__).parent / "worker.py"

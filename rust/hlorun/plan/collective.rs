@@ -76,6 +76,16 @@ pub struct CollectiveThunk {
     pub inputs: Vec<ArrayView>,
     /// Results; dense.
     pub outputs: Vec<ArrayView>,
+    /// A [`CollectiveStartThunk`] before it has sent what other processes need.
+    pub is_started: bool,
+}
+
+/// The first half of an asynchronous collective: what goes to other processes leaves here, and
+/// travels while the steps up to the second half run.
+#[derive(Clone, Debug)]
+pub struct CollectiveStartThunk {
+    /// The whole; its results are not touched yet.
+    pub collective: Box<CollectiveThunk>,
 }
 
 /// How XLA reads the ids of an instruction's groups.
@@ -264,12 +274,32 @@ pub fn plan(
         combiners,
         inputs,
         outputs,
+        is_started: false,
     };
     thunk.check_shapes().map_err(refuse)?;
     Ok(thunk)
 }
 
+/// Whether elements lie at the same places of both arrays' memory.
+fn same_places(a: &ArrayView, b: &ArrayView) -> bool {
+    a.dims
+        .iter()
+        .zip(a.strides.iter().zip(&b.strides))
+        .all(|(&dim, (x, y))| dim == 1 || x == y)
+}
+
 impl CollectiveThunk {
+    /// Whether its operands can be sent before there is room for its results: an all-reduce first
+    /// puts operands into the order of the results.
+    pub fn can_start_early(&self) -> bool {
+        !matches!(self.kind, CollectiveKind::AllReduce)
+            || self
+                .inputs
+                .iter()
+                .zip(&self.outputs)
+                .all(|(a, b)| same_places(a, b))
+    }
+
     /// Operands and results, by their buffers, that may be one piece of memory: every element of an
     /// all-reduce is read by everybody before it is written.
     pub fn in_place(&self) -> Vec<(u32, u32)> {
@@ -289,12 +319,7 @@ impl CollectiveThunk {
         let pairs = self.inputs.iter().zip(&self.outputs);
         pairs
             .filter(|(input, output)| {
-                let same_places = input
-                    .dims
-                    .iter()
-                    .zip(input.strides.iter().zip(&output.strides))
-                    .all(|(&dim, (x, y))| dim == 1 || x == y);
-                same_places
+                same_places(input, output)
                     && input.offset == 0
                     && input.dynamic.is_empty()
                     && input.slice.offset == 0

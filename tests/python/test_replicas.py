@@ -217,6 +217,25 @@ fail { v = s32[8,1] parameter(0)
         executable.run_replicas([[p, True], [p, False]])
 
 
+@pytest.mark.parametrize("name", ["all-reduce-async", "all-gather-async", "permute-async"])
+def test_asynchronous_pairs_stay_apart(name: str) -> None:
+    case = CASES[name]
+    plan = hlorun.compile(hlorun.parse(case.text()), replicas=8).explain()
+    assert "1 x collective start" in plan
+    assert "1 x collective," in plan or "1 x collective\n" in plan
+
+
+def test_a_start_that_is_read_is_finished_at_once() -> None:
+    text = """p = s32[4] parameter(0)
+      s = s32[4] all-reduce-start(p), replica_groups={}, to_apply=add
+      d = s32[4] all-reduce-done(s)
+      e = s32[4] all-reduce-done(s)
+      ROOT r = s32[4] add(d, e)"""
+    p = np.arange(4, dtype=np.int32)
+    for got in hlorun.compile(module(text), replicas=3).run_replicas([[p]] * 3):
+        np.testing.assert_array_equal(got, 6 * p)
+
+
 def test_groups_that_do_not_run_are_errors() -> None:
     gather = "p = f32[1] parameter(0)\nROOT r = f32[8] all-gather(p), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
     with pytest.raises(hlorun.HloUnsupportedError, match="groups of 8 devices, but 2"):

@@ -14,8 +14,9 @@ use crate::error::Result;
 use crate::plan::collective::Combiner;
 use crate::plan::elementwise::Kernel;
 
-/// Elements combined at once; few enough that the values of eight members stay in the cache.
-const TILE: usize = 2048;
+/// Elements combined at once: runs long enough for the memory to stream, and few enough that those of
+/// eight members stay in the second-level cache until the result overwrites them.
+const TILE: usize = 8192;
 
 /// Combines tiles of values.
 struct Accumulator<'c> {
@@ -159,6 +160,9 @@ pub fn send_shares(session: &Session<'_>, shown: &[RawArray]) -> Result<()> {
         let mut bytes = Vec::with_capacity(bytes_of(session, to));
         for (array, share) in shown.iter().zip(shares(session, to)) {
             let size = array.element_type.size_bytes();
+            if share.is_empty() {
+                continue;
+            }
             // SAFETY: the share lies inside the dense array.
             bytes.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(

@@ -99,3 +99,38 @@ fn broken_modules_are_explained() {
     }
     assert!(failures.is_empty(), "{failures}");
 }
+
+#[test]
+fn errors_are_capped_and_in_order() {
+    let mut text = String::from("HloModule many\n\nENTRY e {\n  x = f32[3] parameter(0)\n");
+    for k in 0..1_200 {
+        text.push_str(&format!("  a{k} = f32[4] negate(x)\n"));
+    }
+    text.push_str("  ROOT r = f32[3] negate(x)\n}\n");
+    let Err(HloError::Verify(errors)) = check(Path::new("many.hlo"), &text) else {
+        panic!("this has errors");
+    };
+    assert_eq!(errors.len(), 1_001);
+    for (k, error) in errors[..1_000].iter().enumerate() {
+        assert_eq!(error.instruction, format!("a{k}"));
+        let location = error.location.as_ref().unwrap();
+        assert_eq!((location.line, location.column), (5 + k, 3));
+    }
+    assert_eq!(errors[1_000].message, "… and 200 errors more");
+}
+
+#[test]
+fn long_chains_of_use_are_no_trouble() {
+    // Every instruction uses the next, so each is used before it is defined and none is a cycle.
+    let count = 20_000;
+    let mut text = String::from("HloModule chain\n\nENTRY e {\n");
+    for k in 0..count {
+        text.push_str(&format!("  a{k} = f32[4] negate(a{})\n", k + 1));
+    }
+    text.push_str(&format!("  ROOT a{count} = f32[4] parameter(0)\n}}\n"));
+    let Err(HloError::Verify(errors)) = check(Path::new("chain.hlo"), &text) else {
+        panic!("this has errors");
+    };
+    assert_eq!(errors.len(), 1_001);
+    assert!(errors[0].message.contains("before it is defined"));
+}

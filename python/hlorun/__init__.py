@@ -15,6 +15,12 @@ from typing import Any
 from hlorun import _blas, _hlorun
 from hlorun._batch import BatchRecord, batch
 from hlorun._hlorun import (
+    AssignedValue,
+    BufferAllocation,
+    BufferAssignment,
+    BufferFinding,
+    BufferLiveRanges,
+    BufferValue,
     Executable,
     HloComputation,
     HloInstruction,
@@ -25,7 +31,9 @@ from hlorun._hlorun import (
     __version__,
     compile,
     load,
+    load_buffer_assignment,
     parse,
+    parse_buffer_assignment,
 )
 from hlorun.errors import (
     HloArgumentError,
@@ -38,7 +46,13 @@ from hlorun.errors import (
 )
 
 __all__ = [
+    "AssignedValue",
     "BatchRecord",
+    "BufferAllocation",
+    "BufferAssignment",
+    "BufferFinding",
+    "BufferLiveRanges",
+    "BufferValue",
     "Executable",
     "HloArgumentError",
     "HloComputation",
@@ -57,7 +71,9 @@ __all__ = [
     "batch",
     "compile",
     "load",
+    "load_buffer_assignment",
     "parse",
+    "parse_buffer_assignment",
     "run",
 ]
 

@@ -1,10 +1,37 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
+
+__all__ = [
+    "ArrowTable",
+    "AssignedValue",
+    "BufferAllocation",
+    "BufferAssignment",
+    "BufferFinding",
+    "BufferLiveRanges",
+    "BufferValue",
+    "Executable",
+    "HloComputation",
+    "HloInstruction",
+    "HloModule",
+    "Layout",
+    "Memory",
+    "OpMetadata",
+    "Shape",
+    "_Network",
+    "__version__",
+    "_restore",
+    "_set_blas_path",
+    "compile",
+    "load",
+    "load_buffer_assignment",
+    "parse",
+    "parse_buffer_assignment",
+]
 
 __version__: str
 
@@ -188,6 +215,119 @@ class HloModule:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class AssignedValue:
+    """One value in an allocation."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def instruction(self) -> str: ...
+    @property
+    def index(self) -> str: ...
+    @property
+    def is_phi(self) -> bool: ...
+    @property
+    def color(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def shape(self) -> str: ...
+
+@final
+class BufferAllocation:
+    """One allocation."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def color(self) -> int: ...
+    @property
+    def parameter_number(self) -> int | None: ...
+    @property
+    def parameter_index(self) -> str: ...
+    @property
+    def shape(self) -> str: ...
+    @property
+    def is_constant(self) -> bool: ...
+    @property
+    def is_thread_local(self) -> bool: ...
+    @property
+    def maybe_live_out(self) -> bool: ...
+    @property
+    def is_preallocated_temp(self) -> bool: ...
+    @property
+    def values(self) -> list[AssignedValue]: ...
+
+@final
+class BufferValue:
+    """One entry of "Used values"."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def instruction(self) -> str: ...
+    @property
+    def index(self) -> str: ...
+    @property
+    def is_phi(self) -> bool: ...
+    @property
+    def color(self) -> int: ...
+    @property
+    def positions(self) -> list[tuple[str, str]]: ...
+    @property
+    def uses(self) -> list[tuple[str, int, str]]: ...
+    @property
+    def from_instruction(self) -> str: ...
+
+@final
+class BufferLiveRanges:
+    """Schedule, live ranges and peak."""
+
+    @property
+    def max(self) -> int: ...
+    @property
+    def instruction_sequence(self) -> list[tuple[int, str]]: ...
+    @property
+    def buffer_live_ranges(self) -> list[tuple[str, str, int, int]]: ...
+    @property
+    def peak_moment(self) -> int | None: ...
+    @property
+    def peak_values(self) -> list[tuple[str, str, int]]: ...
+
+@final
+class BufferFinding:
+    """What does not fit between an assignment and its module."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def lineno(self) -> int: ...
+    @property
+    def rendered(self) -> str: ...
+
+@final
+class BufferAssignment:
+    """A buffer assignment as XLA dumped it."""
+
+    @property
+    def allocations(self) -> tuple[BufferAllocation, ...]: ...
+    @property
+    def values(self) -> tuple[BufferValue, ...]: ...
+    @property
+    def live_range(self) -> BufferLiveRanges | None: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def peak(self) -> int | None: ...
+    def check(self, module: HloModule) -> tuple[BufferFinding, ...]: ...
+
+@final
 class Executable:
     """A compiled module."""
 
@@ -207,9 +347,9 @@ class Executable:
 
 @final
 class _Network:
-    """Processes a run spans."""
+    """Other processes that run devices of the same executable."""
 
-    def __new__(cls, transport: object, silence: float) -> _Network: ...
+    def __new__(cls, transport: Any, silence: float) -> _Network: ...
     def local(self, replicas: int, partitions: int) -> tuple[int, int]: ...
 
 @final
@@ -226,6 +366,14 @@ def parse(text: str | bytes | bytearray | memoryview, *, filename: str | None = 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> HloModule:
     """Parses a file of HLO text, plain or packed with gzip or zstd."""
+
+def parse_buffer_assignment(
+    text: str | bytes | bytearray | memoryview, *, filename: str | None = None
+) -> BufferAssignment:
+    """Parses a buffer-assignment dump."""
+
+def load_buffer_assignment(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> BufferAssignment:
+    """Parses the file of a buffer-assignment dump, plain or packed with gzip or zstd."""
 
 def _restore(source: bytes, filename: str | None) -> HloModule: ...
 def _set_blas_path(path: str) -> None: ...

@@ -136,7 +136,7 @@ FileLocations
 
 StackFrames
 1 {file_location_id=1 parent_frame_id=1}
-2 {file_location_id=2 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
 """
     )
     metadata = module["a"].metadata

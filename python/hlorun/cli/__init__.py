@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hlorun.cli.batch import batch
 from hlorun.cli.check import check
 from hlorun.cli.fmt import fmt
 from hlorun.cli.run import run
@@ -17,10 +18,11 @@ app = typer.Typer(
     name="hlorun",
     help="Read XLA HLO text dumps and run them on the CPU.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, check, fmt):
+for _command in (run, show, check, fmt, batch):
     app.command()(_command)
 
 

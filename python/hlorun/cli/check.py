@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hlorun.cli.common import Json, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, describe_error, fail, plural, print_json, reporting_errors
 
 
 def check(
@@ -32,7 +32,8 @@ def check(
             if json:
                 reports.append(_report(path, module, error))
             elif error is not None:
-                fail(str(error) if str(path) in str(error) else f"{path}: {error}")
+                text = str(error) if isinstance(error, hlorun.HloError) else describe_error(error)
+                fail(text if str(path) in text else f"{path}: {text}")
             elif module is not None:
                 typer.echo(f"{path}: ok, {plural(module.instruction_count, 'instruction')}")
         if json:

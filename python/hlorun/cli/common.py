@@ -31,6 +31,13 @@ def fail(message: str) -> None:
     console(stderr=True).print("error:", message, style=None, markup=False, soft_wrap=True)
 
 
+def describe_error(error: Exception) -> str:
+    """An error in one sentence: `absent.txt: No such file or directory`."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(getattr(error, "message", None) or error)
+
+
 @contextmanager
 def reporting_errors(path: Path | None = None) -> Iterator[None]:
     """Turn what a user can act on into a message and exit status 1."""
@@ -43,8 +50,11 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
         # The reader has left, as `head` does; what Python still wants to flush goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except (HloError, OSError) as error:
+    except HloError as error:
         fail(str(error))
+        raise typer.Exit(1) from None
+    except OSError as error:
+        fail(describe_error(error))
         raise typer.Exit(1) from None
     except MemoryError:
         fail(f"out of memory{f' with {path}' if path else ''}")

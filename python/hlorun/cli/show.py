@@ -79,13 +79,14 @@ def _tail(text: str, width: int) -> str:
 
 
 def _row(out: Console, label: str, text: str) -> None:
-    from rich.table import Table
+    from textwrap import wrap
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(width=12, style="bold cyan")
-    table.add_column(overflow="fold")
-    table.add_row(label, text)
-    out.print(table, markup=False)
+    from rich.text import Text
+
+    indent = max(12, len(label)) + 2
+    lines = wrap(text, max(out.width - indent, 20)) or [""]
+    body = ("\n" + " " * indent).join(lines)
+    out.print(Text.assemble((label.ljust(indent), "bold cyan"), body))
 
 
 def _table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[list[str]]) -> None:

@@ -14,6 +14,7 @@ fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::Loop(_) => "fused loop",
         ThunkKind::Reduce(_) => "fused reduction",
         ThunkKind::Gemm(_) => "matrix product",
+        ThunkKind::PackPanels(_) => "matrix packing",
         ThunkKind::Op(_) => "operation",
         ThunkKind::While(_) => "while",
         ThunkKind::Conditional(_) => "conditional",

@@ -7,6 +7,7 @@
 mod array;
 mod arrow;
 mod arrow_ffi;
+mod assignment;
 mod attributes;
 mod computation;
 mod dtype;
@@ -32,6 +33,11 @@ mod _hlorun {
     use super::array::Memory;
     #[pymodule_export]
     use super::arrow::PyArrowTable;
+    #[pymodule_export]
+    use super::assignment::{
+        PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,
+        PyLiveRanges, load_buffer_assignment, parse_buffer_assignment,
+    };
     #[pymodule_export]
     use super::computation::PyComputation;
     #[pymodule_export]

@@ -150,8 +150,8 @@ impl PyShape {
     }
 }
 
-/// Most leaves of a tuple whose bytes are summed; hash-consing lets a short text name more than fit.
-const MAX_LEAVES: usize = 1 << 22;
+/// Most parts of a tuple whose bytes are summed; shared parts let a short text name more than fit.
+const MAX_PARTS: usize = 1 << 22;
 
 /// Bytes of all arrays in the shape `id`; `None` when unbounded, overflowing or beyond counting.
 pub fn leaf_bytes(module: &SharedModule, id: ShapeId) -> Option<usize> {
@@ -159,13 +159,21 @@ pub fn leaf_bytes(module: &SharedModule, id: ShapeId) -> Option<usize> {
     if let Shape::Array(array) = shapes.get(id) {
         return array.byte_size();
     }
-    shapes
-        .leaves(id, MAX_LEAVES)?
-        .iter()
-        .try_fold(0usize, |sum, (_, leaf)| match shapes.get(*leaf) {
-            Shape::Array(array) => sum.checked_add(array.byte_size()?),
-            _ => Some(sum),
-        })
+    let mut stack = vec![id];
+    let mut total = 0usize;
+    for _ in 0..MAX_PARTS {
+        let Some(id) = stack.pop() else {
+            return Some(total);
+        };
+        match shapes.get(id) {
+            Shape::Array(array) => total = total.checked_add(array.byte_size()?)?,
+            Shape::Tuple(parts) if stack.len() + parts.len() > MAX_PARTS => return None,
+            Shape::Tuple(parts) => stack.extend_from_slice(parts),
+            Shape::Buffer(part) => stack.push(*part),
+            Shape::Token | Shape::Opaque => {}
+        }
+    }
+    None
 }
 
 /// The layout of an array: order of its dimensions in memory, tiles, memory space.

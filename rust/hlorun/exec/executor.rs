@@ -124,6 +124,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         ThunkKind::Loop(fused) => loops::run(fused, environment),
         ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
         ThunkKind::Gemm(product) => gemm::run(product, environment),
+        ThunkKind::PackPanels(pack) => gemm::pack(pack, environment),
         ThunkKind::Op(op) => {
             let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
             let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();

@@ -12,6 +12,7 @@ use crate::error::{HloError, Result};
 use crate::plan::elementwise::dtype;
 use crate::plan::program::Program;
 use crate::plan::thunk::ReduceThunk;
+use crate::types::PrimitiveType;
 
 /// Elements from which a second thread pays.
 const PARALLEL_ELEMENTS: usize = 1 << 15;
@@ -60,23 +61,63 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
             .collect(),
     };
     let results = thunk.outputs.first().map_or(0, |o| o.count());
+    let Some(wide) = wide_type(thunk) else {
+        return reduce_into(thunk, environment, &accumulators, results);
+    };
+    // Narrow floats are accumulated in `f32` and rounded once.
+    let mut bytes = AlignedBytes::uninitialized(results * wide.size_bytes())?;
+    let accumulators_wide = Accumulators {
+        pointers: vec![bytes.as_mut_ptr()],
+        sizes: vec![wide.size_bytes()],
+    };
+    reduce_into(thunk, environment, &accumulators_wide, results)?;
+    if let Some(narrow) = dtype(thunk.outputs[0].element_type) {
+        let convert = hlorun_kernels::convert(hlorun_kernels::DType::F32, narrow);
+        // SAFETY: both hold `results` elements of their types.
+        unsafe { convert(bytes.as_ptr(), accumulators.at(0, 0), results) };
+    }
+    Ok(())
+}
+
+/// The type in which results are accumulated, where it is not their own.
+fn wide_type(thunk: &ReduceThunk) -> Option<PrimitiveType> {
+    let output = *thunk.program.outputs.first()?;
+    let computed = thunk.program.types[output.0 as usize];
+    (thunk.simple.is_some() && computed != thunk.outputs[0].element_type).then_some(computed)
+}
+
+fn reduce_into(
+    thunk: &ReduceThunk,
+    environment: &Environment<'_>,
+    accumulators: &Accumulators,
+    results: usize,
+) -> Result<()> {
     let inits: Vec<*const u8> = thunk
         .inits
         .iter()
         .map(|i| environment.memory.first(i).cast_const())
         .collect();
-    for (k, init) in inits.iter().enumerate() {
-        // SAFETY: each output has `results` elements; an initial value is one element.
+    let wide = wide_type(thunk);
+    for (k, &init) in inits.iter().enumerate() {
+        let mut widened = [0u8; 16];
+        let mut init = init;
+        if let (Some(_), Some(narrow)) = (wide, dtype(thunk.outputs[k].element_type)) {
+            let convert = hlorun_kernels::convert(narrow, hlorun_kernels::DType::F32);
+            // SAFETY: an initial value is one element, `widened` has room for one.
+            unsafe { convert(init, widened.as_mut_ptr(), 1) };
+            init = widened.as_ptr();
+        }
+        // SAFETY: each accumulator has `results` elements; an initial value is one element.
         unsafe {
-            hlorun_kernels::fill(accumulators.sizes[k], *init, accumulators.at(k, 0), results)
-        };
+            hlorun_kernels::fill(accumulators.sizes[k], init, accumulators.at(k, 0), results);
+        }
     }
     let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
     if total == 0 || results == 0 {
         return Ok(());
     }
     let kernels = thunk.simple.and_then(|op| {
-        let ty = dtype(thunk.outputs[0].element_type)?;
+        let ty = dtype(wide.unwrap_or(thunk.outputs[0].element_type))?;
         Some((
             hlorun_kernels::reduce(op, ty)?,
             hlorun_kernels::binary(op, ty)?,
@@ -91,16 +132,16 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
         combine: kernels.map(|k| k.1),
     };
     match thunk.space.as_slice() {
-        [] => job.range(0..total, &accumulators),
-        [(size, true)] => job.partials(*size as usize, &accumulators, environment),
-        [(size, false), ..] => job.rows(*size as usize, &accumulators, environment),
+        [] => job.range(0..total, accumulators),
+        [(size, true)] => job.partials(*size as usize, accumulators, environment),
+        [(size, false), ..] => job.rows(*size as usize, accumulators, environment),
         [(outer, true), (inner, false), rest @ ..] => {
             let below: usize = rest.iter().map(|s| s.0 as usize).product();
             job.columns(
                 *outer as usize,
                 *inner as usize,
                 below,
-                &accumulators,
+                accumulators,
                 environment,
             )
         }

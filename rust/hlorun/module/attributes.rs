@@ -305,6 +305,58 @@ pub enum AttrValue {
     Raw(TextRef),
 }
 
+impl AttrValue {
+    /// Heap bytes held beside the module's pools.
+    pub fn heap_size(&self) -> usize {
+        use std::mem::{size_of, size_of_val};
+        fn spilled<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
+            match list.spilled() {
+                true => list.capacity() * size_of::<A::Item>(),
+                false => 0,
+            }
+        }
+        match self {
+            AttrValue::Bool(_)
+            | AttrValue::Int(_)
+            | AttrValue::Float(_)
+            | AttrValue::Ints(_)
+            | AttrValue::Enum(_)
+            | AttrValue::String(_)
+            | AttrValue::Computation(_)
+            | AttrValue::Shape(_)
+            | AttrValue::Literal(_)
+            | AttrValue::Raw(_) => 0,
+            AttrValue::Enums(list) => size_of_val(&list[..]),
+            AttrValue::Computations(list) => size_of_val(&list[..]),
+            AttrValue::Instructions(list) => size_of_val(&list[..]),
+            AttrValue::Window(window) => size_of::<Window>() + spilled(&window.0),
+            AttrValue::Padding(list) => size_of_val(&list[..]),
+            AttrValue::Slice(list) => size_of_val(&list[..]),
+            AttrValue::DimLabels(_) => size_of::<ConvolutionDimensionNumbers>(),
+            AttrValue::ReplicaGroups(groups) => {
+                size_of::<ReplicaGroups>()
+                    + match &**groups {
+                        ReplicaGroups::List(list) => list
+                            .iter()
+                            .map(|group| size_of::<Vec<i64>>() + size_of_val(&group[..]))
+                            .sum(),
+                        ReplicaGroups::Iota {
+                            tile,
+                            reshape,
+                            transpose,
+                        } => (tile.len() + reshape.len() + transpose.len()) * size_of::<i64>(),
+                        ReplicaGroups::Mesh(_) => 0,
+                    }
+            }
+            AttrValue::Pairs(list) => size_of_val(&list[..]),
+            AttrValue::Bools(list) => list.len(),
+            AttrValue::Aliasing(list) => size_of_val(&list[..]),
+            AttrValue::Sharding(_) => size_of::<HloSharding>(),
+            AttrValue::Shapes(list) => size_of_val(&list[..]),
+        }
+    }
+}
+
 /// One `key=value`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attribute {

@@ -19,10 +19,10 @@ impl BackendConfig {
     /// Understands the (unescaped) bytes.
     pub fn from_bytes(bytes: &[u8]) -> BackendConfig {
         // Only objects count as JSON: `1` or `"a"` are as likely something else.
-        if bytes.trim_ascii_start().starts_with(b"{") {
-            if let Ok(value) = serde_json::from_slice(bytes) {
-                return BackendConfig::Json(value);
-            }
+        if bytes.trim_ascii_start().starts_with(b"{")
+            && let Ok(value) = serde_json::from_slice(bytes)
+        {
+            return BackendConfig::Json(value);
         }
         BackendConfig::Opaque(bytes.to_vec())
     }

@@ -63,3 +63,18 @@ pub struct HloModuleConfig {
     /// All header attributes as written, in order: key and value, the ones above included.
     pub attributes: Vec<(TextRef, TextRef)>,
 }
+
+impl HloModuleConfig {
+    /// Heap bytes held.
+    pub fn heap_size(&self) -> usize {
+        use std::mem::size_of_val;
+        let layout = self
+            .entry_computation_layout
+            .as_ref()
+            .map_or(0, |layout| size_of_val(&layout.parameters[..]));
+        size_of_val(&self.input_output_alias[..])
+            + size_of_val(&self.buffer_donor[..])
+            + size_of_val(&self.attributes[..])
+            + layout
+    }
+}

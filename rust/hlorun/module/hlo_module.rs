@@ -296,13 +296,16 @@ impl HloModule {
                 (c.instructions.capacity() + c.parameters.capacity()) * size_of::<InstructionId>()
             })
             .sum();
-        let literals: usize = self
-            .literals
-            .iter()
-            .map(|l| l.bytes().map_or(0, <[u8]>::len))
-            .sum();
+        let literals: usize = self.literals.iter().map(Literal::heap_size).sum();
+        let attributes: usize = self.attributes.iter().map(|a| a.value.heap_size()).sum();
+        let warnings: usize = self.warnings.iter().map(|w| w.message.capacity()).sum();
         lists
             + literals
+            + attributes
+            + warnings
+            + self.shapes.heap_size()
+            + self.config.heap_size()
+            + self.warnings.capacity() * size_of::<ModuleWarning>()
             + self.text.added_len()
             + self.computations.capacity() * size_of::<HloComputation>()
             + self.instructions.capacity() * size_of::<HloInstruction>()

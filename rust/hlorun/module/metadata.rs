@@ -27,6 +27,28 @@ pub struct OpMetadata {
 }
 
 impl OpMetadata {
+    /// The fields that some version of XLA writes, and whether each is a quoted string.
+    pub const FIELDS: [(&[u8], bool); 18] = [
+        (b"op_name", true),
+        (b"stack_frame_id", false),
+        (b"op_type", true),
+        (b"source_file", true),
+        (b"source_line", false),
+        (b"source_end_line", false),
+        (b"source_column", false),
+        (b"source_end_column", false),
+        (b"scheduling_name", true),
+        (b"deduplicated_name", true),
+        (b"profile_type", false),
+        (b"metadata_payload", true),
+        (b"size_of_generated_code_in_bytes", false),
+        (b"size_of_memory_working_set_in_bytes", false),
+        (b"preserve_layout", false),
+        (b"logical_creation_pass_id", false),
+        (b"creation_pass_id", false),
+        (b"profile_info", false),
+    ];
+
     /// Reads `{op_type="…" op_name="…" source_line=1}`, braces included.
     ///
     /// # Errors

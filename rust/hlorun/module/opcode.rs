@@ -182,6 +182,7 @@ opcodes! {
     Map "map" 0 n Map;
     Maximum "maximum" 2 2 Binary;
     Minimum "minimum" 2 2 Binary;
+    Mulhi "mulhi" 2 2 Binary;
     Multiply "multiply" 2 2 Binary;
     Negate "negate" 1 1 Unary;
     Not "not" 1 1 Unary;

@@ -72,6 +72,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     }
     let mut module = module.clone();
     super::inline::inline(&mut module)?;
+    super::passes::run(&mut module, options)?;
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };

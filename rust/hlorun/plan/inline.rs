@@ -214,7 +214,7 @@ fn clone_body(
 }
 
 /// Drops instructions whose value nobody reads; parameters and side effects stay.
-fn remove_dead(module: &mut HloModule, computation: ComputationId) {
+pub fn remove_dead(module: &mut HloModule, computation: ComputationId) {
     let Some(root) = module.computation(computation).root else {
         return;
     };

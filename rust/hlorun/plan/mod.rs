@@ -6,16 +6,20 @@
 
 pub mod assign;
 pub mod collective;
+pub mod dataflow;
 pub mod elementwise;
 pub mod executable;
 pub mod heap_simulator;
 pub mod inline;
 pub mod lifetime;
+pub mod live_range;
 pub mod lower;
 pub mod ops;
+pub mod passes;
 pub mod program;
 pub mod replica_groups;
 pub mod scalar;
+pub mod schedule;
 pub mod thunk;
 pub mod view;
 
@@ -54,6 +58,8 @@ pub struct CompileOptions {
     pub replicas: u32,
     /// Partitions of each replica.
     pub partitions: u32,
+    /// Names of passes that are switched off; see `passes::PASSES`.
+    pub disable: Vec<String>,
 }
 
 impl Default for CompileOptions {
@@ -63,6 +69,7 @@ impl Default for CompileOptions {
             threads: 0,
             replicas: 1,
             partitions: 1,
+            disable: Vec::new(),
         }
     }
 }

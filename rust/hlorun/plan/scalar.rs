@@ -4,7 +4,7 @@
 //! order and whose outputs are its root's leaves; it runs on any number of lanes at once. Outputs
 //! always have memory of their own: one that is a parameter or constant is copied.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elementwise;
 use super::program::{Program, ProgramBuilder, Register};
@@ -17,9 +17,32 @@ use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, Instruct
 /// Errors: `HloError::Unsupported` naming the instruction that has no elementwise meaning on
 /// scalars (a loop, say).
 pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program> {
+    let root = module
+        .computation(computation)
+        .root
+        .ok_or_else(|| HloError::execution("a called computation has no root"))?;
+    compile_values(module, computation, &[root])
+}
+
+/// Compiles what `values`, instructions of `computation`, need and no more; their leaves are the
+/// outputs.
+///
+/// Errors: as [`compile`].
+pub fn compile_values(
+    module: &HloModule,
+    computation: ComputationId,
+    values: &[InstructionId],
+) -> Result<Program> {
     let mut builder = ProgramBuilder::new();
     let data = module.computation(computation);
-    let mut values: FxHashMap<InstructionId, Vec<Register>> = FxHashMap::default();
+    let mut needed: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut open = values.to_vec();
+    while let Some(id) = open.pop() {
+        if needed.insert(id) {
+            open.extend_from_slice(module.operand_ids(id));
+        }
+    }
+    let mut registers: FxHashMap<InstructionId, Vec<Register>> = FxHashMap::default();
     for &parameter in &data.parameters {
         let instruction = module.instruction(parameter);
         let Some(shape) = instruction.array_shape() else {
@@ -29,18 +52,21 @@ pub fn compile(module: &HloModule, computation: ComputationId) -> Result<Program
             ));
         };
         let register = builder.input(shape.element_type);
-        values.insert(parameter, vec![register]);
+        registers.insert(parameter, vec![register]);
     }
     for &id in &data.instructions {
-        if !values.contains_key(&id) {
-            let registers = lower(&mut builder, module.instruction(id), &values)?;
-            values.insert(id, registers);
+        if needed.contains(&id) && !registers.contains_key(&id) {
+            let result = lower(&mut builder, module.instruction(id), &registers)?;
+            registers.insert(id, result);
         }
     }
-    let mut outputs = data
-        .root
-        .and_then(|root| values.get(&root).cloned())
-        .ok_or_else(|| HloError::execution("a called computation has no root"))?;
+    let mut outputs = Vec::new();
+    for value in values {
+        let result = registers
+            .get(value)
+            .ok_or_else(|| HloError::execution("a value of another computation"))?;
+        outputs.extend_from_slice(result);
+    }
     for output in &mut outputs {
         if !builder.is_computed(*output) {
             let ty = builder.ty(*output);

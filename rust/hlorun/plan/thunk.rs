@@ -43,6 +43,8 @@ pub enum ThunkKind {
     Reduce(Box<ReduceThunk>),
     /// A matrix product.
     Gemm(Box<GemmThunk>),
+    /// The right operand of products, put into the order in which they read it.
+    PackPanels(Box<PackPanelsThunk>),
     /// Any other operation, by views in and out.
     Op(Box<OpThunk>),
     /// Repeats `body` while `condition` leaves a non-zero byte in `predicate`.
@@ -154,6 +156,17 @@ pub struct GemmThunk {
     pub alpha: (f64, f64),
     /// Scale of what is in D before; 0 never reads it.
     pub beta: f64,
+    /// Where B lies in panels, when a [`PackPanelsThunk`] has put it there; `b` is then not read.
+    pub panels: Option<BufferSlice>,
+}
+
+/// Copies B of products inside a loop into panels, once before the loop.
+#[derive(Clone, Debug)]
+pub struct PackPanelsThunk {
+    /// `[1, k, n]`.
+    pub b: ArrayView,
+    /// As many bytes as `hlorun_kernels::panels_size` says.
+    pub panels: BufferSlice,
 }
 
 /// Writes a device number.
@@ -272,13 +285,20 @@ impl Thunk {
             }
             ThunkKind::Gemm(gemm) => {
                 visit_view(&mut gemm.a, Access::Read, f);
-                visit_view(&mut gemm.b, Access::Read, f);
+                match &mut gemm.panels {
+                    Some(panels) => f(panels, Access::Read),
+                    None => visit_view(&mut gemm.b, Access::Read, f),
+                }
                 let access = if gemm.beta == 0.0 {
                     Access::Write
                 } else {
                     Access::Update
                 };
                 visit_view(&mut gemm.c, access, f);
+            }
+            ThunkKind::PackPanels(pack) => {
+                visit_view(&mut pack.b, Access::Read, f);
+                f(&mut pack.panels, Access::Write);
             }
             ThunkKind::Op(op) => {
                 for input in &mut op.inputs {

@@ -3,11 +3,11 @@
 use super::error::{Fault, Parsed};
 use super::lexer::is_name_byte;
 use super::literal::parse_typed_literal;
-use super::parser::{Parser, PendingCall, PendingOperand};
+use super::parser::{Parser, PendingCall, PendingUse};
 use crate::module::attributes::{OutputOperandAlias, SliceDimension};
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, HloSharding, Id, InstructionId,
-    LiteralId, TextRef,
+    LiteralId, OpMetadata, TextRef,
 };
 use crate::types::ShapeIndex;
 
@@ -39,19 +39,33 @@ impl Parser<'_> {
                 ));
             }
             self.cursor.skip_space();
-            let at = self.cursor.position;
-            let value = match self.attribute_value(key, opcode) {
-                Ok(value) => value,
-                // What a known key means to an unknown opcode is not known either.
-                Err(_) if opcode == HloOpcode::Unknown => {
-                    self.cursor.position = at;
-                    AttrValue::Raw(self.raw_value()?)
-                }
-                Err(fault) => return Err(fault),
+            let value = match opcode {
+                HloOpcode::Unknown => self.tolerant_value(key)?,
+                _ => self.attribute_value(key, opcode)?,
             };
             self.module.attributes.push(Attribute { key, value });
         }
         Ok(())
+    }
+
+    /// The value of an attribute of an opcode hlorun does not know: what a known key means to it is
+    /// not known either, so that a value of another form is kept as it is written.
+    #[cold]
+    fn tolerant_value(&mut self, key: AttrKey) -> Parsed<AttrValue> {
+        let start = self.cursor.position;
+        let (calls, uses) = (self.open_calls.len(), self.open_uses.len());
+        // Instructions in braces would leave a half-read computation behind where they fail, so
+        // that none may be opened.
+        let depth = std::mem::replace(&mut self.depth, self.limits.computation_depth);
+        let value = self.attribute_value(key, HloOpcode::Unknown);
+        self.depth = depth;
+        if value.is_ok() {
+            return value;
+        }
+        self.cursor.position = start;
+        self.open_calls.truncate(calls);
+        self.open_uses.truncate(uses);
+        Ok(AttrValue::Raw(self.raw_value()?))
     }
 
     fn attribute_value(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<AttrValue> {
@@ -114,7 +128,7 @@ impl Parser<'_> {
             | InvertPermutation => AttrValue::Bool(self.boolean()?),
             Direction | Kind | FftType | Distribution | ApiVersion | CustomCallSchedule
             | PaddingType | TransposeA | TransposeB | Algorithm | Type | ConvKind | Mode => {
-                self.word_value()?
+                AttrValue::Enum(self.enumeration(key, opcode)?)
             }
             Body | Condition | FalseComputation | TrueComputation | ScatterComputation
             | SelectComputation | ToApply => self.computation_value()?,
@@ -134,7 +148,7 @@ impl Parser<'_> {
             SourceTargetPairs => self.pairs()?,
             OutputOperandAliasing => self.aliasing()?,
             Sharding => AttrValue::Sharding(Box::new(self.sharding()?)),
-            OperandPrecision => self.words()?,
+            OperandPrecision => self.words(key, opcode)?,
             ParameterReplication => self.bools()?,
             OutfeedShape => AttrValue::Shape(self.shape()?),
             OperandLayoutConstraints => self.shape_list()?,
@@ -143,10 +157,11 @@ impl Parser<'_> {
                 AttrValue::String(self.cursor.string("a quoted string")?)
             }
             Literal => self.literal_value()?,
-            Padding | Domain | FrontendAttributes | Origin | OriginalValue | ResultAccuracy
-            | Sparsity | Statistics | SliceSizesPerDim => AttrValue::Raw(self.raw_value()?),
+            FrontendAttributes => AttrValue::Raw(self.frontend_attributes()?),
+            Padding | Domain | Origin | OriginalValue | ResultAccuracy | Sparsity | Statistics
+            | SliceSizesPerDim => AttrValue::Raw(self.raw_value()?),
             Other(text) => {
-                self.warn_unknown_key(text);
+                self.warn_unknown_key(text, "attribute")?;
                 AttrValue::Raw(self.raw_value()?)
             }
         })
@@ -167,7 +182,7 @@ impl Parser<'_> {
                         b'{' | b'[' | b'(' => {
                             self.cursor.balanced()?;
                         }
-                        byte if is_name_byte(byte) || b"%<>=?+*#:".contains(&byte) => {
+                        byte if is_name_byte(byte) || b"%<>=?+*#:@$!~|&;^".contains(&byte) => {
                             self.cursor.position += 1;
                         }
                         _ => break,
@@ -194,10 +209,24 @@ impl Parser<'_> {
             if self.cursor.eat(b'}') {
                 break;
             }
-            self.cursor.word("a field of the metadata or '}'")?;
+            let key = self.cursor.word("a field of the metadata or '}'")?;
+            let name = self.cursor.bytes(key);
+            let known = OpMetadata::FIELDS.iter().find(|field| field.0 == name);
+            if known.is_none() {
+                self.warn_unknown_key(key, "field of the metadata")?;
+            }
             self.cursor.expect(b'=', "'=' after the field's name")?;
             self.cursor.skip_space();
+            if known.is_some_and(|&(_, quoted)| quoted) {
+                self.cursor.string("a quoted string")?;
+                self.cursor.eat(b',');
+                continue;
+            }
+            let is_bool = self.cursor.is_word(b"true") || self.cursor.is_word(b"false");
             match self.cursor.peek() {
+                byte if known.is_some() && byte.is_ascii_alphabetic() && !is_bool => {
+                    return Err(self.cursor.expected("a number"));
+                }
                 b'"' | b'\'' => {
                     self.cursor.string("a string")?;
                 }
@@ -231,6 +260,19 @@ impl Parser<'_> {
             text
         };
         Ok(HloSharding { text })
+    }
+
+    /// `{key="value",key={…}}`.
+    pub(super) fn frontend_attributes(&mut self) -> Parsed<TextRef> {
+        let start = self.cursor.position;
+        self.braced("'{' of the frontend attributes", |p| {
+            p.cursor.word("the name of a frontend attribute")?;
+            p.cursor.expect(b'=', "'=' after the name")?;
+            p.cursor.skip_space();
+            p.string_or_object()?;
+            Ok(())
+        })?;
+        Ok(TextRef::new(start, self.cursor.position))
     }
 
     fn string_or_object(&mut self) -> Parsed<AttrValue> {
@@ -303,20 +345,16 @@ impl Parser<'_> {
         }
     }
 
-    fn word_value(&mut self) -> Parsed<AttrValue> {
-        Ok(AttrValue::Enum(self.cursor.word("a word")?))
-    }
-
-    fn words(&mut self) -> Parsed<AttrValue> {
+    fn words(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<AttrValue> {
         let mut list = Vec::new();
         self.braced("'{' of a list of words", |p| {
-            list.push(p.cursor.word("a word")?);
+            list.push(p.enumeration(key, opcode)?);
             Ok(())
         })?;
         Ok(AttrValue::Enums(list.into_boxed_slice()))
     }
 
-    fn bools(&mut self) -> Parsed<AttrValue> {
+    pub(super) fn bools(&mut self) -> Parsed<AttrValue> {
         let mut list = Vec::new();
         self.braced("'{' of a list of booleans", |p| {
             list.push(p.boolean()?);
@@ -344,7 +382,7 @@ impl Parser<'_> {
         }
         let (name, found) = self.computation_use()?;
         if found.is_none() {
-            self.pending_calls.push(PendingCall {
+            self.open_calls.push(PendingCall {
                 attribute: self.module.attributes.len(),
                 part: 0,
                 name,
@@ -364,7 +402,7 @@ impl Parser<'_> {
             }
             let (name, found) = p.computation_use()?;
             if found.is_none() {
-                p.pending_calls.push(PendingCall {
+                p.open_calls.push(PendingCall {
                     attribute: p.module.attributes.len(),
                     part: list.len(),
                     name,
@@ -382,7 +420,7 @@ impl Parser<'_> {
             let name = p.cursor.name("the name of an instruction")?;
             let found = p.find_instruction(name);
             if found.is_none() {
-                p.pending_operands.push(PendingOperand::Attribute {
+                p.open_uses.push(PendingUse {
                     attribute: p.module.attributes.len(),
                     part: list.len(),
                     name,

@@ -61,7 +61,8 @@ impl Parser<'_> {
         if !self.cursor.eat(b')') {
             loop {
                 self.cursor.name("the name of a parameter")?;
-                self.cursor.expect(b':', "':' after a parameter's name")?;
+                // XLA takes a name without it as well.
+                self.cursor.eat(b':');
                 self.shape()?;
                 if !self.cursor.eat(b',') {
                     break;
@@ -109,13 +110,13 @@ impl Parser<'_> {
         let pending = std::mem::take(&mut self.pending_operands);
         let operands = std::mem::take(&mut self.operands);
         let forward = std::mem::take(&mut self.forward);
-        let calls = std::mem::take(&mut self.pending_calls);
+        let calls = std::mem::take(&mut self.open_calls);
+        let uses = std::mem::take(&mut self.open_uses);
         let alone = std::mem::take(&mut self.stands_alone);
 
         let root = self.body(id, true)?;
-        let name = self.free_computation_name(b"_", id);
+        self.anonymous_computations.push((id, b"_"));
         let computation = &mut self.module.computations[id.index()];
-        computation.name = name;
         computation.root = Some(root);
         computation.instructions = self.order.as_slice().to_vec();
 
@@ -132,21 +133,15 @@ impl Parser<'_> {
         let shift = self.module.attributes.len() - outer_start;
         self.module.attributes.extend(outer_attributes);
         self.open_attributes = outer_start + shift;
-        let inner_calls = std::mem::replace(&mut self.pending_calls, calls);
-        for call in &mut self.pending_calls {
-            if call.attribute >= outer_start {
-                call.attribute += shift;
-            }
+        self.open_calls = calls;
+        for call in &mut self.open_calls {
+            call.attribute += shift;
         }
-        self.pending_calls.extend(inner_calls);
+        self.open_uses = uses;
+        for use_ in &mut self.open_uses {
+            use_.attribute += shift;
+        }
         self.pending_operands = pending;
-        for operand in &mut self.pending_operands {
-            if let PendingOperand::Attribute { attribute, .. } = operand {
-                if *attribute >= outer_start {
-                    *attribute += shift;
-                }
-            }
-        }
         Ok(id)
     }
 
@@ -239,22 +234,19 @@ impl Parser<'_> {
     fn resolve_operands(&mut self) -> Parsed<()> {
         for pending in std::mem::take(&mut self.pending_operands) {
             let name = match &pending {
-                PendingOperand::Operand { name, .. } | PendingOperand::Attribute { name, .. } => {
-                    *name
-                }
+                PendingOperand::Operand { name, .. } => *name,
+                PendingOperand::Attribute(use_) => use_.name,
             };
             let Some(id) = self.find_instruction(name) else {
                 return Err(self.unknown_instruction(name));
             };
             match pending {
                 PendingOperand::Operand { slot, .. } => self.module.operands[slot] = id,
-                PendingOperand::Attribute {
-                    attribute, part, ..
-                } => {
+                PendingOperand::Attribute(use_) => {
                     if let AttrValue::Instructions(list) =
-                        &mut self.module.attributes[attribute].value
+                        &mut self.module.attributes[use_.attribute].value
                     {
-                        list[part] = id;
+                        list[use_.part] = id;
                     }
                 }
             }
@@ -290,7 +282,7 @@ impl Parser<'_> {
             } else {
                 self.cursor.skip_space();
                 self.raw_value()?;
-                self.warn_unknown_key(key);
+                self.warn_unknown_key(key, "attribute")?;
             }
         }
         Ok(thread)

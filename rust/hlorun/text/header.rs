@@ -44,15 +44,23 @@ impl Parser<'_> {
                 b"input_output_alias" => self.input_output_alias()?,
                 b"buffer_donor" => self.buffer_donor()?,
                 b"entry_computation_layout" => self.entry_computation_layout()?,
-                b"frontend_attributes"
-                | b"allow_spmd_sharding_propagation_to_parameters"
-                | b"allow_spmd_sharding_propagation_to_output"
-                | b"origin_recovery_table" => {
+                b"frontend_attributes" => {
+                    self.frontend_attributes()?;
+                }
+                b"allow_spmd_sharding_propagation_to_parameters"
+                | b"allow_spmd_sharding_propagation_to_output" => {
+                    if self.cursor.peek() == b'{' {
+                        self.bools()?;
+                    } else {
+                        self.boolean()?;
+                    }
+                }
+                b"origin_recovery_table" => {
                     self.raw_value()?;
                 }
                 _ => {
                     self.raw_value()?;
-                    self.warn_unknown_key(key);
+                    self.warn_unknown_key(key, "attribute")?;
                 }
             }
             let value = TextRef::new(start, self.cursor.position);

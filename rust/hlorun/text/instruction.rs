@@ -25,6 +25,8 @@ pub(super) struct Open {
     pub opcode_text: TextRef,
     /// For `xxx-start(…)`, what starts.
     wrapped: Option<HloOpcode>,
+    /// Whether the text leaves the shape out.
+    infer: bool,
     /// Where its operands start in `Parser::operands`.
     base: usize,
 }
@@ -38,7 +40,7 @@ impl Parser<'_> {
     ) -> Parsed<InstructionId> {
         let name = if self.stands_alone && can_be_shape(&self.cursor) {
             // A right-hand side on its own.
-            self.module.text.add(b"_")
+            self.add_text(b"_")?
         } else {
             let name = self.cursor.name("an instruction or '}'")?;
             self.cursor
@@ -72,15 +74,16 @@ impl Parser<'_> {
     /// `shape opcode(`.
     fn head(&mut self, name: Option<TextRef>, start: usize) -> Parsed<Open> {
         self.cursor.skip_space();
-        if !can_be_shape(&self.cursor) {
-            return Err(self.cursor.expected("the shape of the instruction"));
-        }
-        let shape = self.shape()?;
+        let infer = !can_be_shape(&self.cursor);
+        let shape = match infer {
+            false => self.shape()?,
+            true => self.no_shape()?,
+        };
         let opcode_text = self.cursor.word("an opcode")?;
         let bytes = self.cursor.bytes(opcode_text);
         let (opcode, wrapped) = match self.opcodes.get(bytes) {
             Some(opcode) => (opcode, None),
-            None => self.async_opcode(bytes, opcode_text),
+            None => self.async_opcode(bytes, opcode_text)?,
         };
         self.cursor.expect(b'(', "'(' after the opcode")?;
         Ok(Open {
@@ -90,26 +93,74 @@ impl Parser<'_> {
             opcode,
             opcode_text,
             wrapped,
+            infer,
             base: self.operands.len(),
         })
     }
 
+    /// A shape in the place of one that the text leaves out, before an opcode that can do without.
+    #[cold]
+    fn no_shape(&mut self) -> Parsed<ShapeId> {
+        let mut ahead = self.cursor;
+        let needs_shape = match ahead.word("") {
+            Err(_) => true,
+            Ok(word) => {
+                let opcode = self.opcodes.get(ahead.bytes(word));
+                !ahead.eat(b'(')
+                    || matches!(
+                        opcode,
+                        None | Some(HloOpcode::Parameter | HloOpcode::Constant | HloOpcode::Iota)
+                    )
+            }
+        };
+        if needs_shape {
+            return Err(self.cursor.expected("the shape of the instruction"));
+        }
+        Ok(self.module.shapes.tuple(&[]))
+    }
+
+    /// The shape of instruction `id` from its operands.
+    #[cold]
+    fn infer(&mut self, id: InstructionId, opcode: TextRef, knows_all: bool) -> Parsed<()> {
+        let inferred = match knows_all {
+            true => (self.infer_shape)(&mut self.module, id),
+            false => Err("something it uses is defined later".to_owned()),
+        };
+        match inferred {
+            Ok(shape) => {
+                self.module.instructions[id.index()].shape = shape;
+                Ok(())
+            }
+            Err(reason) => Err(Fault::new(
+                opcode.start as usize,
+                format!(
+                    "the shape of this {} is left out: {reason}",
+                    self.module.str(opcode)
+                ),
+            )),
+        }
+    }
+
     /// `xxx-start` and its kin for any `xxx` that is an opcode.
     #[cold]
-    fn async_opcode(&mut self, name: &[u8], text: TextRef) -> (HloOpcode, Option<HloOpcode>) {
+    fn async_opcode(
+        &mut self,
+        name: &[u8],
+        text: TextRef,
+    ) -> Parsed<(HloOpcode, Option<HloOpcode>)> {
         for (suffix, opcode) in [
             (&b"-start"[..], HloOpcode::AsyncStart),
             (&b"-update"[..], HloOpcode::AsyncUpdate),
             (&b"-done"[..], HloOpcode::AsyncDone),
         ] {
-            if let Some(wrapped) = name.strip_suffix(suffix) {
-                if let Some(wrapped) = self.opcodes.get(wrapped) {
-                    return (opcode, Some(wrapped));
-                }
+            if let Some(wrapped) = name.strip_suffix(suffix)
+                && let Some(wrapped) = self.opcodes.get(wrapped)
+            {
+                return Ok((opcode, Some(wrapped)));
             }
         }
-        self.warn_unknown_opcode(text);
-        (HloOpcode::Unknown, None)
+        self.warn_unknown_opcode(text)?;
+        Ok((HloOpcode::Unknown, None))
     }
 
     /// Operands up to and including the closing parenthesis.
@@ -247,6 +298,7 @@ impl Parser<'_> {
             HloOpcode::Unknown => open.opcode_text.start,
             _ => 0,
         };
+        let forward = self.pending_operands.len();
         let operands = self.take_operands(open.base);
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
@@ -254,8 +306,18 @@ impl Parser<'_> {
             first_attribute = self.open_attributes;
         }
         if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {
+            if let Some(PendingOperand::Operand { name, .. }) = self.pending_operands.get(forward) {
+                return Err(Fault::new(
+                    name.start as usize,
+                    "an operand of an asynchronous start is used before it is defined",
+                ));
+            }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
+        let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
+        self.pending_calls.append(&mut self.open_calls);
+        let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
+        self.pending_operands.extend(uses);
         let attributes = PoolRange {
             start: first_attribute as u32,
             len: (self.module.attributes.len() - first_attribute) as u32,
@@ -321,6 +383,9 @@ impl Parser<'_> {
             opcode: open.opcode,
         });
         self.order.push(id);
+        if open.infer {
+            self.infer(id, open.opcode_text, knows_all)?;
+        }
         if open.opcode == HloOpcode::Parameter {
             self.parameters.push((immediate, id));
         }

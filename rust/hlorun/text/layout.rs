@@ -14,7 +14,7 @@ pub(crate) fn can_start(cursor: &mut Cursor<'_>) -> bool {
         return false;
     }
     ahead.skip_space();
-    if ahead.peek().is_ascii_digit() || matches!(ahead.peek(), b':' | b'}') {
+    if ahead.peek().is_ascii_digit() || ahead.peek() == b':' {
         cursor.skip_space();
         return true;
     }

@@ -220,7 +220,7 @@ impl<'s> Cursor<'s> {
         self.skip_space();
         if self.peek() == b'%' {
             self.position += 1;
-            if !is_name_start(self.peek()) && !is_name_byte(self.peek()) {
+            if !is_name_start(self.peek()) && !self.peek().is_ascii_digit() {
                 return Err(self.expected(what));
             }
         } else if !is_name_start(self.peek()) {
@@ -471,14 +471,12 @@ impl<'s> Cursor<'s> {
             return format!("'{}'", first as char);
         }
         let head = &rest[..rest.len().min(4)];
-        if let Some(c) = head
+        let c = head
             .utf8_chunks()
             .next()
-            .and_then(|c| c.valid().chars().next())
-        {
-            if !c.is_control() {
-                return format!("'{c}'");
-            }
+            .and_then(|c| c.valid().chars().next());
+        if let Some(c) = c.filter(|c| !c.is_control()) {
+            return format!("'{c}'");
         }
         format!("byte 0x{first:02x}")
     }

@@ -6,7 +6,7 @@
 use super::error::{Fault, Parsed};
 use super::lexer::Cursor;
 use super::limits::Limits;
-use super::shape::{ShapeCache, parse_shape};
+use super::shape::{ShapeCache, can_be_shape, parse_shape};
 use super::value;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType, Shape, ShapeId, ShapeTable};
 
@@ -156,6 +156,10 @@ fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
             value: LiteralValue::Elided,
         });
     }
+    if can_be_shape(cursor) && cursor.peek() != b'(' {
+        check_stated_shape(cursor, array)?;
+        cursor.skip_space();
+    }
     let mut bytes = Vec::new();
     if array.rank() == 0 {
         value::parse_element(cursor, array.element_type, &mut bytes)?;
@@ -168,6 +172,22 @@ fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
             format!("this literal does not have the elements of {array}"),
         )
     })
+}
+
+/// Before 2019 the elements follow their shape once more.
+#[cold]
+fn check_stated_shape(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<()> {
+    let start = cursor.position;
+    let mut shapes = ShapeTable::new();
+    let rank = ArrayShape::MAX_RANK;
+    let stated = parse_shape(cursor, &mut shapes, &mut ShapeCache::new(), rank)?;
+    match shapes.get(stated).as_array() {
+        Some(stated) if stated.same_dims_and_type(array) => Ok(()),
+        _ => Err(Fault::new(
+            start,
+            format!("expected elements of {array}, found another shape"),
+        )),
+    }
 }
 
 /// Nested braces around the elements of `array`.
@@ -292,6 +312,8 @@ mod tests {
             Some(LiteralValue::Tuple(parts)) if parts.len() == 2
         ));
         assert!(parse("(f32[], s32[])", "(1.5)").is_none());
+        assert!(parse("f32[2,1]", "f32[2,1] { {1}, {2} }").is_some());
+        assert!(parse("f32[2,1]", "f32[1,2] { {1, 2} }").is_none());
         assert!(parse("f32[2]", "{...}").is_some_and(|l| l.is_elided()));
     }
 }

@@ -7,9 +7,11 @@
 
 mod attributes;
 mod computation;
+mod enums;
 pub mod equality;
 mod error;
 mod header;
+mod infer;
 mod instruction;
 mod layout;
 mod lexer;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use crate::error::{Location, Result};
 use crate::module::{HloModule, ModuleText};
 use crate::types::{ShapeId, ShapeTable};
+pub use infer::InferShape;
 pub use limits::Limits;
 
 /// How to parse.
@@ -44,6 +47,12 @@ pub struct ParseOptions {
     pub filename: Option<Arc<str>>,
     /// What the text may ask for.
     pub limits: Limits,
+    /// Whether opcodes, attributes and words that hlorun does not know are errors rather than
+    /// warnings.
+    pub strict: bool,
+    /// Tells the shapes of instructions that the text leaves out; without it, only those are told
+    /// that follow from the operands at once.
+    pub infer_shape: Option<InferShape>,
 }
 
 /// Parses the one module `source` holds.
@@ -54,7 +63,7 @@ pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let range = 0..source.len();
-    let modules = parser::parse_range(&source, &text, range, &options.limits, true)?;
+    let modules = parser::parse_range(&source, &text, range, options, true)?;
     match modules.into_iter().next() {
         Some(module) => Ok(module),
         None => Err(error::Fault::new(0, "the text holds no module").into_error(&text)),
@@ -83,7 +92,7 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
                 &source,
                 &text,
                 start..end,
-                &options.limits,
+                options,
                 false,
             )?);
         }

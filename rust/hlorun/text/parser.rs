@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use super::ParseOptions;
 use super::error::{Fault, Parsed, closest};
+use super::infer::{InferShape, infer_simple};
 use super::lexer::Cursor;
 use super::limits::Limits;
 use super::shape::{self, ShapeCache};
@@ -24,16 +26,21 @@ pub(super) struct PendingCall {
     pub name: TextRef,
 }
 
+/// A use of an instruction in an attribute before its definition in the same computation.
+pub(super) struct PendingUse {
+    /// Position in the attribute pool.
+    pub attribute: usize,
+    /// Position in the attribute's list.
+    pub part: usize,
+    pub name: TextRef,
+}
+
 /// A use of an instruction before its definition in the same computation.
 pub(super) enum PendingOperand {
     /// Position in the operand pool.
     Operand { slot: usize, name: TextRef },
-    /// Position in the attribute pool and in the attribute's list.
-    Attribute {
-        attribute: usize,
-        part: usize,
-        name: TextRef,
-    },
+    /// In an attribute.
+    Attribute(PendingUse),
 }
 
 /// Everything the parser holds while it reads one module.
@@ -41,6 +48,9 @@ pub(super) struct Parser<'s> {
     pub cursor: Cursor<'s>,
     pub module: HloModule,
     pub limits: Limits,
+    pub infer_shape: InferShape,
+    /// Whether warnings are errors.
+    pub strict: bool,
     pub opcodes: &'static NameTable<HloOpcode>,
     pub keys: &'static NameTable<AttrKey>,
     pub shapes: ShapeCache,
@@ -48,8 +58,14 @@ pub(super) struct Parser<'s> {
     pub computation_names: Symbols,
     /// The last computation that stands on its own.
     pub last_computation: Option<ComputationId>,
+    /// Uses by finished instructions, whose attributes never move again.
     pub pending_calls: Vec<PendingCall>,
+    /// Uses by the attributes of the instruction being read, which may still move in the pool.
+    pub open_calls: Vec<PendingCall>,
+    /// Uses of instructions by finished instructions of this computation.
     pub pending_operands: Vec<PendingOperand>,
+    /// Uses of instructions by the attributes of the instruction being read.
+    pub open_uses: Vec<PendingUse>,
     /// Instructions of the computation being read.
     pub order: Vec<InstructionId>,
     /// Parameters of the computation being read, with their numbers.
@@ -59,7 +75,7 @@ pub(super) struct Parser<'s> {
     /// The last number given to a made-up name, by its beginning.
     pub name_counters: FxHashMap<Vec<u8>, usize>,
     /// Computations that still need a name.
-    pub anonymous_computations: Vec<(ComputationId, Vec<u8>)>,
+    pub anonymous_computations: Vec<(ComputationId, &'static [u8])>,
     /// Parts of tuples made for `%p#0`, by tuple and index.
     pub parts: FxHashMap<(InstructionId, i64), InstructionId>,
     /// Whether operands that nothing defines become parameters.
@@ -83,7 +99,7 @@ pub(super) fn parse_range(
     source: &[u8],
     text: &ModuleText,
     range: std::ops::Range<usize>,
-    limits: &Limits,
+    options: &ParseOptions,
     one: bool,
 ) -> Result<Vec<HloModule>> {
     let mut modules = Vec::new();
@@ -92,7 +108,7 @@ pub(super) fn parse_range(
         position += 3;
     }
     loop {
-        let mut parser = Parser::new(&source[..range.end], text.clone(), position, limits);
+        let mut parser = Parser::new(&source[..range.end], text.clone(), position, options);
         if let Err(fault) = parser.module() {
             return Err(fault.into_error(text));
         }
@@ -109,7 +125,12 @@ pub(super) fn parse_range(
 }
 
 impl<'s> Parser<'s> {
-    fn new(source: &'s [u8], text: ModuleText, position: usize, limits: &Limits) -> Parser<'s> {
+    fn new(
+        source: &'s [u8],
+        text: ModuleText,
+        position: usize,
+        options: &ParseOptions,
+    ) -> Parser<'s> {
         let mut cursor = Cursor::new(source);
         cursor.position = position;
         let mut module = HloModule::new(text);
@@ -121,7 +142,9 @@ impl<'s> Parser<'s> {
         Parser {
             cursor,
             module,
-            limits: *limits,
+            limits: options.limits,
+            infer_shape: options.infer_shape.unwrap_or(infer_simple),
+            strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,
             shapes: ShapeCache::new(),
@@ -129,7 +152,9 @@ impl<'s> Parser<'s> {
             computation_names: Symbols::with_capacity((source.len() - position) / 8192 + 64),
             last_computation: None,
             pending_calls: Vec::new(),
+            open_calls: Vec::new(),
             pending_operands: Vec::new(),
+            open_uses: Vec::new(),
             order: Vec::new(),
             parameters: Vec::new(),
             anonymous: Vec::new(),
@@ -158,10 +183,10 @@ impl<'s> Parser<'s> {
         } else {
             self.lone_instructions()?;
         }
-        self.name_anonymous_computations();
+        self.name_anonymous_computations()?;
         self.resolve_calls()?;
         if !named {
-            self.name_module();
+            self.name_module()?;
         }
         self.module.shrink_to_fit();
         Ok(())
@@ -187,7 +212,7 @@ impl<'s> Parser<'s> {
     fn lone_instructions(&mut self) -> Parsed<()> {
         self.stands_alone = true;
         let braced = self.cursor.eat(b'{');
-        let name = self.module.text.add(b"_");
+        let name = self.add_text(b"_")?;
         let start = self.cursor.position;
         self.lone_body(name, start, braced)?;
         self.cursor.skip_space();
@@ -199,7 +224,7 @@ impl<'s> Parser<'s> {
     }
 
     /// XLA's name for a module without a header.
-    fn name_module(&mut self) {
+    fn name_module(&mut self) -> Parsed<()> {
         let entry = match self.module.entry_computation() {
             Some((_, entry)) => self.module.text.bytes(entry.name).to_vec(),
             None => Vec::new(),
@@ -208,7 +233,8 @@ impl<'s> Parser<'s> {
             true => b"_".to_vec(),
             false => [&b"module_"[..], &entry].concat(),
         };
-        self.module.name = self.module.text.add(&name);
+        self.module.name = self.add_text(&name)?;
+        Ok(())
     }
 
     fn computations(&mut self) -> Parsed<()> {
@@ -295,31 +321,52 @@ impl<'s> Parser<'s> {
 
     /// Notes an opcode that no table knows.
     #[cold]
-    pub fn warn_unknown_opcode(&mut self, opcode: TextRef) {
-        if self.module.warnings.len() < self.limits.warnings {
-            let name = self.cursor.bytes(opcode);
-            let known = HloOpcode::all().map(|op| op.name().as_bytes());
-            let hint = match closest(name, known, usize::MAX) {
-                Some(near) => format!("; did you mean '{near}'?"),
-                None => String::new(),
-            };
-            let message = format!("unknown opcode '{}'{hint}", super::lexer::snippet(name));
-            self.module.warnings.push(ModuleWarning {
-                message,
-                text: opcode,
-            });
+    pub fn warn_unknown_opcode(&mut self, opcode: TextRef) -> Parsed<()> {
+        if self.enough_warnings() {
+            return Ok(());
         }
+        let name = self.cursor.bytes(opcode);
+        let known = HloOpcode::all().map(|op| op.name().as_bytes());
+        let note = closest(name, known, usize::MAX).map(|near| format!("did you mean '{near}'?"));
+        let message = format!("unknown opcode '{}'", super::lexer::snippet(name));
+        self.warn(opcode, message, note)
     }
 
-    /// Notes an attribute that no table knows.
+    /// Notes an attribute that no table knows; `what` says of what.
     #[cold]
-    pub fn warn_unknown_key(&mut self, key: TextRef) {
-        if self.module.warnings.len() < self.limits.warnings {
-            let name = super::lexer::snippet(self.cursor.bytes(key));
-            let message = format!("unknown attribute '{name}'");
-            self.module
-                .warnings
-                .push(ModuleWarning { message, text: key });
+    pub fn warn_unknown_key(&mut self, key: TextRef, what: &str) -> Parsed<()> {
+        if self.enough_warnings() {
+            return Ok(());
         }
+        let name = self.cursor.bytes(key);
+        let known = AttrKey::all()
+            .filter_map(|key| key.name())
+            .map(str::as_bytes);
+        let note = closest(name, known, usize::MAX).map(|near| format!("did you mean '{near}'?"));
+        let message = format!("unknown {what} '{}'", super::lexer::snippet(name));
+        self.warn(key, message, note)
+    }
+
+    /// Whether a further warning would neither be kept nor fail.
+    fn enough_warnings(&self) -> bool {
+        !self.strict && self.module.warnings.len() >= self.limits.warnings
+    }
+
+    /// Keeps a warning, or fails with it when parsing is strict.
+    #[cold]
+    pub fn warn(&mut self, text: TextRef, message: String, note: Option<String>) -> Parsed<()> {
+        if self.strict {
+            let mut fault = Fault::new(text.start as usize, message);
+            fault.notes.extend(note);
+            return Err(fault);
+        }
+        if !self.enough_warnings() {
+            let message = match note {
+                Some(note) => format!("{message}; {note}"),
+                None => message,
+            };
+            self.module.warnings.push(ModuleWarning { message, text });
+        }
+        Ok(())
     }
 }

@@ -21,8 +21,24 @@ impl Parser<'_> {
                 })?;
                 Ok(ReplicaGroups::List(groups))
             }
-            _ => Ok(ReplicaGroups::Mesh(self.raw_value()?)),
+            _ => self.mesh_groups(),
         }
+    }
+
+    /// `mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)) {'x'}`; what follows the mesh may be absent.
+    fn mesh_groups(&mut self) -> Parsed<ReplicaGroups> {
+        let mut text = self.raw_value()?;
+        let mut ahead = self.cursor;
+        if ahead.eat(b',') && ahead.eat_word(b"device_ids") && ahead.eat(b'=') {
+            self.cursor = ahead;
+            self.cursor.skip_space();
+            text.len = (self.raw_value()?.end() - text.start as usize) as u32;
+        }
+        self.cursor.skip_space();
+        if self.cursor.peek() == b'{' {
+            text.len = (self.cursor.balanced()?.end() - text.start as usize) as u32;
+        }
+        Ok(ReplicaGroups::Mesh(text))
     }
 
     fn iota_groups(&mut self) -> Parsed<ReplicaGroups> {

@@ -106,11 +106,33 @@ impl ShapeCache {
     }
 }
 
-/// The end of a plain array shape at the cursor: type, numbers in brackets, perhaps numbers in
-/// braces. `None` when it is anything else, which the slow path then reads.
+/// The bytes that dimensions and layouts consist of, but for brackets and spaces.
+static PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric()
+            || matches!(
+                b,
+                b',' | b'<' | b'=' | b'?' | b':' | b'(' | b')' | b'*' | b'#' | b'-'
+            );
+        byte += 1;
+    }
+    table
+};
+
+/// The end of an array shape without spaces and comments at the cursor: type, dimensions in
+/// brackets, perhaps a layout in braces. `None` when it is anything else, which the slow path reads.
 #[inline(always)]
 fn plain_array_end(cursor: &Cursor<'_>) -> Option<usize> {
     let source = cursor.source;
+    let run = |mut at: usize| {
+        while source.get(at).is_some_and(|&b| PLAIN[b as usize]) {
+            at += 1;
+        }
+        at
+    };
     let mut at = cursor.position;
     while source.get(at).is_some_and(|b| b.is_ascii_alphanumeric()) {
         at += 1;
@@ -118,32 +140,19 @@ fn plain_array_end(cursor: &Cursor<'_>) -> Option<usize> {
     if source.get(at) != Some(&b'[') {
         return None;
     }
-    at += 1;
-    while let Some(&byte) = source.get(at) {
-        at += 1;
-        if byte == b']' {
-            break;
-        }
-        if !(byte.is_ascii_digit() || byte == b',') {
-            return None;
-        }
+    at = run(at + 1);
+    if source.get(at) != Some(&b']') {
+        return None;
     }
+    at += 1;
     match source.get(at) {
         Some(b'{') => {
-            at += 1;
-            if !source.get(at).is_some_and(u8::is_ascii_digit) {
+            let first = *source.get(at + 1)?;
+            if !first.is_ascii_digit() && first != b':' {
                 return None;
             }
-            while let Some(&byte) = source.get(at) {
-                at += 1;
-                if byte == b'}' {
-                    return Some(at);
-                }
-                if !(byte.is_ascii_digit() || byte == b',') {
-                    return None;
-                }
-            }
-            None
+            at = run(at + 1);
+            (source.get(at) == Some(&b'}')).then_some(at + 1)
         }
         Some(b' ') if matches!(source.get(at + 1), Some(b'{' | b'/')) => None,
         Some(b'\n' | b'\r' | b'\t' | b'/') => None,
@@ -186,9 +195,7 @@ pub(crate) fn parse_shape(
     max_rank: usize,
 ) -> Parsed<ShapeId> {
     cursor.skip_space();
-    if cursor.peek() == b'(' {
-        parse_nested(cursor, table, cache, max_rank)
-    } else if cursor.peek() == b'b' && cursor.at(1) == b'(' {
+    if cursor.peek() == b'(' || cursor.peek() == b'b' && cursor.at(1) == b'(' {
         parse_nested(cursor, table, cache, max_rank)
     } else {
         parse_leaf(cursor, table, cache, max_rank)

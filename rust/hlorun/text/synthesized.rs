@@ -5,7 +5,7 @@
 use super::error::{Fault, Parsed};
 use super::instruction::Open;
 use super::lexer::snippet;
-use super::parser::{Parser, PendingOperand};
+use super::parser::Parser;
 use super::tables::hash_bytes;
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloComputation, HloInstruction, HloOpcode, Id,
@@ -18,7 +18,7 @@ impl Parser<'_> {
     /// own, now that all others are known.
     pub(super) fn name_anonymous(&mut self) -> Parsed<()> {
         for (id, base) in std::mem::take(&mut self.anonymous) {
-            let name = self.free_name(&base);
+            let name = self.free_name(&base)?;
             let hash = hash_bytes(self.module.text.bytes(name));
             self.module.instructions[id.index()].name = name;
             let taken = self
@@ -30,7 +30,7 @@ impl Parser<'_> {
     }
 
     /// `base`, or `base.1`, `base.2`, …: the first that no instruction here has.
-    fn free_name(&mut self, base: &[u8]) -> TextRef {
+    fn free_name(&mut self, base: &[u8]) -> Parsed<TextRef> {
         let mut name = base.to_vec();
         loop {
             let taken = self
@@ -38,7 +38,7 @@ impl Parser<'_> {
                 .get(&self.module.text, hash_bytes(&name), &name)
                 .is_some();
             if !taken {
-                return self.module.text.add(&name);
+                return self.add_text(&name);
             }
             let count = self.name_counters.entry(base.to_vec()).or_insert(0);
             *count += 1;
@@ -161,7 +161,7 @@ impl Parser<'_> {
         let id = InstructionId::from_index(self.module.instructions.len());
         let name = match name {
             Some(name) => name,
-            None => self.free_name(format!("_{number}").as_bytes()),
+            None => self.free_name(format!("_{number}").as_bytes())?,
         };
         let hash = hash_bytes(self.module.text.bytes(name));
         let inserted = self
@@ -208,14 +208,6 @@ impl Parser<'_> {
                 ));
             }
         };
-        if let Some(&PendingOperand::Operand { name, slot }) = self.pending_operands.last() {
-            if slot >= operands.start as usize {
-                return Err(Fault::new(
-                    name.start as usize,
-                    "an operand of an asynchronous start is used before it is defined",
-                ));
-            }
-        }
         let text = TextRef::new(open.start, self.cursor.position);
         let id = ComputationId::from_index(self.module.computations.len());
         let mut instructions = Vec::new();
@@ -226,7 +218,7 @@ impl Parser<'_> {
                 _ => format!("async_param.{number}"),
             };
             instructions.push(InstructionId::from_index(self.module.instructions.len()));
-            let name = self.module.text.add(name.as_bytes());
+            let name = self.add_text(name.as_bytes())?;
             self.module.instructions.push(HloInstruction {
                 name,
                 text,
@@ -246,7 +238,7 @@ impl Parser<'_> {
         };
         self.module.operands.extend_from_slice(&parameters);
         let root = InstructionId::from_index(self.module.instructions.len());
-        let name = self.module.text.add(b"async_op");
+        let name = self.add_text(b"async_op")?;
         let immediate = if wrapped == HloOpcode::Unknown {
             at as u32
         } else {
@@ -263,9 +255,9 @@ impl Parser<'_> {
             opcode: wrapped,
         });
         instructions.push(root);
-        let name = self.free_computation_name(b"async_wrapped", id);
+        self.anonymous_computations.push((id, b"async_wrapped"));
         self.module.computations.push(HloComputation {
-            name,
+            name: TextRef::default(),
             text,
             instructions,
             parameters,
@@ -332,33 +324,33 @@ impl Parser<'_> {
             Some(&(false, at)) => outer_start + at,
             None => old,
         };
-        for call in &mut self.pending_calls {
-            if call.attribute >= first {
-                call.attribute = position(call.attribute);
-            }
+        for call in &mut self.open_calls {
+            call.attribute = position(call.attribute);
         }
-        for pending in &mut self.pending_operands {
-            if let PendingOperand::Attribute { attribute, .. } = pending {
-                if *attribute >= first {
-                    *attribute = position(*attribute);
-                }
-            }
+        for use_ in &mut self.open_uses {
+            use_.attribute = position(use_.attribute);
         }
         (inner, outer_start, thread)
     }
 
-    /// A name for a computation the text does not name; `base` with a number where needed.
-    pub(super) fn free_computation_name(&mut self, base: &[u8], id: ComputationId) -> TextRef {
-        // Names of later computations are not known yet, so the final name waits for the end.
-        self.anonymous_computations.push((id, base.to_vec()));
-        self.module.text.add(base)
+    /// Adds `bytes` to the module's text.
+    pub(super) fn add_text(&mut self, bytes: &[u8]) -> Parsed<TextRef> {
+        let text = &self.module.text;
+        // Positions are 32 bits wide.
+        if text.source().len() + text.added_len() + bytes.len() > u32::MAX as usize {
+            return Err(Fault::new(
+                self.cursor.position,
+                "the text and the names it implies exceed 4 GiB",
+            ));
+        }
+        Ok(self.module.text.add(bytes))
     }
 
     /// Names the computations the text does not name, now that all others are known.
-    pub(super) fn name_anonymous_computations(&mut self) {
+    pub(super) fn name_anonymous_computations(&mut self) -> Parsed<()> {
         let mut number = 0usize;
         for (id, base) in std::mem::take(&mut self.anonymous_computations) {
-            let mut name = base.clone();
+            let mut name = base.to_vec();
             loop {
                 let hash = hash_bytes(&name);
                 if self
@@ -366,7 +358,7 @@ impl Parser<'_> {
                     .get(&self.module.text, hash, &name)
                     .is_none()
                 {
-                    let text = self.module.text.add(&name);
+                    let text = self.add_text(&name)?;
                     self.module.computations[id.index()].name = text;
                     let _ =
                         self.computation_names
@@ -378,5 +370,6 @@ impl Parser<'_> {
                 name.extend_from_slice(format!(".{number}").as_bytes());
             }
         }
+        Ok(())
     }
 }

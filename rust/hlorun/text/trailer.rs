@@ -19,19 +19,28 @@ impl Parser<'_> {
         }
         self.cursor.eat_word(b"FileNames");
         self.string_rows()?;
+        let locations: &[&[u8]] = &[
+            b"file_name_id",
+            b"function_name_id",
+            b"line",
+            b"end_line",
+            b"column",
+            b"end_column",
+        ];
+        let frames: &[&[u8]] = &[b"file_location_id", b"parent_frame_id"];
         for (title, fields) in [
-            (&b"FunctionNames"[..], false),
-            (&b"FileLocations"[..], true),
-            (&b"StackFrames"[..], true),
+            (&b"FunctionNames"[..], &[][..]),
+            (b"FileLocations", locations),
+            (b"StackFrames", frames),
         ] {
             if !self.cursor.eat_word(title) {
                 let title = String::from_utf8_lossy(title);
                 return Err(self.cursor.expected(&format!("a row or '{title}'")));
             }
-            if fields {
-                self.field_rows()?;
-            } else {
+            if fields.is_empty() {
                 self.string_rows()?;
+            } else {
+                self.field_rows(fields)?;
             }
         }
         self.module.trailer = TextRef::new(start, self.cursor.position);
@@ -53,12 +62,15 @@ impl Parser<'_> {
     }
 
     /// `1 {key=number key=number}`.
-    fn field_rows(&mut self) -> Parsed<()> {
+    fn field_rows(&mut self, fields: &[&[u8]]) -> Parsed<()> {
         while self.at_row() {
             self.cursor.integer("a row number")?;
             self.cursor.expect(b'{', "'{' of a row")?;
             while !self.cursor.eat(b'}') {
-                self.cursor.word("a field or '}'")?;
+                let key = self.cursor.word("a field or '}'")?;
+                if !fields.contains(&self.cursor.bytes(key)) {
+                    self.warn_unknown_key(key, "field")?;
+                }
                 self.cursor.expect(b'=', "'=' after the field's name")?;
                 self.cursor.integer("a number")?;
                 self.cursor.eat(b',');

@@ -45,6 +45,17 @@ impl Literal {
         }
     }
 
+    /// Heap bytes held.
+    pub fn heap_size(&self) -> usize {
+        match &self.value {
+            LiteralValue::Array(bytes) => bytes.len(),
+            LiteralValue::Tuple(parts) => {
+                size_of_val(&parts[..]) + parts.iter().map(Literal::heap_size).sum::<usize>()
+            }
+            LiteralValue::Elided | LiteralValue::Token => 0,
+        }
+    }
+
     /// Whether the text left the values out.
     pub fn is_elided(&self) -> bool {
         match &self.value {

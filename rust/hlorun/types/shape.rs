@@ -191,6 +191,19 @@ impl ShapeTable {
         self.shapes.len()
     }
 
+    /// Heap bytes held.
+    pub fn heap_size(&self) -> usize {
+        let parts: usize = self
+            .shapes
+            .iter()
+            .filter_map(Shape::as_tuple)
+            .map(size_of_val)
+            .sum();
+        parts
+            + self.shapes.capacity() * size_of::<Shape>()
+            + self.slots.capacity() * size_of::<u32>()
+    }
+
     /// Whether no shape was interned yet.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
@@ -204,6 +217,11 @@ impl ShapeTable {
     /// The shape behind `id`.
     pub fn get(&self, id: ShapeId) -> &Shape {
         &self.shapes[id.index()]
+    }
+
+    /// All shapes; the parts of a shape come before it.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Shape> {
+        self.shapes.iter()
     }
 
     /// The id of `shape`, added when new.
@@ -332,6 +350,22 @@ impl ShapeTable {
         Some(out)
     }
 
+    /// Whether tuples nest more than `limit` levels in `id`; costs at most `limit` looks at each part.
+    pub fn is_deeper_than(&self, id: ShapeId, limit: usize) -> bool {
+        let mut level = vec![id];
+        for _ in 0..=limit {
+            let parts = level.iter().filter_map(|&id| self.get(id).as_tuple());
+            let mut next: Vec<ShapeId> = parts.flatten().copied().collect();
+            next.sort_unstable();
+            next.dedup();
+            if next.is_empty() {
+                return false;
+            }
+            level = next;
+        }
+        true
+    }
+
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(64);
         let mask = size - 1;
@@ -377,6 +411,18 @@ mod tests {
         });
         assert_eq!(shape.strides().as_slice(), &[1, 8, 2]);
         assert!(!shape.is_row_major());
+    }
+
+    #[test]
+    fn depth_counts_levels_of_tuples() {
+        let mut table = ShapeTable::new();
+        let mut id = table.array(ArrayShape::new(PrimitiveType::F32, &[]));
+        assert!(!table.is_deeper_than(id, 0));
+        for _ in 0..5 {
+            id = table.tuple(&[id, id]);
+        }
+        assert!(table.is_deeper_than(id, 4));
+        assert!(!table.is_deeper_than(id, 5));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct ShapeStyle {
     pub layout: bool,
     /// What to take for the order of dimensions.
     pub order: LayoutOrder,
+    /// `E(4)` in layouts that have it.
+    pub element_size: bool,
     /// `/*index=5*/` before every fifth tuple element.
     pub index_comments: bool,
 }
@@ -31,24 +33,33 @@ impl ShapeStyle {
     pub const FULL: ShapeStyle = ShapeStyle {
         layout: true,
         order: LayoutOrder::AsGiven,
+        element_size: true,
         index_comments: true,
     };
     /// Every array with a layout, as XLA prints shapes: its shapes always have one.
     pub const CANONICAL: ShapeStyle = ShapeStyle {
         layout: true,
         order: LayoutOrder::RowMajorIfAbsent,
+        element_size: true,
         index_comments: true,
+    };
+    /// As `CANONICAL`, without sizes of packed elements.
+    pub const UNPACKED: ShapeStyle = ShapeStyle {
+        element_size: false,
+        ..ShapeStyle::CANONICAL
     };
     /// Every array in row-major order.
     pub const ROW_MAJOR: ShapeStyle = ShapeStyle {
         layout: true,
         order: LayoutOrder::RowMajor,
+        element_size: true,
         index_comments: true,
     };
     /// Without layouts.
     pub const LOGICAL: ShapeStyle = ShapeStyle {
         layout: false,
         order: LayoutOrder::AsGiven,
+        element_size: true,
         index_comments: true,
     };
 }
@@ -146,7 +157,19 @@ fn write_array(f: &mut fmt::Formatter<'_>, array: &ArrayShape, style: ShapeStyle
     if !style.layout {
         return Ok(());
     }
-    let extension = array.layout.as_ref().and_then(|l| l.extension.as_deref());
+    let mut extension = array.layout.as_ref().and_then(|l| l.extension.as_deref());
+    let unpacked;
+    if let Some(packed) = extension.filter(|e| !style.element_size && e.element_size_in_bits != 0) {
+        unpacked = LayoutExtension {
+            element_size_in_bits: 0,
+            ..packed.clone()
+        };
+        let nothing = LayoutExtension {
+            tail_padding_alignment: unpacked.tail_padding_alignment,
+            ..LayoutExtension::default()
+        };
+        extension = Some(&unpacked).filter(|e| e.tail_padding_alignment > 1 || **e != nothing);
+    }
     let given = array.layout.as_ref().map(|layout| &layout.minor_to_major);
     match (given, style.order) {
         (Some(order), LayoutOrder::AsGiven | LayoutOrder::RowMajorIfAbsent) => {

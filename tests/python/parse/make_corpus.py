@@ -8,17 +8,24 @@ other platforms as well (`NAME.cuda.hlo`, `NAME.tpu.hlo`). A text that another c
 left out. What JAX cannot lower or compile is counted and skipped.
 """
 
+# mypy: disable-error-code="no-untyped-call,import-not-found,import-untyped"
 from __future__ import annotations
 
 import argparse
 import collections
 import hashlib
 import pathlib
+import site
 from collections.abc import Iterator
 
 import jax
 
 import corpus_cases
+
+try:
+    from jaxlib._hlo import HloPrintOptions as PrintOptions
+except ImportError:  # before 2026
+    from jaxlib.xla_extension import HloPrintOptions as PrintOptions
 
 
 def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -> Iterator[tuple[str, str]]:
@@ -26,15 +33,19 @@ def texts(case: corpus_cases.Case, index: int, lost: collections.Counter[str]) -
     try:
         lowered = case.lower()
         yield "lowered", lowered.as_text("hlo")
-    except Exception as error:  # noqa: BLE001: anything JAX refuses is no case
+    except Exception as error:  # noqa: BLE001  anything JAX refuses is no case
         lost[f"lower: {type(error).__name__}"] += 1
         return
     if index % 4 == 0:
-        yield "debug", lowered.as_text("hlo", debug_info=True)
+        try:
+            yield "debug", lowered.as_text("hlo", debug_info=True)
+        except TypeError:  # before 2024
+            lost["debug"] += 1
     try:
-        compiled = lowered.compile().as_text()
-        if compiled is not None:
-            yield "compiled", compiled
+        options = PrintOptions()
+        options.print_large_constants = True
+        for module in lowered.compile().runtime_executable().hlo_modules():
+            yield "compiled", module.to_string(options)
     except Exception as error:  # noqa: BLE001
         lost[f"compile: {type(error).__name__}"] += 1
     if index % 3 == 0:
@@ -60,6 +71,8 @@ def main() -> None:
         if arguments.limit is not None and index >= arguments.limit:
             break
         for kind, text in texts(case, index, lost):
+            for folder in (*site.getsitepackages(), str(pathlib.Path(__file__).parent)):
+                text = text.replace(folder, "")
             digest = hashlib.sha256(text.encode()).digest()
             if digest in seen:
                 continue

@@ -61,6 +61,8 @@ enum Interface {
 struct Blas {
     name: String,
     interface: Interface,
+    /// It uses vectors as wide as this processor has, as far as it tells.
+    is_widest: bool,
     /// Keeps the code mapped; never unloaded.
     _library: Library,
 }
@@ -104,9 +106,11 @@ fn open(name: String) -> Option<Blas> {
         };
         if let Some(interface) = interface {
             one_thread(&library, prefix, matches!(interface, Interface::Wide(_)));
+            let is_widest = is_widest_core(&library, prefix);
             return Some(Blas {
                 name,
                 interface,
+                is_widest,
                 _library: library,
             });
         }
@@ -128,6 +132,31 @@ unsafe fn functions<I>(library: &Library, prefix: &str, suffix: &str) -> Option<
                 .get::<Call<I, *const c_void>>(name("zgemm").as_bytes())
                 .ok()?,
         })
+    }
+}
+
+/// Whether a library is loaded that uses vectors as wide as this processor has.
+pub(super) fn is_widest() -> bool {
+    BLAS.as_ref().is_some_and(|blas| blas.is_widest)
+}
+
+/// OpenBLAS names the processor whose kernels it runs, which the environment may have chosen.
+fn is_widest_core(library: &Library, prefix: &str) -> bool {
+    if !Isa::Avx512.is_available() {
+        return true;
+    }
+    let name = format!("{prefix}openblas_get_corename");
+    type CoreName = unsafe extern "C" fn() -> *const std::ffi::c_char;
+    // SAFETY: the function takes nothing and returns a C string that lives as long as the library.
+    match unsafe { library.get::<CoreName>(name.as_bytes()) } {
+        Ok(core) => {
+            // SAFETY: as above.
+            let core = unsafe { std::ffi::CStr::from_ptr(core()) };
+            ["SkylakeX", "Cooperlake", "SapphireRapids"]
+                .iter()
+                .any(|wide| core.to_bytes() == wide.as_bytes())
+        }
+        Err(_) => true,
     }
 }
 
@@ -301,4 +330,98 @@ unsafe fn call<I: TryFrom<usize> + Copy>(
         }
     }
     true
+}
+
+/// A Fortran routine of the library in use: LAPACK, or the part of BLAS without a CBLAS name.
+#[derive(Clone, Copy)]
+pub struct Routine {
+    code: *const c_void,
+    /// Integers have 64 bits.
+    pub wide: bool,
+}
+
+// SAFETY: the address of code that is never unloaded.
+unsafe impl Send for Routine {}
+// SAFETY: as above.
+unsafe impl Sync for Routine {}
+
+/// The routine `name`, lower case and without decoration (`"dgetrf"`); `None` without a library or when it lacks it.
+pub fn routine(name: &str) -> Option<Routine> {
+    let blas = BLAS.as_ref()?;
+    let wide = matches!(blas.interface, Interface::Wide(_));
+    let suffix = if wide { "_64_" } else { "_" };
+    for prefix in ["", "scipy_"] {
+        // SAFETY: only the address is taken here.
+        let symbol = unsafe {
+            blas._library
+                .get::<*const c_void>(format!("{prefix}{name}{suffix}").as_bytes())
+        };
+        if let Ok(symbol) = symbol {
+            return Some(Routine {
+                code: *symbol,
+                wide,
+            });
+        }
+    }
+    None
+}
+
+impl Routine {
+    /// Calls the routine with Fortran's convention: every argument is an address; lengths of character arguments,
+    /// all 1, follow. At most 23 arguments; `false` when there are more.
+    ///
+    /// # Safety
+    /// The arguments are what the routine's documentation asks for, integers of the width [`Routine::wide`] says.
+    pub unsafe fn call(&self, arguments: &[*mut c_void], characters: usize) -> bool {
+        const MOST: usize = 28;
+        if arguments.len() + characters > MOST || arguments.len() > 23 {
+            return false;
+        }
+        let mut words = [1usize; MOST];
+        for (word, &argument) in words.iter_mut().zip(arguments) {
+            *word = argument as usize;
+        }
+        type Words = unsafe extern "C" fn(
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+            usize,
+        );
+        // SAFETY: all arguments are words; in the C conventions of the supported platforms the caller pops surplus
+        // ones, which the routine never reads.
+        unsafe {
+            let f: Words = std::mem::transmute(self.code);
+            let w = words;
+            f(
+                w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12],
+                w[13], w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24],
+                w[25], w[26], w[27],
+            );
+        }
+        true
+    }
 }

@@ -6,6 +6,7 @@
 //! caller's [`Parallel`]; the rest is [`portable`] code. No thread is ever started here.
 
 pub mod blas;
+mod blocked;
 mod pack;
 pub mod packed;
 pub mod portable;
@@ -283,8 +284,14 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
         if packed::suits(g) && packed::gemm(g, a, b, c) {
             return;
         }
-        if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
+        let own = matches!(g.dtype, DType::F32 | DType::F64);
+        // Where the library was told to use narrower kernels than this processor has, ours are faster.
+        let prefer_own = own && g.k > 0 && g.m > 16 && !blas::is_widest();
+        if !prefer_own && g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
             return;
+        }
+        if own && g.k > 0 && g.m > 16 && g.n > 16 {
+            return blocked::gemm(g, a, b, c);
         }
         if packed::gemm(g, a, b, c) {
             return;

@@ -31,27 +31,33 @@ impl Mistake {
     /// Finds line, column and excerpt in `source`.
     #[cold]
     pub fn into_error(self, source: &[u8], filename: Option<Arc<str>>) -> HloError {
-        let at = self.at.min(source.len());
-        let start = memchr::memrchr(b'\n', &source[..at]).map_or(0, |i| i + 1);
-        let end = memchr::memchr(b'\n', &source[at..]).map_or(source.len(), |i| at + i);
-        let line = memchr::memchr_iter(b'\n', &source[..start]).count() + 1;
-        let from = start.max(at.saturating_sub(WINDOW));
-        let to = end.min(at + WINDOW);
-        let before = String::from_utf8_lossy(&source[from..at]);
-        let mut excerpt = before.replace('\t', " ");
-        let caret = excerpt.chars().count();
-        excerpt.push_str(&String::from_utf8_lossy(&source[at..to]).replace(['\t', '\r'], " "));
         HloError::Parse(Box::new(ParseError {
             message: self.message,
-            location: Location {
-                filename,
-                line,
-                column: at - start + 1,
-                excerpt,
-                caret,
-            },
+            location: location(source, self.at, filename),
             notes: self.notes,
         }))
+    }
+}
+
+/// Line, column and excerpt of a byte.
+#[cold]
+pub(super) fn location(source: &[u8], at: usize, filename: Option<Arc<str>>) -> Location {
+    let at = at.min(source.len());
+    let start = memchr::memrchr(b'\n', &source[..at]).map_or(0, |i| i + 1);
+    let end = memchr::memchr(b'\n', &source[at..]).map_or(source.len(), |i| at + i);
+    let line = memchr::memchr_iter(b'\n', &source[..start]).count() + 1;
+    let from = start.max(at.saturating_sub(WINDOW));
+    let to = end.min(at + WINDOW);
+    let before = String::from_utf8_lossy(&source[from..at]);
+    let mut excerpt = before.replace('\t', " ");
+    let caret = excerpt.chars().count();
+    excerpt.push_str(&String::from_utf8_lossy(&source[at..to]).replace(['\t', '\r'], " "));
+    Location {
+        filename,
+        line,
+        column: at - start + 1,
+        excerpt,
+        caret,
     }
 }
 

@@ -1,15 +1,26 @@
 //! Buffer assignments as XLA dumps them: read, written and checked against their module.
 //!
 //! Comes in: the text of `*-buffer-assignment.txt` and its companions, of any year from 2019.
-//! Goes out: [`BufferAssignmentDump`] and findings. Promises: what is read is printed back
+//! Goes out: [`BufferAssignmentDump`] and [`Finding`]s. Promises: what is read is printed back
 //! byte for byte, and nothing a file holds panics or costs more than its size.
 
+pub mod assign;
+mod can_share;
+pub mod check;
+mod describe;
+mod instruction_text;
 mod line;
+mod live_range_parser;
 pub mod model;
+mod names;
 pub mod parser;
 pub mod printer;
+pub mod rebuild;
 pub mod report;
 
+pub use assign::{AssignOptions, assign_buffers};
+pub use check::{Finding, FindingKind, check, human_readable_bytes as human_bytes};
 pub use model::*;
 pub use parser::{parse, parse_files};
 pub use printer::{print, print_file};
+pub use rebuild::rebuild_module;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::line::{Line, Lines, LogPrefix, Mistake, Parsed};
 use super::model::*;
+use super::names::{allocation_parameter, glued_name, value_name, value_use};
 use super::report::{self, AllocationLine, AllocationSize};
 use crate::error::{HloError, Result};
 use crate::module::{ModuleText, PoolRange, TextRef};
@@ -87,11 +88,12 @@ const HEADINGS: &[(&str, SectionKind)] = &[
     ("Used values:", SectionKind::UsedValues),
     ("HloLiveRange (max ", SectionKind::LiveRange),
     ("Memory Space: ", SectionKind::Report),
+    ("memory_space_allocation_entries {", SectionKind::Report),
 ];
 
-struct Parser<'a, 'd> {
-    lines: Lines<'a>,
-    dump: &'d mut BufferAssignmentDump,
+pub(super) struct Parser<'a, 'd> {
+    pub lines: Lines<'a>,
+    pub dump: &'d mut BufferAssignmentDump,
     file: u32,
 }
 
@@ -375,7 +377,7 @@ impl<'a> Parser<'a, '_> {
                 }
                 self.dump.uses.push(value_use(line)?);
             }
-            let (from_instruction, next) = self.from_instruction()?;
+            let (from_instruction, next) = self.defining_text()?;
             pending = next;
             self.dump.used_values.push(HloValueEntry {
                 name,
@@ -396,7 +398,7 @@ impl<'a> Parser<'a, '_> {
         Some(line)
     }
 
-    fn required(&mut self, text: &str) -> Parsed<Line<'a>> {
+    pub fn required(&mut self, text: &str) -> Parsed<Line<'a>> {
         match self.lines.peek() {
             Some(mut line) => {
                 line.expect(text)?;
@@ -411,7 +413,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The instruction, and the next value's line when it stands behind it.
-    fn from_instruction(&mut self) -> Parsed<(TextRef, Option<Line<'a>>)> {
+    fn defining_text(&mut self) -> Parsed<(TextRef, Option<Line<'a>>)> {
         let mut line = self.required(" from instruction:")?;
         if line.eat(" ") {
             self.dump.style.space_before_instruction = true;
@@ -434,100 +436,6 @@ impl<'a> Parser<'a, '_> {
                 _ => return Ok((TextRef::new(start, line.end), None)),
             }
         }
-    }
-
-    fn live_range(&mut self) -> Parsed<()> {
-        let mut line = self.required("HloLiveRange (max ")?;
-        let mut range = HloLiveRangeDump {
-            max: line.small_number("the last moment")?,
-            ..HloLiveRangeDump::default()
-        };
-        line.expect("):")?;
-        line.finish()?;
-        self.required("  InstructionSequence:")?.finish()?;
-        while let Some(mut line) = self.deep_item() {
-            let moment = line.small_number("the moment")?;
-            line.expect(":")?;
-            let instruction = line.word("an instruction's name", b"")?;
-            range.instruction_sequence.push(ScheduledInstruction {
-                moment,
-                instruction,
-            });
-        }
-        self.required("  BufferLiveRange:")?.finish()?;
-        while let Some(mut line) = self.deep_item() {
-            let instruction = line.word("an instruction's name", b"{:")?;
-            let index = line.shape_index()?;
-            line.expect(":")?;
-            let start = line.small_number("the first moment")?;
-            line.expect("-")?;
-            let end = line.small_number("the last moment")?;
-            line.finish()?;
-            range.buffer_live_ranges.push(BufferLiveRange {
-                instruction,
-                index,
-                start,
-                end,
-            });
-        }
-        self.peak(&mut range)?;
-        self.dump.live_range = Some(range);
-        Ok(())
-    }
-
-    fn deep_item(&mut self) -> Option<Line<'a>> {
-        let mut line = self.lines.peek()?;
-        if !line.eat("    ") {
-            return None;
-        }
-        self.lines.advance();
-        Some(line)
-    }
-
-    fn peak(&mut self, range: &mut HloLiveRangeDump) -> Parsed<()> {
-        let Some(mut line) = self.lines.peek().filter(|l| l.starts_with("  ")) else {
-            return Ok(());
-        };
-        self.lines.advance();
-        let text = line.text();
-        if !line.eat("  Live ranges at ") {
-            line.expect("  Peak memory could not be determined")?;
-            range.peak_unknown = text;
-            return Ok(());
-        }
-        range.peak_moment = Some(line.small_number("the moment")?);
-        line.expect(" (peak):")?;
-        line.finish()?;
-        while let Some(mut line) = self.deep_item() {
-            let instruction = line.word("an instruction's name", b"{:")?;
-            let index = line.shape_index()?;
-            line.expect(": ")?;
-            let bytes = line.number("the size in bytes")?;
-            line.expect(" bytes")?;
-            let mut cumulative = None;
-            if line.eat(" (cumulative: ") {
-                cumulative = Some(line.number("the sum in bytes")?);
-                line.expect(" bytes)")?;
-                self.dump.style.cumulative_peak = true;
-            }
-            line.finish()?;
-            range.peak_values.push(PeakValue {
-                instruction,
-                index,
-                bytes,
-                cumulative,
-            });
-        }
-        if let Some(first) = self.lines.peek().filter(|l| l.starts_with("  Stack trace")) {
-            let mut end = first.end;
-            self.lines.advance();
-            while let Some(line) = self.lines.peek().filter(|l| l.starts_with("    ")) {
-                end = line.end;
-                self.lines.advance();
-            }
-            range.stack_trace = TextRef::new(first.at, end);
-        }
-        Ok(())
     }
 
     fn report(&mut self) -> Parsed<u32> {
@@ -592,77 +500,4 @@ fn pool_range(start: usize, end: usize) -> PoolRange {
         start: start as u32,
         len: (end - start) as u32,
     }
-}
-
-/// `<46 fusion.7{0} (phi) @0>`.
-fn value_name(line: &mut Line<'_>) -> Parsed<ValueName> {
-    line.expect("<")?;
-    let id = line.small_number("the value's number")?;
-    line.expect(" ")?;
-    let instruction = line.word("an instruction's name", b"{ >")?;
-    let index = line.shape_index()?;
-    let is_phi = line.eat(" (phi)");
-    line.expect(" @")?;
-    let at = line.at;
-    let color = i32::try_from(line.signed("the color")?)
-        .map_err(|_| Mistake::new(at, "the color is too large a number"))?;
-    line.expect(">")?;
-    Ok(ValueName {
-        id,
-        color,
-        instruction,
-        index,
-        is_phi,
-    })
-}
-
-fn allocation_parameter(line: &mut Line<'_>) -> Parsed<AllocationParameter> {
-    let number = line.small_number("the parameter's number")?;
-    let mut shape = TextRef::new(line.at, line.at);
-    if line.eat(", shape |") {
-        shape = line.word("a shape", b"|")?;
-        line.expect("|")?;
-    }
-    line.expect(" at ShapeIndex ")?;
-    let at = line.at;
-    let index = line.shape_index()?;
-    if index.len == 0 {
-        return Err(Mistake::new(
-            at,
-            "expected a shape index such as `{}` or `{0,1}`",
-        ));
-    }
-    Ok(AllocationParameter {
-        number,
-        shape,
-        index,
-    })
-}
-
-/// `fusion.7, operand 1 {0}`.
-fn value_use(mut line: Line<'_>) -> Parsed<ValueUse> {
-    let instruction = line.word("an instruction's name", b", ")?;
-    line.expect(", operand ")?;
-    let operand = line.small_number("the operand's number")?;
-    let index = match line.eat(" ") {
-        true => line.shape_index()?,
-        false => TextRef::new(line.at, line.at),
-    };
-    line.finish()?;
-    Ok(ValueUse {
-        instruction,
-        operand,
-        index,
-    })
-}
-
-/// Where a value's name starts that ends this line behind an instruction.
-fn glued_name(line: Line<'_>) -> Option<usize> {
-    let rest = line.rest();
-    if rest.last() != Some(&b'>') {
-        return None;
-    }
-    let at = line.at + memchr::memrchr(b'<', rest)?;
-    let mut name = Line { at, ..line };
-    (at > line.at && value_name(&mut name).is_ok() && name.finish().is_ok()).then_some(at)
 }

@@ -37,13 +37,11 @@ fn print_file_into(dump: &BufferAssignmentDump, file: u32, out: &mut String) {
         }
     }
     match dump.style.tails.get(file as usize) {
-        Some(None) => {
-            if out.ends_with('\n') {
-                out.pop();
-            }
+        Some(None) if out.ends_with('\n') => {
+            out.pop();
         }
         Some(Some(blank)) => (0..*blank).for_each(|_| out.push('\n')),
-        None => {}
+        Some(None) | None => {}
     }
     if dump.style.crlf {
         let lines = out[start..].replace('\n', "\r\n");
@@ -304,6 +302,23 @@ impl Printer<'_> {
                     dump.str(*size),
                 ));
                 self.text(*shapes);
+            }
+            ReportLine::Open { indent, name } => {
+                let (width, dump) = (*indent as usize, self.dump);
+                self.put(format_args!("{:width$}{} {{", "", dump.str(*name)));
+            }
+            ReportLine::Field {
+                indent,
+                name,
+                value,
+            } => {
+                let (width, dump) = (*indent as usize, self.dump);
+                let (name, value) = (dump.str(*name), dump.str(*value));
+                self.put(format_args!("{:width$}{name}: {value}", ""));
+            }
+            ReportLine::Close { indent } => {
+                let width = *indent as usize;
+                self.put(format_args!("{:width$}}}", ""));
             }
             ReportLine::Text(text) => self.text(*text),
         }

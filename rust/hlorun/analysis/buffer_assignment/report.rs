@@ -54,6 +54,27 @@ pub enum ReportLine {
         /// Their shapes, with counts: `5×f32[8,8]`.
         shapes: TextRef,
     },
+    /// `  allocation_entries {` of a report in protocol-buffer text (2025).
+    Open {
+        /// Spaces before it.
+        indent: u32,
+        /// The field.
+        name: TextRef,
+    },
+    /// `    size: 512` of a report in protocol-buffer text.
+    Field {
+        /// Spaces before it.
+        indent: u32,
+        /// The field.
+        name: TextRef,
+        /// Its value, strings with their quotes.
+        value: TextRef,
+    },
+    /// `  }` of a report in protocol-buffer text.
+    Close {
+        /// Spaces before it.
+        indent: u32,
+    },
     /// A heading, a rule, or a closing remark, as written.
     Text(TextRef),
 }
@@ -88,9 +109,9 @@ pub enum OomLine {
         /// `(0.00%)` without the parentheses; empty when absent.
         percent: TextRef,
     },
-    /// `	Buffer 1:`.
+    /// `Buffer 1:`, one tab in.
     Buffer(u64),
-    /// `		Size: 3.73GiB` and the other facts of a buffer.
+    /// `Size: 3.73GiB`, two tabs in, and the other facts of a buffer.
     Fact {
         /// `Size`, `Operator`, `XLA Label`, `Shape` or `Entry Parameter Subshape`.
         key: TextRef,
@@ -115,6 +136,39 @@ pub(super) fn belongs_to_report(line: &Line<'_>) -> bool {
         || text.starts_with(b"Memory Space:")
         || text.starts_with(b"The rest ")
         || text.first().is_some_and(u8::is_ascii_digit)
+        || is_proto_line(text)
+}
+
+/// Whether a line is protocol-buffer text: `name {`, `name: value` or `}`.
+fn is_proto_line(text: &[u8]) -> bool {
+    let name = text
+        .iter()
+        .take_while(|b| b.is_ascii_lowercase() || **b == b'_')
+        .count();
+    let rest = &text[name..];
+    text == b"}" || name > 0 && (rest == b" {" || rest.starts_with(b": "))
+}
+
+fn proto_line(mut line: Line<'_>) -> Parsed<ReportLine> {
+    let start = line.at;
+    skip_spaces(&mut line);
+    let indent = (line.at - start) as u32;
+    if line.eat("}") {
+        line.finish()?;
+        return Ok(ReportLine::Close { indent });
+    }
+    let name = line.word("the name of a field", b" :")?;
+    if line.eat(" {") {
+        line.finish()?;
+        return Ok(ReportLine::Open { indent, name });
+    }
+    line.expect(": ")?;
+    let value = line.text();
+    Ok(ReportLine::Field {
+        indent,
+        name,
+        value,
+    })
 }
 
 /// Reads one line of a report; `allocation` reads what follows `allocation `.
@@ -146,6 +200,9 @@ pub(super) fn report_line(
     }
     if line.starts_with("allocation ") {
         return allocation(&mut line).map(ReportLine::Allocation);
+    }
+    if is_proto_line(line.rest().trim_ascii_start()) {
+        return proto_line(line);
     }
     let indent = line
         .rest()

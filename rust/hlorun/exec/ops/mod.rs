@@ -1,19 +1,46 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
+pub mod batch_norm;
+pub mod bitcast_convert;
+pub mod block_dot;
+pub mod convolution;
+pub mod cudnn_attention;
+pub mod cudnn_conv;
+pub mod cudnn_norm;
+pub mod custom_call;
+pub mod depthwise;
+pub mod dimension_size;
+pub mod fft;
 pub mod gather;
 pub mod index_map;
+pub mod lanes;
+pub mod linalg;
+pub mod map;
+pub mod patches;
+pub mod reduce_window;
+pub mod rng;
+pub mod rng_bit_generator;
 pub mod scatter;
+pub mod select_and_scatter;
+pub mod sliding;
+pub mod sort;
+pub mod sort_merge;
+pub mod topk;
 pub mod walk;
+pub mod window;
 
 use super::array::RawArray;
 use crate::error::Result;
 use crate::plan::ops::OpKind;
 
+/// Runs a task for every number below a count.
+pub type ParallelLoop = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
+
 /// What an operation may use beyond its arrays.
 #[derive(Clone, Copy)]
 pub struct OpEnvironment<'e> {
     /// Runs `task(i)` for every `i` below the count, on all threads of the executable.
-    pub parallel: &'e (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync),
+    pub parallel: &'e ParallelLoop,
     /// Number of this replica.
     pub replica: u32,
     /// Number of this partition.
@@ -30,5 +57,25 @@ pub fn run(
     match kind {
         OpKind::Gather(op) => gather::run(op, inputs, outputs, environment),
         OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),
+        OpKind::Sort(op) => sort::run(op, inputs, outputs, environment),
+        OpKind::TopK(op) => topk::run(op, inputs, outputs, environment),
+        OpKind::ReduceWindow(op) => reduce_window::run(op, inputs, outputs, environment),
+        OpKind::SelectAndScatter(op) => select_and_scatter::run(op, inputs, outputs, environment),
+        OpKind::Map(op) => map::run(op, inputs, outputs, environment),
+        OpKind::Convolution(op) => convolution::run(op, inputs, outputs, environment),
+        OpKind::RngBitGenerator(op) => rng_bit_generator::run(op, inputs, outputs, environment),
+        OpKind::Rng(op) => rng::run(op, inputs, outputs, environment),
+        OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
+        OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
+        OpKind::BatchNorm(op) => batch_norm::run(op, inputs, outputs, environment),
+        OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
+        OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
+        OpKind::CudnnNorm(op) => cudnn_norm::run(op, inputs, outputs),
+        OpKind::Custom(op) => custom_call::run(op, inputs, outputs),
+        OpKind::Identity => custom_call::identity(inputs, outputs),
+        OpKind::Zeros => custom_call::zeros(outputs),
+        OpKind::BlockDot(op) => block_dot::run(op, inputs, outputs, environment),
+        OpKind::CudnnAttention(op) => cudnn_attention::run(op, inputs, outputs, environment),
+        OpKind::DimensionSize(op) => dimension_size::run(op, outputs),
     }
 }

@@ -14,6 +14,7 @@ use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
 use crate::plan::view::{ArrayView, BufferSlice, major_to_minor};
+use crate::types::PrimitiveType;
 
 /// Dimensions from the slowest to the fastest.
 pub type Order = SmallVec<[u8; 8]>;
@@ -31,6 +32,10 @@ pub enum Role {
     Iota,
     /// Reduces its operands.
     Reduce,
+    /// A product that is computed by the one sum that reads it.
+    Deferred,
+    /// A sum of a deferred product, which is the operand of that number, and something else.
+    DotPlus(u8),
     /// Stores operands side by side.
     Concatenate,
     /// Stores its operand among padding.
@@ -95,6 +100,9 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
         instructions,
         position,
     };
+    if fuse {
+        analysis.find_sums_of_products(module, &users, data.root);
+    }
     let mut sizes: Vec<u32> = Vec::new();
     for at in (0..count).rev() {
         let id = analysis.instructions[at];
@@ -110,6 +118,9 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
                 } else {
                     analysis.common_site(module, at, &users[at])
                 };
+                // Another name for the same elements only where both are walked as they lie.
+                let is_alias = analysis.roles[at] == Role::Alias;
+                let site = site.filter(|s| !is_alias || s.1 == analysis.orders[at]);
                 match site {
                     Some((cluster, order)) if sizes[cluster as usize] < MAX_CLUSTER => {
                         sizes[cluster as usize] += 1;
@@ -142,13 +153,61 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
                 analysis.sites.insert((at as u32, k), sizes.len() as u32);
                 sizes.push(0);
             }
-            Role::View | Role::Other => {}
+            Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) => {}
         }
     }
     analysis
 }
 
 impl Analysis {
+    /// Marks sums whose one operand is a product that nobody else reads: the product can start from
+    /// the other operand instead of zero.
+    fn find_sums_of_products(
+        &mut self,
+        module: &HloModule,
+        users: &[SmallVec<[(u32, u32); 4]>],
+        root: Option<InstructionId>,
+    ) {
+        for at in 0..self.instructions.len() {
+            let sum = module.instruction(self.instructions[at]);
+            if sum.opcode() != HloOpcode::Add {
+                continue;
+            }
+            for k in 0..2u8 {
+                let Some(dot) = sum.operand(usize::from(k)) else {
+                    continue;
+                };
+                let Some(&from) = self.position.get(&dot.id) else {
+                    continue;
+                };
+                let is_sum = dot.opcode() == HloOpcode::Dot
+                    && self.roles[from as usize] == Role::Other
+                    && users[from as usize].len() == 1
+                    && root != Some(dot.id)
+                    && dot.array_shape().is_some_and(|shape| {
+                        matches!(
+                            shape.element_type,
+                            PrimitiveType::F32
+                                | PrimitiveType::F64
+                                | PrimitiveType::C64
+                                | PrimitiveType::C128
+                        )
+                    })
+                    && dot.array_shape().map(|s| &s.dims) == sum.array_shape().map(|s| &s.dims)
+                    && sum
+                        .operand(usize::from(1 - k))
+                        .and_then(|o| o.array_shape())
+                        .map(|s| &s.dims)
+                        == sum.array_shape().map(|s| &s.dims);
+                if is_sum {
+                    self.roles[from as usize] = Role::Deferred;
+                    self.roles[at] = Role::DotPlus(k);
+                    break;
+                }
+            }
+        }
+    }
+
     /// The one cluster that holds every reader of the instruction at `at`, and the order in which
     /// they read it.
     fn common_site(
@@ -203,7 +262,7 @@ impl Analysis {
                 (self.roles[user] != Role::Pad || !cuts(reader))
                     .then(|| (cluster, self.orders[user].clone()))
             }
-            Role::View | Role::Iota | Role::Other => None,
+            Role::View | Role::Iota | Role::Other | Role::Deferred | Role::DotPlus(_) => None,
         }
     }
 }

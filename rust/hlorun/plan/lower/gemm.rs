@@ -12,7 +12,8 @@ use crate::plan::view::{ArrayView, identity_order, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
 /// Which dimensions of the operands are which.
-pub(super) struct DotDimensions {
+#[derive(Clone, Debug)]
+pub struct DotDimensions {
     pub lhs_batch: Dims,
     pub rhs_batch: Dims,
     pub lhs_contracting: Dims,
@@ -56,6 +57,25 @@ impl<'m> Lowering<'m> {
         let order = major_to_minor(shape);
         let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
         self.product(scope, instruction, &dimensions, result, (1.0, 0.0), 0.0)
+    }
+
+    /// `add(dot, addend)`: the addend becomes the product's starting value.
+    pub(super) fn dot_plus(
+        &mut self,
+        scope: &mut Scope<'_>,
+        sum: InstructionRef<'m>,
+        dot: usize,
+    ) -> Result<ArrayView> {
+        let product = sum
+            .operand(dot)
+            .ok_or_else(|| HloError::execution("add without operands"))?;
+        let shape = views::array_shape(sum)?;
+        let order = major_to_minor(shape);
+        let result = self.allocate(sum, shape.element_type, &shape.dims, &order)?;
+        let addend = self.array_operand(scope, sum, 1 - dot)?;
+        self.copy(scope, sum.id, addend, result.clone());
+        let dimensions = DotDimensions::of_dot(product);
+        self.product(scope, product, &dimensions, result, (1.0, 0.0), 1.0)
     }
 
     /// Adds `result = alpha·lhs·rhs + beta·result` and returns where the result is.
@@ -137,6 +157,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
+                panels: None,
             })),
         );
         Ok(result)
@@ -189,24 +210,16 @@ impl<'m> Lowering<'m> {
         scope: &mut Scope<'_>,
         instruction: InstructionRef<'m>,
     ) -> Result<Value> {
-        let config = backend_config(instruction).ok_or_else(|| {
+        let config = gemm_config(instruction).ok_or_else(|| {
             unsupported(
                 instruction,
                 "a product whose backend_config is no JSON".into(),
             )
         })?;
-        let config = config.get("gemm_backend_config").unwrap_or(&config);
-        let dimensions = DotDimensions::of_config(config);
-        let number = |key: &str, default: f64| number(config.get(key), default);
-        let alpha = (number("alpha_real", 1.0), number("alpha_imag", 0.0));
-        let beta = number("beta", 0.0);
-        let epilogue = config.get("epilogue").and_then(|e| e.as_str());
-        if !matches!(epilogue, None | Some("DEFAULT")) {
-            return Err(unsupported(
-                instruction,
-                format!("epilogue {}", epilogue.unwrap_or_default()),
-            ));
+        if let Some(epilogue) = config.epilogue {
+            return Err(unsupported(instruction, format!("epilogue {epilogue}")));
         }
+        let (alpha, beta) = (config.alpha, config.beta);
         let (shape, is_tuple) = match self.module.shapes().get(instruction.shape_id()) {
             crate::types::Shape::Tuple(parts) => match parts.first() {
                 Some(&first) => (self.module.shapes().get(first).as_array(), true),
@@ -226,7 +239,7 @@ impl<'m> Lowering<'m> {
             let c = self.convert_view(scope, instruction, c, shape.element_type)?;
             self.copy(scope, instruction.id, c, result.clone());
         }
-        let result = self.product(scope, instruction, &dimensions, result, alpha, beta)?;
+        let result = self.product(scope, instruction, &config.dimensions, result, alpha, beta)?;
         if !is_tuple {
             return Ok(Value::Array(result));
         }
@@ -258,6 +271,35 @@ impl<'m> Lowering<'m> {
             _ => self.operation(scope, instruction),
         }
     }
+}
+
+/// What a cuBLAS product says in its `backend_config`, flat as until 2024 or nested.
+pub struct GemmConfig {
+    /// Which dimensions are which.
+    pub dimensions: DotDimensions,
+    /// Scale of the product.
+    pub alpha: (f64, f64),
+    /// Scale of C.
+    pub beta: f64,
+    /// Anything but `DEFAULT`.
+    pub epilogue: Option<String>,
+}
+
+/// Reads the configuration of a cuBLAS call.
+pub fn gemm_config(instruction: InstructionRef<'_>) -> Option<GemmConfig> {
+    let config = backend_config(instruction)?;
+    let config = config.get("gemm_backend_config").unwrap_or(&config);
+    let number = |key: &str, default: f64| number(config.get(key), default);
+    Some(GemmConfig {
+        dimensions: DotDimensions::of_config(config),
+        alpha: (number("alpha_real", 1.0), number("alpha_imag", 0.0)),
+        beta: number("beta", 0.0),
+        epilogue: config
+            .get("epilogue")
+            .and_then(|e| e.as_str())
+            .filter(|e| *e != "DEFAULT")
+            .map(str::to_owned),
+    })
 }
 
 /// The type both operands are multiplied in.

@@ -286,6 +286,12 @@ impl<'m> Lowering<'m> {
         }
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
         let (combiner, simple) = self.combiner(instruction, &types)?;
+        if simple.is_some() && is_low_float(types[0]) {
+            let widen = crate::plan::elementwise::conversion(types[0], PrimitiveType::F32)?;
+            values[0] = cluster
+                .builder
+                .step(widen, &[values[0]], PrimitiveType::F32);
+        }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))
             .map(|dim| dims[usize::from(dim)])
@@ -381,6 +387,11 @@ impl<'m> Lowering<'m> {
         );
         Ok(view)
     }
+}
+
+/// Floats narrower than `f32`, whose plain sums, products and extrema XLA:CPU accumulates in `f32`.
+fn is_low_float(ty: PrimitiveType) -> bool {
+    ty.is_floating() && ty.size_bytes() < 4
 }
 
 /// `op(parameter, other parameter)` of a commutative, associative operation.

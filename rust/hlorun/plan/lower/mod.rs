@@ -9,6 +9,7 @@ mod analysis;
 mod control_flow;
 mod gemm;
 mod loops;
+pub mod panels;
 mod structure;
 mod threefry;
 pub mod views;
@@ -19,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use analysis::Order;
 use analysis::{Analysis, Role};
+pub use gemm::gemm_config;
 
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
@@ -193,7 +195,8 @@ impl<'m> Lowering<'m> {
                     Ok(None)
                 }
             }
-            Role::Alias => Ok(None),
+            Role::Alias | Role::Deferred => Ok(None),
+            Role::DotPlus(k) => array(self.dot_plus(scope, instruction, usize::from(k))?),
             Role::View => array(self.view(scope, instruction)?),
             Role::Reduce => self.reduce(scope, at, instruction).map(Some),
             Role::Concatenate => array(self.concatenate(scope, at, instruction)?),
@@ -340,14 +343,17 @@ impl<'m> Lowering<'m> {
 
     /// Refuses tuples that are too deep or too wide to walk.
     pub fn check_tuple(&self, instruction: InstructionRef<'_>, shape: ShapeId) -> Result<()> {
-        let leaves = self.module.shapes().leaves(shape, MAX_LEAVES);
-        match leaves {
-            Some(leaves) if leaves.iter().all(|l| l.0.0.len() <= MAX_TUPLE_DEPTH) => Ok(()),
-            _ => Err(unsupported(
-                instruction,
-                format!("tuples deeper than {MAX_TUPLE_DEPTH} or of more than {MAX_LEAVES} arrays"),
-            )),
+        let shapes = self.module.shapes();
+        // Depth first: indices of leaves cost as much as they are deep.
+        if !shapes.is_deeper_than(shape, MAX_TUPLE_DEPTH)
+            && shapes.leaves(shape, MAX_LEAVES).is_some()
+        {
+            return Ok(());
         }
+        Err(unsupported(
+            instruction,
+            format!("tuples deeper than {MAX_TUPLE_DEPTH} or of more than {MAX_LEAVES} arrays"),
+        ))
     }
 
     fn constant(&mut self, instruction: InstructionRef<'m>) -> Result<Value> {

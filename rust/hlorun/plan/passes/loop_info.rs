@@ -9,9 +9,7 @@ use super::rewrite::Builder;
 use super::trip_index;
 use crate::error::{HloError, Result};
 use crate::module::post_order::instruction_post_order;
-use crate::module::{
-    AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId,
-};
+use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId};
 use crate::plan::inline;
 use crate::types::ArrayShape;
 
@@ -42,8 +40,10 @@ pub struct LoopInfo {
     pub users: FxHashMap<InstructionId, Vec<InstructionId>>,
     /// Leaves whose value after the loop is another instruction of the parent.
     replaced: Vec<Option<InstructionId>>,
-    /// Leaves that a pass left without meaning inside the loop.
+    /// Leaves that collect a value, by value and row index.
     stacks: FxHashMap<(InstructionId, InstructionId), usize>,
+    /// Instructions from this index on were made by the pass.
+    first_new: usize,
     changed: bool,
 }
 
@@ -97,6 +97,7 @@ impl LoopInfo {
             trips,
             users,
             stacks: FxHashMap::default(),
+            first_new: module.instruction_count(),
             changed: false,
         })
     }
@@ -130,7 +131,10 @@ impl LoopInfo {
     ) -> Option<(usize, InstructionId)> {
         let shape = module.instruction(id).array_shape()?;
         let mut at = module.instruction(id);
-        while matches!(at.opcode(), HloOpcode::Reshape | HloOpcode::Bitcast | HloOpcode::Copy) {
+        while matches!(
+            at.opcode(),
+            HloOpcode::Reshape | HloOpcode::Bitcast | HloOpcode::Copy
+        ) {
             let (from, to) = (at.operand(0)?.array_shape()?, at.array_shape()?);
             if at.opcode() == HloOpcode::Bitcast && !(from.is_row_major() && to.is_row_major()) {
                 return None;
@@ -168,6 +172,47 @@ impl LoopInfo {
             let value = |i| trip_index::evaluate(module, i, self.counter, &self.trips);
             value(a).is_some() && value(a) == value(b)
         }
+    }
+
+    /// Whether the condition reads leaf `k`.
+    pub fn is_read_by_condition(&self, module: &HloModule, k: usize) -> bool {
+        module
+            .computation(self.condition)
+            .instructions
+            .iter()
+            .any(|&i| module.instruction(i).tuple_index() == Some(k))
+    }
+
+    /// An index that is 0 in the first trip and grows by one: the counter, where it is that.
+    pub fn trip_number(&self, module: &HloModule) -> Option<InstructionId> {
+        self.is_row_index(module, self.counter)
+            .then_some(self.counter)
+    }
+
+    /// Lets everything in the body that reads `old` read `new`.
+    pub fn replace_in_body(
+        &mut self,
+        module: &mut HloModule,
+        old: InstructionId,
+        new: InstructionId,
+    ) {
+        // What `new` itself is made of must keep reading `old` where it does.
+        let readers = self.users.get(&old).cloned().unwrap_or_default();
+        for reader in readers {
+            for operand in module.operand_ids_mut(reader) {
+                if *operand == old {
+                    *operand = new;
+                }
+            }
+        }
+        for result in &mut self.results {
+            if *result == old {
+                *result = new;
+            }
+        }
+        let users = self.users.remove(&old).unwrap_or_default();
+        self.users.insert(new, users);
+        self.changed = true;
     }
 
     /// A builder in the parent.
@@ -305,7 +350,7 @@ impl LoopInfo {
         let mut own: Vec<InstructionId> = Vec::new();
         let mut work = replacement;
         while let Some(id) = work.pop() {
-            if id.index() >= self.first_new(module) && !own.contains(&id) {
+            if id.index() >= self.first_new && !own.contains(&id) {
                 own.push(id);
                 work.extend_from_slice(module.operand_ids(id));
             }
@@ -342,11 +387,6 @@ impl LoopInfo {
         }
     }
 
-    /// The first instruction that this rewrite may have made.
-    fn first_new(&self, _module: &HloModule) -> usize {
-        self.id.index() + 1
-    }
-
     /// The loop's original tuple, put together again.
     fn whole(&self, module: &mut HloModule, old_count: usize) -> InstructionId {
         let mut elements = Vec::with_capacity(old_count);
@@ -364,7 +404,12 @@ fn calls_of(module: &HloModule, computation: ComputationId) -> usize {
     module
         .computation_ids()
         .flat_map(|id| &module.computation(id).instructions)
-        .filter(|&&i| module.instruction(i).called_computations().contains(&computation))
+        .filter(|&&i| {
+            module
+                .instruction(i)
+                .called_computations()
+                .contains(&computation)
+        })
         .count()
 }
 
@@ -393,8 +438,9 @@ fn count_trips(
         return None;
     }
     let k = element.tuple_index()?;
-    let start = trip_index::constant(module, *initial.get(k)?)?;
     let counter = (*elements.get(k)?)?;
+    // The counter is no part of the parent, so this only succeeds for constants and copies of them.
+    let start = trip_index::evaluate(module, *initial.get(k)?, counter, &[0])?[0];
     let next = *results.get(k)?;
     let step = trip_index::evaluate(module, next, counter, &[start])?[0].checked_sub(start)?;
     if step <= 0 {

@@ -7,6 +7,7 @@ mod loop_accumulate;
 mod loop_defer;
 mod loop_hoist;
 mod loop_info;
+mod product;
 mod rewrite;
 mod trip_index;
 
@@ -14,8 +15,14 @@ use crate::error::Result;
 use crate::module::{HloModule, HloOpcode, InstructionId};
 use crate::plan::CompileOptions;
 
-/// Names of the passes, in the order in which they run.
-pub const PASSES: [&str; 3] = ["loop-hoist", "loop-accumulate", "loop-defer"];
+/// Names of what can be switched off: passes, in the order in which they run, and choices of the
+/// lowering.
+pub const PASSES: [&str; 4] = [
+    "loop-hoist",
+    "loop-accumulate",
+    "loop-defer",
+    crate::plan::lower::panels::NAME,
+];
 
 /// Runs every pass that is not switched off.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
@@ -31,7 +38,8 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
             match name {
                 "loop-hoist" => loop_hoist::run(module, &mut info),
                 "loop-accumulate" => loop_accumulate::run(module, &mut info),
-                _ => loop_defer::run(module, &mut info),
+                "loop-defer" => loop_defer::run(module, &mut info),
+                _ => continue,
             }
             info.finish(module)?;
         }

@@ -81,7 +81,13 @@ impl Builder<'_> {
             .as_tuple()
             .and_then(|parts| parts.get(index).copied())
             .unwrap_or(shape);
-        self.add(HloOpcode::GetTupleElement, part, &[tuple], &[], index as u32)
+        self.add(
+            HloOpcode::GetTupleElement,
+            part,
+            &[tuple],
+            &[],
+            index as u32,
+        )
     }
 
     /// A tuple.
@@ -100,13 +106,25 @@ impl Builder<'_> {
         if shape.dims.as_slice() == dims {
             return operand;
         }
-        self.add_array(HloOpcode::Reshape, shape.element_type, dims, &[operand], &[])
+        self.add_array(
+            HloOpcode::Reshape,
+            shape.element_type,
+            dims,
+            &[operand],
+            &[],
+        )
     }
 
     /// `a + b`.
     pub fn plus(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
         let shape = self.shape(a);
-        self.add_array(HloOpcode::Add, shape.element_type, &shape.dims, &[a, b], &[])
+        self.add_array(
+            HloOpcode::Add,
+            shape.element_type,
+            &shape.dims,
+            &[a, b],
+            &[],
+        )
     }
 
     /// Zeros.

@@ -71,7 +71,9 @@ pub fn constant(module: &HloModule, id: InstructionId) -> Option<i64> {
     let instruction = module.instruction(id);
     let shape = instruction.array_shape()?;
     let bytes = instruction.literal()?.bytes()?;
-    if shape.element_count() != Some(1) || !(shape.element_type.is_integral() || shape.element_type == PrimitiveType::Pred) {
+    if shape.element_count() != Some(1)
+        || !(shape.element_type.is_integral() || shape.element_type == PrimitiveType::Pred)
+    {
         return None;
     }
     let mut raw = [0u8; 8];
@@ -129,15 +131,17 @@ fn step(
         }
         HloOpcode::Compare => {
             let (a, b) = (operand(0)?, operand(1)?);
-            i64::from(match instruction.enumeration(AttrKey::Direction)?.as_ref() {
-                "EQ" => a == b,
-                "NE" => a != b,
-                "LT" => a < b,
-                "LE" => a <= b,
-                "GT" => a > b,
-                "GE" => a >= b,
-                _ => return None,
-            })
+            i64::from(
+                match instruction.enumeration(AttrKey::Direction)?.as_ref() {
+                    "EQ" => a == b,
+                    "NE" => a != b,
+                    "LT" => a < b,
+                    "LE" => a <= b,
+                    "GT" => a > b,
+                    "GE" => a >= b,
+                    _ => return None,
+                },
+            )
         }
         _ => return None,
     };

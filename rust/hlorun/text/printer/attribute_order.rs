@@ -138,7 +138,7 @@ pub fn computation_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
         | Op::ReduceScatter
         | Op::Scatter
         | Op::Sort
-        | Op::Scan => &[ToApply],
+        | Op::Scan => &[ToApply, IsComposite],
         Op::CustomCall => &[ToApply, CalledComputations],
         Op::AsyncStart | Op::AsyncUpdate | Op::AsyncDone | Op::Fusion => &[Calls],
         Op::Unknown => &[
@@ -168,6 +168,15 @@ pub const COMMON: [AttrKey; 9] = [
     Origin,
     Metadata,
     BackendConfig,
+];
+
+/// Those of them that an operation wrapped into an asynchronous one shows as well, in print order.
+pub const SHARED: [AttrKey; 5] = [
+    Sharding,
+    FrontendAttributes,
+    ControlPredecessors,
+    Statistics,
+    ResultAccuracy,
 ];
 
 /// Lists that are left out when they have no element.

@@ -5,11 +5,13 @@ use std::fmt::Write;
 use super::Printer;
 use super::attribute_order::{always_printed, is_left_out_when_empty};
 use super::braces::{
-    inside, is_json_dict, key_value, parts, quoted, sort_json, write_compact, write_named_axes,
+    inside, is_json_dict, is_list_of_fields, key_value, parts, quoted, sort_json, write_compact,
+    write_named_axes,
 };
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
 use super::literal::write_literal;
+use super::mesh_groups::mesh_groups;
 use super::sharding::{iota_devices, write_iota, write_sharding};
 use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
@@ -42,6 +44,11 @@ impl Printer<'_> {
             return;
         }
         match (key, value) {
+            // What is not of the expected form stays as it was written.
+            (_, AttrValue::Raw(text)) if !is_list_of_fields(self.module.text().bytes(*text)) => {
+                self.write_key(key);
+                self.write_value(value, instruction);
+            }
             (AttrKey::ChannelId, _) if !self.options.print_channel_id => {
                 self.out.push_str(", channel_id");
             }
@@ -281,7 +288,19 @@ impl Printer<'_> {
                 write_iota(&mut self.out, reshape, transpose);
             }
             ReplicaGroups::Mesh(text) => {
-                write_named_axes(&mut self.out, self.module.text().bytes(*text), ",");
+                let text = self.module.text().bytes(*text);
+                let groups = self
+                    .options
+                    .print_full_replica_group_list
+                    .then(|| mesh_groups(text, MAX_DEVICES))
+                    .flatten();
+                match groups {
+                    Some(groups) => self.write_groups(&groups),
+                    None if text.starts_with(b"mesh[") => {
+                        write_named_axes(&mut self.out, text, ",");
+                    }
+                    None => self.out.push_str(&String::from_utf8_lossy(text)),
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 pub fn inside(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
     match text {
-        [b'{', middle @ .., b'}'] => middle,
+        [b'{', middle @ .., b'}'] => middle.trim_ascii(),
         _ => text,
     }
 }
@@ -13,16 +13,14 @@ pub fn inside(text: &[u8]) -> &[u8] {
 /// quotes stays whole, comments are left out.
 pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
     let mut parts = Vec::new();
+    // Within a bracket only its own kind counts: what else is in there need not be in pairs.
+    let mut kind = (b'{', b'}');
     let mut depth = 0usize;
     let mut start = None;
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
         let ends = depth == 0
-            && if commas {
-                byte == b','
-            } else {
-                byte == b',' || byte.is_ascii_whitespace()
-            };
+            && (byte == b',' || !commas && byte.is_ascii_whitespace() && !around_equals(text, at));
         if ends {
             if let Some(start) = start.take() {
                 parts.push(text[start..at].trim_ascii());
@@ -45,12 +43,20 @@ pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
             start = Some(at);
         }
         match byte {
-            b'{' | b'[' | b'(' => depth += 1,
-            b'}' | b']' | b')' => depth = depth.saturating_sub(1),
             b'"' | b'\'' => {
                 at = string_end(text, at);
                 continue;
             }
+            b'{' | b'[' | b'(' if depth == 0 => {
+                kind = match byte {
+                    b'{' => (b'{', b'}'),
+                    b'[' => (b'[', b']'),
+                    _ => (b'(', b')'),
+                };
+                depth = 1;
+            }
+            _ if byte == kind.0 => depth += 1,
+            _ if byte == kind.1 => depth = depth.saturating_sub(1),
             _ => {}
         }
         at += 1;
@@ -59,6 +65,13 @@ pub fn parts(text: &[u8], commas: bool) -> Vec<&[u8]> {
         parts.push(text[start..].trim_ascii());
     }
     parts
+}
+
+/// Whether the white space at `at` stands beside the `=` of a field.
+fn around_equals(text: &[u8], at: usize) -> bool {
+    let is_equals = |byte: Option<&u8>| byte == Some(&b'=');
+    is_equals(text[at..].trim_ascii_start().first())
+        || is_equals(text[..at].trim_ascii_end().last())
 }
 
 /// One past the end of the string that begins at `at` with a quote.
@@ -80,6 +93,16 @@ pub fn string_end(text: &[u8], at: usize) -> usize {
 pub fn key_value(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let equals = memchr::memchr(b'=', part)?;
     Some((part[..equals].trim_ascii(), part[equals + 1..].trim_ascii()))
+}
+
+/// Whether `text` is of the form `{key=value, …}`.
+pub fn is_list_of_fields(text: &[u8]) -> bool {
+    let is_key_byte = |b: &u8| b.is_ascii_alphanumeric() || b"_.-:/".contains(b);
+    is_json_dict(text)
+        && parts(inside(text), true).into_iter().all(|part| {
+            key_value(part)
+                .is_some_and(|(key, value)| !value.is_empty() && key.iter().all(is_key_byte))
+        })
 }
 
 /// What stands between the quotes; `None` when it is not quoted.
@@ -159,10 +182,17 @@ pub fn write_named_axes(out: &mut String, text: &[u8], in_braces: &str) {
         match byte {
             b'"' | b'\'' => {
                 end = string_end(bytes, at);
-                let name = quoted(&bytes[at..end]).unwrap_or(&bytes[at..end]);
-                out.push('\'');
+                let name = quoted(&bytes[at..end]).unwrap_or(b"");
+                let is_plain = |&b: &u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+                let quote = if name.iter().all(is_plain) { "'" } else { "" };
+                let name = if quote.is_empty() {
+                    &bytes[at..end]
+                } else {
+                    name
+                };
+                out.push_str(quote);
                 out.push_str(&String::from_utf8_lossy(name));
-                out.push('\'');
+                out.push_str(quote);
             }
             b'[' if out.ends_with("mesh") => {
                 open.push(b'm');
@@ -170,7 +200,7 @@ pub fn write_named_axes(out: &mut String, text: &[u8], in_braces: &str) {
             }
             b'[' | b'(' | b'{' => {
                 // The axes of replica groups stand apart from their mesh.
-                if byte == b'{' && open.is_empty() && out.ends_with(']') {
+                if byte == b'{' && open.is_empty() && out.ends_with([']', ')']) {
                     out.push(' ');
                 }
                 // Numbers of devices stay close together, also in the brackets among them.
@@ -356,6 +386,11 @@ mod tests {
                 r#"mesh["x"=2, 'y'=2],device_ids=([2, 2]T(1,0)),[{"x","y"},{?}],replicated={"z"}"#,
                 ", ",
                 "mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x', 'y'}, {?}], replicated={'z'}",
+            ),
+            (
+                r#"mesh["x"=4],device_ids=(3,2,1,0){"x"}"#,
+                ",",
+                "mesh['x'=4], device_ids=(3,2,1,0) {'x'}",
             ),
             (
                 r#"mesh["x"=4] {"x":(1)2,"y"}"#,

@@ -9,11 +9,6 @@ use super::order::instruction_order;
 use super::{PrintSubcomputationMode, Printer};
 use crate::module::{AttrKey, AttrValue, ComputationId, HloOpcode, InstructionId, InstructionRef};
 
-/// Bytes that nested bodies may add beyond this many times the source's length.
-const NESTED_GROWTH: usize = 64;
-/// Bytes that nested bodies may always take.
-const NESTED_BYTES: usize = 64 << 20;
-
 /// A computation that is being printed.
 pub(super) struct Frame {
     computation: ComputationId,
@@ -93,12 +88,6 @@ impl Printer<'_> {
         let mut is_outermost = steps.len() == 1 && first.is_none();
         let mut frames: Vec<Frame> = first.into_iter().collect();
         let mut orders: FxHashMap<ComputationId, Rc<[InstructionId]>> = FxHashMap::default();
-        let source = self.module.text().source().len();
-        let limit = self
-            .out
-            .len()
-            .saturating_add(NESTED_BYTES)
-            .saturating_add(NESTED_GROWTH.saturating_mul(source));
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text(text) => self.out.push_str(text),
@@ -109,7 +98,7 @@ impl Printer<'_> {
                     }
                 }
                 Step::Computation(computation, indent) => {
-                    if self.out.len() > limit {
+                    if self.out.len() > self.most_nested && !is_outermost {
                         self.out.push('…');
                         continue;
                     }
@@ -222,11 +211,11 @@ impl Printer<'_> {
             let name = self.instruction_name(parameter);
             self.out.push_str(self.name_part(&name));
             self.out.push_str(": ");
-            self.write_shape(self.module.instruction_data(parameter).shape, false);
+            self.write_shape_of(parameter, false);
         }
         self.out.push_str(") -> ");
         if let Some(root) = computation.root {
-            self.write_shape(self.module.instruction_data(root).shape, false);
+            self.write_shape_of(root, false);
         }
         self.out.push(' ');
     }
@@ -290,7 +279,7 @@ impl Printer<'_> {
                 }
             }
         }
-        if opcode == Op::Call && self.is_composite(instruction) {
+        if opcode == Op::Call && instruction.bool(AttrKey::IsComposite) == Some(true) {
             steps.push(Step::Text(", is_composite=true"));
         }
         for (before, computations, between, after) in lists.into_iter().rev() {

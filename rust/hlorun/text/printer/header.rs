@@ -6,10 +6,10 @@ use rustc_hash::FxHashSet;
 
 use super::Printer;
 use super::attributes::write_frontend_attributes;
-use super::braces::write_compact;
-use super::order::computation_order;
+use super::braces::{inside, is_list_of_fields, write_compact};
+use super::order::{callees, computation_order};
 use crate::module::config::AliasKind;
-use crate::module::{AttrKey, ComputationId, HloOpcode};
+use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionRef};
 use crate::types::ShapeStyle;
 
 /// Attributes of the header that have a place of their own.
@@ -55,15 +55,30 @@ impl<'m> Printer<'m> {
         if !self.options.syntax_sugar_async_ops {
             return hidden;
         }
-        for computation in self.module.computation_ids() {
-            for &id in &self.module.computation(computation).instructions {
-                let instruction = self.module.instruction(id);
-                if instruction.opcode() == HloOpcode::AsyncStart
-                    && self.wrapped_instruction(id).is_some()
-                {
-                    hidden.extend(instruction.computation_attribute(AttrKey::Calls));
+        let module = self.module;
+        let instructions = || {
+            module
+                .computation_ids()
+                .flat_map(|id| &module.computation(id).instructions)
+                .map(|&id| module.instruction(id))
+        };
+        let is_sugared = |instruction: InstructionRef<'_>| {
+            instruction.opcode() == HloOpcode::AsyncStart
+                && self.wrapped_instruction(instruction.id).is_some()
+        };
+        for instruction in instructions().filter(|&i| is_sugared(i)) {
+            hidden.extend(instruction.computation_attribute(AttrKey::Calls));
+        }
+        if !hidden.is_empty() {
+            // What others call as well has to be there.
+            for instruction in instructions().filter(|&i| !is_sugared(i)) {
+                for called in callees(instruction) {
+                    hidden.remove(&called);
                 }
             }
+        }
+        if let Some(entry) = module.entry {
+            hidden.remove(&entry);
         }
         hidden
     }
@@ -104,10 +119,14 @@ impl<'m> Printer<'m> {
             }
         }
         if let Some(value) = self.header_value("frontend_attributes")
-            && !value[1..].trim_ascii_start().starts_with(b"}")
+            && !inside(value).is_empty()
         {
             self.out.push_str(", frontend_attributes=");
-            write_frontend_attributes(&mut self.out, value);
+            if is_list_of_fields(value) {
+                write_frontend_attributes(&mut self.out, value);
+            } else {
+                self.out.push_str(&String::from_utf8_lossy(value));
+            }
         }
         for &(key, value) in &config.attributes {
             let key = module.str(key);

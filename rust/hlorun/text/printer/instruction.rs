@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::attribute_order::{COMMON, computation_attributes, extra_attributes};
+use super::attribute_order::{COMMON, SHARED, computation_attributes, extra_attributes};
+use super::braces::{is_json_dict, write_original_value};
 use super::computation::Frame;
 use super::literal::{is_all, write_literal};
 use super::metadata::{MetadataStyle, write_metadata};
@@ -34,7 +35,7 @@ impl Printer<'_> {
             let _ = write!(self.out, "tmp_{number} = ");
         }
         if options.print_result_shape {
-            self.write_shape(instruction.shape_id(), options.include_layout_in_shapes);
+            self.write_shape_of(instruction.id, options.include_layout_in_shapes);
             self.out.push(' ');
         }
         let wrapped = match instruction.opcode() {
@@ -76,7 +77,8 @@ impl Printer<'_> {
                 && let Some(wrapped) = wrapped
             {
                 self.write_extra_attributes(wrapped, None);
-                self.write_common_attributes(wrapped);
+                // What the start says as well is not said twice.
+                self.write_common_attributes(wrapped, Some(instruction));
             }
         }
         if self.options.print_subcomputation_mode != PrintSubcomputationMode::NameOnly {
@@ -93,9 +95,6 @@ impl Printer<'_> {
                 self.write_called(instruction, key);
             }
         }
-        if opcode == HloOpcode::Call && self.is_composite(instruction) {
-            self.out.push_str(", is_composite=true");
-        }
     }
 
     /// `, calls=name`; for custom calls always as a list.
@@ -104,6 +103,7 @@ impl Printer<'_> {
             return;
         };
         match (instruction.opcode(), key, value) {
+            (_, _, AttrValue::Bool(false)) => {}
             (HloOpcode::CustomCall, _, AttrValue::Computation(id)) => {
                 self.out.push_str(", called_computations={");
                 self.write_computation_name(*id);
@@ -123,41 +123,28 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a call stands for a composite operation.
-    pub(super) fn is_composite(&self, instruction: InstructionRef<'_>) -> bool {
-        instruction.attributes().iter().any(|attribute| {
-            let AttrKey::Other(name) = attribute.key else {
-                return false;
+    /// Sharding, frontend attributes and their like, but for those that `outer` has.
+    fn write_common_attributes(
+        &mut self,
+        instruction: InstructionRef<'_>,
+        outer: Option<InstructionRef<'_>>,
+    ) {
+        for key in SHARED {
+            let shown = match key {
+                AttrKey::FrontendAttributes => self.options.print_frontend_attributes,
+                AttrKey::ControlPredecessors => self.options.print_control_dependencies,
+                _ => true,
             };
-            let value = match attribute.value {
-                AttrValue::Bool(value) => value,
-                AttrValue::Raw(text) | AttrValue::Enum(text) => {
-                    self.module.text().bytes(text) == b"true"
-                }
-                _ => false,
-            };
-            value && self.module.text().bytes(name) == b"is_composite"
-        })
-    }
-
-    /// Sharding, frontend attributes and their like.
-    fn write_common_attributes(&mut self, instruction: InstructionRef<'_>) {
-        let options = self.options;
-        self.write_attribute(instruction, AttrKey::Sharding);
-        if options.print_frontend_attributes {
-            self.write_attribute(instruction, AttrKey::FrontendAttributes);
+            if shown && outer.is_none_or(|outer| outer.attribute(key).is_none()) {
+                self.write_attribute(instruction, key);
+            }
         }
-        if options.print_control_dependencies {
-            self.write_attribute(instruction, AttrKey::ControlPredecessors);
-        }
-        self.write_attribute(instruction, AttrKey::Statistics);
-        self.write_attribute(instruction, AttrKey::ResultAccuracy);
     }
 
     /// Everything after the computations an instruction calls.
     pub(super) fn write_tail(&mut self, instruction: InstructionRef<'_>) {
         let options = self.options;
-        self.write_common_attributes(instruction);
+        self.write_common_attributes(instruction, None);
         if options.print_original_value {
             self.write_original_value(instruction, AttrKey::OriginalValue);
             self.write_original_value(instruction, AttrKey::Origin);
@@ -183,6 +170,12 @@ impl Printer<'_> {
         }
         if options.print_extra_attributes {
             self.write_unknown_attributes(instruction);
+            if instruction.opcode() == HloOpcode::AsyncStart
+                && options.syntax_sugar_async_ops
+                && let Some(wrapped) = self.wrapped_instruction(instruction.id)
+            {
+                self.write_unknown_attributes(wrapped);
+            }
         }
     }
 
@@ -190,7 +183,11 @@ impl Printer<'_> {
         if let Some(AttrValue::Raw(text)) = instruction.attribute(key) {
             self.write_key(key);
             let bytes = self.module.text().bytes(*text);
-            super::braces::write_original_value(&mut self.out, bytes);
+            if is_json_dict(bytes) {
+                write_original_value(&mut self.out, bytes);
+            } else {
+                self.out.push_str(&String::from_utf8_lossy(bytes));
+            }
         }
     }
 
@@ -205,13 +202,9 @@ impl Printer<'_> {
             if known {
                 continue;
             }
-            if let AttrKey::Other(name) = key {
-                let name = self.module.text().bytes(name);
-                let is_printed = name == b"is_composite" && opcode == HloOpcode::Call;
-                let is_default = name == b"inferred_dimension"
-                    && matches!(attribute.value, AttrValue::Raw(text)
-                        if self.module.text().bytes(text) == b"-1");
-                if is_printed || is_default {
+            if let (AttrKey::Other(name), AttrValue::Raw(value)) = (key, &attribute.value) {
+                let text = self.module.text();
+                if text.bytes(name) == b"inferred_dimension" && text.bytes(*value) == b"-1" {
                     continue;
                 }
             }
@@ -259,8 +252,7 @@ impl Printer<'_> {
     fn write_operand(&mut self, operand: InstructionId, frame: Option<&mut Frame>) {
         let options = self.options;
         if options.print_operand_shape {
-            let shape = self.module.instruction_data(operand).shape;
-            self.write_shape(shape, options.include_layout_in_shapes);
+            self.write_shape_of(operand, options.include_layout_in_shapes);
         }
         let space = if options.print_operand_shape { " " } else { "" };
         if options.canonicalize_instruction_names {

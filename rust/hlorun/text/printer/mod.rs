@@ -14,6 +14,7 @@ mod float;
 mod header;
 mod instruction;
 mod literal;
+mod mesh_groups;
 mod metadata;
 mod names;
 mod options;
@@ -23,12 +24,18 @@ mod stack_frames;
 
 use std::borrow::Cow;
 
-use crate::module::{ComputationId, HloModule, InstructionId, InstructionRef};
+use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
 use crate::types::{ShapeId, ShapeStyle};
+use attribute_order::SHARED;
 use metadata::FrameStyle;
 use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
 use stack_frames::StackFrames;
+
+/// Bytes of output up to which bodies are nested, for each byte of source.
+const NESTED_GROWTH: usize = 64;
+/// Bytes of output up to which bodies are nested in any case.
+const NESTED_BYTES: usize = 64 << 20;
 
 /// The whole module.
 pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
@@ -69,6 +76,8 @@ pub(super) struct Printer<'m> {
     names: UniqueNames,
     frames: StackFrames,
     frame_style: FrameStyle,
+    /// Bytes of output after which bodies are cut.
+    most_nested: usize,
     out: String,
 }
 
@@ -84,6 +93,9 @@ impl<'m> Printer<'m> {
             } else {
                 FrameStyle::Number
             },
+            most_nested: NESTED_GROWTH
+                .saturating_mul(module.text().source().len())
+                .saturating_add(NESTED_BYTES),
             out: String::new(),
         }
     }
@@ -169,17 +181,38 @@ impl<'m> Printer<'m> {
     }
 
     fn write_shape(&mut self, id: ShapeId, layout: bool) {
-        use std::fmt::Write;
-        let style = if layout {
-            ShapeStyle::CANONICAL
+        self.write_shape_in(
+            id,
+            if layout {
+                ShapeStyle::CANONICAL
+            } else {
+                ShapeStyle::LOGICAL
+            },
+        );
+    }
+
+    /// The shape of an instruction's result.
+    fn write_shape_of(&mut self, id: InstructionId, layout: bool) {
+        use crate::module::HloOpcode;
+        let instruction = self.module.instruction_data(id);
+        if layout && instruction.opcode == HloOpcode::Constant {
+            // The shape of a constant is that of its literal, whose elements are not packed.
+            self.write_shape_in(instruction.shape, ShapeStyle::UNPACKED);
         } else {
-            ShapeStyle::LOGICAL
-        };
+            self.write_shape(instruction.shape, layout);
+        }
+    }
+
+    fn write_shape_in(&mut self, id: ShapeId, style: ShapeStyle) {
+        use std::fmt::Write;
         let _ = write!(self.out, "{}", self.module.shapes().display(id, style));
     }
 
     /// The operation behind an asynchronous start, update or done, where it is the only one of its
     /// computation.
+    ///
+    /// `None` also where it and the start have different values of an attribute, which the form
+    /// `xxx-start(…)` has only one place for.
     fn wrapped_instruction(&self, id: InstructionId) -> Option<InstructionRef<'m>> {
         use crate::module::{AttrKey, HloOpcode};
         let mut instruction = self.module.instruction(id);
@@ -193,7 +226,16 @@ impl<'m> Printer<'m> {
                     let single = computation.instructions.iter().all(|&i| {
                         i == root || self.module.instruction(i).opcode() == HloOpcode::Parameter
                     });
-                    return single.then(|| self.module.instruction(root));
+                    let root = self.module.instruction(root);
+                    let agree = SHARED.iter().all(|&key| {
+                        match (instruction.attribute(key), root.attribute(key)) {
+                            (Some(a), Some(b)) => self.written(a) == self.written(b),
+                            _ => true,
+                        }
+                    });
+                    // Of an unknown opcode nobody could tell that it is wrapped.
+                    let known = root.opcode() != HloOpcode::Unknown;
+                    return (single && agree && known).then_some(root);
                 }
                 HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => {
                     instruction = instruction.operand(0)?;
@@ -202,5 +244,14 @@ impl<'m> Printer<'m> {
             }
         }
         None
+    }
+
+    /// The text of a value that is kept as written.
+    fn written(&self, value: &AttrValue) -> Option<&[u8]> {
+        match value {
+            AttrValue::Raw(text) => Some(self.module.text().bytes(*text)),
+            AttrValue::Sharding(sharding) => Some(self.module.text().bytes(sharding.text)),
+            _ => None,
+        }
     }
 }

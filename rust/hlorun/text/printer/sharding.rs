@@ -29,8 +29,13 @@ pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
 /// Appends the sharding of one array, braces around it.
 fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('{');
-    if body.starts_with(b"mesh") {
+    if body.starts_with(b"mesh[") {
         write_named_axes(out, body, ", ");
+        out.push('}');
+        return;
+    }
+    if body.starts_with(b"mesh") {
+        out.push_str(&String::from_utf8_lossy(body));
         out.push('}');
         return;
     }

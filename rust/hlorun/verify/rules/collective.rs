@@ -148,7 +148,7 @@ fn check_shards(i: InstructionRef<'_>, results: &[ShapeId], gather: bool) -> Res
             && (0..small.len()).all(|d| d == dim || small[d] == large[d]);
         let factor = match (rest_fits, small.get(dim), large.get(dim)) {
             (true, Some(&0), Some(&0)) => count.or(Some(1)),
-            (true, Some(&s), Some(&l)) if s > 0 && l % s == 0 => Some(l / s),
+            (true, Some(&s), Some(&l)) if s > 0 && l >= s && l % s == 0 => Some(l / s),
             _ => None,
         };
         match factor {

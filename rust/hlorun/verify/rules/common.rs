@@ -269,7 +269,7 @@ pub fn dimension(what: &str, dimension: i64, rank: usize) -> Result<usize, Strin
     usize::try_from(dimension)
         .ok()
         .filter(|&d| d < rank)
-        .ok_or_else(|| format!("{what} {dimension} is out of range: there are {rank} dimensions"))
+        .ok_or_else(|| format!("{what} {dimension} is out of range: the rank is {rank}"))
 }
 
 /// A set of dimensions below 64.
@@ -294,7 +294,12 @@ impl DimSet {
 pub fn dim_set(what: &str, dims: &[i64], rank: usize) -> Result<DimSet, String> {
     let mut set = DimSet::default();
     for &dim in dims {
-        let index = dimension(what, dim, rank)?;
+        let Ok(index) = dimension(what, dim, rank) else {
+            return Err(format!(
+                "{what}={} names dimension {dim}, but the rank is {rank}",
+                list(dims)
+            ));
+        };
         if !set.add(index) {
             return Err(format!("{what}={} names dimension {dim} twice", list(dims)));
         }

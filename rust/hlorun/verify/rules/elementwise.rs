@@ -60,7 +60,9 @@ fn accepts(opcode: HloOpcode) -> &'static Accepts {
         | StochasticConvert => &REAL,
         Acos | Acosh | Asin | Asinh | Atanh | Atan2 | Cbrt | Cos | Cosh | Exp | Expm1 | Log
         | Log1p | Logistic | Rsqrt | Sin | Sinh | Sqrt | Tan | Tanh => &ANALYTIC,
-        Clz | PopulationCount | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => &INTEGERS,
+        Clz | PopulationCount | Mulhi | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => {
+            &INTEGERS
+        }
         Not | And | Or | Xor => &BITS,
         Negate | Sign | Abs | Subtract | Divide | Remainder | Power => &NUMBERS,
         _ => &ANY,
@@ -272,6 +274,9 @@ pub fn complex(i: InstructionRef<'_>) -> Infer {
 
 /// `constant`: the value has the declared shape.
 pub fn constant(i: InstructionRef<'_>) -> Infer {
+    if i.data().immediate as usize >= i.module.literal_count() {
+        return Err("has no value".to_owned());
+    }
     let Some(literal) = i.literal() else {
         return Err("has no value".to_owned());
     };

@@ -76,15 +76,11 @@ pub fn linear_algebra(i: InstructionRef<'_>) -> Infer {
     for key in [AttrKey::LeftSide, AttrKey::Lower, AttrKey::UnitDiagonal] {
         boolean(i, key)?;
     }
-    let transposes = [
-        "NO_TRANSPOSE",
-        "TRANSPOSE",
-        "ADJOINT",
-        "TRANSPOSE_INVALID",
-        "true",
-        "false",
-    ];
-    word(i, AttrKey::TransposeA, &transposes)?;
+    need_word(
+        i,
+        AttrKey::TransposeA,
+        &["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"],
+    )?;
     want_type(i, 1, a.element_type, " like operand 0")?;
     let b = array(i, 1)?;
     let left = boolean(i, AttrKey::LeftSide)?.unwrap_or(false);

@@ -39,7 +39,13 @@ fn expanded_indices(i: InstructionRef<'_>, k: usize) -> Result<(Dims, usize, i64
         return Err(format!("{}, expected integer indices", describe(i, k)));
     }
     let given = need_int(i, AttrKey::IndexVectorDim)?;
-    let dim = dimension("index_vector_dim", given, indices.rank() + 1)?;
+    let Ok(dim) = dimension("index_vector_dim", given, indices.rank() + 1) else {
+        return Err(format!(
+            "index_vector_dim={given} is out of range: {}, so at most {}",
+            describe(i, k),
+            indices.rank()
+        ));
+    };
     let mut dims = indices.dims.clone();
     if dim == dims.len() {
         dims.push(1);

@@ -30,7 +30,7 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
     let dims = ints(i, AttrKey::Dimensions)?;
     match dims {
         [dim] => {
-            dimension("dimension", *dim, operand.rank().max(1))?;
+            dimension("dimension", *dim, operand.rank())?;
         }
         [] if operand.rank() <= 1 => {}
         [] => return need(i, AttrKey::Dimensions).and(Err("dimensions is empty".to_owned())),

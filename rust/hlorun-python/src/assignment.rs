@@ -1,0 +1,324 @@
+//! Buffer-assignment dumps as Python sees them.
+//!
+//! Comes in: text or a file. Goes out: plain records of allocations, values and live ranges, made
+//! when asked for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hlorun::analysis::buffer_assignment as core;
+use hlorun::module::TextRef;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::error::{Result, detached};
+use crate::module::PyHloModule;
+use crate::source::{file_options, read_file, text_bytes};
+
+/// A buffer assignment as XLA dumped it.
+#[pyclass(frozen, module = "hlorun", name = "BufferAssignment")]
+pub struct PyBufferAssignment {
+    dump: Arc<core::BufferAssignmentDump>,
+}
+
+/// One value in an allocation.
+#[pyclass(frozen, get_all, module = "hlorun", name = "AssignedValue")]
+pub struct PyAssignedValue {
+    /// Number of the value.
+    id: u32,
+    /// The defining instruction.
+    instruction: String,
+    /// Which part of it, "{0}"; "" for instructions that are no tuples.
+    index: String,
+    /// Whether several values meet here.
+    is_phi: bool,
+    /// Memory space.
+    color: i32,
+    /// Bytes.
+    size: u64,
+    /// Bytes from the start of the allocation.
+    offset: u64,
+    /// Shape with layout, as written.
+    shape: String,
+}
+
+/// One allocation.
+#[pyclass(frozen, get_all, module = "hlorun", name = "BufferAllocation")]
+pub struct PyBufferAllocation {
+    /// Its number.
+    index: u32,
+    /// Bytes.
+    size: u64,
+    /// Memory space.
+    color: i64,
+    /// The entry parameter it holds, or None.
+    parameter_number: Option<u32>,
+    /// Which part of that parameter, "{}" or "{0,1}"; "" when it is no parameter.
+    parameter_index: String,
+    /// Shape of that parameter or of the output it holds the top of; "" for others.
+    shape: String,
+    /// Whether it holds a constant.
+    is_constant: bool,
+    /// Whether each thread has one.
+    is_thread_local: bool,
+    /// Whether it holds a part of the result.
+    maybe_live_out: bool,
+    /// Whether it is the block of temporaries.
+    is_preallocated_temp: bool,
+    /// Its values.
+    values: Vec<Py<PyAssignedValue>>,
+}
+
+/// One entry of "Used values".
+#[pyclass(frozen, get_all, module = "hlorun", name = "BufferValue")]
+pub struct PyBufferValue {
+    /// Number of the value.
+    id: u32,
+    /// The defining instruction.
+    instruction: String,
+    /// Which part of it, "{0}"; "" for instructions that are no tuples.
+    index: String,
+    /// Whether several values meet here.
+    is_phi: bool,
+    /// Memory space.
+    color: i32,
+    /// Where it is, the defining position first: (instruction, index).
+    positions: Vec<(String, String)>,
+    /// Who uses it: (instruction, operand number, index).
+    uses: Vec<(String, u32, String)>,
+    /// The defining instruction in HLO text.
+    from_instruction: String,
+}
+
+/// Schedule, live ranges and peak.
+#[pyclass(frozen, get_all, module = "hlorun", name = "BufferLiveRanges")]
+pub struct PyLiveRanges {
+    /// One past the last moment.
+    max: u32,
+    /// The schedule: (moment, instruction).
+    instruction_sequence: Vec<(u32, String)>,
+    /// (instruction, index, first moment, last moment), by value number.
+    buffer_live_ranges: Vec<(String, String, u32, u32)>,
+    /// The moment with most live bytes, or None.
+    peak_moment: Option<u32>,
+    /// Who is live then: (instruction, index, bytes).
+    peak_values: Vec<(String, String, u64)>,
+}
+
+/// What does not fit between an assignment and its module.
+#[pyclass(frozen, get_all, module = "hlorun", name = "BufferFinding")]
+pub struct PyBufferFinding {
+    /// Which rule it breaks.
+    kind: String,
+    /// What is wrong, naming both sides.
+    message: String,
+    /// The line of the dump, from 1; 0 when it is about something the dump lacks.
+    lineno: usize,
+    /// The message with the line and a caret.
+    #[pyo3(name = "rendered")]
+    text: String,
+}
+
+#[pymethods]
+impl PyBufferFinding {
+    fn __str__(&self) -> &str {
+        &self.text
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<BufferFinding {}: {}>", self.kind, self.message)
+    }
+}
+
+/// Parses a buffer-assignment dump.
+#[pyfunction]
+#[pyo3(signature = (text, *, filename=None))]
+pub fn parse_buffer_assignment(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
+    filename: Option<String>,
+) -> Result<PyBufferAssignment> {
+    let source = text_bytes(text)?;
+    read(py, source, filename.map(Arc::from))
+}
+
+/// Parses the file of a buffer-assignment dump, plain or packed with gzip or zstd.
+#[pyfunction]
+#[pyo3(signature = (path, *, max_bytes=None))]
+pub fn load_buffer_assignment(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+) -> Result<PyBufferAssignment> {
+    let options = file_options(&path, max_bytes);
+    let source = py.detach(|| read_file(&path, &options))?;
+    read(py, source, options.filename)
+}
+
+fn read(
+    py: Python<'_>,
+    source: Arc<[u8]>,
+    filename: Option<Arc<str>>,
+) -> Result<PyBufferAssignment> {
+    let dump = detached(py, move || core::parse(source, filename))?;
+    Ok(PyBufferAssignment {
+        dump: Arc::new(dump),
+    })
+}
+
+impl PyBufferAssignment {
+    fn str(&self, text: TextRef) -> String {
+        self.dump.str(text).into_owned()
+    }
+
+    fn allocation(
+        &self,
+        py: Python<'_>,
+        allocation: &core::BufferAllocation,
+    ) -> PyResult<PyBufferAllocation> {
+        let values = self
+            .dump
+            .values_of(allocation)
+            .iter()
+            .map(|value| {
+                let value = PyAssignedValue {
+                    id: value.name.id,
+                    instruction: self.str(value.name.instruction),
+                    index: self.str(value.name.index),
+                    is_phi: value.name.is_phi,
+                    color: value.name.color,
+                    size: value.size,
+                    offset: value.offset,
+                    shape: self.str(value.shape),
+                };
+                Py::new(py, value)
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let parameter = allocation.parameter;
+        let shape = parameter.map(|p| p.shape).or(allocation.output_shape);
+        Ok(PyBufferAllocation {
+            index: allocation.index,
+            size: allocation.size,
+            color: allocation.color,
+            parameter_number: parameter.map(|p| p.number),
+            parameter_index: parameter.map_or(String::new(), |p| self.str(p.index)),
+            shape: shape.map_or(String::new(), |shape| self.str(shape)),
+            is_constant: allocation.flags.constant,
+            is_thread_local: allocation.flags.thread_local,
+            maybe_live_out: allocation.flags.maybe_live_out,
+            is_preallocated_temp: allocation.flags.preallocated_temp,
+            values,
+        })
+    }
+
+    fn value(&self, value: &core::HloValueEntry) -> PyBufferValue {
+        PyBufferValue {
+            id: value.name.id,
+            instruction: self.str(value.name.instruction),
+            index: self.str(value.name.index),
+            is_phi: value.name.is_phi,
+            color: value.name.color,
+            positions: self
+                .dump
+                .positions_of(value)
+                .iter()
+                .map(|position| (self.str(position.instruction), self.str(position.index)))
+                .collect(),
+            uses: self
+                .dump
+                .uses_of(value)
+                .iter()
+                .map(|u| (self.str(u.instruction), u.operand, self.str(u.index)))
+                .collect(),
+            from_instruction: self.str(value.from_instruction),
+        }
+    }
+}
+
+#[pymethods]
+impl PyBufferAssignment {
+    /// The allocations, in the order of the text.
+    #[getter]
+    fn allocations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let allocations = self
+            .dump
+            .allocations
+            .iter()
+            .map(|allocation| self.allocation(py, allocation))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, allocations)
+    }
+
+    /// The used values, in the order of the text.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let values = self.dump.used_values.iter().map(|value| self.value(value));
+        PyTuple::new(py, values.collect::<Vec<_>>())
+    }
+
+    /// Schedule, live ranges and peak; None where the dump has none.
+    #[getter]
+    fn live_range(&self) -> Option<PyLiveRanges> {
+        let ranges = self.dump.live_range.as_ref()?;
+        Some(PyLiveRanges {
+            max: ranges.max,
+            instruction_sequence: ranges
+                .instruction_sequence
+                .iter()
+                .map(|step| (step.moment, self.str(step.instruction)))
+                .collect(),
+            buffer_live_ranges: ranges
+                .buffer_live_ranges
+                .iter()
+                .map(|r| (self.str(r.instruction), self.str(r.index), r.start, r.end))
+                .collect(),
+            peak_moment: ranges.peak_moment,
+            peak_values: ranges
+                .peak_values
+                .iter()
+                .map(|v| (self.str(v.instruction), self.str(v.index), v.bytes))
+                .collect(),
+        })
+    }
+
+    /// Bytes of all allocations.
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.dump.total_bytes()
+    }
+
+    /// The moment with most live bytes; None where the dump does not say.
+    #[getter]
+    fn peak(&self) -> Option<u32> {
+        self.dump.live_range.as_ref()?.peak_moment
+    }
+
+    /// What does not fit between the assignment and its module; empty when it fits.
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        module: &Bound<'py, PyHloModule>,
+    ) -> Result<Bound<'py, PyTuple>> {
+        let handle = module.get().handle.clone();
+        let findings = detached(py, || core::check(&self.dump, &handle.module))?;
+        let findings = findings.into_iter().map(|finding| PyBufferFinding {
+            kind: format!("{:?}", finding.kind),
+            lineno: finding.location.as_ref().map_or(0, |at| at.line),
+            text: finding.to_string(),
+            message: finding.message,
+        });
+        Ok(PyTuple::new(py, findings.collect::<Vec<_>>())?)
+    }
+
+    fn __str__(&self, py: Python<'_>) -> Result<String> {
+        detached(py, || Ok(core::print(&self.dump)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<BufferAssignment, {} allocations, {} bytes>",
+            self.dump.allocations.len(),
+            self.dump.total_bytes()
+        )
+    }
+}

@@ -1,0 +1,472 @@
+//! A buffer assignment from the module alone.
+//!
+//! Comes in: a module and a schedule. Goes out: a [`BufferAssignmentDump`] that prints in XLA's
+//! format. The rules are those of XLA's `BufferAssigner`: parameters, constants, results and tuples
+//! get allocations of their own, which later values may reuse; everything else goes to one heap;
+//! what runs per element is thread-local. Promise: [`super::check()`] finds nothing wrong with the
+//! result.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::can_share::can_share;
+use super::check::{ComputationKind, computation_kinds};
+use super::describe::describe;
+use super::model::{AllocationFlags, BufferAssignmentDump};
+use crate::error::{HloError, Result};
+use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId};
+use crate::plan::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex, graph};
+use crate::plan::heap_simulator::{self, Interval};
+use crate::plan::live_range::{HloLiveRange, LiveRangeOptions, TimeBound};
+use crate::plan::schedule::HloSchedule;
+use crate::types::{Shape, ShapeIndex};
+
+/// How to assign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssignOptions {
+    /// Offsets in the heap are multiples of this many bytes.
+    pub alignment: u64,
+}
+
+impl Default for AssignOptions {
+    fn default() -> AssignOptions {
+        AssignOptions { alignment: 64 }
+    }
+}
+
+/// An allocation in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assigned {
+    pub size: u64,
+    /// Values with their offsets.
+    pub values: Vec<(ValueIndex, u64)>,
+    pub parameter: Option<(u32, ShapeIndex)>,
+    pub flags: AllocationFlags,
+    is_tuple: bool,
+    /// When its values are live, by start and value; they never overlap by more than a moment.
+    timeline: BTreeMap<(u32, ValueIndex), TimeBound>,
+    /// Some value is not scheduled and may be live at any time.
+    is_timeless: bool,
+    /// A parameter the result does not alias: never written.
+    is_readonly: bool,
+}
+
+/// A module's values and when they are live.
+pub(super) struct Analyses<'m> {
+    pub module: &'m HloModule,
+    pub dataflow: HloDataflowAnalysis,
+    pub alias: HloAliasAnalysis,
+    pub live: HloLiveRange,
+}
+
+/// Assigns memory to all values of a module.
+///
+/// # Errors
+/// [`HloError::Unsupported`] when the module's values cannot be followed, when a size is not
+/// known, or when the schedule is illegal.
+pub fn assign_buffers(
+    module: &HloModule,
+    schedule: &HloSchedule,
+    options: AssignOptions,
+) -> Result<BufferAssignmentDump> {
+    if let Some(problem) = schedule.problems(module).first() {
+        let message = format!("buffers need a legal schedule: {problem:?}");
+        return Err(HloError::unsupported(message, ""));
+    }
+    let dataflow = HloDataflowAnalysis::run(module)?;
+    let alias = HloAliasAnalysis::run(module, &dataflow);
+    let live = HloLiveRange::run(
+        module,
+        schedule,
+        &dataflow,
+        &alias,
+        LiveRangeOptions::default(),
+    );
+    let analyses = Analyses {
+        module,
+        dataflow,
+        alias,
+        live,
+    };
+    let mut assigner = Assigner::new(&analyses, options)?;
+    assigner.global();
+    assigner.heap();
+    assigner.thread_local();
+    let allocations = assigner.allocations;
+    Ok(describe(&analyses, allocations))
+}
+
+struct Assigner<'a, 'm> {
+    of: &'a Analyses<'m>,
+    options: AssignOptions,
+    kinds: IdMap<ComputationId, ComputationKind>,
+    /// Order of instructions that decides between buffers of equal size.
+    order: IdMap<InstructionId, u32>,
+    buffer_sizes: Vec<u64>,
+    lives_out: Vec<bool>,
+    allocations: Vec<Assigned>,
+    allocation_of: FxHashMap<ValueIndex, usize>,
+    /// Allocations that later buffers may reuse, in the order they were made.
+    reusable: Vec<usize>,
+    /// Buffers for the heap.
+    heap_buffers: Vec<usize>,
+}
+
+impl<'a, 'm> Assigner<'a, 'm> {
+    fn new(of: &'a Analyses<'m>, options: AssignOptions) -> Result<Assigner<'a, 'm>> {
+        let mut buffer_sizes = Vec::new();
+        let mut lives_out = Vec::new();
+        for buffer in of.alias.buffers() {
+            let mut size = 0;
+            for &value in buffer {
+                let shape = of.dataflow.shape(value);
+                let bytes = dataflow::byte_size_of(of.module, shape).ok_or_else(|| {
+                    let id = of.dataflow.defining_instruction(value);
+                    let name = of.module.instruction(id).name();
+                    HloError::unsupported(format!("the size of `{name}` is not known"), name)
+                })?;
+                size = size.max(bytes);
+            }
+            buffer_sizes.push(size);
+            let out = |&value: &ValueIndex| of.dataflow.lives_out(of.module, value);
+            lives_out.push(buffer.iter().any(out));
+        }
+        Ok(Assigner {
+            of,
+            options,
+            kinds: computation_kinds(of.module),
+            order: instruction_order(of)?,
+            buffer_sizes,
+            lives_out,
+            allocations: Vec::new(),
+            allocation_of: FxHashMap::default(),
+            reusable: Vec::new(),
+            heap_buffers: Vec::new(),
+        })
+    }
+
+    /// Buffers whose first value is in a computation of `kind`, largest first.
+    fn sorted_buffers(&self, kind: ComputationKind) -> Vec<usize> {
+        let buffers = self.of.alias.buffers();
+        let mut sorted: Vec<usize> = (0..buffers.len())
+            .filter(|&buffer| {
+                let id = self.of.dataflow.defining_instruction(buffers[buffer][0]);
+                self.kinds[self.of.module.instruction(id).computation()] == kind
+            })
+            .collect();
+        let first = |buffer: usize| {
+            let position = |&v: &ValueIndex| self.order[self.of.dataflow.defining_instruction(v)];
+            buffers[buffer].iter().map(position).min().unwrap_or(0)
+        };
+        sorted.sort_by_cached_key(|&buffer| {
+            let size = std::cmp::Reverse(self.buffer_sizes[buffer]);
+            (size, !self.lives_out[buffer], first(buffer), buffer)
+        });
+        sorted
+    }
+
+    fn new_allocation(&mut self, buffer: usize) -> &mut Assigned {
+        let index = self.allocations.len();
+        self.allocations.push(Assigned {
+            size: self.buffer_sizes[buffer],
+            ..Assigned::default()
+        });
+        self.add(index, buffer, 0);
+        &mut self.allocations[index]
+    }
+
+    fn add(&mut self, allocation: usize, buffer: usize, offset: u64) {
+        for &value in &self.of.alias.buffers()[buffer] {
+            let target = &mut self.allocations[allocation];
+            target.values.push((value, offset));
+            match self.of.live.range(value) {
+                Some(range) => drop(target.timeline.insert((range.start, value), range)),
+                None => target.is_timeless = true,
+            }
+            self.allocation_of.insert(value, allocation);
+        }
+        self.allocations[allocation].flags.maybe_live_out |= self.lives_out[buffer];
+    }
+
+    fn global(&mut self) {
+        for buffer in self.sorted_buffers(ComputationKind::Global) {
+            self.assign_one(buffer);
+        }
+    }
+
+    fn thread_local(&mut self) {
+        for buffer in self.sorted_buffers(ComputationKind::ThreadLocal) {
+            let value = self.of.alias.buffers()[buffer][0];
+            let id = self.of.dataflow.defining_instruction(value);
+            let constant = self.of.module.instruction(id).opcode() == HloOpcode::Constant;
+            let flags = &mut self.new_allocation(buffer).flags;
+            flags.constant = constant;
+            flags.thread_local = !constant;
+        }
+    }
+
+    fn assign_one(&mut self, buffer: usize) {
+        let of = self.of;
+        let values = &of.alias.buffers()[buffer];
+        let defining = |value: ValueIndex| {
+            of.module
+                .instruction(of.dataflow.defining_instruction(value))
+        };
+        for &value in values {
+            let instruction = defining(value);
+            if instruction.opcode() == HloOpcode::Constant {
+                let allocation = self.new_allocation(buffer);
+                allocation.flags.constant = true;
+                return;
+            }
+            let is_entry = Some(instruction.computation()) == of.module.entry;
+            if let Some(number) = instruction.parameter_number().filter(|_| is_entry) {
+                let position = of.dataflow.value(value).defining_position;
+                let index = of.dataflow.positions.index(position);
+                let aliased = of.module.config.input_output_alias.iter().any(|alias| {
+                    usize::try_from(alias.parameter).ok() == Some(number)
+                        && alias.parameter_index == index
+                });
+                let at = self.allocations.len();
+                let allocation = self.new_allocation(buffer);
+                allocation.parameter = Some((number as u32, index));
+                allocation.is_readonly = !aliased;
+                if aliased {
+                    self.reusable.push(at);
+                }
+                return;
+            }
+        }
+        for &value in values {
+            let shape = of.module.shapes().get(of.dataflow.shape(value));
+            if matches!(shape, Shape::Tuple(_)) {
+                self.new_allocation(buffer).is_tuple = true;
+                return;
+            }
+            let instruction = defining(value);
+            let top = of.dataflow.value(value).defining_position;
+            if !of.dataflow.positions.is_root(top) {
+                continue;
+            }
+            for &operand in instruction.operand_ids() {
+                let whole = of.dataflow.value_at(of.dataflow.positions.root(operand));
+                let allocation = whole.and_then(|value| self.allocation_of.get(&value).copied());
+                if let Some(allocation) = allocation
+                    && self.try_reuse(allocation, buffer)
+                {
+                    return;
+                }
+            }
+        }
+        for at in (0..self.reusable.len()).rev() {
+            if self.try_reuse(self.reusable[at], buffer) {
+                return;
+            }
+        }
+        let scheduled = values.iter().all(|&value| of.live.range(value).is_some());
+        if !self.lives_out[buffer] && scheduled {
+            self.heap_buffers.push(buffer);
+            return;
+        }
+        let index = self.allocations.len();
+        self.new_allocation(buffer);
+        self.reusable.push(index);
+    }
+
+    fn try_reuse(&mut self, allocation: usize, buffer: usize) -> bool {
+        let of = self.of;
+        let size = self.buffer_sizes[buffer];
+        let target = &self.allocations[allocation];
+        let fits = match self.lives_out[buffer] {
+            true => size == target.size,
+            false => size <= target.size,
+        };
+        let reusable = !target.is_tuple && !target.is_readonly && !target.flags.constant;
+        if !fits || !reusable {
+            return false;
+        }
+        for &value in &of.alias.buffers()[buffer] {
+            if self.interferes(value, target) || self.copies_from(value, allocation) {
+                return false;
+            }
+        }
+        self.add(allocation, buffer, 0);
+        true
+    }
+
+    /// Whether a value is needed at a moment at which a value of `target` is.
+    fn interferes(&self, value: ValueIndex, target: &Assigned) -> bool {
+        let Some(wanted) = self.of.live.range(value).filter(|_| !target.is_timeless) else {
+            return true;
+        };
+        // Going back in time, the first value that ends too early ends the search.
+        let until = (wanted.end, ValueIndex(u32::MAX));
+        for (&(_, other), range) in target.timeline.range(..=until).rev() {
+            if range.end < wanted.start {
+                return false;
+            }
+            let free = if wanted.end == range.start {
+                self.hands_over(&wanted, other)
+            } else if range.end == wanted.start {
+                self.hands_over(range, value)
+            } else {
+                false
+            };
+            if !free {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the last reader of a value may write `by` over it.
+    fn hands_over(&self, operand: &TimeBound, by: ValueIndex) -> bool {
+        let of = self.of;
+        if operand.start == operand.end {
+            return false;
+        }
+        let user = of.dataflow.defining_instruction(by);
+        let to = of.dataflow.value(by).defining_position;
+        can_share(
+            of.module,
+            &of.dataflow,
+            &of.alias,
+            operand.end_position,
+            user,
+            to,
+        )
+    }
+
+    /// Whether `value` is a copy of something in `allocation`; copies are made to have two.
+    fn copies_from(&self, value: ValueIndex, allocation: usize) -> bool {
+        let of = self.of;
+        let instruction = of
+            .module
+            .instruction(of.dataflow.defining_instruction(value));
+        instruction.opcode() == HloOpcode::Copy
+            && instruction.operand_ids().iter().any(|&operand| {
+                of.dataflow.positions.of(operand).any(|position| {
+                    let held = of.dataflow.value_at(position);
+                    held.and_then(|held| self.allocation_of.get(&held)) == Some(&allocation)
+                })
+            })
+    }
+
+    /// Packs what is left into one allocation.
+    fn heap(&mut self) {
+        let of = self.of;
+        let heap_buffers = std::mem::take(&mut self.heap_buffers);
+        if heap_buffers.is_empty() {
+            return;
+        }
+        let bounds: Vec<(u32, u32)> = heap_buffers
+            .iter()
+            .map(|&buffer| {
+                let ranges = of.alias.buffers()[buffer].iter();
+                let ranges: Vec<TimeBound> = ranges.filter_map(|&v| of.live.range(v)).collect();
+                let start = ranges.iter().map(|r| r.start).min().unwrap_or(0);
+                let end = ranges.iter().map(|r| r.end).max().unwrap_or(0);
+                (start, end)
+            })
+            .collect();
+        let chains = self.handed_over(&heap_buffers, &bounds);
+        let intervals: Vec<Interval> = chains
+            .iter()
+            .map(|chain| Interval {
+                size: chain
+                    .iter()
+                    .map(|&at| self.buffer_sizes[heap_buffers[at]])
+                    .max()
+                    .unwrap_or(0),
+                start: chain.iter().map(|&at| bounds[at].0).min().unwrap_or(0),
+                end: chain.iter().map(|&at| bounds[at].1).max().unwrap_or(0),
+            })
+            .collect();
+        let packing = heap_simulator::pack(&intervals, self.options.alignment);
+        let index = self.allocations.len();
+        let mut size = 0u64;
+        self.allocations.push(Assigned::default());
+        for (chain, &offset) in chains.iter().zip(&packing.offsets) {
+            for &at in chain {
+                let buffer = heap_buffers[at];
+                self.add(index, buffer, offset);
+                size = size.max(offset.saturating_add(self.buffer_sizes[buffer]));
+            }
+        }
+        self.allocations[index].size = size;
+        self.allocations[index].flags.preallocated_temp = true;
+    }
+
+    /// Buffers that follow each other in place, as chains of indices into `heap_buffers`.
+    fn handed_over(&self, heap_buffers: &[usize], bounds: &[(u32, u32)]) -> Vec<Vec<usize>> {
+        let of = self.of;
+        let mut place: FxHashMap<usize, usize> = FxHashMap::default();
+        for (at, &buffer) in heap_buffers.iter().enumerate() {
+            place.insert(buffer, at);
+        }
+        let mut order: Vec<usize> = (0..heap_buffers.len()).collect();
+        order.sort_by_key(|&at| (bounds[at].0, at));
+        let mut chain_of: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut chains: Vec<Vec<usize>> = Vec::new();
+        let mut taken: FxHashSet<usize> = FxHashSet::default();
+        for at in order {
+            let buffer = heap_buffers[at];
+            let starts = of.alias.buffers()[buffer]
+                .iter()
+                .filter_map(|&value| Some((of.live.range(value)?.start, value)))
+                .min();
+            let before = starts.and_then(|(_, value)| {
+                let user = of.dataflow.defining_instruction(value);
+                of.module.operand_ids(user).iter().find_map(|&operand| {
+                    let held = of.dataflow.value_at(of.dataflow.positions.root(operand))?;
+                    let other = *place.get(&of.alias.buffer_of(held))?;
+                    let range = of.live.range(held)?;
+                    let same_size =
+                        self.buffer_sizes[heap_buffers[other]] == self.buffer_sizes[buffer];
+                    let last = bounds[other].1 == bounds[at].0 && range.end == bounds[at].0;
+                    let free = other != at && !taken.contains(&other);
+                    (same_size && last && free && self.hands_over(&range, value)).then_some(other)
+                })
+            });
+            let chain = match before.and_then(|other| {
+                taken.insert(other);
+                chain_of.get(&other).copied()
+            }) {
+                Some(chain) => chain,
+                None => {
+                    chains.push(Vec::new());
+                    chains.len() - 1
+                }
+            };
+            chains[chain].push(at);
+            chain_of.insert(at, chain);
+        }
+        chains
+    }
+}
+
+/// Callers before callees, operands before users.
+fn instruction_order(of: &Analyses<'_>) -> Result<IdMap<InstructionId, u32>> {
+    let module = of.module;
+    let mut position = IdMap::new(module.instruction_count(), 0u32);
+    let mut done = IdMap::new(module.instruction_count(), 0u8);
+    let computations = crate::module::post_order::computation_post_order(module)
+        .unwrap_or_else(|_| module.computation_ids().collect());
+    let mut next = 0;
+    for computation in computations.into_iter().rev() {
+        let mut order = Vec::new();
+        graph::post_order(
+            module,
+            &of.dataflow.users,
+            computation,
+            &mut done,
+            &mut order,
+        )?;
+        for id in order {
+            position[id] = next;
+            next += 1;
+        }
+    }
+    Ok(position)
+}

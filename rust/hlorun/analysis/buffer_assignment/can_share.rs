@@ -1,0 +1,140 @@
+//! May an instruction write its result over an operand that it is the last to read?
+//!
+//! The rules are XLA's general ones; backends allow more.
+
+use rustc_hash::FxHashSet;
+
+use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, OpClass};
+use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId};
+use crate::types::Shape;
+
+/// Whether the part `to` of `user`'s result may lie where the part `from` of an operand does.
+pub(super) fn can_share(
+    module: &HloModule,
+    dataflow: &HloDataflowAnalysis,
+    alias: &HloAliasAnalysis,
+    from: PositionId,
+    user: InstructionId,
+    to: PositionId,
+) -> bool {
+    let positions = &dataflow.positions;
+    let operand = positions.instruction(from);
+    let instruction = module.instruction(user);
+    if module.instruction(operand).opcode() == HloOpcode::Constant
+        || instruction.opcode() == HloOpcode::Copy
+        || positions.shape(from) != positions.shape(to)
+    {
+        return false;
+    }
+    let (from_index, to_index) = (positions.index(from), positions.index(to));
+    let operands = module.operand_ids(user);
+    let numbers: Vec<usize> = (0..operands.len())
+        .filter(|&i| operands[i] == operand)
+        .collect();
+    let Some(&first) = numbers.first() else {
+        return false;
+    };
+    let in_place = alias.in_place_pairs(user).iter().any(|pair| {
+        numbers.contains(&(pair.operand as usize))
+            && pair.operand_index == from_index
+            && pair.output == to_index
+    });
+    if in_place {
+        return true;
+    }
+    match instruction.opcode() {
+        HloOpcode::Fusion => {
+            let kind = instruction.enumeration(AttrKey::Kind);
+            let elementwise = matches!(kind.as_deref(), Some("kLoop" | "kInput"));
+            let parameter = instruction
+                .computation_attribute(AttrKey::Calls)
+                .and_then(|callee| module.computation(callee).parameters.get(first).copied());
+            elementwise && parameter.is_some_and(|p| only_elementwise_uses(module, dataflow, p))
+        }
+        HloOpcode::While | HloOpcode::Conditional => true,
+        HloOpcode::DynamicUpdateSlice | HloOpcode::Scatter | HloOpcode::SetDimensionSize => {
+            numbers == [0]
+        }
+        HloOpcode::TriangularSolve => numbers == [1],
+        HloOpcode::Sort => {
+            let users = dataflow.users.of(operand);
+            let only_user = users.iter().all(|(other, _)| *other == user);
+            let same_place = numbers.len() == 1 && to_index.0.first() == Some(&(first as i64));
+            only_user && (operands.len() == 1 || same_place)
+        }
+        _ => is_elementwise(module, user, first),
+    }
+}
+
+/// Whether everything that depends on `start` inside its computation reads it element by element.
+fn only_elementwise_uses(
+    module: &HloModule,
+    dataflow: &HloDataflowAnalysis,
+    start: InstructionId,
+) -> bool {
+    let mut seen: FxHashSet<InstructionId> = FxHashSet::from_iter([start]);
+    let mut stack = vec![start];
+    while let Some(id) = stack.pop() {
+        for &(user, operand) in dataflow.users.of(id) {
+            let is_tuple = module.instruction(user).opcode() == HloOpcode::Tuple;
+            if !is_tuple && !is_elementwise(module, user, operand as usize) {
+                return false;
+            }
+            if seen.insert(user) {
+                stack.push(user);
+            }
+        }
+    }
+    true
+}
+
+fn is_elementwise(module: &HloModule, id: InstructionId, operand: usize) -> bool {
+    let instruction = module.instruction(id);
+    match instruction.opcode().class() {
+        OpClass::Unary
+        | OpClass::Binary
+        | OpClass::Compare
+        | OpClass::Convert
+        | OpClass::BitcastConvert
+        | OpClass::Complex => true,
+        // A scalar predicate or bound is read once for all elements.
+        OpClass::Select | OpClass::Clamp => {
+            let scalar = |o: crate::module::InstructionRef<'_>| match o.shape() {
+                Shape::Array(array) => array.rank() == 0,
+                _ => false,
+            };
+            let whole = !instruction.operand(operand).is_some_and(scalar);
+            whole || matches!(instruction.shape(), Shape::Array(a) if a.rank() == 0)
+        }
+        OpClass::Map => true,
+        OpClass::Movement => instruction.opcode() == HloOpcode::Copy,
+        OpClass::DynamicIndex => {
+            instruction.opcode() == HloOpcode::DynamicUpdateSlice && operand == 0
+        }
+        OpClass::Constant
+        | OpClass::Parameter
+        | OpClass::Iota
+        | OpClass::Tuple
+        | OpClass::Assemble
+        | OpClass::GatherScatter
+        | OpClass::Dot
+        | OpClass::Convolution
+        | OpClass::Reduce
+        | OpClass::Window
+        | OpClass::Scan
+        | OpClass::Sort
+        | OpClass::Fft
+        | OpClass::LinearAlgebra
+        | OpClass::BatchNorm
+        | OpClass::Random
+        | OpClass::ControlFlow
+        | OpClass::CustomCall
+        | OpClass::Collective
+        | OpClass::DeviceId
+        | OpClass::DynamicShape
+        | OpClass::Ordering
+        | OpClass::AsyncCopy
+        | OpClass::HostTransfer
+        | OpClass::Unknown => false,
+    }
+}

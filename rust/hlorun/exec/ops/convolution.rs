@@ -1,0 +1,419 @@
+//! Runs `convolution` as matrix products of patches and the kernel.
+//!
+//! Promise: memory beyond the operands' is bounded by tiles (and one repacked kernel); how work is
+//! cut depends on the shapes only, so results are the same for every number of threads. Low floats
+//! accumulate in `f32` and round once, integers wrap in the result's type.
+
+use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
+use smallvec::SmallVec;
+
+use super::OpEnvironment;
+use super::depthwise;
+use super::patches::{Geometry, Tile};
+use super::walk::{Shared, split};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::plan::elementwise::dtype;
+use crate::plan::ops::convolution::ConvolutionOp;
+use crate::types::{Dims, PrimitiveType};
+
+/// Bytes of patches a task keeps.
+const TILE_BYTES: usize = 1 << 20;
+
+/// Runs `op`: input and kernel in, one array out.
+pub fn run(
+    op: &ConvolutionOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let ([input, kernel], [output]) = (inputs, outputs) else {
+        return Err(HloError::execution("convolution takes two arrays"));
+    };
+    if output.count() == 0 {
+        return Ok(());
+    }
+    if input.count() == 0 || kernel.count() == 0 {
+        let mut zero = AlignedBytes::zeroed(16)?;
+        let zero = RawArray::over(&mut zero, output.element_type, &[]);
+        super::reduce_window::broadcast(&zero, output);
+        return Ok(());
+    }
+    let compute = compute_type(input, kernel, output)?;
+    let input = Typed::new(input, compute)?;
+    let kernel = Typed::new(kernel, compute)?;
+    if output.element_type == compute {
+        return in_type(op, &input.array, &kernel.array, output, environment);
+    }
+    let wide_size = output.count().checked_mul(compute.size_bytes());
+    let wide_size = wide_size.ok_or_else(|| HloError::execution("convolution too large"))?;
+    let mut wide = AlignedBytes::uninitialized(wide_size)?;
+    let result = RawArray::over(&mut wide, compute, &output.dims);
+    in_type(op, &input.array, &kernel.array, &result, environment)?;
+    Typed::new(&result, output.element_type)?
+        .array
+        .copy_to(output);
+    Ok(())
+}
+
+/// The type products are summed in.
+fn compute_type(input: &RawArray, kernel: &RawArray, output: &RawArray) -> Result<PrimitiveType> {
+    use PrimitiveType as P;
+    let all = [input, kernel, output].map(|array| array.element_type);
+    if all.iter().any(|&ty| dtype(ty).is_none()) {
+        return Err(HloError::execution(
+            "convolution of an element type without kernels",
+        ));
+    }
+    let has = |ty: P| all.contains(&ty);
+    Ok(if has(P::C128) || (has(P::C64) && has(P::F64)) {
+        P::C128
+    } else if has(P::C64) {
+        P::C64
+    } else if has(P::F64) {
+        P::F64
+    } else if all.iter().any(|ty| ty.is_floating()) {
+        P::F32
+    } else if all.iter().any(|ty| ty.size_bytes() > 4) {
+        P::S64
+    } else {
+        P::S32
+    })
+}
+
+/// An array in a given type, converted where needed.
+pub struct Typed {
+    /// The array.
+    pub array: RawArray,
+    _bytes: Option<AlignedBytes>,
+}
+
+impl Typed {
+    /// `array` in the type `ty`; a copy is row-major.
+    pub fn new(array: &RawArray, ty: PrimitiveType) -> Result<Typed> {
+        if array.element_type == ty {
+            return Ok(Typed {
+                array: array.clone(),
+                _bytes: None,
+            });
+        }
+        let (Some(from), Some(to)) = (dtype(array.element_type), dtype(ty)) else {
+            return Err(HloError::execution("an element type without kernels"));
+        };
+        let dense = array.to_row_major()?;
+        let size = array.count().checked_mul(ty.size_bytes());
+        let size = size.ok_or_else(|| HloError::execution("array too large"))?;
+        let mut bytes = AlignedBytes::uninitialized(size)?;
+        // SAFETY: both blocks hold as many elements.
+        unsafe {
+            hlorun_kernels::convert(from, to)(dense.as_ptr(), bytes.as_mut_ptr(), array.count());
+        }
+        Ok(Typed {
+            array: RawArray::over(&mut bytes, ty, &array.dims),
+            _bytes: Some(bytes),
+        })
+    }
+}
+
+/// The one stride of dimensions walked in row-major order, if they have one.
+fn merged(dims: &[i64], strides: &[i64]) -> Option<i64> {
+    let mut found: Option<(i64, i64)> = None;
+    for (&dim, &stride) in dims.iter().zip(strides).rev() {
+        if dim == 1 {
+            continue;
+        }
+        match &mut found {
+            None => found = Some((stride, dim)),
+            Some((step, count)) if stride == *step * *count => *count *= dim,
+            Some(_) => return None,
+        }
+    }
+    Some(found.map_or(1, |(step, _)| step))
+}
+
+/// Picks sizes or strides by dimension numbers.
+fn pick(from: &Dims, dims: &[usize]) -> SmallVec<[i64; 4]> {
+    dims.iter().map(|&d| from[d]).collect()
+}
+
+/// Operands and result in one type.
+fn in_type(
+    op: &ConvolutionOp,
+    input: &RawArray,
+    kernel: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let spatial_dims = pick(&output.dims, &op.output.spatial);
+    let spatial_strides = pick(&output.strides, &op.output.spatial);
+    if merged(&spatial_dims, &spatial_strides).is_some() {
+        return linear(op, input, kernel, output, environment);
+    }
+    // A result of odd layout is computed channels last and moved.
+    let mut order = vec![op.output.outer];
+    order.extend_from_slice(&op.output.spatial);
+    order.push(op.output.feature);
+    let dims: Dims = order.iter().map(|&d| output.dims[d]).collect();
+    let mut bytes = AlignedBytes::uninitialized(output.byte_size())?;
+    let dense = RawArray::over(&mut bytes, output.element_type, &dims);
+    let mut view = output.clone();
+    for (at, &d) in order.iter().enumerate() {
+        view.strides[d] = dense.strides[at];
+    }
+    view.pointer = dense.pointer;
+    linear(op, input, kernel, &view, environment)?;
+    view.copy_to(output);
+    Ok(())
+}
+
+/// The kernel as `[group][window position][input feature][output feature of the group]`.
+fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<AlignedBytes> {
+    let size = kernel.element_type.size_bytes();
+    let out = op.kernel.outer;
+    let per_group = kernel.dims[out] / groups;
+    let mut view = RawArray {
+        pointer: kernel.pointer,
+        element_type: kernel.element_type,
+        dims: Dims::new(),
+        strides: Dims::new(),
+    };
+    let mut push = |dim: i64, stride: i64| {
+        view.dims.push(dim);
+        view.strides.push(stride);
+    };
+    push(groups, per_group * kernel.strides[out]);
+    let mut reversed = 0;
+    for (&dim, window) in op.kernel.spatial.iter().zip(&op.window.0) {
+        let (count, stride) = (kernel.dims[dim], kernel.strides[dim]);
+        if window.window_reversal {
+            reversed += (count - 1) * stride;
+            push(count, -stride);
+        } else {
+            push(count, stride);
+        }
+    }
+    push(
+        kernel.dims[op.kernel.feature],
+        kernel.strides[op.kernel.feature],
+    );
+    push(per_group, kernel.strides[out]);
+    view.pointer = view
+        .pointer
+        .wrapping_offset(reversed as isize * size as isize);
+    view.to_row_major()
+}
+
+/// A result whose spatial dimensions have one stride.
+fn linear(
+    op: &ConvolutionOp,
+    input: &RawArray,
+    kernel: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let groups = op.feature_group_count * op.batch_group_count;
+    let geometry = Geometry::new(op, input, output);
+    let weights = pack_kernel(op, kernel, groups as i64)?;
+    if op.feature_group_count > 1
+        && geometry.features == 1
+        && matches!(input.element_type, PrimitiveType::F32 | PrimitiveType::F64)
+    {
+        return depthwise::run(op, &geometry, &weights, input, output, environment);
+    }
+    let spatial_dims = pick(&output.dims, &op.output.spatial);
+    let spatial: i64 = spatial_dims.iter().product();
+    let batches = output.dims[op.output.outer];
+    let stride_of =
+        |array: &RawArray, dims: &[usize]| merged(&spatial_dims, &pick(&array.strides, dims));
+    let out_step = stride_of(output, &op.output.spatial).unwrap_or(1);
+    let out_batch = output.strides[op.output.outer];
+    // A one-element window without padding needs no patches.
+    let in_batch = input.strides[op.input.outer];
+    let in_step = geometry
+        .is_pointwise()
+        .then(|| stride_of(input, &op.input.spatial))
+        .flatten();
+    let whole = |step: i64, batch: i64| spatial == 1 || batches == 1 || batch == step * spatial;
+    // Positions of all images are one list where the result, and a directly read input, allow it.
+    let joined = whole(out_step, out_batch) && in_step.is_none_or(|step| whole(step, in_batch));
+    let joined_step = |step: i64, batch: i64| if spatial == 1 { batch } else { step };
+    let (blocks, length) = if joined {
+        (1, batches * spatial)
+    } else {
+        (batches, spatial)
+    };
+    let steps = if joined {
+        (
+            joined_step(out_step, out_batch),
+            in_step.map(|step| joined_step(step, in_batch)),
+        )
+    } else {
+        (out_step, in_step)
+    };
+    let size = input.element_type.size_bytes();
+    let columns = (output.dims[op.output.feature] as usize) / groups;
+    let k = geometry.positions_in_window() * geometry.features;
+    let per_position = (k * size).max(1);
+    let tile = (TILE_BYTES / per_position)
+        .clamp(32, 4096)
+        .min(length as usize)
+        .max(1);
+    let tiles = (length as usize).div_ceil(tile);
+    let jobs = blocks as usize * tiles * groups;
+    // Few tiles: tasks share the result's features as well.
+    let parts = if jobs < 8 {
+        (8 / jobs).min(columns / 64).max(1)
+    } else {
+        1
+    };
+    let job = Job {
+        dtype: dtype(input.element_type).unwrap_or(DType::F32),
+        size,
+        input: Shared::new(input.pointer),
+        output: Shared::new(output.pointer),
+        weights: Shared::new(weights.shared_ptr()),
+        geometry: &geometry,
+        feature_step: output.strides[op.output.feature],
+        in_feature_step: input.strides[op.input.feature],
+        columns,
+        parts,
+        out_batch,
+        in_batch,
+        spatial: spatial as usize,
+        out_step: steps.0,
+        in_step: steps.1,
+        feature_groups: op.feature_group_count,
+        batches: batches as usize,
+    };
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    split(environment, jobs * parts, 1, &|range| {
+        let mut scratch = Vec::new();
+        for index in range {
+            let (part, index) = (index % parts, index / parts);
+            let (t, index) = (index % tiles, index / tiles);
+            let (block, group) = (index % blocks as usize, index / blocks as usize);
+            let rows = t * tile..((t + 1) * tile).min(length as usize);
+            if job.run(group, block, rows, part, &mut scratch).is_err() {
+                failed.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    });
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for convolution"));
+    }
+    Ok(())
+}
+
+/// What every tile of a convolution shares. Strides are in elements.
+struct Job<'a> {
+    dtype: DType,
+    size: usize,
+    input: Shared,
+    output: Shared,
+    weights: Shared,
+    geometry: &'a Geometry,
+    feature_step: i64,
+    in_feature_step: i64,
+    /// Output features of a group.
+    columns: usize,
+    /// Tasks that share them.
+    parts: usize,
+    out_batch: i64,
+    in_batch: i64,
+    spatial: usize,
+    out_step: i64,
+    in_step: Option<i64>,
+    feature_groups: usize,
+    batches: usize,
+}
+
+impl Job<'_> {
+    /// The positions `rows` of block `block`, for one group and one part of its features.
+    fn run(
+        &self,
+        group: usize,
+        block: usize,
+        rows: std::ops::Range<usize>,
+        part: usize,
+        scratch: &mut Vec<AlignedBytes>,
+    ) -> Result<()> {
+        let size = self.size as isize;
+        let columns = self.columns * part / self.parts..self.columns * (part + 1) / self.parts;
+        let features = self.geometry.features;
+        let windows = self.geometry.positions_in_window();
+        let (feature_group, batch_group) = if self.feature_groups > 1 {
+            (group, 0)
+        } else {
+            (0, group)
+        };
+        let first_feature = feature_group * features;
+        let first_batch = batch_group * self.batches;
+        let out_feature = (group * self.columns + columns.start) as i64;
+        let at = block as i64 * self.out_batch
+            + rows.start as i64 * self.out_step
+            + out_feature * self.feature_step;
+        let c = self.output.at(at as isize * size);
+        let mut gemm = Gemm {
+            n: columns.len(),
+            b: Matrix::row_major(self.columns, 0),
+            c: Matrix {
+                row_stride: self.out_step as isize,
+                col_stride: self.feature_step as isize,
+                batch_stride: 0,
+            },
+            ..Gemm::dense(self.dtype, rows.len(), 0, 0)
+        };
+        let weights = |window: usize| {
+            let row = (group * windows + window) * features;
+            self.weights
+                .at((row * self.columns + columns.start) as isize * size)
+        };
+        if let Some(step) = self.in_step {
+            let at = (first_batch + block) as i64 * self.in_batch
+                + rows.start as i64 * step
+                + first_feature as i64 * self.in_feature_step;
+            gemm.k = features;
+            gemm.a = Matrix {
+                row_stride: step as isize,
+                col_stride: self.in_feature_step as isize,
+                batch_stride: 0,
+            };
+            // SAFETY: positions have one stride in the input and in the result, and lie inside.
+            unsafe {
+                let a = self.input.at(at as isize * size);
+                hlorun_kernels::gemm(&gemm, a, weights(0), c, &Parallel::SERIAL);
+            }
+            return Ok(());
+        }
+        // Patches of as many window positions as the tile holds.
+        let budget = 4 * TILE_BYTES / (rows.len() * features * self.size).max(1);
+        let step = budget.clamp(1, windows);
+        let bytes = rows.len() * step * features * self.size;
+        if scratch.first().is_none_or(|block| block.len() < bytes) {
+            scratch.clear();
+            scratch.push(AlignedBytes::uninitialized(bytes)?);
+        }
+        let patches = scratch[0].as_mut_ptr();
+        let start = block * self.spatial + rows.start;
+        let mut window = 0;
+        while window < windows {
+            let now = step.min(windows - window);
+            let tile = Tile {
+                positions: start..start + rows.len(),
+                windows: window..window + now,
+                first_batch,
+                first_feature,
+            };
+            // SAFETY: the scratch holds the tile; kernel, patches and result have the sizes given.
+            unsafe {
+                gemm.a = self.geometry.fill(&tile, self.input.get(), patches);
+                gemm.k = now * features;
+                gemm.beta = if window == 0 { 0.0 } else { 1.0 };
+                hlorun_kernels::gemm(&gemm, patches, weights(window), c, &Parallel::SERIAL);
+            }
+            window += now;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! Convolutions whose groups see one input feature each: too narrow for matrix products, so
+//! features, or outputs along a row, are summed as vectors.
+
+use super::OpEnvironment;
+use super::patches::Geometry;
+use super::walk::{Shared, byte_strides, split};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::plan::ops::convolution::ConvolutionOp;
+use crate::types::PrimitiveType;
+
+/// Multiplications that make a task.
+const GRAIN: usize = 256 << 10;
+
+/// Runs a convolution with one input feature per group, of `f32` or `f64`; `weights` are
+/// `[group][window position][output feature of the group]`.
+pub fn run(
+    op: &ConvolutionOp,
+    geometry: &Geometry,
+    weights: &AlignedBytes,
+    input: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    match input.element_type {
+        PrimitiveType::F64 => typed::<f64>(op, geometry, weights, input, output, environment),
+        _ => typed::<f32>(op, geometry, weights, input, output, environment),
+    }
+}
+
+trait Float:
+    Copy + Default + Send + Sync + std::ops::Mul<Output = Self> + std::ops::Add<Output = Self>
+{
+}
+impl Float for f32 {}
+impl Float for f64 {}
+
+fn typed<T: Float>(
+    op: &ConvolutionOp,
+    geometry: &Geometry,
+    weights: &AlignedBytes,
+    input: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let groups = op.feature_group_count;
+    let columns = output.dims[op.output.feature] as usize;
+    let multiplier = columns / groups;
+    let windows = geometry.positions_in_window();
+    let inner = geometry.outputs[geometry.outputs.len() - 1];
+    let rows: usize = output.dims[op.output.outer] as usize
+        * geometry.outputs[..geometry.outputs.len() - 1]
+            .iter()
+            .product::<usize>();
+    // SAFETY: the packed kernel holds this many elements.
+    let packed: &[T] = unsafe {
+        std::slice::from_raw_parts(weights.as_ptr().cast(), groups * windows * multiplier)
+    };
+    // By window position, all features together.
+    let by_window: Vec<T> = (0..windows * columns)
+        .map(|i| {
+            let (k, f) = (i / columns, i % columns);
+            packed[(f / multiplier * windows + k) * multiplier + f % multiplier]
+        })
+        .collect();
+    let across_features = geometry.feature_stride() == 1 && multiplier == 1;
+    let size = size_of::<T>();
+    let strides = byte_strides(&output.strides, size);
+    let (source, target) = (Shared::new(input.pointer), Shared::new(output.pointer));
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    let work = (inner * columns * windows).max(1);
+    split(environment, rows, (GRAIN / work).max(1), &|range| {
+        let mut sums: Vec<T> = Vec::new();
+        if sums.try_reserve_exact(inner * columns).is_err() {
+            failed.store(true, std::sync::atomic::Ordering::Relaxed);
+            return;
+        }
+        for row in range {
+            sums.clear();
+            sums.resize(inner * columns, T::default());
+            let positions = row * inner..(row + 1) * inner;
+            geometry.runs(&positions, &(0..windows), 0, |_, window, run| {
+                let input = source.get().cast::<T>().cast_const();
+                let weights = &by_window[window * columns..(window + 1) * columns];
+                for i in 0..if across_features { run.count } else { 0 } {
+                    let at = run.input + i as i64 * run.input_step;
+                    // SAFETY: runs name inputs inside the array, whose features are neighbours.
+                    let x = unsafe {
+                        std::slice::from_raw_parts(input.wrapping_offset(at as isize), columns)
+                    };
+                    let to = (run.first + i * run.step) * columns;
+                    for ((sum, &x), &w) in sums[to..to + columns].iter_mut().zip(x).zip(weights) {
+                        *sum = *sum + x * w;
+                    }
+                }
+                for (f, &w) in weights.iter().enumerate() {
+                    if across_features {
+                        break;
+                    }
+                    let feature = (f / multiplier) as i64 * geometry.feature_stride();
+                    let x = input.wrapping_offset((run.input + feature) as isize);
+                    let sums = &mut sums[f * inner..(f + 1) * inner];
+                    if run.step == 1 && run.input_step == 1 {
+                        // SAFETY: the run's inputs are neighbours inside the array.
+                        let x = unsafe { std::slice::from_raw_parts(x, run.count) };
+                        let sums = &mut sums[run.first..run.first + run.count];
+                        for (sum, &x) in sums.iter_mut().zip(x) {
+                            *sum = *sum + x * w;
+                        }
+                    } else {
+                        for i in 0..run.count {
+                            // SAFETY: as above, `input_step` apart.
+                            let x = unsafe {
+                                x.wrapping_offset(i as isize * run.input_step as isize)
+                                    .read()
+                            };
+                            let sum = &mut sums[run.first + i * run.step];
+                            *sum = *sum + x * w;
+                        }
+                    }
+                }
+            });
+            let mut rest = row;
+            let mut at = 0isize;
+            let rank = op.output.spatial.len();
+            for d in (0..rank.saturating_sub(1)).rev() {
+                at += (rest % geometry.outputs[d]) as isize * strides[op.output.spatial[d]];
+                rest /= geometry.outputs[d];
+            }
+            at += rest as isize * strides[op.output.outer];
+            let step = op.output.spatial.last().map_or(0, |&d| strides[d]);
+            let size = size as isize;
+            let from = if across_features {
+                [columns as isize * size, size]
+            } else {
+                [size, inner as isize * size]
+            };
+            // SAFETY: one output row of all features.
+            unsafe {
+                hlorun_kernels::copy_strided(
+                    size as usize,
+                    &[inner, columns],
+                    sums.as_ptr().cast(),
+                    &from,
+                    target.at(at),
+                    &[step, strides[op.output.feature]],
+                );
+            }
+        }
+    });
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for convolution"));
+    }
+    Ok(())
+}

@@ -1,0 +1,366 @@
+//! Eigenvalues, singular values, and the reductions on the way to them, of one matrix.
+
+use num_complex::Complex64;
+
+use super::lapack::Call;
+use super::matrix::Matrix;
+use super::{Part, dense, needs_lapack};
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::plan::ops::linalg::LinalgOp;
+
+fn leading(rows: usize) -> usize {
+    rows.max(1)
+}
+
+fn output(part: &Part, index: usize) -> Result<&RawArray> {
+    part.outputs
+        .get(index)
+        .ok_or_else(|| HloError::execution("a result of linear algebra is missing"))
+}
+
+fn square(part: &Part) -> Result<(Matrix, usize)> {
+    let a = Matrix::load(&part.inputs[0], part.ty())?;
+    if a.rows != a.cols {
+        return Err(HloError::execution("linear algebra wants a square matrix"));
+    }
+    let n = a.rows;
+    Ok((a, n))
+}
+
+fn job(wanted: bool) -> u8 {
+    if wanted { b'V' } else { b'N' }
+}
+
+pub fn syevd(op: &LinalgOp, part: &Part) -> Result<()> {
+    let (mut a, n) = square(part)?;
+    let (ty, real) = (a.ty, a.ty.component());
+    let mut w = Matrix::zeros(real, n, 1)?;
+    let mut info = 0;
+    if n > 0 {
+        let name = if ty.is_complex() { "heevd" } else { "syevd" };
+        if let Some(call) = Call::new(ty, name) {
+            let work = if ty.is_complex() {
+                2 * n + n * n
+            } else {
+                1 + 6 * n + 2 * n * n
+            };
+            let mut call = call
+                .character(job(op.vectors))
+                .character(if op.lower { b'L' } else { b'U' })
+                .int(n)
+                .pointer(a.bytes.as_mut_ptr())
+                .int(leading(n))
+                .pointer(w.bytes.as_mut_ptr())
+                .work(work + 64 * n, ty.size_bytes())?
+                .int(work + 64 * n);
+            if ty.is_complex() {
+                let work = 1 + 5 * n + 2 * n * n;
+                call = call.work(work, real.size_bytes())?.int(work);
+            }
+            let call = call.work(3 + 5 * n, 8)?.int(3 + 5 * n);
+            // SAFETY: xSYEVD(JOBZ, UPLO, N, A, LDA, W, WORK, LWORK, [RWORK, LRWORK,] IWORK, LIWORK,
+            // INFO) with workspaces of the documented sizes.
+            info = unsafe { call.run_with_info()? };
+        } else {
+            let mut values = a.to_complex()?;
+            let found: Vec<Complex64> = dense::heevd(&mut values, n, op.lower)
+                .into_iter()
+                .map(Complex64::from)
+                .collect();
+            a = Matrix::from_complex(&values, n, n, ty)?;
+            w = Matrix::from_complex(&found, n, 1, real)?;
+        }
+    }
+    part.info(2, info);
+    a.store(&part.outputs[0])?;
+    w.store(output(part, 1)?)
+}
+
+pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let (m, n, ty, real) = (a.rows, a.cols, a.ty, a.ty.component());
+    let k = m.min(n);
+    let (u_out, v_out) = if op.exchanged {
+        (output(part, 3)?, output(part, 2)?)
+    } else {
+        (output(part, 2)?, output(part, 3)?)
+    };
+    // All columns of U or only those with singular values, by the room for them.
+    let all = op.vectors
+        && (u_out.dims.get(1).is_some_and(|&c| c as usize > k)
+            || v_out
+                .dims
+                .get(usize::from(op.v_as_columns))
+                .is_some_and(|&c| c as usize > k));
+    let (columns, rows) = if all { (m, n) } else { (k, k) };
+    let mut s = Matrix::zeros(real, k, 1)?;
+    let mut u = Matrix::zeros(ty, m, columns)?;
+    let mut vh = Matrix::zeros(ty, rows, n)?;
+    let mut info = 0;
+    if k == 0 {
+        identity(&mut u)?;
+        identity(&mut vh)?;
+    } else if let Some(call) = Call::new(ty, "gesdd") {
+        let (large, small) = (m.max(n), k);
+        let work = 5 * small * small + 10 * small + 64 * (large + small) + large;
+        let mode = match (op.vectors, all) {
+            (false, _) => b'N',
+            (true, true) => b'A',
+            (true, false) => b'S',
+        };
+        let mut call = call
+            .character(mode)
+            .int(m)
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(m))
+            .pointer(s.bytes.as_mut_ptr())
+            .pointer(u.bytes.as_mut_ptr())
+            .int(leading(m))
+            .pointer(vh.bytes.as_mut_ptr())
+            .int(leading(rows))
+            .work(work, ty.size_bytes())?
+            .int(work);
+        if ty.is_complex() {
+            let work = 7 * small * small + 8 * small + 2 * large * small;
+            call = call.work(work, real.size_bytes())?;
+        }
+        let call = call.work(8 * small, 8)?;
+        // SAFETY: xGESDD(JOBZ, M, N, A, LDA, S, U, LDU, VT, LDVT, WORK, LWORK, [RWORK,] IWORK, INFO)
+        // with workspaces of the documented sizes.
+        info = unsafe { call.run_with_info()? };
+    } else {
+        let (found, all_u, all_vh) = dense::gesvd(&a.to_complex()?, m, n);
+        let found: Vec<Complex64> = found.into_iter().map(Complex64::from).collect();
+        s = Matrix::from_complex(&found, k, 1, real)?;
+        u = Matrix::from_complex(&all_u[..m * columns], m, columns, ty)?;
+        let kept: Vec<Complex64> = (0..n)
+            .flat_map(|j| all_vh[j * n..j * n + rows].iter().copied())
+            .collect();
+        vh = Matrix::from_complex(&kept, rows, n, ty)?;
+    }
+    part.info(4, info);
+    a.store(&part.outputs[0])?;
+    s.store(output(part, 1)?)?;
+    if !op.vectors {
+        // Their memory is there, their values are nobody's.
+        Matrix::zeros(ty, m, m)?.store(u_out)?;
+        return Matrix::zeros(ty, n, n)?.store(v_out);
+    }
+    u.store(u_out)?;
+    if op.v_as_columns {
+        let values = vh.to_complex()?;
+        let mut turned = vec![Complex64::default(); values.len()];
+        for i in 0..rows {
+            for j in 0..n {
+                turned[i * n + j] = values[j * rows + i].conj();
+            }
+        }
+        vh = Matrix::from_complex(&turned, n, rows, ty)?;
+    }
+    vh.store(v_out)
+}
+
+fn identity(matrix: &mut Matrix) -> Result<()> {
+    let mut values = vec![Complex64::default(); matrix.rows * matrix.cols];
+    for i in 0..matrix.rows.min(matrix.cols) {
+        values[i * matrix.rows + i] = Complex64::new(1.0, 0.0);
+    }
+    *matrix = Matrix::from_complex(&values, matrix.rows, matrix.cols, matrix.ty)?;
+    Ok(())
+}
+
+/// Eigenvectors of a real matrix from LAPACK's packing: a pair of conjugates shares two columns.
+fn unpack(vectors: &Matrix, imaginary: &[Complex64]) -> Result<Vec<Complex64>> {
+    let n = vectors.rows;
+    let values = vectors.to_complex()?;
+    let mut found = values.clone();
+    let mut j = 0;
+    while j + 1 < n {
+        if imaginary[j].re == 0.0 {
+            j += 1;
+            continue;
+        }
+        for i in 0..n {
+            let (re, im) = (values[j * n + i].re, values[(j + 1) * n + i].re);
+            found[j * n + i] = Complex64::new(re, im);
+            found[(j + 1) * n + i] = Complex64::new(re, -im);
+        }
+        j += 2;
+    }
+    Ok(found)
+}
+
+pub fn geev(op: &LinalgOp, part: &Part) -> Result<()> {
+    let (mut a, n) = square(part)?;
+    let (ty, real) = (a.ty, a.ty.component());
+    let complex = ty.is_complex();
+    let mut w = Matrix::zeros(ty, n, 1)?;
+    let mut wi = Matrix::zeros(real, n, 1)?;
+    let (mut left, mut right) = (Matrix::zeros(ty, n, n)?, Matrix::zeros(ty, n, n)?);
+    let mut info = 0;
+    if n > 0 {
+        let Some(call) = Call::new(ty, "geev") else {
+            return Err(needs_lapack("geev"));
+        };
+        let mut call = call
+            .character(job(op.vectors))
+            .character(job(op.right_vectors))
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(n))
+            .pointer(w.bytes.as_mut_ptr());
+        if !complex {
+            call = call.pointer(wi.bytes.as_mut_ptr());
+        }
+        let work = 68 * n;
+        call = call
+            .pointer(left.bytes.as_mut_ptr())
+            .int(leading(n))
+            .pointer(right.bytes.as_mut_ptr())
+            .int(leading(n))
+            .work(work, ty.size_bytes())?
+            .int(work);
+        if complex {
+            call = call.work(2 * n, real.size_bytes())?;
+        }
+        // SAFETY: xGEEV(JOBVL, JOBVR, N, A, LDA, [WR, WI | W], VL, LDVL, VR, LDVR, WORK, LWORK,
+        // [RWORK,] INFO).
+        info = unsafe { call.run_with_info()? };
+    }
+    w.store(&part.outputs[0])?;
+    let mut next = 1;
+    if !complex {
+        wi.store(output(part, 1)?)?;
+        next = 2;
+    }
+    for vectors in [left, right] {
+        let to = output(part, next)?;
+        if complex {
+            vectors.store(to)?;
+        } else {
+            let values = unpack(&vectors, &wi.to_complex()?)?;
+            Matrix::from_complex(&values, n, n, to.element_type)?.store(to)?;
+        }
+        next += 1;
+    }
+    part.info(next, info);
+    Ok(())
+}
+
+pub fn gees(op: &LinalgOp, part: &Part) -> Result<()> {
+    let (mut a, n) = square(part)?;
+    let (ty, real) = (a.ty, a.ty.component());
+    let complex = ty.is_complex();
+    let mut w = Matrix::zeros(ty, n, 1)?;
+    let mut wi = Matrix::zeros(real, n, 1)?;
+    let mut vectors = Matrix::zeros(ty, n, n)?;
+    let mut info = 0;
+    if n > 0 {
+        let Some(call) = Call::new(ty, "gees") else {
+            return Err(needs_lapack("gees"));
+        };
+        let mut call = call
+            .character(job(op.vectors))
+            .character(b'N')
+            .pointer(std::ptr::null_mut())
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(n))
+            .int(0)
+            .pointer(w.bytes.as_mut_ptr());
+        if !complex {
+            call = call.pointer(wi.bytes.as_mut_ptr());
+        }
+        let work = 68 * n;
+        call = call
+            .pointer(vectors.bytes.as_mut_ptr())
+            .int(leading(n))
+            .work(work, ty.size_bytes())?
+            .int(work);
+        if complex {
+            call = call.work(n, real.size_bytes())?;
+        }
+        call = call.work(n, 8)?;
+        // SAFETY: xGEES(JOBVS, SORT, SELECT, N, A, LDA, SDIM, [WR, WI | W], VS, LDVS, WORK, LWORK,
+        // [RWORK,] BWORK, INFO); without sorting SELECT is never called.
+        info = unsafe { call.run_with_info()? };
+    }
+    a.store(&part.outputs[0])?;
+    vectors.store(output(part, 1)?)?;
+    w.store(output(part, 2)?)?;
+    let mut next = 3;
+    if !complex {
+        wi.store(output(part, 3)?)?;
+        next = 4;
+    }
+    part.info(next, 0);
+    part.info(next + 1, info);
+    Ok(())
+}
+
+pub fn gehrd(op: &LinalgOp, part: &Part) -> Result<()> {
+    let (mut a, n) = square(part)?;
+    let ty = a.ty;
+    let mut tau = Matrix::zeros(ty, n.saturating_sub(1), 1)?;
+    let mut info = 0;
+    if n > 0 {
+        let Some(call) = Call::new(ty, "gehrd") else {
+            return Err(needs_lapack("gehrd"));
+        };
+        let (low, high) = op.rows.unwrap_or((1, n as i64));
+        if low < 1 || high < low || high > n as i64 {
+            return Err(HloError::execution("gehrd of rows outside the matrix"));
+        }
+        let work = 68 * n;
+        let call = call
+            .int(n)
+            .int(low as usize)
+            .int(high as usize)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(n))
+            .pointer(tau.bytes.as_mut_ptr())
+            .work(work, ty.size_bytes())?
+            .int(work);
+        // SAFETY: xGEHRD(N, ILO, IHI, A, LDA, TAU, WORK, LWORK, INFO).
+        info = unsafe { call.run_with_info()? };
+    }
+    part.info(2, info);
+    a.store(&part.outputs[0])?;
+    tau.store(output(part, 1)?)
+}
+
+pub fn sytrd(op: &LinalgOp, part: &Part) -> Result<()> {
+    let (mut a, n) = square(part)?;
+    let (ty, real) = (a.ty, a.ty.component());
+    let less = n.saturating_sub(1);
+    let mut diagonal = Matrix::zeros(real, n, 1)?;
+    let mut beside = Matrix::zeros(real, less, 1)?;
+    let mut tau = Matrix::zeros(ty, less, 1)?;
+    let mut info = 0;
+    if n > 0 {
+        let name = if ty.is_complex() { "hetrd" } else { "sytrd" };
+        let Some(call) = Call::new(ty, name) else {
+            return Err(needs_lapack(name));
+        };
+        let work = 68 * n;
+        let call = call
+            .character(if op.lower { b'L' } else { b'U' })
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(n))
+            .pointer(diagonal.bytes.as_mut_ptr())
+            .pointer(beside.bytes.as_mut_ptr())
+            .pointer(tau.bytes.as_mut_ptr())
+            .work(work, ty.size_bytes())?
+            .int(work);
+        // SAFETY: xSYTRD(UPLO, N, A, LDA, D, E, TAU, WORK, LWORK, INFO).
+        info = unsafe { call.run_with_info()? };
+    }
+    part.info(4, info);
+    a.store(&part.outputs[0])?;
+    diagonal.store(output(part, 1)?)?;
+    beside.store(output(part, 2)?)?;
+    tau.store(output(part, 3)?)
+}

@@ -1,0 +1,388 @@
+//! Factorizations and solves of one matrix.
+
+use num_complex::Complex64;
+
+use super::lapack::{Call, read_ints};
+use super::matrix::Matrix;
+use super::{Part, Transpose, dense, needs_lapack};
+use crate::error::{HloError, Result};
+use crate::plan::ops::linalg::LinalgOp;
+use crate::types::PrimitiveType;
+
+fn leading(rows: usize) -> usize {
+    rows.max(1)
+}
+
+fn square(matrix: &Matrix) -> Result<usize> {
+    if matrix.rows == matrix.cols {
+        Ok(matrix.rows)
+    } else {
+        Err(HloError::execution("linear algebra wants a square matrix"))
+    }
+}
+
+/// Not a number, in the type of the matrix.
+fn poison(matrix: &mut Matrix) -> Result<()> {
+    let values = vec![Complex64::new(f64::NAN, 0.0); matrix.rows * matrix.cols];
+    *matrix = Matrix::from_complex(&values, matrix.rows, matrix.cols, matrix.ty)?;
+    Ok(())
+}
+
+pub fn potrf(op: &LinalgOp, part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let n = square(&a)?;
+    let info = if n == 0 {
+        0
+    } else if let Some(call) = Call::new(a.ty, "potrf") {
+        let uplo = if op.lower { b'L' } else { b'U' };
+        let call = call
+            .character(uplo)
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(n));
+        // SAFETY: xPOTRF(UPLO, N, A, LDA, INFO).
+        unsafe { call.run_with_info()? }
+    } else {
+        let mut values = a.to_complex()?;
+        let info = dense::potrf(&mut values, n, op.lower);
+        a = Matrix::from_complex(&values, n, n, a.ty)?;
+        info
+    };
+    if op.zero_other {
+        for j in 0..n {
+            for i in 0..n {
+                if if op.lower { i < j } else { i > j } {
+                    a.element(i, j).fill(0);
+                }
+            }
+        }
+        if info != 0 {
+            poison(&mut a)?;
+        }
+    }
+    part.info(1, info);
+    a.store(&part.outputs[0])
+}
+
+pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
+    let ty = part.ty();
+    let mut a = Matrix::load(&part.inputs[0], ty)?;
+    let mut b = Matrix::load(&part.inputs[1], ty)?;
+    let n = square(&a)?;
+    if n != if op.left { b.rows } else { b.cols } {
+        return Err(HloError::execution(
+            "triangular-solve of sizes that do not fit",
+        ));
+    }
+    if n > 0 && b.rows * b.cols > 0 {
+        if let Some(call) = Call::new(ty, "trsm") {
+            let mut one = Matrix::from_complex(&[Complex64::new(1.0, 0.0)], 1, 1, ty)?;
+            let trans = match op.transpose {
+                Transpose::No => b'N',
+                Transpose::Yes => b'T',
+                Transpose::Adjoint => b'C',
+            };
+            let call = call
+                .character(if op.left { b'L' } else { b'R' })
+                .character(if op.lower { b'L' } else { b'U' })
+                .character(trans)
+                .character(if op.unit_diagonal { b'U' } else { b'N' })
+                .int(b.rows)
+                .int(b.cols)
+                .pointer(one.bytes.as_mut_ptr())
+                .pointer(a.bytes.as_mut_ptr())
+                .int(leading(n))
+                .pointer(b.bytes.as_mut_ptr())
+                .int(leading(b.rows));
+            // SAFETY: xTRSM(SIDE, UPLO, TRANSA, DIAG, M, N, ALPHA, A, LDA, B, LDB).
+            unsafe { call.run()? };
+        } else {
+            let (left, lower) = (op.left, op.lower);
+            let mut values = b.to_complex()?;
+            let matrix = a.to_complex()?;
+            let m = b.rows;
+            dense::trsm(
+                &matrix,
+                n,
+                &mut values,
+                m,
+                left,
+                lower,
+                op.transpose,
+                op.unit_diagonal,
+            );
+            b = Matrix::from_complex(&values, b.rows, b.cols, ty)?;
+        }
+    }
+    b.store(&part.outputs[0])
+}
+
+pub fn getrf(part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let (m, n) = (a.rows, a.cols);
+    let (pivots, info) = if m * n == 0 {
+        (Vec::new(), 0)
+    } else if let Some(call) = Call::new(a.ty, "getrf") {
+        let wide = call.wide();
+        let call = call
+            .int(m)
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(m));
+        let mut pivots = Matrix::zeros(PrimitiveType::S64, m.min(n), 1)?;
+        let call = call.pointer(pivots.bytes.as_mut_ptr());
+        // SAFETY: xGETRF(M, N, A, LDA, IPIV, INFO); pivots have room for words.
+        unsafe {
+            let info = call.run_with_info()?;
+            (read_ints(pivots.bytes.as_ptr(), m.min(n), wide), info)
+        }
+    } else {
+        let mut values = a.to_complex()?;
+        let result = dense::getrf(&mut values, m, n);
+        a = Matrix::from_complex(&values, m, n, a.ty)?;
+        result
+    };
+    part.ints(1, &pivots);
+    part.info(2, info);
+    a.store(&part.outputs[0])
+}
+
+pub fn geqrf(part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let (m, n, ty) = (a.rows, a.cols, a.ty);
+    let mut tau = Matrix::zeros(ty, m.min(n), 1)?;
+    let mut info = 0;
+    if m * n > 0 {
+        if let Some(call) = Call::new(ty, "geqrf") {
+            let work = 64 * n;
+            let call = call
+                .int(m)
+                .int(n)
+                .pointer(a.bytes.as_mut_ptr())
+                .int(leading(m))
+                .pointer(tau.bytes.as_mut_ptr())
+                .work(work, ty.size_bytes())?
+                .int(work);
+            // SAFETY: xGEQRF(M, N, A, LDA, TAU, WORK, LWORK, INFO).
+            info = unsafe { call.run_with_info()? };
+        } else {
+            let mut values = a.to_complex()?;
+            let taus = dense::geqrf(&mut values, m, n);
+            a = Matrix::from_complex(&values, m, n, ty)?;
+            tau = Matrix::from_complex(&taus, taus.len(), 1, ty)?;
+        }
+    }
+    part.info(2, info);
+    a.store(&part.outputs[0])?;
+    tau.store(
+        part.outputs
+            .get(1)
+            .ok_or_else(|| HloError::execution("no room for tau"))?,
+    )
+}
+
+pub fn orgqr(part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let mut tau = Matrix::load(&part.inputs[1], a.ty)?;
+    let (m, n, k, ty) = (a.rows, a.cols, tau.rows, a.ty);
+    if n > m || k > n {
+        return Err(HloError::execution("orgqr of a wide matrix"));
+    }
+    let mut info = 0;
+    if n > 0 {
+        let name = if ty.is_complex() { "ungqr" } else { "orgqr" };
+        if let Some(call) = Call::new(ty, name) {
+            let work = 64 * n;
+            let call = call
+                .int(m)
+                .int(n)
+                .int(k)
+                .pointer(a.bytes.as_mut_ptr())
+                .int(leading(m))
+                .pointer(tau.bytes.as_mut_ptr())
+                .work(work, ty.size_bytes())?
+                .int(work);
+            // SAFETY: xORGQR(M, N, K, A, LDA, TAU, WORK, LWORK, INFO).
+            info = unsafe { call.run_with_info()? };
+        } else {
+            let mut values = a.to_complex()?;
+            dense::orgqr(&mut values, m, n, &tau.to_complex()?);
+            a = Matrix::from_complex(&values, m, n, ty)?;
+        }
+    }
+    part.info(1, info);
+    a.store(&part.outputs[0])
+}
+
+pub fn ormqr(op: &LinalgOp, part: &Part) -> Result<()> {
+    let ty = part.ty();
+    let mut a = Matrix::load(&part.inputs[0], ty)?;
+    let mut tau = Matrix::load(&part.inputs[1], ty)?;
+    let mut c = Matrix::load(&part.inputs[2], ty)?;
+    let (m, n, k) = (c.rows, c.cols, tau.rows);
+    let size = if op.left { m } else { n };
+    if a.rows != size || k > size || a.cols < k {
+        return Err(HloError::execution("ormqr of sizes that do not fit"));
+    }
+    if m * n > 0 {
+        let name = if ty.is_complex() { "unmqr" } else { "ormqr" };
+        let Some(call) = Call::new(ty, name) else {
+            return Err(needs_lapack(name));
+        };
+        let trans = match (op.transpose, ty.is_complex()) {
+            (Transpose::No, _) => b'N',
+            (_, true) => b'C',
+            (_, false) => b'T',
+        };
+        let work = 64 * (m.max(n) + 65);
+        let call = call
+            .character(if op.left { b'L' } else { b'R' })
+            .character(trans)
+            .int(m)
+            .int(n)
+            .int(k)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(size))
+            .pointer(tau.bytes.as_mut_ptr())
+            .pointer(c.bytes.as_mut_ptr())
+            .int(leading(m))
+            .work(work, ty.size_bytes())?
+            .int(work);
+        // SAFETY: xORMQR(SIDE, TRANS, M, N, K, A, LDA, TAU, C, LDC, WORK, LWORK, INFO).
+        unsafe { call.run_with_info()? };
+    }
+    c.store(&part.outputs[0])
+}
+
+pub fn geqp3(part: &Part) -> Result<()> {
+    let mut a = Matrix::load(&part.inputs[0], part.ty())?;
+    let (m, n, ty) = (a.rows, a.cols, a.ty);
+    let chosen = Matrix::load(&part.inputs[1], PrimitiveType::S64)?;
+    let mut tau = Matrix::zeros(ty, m.min(n), 1)?;
+    if chosen.rows != n {
+        return Err(HloError::execution("geqp3 with pivots of another length"));
+    }
+    let mut pivots: Vec<i32> = (1..=n as i32).collect();
+    if m * n > 0 {
+        let Some(call) = Call::new(ty, "geqp3") else {
+            return Err(needs_lapack("geqp3"));
+        };
+        let wide = call.wide();
+        let mut words = Matrix::zeros(PrimitiveType::S64, n, 1)?;
+        for (i, value) in chosen.bytes.as_slice().chunks_exact(8).enumerate() {
+            let (size, to) = (if wide { 8 } else { 4 }, words.bytes.as_mut_slice());
+            to[i * size..(i + 1) * size].copy_from_slice(&value[..size]);
+        }
+        let work = 2 * n + 64 * (n + 1);
+        let mut call = call
+            .int(m)
+            .int(n)
+            .pointer(a.bytes.as_mut_ptr())
+            .int(leading(m))
+            .pointer(words.bytes.as_mut_ptr())
+            .pointer(tau.bytes.as_mut_ptr())
+            .work(work, ty.size_bytes())?
+            .int(work);
+        if ty.is_complex() {
+            call = call.work(2 * n, 8)?;
+        }
+        // SAFETY: xGEQP3(M, N, A, LDA, JPVT, TAU, WORK, LWORK, [RWORK,] INFO).
+        unsafe {
+            call.run_with_info()?;
+            pivots = read_ints(words.bytes.as_ptr(), n, wide);
+        }
+    }
+    a.store(&part.outputs[0])?;
+    part.ints(1, &pivots);
+    tau.store(
+        part.outputs
+            .get(2)
+            .ok_or_else(|| HloError::execution("no room for tau"))?,
+    )
+}
+
+pub fn gtsv(part: &Part) -> Result<()> {
+    let ty = part.ty();
+    let all = part
+        .inputs
+        .iter()
+        .map(|array| Matrix::load(array, ty))
+        .collect::<Result<Vec<_>>>()?;
+    let [dl, d, du, b] = &all[..] else {
+        return Err(HloError::execution("gtsv takes four arrays"));
+    };
+    if dl.rows != d.rows || du.rows != d.rows || b.rows != d.rows {
+        return Err(HloError::execution("gtsv of sizes that do not fit"));
+    }
+    let mut x = b.to_complex()?;
+    let info = dense::gtsv(
+        &dl.to_complex()?,
+        &d.to_complex()?,
+        &du.to_complex()?,
+        &mut x,
+    );
+    let x = Matrix::from_complex(&x, b.rows, b.cols, ty)?;
+    if let [solution] = &part.outputs[..] {
+        return x.store(solution);
+    }
+    for (matrix, output) in [dl, d, du, &x].into_iter().zip(&part.outputs) {
+        matrix.store(output)?;
+    }
+    part.info(4, info);
+    Ok(())
+}
+
+pub fn syrk(op: &LinalgOp, part: &Part) -> Result<()> {
+    let ty = part.ty();
+    let a = Matrix::load(&part.inputs[0], ty)?;
+    let c = Matrix::load(&part.inputs[1], ty)?;
+    let alpha = Matrix::load(&part.inputs[2], ty)?.to_complex()?[0];
+    let beta = Matrix::load(&part.inputs[3], ty)?.to_complex()?[0];
+    let transposed = op.transpose != Transpose::No;
+    let (n, k) = if transposed {
+        (a.cols, a.rows)
+    } else {
+        (a.rows, a.cols)
+    };
+    if c.rows != n || c.cols != n {
+        return Err(HloError::execution("syrk of sizes that do not fit"));
+    }
+    let values = a.to_complex()?;
+    let element = |i: usize, p: usize| {
+        values[if transposed {
+            i * a.rows + p
+        } else {
+            p * a.rows + i
+        }]
+    };
+    let mut result = c.to_complex()?;
+    for j in 0..n {
+        for i in 0..n {
+            let sum: Complex64 = (0..k).map(|p| element(i, p) * element(j, p)).sum();
+            let old = &mut result[j * n + i];
+            let kept = if beta == Complex64::default() {
+                beta
+            } else {
+                beta * *old
+            };
+            *old = alpha * sum + kept;
+        }
+    }
+    Matrix::from_complex(&result, n, n, ty)?.store(&part.outputs[0])
+}
+
+pub fn pivots(part: &Part) -> Result<()> {
+    let pivots = super::super::index_map::to_i64(&part.inputs[0])?;
+    let n = part.outputs[0].count();
+    let mut permutation: Vec<i32> = (0..n as i32).collect();
+    for (i, &pivot) in pivots.iter().enumerate() {
+        if let Ok(pivot) = usize::try_from(pivot)
+            && pivot < n
+            && i < n
+        {
+            permutation.swap(i, pivot);
+        }
+    }
+    part.ints(0, &permutation);
+    Ok(())
+}

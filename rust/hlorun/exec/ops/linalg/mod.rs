@@ -1,0 +1,220 @@
+//! Runs dense linear algebra: matrix by matrix through LAPACK where a library is loaded, else
+//! through [`dense`].
+//!
+//! In: the operands of a [`LinalgOp`]. Out: its results, `info` included; further results are
+//! workspaces and stay untouched. Signs and phases of vectors are the library's.
+
+pub mod dense;
+mod eigen;
+mod factor;
+pub mod lapack;
+pub mod matrix;
+
+use super::OpEnvironment;
+use super::walk::{Shared, split};
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+pub use crate::plan::ops::linalg::Transpose;
+use crate::plan::ops::linalg::{LinalgOp, Routine};
+use crate::types::PrimitiveType;
+use matrix::{batch_count, part};
+
+/// One matrix's operands and results.
+struct Part {
+    inputs: Vec<RawArray>,
+    outputs: Vec<RawArray>,
+}
+
+/// Dimensions of operand and result number `index` that are no batch.
+fn ranks(routine: Routine, ty: PrimitiveType) -> (&'static [usize], &'static [usize]) {
+    use Routine as R;
+    match routine {
+        R::Potrf => (&[2], &[2, 0]),
+        R::Trsm => (&[2, 2], &[2]),
+        R::Getrf => (&[2], &[2, 1, 0]),
+        R::Geqrf => (&[2], &[2, 1, 0]),
+        R::Orgqr => (&[2, 1], &[2, 0]),
+        R::Ormqr => (&[2, 1, 2], &[2]),
+        R::Syevd => (&[2], &[2, 1, 0]),
+        R::Gesdd => (&[2], &[2, 1, 2, 2, 0]),
+        R::Geev if ty.is_complex() => (&[2], &[1, 2, 2, 0]),
+        R::Geev => (&[2], &[1, 1, 2, 2, 0]),
+        R::Gees if ty.is_complex() => (&[2], &[2, 2, 1, 0, 0]),
+        R::Gees => (&[2], &[2, 2, 1, 1, 0, 0]),
+        R::Gehrd => (&[2], &[2, 1, 0]),
+        R::Sytrd => (&[2], &[2, 1, 1, 1, 0]),
+        R::Geqp3 => (&[2, 1], &[2, 1, 1]),
+        R::Gtsv => (&[1, 1, 1, 2], &[1, 1, 1, 2, 0]),
+        R::Syrk => (&[2, 2, 0, 0], &[2]),
+        R::Pivots => (&[1], &[1]),
+    }
+}
+
+/// Runs `op`.
+pub fn run(
+    op: &LinalgOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let misfit = || HloError::execution("linear algebra takes other arrays");
+    let operands: Vec<&RawArray> = op
+        .operands
+        .iter()
+        .map(|&i| inputs.get(i).ok_or_else(misfit))
+        .collect::<Result<_>>()?;
+    let first = *operands.first().ok_or_else(misfit)?;
+    let (in_ranks, out_ranks) = ranks(op.routine, first.element_type);
+    let count = batch_count(first, in_ranks[0]);
+    let mut results: Vec<(&RawArray, usize)> = Vec::new();
+    if op.routine == Routine::Gtsv && outputs.len() == 1 {
+        // cuSPARSE returns the solution alone.
+        results.push((&outputs[0], 2));
+    } else {
+        // Workspaces, bytes or of the operand's type, stand between or after the results.
+        let mut rest = outputs.iter();
+        for (k, &rank) in out_ranks.iter().enumerate() {
+            let is_index = matches!(
+                (op.routine, k),
+                (Routine::Getrf | Routine::Geqp3, 1) | (Routine::Pivots, 0)
+            );
+            let found = rest.find(|output| match output.element_type {
+                PrimitiveType::S32 => is_index || rank == 0,
+                PrimitiveType::U8 | PrimitiveType::S8 => false,
+                _ => !is_index && rank > 0,
+            });
+            match found {
+                Some(output) => results.push((output, rank)),
+                None if rank == 0 => break,
+                None => return Err(misfit()),
+            }
+        }
+    }
+    let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
+        array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)
+    }) && results.iter().all(|&(array, rank)| {
+        // An info of one word may serve a whole batch; the first matrix that fails sets it.
+        array.dims.len() >= rank && [count, 1].contains(&batch_count(array, rank))
+    });
+    if !fits || results.is_empty() {
+        return Err(misfit());
+    }
+    let pieces: Vec<(Vec<&RawArray>, usize)> = vec![(operands, count)];
+    let operands = &pieces[0].0;
+    let error: std::sync::Mutex<Option<HloError>> = std::sync::Mutex::new(None);
+    let anchors: Vec<Shared> = operands
+        .iter()
+        .map(|array| Shared::new(array.pointer))
+        .chain(results.iter().map(|(array, _)| Shared::new(array.pointer)))
+        .collect();
+    // Sizes without the pointers, which tasks get as shared ones.
+    let shapes: Vec<(PrimitiveType, crate::types::Dims, crate::types::Dims, usize)> = operands
+        .iter()
+        .zip(in_ranks)
+        .map(|(array, &rank)| (*array, rank))
+        .chain(results.iter().copied())
+        .map(|(array, rank)| {
+            (
+                array.element_type,
+                array.dims.clone(),
+                array.strides.clone(),
+                rank,
+            )
+        })
+        .collect();
+    let operand_count = operands.len();
+    let work = (first.count() / count.max(1)).max(1);
+    split(environment, count, (1 << 12) / work, &|range| {
+        for index in range {
+            let mut parts =
+                anchors
+                    .iter()
+                    .zip(&shapes)
+                    .map(|(anchor, (ty, dims, strides, rank))| {
+                        let array = RawArray {
+                            pointer: anchor.get(),
+                            element_type: *ty,
+                            dims: dims.clone(),
+                            strides: strides.clone(),
+                        };
+                        let index = index.min(batch_count(&array, *rank).saturating_sub(1));
+                        part(&array, *rank, index)
+                    });
+            let inputs = parts.by_ref().take(operand_count).collect();
+            let piece = Part {
+                inputs,
+                outputs: parts.collect(),
+            };
+            if let Err(found) = one(op, &piece)
+                && let Ok(mut error) = error.lock()
+            {
+                error.get_or_insert(found);
+            }
+        }
+    });
+    match error.into_inner() {
+        Ok(Some(error)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn one(op: &LinalgOp, part: &Part) -> Result<()> {
+    use Routine as R;
+    match op.routine {
+        R::Potrf => factor::potrf(op, part),
+        R::Trsm => factor::trsm(op, part),
+        R::Getrf => factor::getrf(part),
+        R::Geqrf => factor::geqrf(part),
+        R::Orgqr => factor::orgqr(part),
+        R::Ormqr => factor::ormqr(op, part),
+        R::Geqp3 => factor::geqp3(part),
+        R::Gtsv => factor::gtsv(part),
+        R::Syrk => factor::syrk(op, part),
+        R::Pivots => factor::pivots(part),
+        R::Syevd => eigen::syevd(op, part),
+        R::Gesdd => eigen::gesdd(op, part),
+        R::Geev => eigen::geev(op, part),
+        R::Gees => eigen::gees(op, part),
+        R::Gehrd => eigen::gehrd(op, part),
+        R::Sytrd => eigen::sytrd(op, part),
+    }
+}
+
+impl Part {
+    /// The type factorizations are done in: low floats in `f32`.
+    fn ty(&self) -> PrimitiveType {
+        use PrimitiveType as P;
+        match self.inputs[0].element_type {
+            ty @ (P::F32 | P::F64 | P::C64 | P::C128) => ty,
+            _ => P::F32,
+        }
+    }
+
+    /// Writes a status to the result `index`, if there is one.
+    fn info(&self, index: usize, info: i32) {
+        self.ints(index, &[info]);
+    }
+
+    /// Writes 32-bit integers to the result `index`, if there is one.
+    fn ints(&self, index: usize, values: &[i32]) {
+        if let Some(output) = self.outputs.get(index)
+            && output.element_type == PrimitiveType::S32
+        {
+            let stride = output.strides.first().copied().unwrap_or(0);
+            for (i, &value) in values.iter().enumerate().take(output.count()) {
+                let at = output
+                    .pointer
+                    .wrapping_offset(4 * (i as i64 * stride) as isize);
+                // SAFETY: element `i` of the result.
+                unsafe { at.cast::<i32>().write_unaligned(value) };
+            }
+        }
+    }
+}
+
+/// The error of a routine that plain Rust does not replace.
+fn needs_lapack(name: &str) -> HloError {
+    HloError::execution(format!(
+        "{name} needs a LAPACK library; name one with HLORUN_BLAS"
+    ))
+}

@@ -1,0 +1,461 @@
+//! Long windows in linear time.
+//!
+//! In: a `reduce-window`. Out: `true` when done here. Two forms: a window along one dimension that
+//! always reaches back to the start is a running fold, whatever its computation; an associative and
+//! commutative operation goes dimension by dimension, by prefixes and suffixes of blocks. Promise:
+//! the first form folds in the same order as position by position; the second changes only the
+//! order of additions and products of `f32` and `f64`, every other result is the same.
+
+use hlorun_kernels::BinaryOp;
+use smallvec::SmallVec;
+
+use super::OpEnvironment;
+use super::lanes::{Folder, Row};
+use super::walk::{Shared, split};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::module::attributes::WindowDimension;
+use crate::plan::elementwise::dtype;
+use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::reduce_window::ReduceWindowOp;
+use crate::types::{Dims, PrimitiveType};
+
+/// Windows shorter than this are folded position by position.
+const LONG: i64 = 8;
+/// Lanes of one block at most.
+const LANES: usize = 256;
+
+/// Runs `op` if it has one of the two forms.
+pub fn run(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let out = &outputs[0].dims;
+    let trivial = |d: &WindowDimension| {
+        d.size == 1
+            && d.stride == 1
+            && d.padding_low == 0
+            && d.padding_high == 0
+            && d.base_dilation == 1
+    };
+    let long: SmallVec<[usize; 6]> = (0..out.len())
+        .filter(|&d| !trivial(&op.window.0[d]))
+        .collect();
+    if operands[0].count() == 0 || !long.iter().any(|&d| op.window.0[d].size >= LONG) {
+        return Ok(false);
+    }
+    if let [dim] = long[..] {
+        let w = &op.window.0[dim];
+        let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1;
+        if plain && w.padding_low >= out[dim] - 1 {
+            running(op, operands, inits, outputs, dim, environment)?;
+            return Ok(true);
+        }
+    }
+    associative(op, operands, inits, outputs, &long, environment)
+}
+
+/// Lines along `dim` of a row-major array, grouped into lanes.
+struct Lines {
+    /// Elements between neighbours of a line.
+    step: usize,
+    /// `(first element, lanes, elements between lanes)` of every group, given by its number.
+    outer: usize,
+    inner: usize,
+    length: usize,
+    across_outer: bool,
+}
+
+/// A group of lines: where they start and how far they are apart.
+struct Group {
+    start: usize,
+    lanes: usize,
+    lane_step: usize,
+}
+
+impl Lines {
+    fn new(dims: &[i64], dim: usize) -> Lines {
+        let product = |part: &[i64]| part.iter().product::<i64>() as usize;
+        let (outer, inner) = (product(&dims[..dim]), product(&dims[dim + 1..]));
+        Lines {
+            step: inner,
+            outer,
+            inner,
+            length: dims[dim] as usize,
+            across_outer: inner < 16 && outer > inner,
+        }
+    }
+
+    /// Groups per index of the dimension that is not walked by lanes, and how many of those.
+    fn shape(&self) -> (usize, usize) {
+        let (lanes, others) = if self.across_outer {
+            (self.outer, self.inner)
+        } else {
+            (self.inner, self.outer)
+        };
+        (lanes.div_ceil(LANES), others)
+    }
+
+    fn count(&self) -> usize {
+        let (blocks, others) = self.shape();
+        blocks * others
+    }
+
+    fn group(&self, n: usize) -> Group {
+        let (blocks, _) = self.shape();
+        let (other, first) = (n / blocks, n % blocks * LANES);
+        let line = self.length * self.inner;
+        if self.across_outer {
+            Group {
+                start: first * line + other,
+                lanes: LANES.min(self.outer - first),
+                lane_step: line,
+            }
+        } else {
+            Group {
+                start: other * line + first,
+                lanes: LANES.min(self.inner - first),
+                lane_step: 1,
+            }
+        }
+    }
+
+    /// Copies the group's lines between the array and a block `[length][lanes]`.
+    ///
+    /// # Safety
+    ///
+    /// `array` is the whole array, `block` holds the block.
+    unsafe fn copy(&self, n: usize, size: usize, array: *mut u8, block: *mut u8, load: bool) {
+        let group = self.group(n);
+        let there = array.wrapping_add(group.start * size);
+        let far = [
+            (self.step * size) as isize,
+            (group.lane_step * size) as isize,
+        ];
+        let near = [(group.lanes * size) as isize, size as isize];
+        let dims = [self.length, group.lanes];
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if load {
+                hlorun_kernels::copy_strided(size, &dims, there, &far, block, &near);
+            } else {
+                hlorun_kernels::copy_strided(size, &dims, block, &near, there, &far);
+            }
+        }
+    }
+}
+
+/// A row-major copy with its array.
+fn dense(array: &RawArray) -> Result<(AlignedBytes, RawArray)> {
+    let mut bytes = array.to_row_major()?;
+    let view = RawArray::over(&mut bytes, array.element_type, &array.dims);
+    Ok((bytes, view))
+}
+
+fn running(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    dim: usize,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let count = op.count;
+    let window = &op.window.0[dim];
+    let sources = operands.iter().map(dense).collect::<Result<Vec<_>>>()?;
+    let mut results = Vec::new();
+    for output in outputs {
+        let mut bytes = AlignedBytes::uninitialized(output.byte_size())?;
+        let pointer = Shared::new(bytes.as_mut_ptr());
+        results.push((bytes, pointer));
+    }
+    let (from, to) = (
+        Lines::new(&operands[0].dims, dim),
+        Lines::new(&outputs[0].dims, dim),
+    );
+    let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
+    let sizes: SmallVec<[usize; 2]> = types.iter().map(|ty| ty.size_bytes()).collect();
+    let pointers: Vec<Shared> = sources.iter().map(|s| Shared::new(s.1.pointer)).collect();
+    let targets: Vec<Shared> = results.iter().map(|r| r.1).collect();
+    let first: Vec<Shared> = inits.iter().map(|init| Shared::new(init.pointer)).collect();
+    // Output o folds inputs 0..=o + reach.
+    let reach = window.size - 1 - window.padding_low;
+    let task = |range: std::ops::Range<usize>| -> Result<()> {
+        let mut folder = Folder::new(&op.combiner, &types, LANES)?;
+        let mut blocks = Vec::new();
+        for &size in &sizes {
+            let block = |length: usize| AlignedBytes::uninitialized(length * LANES * size);
+            blocks.push((block(from.length)?, block(to.length)?));
+        }
+        for n in range {
+            let lanes = from.group(n).lanes;
+            for k in 0..count {
+                // SAFETY: group `n` exists, the block has room for all lanes.
+                unsafe {
+                    from.copy(
+                        n,
+                        sizes[k],
+                        pointers[k].get(),
+                        blocks[k].0.shared_ptr(),
+                        true,
+                    )
+                };
+            }
+            let mut next = 0i64;
+            for o in 0..to.length {
+                for k in 0..count {
+                    let row = lanes * sizes[k];
+                    let here = blocks[k].1.shared_ptr().wrapping_add(o * row);
+                    // SAFETY: rows of the block; the initial value is one element.
+                    unsafe {
+                        if o == 0 {
+                            hlorun_kernels::fill(sizes[k], first[k].get(), here, lanes);
+                        } else {
+                            std::ptr::copy_nonoverlapping(here.wrapping_sub(row), here, row);
+                        }
+                    }
+                }
+                let end = (o as i64).saturating_add(reach).min(from.length as i64 - 1);
+                while next <= end {
+                    let row = |k: usize, block: &AlignedBytes, at: usize| Row {
+                        pointer: block.shared_ptr().wrapping_add(at * lanes * sizes[k]),
+                        step: 1,
+                    };
+                    let accumulators: SmallVec<[Row; 2]> =
+                        (0..count).map(|k| row(k, &blocks[k].1, o)).collect();
+                    let values: SmallVec<[Row; 2]> = (0..count)
+                        .map(|k| row(k, &blocks[k].0, next as usize))
+                        .collect();
+                    // SAFETY: rows of `lanes` elements in blocks of this task.
+                    unsafe { folder.fold(&accumulators, &values, lanes) };
+                    next += 1;
+                }
+            }
+            for k in 0..count {
+                // SAFETY: as above; groups are disjoint.
+                unsafe {
+                    to.copy(
+                        n,
+                        sizes[k],
+                        targets[k].get(),
+                        blocks[k].1.shared_ptr(),
+                        false,
+                    )
+                };
+            }
+        }
+        Ok(())
+    };
+    let grain = (LANES * 64 / (LANES.min(from.group(0).lanes) * from.length.max(1))).max(1);
+    run_tasks(environment, from.count(), grain, &task)?;
+    for ((bytes, _), output) in results.iter_mut().zip(outputs) {
+        RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
+    }
+    Ok(())
+}
+
+/// Splits `count` things into fallible tasks.
+fn run_tasks(
+    environment: &OpEnvironment<'_>,
+    count: usize,
+    grain: usize,
+    task: &(dyn Fn(std::ops::Range<usize>) -> Result<()> + Sync),
+) -> Result<()> {
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    split(environment, count, grain, &|range| {
+        if task(range).is_err() {
+            failed.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for reduce-window"));
+    }
+    Ok(())
+}
+
+/// The value that changes nothing, as bytes; `None` where order matters or there is none.
+fn identity(op: BinaryOp, ty: PrimitiveType) -> Option<[u8; 8]> {
+    use BinaryOp as B;
+    use PrimitiveType as P;
+    let mut bytes = [0u8; 8];
+    let mut put = |value: &[u8]| {
+        bytes[..value.len()].copy_from_slice(value);
+        Some(())
+    };
+    let float = |value: f64, put: &mut dyn FnMut(&[u8]) -> Option<()>| match ty {
+        P::F32 => put(&(value as f32).to_ne_bytes()),
+        P::F64 => put(&value.to_ne_bytes()),
+        P::F16 => put(&half::f16::from_f64(value).to_ne_bytes()),
+        P::BF16 => put(&half::bf16::from_f64(value).to_ne_bytes()),
+        _ => None,
+    };
+    let low = matches!(ty, P::F16 | P::BF16);
+    let int = ty.is_integral() && ty.bit_width() >= 8;
+    let signed = ty.is_signed_integral();
+    let (min, max) = if signed {
+        (
+            i64::MIN >> (64 - ty.bit_width()),
+            i64::MAX >> (64 - ty.bit_width()),
+        )
+    } else {
+        (0, (u64::MAX >> (64 - ty.bit_width())) as i64)
+    };
+    let whole = |value: i64, put: &mut dyn FnMut(&[u8]) -> Option<()>| {
+        int.then(|| put(&value.to_le_bytes()[..ty.size_bytes()]))?
+    };
+    match op {
+        B::Add if ty.is_floating() && !low => float(-0.0, &mut put)?,
+        B::Multiply if ty.is_floating() && !low => float(1.0, &mut put)?,
+        B::Maximum if ty.is_floating() => float(f64::NEG_INFINITY, &mut put)?,
+        B::Minimum if ty.is_floating() => float(f64::INFINITY, &mut put)?,
+        B::Or | B::Maximum if ty == P::Pred => put(&[0])?,
+        B::And | B::Minimum if ty == P::Pred => put(&[1])?,
+        B::Add | B::Or | B::Xor => whole(0, &mut put)?,
+        B::Multiply => whole(1, &mut put)?,
+        B::And => whole(-1, &mut put)?,
+        B::Maximum => whole(min, &mut put)?,
+        B::Minimum => whole(max, &mut put)?,
+        _ => return None,
+    }
+    Some(bytes)
+}
+
+fn associative(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    long: &[usize],
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let ([operand], [init], [output]) = (operands, inits, outputs) else {
+        return Ok(false);
+    };
+    let ty = operand.element_type;
+    let Some(Shortcut::Binary(binary)) = op.combiner.shortcut else {
+        return Ok(false);
+    };
+    let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty));
+    let (Some(kernel), Some(identity)) = (kernel, identity(binary, ty)) else {
+        return Ok(false);
+    };
+    let fits = long.iter().all(|&d| {
+        let (w, n, out) = (&op.window.0[d], operand.dims[d], output.dims[d]);
+        let reach = i128::from(out - 1) * i128::from(w.stride) + i128::from(w.size);
+        w.base_dilation == 1 && w.window_dilation == 1 && reach <= 4 * i128::from(n + out) + 64
+    });
+    if !fits {
+        return Ok(false);
+    }
+    let (mut bytes, mut array) = dense(operand)?;
+    for &dim in long {
+        let mut dims: Dims = array.dims.clone();
+        dims[dim] = output.dims[dim];
+        let count = dims.iter().product::<i64>() as usize;
+        let mut next = AlignedBytes::uninitialized(count * ty.size_bytes())?;
+        let target = RawArray::over(&mut next, ty, &dims);
+        let pass = Pass {
+            kernel,
+            identity,
+            size: ty.size_bytes(),
+            window: &op.window.0[dim],
+            from: Lines::new(&array.dims, dim),
+            to: Lines::new(&dims, dim),
+        };
+        let (source, destination) = (Shared::new(array.pointer), Shared::new(target.pointer));
+        run_tasks(environment, pass.from.count(), 1, &|range| {
+            pass.run(range, source, destination)
+        })?;
+        bytes = next;
+        array = target;
+    }
+    // The initial value comes first.
+    let mut row = AlignedBytes::uninitialized(LANES * ty.size_bytes())?;
+    let mut done = 0;
+    // SAFETY: the row and the array hold the elements named; kernels may write onto an operand.
+    unsafe {
+        hlorun_kernels::fill(ty.size_bytes(), init.pointer, row.as_mut_ptr(), LANES);
+        while done < array.count() {
+            let n = LANES.min(array.count() - done);
+            let at = array.pointer.wrapping_add(done * ty.size_bytes());
+            kernel(row.as_ptr(), at, at, n);
+            done += n;
+        }
+    }
+    array.copy_to(output);
+    drop(bytes);
+    Ok(true)
+}
+
+/// One dimension of an associative window.
+struct Pass<'a> {
+    kernel: hlorun_kernels::Binary,
+    identity: [u8; 8],
+    size: usize,
+    window: &'a WindowDimension,
+    from: Lines,
+    to: Lines,
+}
+
+impl Pass<'_> {
+    fn run(&self, range: std::ops::Range<usize>, source: Shared, target: Shared) -> Result<()> {
+        let (size, w) = (self.size, self.window.size as usize);
+        let (stride, low) = (self.window.stride as usize, self.window.padding_low);
+        let length = (self.to.length - 1) * stride + w;
+        let block = |length: usize| AlignedBytes::uninitialized(length * LANES * size);
+        let loaded = block(self.from.length)?;
+        let (padded, prefixes, suffixes) = (block(length)?, block(length)?, block(length)?);
+        let results = block(self.to.length)?;
+        for n in range {
+            let lanes = self.from.group(n).lanes;
+            let row = lanes * size;
+            let at = |block: &AlignedBytes, i: usize| block.shared_ptr().wrapping_add(i * row);
+            // SAFETY: blocks of this task hold their length times `LANES` elements; indices stay
+            // below the lengths.
+            unsafe {
+                self.from
+                    .copy(n, size, source.get(), loaded.shared_ptr(), true);
+                for p in 0..length {
+                    let input = p as i64 - low;
+                    if (0..self.from.length as i64).contains(&input) {
+                        let from = at(&loaded, input as usize);
+                        std::ptr::copy_nonoverlapping(from, at(&padded, p), row);
+                    } else {
+                        hlorun_kernels::fill(size, self.identity.as_ptr(), at(&padded, p), lanes);
+                    }
+                }
+                for p in 0..length {
+                    let (here, x) = (at(&prefixes, p), at(&padded, p));
+                    if p % w == 0 {
+                        std::ptr::copy_nonoverlapping(x, here, row);
+                    } else {
+                        (self.kernel)(at(&prefixes, p - 1), x, here, lanes);
+                    }
+                }
+                for p in (0..length).rev() {
+                    let (here, x) = (at(&suffixes, p), at(&padded, p));
+                    if p % w == w - 1 || p == length - 1 {
+                        std::ptr::copy_nonoverlapping(x, here, row);
+                    } else {
+                        (self.kernel)(x, at(&suffixes, p + 1), here, lanes);
+                    }
+                }
+                for o in 0..self.to.length {
+                    let (p, here) = (o * stride, at(&results, o));
+                    if p % w == 0 {
+                        std::ptr::copy_nonoverlapping(at(&suffixes, p), here, row);
+                    } else {
+                        (self.kernel)(at(&suffixes, p), at(&prefixes, p + w - 1), here, lanes);
+                    }
+                }
+                self.to
+                    .copy(n, size, target.get(), results.shared_ptr(), false);
+            }
+        }
+        Ok(())
+    }
+}

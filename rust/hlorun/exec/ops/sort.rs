@@ -1,0 +1,386 @@
+//! Runs `sort`: by keys computed once where the comparator has them, else by a merge sort that asks
+//! the comparator about many pairs at a time.
+//!
+//! Promise: stable; every result row is a permutation of the operand's row, whatever the
+//! comparator says.
+
+use smallvec::SmallVec;
+
+use super::OpEnvironment;
+use super::sort_merge;
+use super::walk::{Shared, split};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
+use crate::exec::program::Frame;
+use crate::plan::ops::sort::SortOp;
+use crate::plan::ops::sort_keys::{SortKey, SortKeys};
+use crate::types::PrimitiveType;
+
+/// Elements one task sorts at least.
+const GRAIN: usize = 16 << 10;
+
+/// Runs `op`: its operands in, the same sorted out.
+pub fn run(
+    op: &SortOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    // The sorts of CUB return scratch memory as well.
+    let outputs = match outputs.get(..op.count) {
+        Some(outputs) if inputs.len() == op.count => outputs,
+        _ => return Err(HloError::execution("sort takes other arrays")),
+    };
+    let fits = |array: &RawArray| array.dims == inputs[0].dims && op.dimension < array.dims.len();
+    if !inputs.iter().chain(outputs).all(fits) {
+        return Err(HloError::execution("sort operands differ in size"));
+    }
+    let total = inputs[0].count();
+    if total == 0 {
+        return Ok(());
+    }
+    let length = inputs[0].dims[op.dimension] as usize;
+    let rows = Rows::new(inputs, op.dimension)?;
+    let order = match &op.keys {
+        Some(keys) => by_keys(keys, &rows, length, environment)?,
+        None => sort_merge::order(&op.comparator, &rows, length, environment)?,
+    };
+    for (operand, output) in rows.operands.iter().zip(outputs) {
+        let output = last(output, op.dimension);
+        apply(operand, &order, length, &output, environment)?;
+    }
+    Ok(())
+}
+
+/// Operands with the sorted dimension last, dense.
+pub struct Rows {
+    /// The arrays; `bytes` keeps those that had to be copied.
+    pub operands: Vec<RawArray>,
+    _bytes: Vec<AlignedBytes>,
+}
+
+/// The array with `dimension` moved to the end.
+pub fn last(array: &RawArray, dimension: usize) -> RawArray {
+    let mut moved = array.clone();
+    let (size, stride) = (
+        moved.dims.remove(dimension),
+        moved.strides.remove(dimension),
+    );
+    moved.dims.push(size);
+    moved.strides.push(stride);
+    moved
+}
+
+impl Rows {
+    /// Brings `arrays` into rows along `dimension`.
+    pub fn new(arrays: &[RawArray], dimension: usize) -> Result<Rows> {
+        let mut operands = Vec::with_capacity(arrays.len());
+        let mut kept = Vec::new();
+        for array in arrays {
+            let array = last(array, dimension);
+            if array.is_row_major() {
+                operands.push(array);
+            } else {
+                let mut bytes = array.to_row_major()?;
+                operands.push(RawArray::over(&mut bytes, array.element_type, &array.dims));
+                kept.push(bytes);
+            }
+        }
+        Ok(Rows {
+            operands,
+            _bytes: kept,
+        })
+    }
+
+    /// Number of elements of every operand.
+    pub fn count(&self) -> usize {
+        self.operands[0].count()
+    }
+}
+
+/// For every place of every row, which element of the row comes there.
+pub type Order = Vec<u32>;
+
+/// Room for an [`Order`] over `count` elements in rows of `length`.
+pub fn new_order(count: usize, length: usize) -> Result<Order> {
+    if u32::try_from(length).is_err() {
+        return Err(HloError::execution("sort of more than 2^32 elements"));
+    }
+    let mut order = Vec::new();
+    order
+        .try_reserve_exact(count)
+        .map_err(|_| HloError::execution("out of memory for sorting"))?;
+    order.resize(count, 0);
+    Ok(order)
+}
+
+fn by_keys(
+    keys: &SortKeys,
+    rows: &Rows,
+    length: usize,
+    environment: &OpEnvironment<'_>,
+) -> Result<Order> {
+    let count = rows.count();
+    let mut order = new_order(count, length)?;
+    let columns = compute_keys(keys, rows, environment)?;
+    let target = Shared::new(order.as_mut_ptr().cast());
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    split(environment, count / length, GRAIN / length, &|range| {
+        let mut scratch = Scratch::default();
+        for row in range {
+            let part = row * length..(row + 1) * length;
+            // SAFETY: rows are disjoint parts of the order.
+            let order = unsafe {
+                std::slice::from_raw_parts_mut(target.get().cast::<u32>().add(part.start), length)
+            };
+            let columns: SmallVec<[&[u64]; 2]> =
+                columns.iter().map(|column| &column[part.clone()]).collect();
+            if !scratch.sort(&keys.keys, &columns, order) {
+                failed.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    });
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for sorting"));
+    }
+    Ok(order)
+}
+
+/// The keys of every element as integers whose order is that of the result.
+fn compute_keys(
+    keys: &SortKeys,
+    rows: &Rows,
+    environment: &OpEnvironment<'_>,
+) -> Result<Vec<Vec<u64>>> {
+    let count = rows.count();
+    let mut columns = Vec::new();
+    for _ in &keys.keys {
+        let mut column: Vec<u64> = Vec::new();
+        column
+            .try_reserve_exact(count)
+            .map_err(|_| HloError::execution("out of memory for sorting"))?;
+        column.resize(count, 0);
+        columns.push(column);
+    }
+    let targets: Vec<Shared> = columns
+        .iter_mut()
+        .map(|column| Shared::new(column.as_mut_ptr().cast()))
+        .collect();
+    let sources: Vec<Shared> = rows
+        .operands
+        .iter()
+        .map(|o| Shared::new(o.pointer))
+        .collect();
+    let program = &keys.program;
+    let tile = Frame::tile_for(program, count);
+    // A frame that cannot be had is found out before tasks start.
+    drop(Frame::new(program, tile)?);
+    let failed = std::sync::atomic::AtomicBool::new(false);
+    split(environment, count.div_ceil(tile), 16, &|range| {
+        let Ok(mut frame) = Frame::new(program, tile) else {
+            failed.store(true, std::sync::atomic::Ordering::Relaxed);
+            return;
+        };
+        for block in range {
+            let start = block * tile;
+            let n = tile.min(count - start);
+            for (i, &register) in program.inputs.iter().enumerate() {
+                let size = program.types[register.0 as usize].size_bytes();
+                frame.bind(register, sources[i / 2].at((start * size) as isize));
+            }
+            // SAFETY: inputs are bound to `n` elements of their operand (the parser's types agree
+            // with the operands', which `run` of the plan checked), outputs live in the frame.
+            unsafe {
+                frame.run(program, n);
+                for ((key, &output), target) in keys.keys.iter().zip(&program.outputs).zip(&targets)
+                {
+                    let column = target.get().cast::<u64>().add(start);
+                    let column = std::slice::from_raw_parts_mut(column, n);
+                    ordered(key, frame.pointer(output), column);
+                }
+            }
+        }
+    });
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for sorting"));
+    }
+    Ok(columns)
+}
+
+/// Bits of a key that matter.
+fn key_bits(key: &SortKey) -> u32 {
+    key.element_type.size_bytes() as u32 * 8
+}
+
+/// Writes keys as unsigned integers in the order of the result.
+///
+/// # Safety
+///
+/// `from` holds as many elements of the key's type as `to`.
+pub unsafe fn ordered(key: &SortKey, from: *const u8, to: &mut [u64]) {
+    let descending = key.descending;
+    let mask = u64::MAX >> (64 - key_bits(key));
+    macro_rules! load {
+        ($t:ty, $map:expr) => {
+            for (i, to) in to.iter_mut().enumerate() {
+                // SAFETY: by the caller's promise.
+                let bits = unsafe { from.cast::<$t>().add(i).read() };
+                let value: u64 = $map(bits);
+                *to = if descending { !value & mask } else { value };
+            }
+        };
+    }
+    macro_rules! float {
+        ($t:ty) => {{
+            const SIGN: $t = 1 << (<$t>::BITS - 1);
+            let total = key.total_order;
+            load!($t, |bits: $t| {
+                let bits = if !total && bits == SIGN { 0 } else { bits };
+                u64::from(if bits & SIGN == 0 { bits | SIGN } else { !bits })
+            })
+        }};
+    }
+    use PrimitiveType as P;
+    match key.element_type {
+        P::F16 | P::BF16 => float!(u16),
+        P::F32 => float!(u32),
+        P::F64 => float!(u64),
+        // Bits above a narrow type's own say nothing.
+        P::S1 | P::S2 | P::S4 => {
+            let shift = 8 - key.element_type.bit_width();
+            load!(u8, |bits| u64::from(
+                ((bits as i8) << shift >> shift) as u8 ^ 1 << 7
+            ))
+        }
+        ty if ty.is_signed_integral() => match ty.size_bytes() {
+            1 => load!(u8, |bits| u64::from(bits ^ 1 << 7)),
+            2 => load!(u16, |bits| u64::from(bits ^ 1 << 15)),
+            4 => load!(u32, |bits| u64::from(bits ^ 1 << 31)),
+            _ => load!(u64, |bits| bits ^ 1 << 63),
+        },
+        P::U1 | P::U2 | P::U4 => {
+            let mask = u8::MAX >> (8 - key.element_type.bit_width());
+            load!(u8, |bits| u64::from(bits & mask))
+        }
+        P::Pred => load!(u8, |bits| u64::from(bits != 0)),
+        ty => match ty.size_bytes() {
+            1 => load!(u8, u64::from),
+            2 => load!(u16, u64::from),
+            4 => load!(u32, u64::from),
+            _ => load!(u64, |bits| bits),
+        },
+    }
+}
+
+/// Memory a task sorts rows in.
+#[derive(Default)]
+struct Scratch {
+    packed: Vec<u64>,
+    pairs: Vec<(u64, u32)>,
+}
+
+impl Scratch {
+    /// Writes the stable order of one row; `false` when memory ran out.
+    fn sort(&mut self, keys: &[SortKey], columns: &[&[u64]], order: &mut [u32]) -> bool {
+        let length = order.len();
+        match columns {
+            [column] if key_bits(&keys[0]) <= 32 => {
+                self.packed.clear();
+                if self.packed.try_reserve(length).is_err() {
+                    return false;
+                }
+                let pack = column
+                    .iter()
+                    .enumerate()
+                    .map(|(i, key)| key << 32 | i as u64);
+                self.packed.extend(pack);
+                // Positions make all values distinct, so this is the stable order.
+                self.packed.sort_unstable();
+                for (to, packed) in order.iter_mut().zip(&self.packed) {
+                    *to = *packed as u32;
+                }
+            }
+            [column] => {
+                self.pairs.clear();
+                if self.pairs.try_reserve(length).is_err() {
+                    return false;
+                }
+                self.pairs
+                    .extend(column.iter().zip(0u32..).map(|(&key, i)| (key, i)));
+                self.pairs.sort_unstable();
+                for (to, pair) in order.iter_mut().zip(&self.pairs) {
+                    *to = pair.1;
+                }
+            }
+            _ => {
+                for (to, i) in order.iter_mut().zip(0u32..) {
+                    *to = i;
+                }
+                order.sort_unstable_by(|&a, &b| {
+                    let key = |column: &&[u64], i: u32| column[i as usize];
+                    columns
+                        .iter()
+                        .map(|column| key(column, a).cmp(&key(column, b)))
+                        .find(|ordering| ordering.is_ne())
+                        .unwrap_or(a.cmp(&b))
+                });
+            }
+        }
+        true
+    }
+}
+
+/// Writes the elements of `operand`, dense rows, in `order`.
+pub fn apply(
+    operand: &RawArray,
+    order: &[u32],
+    length: usize,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let size = operand.element_type.size_bytes();
+    let mut copy = None;
+    let target = if output.is_row_major() {
+        Shared::new(output.pointer)
+    } else {
+        let mut bytes = AlignedBytes::uninitialized(operand.byte_size())?;
+        let pointer = Shared::new(bytes.as_mut_ptr());
+        copy = Some(bytes);
+        pointer
+    };
+    let source = Shared::new(operand.pointer);
+    split(
+        environment,
+        order.len() / length,
+        GRAIN / length,
+        &|range| {
+            macro_rules! gather {
+                ($t:ty) => {
+                    for row in range {
+                        let base = row * length;
+                        let row = &order[base..base + length];
+                        for (i, &from) in row.iter().enumerate() {
+                            // SAFETY: the order holds indices below `length`; rows are disjoint.
+                            unsafe {
+                                let from = source.get().cast::<$t>().add(base + from as usize);
+                                target.get().cast::<$t>().add(base + i).write(from.read());
+                            }
+                        }
+                    }
+                };
+            }
+            match size {
+                1 => gather!(u8),
+                2 => gather!(u16),
+                4 => gather!(u32),
+                8 => gather!(u64),
+                _ => gather!([u64; 2]),
+            }
+        },
+    );
+    if let Some(mut bytes) = copy {
+        RawArray::over(&mut bytes, operand.element_type, &operand.dims).copy_to(output);
+    }
+    Ok(())
+}

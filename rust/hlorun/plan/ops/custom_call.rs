@@ -1,0 +1,139 @@
+//! `custom-call`: a table from targets to operations.
+//!
+//! In: an instruction. Out: the operation its target means; for a target nobody here knows,
+//! [`CustomOp`], which runs what the user registered. Products of cuBLAS and Threefry are lowered
+//! elsewhere and never come here.
+
+use super::OpKind;
+use super::config::Config;
+use super::{cudnn_attention, cudnn_conv, cudnn_norm, linalg, radix_sort, topk};
+use crate::error::Result;
+use crate::module::{AttrKey, AttrValue, InstructionRef};
+
+/// A call of something only the user knows.
+#[derive(Clone, Debug)]
+pub struct CustomOp {
+    /// What is called.
+    pub info: CustomCallInfo,
+}
+
+/// What a registered function is told about a call.
+#[derive(Clone, Debug)]
+pub struct CustomCallInfo {
+    /// `custom_call_target`.
+    pub target: String,
+    /// Name of the instruction.
+    pub instruction: String,
+    /// `op_name` of the metadata, where there is one.
+    pub op_name: Option<String>,
+    /// `backend_config`, unescaped.
+    pub backend_config: Vec<u8>,
+}
+
+/// Calls that pass on their operands: annotations for several devices, for layouts, for debugging.
+const IDENTITIES: &[&str] = &[
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+    "LayoutConstraint",
+    "MoveToHost",
+    "MoveToDevice",
+    "annotate_device_placement",
+    "PinToDevice",
+    "PinToDeviceSram",
+    "Pin",
+    "Unpin",
+    "OptimizationBarrier",
+    "X64Combine",
+    "ResultAccuracy",
+];
+
+/// Calls whose result may be anything.
+const ALLOCATIONS: &[&str] = &["AllocateBuffer", "CreateBuffer"];
+
+/// Reads the target and its options.
+pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
+    let target = instruction.custom_call_target().unwrap_or_default();
+    let target = target.as_ref();
+    if let Some(op) = linalg::custom_call(instruction, target) {
+        return Ok(OpKind::Linalg(Box::new(op?)));
+    }
+    if let Some(op) = cudnn_attention::plan(instruction, target) {
+        return Ok(OpKind::CudnnAttention(Box::new(op?)));
+    }
+    Ok(match target {
+        "TopK" | "__gpu$TopK" => OpKind::TopK(Box::new(topk::plan(instruction)?)),
+        "__cub$DeviceRadixSort"
+        | "xla.gpu.ext.cub_sort_keys"
+        | "xla.gpu.ext.cub_sort_pairs"
+        | "xla.gpu.ext.cub_sort_unassigned" => {
+            OpKind::Sort(Box::new(radix_sort::plan(instruction)?))
+        }
+        "__cudnn$convForward"
+        | "__cudnn$convBackwardInput"
+        | "__cudnn$convBackwardFilter"
+        | "__cudnn$convBiasActivationForward" => {
+            OpKind::CudnnConv(Box::new(cudnn_conv::plan(instruction, target)?))
+        }
+        "__cudnn$norm" => OpKind::CudnnNorm(Box::new(cudnn_norm::plan(instruction)?)),
+        _ if IDENTITIES.contains(&target) && same_leaves(instruction) => OpKind::Identity,
+        _ if ALLOCATIONS.contains(&target) => OpKind::Zeros,
+        _ => OpKind::Custom(Box::new(CustomOp {
+            info: info(instruction, target),
+        })),
+    })
+}
+
+/// Whether operands and results have the same arrays, in order.
+fn same_leaves(instruction: InstructionRef<'_>) -> bool {
+    const MOST: usize = 1 << 16;
+    let shapes = instruction.module.shapes();
+    let Some(results) = shapes.leaves(instruction.shape_id(), MOST) else {
+        return false;
+    };
+    let mut operands = Vec::new();
+    for operand in instruction.operands() {
+        match shapes.leaves(operand.shape_id(), MOST) {
+            Some(leaves) if operands.len() + leaves.len() <= MOST => operands.extend(leaves),
+            _ => return false,
+        }
+    }
+    operands.len() == results.len()
+        && operands.iter().zip(&results).all(|(a, b)| {
+            match (shapes.get(a.1).as_array(), shapes.get(b.1).as_array()) {
+                (Some(a), Some(b)) => a.same_dims_and_type(b),
+                (None, None) => true,
+                _ => false,
+            }
+        })
+}
+
+fn info(instruction: InstructionRef<'_>, target: &str) -> CustomCallInfo {
+    CustomCallInfo {
+        target: target.to_owned(),
+        instruction: instruction.name().into_owned(),
+        op_name: op_name(instruction),
+        backend_config: instruction
+            .backend_config_bytes()
+            .map(|bytes| bytes.into_owned())
+            .unwrap_or_default(),
+    }
+}
+
+/// `op_name="…"` of the metadata.
+fn op_name(instruction: InstructionRef<'_>) -> Option<String> {
+    let text = match instruction.attribute(AttrKey::Metadata)? {
+        AttrValue::Raw(text) | AttrValue::String(text) => instruction.module.str(*text),
+        _ => return None,
+    };
+    let (_, rest) = text.split_once("op_name=\"")?;
+    Some(rest.split('"').next().unwrap_or(rest).to_owned())
+}
+
+/// The options of the call, for constructors of the table.
+pub fn config(instruction: InstructionRef<'_>) -> Config {
+    Config::of(instruction)
+}

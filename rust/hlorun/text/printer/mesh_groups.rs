@@ -1,0 +1,165 @@
+//! Groups of devices given by the axes of a mesh, spelled out.
+
+use super::braces::{inside, parts, write_compact};
+use super::sharding::iota_devices;
+
+/// The groups of `mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'y':(2)2}`, each a row of the devices
+/// with the axes in braces varying within it; `None` when it is not of this form, or names more than
+/// `limit` devices.
+pub fn mesh_groups(text: &[u8], limit: i64) -> Option<Vec<Vec<i64>>> {
+    let mut compact = String::new();
+    write_compact(&mut compact, text);
+    let (mesh, rest) = compact.strip_prefix("mesh[")?.split_once(']')?;
+    let mut names = Vec::new();
+    let mut sizes = Vec::new();
+    for axis in parts(mesh.as_bytes(), true) {
+        let (name, size) = std::str::from_utf8(axis).ok()?.split_once('=')?;
+        names.push(unquoted(name));
+        sizes.push(size.parse::<i64>().ok().filter(|&size| size > 0)?);
+    }
+    let count = sizes
+        .iter()
+        .try_fold(1i64, |product, &size| product.checked_mul(size))
+        .filter(|&count| count <= limit)?;
+    let brace = rest.rfind('{')?;
+    let devices = match rest[..brace].strip_prefix(",device_ids=") {
+        None => (0..count).collect(),
+        Some(ids) => device_ids(ids, limit)?,
+    };
+    if devices.len() as i64 != count {
+        return None;
+    }
+
+    // Axes split where only a part of them is grouped: the pieces' sizes, which of them are grouped.
+    let axes: Vec<(usize, Option<(i64, i64)>)> = parts(inside(&rest.as_bytes()[brace..]), true)
+        .into_iter()
+        .map(|axis| axis_reference(std::str::from_utf8(axis).ok()?, &names))
+        .collect::<Option<_>>()?;
+    let mut pieces: Vec<i64> = Vec::new();
+    let mut grouped: Vec<usize> = Vec::new();
+    for (dim, &size) in sizes.iter().enumerate() {
+        let of_dim: Vec<Option<(i64, i64)>> = axes
+            .iter()
+            .filter(|(axis, _)| *axis == dim)
+            .map(|(_, part)| *part)
+            .collect();
+        let mut sorted: Vec<(i64, i64)> = of_dim.iter().map(|p| p.unwrap_or((1, size))).collect();
+        sorted.sort_unstable();
+        let mut before = 1;
+        let mut positions = Vec::new();
+        for &(pre_size, part) in &sorted {
+            if part <= 0 || pre_size < before || pre_size % before != 0 {
+                return None;
+            }
+            if pre_size != before {
+                pieces.push(pre_size / before);
+            }
+            positions.push(pieces.len());
+            pieces.push(part);
+            before = pre_size.checked_mul(part)?;
+        }
+        if before > size || size % before != 0 {
+            return None;
+        }
+        if before != size {
+            pieces.push(size / before);
+        }
+        // Within a dimension the axes vary in the order they are given in.
+        for part in of_dim {
+            let at = sorted
+                .iter()
+                .position(|&p| p == part.unwrap_or((1, size)))?;
+            grouped.push(positions[at]);
+        }
+    }
+    let order: Vec<i64> = (0..pieces.len())
+        .filter(|piece| !grouped.contains(piece))
+        .chain(grouped.iter().copied())
+        .map(|piece| piece as i64)
+        .collect();
+    let group_size: i64 = grouped.iter().map(|&piece| pieces[piece]).product();
+    let positions = iota_devices(&pieces, &order, limit)?;
+    Some(
+        positions
+            .chunks(usize::try_from(group_size).ok().filter(|&size| size > 0)?)
+            .map(|group| group.iter().map(|&at| devices[at as usize]).collect())
+            .collect(),
+    )
+}
+
+/// `(3,1,2,0)` or `([2,2]T(1,0))`.
+fn device_ids(text: &str, limit: i64) -> Option<Vec<i64>> {
+    let body = text.strip_prefix('(')?.strip_suffix(')')?;
+    let integers = |text: &str| -> Option<Vec<i64>> {
+        text.split(',').map(|number| number.parse().ok()).collect()
+    };
+    match body.strip_prefix('[') {
+        None => integers(body),
+        Some(iota) => {
+            let (reshape, transpose) = iota.split_once(']')?;
+            let reshape = integers(reshape)?;
+            let transpose = match transpose {
+                "" => (0..reshape.len() as i64).collect(),
+                text => integers(text.strip_prefix("T(")?.strip_suffix(')')?)?,
+            };
+            iota_devices(&reshape, &transpose, limit)
+        }
+    }
+}
+
+/// `'x'` or `'x':(2)4` as the axis and what of it: the product of the parts before, the size.
+fn axis_reference(text: &str, names: &[&str]) -> Option<(usize, Option<(i64, i64)>)> {
+    let (name, part) = match text.rsplit_once(":(") {
+        None => (text, None),
+        Some((name, part)) => {
+            let (pre_size, size) = part.split_once(')')?;
+            let pre_size = pre_size.parse().ok().filter(|&n: &i64| n > 0)?;
+            (name, Some((pre_size, size.parse().ok()?)))
+        }
+    };
+    let axis = names.iter().position(|known| *known == unquoted(name))?;
+    Some((axis, part))
+}
+
+fn unquoted(name: &str) -> &str {
+    name.trim_matches(['\'', '"'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_become_groups() {
+        let cases: [(&str, &[&[i64]]); 6] = [
+            ("mesh['x'=2,'y'=2] {'x'}", &[&[0, 2], &[1, 3]]),
+            ("mesh['x'=2,'y'=2] {'y'}", &[&[0, 1], &[2, 3]]),
+            ("mesh[\"x\"=2,\"y\"=2] {\"x\",\"y\"}", &[&[0, 1, 2, 3]]),
+            (
+                "mesh['x'=2,'y'=2], device_ids=(3,1,2,0) {'y'}",
+                &[&[3, 1], &[2, 0]],
+            ),
+            (
+                "mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)) {'y'}",
+                &[&[0, 2], &[1, 3]],
+            ),
+            ("mesh['x'=4] {'x':(1)2}", &[&[0, 2], &[1, 3]]),
+        ];
+        for (text, groups) in cases {
+            let found = mesh_groups(text.as_bytes(), 100);
+            assert_eq!(
+                found,
+                Some(groups.iter().map(|g| g.to_vec()).collect()),
+                "{text}"
+            );
+        }
+        for text in [
+            "mesh['x'=2] {'z'}",
+            "mesh['x'=2]",
+            "mesh['x'=1000] {'x'}",
+            "mesh['x'=4] {'x':(3)2}",
+        ] {
+            assert_eq!(mesh_groups(text.as_bytes(), 100), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""One module per sort of program; each has a `suite`."""

@@ -246,6 +246,24 @@ def test_groups_that_do_not_run_are_errors() -> None:
         hlorun.compile(module(one), replicas=3).run_replicas([[p]] * 3)
 
 
+@pytest.mark.parametrize(
+    ("axes", "groups"),
+    [
+        ("mesh['x'=2,'y'=2] {'y'}", [[0, 1], [2, 3]]),
+        ("mesh['x'=2,'y'=2] {'x'}", [[0, 2], [1, 3]]),
+        ("mesh['x'=2,'y'=2], device_ids=(3,1,2,0) {'y'}", [[3, 1], [2, 0]]),
+        ("mesh['x'=4] {'x':(1)2}", [[0, 2], [1, 3]]),
+    ],
+)
+def test_groups_of_mesh_axes(axes: str, groups: list[list[int]]) -> None:
+    text = f"p = s32[1] parameter(0)\nROOT r = s32[2] all-gather(p), dimensions={{0}}, replica_groups={axes}"
+    inputs = [[np.array([r], np.int32)] for r in range(4)]
+    got = hlorun.compile(module(text), replicas=4).run_replicas(inputs)
+    for group in groups:
+        for device in group:
+            assert got[device].tolist() == group
+
+
 def test_a_program_for_more_replicas_spans_those_that_run() -> None:
     text = "p = s32[1] parameter(0)\nROOT r = s32[1] all-reduce(p), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=add"
     p = np.ones(1, np.int32)

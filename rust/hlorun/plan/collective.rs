@@ -5,9 +5,11 @@
 
 use super::elementwise;
 use super::program::{Program, ProgramBuilder};
-use super::replica_groups::{Devices, GroupMode, Groups};
+use super::replica_groups::{Devices, GroupMode, Groups, MAX_IDS};
 use super::view::ArrayView;
 use crate::error::Result;
+use crate::module::attributes::ReplicaGroups;
+use crate::module::mesh_groups::mesh_groups;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionRef, OpClass,
 };
@@ -208,7 +210,15 @@ pub fn plan(
             Some(AttrValue::ReplicaGroups(groups)) => Some(&**groups),
             _ => None,
         };
-        Groups::of(text, mode, devices).map_err(refuse)?
+        let spelled_out = match text {
+            Some(ReplicaGroups::Mesh(text)) => {
+                let groups = mesh_groups(module.text().bytes(*text), MAX_IDS)
+                    .ok_or_else(|| refuse("its groups of mesh axes cannot be read".into()))?;
+                Some(ReplicaGroups::List(groups))
+            }
+            _ => None,
+        };
+        Groups::of(spelled_out.as_ref().or(text), mode, devices).map_err(refuse)?
     };
     let kind = match opcode {
         H::AllReduce | H::AllReduceStart => CollectiveKind::AllReduce,

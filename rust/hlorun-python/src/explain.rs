@@ -19,6 +19,7 @@ fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::While(_) => "while",
         ThunkKind::Conditional(_) => "conditional",
         ThunkKind::DeviceId(_) => "device id",
+        ThunkKind::CollectiveStart(_) => "collective start",
         ThunkKind::Collective(_) => "collective",
         ThunkKind::Nop => "elided copy",
     }

@@ -153,6 +153,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             };
             sequence(&choice.branches[branch], environment)
         }
+        ThunkKind::CollectiveStart(start) => collectives::start(&start.collective, environment),
         ThunkKind::Collective(collective) => collectives::run(collective, environment),
         ThunkKind::DeviceId(id) => {
             let value = if id.partition {

@@ -53,6 +53,8 @@ pub enum ThunkKind {
     Conditional(Box<ConditionalThunk>),
     /// The number of this replica or partition.
     DeviceId(DeviceIdThunk),
+    /// The first half of one.
+    CollectiveStart(super::collective::CollectiveStartThunk),
     /// A meeting of replicas.
     Collective(Box<super::collective::CollectiveThunk>),
     /// Nothing; an elided copy.
@@ -319,6 +321,11 @@ impl Thunk {
                 }
                 for output in &mut c.outputs {
                     visit_view(output, Access::Write, f);
+                }
+            }
+            ThunkKind::CollectiveStart(start) => {
+                for input in &mut start.collective.inputs {
+                    visit_view(input, Access::Read, f);
                 }
             }
             ThunkKind::DeviceId(id) => f(&mut id.slice, Access::Write),

@@ -8,7 +8,7 @@ use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
 
 /// The name of a kind of step.
-fn kind(thunk: &Thunk) -> &'static str {
+pub fn kind(thunk: &Thunk) -> &'static str {
     match &thunk.kind {
         ThunkKind::Copy(_) => "copy",
         ThunkKind::Loop(_) => "fused loop",
@@ -19,6 +19,7 @@ fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::Conditional(_) => "conditional",
         ThunkKind::DeviceId(_) => "device id",
         ThunkKind::Collective(_) => "collective",
+        ThunkKind::Observe(_) => "observation",
         ThunkKind::Nop => "elided copy",
     }
 }

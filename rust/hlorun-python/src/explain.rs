@@ -8,7 +8,7 @@ use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
 
 /// The name of a kind of step.
-fn kind(thunk: &Thunk) -> &'static str {
+pub fn kind(thunk: &Thunk) -> &'static str {
     match &thunk.kind {
         ThunkKind::Copy(_) => "copy",
         ThunkKind::Loop(_) => "fused loop",
@@ -21,6 +21,7 @@ fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::DeviceId(_) => "device id",
         ThunkKind::CollectiveStart(_) => "collective start",
         ThunkKind::Collective(_) => "collective",
+        ThunkKind::Observe(_) => "observation",
         ThunkKind::Nop => "elided copy",
     }
 }

@@ -158,7 +158,7 @@ pub fn run<'py>(
             outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
         })
         .collect();
-    executable.run_detached(py, &|options| {
+    executable.run_detached(py, &executable.callbacks(), &|options| {
         // SAFETY: every input is dense, row-major and of its leaf's type and sizes; every output is
         // a block of its own with its leaf's size; all outlive the call.
         unsafe { core.run_devices(&arrays, network, options) }

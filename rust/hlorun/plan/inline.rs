@@ -17,8 +17,10 @@ use crate::module::{
 /// Most instructions a flattened module may have.
 const MAX_INSTRUCTIONS: usize = 50_000_000;
 
-/// Replaces calls by the called bodies, callees first.
-pub fn inline(module: &mut HloModule) -> Result<()> {
+/// Replaces calls by the called bodies, callees first. Returns each call of a computation that runs,
+/// with the instruction that now has its value.
+pub fn inline(module: &mut HloModule) -> Result<Vec<(InstructionId, InstructionId)>> {
+    let mut calls = Vec::new();
     let order = computation_post_order(module).map_err(|id| {
         HloError::execution(format!(
             "computation {} calls itself",
@@ -28,10 +30,10 @@ pub fn inline(module: &mut HloModule) -> Result<()> {
     let live = reachable(module);
     for id in order {
         if live[id] {
-            inline_computation(module, id)?;
+            inline_computation(module, id, &mut calls)?;
         }
     }
-    Ok(())
+    Ok(calls)
 }
 
 fn reachable(module: &HloModule) -> IdMap<ComputationId, bool> {
@@ -60,7 +62,11 @@ fn callee(module: &HloModule, id: InstructionId) -> Option<ComputationId> {
     }
 }
 
-fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Result<()> {
+fn inline_computation(
+    module: &mut HloModule,
+    computation: ComputationId,
+    calls: &mut Vec<(InstructionId, InstructionId)>,
+) -> Result<()> {
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let mut operands: Vec<InstructionId> = Vec::new();
@@ -73,6 +79,7 @@ fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Res
         if let Some(callee) = callee(module, id) {
             let root = clone_body(module, callee, computation, &operands)?;
             replaced.insert(id, root);
+            calls.push((id, root));
             continue;
         }
         let data = module.instruction_data(id);

@@ -57,8 +57,17 @@ pub enum ThunkKind {
     CollectiveStart(super::collective::CollectiveStartThunk),
     /// A meeting of replicas.
     Collective(Box<super::collective::CollectiveThunk>),
+    /// Shows a value to the caller.
+    Observe(Box<ObserveThunk>),
     /// Nothing; an elided copy.
     Nop,
+}
+
+/// A value the caller wants to see; computes nothing.
+#[derive(Clone, Debug)]
+pub struct ObserveThunk {
+    /// The instruction's arrays, in the order of its shape; workspaces hold nothing and are left out.
+    pub leaves: Vec<ArrayView>,
 }
 
 /// A copy.
@@ -329,6 +338,11 @@ impl Thunk {
                 }
             }
             ThunkKind::DeviceId(id) => f(&mut id.slice, Access::Write),
+            ThunkKind::Observe(observe) => {
+                for leaf in &mut observe.leaves {
+                    visit_view(leaf, Access::Read, f);
+                }
+            }
             ThunkKind::Nop => {}
         }
     }

@@ -22,7 +22,7 @@ pub use analysis::Order;
 use analysis::{Analysis, Role};
 pub use gemm::gemm_config;
 
-use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
+use super::thunk::{CopyThunk, ObserveThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
 use super::{CompileOptions, elided_constant, ops, unsupported};
 use crate::error::{HloError, Result};
@@ -83,6 +83,8 @@ pub struct Lowering<'m> {
     pub buffers: Vec<LogicalBuffer>,
     constants: FxHashMap<LiteralId, u32>,
     nesting: u32,
+    /// When values are observed: the calls whose value an instruction has.
+    observed: Option<FxHashMap<InstructionId, Vec<InstructionId>>>,
 }
 
 /// One computation being lowered.
@@ -105,6 +107,42 @@ impl<'m> Lowering<'m> {
             buffers: Vec::new(),
             constants: FxHashMap::default(),
             nesting: 0,
+            observed: None,
+        }
+    }
+
+    /// Lets every value be shown once it is computed, also as that of the `calls` it stands for.
+    pub fn observe(&mut self, calls: &[(InstructionId, InstructionId)]) {
+        let mut observed: FxHashMap<_, Vec<_>> = FxHashMap::default();
+        for &(call, stand_in) in calls {
+            observed.entry(stand_in).or_default().push(call);
+        }
+        self.observed = Some(observed);
+    }
+
+    /// A step that shows `value`, for each instruction that has it.
+    fn push_observation(
+        &self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'_>,
+        value: &Value,
+    ) {
+        let Some(observed) = &self.observed else {
+            return;
+        };
+        let calls = observed.get(&instruction.id).map_or(&[][..], Vec::as_slice);
+        // What only passes values on has been shown where they were computed.
+        let is_computed = !matches!(
+            instruction.opcode().class(),
+            OpClass::Parameter | OpClass::Constant | OpClass::Tuple
+        );
+        let itself = is_computed.then_some(instruction.id);
+        for id in itself.into_iter().chain(calls.iter().copied()) {
+            let mut leaves = Vec::new();
+            collect_leaves(value, &mut leaves);
+            if !leaves.is_empty() {
+                scope.push(id, ThunkKind::Observe(Box::new(ObserveThunk { leaves })));
+            }
         }
     }
 
@@ -167,6 +205,7 @@ impl<'m> Lowering<'m> {
         for at in 0..analysis.instructions.len() {
             let instruction = module.instruction(analysis.instructions[at]);
             if let Some(value) = self.instruction(&mut scope, at, instruction, parameters)? {
+                self.push_observation(&mut scope, instruction, &value);
                 scope.values.insert(instruction.id, value);
             }
         }

@@ -91,7 +91,9 @@ def fusions(n: int, depth: int) -> tuple[str, list[str]]:
     out = []
     for d in range(depth):
         inner = (
-            f"{S} fusion(%p.{n}.{d}), kind=kLoop, calls=%fused.{n}.{d - 1}" if d else f"{S} exponential(%p.{n}.{d})"
+            f"{S} fusion(%p.{n}.{d}), kind=kLoop, calls=%fused.{n}.{d - 1}"
+            if d
+            else f"{S} exponential(%p.{n}.{d})"
         )
         out.append(
             f"%fused.{n}.{d} (p: {S}) -> {S} {{\n  %p.{n}.{d} = {S} parameter(0)\n"

@@ -42,7 +42,9 @@ print(json.dumps({"how": how, "seconds": seconds, "peak": peak(), "imports": bef
 
 def measure(how: str, path: Path) -> dict[str, Any] | None:
     """One process; None when it does not read the file."""
-    child = subprocess.run([sys.executable, "-c", CHILD, how, str(path)], capture_output=True, text=True, check=False)
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, how, str(path)], capture_output=True, text=True, check=False
+    )
     if child.returncode:
         print(f"{how}: {(child.stderr.strip().splitlines() or ['died'])[-1][:200]}", file=sys.stderr)
         return None

@@ -127,7 +127,10 @@ def rnn() -> tuple[Callable[..., Any], list[Any]]:
         return value, jax.tree.map(lambda a, b: a - 0.1 * b, params, g)
 
     n = 64
-    return step, [[(jnp.zeros((n, 4 * n)), jnp.zeros((n, 4 * n)), jnp.zeros(4 * n))] * 3, jnp.zeros((20, 8, n))]
+    return step, [
+        [(jnp.zeros((n, 4 * n)), jnp.zeros((n, 4 * n)), jnp.zeros(4 * n))] * 3,
+        jnp.zeros((20, 8, n)),
+    ]
 
 
 def made_texts() -> dict[str, str]:
@@ -168,7 +171,9 @@ def once(function: Callable[[str], Any], text: str) -> float:
     return seconds
 
 
-def alternate(ours: Callable[[str], Any], theirs: Callable[[str], Any] | None, text: str, seconds: float) -> Any:
+def alternate(
+    ours: Callable[[str], Any], theirs: Callable[[str], Any] | None, text: str, seconds: float
+) -> Any:
     """Times of both, taken in turns until the time is up, at least 5 each."""
     once(ours, text)
     if theirs is not None:
@@ -190,8 +195,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="per text")
     parser.add_argument("--json", action="store_true", help="one JSON object per line instead of the table")
     arguments = parser.parse_args()
-    import hlorun
     from jaxlib import _hlo
+
+    import hlorun
 
     texts = {**dump_texts(arguments.dumps), **made_texts()}
     if not arguments.json:
@@ -203,7 +209,7 @@ def main() -> int:
         theirs: Callable[[str], Any] | None = _hlo.hlo_module_from_text
         try:
             _hlo.hlo_module_from_text(text)
-        except Exception:  # noqa: BLE001 - a dialect this jaxlib no longer reads
+        except Exception:
             theirs = None
         a, b = alternate(hlorun.parse, theirs, text, arguments.seconds)
         ours = statistics.median(a)
@@ -215,7 +221,11 @@ def main() -> int:
             "runs": len(a),
         }
         if b:
-            row |= {"jaxlib_s": statistics.median(b), "jaxlib_best_s": min(b), "ratio": statistics.median(b) / ours}
+            row |= {
+                "jaxlib_s": statistics.median(b),
+                "jaxlib_best_s": min(b),
+                "ratio": statistics.median(b) / ours,
+            }
             ratios.append(row["ratio"])
         if arguments.json:
             print(json.dumps(row))

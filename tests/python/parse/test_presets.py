@@ -26,7 +26,9 @@ def sections(text: str) -> dict[str, str]:
 def same(ours: str, theirs: str) -> bool:
     """The same bytes, but for values that the text left out: jaxlib makes some up, hlorun keeps `{...}`."""
     a, b = ours.rstrip("\n").split("\n"), theirs.rstrip("\n").split("\n")
-    return len(a) == len(b) and all(x == y or (ELIDED in x and "constant(" in y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        x == y or (ELIDED in x and "constant(" in y) for x, y in zip(a, b, strict=True)
+    )
 
 
 def different(folder: Path, tally: Counter[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias, final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "Shape",
     "_Network",
     "__version__",
+    "_register_custom_call",
     "_restore",
     "_set_blas_path",
     "compile",
@@ -342,8 +343,18 @@ class Executable:
     def explain(self) -> str: ...
     def run_replicas(self, arrays: Iterable[Iterable[Any]]) -> list[Any]: ...
     def _run_devices(self, arrays: Iterable[Iterable[Any]], network: _Network) -> list[Any]: ...
-    def run(self, arrays: dict[str, Any]) -> Any: ...
-    def __call__(self, /, *arrays: Any) -> Any: ...
+    passes: ClassVar[list[str]]
+    def profile(self, *arrays: Any) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]: ...
+    def run(
+        self,
+        arrays: dict[str, Any],
+        *,
+        observer: Callable[[HloInstruction, Any], object] | None = None,
+        out: Any = None,
+    ) -> Any: ...
+    def __call__(
+        self, /, *arrays: Any, observer: Callable[[HloInstruction, Any], object] | None = None, out: Any = None
+    ) -> Any: ...
 
 @final
 class _Network:
@@ -357,7 +368,13 @@ class Memory:
     """Keeps memory alive for the arrays that show it."""
 
 def compile(
-    module: HloModule, *, replicas: int = 1, partitions: int = 1, threads: int | None = None
+    module: HloModule,
+    *,
+    replicas: int = 1,
+    partitions: int = 1,
+    threads: int | None = None,
+    constants: dict[str, Any] | None = None,
+    disable: Sequence[str] = ...,
 ) -> Executable:
     """Verifies and compiles a module."""
 
@@ -379,3 +396,4 @@ def load_buffer_assignment(path: str | os.PathLike[str], *, max_bytes: int | Non
 
 def _restore(source: bytes, filename: str | None) -> HloModule: ...
 def _set_blas_path(path: str) -> None: ...
+def _register_custom_call(target: str, function: Callable[..., Any] | None) -> None: ...

@@ -113,7 +113,7 @@ fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Res
 }
 
 /// Appends the body of `callee` to `into`, parameters replaced by `arguments`; returns its root.
-fn clone_body(
+pub fn clone_body(
     module: &mut HloModule,
     callee: ComputationId,
     into: ComputationId,

@@ -20,6 +20,42 @@ impl Builder<'_> {
         self.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32)
     }
 
+    /// A scalar of a floating type; `f64` and what is converted from it.
+    pub fn scalar_float(&mut self, value: f64, ty: PrimitiveType) -> InstructionId {
+        let scalar = ArrayShape::new(PrimitiveType::F64, &[]);
+        let literal = self.module.add_literal(Literal {
+            shape: scalar.clone(),
+            value: LiteralValue::Array(Box::from(value.to_le_bytes())),
+        });
+        let shape = self.module.shapes_mut().array(scalar);
+        let wide = self.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32);
+        if ty == PrimitiveType::F64 {
+            return wide;
+        }
+        self.add_array(HloOpcode::Convert, ty, &[], &[wide], &[])
+    }
+
+    /// A computation of two scalars, as `to_apply`.
+    pub fn combiner(&mut self, opcode: HloOpcode, ty: PrimitiveType) -> Attribute {
+        let scalar = ArrayShape::new(ty, &[]);
+        let shape = self.module.shapes_mut().array(scalar);
+        let (computation, first) = super::emit_computation(self.module, self.like, shape);
+        let mut inside = Builder {
+            module: self.module,
+            computation,
+            like: self.like,
+        };
+        let second = inside.add(HloOpcode::Parameter, shape, &[], &[], 1);
+        let root = inside.add(opcode, shape, &[first, second], &[], 0);
+        let data = self.module.computation_mut(computation);
+        data.parameters.push(second);
+        data.root = Some(root);
+        Attribute {
+            key: AttrKey::ToApply,
+            value: AttrValue::Computation(computation),
+        }
+    }
+
     /// A scalar zero of any type.
     pub fn zero(&mut self, ty: PrimitiveType) -> InstructionId {
         let zeros = self.zeros(ty, &[]);
@@ -49,11 +85,9 @@ impl Builder<'_> {
 
     /// The index along one dimension, as `s32`.
     pub fn iota(&mut self, dims: &[i64], dim: usize) -> InstructionId {
-        let along = Attribute {
-            key: AttrKey::IotaDimension,
-            value: AttrValue::Int(dim as i64),
-        };
-        self.add_array(HloOpcode::Iota, PrimitiveType::S32, dims, &[], &[along])
+        let shape = ArrayShape::new(PrimitiveType::S32, dims);
+        let shape = self.module.shapes_mut().array(shape);
+        self.add(HloOpcode::Iota, shape, &[], &[], dim as u32)
     }
 
     /// `a < b`.

@@ -5,6 +5,7 @@
 
 mod dynamic_padding;
 mod emit;
+mod library_product;
 mod loop_accumulate;
 mod loop_defer;
 mod loop_hoist;
@@ -33,6 +34,7 @@ pub const PASSES: [&str; 4] = [
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
     scan::run(module)?;
+    library_product::run(module)?;
     dynamic_padding::run(module)?;
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {

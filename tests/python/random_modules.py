@@ -10,12 +10,75 @@ import random
 import re
 from dataclasses import dataclass
 
-UNARY = "abs negate sign floor ceil round-nearest-even exponential log logistic sqrt rsqrt cbrt sine cosine tanh".split()
-UNARY += "not popcnt count-leading-zeros exponential-minus-one log-plus-one tan erf real imag copy".split()
-BINARY = "add subtract multiply divide remainder maximum minimum power atan2 and or xor".split()
-BINARY += "shift-left shift-right-arithmetic shift-right-logical mulhi".split()
-TYPES = "pred s2 s4 s8 s16 s32 s64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128 f8e4m3fn f8e5m2 f4e2m1fn".split()
-DIRECTIONS = "EQ NE LT LE GT GE".split()
+UNARY = [
+    "abs",
+    "negate",
+    "sign",
+    "floor",
+    "ceil",
+    "round-nearest-even",
+    "exponential",
+    "log",
+    "logistic",
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "sine",
+    "cosine",
+    "tanh",
+]
+UNARY += [
+    "not",
+    "popcnt",
+    "count-leading-zeros",
+    "exponential-minus-one",
+    "log-plus-one",
+    "tan",
+    "erf",
+    "real",
+    "imag",
+    "copy",
+]
+BINARY = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "power",
+    "atan2",
+    "and",
+    "or",
+    "xor",
+]
+BINARY += ["shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi"]
+TYPES = [
+    "pred",
+    "s2",
+    "s4",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "u2",
+    "u4",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "c64",
+    "c128",
+    "f8e4m3fn",
+    "f8e5m2",
+    "f4e2m1fn",
+]
+DIRECTIONS = ["EQ", "NE", "LT", "LE", "GT", "GE"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +145,9 @@ class Generator:
         elif kind <= 3:
             self.add(x.dtype, x.dims, f"{rng.choice(BINARY)}({x.name}, {self.like(x).name})")
         elif kind == 4:
-            self.add("pred", x.dims, f"compare({x.name}, {self.like(x).name}), direction={rng.choice(DIRECTIONS)}")
+            self.add(
+                "pred", x.dims, f"compare({x.name}, {self.like(x).name}), direction={rng.choice(DIRECTIONS)}"
+            )
         elif kind == 5:
             self.add(dtype := rng.choice(TYPES), x.dims, f"convert({x.name})")
             del dtype
@@ -147,7 +212,11 @@ class Generator:
             )
             self.add(x.dtype, x.dims, f"sort({x.name}), dimensions={{{d}}}, to_apply={name}")
         elif kind == 16 and rank:
-            self.add(rng.choice(["s32", "f32", "u8", "bf16"]), x.dims, f"iota(), iota_dimension={rng.randrange(rank)}")
+            self.add(
+                rng.choice(["s32", "f32", "u8", "bf16"]),
+                x.dims,
+                f"iota(), iota_dimension={rng.randrange(rank)}",
+            )
         elif kind == 17 and rank:
             starts = [self.add("s32", (), f"constant({rng.randint(-9, 9)})").name for _ in range(rank)]
             sizes = tuple(rng.randint(0, n) for n in x.dims)
@@ -172,7 +241,19 @@ class Generator:
 
 
 WORD = re.compile(r"-?\d+|[a-z][a-z0-9_-]*")
-NUMBERS = ["0", "1", "2", "3", "-1", "7", "64", "4294967295", "9223372036854775807", "-9223372036854775808", "65537"]
+NUMBERS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "7",
+    "64",
+    "4294967295",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "65537",
+]
 
 
 def mutate(text: str, rng: random.Random) -> str:

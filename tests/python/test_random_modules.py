@@ -20,7 +20,9 @@ def run(text: str) -> bool:
     try:
         module = hlorun.parse(text)
         entry = module.entry_computation
-        if entry is None or any(p.shape.nbytes is None or p.shape.nbytes > MOST_BYTES for p in entry.parameters):
+        if entry is None or any(
+            p.shape.nbytes is None or p.shape.nbytes > MOST_BYTES for p in entry.parameters
+        ):
             return False
         executable = hlorun.compile(module)
         executable(*random_inputs(module))

@@ -56,13 +56,23 @@ pub fn explain(executable: &Executable) -> String {
         }
     }
     let mut out = String::new();
+    let loops = steps.get("while").copied().unwrap_or(0);
     let total: usize = steps.values().sum();
     let list: Vec<String> = steps
         .iter()
         .map(|(kind, n)| format!("{n} x {kind}"))
         .collect();
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "steps: {total}: {}", list.join(", "));
+    let _ = writeln!(
+        out,
+        "steps: {total}{}: {}",
+        if loops == 0 {
+            ""
+        } else {
+            ", those in loops counted once"
+        },
+        list.join(", ")
+    );
     let mut sizes = [
         ("temporaries", 0),
         ("arguments", 0),
@@ -84,16 +94,34 @@ pub fn explain(executable: &Executable) -> String {
         .collect();
     let _ = writeln!(out, "memory: {}", list.join(", "));
     let options = executable.options();
+    let rewrites: Vec<String> = executable
+        .rewrites()
+        .iter()
+        .map(|(name, loops)| format!("{name} (in {loops} loops)"))
+        .collect();
+    let off = if options.fuse { "" } else { "; fusion is off" };
+    let passes = match &rewrites[..] {
+        [] => "none changed anything".to_owned(),
+        _ => rewrites.join(", "),
+    };
+    let _ = writeln!(out, "passes: {passes}{off}");
+    let left = executable.assignment().copies_left;
+    let _ = writeln!(
+        out,
+        "copies: {left} that could not be avoided{}",
+        if left == 0 {
+            ""
+        } else {
+            " although both sides have the same form"
+        }
+    );
     let replicas = options.replicas * options.partitions;
     for (name, count) in collectives {
         let devices = match replicas {
-            1 => "the 1 replica that runs".into(),
-            n => format!("the {n} that run"),
+            1 => "the 1 device that runs".into(),
+            n => format!("{n} devices"),
         };
-        let _ = writeln!(
-            out,
-            "collectives: {count} x {name}, spanning {devices} of their groups"
-        );
+        let _ = writeln!(out, "collectives: {count} x {name}, spanning {devices}");
     }
     out
 }

@@ -1,7 +1,7 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
@@ -384,11 +384,13 @@ def compile(
 ) -> Executable:
     """Verifies and compiles a module."""
 
-def parse(text: str | bytes | bytearray | memoryview, *, filename: str | None = None) -> HloModule:
-    """Parses HLO text."""
+def parse(
+    text: str | bytes | bytearray | memoryview, *, filename: str | None = None, strict: bool = False
+) -> HloModule:
+    """Parses HLO text. What hlorun does not know is a warning of the module or, with `strict`, an error."""
 
-def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> HloModule:
-    """Parses a file of HLO text, plain or packed with gzip or zstd."""
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: bool = False) -> HloModule:
+    """Parses a file of HLO text, plain or packed with gzip or zstd. As for `parse`."""
 
 def parse_buffer_assignment(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None

@@ -71,7 +71,7 @@ pub fn compile(
     constants: Option<&Bound<'_, PyDict>>,
     disable: Vec<String>,
 ) -> Result<PyExecutable> {
-    let devices = replicas.checked_mul(partitions).unwrap_or(u32::MAX);
+    let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
         let message = format!(
             "replicas, partitions and threads must be at least 1, and replicas times partitions at \

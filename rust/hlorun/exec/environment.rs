@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::collectives::Meeting;
 use super::executor::RunOptions;
 use super::memory::Memory;
-use super::ops::OpEnvironment;
+use super::ops::{OpEnvironment, ParallelLoop};
 use crate::error::{HloError, Result};
 
 /// One run.
@@ -67,7 +67,7 @@ fn serial_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
 
 impl Environment<'_> {
     /// The loop to run tasks with.
-    pub fn parallel(&self) -> &'static (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync) {
+    pub fn parallel(&self) -> &'static ParallelLoop {
         if self.threads > 1 {
             &parallel_for
         } else {

@@ -176,6 +176,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         ThunkKind::Loop(fused) => loops::run(fused, environment),
         ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
         ThunkKind::Gemm(product) => gemm::run(product, environment),
+        ThunkKind::PackPanels(pack) => gemm::pack(pack, environment),
         ThunkKind::Op(op) => {
             let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
             let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();
@@ -209,6 +210,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             };
             sequence(&choice.branches[branch], environment)
         }
+        ThunkKind::CollectiveStart(start) => collectives::start(&start.collective, environment),
         ThunkKind::Collective(collective) => collectives::run(collective, environment),
         ThunkKind::DeviceId(id) => {
             let value = if id.partition {

@@ -167,11 +167,11 @@ fn store_results(
         let elidable = lowering.interchangeable(&view, &output);
         thunks.push(Thunk {
             instruction: root,
-            kind: ThunkKind::Copy(CopyThunk {
+            kind: ThunkKind::Copy(Box::new(CopyThunk {
                 source: view,
                 destination: output.clone(),
                 elidable,
-            }),
+            })),
         });
         outputs.push(output);
     }

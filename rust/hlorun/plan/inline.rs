@@ -70,6 +70,7 @@ fn inline_computation(
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let mut operands: Vec<InstructionId> = Vec::new();
+    let uses = uses_of_starts(module, computation, &old);
     for id in old {
         operands.clear();
         for &operand in module.operand_ids(id) {
@@ -97,10 +98,14 @@ fn inline_computation(
             | HloOpcode::AsyncUpdate
             | HloOpcode::AsyncDone
             | HloOpcode::CopyStart
-            | HloOpcode::CopyDone
-            | HloOpcode::AllReduceDone
+            | HloOpcode::CopyDone => operands.first().copied(),
+            // A start that something else reads has to be finished where it stands.
+            HloOpcode::AllReduceDone
             | HloOpcode::AllGatherDone
-            | HloOpcode::CollectivePermuteDone => operands.first().copied(),
+            | HloOpcode::CollectivePermuteDone => operands
+                .first()
+                .copied()
+                .filter(|start| uses.get(start).is_none_or(|&count| count > 1)),
             _ => None,
         };
         if let Some(same) = same_as {
@@ -117,6 +122,38 @@ fn inline_computation(
     }
     remove_dead(module, computation);
     Ok(())
+}
+
+/// How often the value of each collective's start is read.
+fn uses_of_starts(
+    module: &HloModule,
+    computation: ComputationId,
+    instructions: &[InstructionId],
+) -> FxHashMap<InstructionId, u32> {
+    let mut uses = FxHashMap::default();
+    for &id in instructions {
+        if is_collective_start(module.instruction_data(id).opcode) {
+            uses.insert(id, 0);
+        }
+    }
+    if uses.is_empty() {
+        return uses;
+    }
+    let root = module.computation(computation).root;
+    let operands = instructions.iter().flat_map(|&id| module.operand_ids(id));
+    for read in operands.chain(root.as_ref()) {
+        if let Some(count) = uses.get_mut(read) {
+            *count += 1;
+        }
+    }
+    uses
+}
+
+fn is_collective_start(opcode: HloOpcode) -> bool {
+    matches!(
+        opcode,
+        HloOpcode::AllReduceStart | HloOpcode::AllGatherStart | HloOpcode::CollectivePermuteStart
+    )
 }
 
 /// Appends the body of `callee` to `into`, parameters replaced by `arguments`; returns its root.

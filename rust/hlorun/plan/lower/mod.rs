@@ -9,13 +9,14 @@ mod analysis;
 mod control_flow;
 mod gemm;
 mod loops;
+pub mod panels;
 mod structure;
 mod threefry;
 pub mod views;
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use analysis::Order;
 use analysis::{Analysis, Role};
@@ -91,6 +92,10 @@ struct Scope<'a> {
     analysis: &'a Analysis,
     values: FxHashMap<InstructionId, Value>,
     thunks: ThunkSequence,
+    /// Collectives whose second half is still to come.
+    started: FxHashMap<InstructionId, super::collective::CollectiveThunk>,
+    /// Starts of collectives whose second half is an instruction of its own.
+    with_done: FxHashSet<InstructionId>,
 }
 
 impl<'m> Lowering<'m> {
@@ -194,6 +199,8 @@ impl<'m> Lowering<'m> {
             analysis: &analysis,
             values: FxHashMap::default(),
             thunks: Vec::new(),
+            started: FxHashMap::default(),
+            with_done: structure::starts_with_done(module, &analysis.instructions),
         };
         for at in 0..analysis.instructions.len() {
             let instruction = module.instruction(analysis.instructions[at]);
@@ -562,11 +569,11 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         scope.push(
             instruction,
-            ThunkKind::Copy(CopyThunk {
+            ThunkKind::Copy(Box::new(CopyThunk {
                 source,
                 destination,
                 elidable,
-            }),
+            })),
         );
     }
 

@@ -15,8 +15,14 @@ use crate::error::Result;
 use crate::module::{HloModule, HloOpcode, InstructionId};
 use crate::plan::CompileOptions;
 
-/// Names of the passes, in the order in which they run.
-pub const PASSES: [&str; 3] = ["loop-hoist", "loop-accumulate", "loop-defer"];
+/// Names of what can be switched off: passes, in the order in which they run, and choices of the
+/// lowering.
+pub const PASSES: [&str; 4] = [
+    "loop-hoist",
+    "loop-accumulate",
+    "loop-defer",
+    crate::plan::lower::panels::NAME,
+];
 
 /// Runs every pass that is not switched off; returns those that changed something, and how many
 /// loops they changed.
@@ -35,7 +41,8 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
             match name {
                 "loop-hoist" => loop_hoist::run(module, &mut info),
                 "loop-accumulate" => loop_accumulate::run(module, &mut info),
-                _ => loop_defer::run(module, &mut info),
+                "loop-defer" => loop_defer::run(module, &mut info),
+                _ => continue,
             }
             changed += usize::from(info.is_changed());
             info.finish(module)?;

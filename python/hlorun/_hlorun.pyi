@@ -1,7 +1,7 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np

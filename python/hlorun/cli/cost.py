@@ -42,8 +42,8 @@ def _line(costs: dict[str, float]) -> str:
 def _print(report: dict[str, Any], top: int) -> None:
     out = console()
     row(out, "module", report["module"])
-    row(out, "XLA counts", _line(report["xla"]) + " (loops: one trip)")
-    row(out, "one run", _line(report["run"]) + " (loops: all trips known)")
+    row(out, "XLA counts", _line(report["xla"]) + " (one trip of each loop)")
+    row(out, "one run", _line(report["run"]) + " (all trips, where their number is known)")
     if report["unknown_custom_calls"]:
         row(out, "unknown", f"{plural(report['unknown_custom_calls'], 'custom call')}, -1 each to XLA")
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def unknown(module: Any, name: str) -> None:
+    """Print that nothing is called so, and what is called nearly so."""
     from difflib import get_close_matches
 
     names = [c.name for c in module.computations]
@@ -21,6 +22,7 @@ def unknown(module: Any, name: str) -> None:
 
 
 def short(text: str, width: int) -> str:
+    """The beginning of a text, on one line."""
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -32,6 +34,7 @@ def tail(text: str, width: int) -> str:
 
 
 def row(out: Console, label: str, text: str) -> None:
+    """Print a label and a text, which may take several lines."""
     from textwrap import wrap
 
     from rich.text import Text
@@ -43,10 +46,11 @@ def row(out: Console, label: str, text: str) -> None:
 
 
 def table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[list[str]]) -> None:
+    """Print a table with a title; columns are (heading, "left" or "right")."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
+    made = Table(
         title=title,
         title_justify="left",
         title_style="bold cyan",
@@ -55,7 +59,7 @@ def table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[l
         padding=(0, 2, 0, 0),
     )
     for heading, justify in columns:
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
+        made.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
     for row in rows:
-        table.addrow(*map(Text, row))
-    out.print(table)
+        made.add_row(*map(Text, row))
+    out.print(made)

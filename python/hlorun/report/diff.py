@@ -67,7 +67,12 @@ def _pairs(a: HloModule, b: HloModule) -> list[tuple[HloComputation | None, HloC
 
 
 def _line(instruction: HloInstruction) -> str:
-    return " ".join(str(instruction).split())
+    text = " ".join(str(instruction).split())
+    if instruction.literal is not None:
+        text = text.replace("constant()", f"constant({' '.join(str(instruction.literal).split())[:80]})", 1)
+    for key, value in instruction.attributes.items():
+        text += f", {key}={value.name if isinstance(value, HloComputation) else value}"
+    return text
 
 
 def _changes(a: HloComputation, b: HloComputation) -> list[dict[str, Any]]:
@@ -107,7 +112,7 @@ def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
 
     identical = a.fingerprint() == b.fingerprint()
     counts = opcodes(a), opcodes(b)
-    computations = []
+    computations: list[dict[str, Any]] = []
     if not identical:
         for left, right in _pairs(a, b):
             if left is None or right is None:
@@ -193,7 +198,7 @@ class _Kept:
             self.dropped += 1
             return
         self.bytes += size
-        self.values[*name, self.seen[name]] = arrays
+        self.values[(*name, self.seen[name])] = arrays
 
 
 class _Compare:

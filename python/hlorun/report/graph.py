@@ -33,6 +33,9 @@ _COLLECTIVES = (
     "outfeed",
 )
 
+WIDEST = 24
+"""Most instructions side by side; wider layers take several rows."""
+
 COLOURS = {
     "input": "#dbe7f5",
     "product": "#f6d5c3",
@@ -117,7 +120,7 @@ def _layers(computation: HloComputation) -> list[list[HloInstruction]]:
             layer.sort(key=lambda i: at[i])
             for n, i in enumerate(layer):
                 at[i] = (n + 1) / (len(layer) + 1)
-    return layers
+    return [layer[n : n + WIDEST] for layer in layers for n in range(0, len(layer), WIDEST)]
 
 
 def _nodes(computation: HloComputation, number: dict[HloInstruction, int]) -> list[dict[str, Any]]:

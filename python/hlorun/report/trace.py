@@ -25,6 +25,16 @@ def place(instruction: HloInstruction) -> dict[str, Any]:
     }
 
 
+def _is_moved_constant(instruction: HloInstruction) -> bool:
+    """Whether it only spreads constants of the text: a NaN or -inf there is meant, as in masks."""
+    moves = ("broadcast", "reshape", "bitcast", "copy", "transpose", "concatenate", "pad", "slice")
+    while instruction.opcode in moves:
+        if any(operand.opcode != "constant" for operand in instruction.operands[1:]):
+            return False
+        instruction = instruction.operands[0]
+    return instruction.opcode == "constant"
+
+
 class Trace:
     """An observer that keeps statistics; its `rows` are in the order of the first evaluation."""
 
@@ -62,7 +72,7 @@ class Trace:
         times = row["times"] = row["times"] + 1
         for kind in ("nan", "inf"):
             row[kind] += found[kind]
-            if found[kind] and kind not in self.first:
+            if found[kind] and kind not in self.first and not _is_moved_constant(instruction):
                 self.first[kind] = {**place(instruction), "time": times, "count": found[kind]}
         if found["mean"] is not None:
             row["min"] = found["min"] if row["min"] is None else min(row["min"], found["min"])

@@ -91,7 +91,7 @@ impl Properties {
 
     /// What a function applied `count` times adds: everything but bytes.
     fn add_applied(&mut self, function: &Properties, count: f64) {
-        for key in [Key::Flops, Key::Transcendentals, Key::OptimalSeconds] {
+        for key in [Key::Flops, Key::Transcendentals] {
             if let Some(value) = function.0.get(&key) {
                 self.add(key, value * count);
             }
@@ -436,7 +436,10 @@ impl<'m> Analysis<'m> {
                 p.set(Key::BytesAccessed, leaves + operand_size(0));
             }
             Op::Call => p = self.callee(instruction, AttrKey::ToApply),
-            Op::AsyncStart => p = self.callee(instruction, AttrKey::Calls),
+            Op::AsyncStart => {
+                p = self.callee(instruction, AttrKey::Calls);
+                p.0.remove(&Key::OptimalSeconds);
+            }
             Op::While => {
                 p = self.callee(instruction, AttrKey::Body);
                 p.add_all(&self.callee(instruction, AttrKey::Condition));

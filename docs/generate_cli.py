@@ -39,9 +39,8 @@ def _option(parameter: Any) -> tuple[str, str]:
 def _command(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-    usage = " ".join(
-        ["hlorun", name, *(["[OPTIONS]"] if options else []), *(p.metavar or p.name for p in arguments)]
-    )
+    words = ["hlorun", name, *(["[OPTIONS]"] if options else []), *(p.metavar or p.name for p in arguments)]
+    usage = " ".join(words)
     lines = [f"## hlorun {name}", "", (command.help or "").strip(), "", "```", usage, "```", ""]
     rows = [(f"`{p.metavar or p.name}`", (p.help or "").strip()) for p in arguments]
     rows += map(_option, options)

@@ -14,8 +14,8 @@ FAMILIES = {
     "product": ("dot", "convolution", "custom-call", "fft", "cholesky", "triangular-solve", "ragged-dot"),
     "call": ("fusion", "call", "while", "conditional", "async-start", "async-done", "map"),
     "move": (
-        "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice", "gather", "pad",
-        "reshape", "reverse", "scatter", "slice", "transpose", "copy-start", "copy-done",
+        "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice", "gather",
+        "pad", "reshape", "reverse", "scatter", "slice", "transpose", "copy-start", "copy-done",
     ),
     "reduce": ("reduce", "reduce-window", "select-and-scatter", "sort", "topk", "scan"),
     "tuple": ("tuple", "get-tuple-element", "after-all", "opt-barrier", "domain", "add-dependency"),

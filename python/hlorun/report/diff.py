@@ -198,7 +198,8 @@ class _Kept:
             self.dropped += 1
             return
         self.bytes += size
-        self.values[(*name, self.seen[name])] = arrays
+        key = (*name, self.seen[name])
+        self.values[key] = arrays
 
 
 class _Compare:

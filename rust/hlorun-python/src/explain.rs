@@ -39,6 +39,7 @@ fn bytes(count: usize) -> String {
 pub fn explain(executable: &Executable) -> String {
     let module = executable.module();
     let mut steps: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut operations: BTreeMap<String, usize> = BTreeMap::new();
     let mut collectives: BTreeMap<String, usize> = BTreeMap::new();
     let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
     while let Some(thunks) = pending.pop() {
@@ -48,6 +49,14 @@ pub fn explain(executable: &Executable) -> String {
                 ThunkKind::While(body) => pending.extend([&body.condition[..], &body.body[..]]),
                 ThunkKind::Conditional(choice) => {
                     pending.extend(choice.branches.iter().map(|branch| &branch[..]));
+                }
+                ThunkKind::Op(_) => {
+                    let instruction = module.instruction(thunk.instruction);
+                    let name = match instruction.custom_call_target() {
+                        Some(target) => target,
+                        None => instruction.opcode_name(),
+                    };
+                    *operations.entry(name.into_owned()).or_default() += 1;
                 }
                 ThunkKind::Collective(_) => {
                     let name = module.instruction(thunk.instruction).opcode_name();
@@ -107,23 +116,22 @@ pub fn explain(executable: &Executable) -> String {
         _ => rewrites.join(", "),
     };
     let _ = writeln!(out, "passes: {passes}{off}");
+    let copies = steps.get("copy").copied().unwrap_or(0);
     let left = executable.assignment().copies_left;
     let _ = writeln!(
         out,
-        "copies: {left} that could not be avoided{}",
-        if left == 0 {
-            ""
-        } else {
-            " although both sides have the same form"
-        }
+        "copies: {copies}, of which {left} between buffers of one form that could not become one"
     );
-    let replicas = options.replicas * options.partitions;
+    let who = match (options.replicas, options.partitions) {
+        (1, 1) => "the 1 replica that runs".to_owned(),
+        (n, 1) => format!("the {n} replicas that run"),
+        (n, m) => format!("the {n} x {m} devices that run (replicas x partitions)"),
+    };
+    for (name, count) in operations {
+        let _ = writeln!(out, "operations: {count} x {name}");
+    }
     for (name, count) in collectives {
-        let devices = match replicas {
-            1 => "the 1 device that runs".into(),
-            n => format!("{n} devices"),
-        };
-        let _ = writeln!(out, "collectives: {count} x {name}, spanning {devices}");
+        let _ = writeln!(out, "collectives: {count} x {name}, spanning {who}");
     }
     out
 }

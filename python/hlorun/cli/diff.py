@@ -71,6 +71,10 @@ def _modules(found: dict[str, Any], limit: int) -> None:
         row(out, f"parameter {item['number']}", f"{item['A'] or 'absent'} → {item['B'] or 'absent'}")
     if found["output"]:
         row(out, "output", f"{short(found['output']['A'], 200)} → {short(found['output']['B'], 200)}")
+    for key, (x, y) in found["header"].items():
+        row(out, key, f"{short(x or 'absent', 200)} → {short(y or 'absent', 200)}")
+    if not found["differences"] and not found["header"]:
+        row(out, "instructions", "the same but for their order or their schedule")
     for item in found["differences"]:
         if "only_in" in item:
             row(

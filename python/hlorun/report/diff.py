@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
+from hashlib import sha1
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,19 @@ from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun._statistics import as_numbers, leaves
 from hlorun.report.trace import place
 
+MAX_MATCHED = 50_000_000
+"""Pairs of lines that are compared; between longer stretches nothing is matched."""
+
 MAX_KEPT = 2 << 30
 """Bytes of intermediates of the first run that are kept to compare the second with."""
+
+
+def _value(instruction: HloInstruction) -> str:
+    """What tells constants apart: their bytes, in short."""
+    if instruction.literal is None:
+        return ""
+    parts = (b"" if leaf is None else leaf.tobytes() for leaf in leaves(instruction.literal))
+    return " " + sha1(b"".join(parts), usedforsecurity=False).hexdigest()
 
 
 def _signature(instruction: HloInstruction, position: dict[HloInstruction, int]) -> str:
@@ -28,8 +40,9 @@ def _signature(instruction: HloInstruction, position: dict[HloInstruction, int])
     operands = ",".join(f"#{position.get(operand, -1)}" for operand in instruction.operands)
     target = f" {instruction.custom_call_target}" if instruction.custom_call_target else ""
     number = "" if instruction.parameter_number is None else str(instruction.parameter_number)
-    value = "" if instruction.literal is None else f" {str(instruction.literal)[:200]}"
-    return f"{instruction.shape} {instruction.opcode}{target}({operands or number}){value} {attributes or ''}"
+    config = "" if instruction.backend_config is None else f" {instruction.backend_config!r}"
+    what = f"{instruction.shape} {instruction.opcode}{target}({operands or number}){_value(instruction)}"
+    return f"{what} {attributes or ''}{config}"
 
 
 def _signatures(computation: HloComputation) -> list[str]:
@@ -75,17 +88,30 @@ def _line(instruction: HloInstruction) -> str:
     return text
 
 
+def _blocks(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
+    """Ranges of lines that differ, each as (from, to, from, to)."""
+    start, end = 0, 0
+    short = min(len(left), len(right))
+    while start < short and left[start] == right[start]:
+        start += 1
+    while end < short - start and left[-1 - end] == right[-1 - end]:
+        end += 1
+    left, right = left[start : len(left) - end], right[start : len(right) - end]
+    if len(left) * len(right) > MAX_MATCHED:
+        return [(start, start + len(left), start, start + len(right))]
+    codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    return [(start + i, start + j, start + k, start + m) for kind, i, j, k, m in codes if kind != "equal"]
+
+
 def _changes(a: HloComputation, b: HloComputation) -> list[dict[str, Any]]:
     """Instructions that are only in one of two computations."""
     if _signatures(a) == _signatures(b):
         return []
     left, right = [list(map(_plain, _signatures(c))) for c in (a, b)]
-    changes = []
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
-    for kind, i, j, k, m in matcher.get_opcodes():
-        if kind != "equal":
-            changes += [{"side": "-", "text": _line(x), "name": x.name} for x in a.instructions[i:j]]
-            changes += [{"side": "+", "text": _line(x), "name": x.name} for x in b.instructions[k:m]]
+    changes: list[dict[str, Any]] = []
+    for i, j, k, m in _blocks(left, right):
+        changes += [{"side": "-", "text": _line(x), "name": x.name} for x in a.instructions[i:j]]
+        changes += [{"side": "+", "text": _line(x), "name": x.name} for x in b.instructions[k:m]]
     if not changes:
         # The same instructions in the same order, wired differently.
         for x, y, p, q in zip(a.instructions, b.instructions, _signatures(a), _signatures(b), strict=True):
@@ -138,6 +164,11 @@ def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
             for n, (x, y) in enumerate(_longest(parameters_a, parameters_b))
             if x != y
         ],
+        "header": {
+            key: [a.attributes.get(key), b.attributes.get(key)]
+            for key in sorted(a.attributes | b.attributes)
+            if not identical and a.attributes.get(key) != b.attributes.get(key)
+        },
         "output": None if output_a == output_b else {"A": output_a, "B": output_b},
         "differences": computations,
     }

@@ -72,7 +72,9 @@ def trace(
 def _number(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10**6):
+        return f"{value:.4g}"
+    return str(value)
 
 
 def _print(
@@ -98,9 +100,9 @@ def _print(
         odd = " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
         shape = f"{item['dtype']}[{','.join(map(str, item['shape']))}]"
         numbers = [_number(item[key]) for key in ("min", "mean", "max")]
-        name = short(item["name"], 36) + index
+        name = short(item["name"], 32) + index
         cells.append(
-            [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 40)]
+            [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 32)]
         )
     if cells:
         table(out, f"{plural(count, 'value')}, in the order of the run", columns, cells)

@@ -222,6 +222,7 @@ fn a_silent_process_is_named() {
                             }
                             false
                         },
+                        ..RunOptions::default()
                     };
                     let inputs = [vec![values(rank, 4)]];
                     let error = run(executable, &inputs, Some(network), &options).unwrap_err();

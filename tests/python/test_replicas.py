@@ -288,7 +288,12 @@ def test_arguments_are_checked() -> None:
             executable.run_replicas(wrong)
     with pytest.raises(hlorun.HloArgumentError, match="compiled for 2 replicas"):
         executable(p)
-    for counts in ({"replicas": 0}, {"partitions": 0}, {"replicas": 1 << 31, "partitions": 1 << 31}):
+    wrong_counts: list[dict[str, Any]] = [
+        {"replicas": 0},
+        {"partitions": 0},
+        {"replicas": 1 << 31, "partitions": 1 << 31},
+    ]
+    for counts in wrong_counts:
         with pytest.raises(ValueError, match="replicas"):
             hlorun.compile(module(text), **counts)
 

@@ -40,15 +40,22 @@ def run(
     mpi: Annotated[bool, typer.Option("--mpi", help="Share the replicas among the ranks of mpirun.")] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
+    profile: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
 
     Without inputs it makes reproducible random ones.
     """
+    if profile is not None and (mpi or (replicas or 1) > 1):
+        raise typer.BadParameter("a profile is of one replica", param_hint="--profile")
     with reporting_errors(dump):
         with Devices(replicas, mpi=mpi) as devices:
-            report = _run(dump, inputs, seed, repeat, threads, out, devices, quiet=json or devices.is_quiet)
+            quiet = json or devices.is_quiet
+            report = _run(dump, inputs, seed, repeat, threads, out, profile, devices, quiet=quiet)
         if json and not devices.is_quiet:
             print_json(report)
 
@@ -60,6 +67,7 @@ def _run(
     repeat: int,
     threads: int | None,
     out: Path | None,
+    profile: Path | None,
     devices: Devices,
     *,
     quiet: bool,
@@ -119,6 +127,13 @@ def _run(
     rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
+    steps = None
+    if profile is not None:
+        from hlorun.report.profile import slowest, write_trace
+
+        events = executable.profile(*arguments[0])[1]
+        write_trace(profile, module.name, events)
+        steps = slowest(events)
     report = {
         "module": module.name,
         "file": str(dump),
@@ -136,6 +151,8 @@ def _run(
         },
         "outputs": rows,
         "out": str(out) if out is not None else None,
+        "profile": str(profile) if profile is not None else None,
+        "slowest_steps": steps,
     }
     if not quiet:
         _print(screen, report)
@@ -321,8 +338,33 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     )
     parts = [f"{LABELS[key]} {bytes_text(value)}" for key, value in size.items()]
     screen.print("Memory: " + ", ".join(parts), markup=False)
+    if report["profile"]:
+        _print_steps(screen, report["slowest_steps"])
+        screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
+
+
+def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
+    from hlorun.cli.screen import short, table, tail
+
+    table(
+        screen,
+        "\nslowest steps",
+        [("time", "right"), ("share", "right"), ("runs", "right")]
+        + [(heading, "left") for heading in ("step", "name", "from")],
+        [
+            [
+                seconds_text(step["seconds"]),
+                f"{100 * step['share']:.1f} %",
+                f"{step['runs']:,}",
+                step["kind"],
+                short(step["name"], 40),
+                tail(step["op_name"], 50),
+            ]
+            for step in steps
+        ],
+    )
 
 
 def _size(shape: list[int]) -> int:

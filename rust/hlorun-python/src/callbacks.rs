@@ -166,7 +166,7 @@ impl<'a> Callbacks<'a> {
                 .zip(&output.dims)
                 .any(|(&a, &b)| a as i64 != b)
             {
-                return Err(place.refuse(&"the sizes of the call", &"fewer elements"));
+                return Err(place.refuse(&"the sizes of the call", "fewer elements"));
             }
             source.copy_to(output);
         }
@@ -322,14 +322,14 @@ pub fn destinations<'py>(
         // `flatten` hands out the very object where it is dense; anything else would be written to a
         // copy that nobody sees.
         if !given.get(at).is_some_and(|given| given.is(array)) {
-            return Err(place.refuse(&"dense row-major NumPy arrays", &"one that is not"));
+            return Err(place.refuse(&"dense row-major NumPy arrays", "one that is not"));
         }
         if !array.getattr("flags")?.getattr("writeable")?.is_truthy()? {
-            return Err(place.refuse(&"arrays that can be written", &"a read-only one"));
+            return Err(place.refuse(&"arrays that can be written", "a read-only one"));
         }
         let dims: Dims = array.shape().iter().map(|&d| d as i64).collect();
         if dims != executable.outputs()[at].dims {
-            return Err(place.refuse(&"arrays of the bounded sizes", &"a smaller one"));
+            return Err(place.refuse(&"arrays of the bounded sizes", "a smaller one"));
         }
         let others = arrays[..at].iter().chain(arguments);
         if others
@@ -338,7 +338,7 @@ pub fn destinations<'py>(
         {
             return Err(place.refuse(
                 &"arrays that share no memory with each other or with an argument",
-                &"one that does",
+                "one that does",
             ));
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::HloModule;
 use hlorun::module::config::AliasKind;
 use hlorun::text::ParseOptions;
@@ -229,6 +230,13 @@ impl PyHloModule {
         detached(py, || hlorun::verify::verify(self.module()))
     }
 
+    /// What a run costs by XLA's HloCostAnalysis, under its keys: "flops", "transcendentals",
+    /// "bytes accessed", and bytes and utilization by operand. Loops count as one trip.
+    fn cost_analysis<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let costs = detached(py, || self.handle.costs())?;
+        Ok(cost_dict(py, &costs.total)?)
+    }
+
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
@@ -255,6 +263,18 @@ impl PyHloModule {
             self.module().instruction_count()
         )
     }
+}
+
+/// Properties by XLA's keys; the three main ones also where they are 0.
+pub fn cost_dict<'py>(py: Python<'py>, costs: &Properties) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for key in [Key::Flops, Key::Transcendentals, Key::BytesAccessed] {
+        dict.set_item(key.to_string(), costs.get(&key))?;
+    }
+    for (key, value) in costs.iter() {
+        dict.set_item(key.to_string(), value)?;
+    }
+    Ok(dict)
 }
 
 /// What unpickling a module calls.

@@ -78,7 +78,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let options = &effective(options)?;
     let original_count = module.instruction_count();
     let mut module = module.clone();
-    let stand_ins = super::inline::inline(&mut module)?;
+    let stand_ins = super::inline::inline(&mut module, options.observe)?;
     let mut rewrites = Vec::new();
     if !options.observe {
         rewrites = super::passes::run(&mut module, options)?;

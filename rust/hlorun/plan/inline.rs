@@ -18,8 +18,9 @@ use crate::module::{
 const MAX_INSTRUCTIONS: usize = 50_000_000;
 
 /// Replaces calls by the called bodies, callees first. Returns each call of a computation that runs,
-/// with the instruction that now has its value.
-pub fn inline(module: &mut HloModule) -> Result<Vec<(InstructionId, InstructionId)>> {
+/// with the instruction that now has its value; `keep` lets those live although only their parts are
+/// read.
+pub fn inline(module: &mut HloModule, keep: bool) -> Result<Vec<(InstructionId, InstructionId)>> {
     let mut calls = Vec::new();
     let order = computation_post_order(module).map_err(|id| {
         HloError::execution(format!(
@@ -30,7 +31,7 @@ pub fn inline(module: &mut HloModule) -> Result<Vec<(InstructionId, InstructionI
     let live = reachable(module);
     for id in order {
         if live[id] {
-            inline_computation(module, id, &mut calls)?;
+            inline_computation(module, id, &mut calls, keep)?;
         }
     }
     Ok(calls)
@@ -66,7 +67,9 @@ fn inline_computation(
     module: &mut HloModule,
     computation: ComputationId,
     calls: &mut Vec<(InstructionId, InstructionId)>,
+    keep: bool,
 ) -> Result<()> {
+    let first = calls.len();
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let mut operands: Vec<InstructionId> = Vec::new();
@@ -120,7 +123,9 @@ fn inline_computation(
         let root = replaced.get(&root).copied().unwrap_or(root);
         module.computation_mut(computation).root = Some(root);
     }
-    remove_dead(module, computation);
+    let kept = if keep { &calls[first..] } else { &[] };
+    let kept: Vec<InstructionId> = kept.iter().map(|call| call.1).collect();
+    remove_unused(module, computation, &kept);
     Ok(())
 }
 
@@ -222,12 +227,18 @@ pub fn clone_body(
 
 /// Drops instructions whose value nobody reads; parameters and side effects stay.
 pub fn remove_dead(module: &mut HloModule, computation: ComputationId) {
+    remove_unused(module, computation, &[]);
+}
+
+fn remove_unused(module: &mut HloModule, computation: ComputationId, kept: &[InstructionId]) {
     let Some(root) = module.computation(computation).root else {
         return;
     };
     let instructions = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut live = vec![false; module.instruction_count()];
-    live[root.index()] = true;
+    for id in kept.iter().chain([&root]) {
+        live[id.index()] = true;
+    }
     for &id in instructions.iter().rev() {
         let instruction = module.instruction(id);
         let keep = live[id.index()]

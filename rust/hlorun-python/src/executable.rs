@@ -9,8 +9,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hlorun::HloError;
+use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::executor::RunOptions;
+use hlorun::exec::replay::Replay;
 use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::replica_groups::MAX_DEVICES;
@@ -22,8 +24,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
+use crate::assignment::PyBufferAssignment;
 use crate::error::{Error, Result, detached, guarded};
 use crate::handle::SharedModule;
+use crate::memory::plan_dump;
 use crate::module::PyHloModule;
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
@@ -38,18 +42,21 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 pub struct PyExecutable {
     executable: Arc<Executable>,
     module: SharedModule,
+    /// The assignment it runs inside, where one was given.
+    inside: Option<(Replay, Arc<BufferAssignmentDump>)>,
     is_watched: bool,
 }
 
 /// Verifies and compiles a module.
 #[pyfunction]
-#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None))]
+#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, buffer_assignment=None))]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
     replicas: u32,
     partitions: u32,
     threads: Option<usize>,
+    buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
 ) -> Result<PyExecutable> {
     let devices = replicas.checked_mul(partitions).unwrap_or(u32::MAX);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
@@ -59,6 +66,11 @@ pub fn compile(
         );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
+    if buffer_assignment.is_some() && devices != 1 {
+        let message = "a buffer assignment is for one device: no replicas or partitions with it";
+        return Err(Error::Python(PyValueError::new_err(message)));
+    }
+    let inside = buffer_assignment.map(|given| given.get().dump.clone());
     let handle = module.get().handle.clone();
     let options = CompileOptions {
         threads: threads.unwrap_or(0),
@@ -66,9 +78,17 @@ pub fn compile(
         partitions,
         ..CompileOptions::default()
     };
-    let executable = detached(py, || {
+    let (executable, inside) = detached(py, || {
         hlorun::verify::verify(&handle.module)?;
-        plan::compile(&handle.module, &options)
+        let executable = plan::compile(&handle.module, &options)?;
+        let inside = match inside {
+            Some(dump) => {
+                let replay = Replay::new(&handle.module, &dump, &executable, &options)?;
+                Some((replay, dump))
+            }
+            None => None,
+        };
+        Ok((executable, inside))
     })?;
     let touched: usize = executable.temp_size()
         + executable
@@ -79,6 +99,7 @@ pub fn compile(
     Ok(PyExecutable {
         executable: Arc::new(executable),
         module: handle,
+        inside,
         is_watched: touched >= WATCHED_BYTES,
     })
 }
@@ -107,7 +128,13 @@ impl PyExecutable {
         self.run_detached(py, &|options| {
             // SAFETY: `arguments` made every input dense, row-major and of its leaf's type and sizes;
             // every output is a block of its own with its leaf's size; both outlive the call.
-            unsafe { executable.run(&addresses[0].inputs, &addresses[0].outputs, options) }
+            unsafe {
+                let DeviceArrays { inputs, outputs } = &addresses[0];
+                match &self.inside {
+                    Some((replay, _)) => replay.run(inputs, outputs, options),
+                    None => executable.run(inputs, outputs, options),
+                }
+            }
         })?;
         drop(arrays);
         self.results(py, blocks)
@@ -309,6 +336,10 @@ impl PyExecutable {
         py: Python<'py>,
         arrays: &Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyList>> {
+        if self.inside.is_some() {
+            let message = "an executable inside a buffer assignment runs one device: call it";
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
         replicas::run(self, py, arrays, None)
     }
 
@@ -360,6 +391,16 @@ impl PyExecutable {
         dict.set_item("constant_bytes", constants)?;
         dict.set_item("temp_bytes", self.executable.temp_size())?;
         Ok(dict)
+    }
+
+    /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in
+    /// the form of XLA's dump.
+    fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
+        let dump = match &self.inside {
+            Some((_, dump)) => dump.clone(),
+            None => Arc::new(detached(py, || plan_dump(&self.executable))?),
+        };
+        Ok(PyBufferAssignment { dump })
     }
 
     /// What the plan is, and its bytes, as text.

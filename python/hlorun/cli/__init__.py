@@ -9,6 +9,7 @@ import typer
 from hlorun.cli.batch import batch
 from hlorun.cli.check import check
 from hlorun.cli.fmt import fmt
+from hlorun.cli.memory import memory
 from hlorun.cli.run import run
 from hlorun.cli.show import show
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, check, fmt, batch):
+for _command in (run, show, check, fmt, memory, batch):
     app.command()(_command)
 
 

@@ -1,7 +1,7 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, final
 
 import numpy as np

@@ -32,9 +32,9 @@ def test_the_report_adds_up() -> None:
     assert report["peak"]["xla_moment"] == 6
     assert max(b for _, b in report["curve"]) == report["peak"]["bytes"] <= report["total_bytes"]
     assert sum(entry["live_at_peak"] for entry in report["kinds"].values()) == report["peak"]["bytes"]
-    gemm = next(v for v in report["values"] if v["name"] == "cublas-gemm.3")
-    assert gemm["at_peak"]
-    assert gemm["op_name"]
+    live = {v["name"]: v for v in report["values"] if v["at_peak"]}
+    assert live["fusion.3"]["op_name"] == "sequential/dense/Relu"
+    assert "copy" not in live
     json.dumps(report)
 
 
@@ -54,11 +54,11 @@ def test_holes_padding_and_donations_are_counted() -> None:
 def test_the_sums_have_the_names_of_jax(modules: dict[str, hlorun.HloModule]) -> None:
     stats = hlorun.load_buffer_assignment(dump_path("002")).memory_analysis()
     assert stats.temp_size_in_bytes == 17808
-    assert stats.argument_size_in_bytes == 507_536 or stats.argument_size_in_bytes > 500_000
+    assert stats.argument_size_in_bytes == 507_472
     assert stats.alias_size_in_bytes == 0
     own = modules["001"].memory_analysis()
     assert own.argument_size_in_bytes == stats.argument_size_in_bytes
-    assert 0 < own.peak_memory_in_bytes
+    assert own.peak_memory_in_bytes > 0
     assert own.generated_code_size_in_bytes == own.host_temp_size_in_bytes == 0
 
 
@@ -83,7 +83,9 @@ def test_two_assignments_are_compared(modules: dict[str, hlorun.HloModule]) -> N
     theirs = hlorun.load_buffer_assignment(dump_path("002"))
     assert diff_assignments(theirs, theirs)["equal"]
     moved = hlorun.parse_buffer_assignment(
-        str(theirs).replace("<42 fusion.1 @0> (size=128,offset=128)", "<42 fusion.1 @0> (size=128,offset=256)")
+        str(theirs).replace(
+            "<42 fusion.1 @0> (size=128,offset=128)", "<42 fusion.1 @0> (size=128,offset=256)"
+        )
     )
     difference = diff_assignments(theirs, moved)
     assert not difference["equal"]
@@ -96,7 +98,7 @@ def test_the_command(tmp_path: Path) -> None:
     shown = run(app, ["memory", str(dump_path("002")), str(dump_path("001"))])
     assert shown.exit_code == 0, shown.output
     assert "525.4 kB" in shown.output
-    assert "cublas-gemm.3" in shown.output
+    assert "sequential/dense/Relu" in shown.output
     page = tmp_path / "m.html"
     result = run(app, ["memory", str(dump_path("001")), "--json", "--html", str(page), "--plan", "xla"])
     assert result.exit_code == 0, result.output
@@ -164,8 +166,9 @@ def test_a_browser_drives_the_page(tmp_path: Path) -> None:
         page.locator("#atpeak").uncheck()
         for kind in ("argument", "constant", "output"):
             box = page.locator(f"#legend input[data-kind={kind}]")
-            if box.count():
+            if box.count() and box.is_checked():
                 box.uncheck()
+        page.locator("#legend input[data-kind=temporary]").check()
         canvas = page.locator("#map")
         size = canvas.bounding_box()
         assert size is not None

@@ -251,7 +251,9 @@ def test_arguments_are_checked() -> None:
         executable(p)
     for counts in ({"replicas": 0}, {"partitions": 0}, {"replicas": 1 << 31, "partitions": 1 << 31}):
         with pytest.raises(ValueError, match="replicas"):
-            hlorun.compile(module(text), **counts)
+            hlorun.compile(
+                module(text), replicas=counts.get("replicas", 1), partitions=counts.get("partitions", 1)
+            )
 
 
 def test_shared_inputs_are_held_once() -> None:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def memory(
-    dump: Annotated[Path, typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment.")],
+    dump: Annotated[
+        Path, typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment.")
+    ],
     module: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Argument(metavar="[MODULE]", help="The module of an assignment, for op_names and the check."),
@@ -88,7 +90,11 @@ def _show(report: dict[str, Any]) -> None:
     peak, waste = report["peak"], report["waste"]
     _row(out, "assignment", report["title"])
     total = plural(len(report["allocations"]), "allocation")
-    _row(out, "total", f"{bytes_text(report['total_bytes'])} in {total}, {plural(len(report['values']), 'value')}")
+    _row(
+        out,
+        "total",
+        f"{bytes_text(report['total_bytes'])} in {total}, {plural(len(report['values']), 'value')}",
+    )
     where = f" ({peak['instruction']})" if peak["instruction"] else ""
     moment = f"at moment {peak['moment']}{where} of {report['moments']:,}"
     _row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
@@ -107,7 +113,9 @@ def _show(report: dict[str, Any]) -> None:
         for entry in report["advice"][:5]:
             origin = " · ".join(filter(None, (entry["op_name"], entry["source"])))
             line = f"  {bytes_text(entry['saves_bytes']):>10}  {entry['what']}"
-            out.print(line + (f"  {origin}" if origin else ""), markup=False, no_wrap=True, overflow="ellipsis")
+            out.print(
+                line + (f"  {origin}" if origin else ""), markup=False, no_wrap=True, overflow="ellipsis"
+            )
     for finding in report.get("findings", []):
         out.print(f"does not fit: {finding}", markup=False, style="red")
 
@@ -117,7 +125,12 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     table = Table(
-        title=title, title_justify="left", title_style="bold cyan", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=title,
+        title_justify="left",
+        title_style="bold cyan",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     for heading in ("bytes", "kind", "moments", "name", "shape", "op_name", "source"):
         justify: Any = "right" if heading == "bytes" else "left"

@@ -47,14 +47,17 @@ def _sources(assignment: BufferAssignment, module: HloModule | None) -> dict[str
             for instruction in computation.instructions:
                 metadata = instruction.metadata
                 found[instruction.name] = _entry(
-                    instruction.opcode, metadata.op_name, metadata.source_file, str(metadata.source_line or "")
+                    instruction.opcode,
+                    metadata.op_name,
+                    metadata.source_file,
+                    str(metadata.source_line or ""),
                 )
     return found
 
 
 def _entry(opcode: str, op_name: str, file: str, line: str) -> dict[str, str]:
     source = file.rpartition("/")[2] + (f":{line}" if line else "") if file else ""
-    return {"opcode": opcode, "op_name": op_name or "", "source": source}
+    return {"opcode": opcode, "op_name": " ".join((op_name or "").split()), "source": source}
 
 
 def _union(ranges: list[tuple[int, int]]) -> int:
@@ -95,9 +98,7 @@ def _curve(values: list[dict[str, Any]], moments: int) -> list[list[int]]:
 
 def _gaps(values: list[dict[str, Any]], size: int, moment: int) -> tuple[int, int]:
     """Bytes of an allocation that nothing needs at a moment: small gaps, and large ones."""
-    live = sorted(
-        (v["offset"], v["offset"] + v["size"]) for v in values if v["start"] <= moment <= v["end"]
-    )
+    live = sorted((v["offset"], v["offset"] + v["size"]) for v in values if v["start"] <= moment <= v["end"])
     small = large = top = 0
     for start, end in [*live, (size, size)]:
         gap = start - top
@@ -163,7 +164,7 @@ def memory_report(
     values: list[dict[str, Any]] = []
     for allocation in assignment.allocations:
         kind = _kind(allocation)
-        held = []
+        held: list[dict[str, Any]] = []
         for value in allocation.values:
             index = "" if value.index == "{}" else value.index
             start, end = bounds.get((value.instruction, index), (0, last))
@@ -205,8 +206,8 @@ def memory_report(
     curve = _curve(counted, last + 1)
     peak_moment, peak_bytes = max(curve, key=lambda point: (point[1], -point[0]))
     at_peak = [v for v in counted if v["start"] <= peak_moment <= v["end"]]
-    for value in values:
-        value["at_peak"] = value["kind"] != "thread-local" and value["start"] <= peak_moment <= value["end"]
+    for row in values:
+        row["at_peak"] = row["kind"] != "thread-local" and row["start"] <= peak_moment <= row["end"]
     by_kind = {
         kind: {
             "bytes": sum(a["size"] for a in allocations if a["kind"] == kind),
@@ -216,11 +217,11 @@ def memory_report(
         for kind in KINDS
     }
     padding = fragmentation = 0
-    for allocation in allocations:
-        if allocation["kind"] == "temporary" and allocation["values"] > 1:
-            held = [v for v in values if v["allocation"] == allocation["index"]]
+    for block in allocations:
+        if block["kind"] == "temporary" and block["values"] > 1:
+            held = [v for v in values if v["allocation"] == block["index"]]
             busiest = max(_curve(held, last + 1), key=lambda point: point[1])[0]
-            small, large = _gaps(held, allocation["size"], busiest)
+            small, large = _gaps(held, block["size"], busiest)
             padding, fragmentation = padding + small, fragmentation + large
     donations = _missed_donations(allocations)
     statistics = assignment.memory_analysis()
@@ -247,8 +248,13 @@ def memory_report(
             "missed_donation_bytes": sum(entry["bytes"] for entry in donations),
             "missed_donations": donations,
         },
-        "advice": _advice(at_peak, counted, curve, peak_bytes, donations, fragmentation),
+        "advice": _advice(at_peak, curve, peak_bytes, donations, fragmentation),
         "curve": curve,
+        "curves": {
+            kind: _curve([v for v in values if v["kind"] == kind], last + 1)
+            for kind in KINDS
+            if by_kind[kind]["bytes"]
+        },
         "sequence": sequence,
         "allocations": [
             {key: a[key] for key in ("index", "size", "kind", "parameter", "name", "shape", "values")}
@@ -267,14 +273,12 @@ def _live_bytes(values: list[dict[str, Any]]) -> int:
 
 def _advice(
     at_peak: list[dict[str, Any]],
-    values: list[dict[str, Any]],
     curve: list[list[int]],
     peak: int,
     donations: list[dict[str, Any]],
     fragmentation: int,
 ) -> list[dict[str, Any]]:
     """What would lower the need for memory most, best first."""
-    del values
     starts = [point[0] for point in curve]
     found: list[dict[str, Any]] = []
     for value in sorted(at_peak, key=lambda v: -v["size"])[:40]:
@@ -300,7 +304,8 @@ def _advice(
         found.append(
             {
                 "saves_bytes": entry["bytes"],
-                "what": f"donating parameter {entry['parameter']} ({entry['name']}) to the result {entry['output']}",
+                "what": f"donating parameter {entry['parameter']} ({entry['name']}) "
+                f"to the result {entry['output']}",
                 "name": entry["name"],
                 "op_name": "",
                 "source": "",

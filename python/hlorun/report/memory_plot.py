@@ -68,14 +68,14 @@ def memory_plot(report: dict[str, Any], path: Path, *, thread_local: bool = Fals
                     color="white",
                     clip_on=True,
                 )
-    collection = PatchCollection(boxes, facecolor=colors, edgecolor="white", linewidth=0.4)
+    collection = PatchCollection(
+        boxes, facecolor=colors, edgecolor="white", linewidth=0.4 if len(boxes) < 300 else 0
+    )
     upper.add_collection(collection)
     upper.set_ylim(0, top or 1)
     upper.set_xlim(0, report["moments"])
     upper.set_ylabel("allocations, stacked")
-    handles = [
-        Patch(color=COLORS[k], label=f"{k} {bytes_text(report['kinds'][k]['bytes'])}") for k in kinds
-    ]
+    handles = [Patch(color=COLORS[k], label=f"{k} {bytes_text(report['kinds'][k]['bytes'])}") for k in kinds]
     upper.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=6, frameon=False)
     times = [point[0] for point in report["curve"]] + [report["moments"]]
     live = [point[1] for point in report["curve"]]

@@ -8,8 +8,9 @@ use hlorun::analysis::buffer_assignment::{
 };
 use hlorun::module::HloModule;
 use hlorun::plan::Executable;
-use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::assign::{AllocationKind, Placement};
 use hlorun::plan::schedule::HloSchedule;
+use hlorun::types::ShapeStyle;
 use pyo3::prelude::*;
 
 /// Bytes a module needs, under the names JAX has for them.
@@ -149,6 +150,26 @@ pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
     }
 }
 
+/// The shape of what a placement holds: the part of its instruction's result of that size, or
+/// plain bytes.
+fn shape_text(module: &HloModule, placement: &Placement) -> String {
+    let shapes = module.shapes();
+    let whole = placement
+        .instruction
+        .map(|id| module.instruction(id).shape_id());
+    let leaves = whole
+        .and_then(|id| shapes.leaves(id, 4096))
+        .unwrap_or_default();
+    let fits = leaves.into_iter().find(|(_, leaf)| {
+        let array = shapes.get(*leaf).as_array();
+        array.is_some_and(|array| array.is_static() && array.byte_size() == Some(placement.size))
+    });
+    match fits {
+        Some((_, leaf)) => shapes.display(leaf, ShapeStyle::CANONICAL).to_string(),
+        None => format!("u8[{}]{{0}}", placement.size),
+    }
+}
+
 /// hlorun's own plan in the form of XLA's dump. Moments count the plan's steps; a value is the
 /// memory of a group of buffers that share it, named by the instruction it is for first.
 pub fn plan_dump(executable: &Executable) -> hlorun::Result<BufferAssignmentDump> {
@@ -166,8 +187,8 @@ pub fn plan_dump(executable: &Executable) -> hlorun::Result<BufferAssignmentDump
     for (number, allocation) in assignment.allocations.iter().enumerate() {
         let parameter = |leaf: u32| {
             let leaf = leaf as usize;
-            let all = executable.parameters().iter().enumerate();
-            let found = all.filter(|(_, p)| p.leaves.contains(&leaf)).next();
+            let mut all = executable.parameters().iter().enumerate();
+            let found = all.find(|(_, p)| p.leaves.contains(&leaf));
             found.map_or((0, 0), |(number, p)| (number, leaf - p.leaves.start))
         };
         let kind = match allocation.kind {
@@ -208,8 +229,10 @@ pub fn plan_dump(executable: &Executable) -> hlorun::Result<BufferAssignmentDump
             *count += 1;
             let _ = writeln!(
                 out,
-                " value: <{k} {name} @0> (size={},offset={}): u8[{}]{{0}}",
-                placement.size, placement.offset, placement.size
+                " value: <{k} {name} @0> (size={},offset={}): {}",
+                placement.size,
+                placement.offset,
+                shape_text(module, placement)
             );
             let (start, end) = placement.live;
             last = last.max(end);

@@ -1,8 +1,8 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ __all__ = [
     "Shape",
     "_Network",
     "__version__",
+    "_register_custom_call",
     "_restore",
     "_set_blas_path",
     "compile",
@@ -375,8 +376,18 @@ class Executable:
     def buffer_assignment(self) -> BufferAssignment: ...
     def run_replicas(self, arrays: Iterable[Iterable[Any]]) -> list[Any]: ...
     def _run_devices(self, arrays: Iterable[Iterable[Any]], network: _Network) -> list[Any]: ...
-    def run(self, arrays: dict[str, Any]) -> Any: ...
-    def __call__(self, /, *arrays: Any) -> Any: ...
+    passes: ClassVar[list[str]]
+    def profile(self, *arrays: Any) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]: ...
+    def run(
+        self,
+        arrays: dict[str, Any],
+        *,
+        observer: Callable[[HloInstruction, Any], object] | None = None,
+        out: Any = None,
+    ) -> Any: ...
+    def __call__(
+        self, /, *arrays: Any, observer: Callable[[HloInstruction, Any], object] | None = None, out: Any = None
+    ) -> Any: ...
 
 @final
 class _Network:
@@ -395,15 +406,19 @@ def compile(
     replicas: int = 1,
     partitions: int = 1,
     threads: int | None = None,
+    constants: dict[str, Any] | None = None,
+    disable: Sequence[str] = ...,
     buffer_assignment: BufferAssignment | None = None,
 ) -> Executable:
     """Verifies and compiles a module."""
 
-def parse(text: str | bytes | bytearray | memoryview, *, filename: str | None = None) -> HloModule:
-    """Parses HLO text."""
+def parse(
+    text: str | bytes | bytearray | memoryview, *, filename: str | None = None, strict: bool = False
+) -> HloModule:
+    """Parses HLO text. What hlorun does not know is a warning of the module or, with `strict`, an error."""
 
-def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> HloModule:
-    """Parses a file of HLO text, plain or packed with gzip or zstd."""
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: bool = False) -> HloModule:
+    """Parses a file of HLO text, plain or packed with gzip or zstd. As for `parse`."""
 
 def parse_buffer_assignment(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None
@@ -415,3 +430,4 @@ def load_buffer_assignment(path: str | os.PathLike[str], *, max_bytes: int | Non
 
 def _restore(source: bytes, filename: str | None) -> HloModule: ...
 def _set_blas_path(path: str) -> None: ...
+def _register_custom_call(target: str, function: Callable[..., Any] | None) -> None: ...

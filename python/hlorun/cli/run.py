@@ -90,16 +90,22 @@ def _run(
         return values
 
     arguments = devices.arguments(make, differ=source == "random")
-    say(described + (" for replica 0, counted up" if source == "random" and devices.replicas > 1 else ""))
+    if source == "random" and devices.replicas > 1:
+        described += f"; replica R has seed {seed} + R"
+    say(described)
     notes = _collectives(module, devices.replicas)
-    if (note := devices.note()) is not None:
-        notes.insert(0, note)
+    if devices.group is not None:
+        notes.append(
+            f"{plural(devices.replicas, 'replica')} on {plural(devices.group.size, 'MPI rank')}; outputs "
+            f"are those of rank {devices.group.rank}"
+        )
     for note in notes:
         say(f"Note: {note}")
     say("Running HLO module with runner hlorun...")
     times["runs"] = []
     results: list[Any] = []
-    with screen.status("running") if screen.is_terminal and not quiet else _nothing():
+    is_watched = screen.is_terminal and not quiet and devices.group is None
+    with screen.status("running") if is_watched else _nothing():
         for _ in range(repeat):
             results = []
             start = perf_counter()
@@ -107,8 +113,9 @@ def _run(
             times["runs"].append(perf_counter() - start)
     say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
     names = _output_names(module)
-    outputs = _flat(results[0]) if results else []
-    names = names if results else []
+    if devices.replicas > 1:
+        names = [(name, f"{r}:{index}") for r in devices.local for name, index in names]
+    outputs = [leaf for result in results for leaf in _flat(result)]
     rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
@@ -188,7 +195,7 @@ def _collectives(module: HloModule, replicas: int) -> list[str]:
             if (kind := base_collective(instruction.opcode)) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
-    who = "1 replica that runs here" if replicas == 1 else f"{plural(replicas, 'replica')} that run"
+    who = f"{plural(replicas, 'replica')} that {'runs' if replicas == 1 else 'run'} here"
     return [
         f"{plural(count, kind)} over {groups}: spans the {who}" for (kind, groups), count in found.items()
     ]

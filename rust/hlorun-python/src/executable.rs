@@ -5,16 +5,17 @@
 //! run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::buffers::AlignedBytes;
-use hlorun::exec::executor::RunOptions;
+use hlorun::exec::executor::{RunOptions, Step};
 use hlorun::exec::replay::Replay;
 use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::ops::custom_call::CustomCallInfo;
 use hlorun::plan::replica_groups::MAX_DEVICES;
 use hlorun::plan::{self, CompileOptions, Executable};
 use hlorun::types::ArrayShape;
@@ -25,6 +26,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
 use crate::assignment::PyBufferAssignment;
+use crate::callbacks::{Callbacks, Profile, destinations};
+use crate::constants::with_constants;
 use crate::error::{Error, Result, detached, guarded};
 use crate::handle::SharedModule;
 use crate::memory::plan_dump;
@@ -37,10 +40,25 @@ const WATCHED_BYTES: usize = 1 << 22;
 /// How often a watched run looks for signals.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How to run.
+#[derive(Clone, Copy, Default)]
+struct How<'a, 'py> {
+    /// Called with every value.
+    observer: Option<&'a Bound<'py, PyAny>>,
+    /// Where results go.
+    out: Option<&'a Bound<'py, PyAny>>,
+    /// Where times go.
+    profile: Option<&'a Profile>,
+}
+
 /// A compiled module.
 #[pyclass(frozen, module = "hlorun", name = "Executable")]
 pub struct PyExecutable {
     executable: Arc<Executable>,
+    /// The module with the values of elided constants.
+    source: SharedModule,
+    /// The same program with every value shown; made for the first observer.
+    observed: OnceLock<Arc<Executable>>,
     module: SharedModule,
     /// The assignment it runs inside, where one was given.
     inside: Option<(Replay, Arc<BufferAssignmentDump>)>,
@@ -49,16 +67,18 @@ pub struct PyExecutable {
 
 /// Verifies and compiles a module.
 #[pyfunction]
-#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, buffer_assignment=None))]
+#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
     replicas: u32,
     partitions: u32,
     threads: Option<usize>,
+    constants: Option<&Bound<'_, PyDict>>,
+    disable: Vec<String>,
     buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
 ) -> Result<PyExecutable> {
-    let devices = replicas.checked_mul(partitions).unwrap_or(u32::MAX);
+    let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
         let message = format!(
             "replicas, partitions and threads must be at least 1, and replicas times partitions at \
@@ -76,14 +96,19 @@ pub fn compile(
         threads: threads.unwrap_or(0),
         replicas,
         partitions,
+        disable,
         ..CompileOptions::default()
     };
+    let source = match constants {
+        Some(constants) => with_constants(&handle, constants)?,
+        None => handle.clone(),
+    };
     let (executable, inside) = detached(py, || {
-        hlorun::verify::verify(&handle.module)?;
-        let executable = plan::compile(&handle.module, &options)?;
+        hlorun::verify::verify(&source.module)?;
+        let executable = plan::compile(&source.module, &options)?;
         let inside = match inside {
             Some(dump) => {
-                let replay = Replay::new(&handle.module, &dump, &executable, &options)?;
+                let replay = Replay::new(&source.module, &dump, &executable, &options)?;
                 Some((replay, dump))
             }
             None => None,
@@ -98,6 +123,8 @@ pub fn compile(
             .sum::<usize>();
     Ok(PyExecutable {
         executable: Arc::new(executable),
+        source,
+        observed: OnceLock::new(),
         module: handle,
         inside,
         is_watched: touched >= WATCHED_BYTES,
@@ -105,6 +132,11 @@ pub fn compile(
 }
 
 impl PyExecutable {
+    /// Callbacks of a run of [`PyExecutable::core`].
+    pub(crate) fn callbacks(&self) -> Callbacks<'_> {
+        Callbacks::new(&self.executable, &self.module)
+    }
+
     /// What runs.
     pub(crate) fn core(&self) -> &Executable {
         &self.executable
@@ -114,30 +146,78 @@ impl PyExecutable {
         &self,
         py: Python<'py>,
         values: &[Bound<'py, PyAny>],
+        how: How<'_, 'py>,
     ) -> Result<Bound<'py, PyAny>> {
-        let executable = self.core();
+        let executable = match how.observer {
+            Some(_) => self.observed(py)?,
+            None => self.core(),
+        };
+        if self.inside.is_some() && (how.observer.is_some() || how.profile.is_some()) {
+            let message = "an executable inside a buffer assignment shows and times no values";
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
         let arrays = self.arguments(values)?;
-        let mut blocks = self.blocks()?;
+        let given = match how.out {
+            Some(out) => Some((out, destinations(executable, out, &arrays)?)),
+            None => None,
+        };
+        let mut blocks = match given {
+            Some(_) => Vec::new(),
+            None => self.blocks()?,
+        };
+        let outputs = match &given {
+            Some((_, arrays)) => arrays.iter().map(data_pointer).collect(),
+            None => blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+        };
         let addresses = [DeviceArrays {
             inputs: arrays
                 .iter()
                 .map(|a| data_pointer(a).cast_const())
                 .collect(),
-            outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+            outputs,
         }];
-        self.run_detached(py, &|options| {
+        let callbacks = Callbacks::new(executable, &self.module);
+        let observer = how.observer.map(|function| function.clone().unbind());
+        self.run_detached(py, &callbacks, &|options| {
+            let observe = |id, leaves: &[_]| match &observer {
+                Some(function) => callbacks.observe(function, id, leaves),
+                None => Ok(()),
+            };
+            let profile = |step: &Step<'_>| how.profile.into_iter().for_each(|p| p.record(step));
+            let options = RunOptions {
+                observer: observer.as_ref().map(|_| &observe as _),
+                profile: how.profile.map(|_| &profile as _),
+                ..*options
+            };
             // SAFETY: `arguments` made every input dense, row-major and of its leaf's type and sizes;
-            // every output is a block of its own with its leaf's size; both outlive the call.
+            // every output is a block of its own with its leaf's size, or an array that
+            // `destinations` found to be as good; all outlive the call.
             unsafe {
                 let DeviceArrays { inputs, outputs } = &addresses[0];
                 match &self.inside {
-                    Some((replay, _)) => replay.run(inputs, outputs, options),
-                    None => executable.run(inputs, outputs, options),
+                    Some((replay, _)) => replay.run(inputs, outputs, &options),
+                    None => executable.run(inputs, outputs, &options),
                 }
             }
         })?;
         drop(arrays);
-        self.results(py, blocks)
+        match given {
+            Some((out, _)) => Ok(out.clone()),
+            None => self.results(py, blocks),
+        }
+    }
+
+    /// The executable that shows every value.
+    fn observed(&self, py: Python<'_>) -> Result<&Executable> {
+        if let Some(executable) = self.observed.get() {
+            return Ok(executable);
+        }
+        let options = CompileOptions {
+            observe: true,
+            ..self.executable.options().clone()
+        };
+        let made = detached(py, || plan::compile(&self.source.module, &options))?;
+        Ok(self.observed.get_or_init(|| Arc::new(made)))
     }
 
     /// The arrays of one value per parameter: dense, row-major, of the leaves' types and sizes.
@@ -165,7 +245,7 @@ impl PyExecutable {
     ) -> Result<()> {
         let parameter = &self.executable.parameters()[number];
         let name = ParameterName {
-            number,
+            number: Some(number),
             name: &parameter.name,
         };
         flatten(
@@ -215,14 +295,35 @@ impl PyExecutable {
     pub(crate) fn run_detached(
         &self,
         py: Python<'_>,
+        callbacks: &Callbacks<'_>,
         body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
     ) -> Result<()> {
-        let run = |options: &RunOptions<'_>| guarded(|| body(options));
+        self.run_watched(py, callbacks, body)
+            .map_err(|error| callbacks.error(error))
+    }
+
+    fn run_watched(
+        &self,
+        py: Python<'_>,
+        callbacks: &Callbacks<'_>,
+        body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    ) -> Result<()> {
+        let custom_call = |id, info: &CustomCallInfo, inputs: &[_], outputs: &[_]| {
+            callbacks.custom_call(id, &info.target, inputs, outputs)
+        };
+        let run = |options: &RunOptions<'_>| {
+            let options = RunOptions {
+                custom_call: Some(&custom_call),
+                ..*options
+            };
+            guarded(|| body(&options))
+        };
         if !self.is_watched {
             return py
                 .detach(|| run(&RunOptions::default()))
                 .map_err(Error::Hlo);
         }
+        let run = &run;
         let stop = AtomicBool::new(false);
         py.detach(|| {
             std::thread::scope(|scope| {
@@ -231,6 +332,7 @@ impl PyExecutable {
                 let work = move || {
                     let result = run(&RunOptions {
                         interrupted: &interrupted,
+                        ..RunOptions::default()
                     });
                     // The receiver lives until the result is there.
                     let _ = sender.send(result);
@@ -289,18 +391,55 @@ impl PyExecutable {
 #[pymethods]
 impl PyExecutable {
     /// Runs on one value per parameter; returns one array, or nested tuples when the root is a tuple.
-    #[pyo3(signature = (*arrays))]
+    ///
+    /// An observer is called as `observer(instruction, value)` with every value the run computes, also
+    /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
+    /// result's shape, results are written into its arrays.
+    #[pyo3(signature = (*arrays, observer=None, out=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyTuple>,
+        observer: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
         let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
-        self.run_values(py, &values)
+        let how = How {
+            observer,
+            out,
+            ..How::default()
+        };
+        self.run_values(py, &values, how)
     }
 
-    /// Runs on values by the names of their parameters.
-    fn run<'py>(&self, py: Python<'py>, arrays: &Bound<'py, PyDict>) -> Result<Bound<'py, PyAny>> {
+    /// Runs once and returns the outputs with the time of every step: a list of (instruction, kind,
+    /// device, start, duration), in seconds. Steps inside loops and branches are part of their loop's
+    /// or branch's step.
+    #[pyo3(signature = (*arrays))]
+    fn profile<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyTuple>,
+    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
+        let profile = Profile::new();
+        let how = How {
+            profile: Some(&profile),
+            ..How::default()
+        };
+        let outputs = self.run_values(py, &values, how)?;
+        Ok((outputs, profile.into_list(py, &self.callbacks())?))
+    }
+
+    /// Runs on values by the names of their parameters; options as in a call.
+    #[pyo3(signature = (arrays, *, observer=None, out=None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyDict>,
+        observer: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
         let parameters = self.executable.parameters();
         let mut values = Vec::with_capacity(parameters.len());
         let mut missing = Vec::new();
@@ -326,7 +465,12 @@ impl PyExecutable {
                 }
             }
         }
-        self.run_values(py, &values)
+        let how = How {
+            observer,
+            out,
+            ..How::default()
+        };
+        self.run_values(py, &values, how)
     }
 
     /// Runs all replicas together, each on its list of values; returns their results. With
@@ -401,6 +545,12 @@ impl PyExecutable {
             None => Arc::new(detached(py, || plan_dump(&self.executable))?),
         };
         Ok(PyBufferAssignment { dump })
+    }
+
+    /// Names of the passes that `compile(..., disable=[...])` can switch off.
+    #[classattr]
+    fn passes() -> Vec<&'static str> {
+        plan::PASSES.to_vec()
     }
 
     /// What the plan is, and its bytes, as text.

@@ -8,17 +8,20 @@ use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
 
 /// The name of a kind of step.
-fn kind(thunk: &Thunk) -> &'static str {
+pub fn kind(thunk: &Thunk) -> &'static str {
     match &thunk.kind {
         ThunkKind::Copy(_) => "copy",
         ThunkKind::Loop(_) => "fused loop",
         ThunkKind::Reduce(_) => "fused reduction",
         ThunkKind::Gemm(_) => "matrix product",
+        ThunkKind::PackPanels(_) => "matrix packing",
         ThunkKind::Op(_) => "operation",
         ThunkKind::While(_) => "while",
         ThunkKind::Conditional(_) => "conditional",
         ThunkKind::DeviceId(_) => "device id",
+        ThunkKind::CollectiveStart(_) => "collective start",
         ThunkKind::Collective(_) => "collective",
+        ThunkKind::Observe(_) => "observation",
         ThunkKind::Nop => "elided copy",
     }
 }

@@ -9,7 +9,9 @@ mod arrow;
 mod arrow_ffi;
 mod assignment;
 mod attributes;
+mod callbacks;
 mod computation;
+mod constants;
 mod dtype;
 mod error;
 mod executable;
@@ -39,6 +41,8 @@ mod _hlorun {
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,
         PyLiveRanges, load_buffer_assignment, parse_buffer_assignment,
     };
+    #[pymodule_export]
+    use super::callbacks::_register_custom_call;
     #[pymodule_export]
     use super::computation::PyComputation;
     #[pymodule_export]

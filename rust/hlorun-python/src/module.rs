@@ -40,29 +40,43 @@ fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, options: &ParseOptions) -> Res
     })
 }
 
-fn text_options(filename: Option<String>) -> ParseOptions {
+fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
     ParseOptions {
         filename: filename.map(Arc::from),
+        strict,
+        infer_shape: Some(hlorun::verify::left_out_shape),
         ..ParseOptions::default()
     }
 }
 
 /// Parses HLO text.
+///
+/// What hlorun does not know, an opcode, an attribute or a word, is a warning of the module; with
+/// `strict`, an error.
 #[pyfunction]
-#[pyo3(signature = (text, *, filename=None))]
+#[pyo3(signature = (text, *, filename=None, strict=false))]
 pub fn parse(
     py: Python<'_>,
     text: &Bound<'_, PyAny>,
     filename: Option<String>,
+    strict: bool,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(text)?, &text_options(filename))
+    parse_bytes(py, text_bytes(text)?, &text_options(filename, strict))
 }
 
 /// Parses a file of HLO text, plain or packed with gzip or zstd.
 #[pyfunction]
-#[pyo3(signature = (path, *, max_bytes=None))]
-pub fn load(py: Python<'_>, path: PathBuf, max_bytes: Option<usize>) -> Result<PyHloModule> {
-    let options = file_options(&path, max_bytes);
+#[pyo3(signature = (path, *, max_bytes=None, strict=false))]
+pub fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+    strict: bool,
+) -> Result<PyHloModule> {
+    let options = ParseOptions {
+        strict,
+        ..file_options(&path, max_bytes)
+    };
     let bytes = py.detach(|| read_file(&path, &options))?;
     parse_bytes(py, bytes, &options)
 }
@@ -268,7 +282,7 @@ pub fn _restore(
     source: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(source)?, &text_options(filename))
+    parse_bytes(py, text_bytes(source)?, &text_options(filename, false))
 }
 
 /// Names the BLAS library that the first matrix product loads.

@@ -36,13 +36,15 @@ pub struct Thunk {
 #[derive(Clone, Debug)]
 pub enum ThunkKind {
     /// Elements of a view into a view of the same sizes.
-    Copy(CopyThunk),
+    Copy(Box<CopyThunk>),
     /// A fused elementwise loop.
     Loop(Box<LoopThunk>),
     /// A fused elementwise loop into a reduction.
     Reduce(Box<ReduceThunk>),
     /// A matrix product.
     Gemm(Box<GemmThunk>),
+    /// The right operand of products, put into the order in which they read it.
+    PackPanels(Box<PackPanelsThunk>),
     /// Any other operation, by views in and out.
     Op(Box<OpThunk>),
     /// Repeats `body` while `condition` leaves a non-zero byte in `predicate`.
@@ -51,10 +53,21 @@ pub enum ThunkKind {
     Conditional(Box<ConditionalThunk>),
     /// The number of this replica or partition.
     DeviceId(DeviceIdThunk),
+    /// The first half of one.
+    CollectiveStart(super::collective::CollectiveStartThunk),
     /// A meeting of replicas.
     Collective(Box<super::collective::CollectiveThunk>),
+    /// Shows a value to the caller.
+    Observe(Box<ObserveThunk>),
     /// Nothing; an elided copy.
     Nop,
+}
+
+/// A value the caller wants to see; computes nothing.
+#[derive(Clone, Debug)]
+pub struct ObserveThunk {
+    /// The instruction's arrays, in the order of its shape; workspaces hold nothing and are left out.
+    pub leaves: Vec<ArrayView>,
 }
 
 /// A copy.
@@ -152,6 +165,17 @@ pub struct GemmThunk {
     pub alpha: (f64, f64),
     /// Scale of what is in D before; 0 never reads it.
     pub beta: f64,
+    /// Where B lies in panels, when a [`PackPanelsThunk`] has put it there; `b` is then not read.
+    pub panels: Option<BufferSlice>,
+}
+
+/// Copies B of products inside a loop into panels, once before the loop.
+#[derive(Clone, Debug)]
+pub struct PackPanelsThunk {
+    /// `[1, k, n]`.
+    pub b: ArrayView,
+    /// As many bytes as `hlorun_kernels::panels_size` says.
+    pub panels: BufferSlice,
 }
 
 /// Writes a device number.
@@ -270,13 +294,20 @@ impl Thunk {
             }
             ThunkKind::Gemm(gemm) => {
                 visit_view(&mut gemm.a, Access::Read, f);
-                visit_view(&mut gemm.b, Access::Read, f);
+                match &mut gemm.panels {
+                    Some(panels) => f(panels, Access::Read),
+                    None => visit_view(&mut gemm.b, Access::Read, f),
+                }
                 let access = if gemm.beta == 0.0 {
                     Access::Write
                 } else {
                     Access::Update
                 };
                 visit_view(&mut gemm.c, access, f);
+            }
+            ThunkKind::PackPanels(pack) => {
+                visit_view(&mut pack.b, Access::Read, f);
+                f(&mut pack.panels, Access::Write);
             }
             ThunkKind::Op(op) => {
                 for input in &mut op.inputs {
@@ -301,7 +332,17 @@ impl Thunk {
                     visit_view(output, Access::Write, f);
                 }
             }
+            ThunkKind::CollectiveStart(start) => {
+                for input in &mut start.collective.inputs {
+                    visit_view(input, Access::Read, f);
+                }
+            }
             ThunkKind::DeviceId(id) => f(&mut id.slice, Access::Write),
+            ThunkKind::Observe(observe) => {
+                for leaf in &mut observe.leaves {
+                    visit_view(leaf, Access::Read, f);
+                }
+            }
             ThunkKind::Nop => {}
         }
     }

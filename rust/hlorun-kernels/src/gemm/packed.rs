@@ -16,7 +16,7 @@ pub const KC: usize = 256;
 const MC: usize = 64;
 
 /// `f32` or `f64`.
-trait Real: Copy + PartialEq + 'static {
+pub(super) trait Real: Copy + PartialEq + 'static {
     const ZERO: Self;
     fn of(x: f64) -> Self;
     fn fma<T: Tier>(a: Self, b: Self, c: Self) -> Self;
@@ -43,15 +43,15 @@ real!(f32 fma32; f64 fma64;);
 
 /// Where a block of A and B lies: distances in elements.
 #[derive(Clone, Copy)]
-struct Steps {
-    a_row: isize,
-    a_col: isize,
-    b_row: isize,
+pub(super) struct Steps {
+    pub a_row: isize,
+    pub a_col: isize,
+    pub b_row: isize,
 }
 
 /// `tile[r][..NR] += A[r, ..kc]·B[..kc, ..NR]` for R rows.
 #[inline(always)]
-unsafe fn kernel<T: Tier, E: Real, const R: usize, const NR: usize>(
+pub(super) unsafe fn kernel<T: Tier, E: Real, const R: usize, const NR: usize>(
     kc: usize,
     a: *const E,
     b: *const E,
@@ -407,6 +407,67 @@ unsafe fn forward(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
     }
 }
 
+/// Bytes of `k`×`n` elements in panels; `None` unless `dtype` is `F32` or `F64`, or when the size overflows.
+pub fn panels_size(dtype: DType, k: usize, n: usize) -> Option<usize> {
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return None;
+    }
+    let width = panel_width(dtype, false);
+    n.div_ceil(width)
+        .checked_mul(width)?
+        .checked_mul(k)?
+        .checked_mul(dtype.size_bytes())
+}
+
+/// Copies `b`\[k,n\] into panels at `to`.
+///
+/// # Safety
+/// Every element `layout` reaches from `b` is readable, and `to` has room for [`panels_size`] bytes.
+pub unsafe fn pack_panels(
+    dtype: DType,
+    k: usize,
+    n: usize,
+    b: *const u8,
+    layout: Matrix,
+    to: *mut u8,
+    parallel: &Parallel,
+) {
+    let (size, width) = (dtype.size_bytes(), panel_width(dtype, false));
+    let panels = n.div_ceil(width);
+    let (b, to) = (Shared(b.cast_mut()), Shared(to));
+    let tasks = if k * n < 1 << 16 {
+        1
+    } else {
+        parallel.threads.clamp(1, panels.max(1))
+    };
+    let part = |task: usize| {
+        for j in share(panels, tasks, task, 1) {
+            let columns = width.min(n - j * width);
+            // SAFETY: panel j has k·width elements of its own; columns beyond n are zeroed.
+            unsafe {
+                let to = to.get().add(j * width * k * size);
+                if columns < width {
+                    std::ptr::write_bytes(to, 0, width * k * size);
+                }
+                let from = b
+                    .get()
+                    .offset((j * width) as isize * layout.col_stride * size as isize);
+                let rows = Matrix {
+                    row_stride: width as isize,
+                    col_stride: 1,
+                    batch_stride: 0,
+                };
+                pack::strided(from, layout, to, rows, k, columns, size);
+            }
+        }
+    };
+    if tasks == 1 {
+        part(0)
+    } else {
+        (parallel.run)(tasks, &part)
+    }
+}
+
 /// A matrix B stored in panels, for products that use it again and again.
 pub struct PackedB {
     dtype: DType,
@@ -416,7 +477,7 @@ pub struct PackedB {
 }
 
 impl PackedB {
-    /// Packs `b`\[k,n\]; `None` unless `dtype` is `F32` or `F64`, or when the size overflows.
+    /// Packs `b`\[k,n\]; `None` where [`panels_size`] is.
     ///
     /// # Safety
     /// Every element `layout` reaches from `b` is readable.
@@ -427,33 +488,19 @@ impl PackedB {
         b: *const u8,
         layout: Matrix,
     ) -> Option<PackedB> {
-        if !matches!(dtype, DType::F32 | DType::F64) {
-            return None;
-        }
-        let (size, width) = (dtype.size_bytes(), panel_width(dtype, false));
-        let bytes = n
-            .div_ceil(width)
-            .checked_mul(width)?
-            .checked_mul(k)?
-            .checked_mul(size)?;
-        let mut panels = pack::Buffer::new(bytes);
-        for j in 0..n.div_ceil(width) {
-            let columns = width.min(n - j * width);
-            // SAFETY: panel j has k·width elements inside the buffer; columns beyond n are zeroed.
-            unsafe {
-                let to = panels.as_mut_ptr().add(j * width * k * size);
-                if columns < width {
-                    std::ptr::write_bytes(to, 0, width * k * size);
-                }
-                let from = b.offset((j * width) as isize * layout.col_stride * size as isize);
-                let rows = Matrix {
-                    row_stride: width as isize,
-                    col_stride: 1,
-                    batch_stride: 0,
-                };
-                pack::strided(from, layout, to, rows, k, columns, size);
-            }
-        }
+        let mut panels = pack::Buffer::new(panels_size(dtype, k, n)?);
+        // SAFETY: the buffer has this size; the rest is the caller's contract.
+        unsafe {
+            pack_panels(
+                dtype,
+                k,
+                n,
+                b,
+                layout,
+                panels.as_mut_ptr(),
+                &Parallel::SERIAL,
+            )
+        };
         Some(PackedB {
             dtype,
             k,
@@ -496,22 +543,37 @@ pub unsafe fn gemm_packed(
         beta,
         ..Gemm::dense(b.dtype, m, b.n, b.k)
     };
-    let panels = b.n.div_ceil(panel_width(b.dtype, false));
-    let work = m.saturating_mul(b.n).saturating_mul(b.k);
+    // SAFETY: the packed matrix has the panels of this size.
+    unsafe { gemm_panels(&g, a, b.panels.as_ptr(), c, parallel) }
+}
+
+/// One product whose B lies in panels made by [`pack_panels`]; `g.b` is not looked at.
+///
+/// # Safety
+/// As [`super::gemm`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`.
+pub unsafe fn gemm_panels(
+    g: &Gemm,
+    a: *const u8,
+    panels: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    let count = g.n.div_ceil(panel_width(g.dtype, false));
+    let work = g.m.saturating_mul(g.n).saturating_mul(g.k);
     let tasks = if work < 4 * super::SMALL {
         1
     } else {
-        parallel.threads.clamp(1, panels.max(1))
+        parallel.threads.clamp(1, count.max(1))
     };
-    let (a, c) = (Shared(a.cast_mut()), Shared(c));
+    let (a, b, c) = (Shared(a.cast_mut()), Shared(panels.cast_mut()), Shared(c));
     let part = |t: usize| {
-        let panels = share(panels, tasks, t, 1);
+        let panels = share(count, tasks, t, 1);
         // SAFETY: the caller's contract; tasks write disjoint columns of C.
         unsafe {
             run(
-                &g,
+                g,
                 a.get(),
-                b.panels.as_ptr(),
+                b.get(),
                 c.get(),
                 Task::Panels {
                     packed: true,

@@ -143,16 +143,16 @@ impl<'c> Folder<'c> {
                     self.frame.run(program, part);
                 }
             }
-            for k in 0..count {
+            for (k, accumulator) in accumulators.iter().enumerate() {
                 let from = match self.kernel {
                     Some(_) => self.lanes[0],
                     None => self.frame.pointer(program.outputs[k]),
                 };
                 let to = Row {
-                    pointer: accumulators[k]
+                    pointer: accumulator
                         .pointer
-                        .wrapping_offset(accumulators[k].step * (done * self.sizes[k]) as isize),
-                    step: accumulators[k].step,
+                        .wrapping_offset(accumulator.step * (done * self.sizes[k]) as isize),
+                    step: accumulator.step,
                 };
                 // SAFETY: as above.
                 unsafe {

@@ -33,11 +33,14 @@ use super::array::RawArray;
 use crate::error::Result;
 use crate::plan::ops::OpKind;
 
+/// Runs a task for every number below a count.
+pub type ParallelLoop = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
+
 /// What an operation may use beyond its arrays.
 #[derive(Clone, Copy)]
 pub struct OpEnvironment<'e> {
     /// Runs `task(i)` for every `i` below the count, on all threads of the executable.
-    pub parallel: &'e (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync),
+    pub parallel: &'e ParallelLoop,
     /// Number of this replica.
     pub replica: u32,
     /// Number of this partition.

@@ -60,6 +60,8 @@ impl<'m> Lowering<'m> {
             ));
         }
         self.write_back(instruction, leaves, &state, &mut body)?;
+        let packs = self.pack_invariant_operands(instruction.id, &mut body);
+        scope.thunks.extend(packs);
         scope.push(
             instruction.id,
             ThunkKind::While(Box::new(WhileThunk {
@@ -123,11 +125,11 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         Thunk {
             instruction: instruction.id,
-            kind: ThunkKind::Copy(CopyThunk {
+            kind: ThunkKind::Copy(Box::new(CopyThunk {
                 source,
                 destination,
                 elidable,
-            }),
+            })),
         }
     }
 

@@ -157,6 +157,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
+                panels: None,
             })),
         );
         Ok(result)
@@ -197,7 +198,7 @@ impl<'m> Lowering<'m> {
             scope,
             instruction,
             &[view],
-            &[converted.clone()],
+            std::slice::from_ref(&converted),
             |builder, inputs| vec![builder.step(kernel, &[inputs[0]], ty)],
         );
         Ok(converted)

@@ -45,7 +45,7 @@ pub fn window_of(instruction: InstructionRef<'_>, operand: &ArrayShape) -> Resul
 /// Reads the parameters.
 pub fn plan(instruction: InstructionRef<'_>) -> Result<ReduceWindowOp> {
     let operands = instruction.operand_ids().len();
-    if operands % 2 != 0 {
+    if !operands.is_multiple_of(2) {
         return Err(unsupported(instruction, "an odd number of operands".into()));
     }
     let count = operands / 2;

@@ -27,7 +27,7 @@ pub struct ScatterOp {
 pub fn plan(instruction: InstructionRef<'_>) -> Result<ScatterOp> {
     let operands = instruction.operand_ids().len();
     let count = operands / 2;
-    if operands % 2 == 0 {
+    if operands.is_multiple_of(2) {
         return Err(unsupported(
             instruction,
             "an even number of operands".into(),

@@ -56,6 +56,9 @@ fn largest(instruction: InstructionRef<'_>) -> bool {
     if instruction.opcode() == HloOpcode::TopK {
         return instruction.bool(AttrKey::Largest).unwrap_or(true);
     }
+    if let Some(largest) = super::config::Config::of(instruction).flag("largest") {
+        return largest;
+    }
     // A custom call says it by its comparator; without one it means the greatest.
     let keys = instruction
         .called_computations()

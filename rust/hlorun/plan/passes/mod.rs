@@ -15,16 +15,25 @@ use crate::error::Result;
 use crate::module::{HloModule, HloOpcode, InstructionId};
 use crate::plan::CompileOptions;
 
-/// Names of the passes, in the order in which they run.
-pub const PASSES: [&str; 3] = ["loop-hoist", "loop-accumulate", "loop-defer"];
+/// Names of what can be switched off: passes, in the order in which they run, and choices of the
+/// lowering.
+pub const PASSES: [&str; 4] = [
+    "loop-hoist",
+    "loop-accumulate",
+    "loop-defer",
+    crate::plan::lower::panels::NAME,
+];
 
-/// Runs every pass that is not switched off.
-pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
+/// Runs every pass that is not switched off; returns those that changed something, and how many
+/// loops they changed.
+pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
+    let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
         if !enabled(name) {
             continue;
         }
+        let mut changed = 0;
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                 continue;
@@ -32,12 +41,17 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
             match name {
                 "loop-hoist" => loop_hoist::run(module, &mut info),
                 "loop-accumulate" => loop_accumulate::run(module, &mut info),
-                _ => loop_defer::run(module, &mut info),
+                "loop-defer" => loop_defer::run(module, &mut info),
+                _ => continue,
             }
+            changed += usize::from(info.is_changed());
             info.finish(module)?;
         }
+        if changed > 0 {
+            applied.push((name, changed));
+        }
     }
-    Ok(())
+    Ok(applied)
 }
 
 /// The loops of all computations that can run.

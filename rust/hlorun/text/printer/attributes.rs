@@ -11,12 +11,12 @@ use super::braces::{
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
 use super::literal::write_literal;
-use super::mesh_groups::mesh_groups;
 use super::sharding::{iota_devices, write_iota, write_sharding};
 use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
     WindowDimension,
 };
+use crate::module::mesh_groups::mesh_groups;
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
 use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;

@@ -71,15 +71,24 @@ pub fn run(
         // cuSPARSE returns the solution alone.
         results.push((&outputs[0], 2));
     } else {
-        // Workspaces are bytes between or after the results.
-        let is_workspace =
-            |o: &&RawArray| !matches!(o.element_type, PrimitiveType::U8 | PrimitiveType::S8);
-        results.extend(
-            outputs
-                .iter()
-                .filter(is_workspace)
-                .zip(out_ranks.iter().copied()),
-        );
+        // Workspaces, bytes or of the operand's type, stand between or after the results.
+        let mut rest = outputs.iter();
+        for (k, &rank) in out_ranks.iter().enumerate() {
+            let is_index = matches!(
+                (op.routine, k),
+                (Routine::Getrf | Routine::Geqp3, 1) | (Routine::Pivots, 0)
+            );
+            let found = rest.find(|output| match output.element_type {
+                PrimitiveType::S32 => is_index || rank == 0,
+                PrimitiveType::U8 | PrimitiveType::S8 => false,
+                _ => !is_index && rank > 0,
+            });
+            match found {
+                Some(output) => results.push((output, rank)),
+                None if rank == 0 => break,
+                None => return Err(misfit()),
+            }
+        }
     }
     let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
         array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)

@@ -68,7 +68,6 @@ pub struct PyExecutable {
 /// Verifies and compiles a module.
 #[pyfunction]
 #[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
-#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
@@ -153,6 +152,10 @@ impl PyExecutable {
             Some(_) => self.observed(py)?,
             None => self.core(),
         };
+        if self.inside.is_some() && (how.observer.is_some() || how.profile.is_some()) {
+            let message = "an executable inside a buffer assignment shows and times no values";
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
         let arrays = self.arguments(values)?;
         let given = match how.out {
             Some(out) => Some((out, destinations(executable, out, &arrays)?)),
@@ -534,12 +537,6 @@ impl PyExecutable {
         Ok(dict)
     }
 
-    /// Names of the passes that `compile(..., disable=[...])` can switch off.
-    #[classattr]
-    fn passes() -> Vec<&'static str> {
-        plan::PASSES.to_vec()
-    }
-
     /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in
     /// the form of XLA's dump.
     fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
@@ -548,6 +545,12 @@ impl PyExecutable {
             None => Arc::new(detached(py, || plan_dump(&self.executable))?),
         };
         Ok(PyBufferAssignment { dump })
+    }
+
+    /// Names of the passes that `compile(..., disable=[...])` can switch off.
+    #[classattr]
+    fn passes() -> Vec<&'static str> {
+        plan::PASSES.to_vec()
     }
 
     /// What the plan is, and its bytes, as text.

@@ -402,6 +402,7 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(Some(Compute {
+            id,
             instruction: instruction.name().into(),
             reads,
             writes,

@@ -15,7 +15,7 @@ mod sharing;
 
 use crate::analysis::buffer_assignment::BufferAssignmentDump;
 use crate::error::Result;
-use crate::module::{ComputationId, HloModule};
+use crate::module::{ComputationId, HloModule, InstructionId};
 use crate::plan::dataflow::ValueIndex;
 use crate::plan::{CompileOptions, Executable};
 use crate::types::ArrayShape;
@@ -51,6 +51,7 @@ struct Access {
 /// An instruction that computes something.
 #[derive(Debug)]
 struct Compute {
+    id: InstructionId,
     instruction: Box<str>,
     executable: Executable,
     reads: Vec<Access>,

@@ -6,8 +6,9 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::executor::RunOptions;
-use crate::module::ComputationId;
+use crate::module::{ComputationId, InstructionId};
 use crate::plan::dataflow::ValueIndex;
+use crate::plan::ops::custom_call::CustomCallInfo;
 use crate::types::Dims;
 
 /// Deepest nesting of computations.
@@ -308,10 +309,22 @@ impl Run<'_> {
                 compute.instruction
             )));
         }
+        // What a hook is told of is the module's instruction, not the copy in a module of its own.
+        let (given, id) = (self.options.custom_call, compute.id);
+        let hook = |_: InstructionId,
+                    info: &CustomCallInfo,
+                    inputs: &[RawArray],
+                    outputs: &[RawArray]| given?(id, info, inputs, outputs);
+        let options = RunOptions {
+            custom_call: given.is_some().then_some(&hook as _),
+            observer: None,
+            profile: None,
+            ..*self.options
+        };
         // SAFETY: every input is a place of its array's size whose bytes were just checked to be
         // written, every output one of its size and alignment that overlaps no input and no other
         // output, or a block of its own.
-        unsafe { executable.run(&inputs, &outputs, self.options)? };
+        unsafe { executable.run(&inputs, &outputs, &options)? };
         for write in &compute.writes {
             if let Some(leaf) = write.leaf
                 && let Some(block) = &staging[leaf]

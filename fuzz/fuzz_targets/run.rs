@@ -72,6 +72,7 @@ fuzz_target!(|data: &[u8]| {
             &to,
             &RunOptions {
                 interrupted: &interrupted,
+                ..RunOptions::default()
             },
         )
     };

@@ -295,7 +295,9 @@ def test_arguments_are_checked() -> None:
     ]
     for counts in wrong_counts:
         with pytest.raises(ValueError, match="replicas"):
-            hlorun.compile(module(text), **counts)
+            hlorun.compile(
+                module(text), replicas=counts.get("replicas", 1), partitions=counts.get("partitions", 1)
+            )
 
 
 def test_shared_inputs_are_held_once() -> None:

@@ -13,6 +13,7 @@ from hlorun.cli.diff import diff
 from hlorun.cli.extract import extract
 from hlorun.cli.fmt import fmt
 from hlorun.cli.graph import graph
+from hlorun.cli.memory import memory
 from hlorun.cli.run import run
 from hlorun.cli.show import show
 from hlorun.cli.trace import trace
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, cost, trace, diff, check, fmt, extract, graph, batch):
+for _command in (run, show, cost, memory, trace, diff, check, fmt, extract, graph, batch):
     app.command()(_command)
 
 

@@ -240,12 +240,12 @@ native_int!(i8, i64; i16, i64; i32, i64; i64, i64; u8, u64; u16, u64; u32, u64; 
 
 /// A signed integer of `BITS` < 8 bits, sign-extended in its byte.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct SubS<const BITS: u32>(pub i8);
 
 /// An unsigned integer of `BITS` < 8 bits, zero-extended in its byte.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct SubU<const BITS: u32>(pub u8);
 
 impl<const BITS: u32> SubS<BITS> {

@@ -12,6 +12,8 @@ pub trait LowFloat: Elem {
     fn decode(self) -> f32;
     /// Nearest value, ties to even.
     fn encode(x: f32) -> Self;
+    /// The bits as an integer in total order: below zero for a set sign bit.
+    fn total_key(self) -> i32;
 }
 
 /// IEEE binary16 bits.
@@ -31,6 +33,11 @@ pub struct F8<const FORMAT: usize>(pub u8);
 
 impl LowFloat for Bf16 {
     #[inline(always)]
+    fn total_key(self) -> i32 {
+        let x = i32::from(self.0 as i16);
+        x ^ ((x >> 31) & 0x7fff)
+    }
+    #[inline(always)]
     fn decode(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
@@ -48,6 +55,11 @@ impl LowFloat for Bf16 {
 }
 
 impl LowFloat for F16 {
+    #[inline(always)]
+    fn total_key(self) -> i32 {
+        let x = i32::from(self.0 as i16);
+        x ^ ((x >> 31) & 0x7fff)
+    }
     // Branch-free so that loops vectorize: the exponent is rebiased by an exact multiplication, which also
     // normalizes subnormals.
     #[inline(always)]
@@ -322,6 +334,17 @@ static DECODE: [[u32; 256]; 9] = {
 };
 
 impl<const FORMAT: usize> LowFloat for F8<FORMAT> {
+    #[inline(always)]
+    fn total_key(self) -> i32 {
+        let format = FORMATS[FORMAT];
+        // Decoding joins the NaNs of formats that have several.
+        if matches!(format.kind, Kind::Ieee) {
+            let x = i32::from(self.0 as i8);
+            return x ^ ((x >> 31) & 0x7f);
+        }
+        let x = self.decode().to_bits() as i32;
+        x ^ ((x >> 31) & i32::MAX)
+    }
     #[inline(always)]
     fn decode(self) -> f32 {
         f32::from_bits(DECODE[FORMAT][self.0 as usize])

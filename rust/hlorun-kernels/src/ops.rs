@@ -90,6 +90,8 @@ pub enum BinaryOp {
     Add,
     Subtract,
     Multiply,
+    /// The upper half of an integer product in twice the width.
+    MultiplyHigh,
     Divide,
     Remainder,
     Maximum,
@@ -106,12 +108,13 @@ pub enum BinaryOp {
 
 impl BinaryOp {
     /// Every operation, in declaration order.
-    pub const ALL: [BinaryOp; 15] = {
+    pub const ALL: [BinaryOp; 16] = {
         use BinaryOp::*;
         [
             Add,
             Subtract,
             Multiply,
+            MultiplyHigh,
             Divide,
             Remainder,
             Maximum,

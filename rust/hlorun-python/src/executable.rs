@@ -9,8 +9,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use hlorun::HloError;
+use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::executor::{RunOptions, Step};
+use hlorun::exec::replay::Replay;
 use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::ops::custom_call::CustomCallInfo;
@@ -23,10 +25,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
+use crate::assignment::PyBufferAssignment;
 use crate::callbacks::{Callbacks, Profile, destinations};
 use crate::constants::with_constants;
 use crate::error::{Error, Result, detached, guarded};
 use crate::handle::SharedModule;
+use crate::memory::plan_dump;
 use crate::module::PyHloModule;
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
@@ -56,12 +60,15 @@ pub struct PyExecutable {
     /// The same program with every value shown; made for the first observer.
     observed: OnceLock<Arc<Executable>>,
     module: SharedModule,
+    /// The assignment it runs inside, where one was given.
+    inside: Option<(Replay, Arc<BufferAssignmentDump>)>,
     is_watched: bool,
 }
 
 /// Verifies and compiles a module.
 #[pyfunction]
-#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new()))]
+#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
@@ -70,6 +77,7 @@ pub fn compile(
     threads: Option<usize>,
     constants: Option<&Bound<'_, PyDict>>,
     disable: Vec<String>,
+    buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
 ) -> Result<PyExecutable> {
     let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
@@ -79,6 +87,11 @@ pub fn compile(
         );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
+    if buffer_assignment.is_some() && devices != 1 {
+        let message = "a buffer assignment is for one device: no replicas or partitions with it";
+        return Err(Error::Python(PyValueError::new_err(message)));
+    }
+    let inside = buffer_assignment.map(|given| given.get().dump.clone());
     let handle = module.get().handle.clone();
     let options = CompileOptions {
         threads: threads.unwrap_or(0),
@@ -91,9 +104,17 @@ pub fn compile(
         Some(constants) => with_constants(&handle, constants)?,
         None => handle.clone(),
     };
-    let executable = detached(py, || {
+    let (executable, inside) = detached(py, || {
         hlorun::verify::verify(&source.module)?;
-        plan::compile(&source.module, &options)
+        let executable = plan::compile(&source.module, &options)?;
+        let inside = match inside {
+            Some(dump) => {
+                let replay = Replay::new(&source.module, &dump, &executable, &options)?;
+                Some((replay, dump))
+            }
+            None => None,
+        };
+        Ok((executable, inside))
     })?;
     let touched: usize = executable.temp_size()
         + executable
@@ -106,6 +127,7 @@ pub fn compile(
         source,
         observed: OnceLock::new(),
         module: handle,
+        inside,
         is_watched: touched >= WATCHED_BYTES,
     })
 }
@@ -167,7 +189,13 @@ impl PyExecutable {
             // SAFETY: `arguments` made every input dense, row-major and of its leaf's type and sizes;
             // every output is a block of its own with its leaf's size, or an array that
             // `destinations` found to be as good; all outlive the call.
-            unsafe { executable.run(&addresses[0].inputs, &addresses[0].outputs, &options) }
+            unsafe {
+                let DeviceArrays { inputs, outputs } = &addresses[0];
+                match &self.inside {
+                    Some((replay, _)) => replay.run(inputs, outputs, &options),
+                    None => executable.run(inputs, outputs, &options),
+                }
+            }
         })?;
         drop(arrays);
         match given {
@@ -449,6 +477,10 @@ impl PyExecutable {
         py: Python<'py>,
         arrays: &Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyList>> {
+        if self.inside.is_some() {
+            let message = "an executable inside a buffer assignment runs one device: call it";
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
         replicas::run(self, py, arrays, None)
     }
 
@@ -506,6 +538,16 @@ impl PyExecutable {
     #[classattr]
     fn passes() -> Vec<&'static str> {
         plan::PASSES.to_vec()
+    }
+
+    /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in
+    /// the form of XLA's dump.
+    fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
+        let dump = match &self.inside {
+            Some((_, dump)) => dump.clone(),
+            None => Arc::new(detached(py, || plan_dump(&self.executable))?),
+        };
+        Ok(PyBufferAssignment { dump })
     }
 
     /// What the plan is, and its bytes, as text.

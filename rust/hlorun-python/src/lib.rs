@@ -19,6 +19,7 @@ mod explain;
 mod handle;
 mod instruction;
 mod literal;
+mod memory;
 mod metadata;
 mod module;
 mod printing;
@@ -48,6 +49,8 @@ mod _hlorun {
     use super::executable::{PyExecutable, compile};
     #[pymodule_export]
     use super::instruction::PyInstruction;
+    #[pymodule_export]
+    use super::memory::PyMemoryStats;
     #[pymodule_export]
     use super::metadata::PyMetadata;
     #[pymodule_export]

@@ -13,10 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arrow::{PyArrowTable, instruction_table};
+use crate::assignment::{PyBufferAssignment, PyLiveRanges};
 use crate::computation::PyComputation;
 use crate::error::{Result, detached};
 use crate::handle::{ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
+use crate::memory::{PyMemoryStats, assign, statistics};
 use crate::printing::{fingerprint, print_options};
 use crate::source::{file_options, read_file, text_bytes};
 
@@ -241,6 +243,22 @@ impl PyHloModule {
     /// others read it.
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
         py.detach(|| instruction_table(&self.handle))
+    }
+
+    /// The memory XLA's rules give the module's values, in the order of the text.
+    fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
+        let dump = detached(py, || assign(self.module()))?;
+        Ok(PyBufferAssignment { dump })
+    }
+
+    /// Schedule, live ranges and peak of the module in the order of the text.
+    fn live_ranges(&self, py: Python<'_>) -> Result<Option<PyLiveRanges>> {
+        Ok(self.buffer_assignment(py)?.live_range())
+    }
+
+    /// Bytes the module needs by its buffer assignment, under JAX's names.
+    fn memory_analysis(&self, py: Python<'_>) -> Result<PyMemoryStats> {
+        detached(py, || Ok(statistics(&*assign(self.module())?)))
     }
 
     /// The bytes it was parsed from.

@@ -286,7 +286,9 @@ impl Job<'_> {
         let program = &self.thunk.program;
         let mut start = range.start;
         while start < range.end {
-            let n = self.tile.min(range.end - start);
+            // Tiles end at the same places however the work is divided, so that sums are formed in
+            // the same order for every number of threads.
+            let n = (self.tile - start % self.tile).min(range.end - start);
             self.sources.fill(program, &mut scratch.values, start, n);
             // SAFETY: every input holds `n` elements.
             unsafe { scratch.values.run(program, n) };

@@ -108,6 +108,7 @@ pub fn binary_op(opcode: HloOpcode) -> Option<BinaryOp> {
         H::Add => BinaryOp::Add,
         H::Subtract => BinaryOp::Subtract,
         H::Multiply => BinaryOp::Multiply,
+        H::Mulhi => BinaryOp::MultiplyHigh,
         H::Divide => BinaryOp::Divide,
         H::Remainder => BinaryOp::Remainder,
         H::Maximum => BinaryOp::Maximum,

@@ -162,7 +162,7 @@ fn is_collective_start(opcode: HloOpcode) -> bool {
 }
 
 /// Appends the body of `callee` to `into`, parameters replaced by `arguments`; returns its root.
-fn clone_body(
+pub fn clone_body(
     module: &mut HloModule,
     callee: ComputationId,
     into: ComputationId,

@@ -84,12 +84,18 @@ impl ArrayShape {
         })
     }
 
-    /// Bytes of the array in a hlorun buffer (one byte at least per element); `None` on overflow.
+    /// Bytes of the array in a hlorun buffer (one byte at least per element); `None` on overflow,
+    /// also of the other dimensions of an empty array, whose strides would overflow.
     pub fn byte_size(&self) -> Option<usize> {
         let count = usize::try_from(self.element_count()?).ok()?;
-        count
-            .checked_mul(self.element_type.size_bytes())
-            .filter(|&n| n <= isize::MAX as usize)
+        self.dims
+            .iter()
+            .filter(|&&dim| dim > 0)
+            .try_fold(self.element_type.size_bytes(), |bytes, &dim| {
+                bytes.checked_mul(usize::try_from(dim).ok()?)
+            })
+            .filter(|&bytes| bytes <= isize::MAX as usize)?;
+        count.checked_mul(self.element_type.size_bytes())
     }
 
     /// Dimension numbers from the fastest varying to the slowest.

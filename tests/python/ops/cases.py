@@ -73,13 +73,15 @@ HLO_NAME = {np_dtype(name): name for name in NUMPY_NAME}
 class Tolerance:
     """How far a float may be: `ulps` of the wanted value, or `rel` times the largest wanted magnitude plus `abs`.
 
-    All zero means the same bits, except that any NaN equals any NaN. `zero_sign` False lets 0 be -0.
+    All zero means the same bits, except that any NaN equals any NaN. `zero_sign` False lets 0 be -0. `bits` True takes
+    a signed result for an unsigned one of the same bits: jaxlib hands random bits of signed types out as unsigned.
     """
 
     ulps: int = 0
     rel: float = 0.0
     abs: float = 0.0
     zero_sign: bool = True
+    bits: bool = False
 
 
 EXACT = Tolerance()
@@ -281,6 +283,8 @@ def _ordered(x: Array) -> Array:
 
 def difference(got: Array, want: Array, tolerance: Tolerance) -> str | None:
     """None when got is as good as want, else what is wrong, with the largest error."""
+    if tolerance.bits and got.dtype.kind == "i" and want.dtype.kind == "u" and got.itemsize == want.itemsize:
+        want = want.view(got.dtype)
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if want.dtype.kind in "biu" or want.dtype.name.startswith(("int", "uint")):

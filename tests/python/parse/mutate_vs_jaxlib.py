@@ -29,7 +29,7 @@ STORE = DATA / "mutated.json.gz"
 COUNT = 300
 SEED = 20
 WORD = re.compile(r"-?\d+(?:\.\d+)?|[A-Za-z_][\w.\-]*|[^\s\w]")
-TYPES = "pred s8 s32 s64 u8 u32 f16 bf16 f32 f64 c64".split()
+TYPES = ["pred", "s8", "s32", "s64", "u8", "u32", "f16", "bf16", "f32", "f64", "c64"]
 
 
 def originals() -> dict[str, str]:
@@ -148,7 +148,9 @@ def bless() -> None:
     """Makes the texts anew."""
     texts = originals()
     accepted = [
-        name for name, verdict in zip(texts, verdicts(list(texts.values())), strict=True) if verdict == "accepted"
+        name
+        for name, verdict in zip(texts, verdicts(list(texts.values())), strict=True)
+        if verdict == "accepted"
     ]
     accepted = [name for name in accepted if ours(texts[name]) == "accepted"]
     print(f"{len(accepted)} of {len(texts)} originals are accepted by both")

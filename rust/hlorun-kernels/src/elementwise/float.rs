@@ -238,7 +238,8 @@ macro_rules! float_binary_type {
             B::Minimum => $with!(f::Minimum),
             B::Power => $with!(f::Power),
             B::Atan2 => $with!(f::Atan2),
-            B::And
+            B::MultiplyHigh
+            | B::And
             | B::Or
             | B::Xor
             | B::ShiftLeft

@@ -27,6 +27,8 @@ pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
     fn sub(self, other: Self) -> Self;
     /// Wrapping product.
     fn mul(self, other: Self) -> Self;
+    /// The upper half of the product in twice the width.
+    fn mul_high(self, other: Self) -> Self;
     /// Truncated quotient of a divisor that is neither zero nor overflowing.
     fn div(self, other: Self) -> Self;
     /// Truncated remainder, the same conditions.
@@ -54,7 +56,7 @@ pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
 }
 
 macro_rules! native {
-    ($($t:ty, $u:ty, $s:ty, $signed:expr;)*) => {$(
+    ($($t:ty, $u:ty, $s:ty, $wide:ty, $signed:expr;)*) => {$(
         impl IntElem for $t {
             const BITS: u32 = <$t>::BITS;
             const SIGNED: bool = $signed;
@@ -68,6 +70,10 @@ macro_rules! native {
             fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
             #[inline(always)]
             fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
+            #[inline(always)]
+            fn mul_high(self, o: Self) -> Self {
+                ((<$wide>::from(self) * <$wide>::from(o)) >> <$t>::BITS) as $t
+            }
             #[inline(always)]
             fn div(self, o: Self) -> Self { self.wrapping_div(o) }
             #[inline(always)]
@@ -99,9 +105,23 @@ macro_rules! native {
     )*};
 }
 native!(
-    i8, u8, i8, true; i16, u16, i16, true; i32, u32, i32, true; i64, u64, i64, true;
-    u8, u8, i8, false; u16, u16, i16, false; u32, u32, i32, false; u64, u64, i64, false;
+    i8, u8, i8, i16, true; i16, u16, i16, i32, true; i32, u32, i32, i64, true; i64, u64, i64, i128, true;
+    u8, u8, i8, u16, false; u16, u16, i16, u32, false; u32, u32, i32, u64, false; u64, u64, i64, u128, false;
 );
+
+impl<const B: u32> PartialEq for SubS<B> {
+    #[inline(always)]
+    fn eq(&self, o: &Self) -> bool {
+        Self::wrap(self.0).0 == Self::wrap(o.0).0
+    }
+}
+
+impl<const B: u32> PartialEq for SubU<B> {
+    #[inline(always)]
+    fn eq(&self, o: &Self) -> bool {
+        Self::wrap(self.0).0 == Self::wrap(o.0).0
+    }
+}
 
 impl<const B: u32> PartialOrd for SubS<B> {
     #[inline(always)]
@@ -143,12 +163,18 @@ macro_rules! narrow {
                 Self::wrap(self.0.wrapping_mul(o.0))
             }
             #[inline(always)]
+            fn mul_high(self, o: Self) -> Self {
+                let (a, b) = (Self::wrap(self.0).0, Self::wrap(o.0).0);
+                Self::wrap(a.wrapping_mul(b) >> B)
+            }
+            // The upper bits of a stored element are not part of its value.
+            #[inline(always)]
             fn div(self, o: Self) -> Self {
-                Self::wrap(self.0.wrapping_div(o.0))
+                Self::wrap(Self::wrap(self.0).0.wrapping_div(Self::wrap(o.0).0))
             }
             #[inline(always)]
             fn rem(self, o: Self) -> Self {
-                Self::wrap(self.0.wrapping_rem(o.0))
+                Self::wrap(Self::wrap(self.0).0.wrapping_rem(Self::wrap(o.0).0))
             }
             #[inline(always)]
             fn and(self, o: Self) -> Self {
@@ -271,6 +297,7 @@ int_ops! {    unary {
     Add(a, b) a.add(b);
     Subtract(a, b) a.sub(b);
     Multiply(a, b) a.mul(b);
+    MultiplyHigh(a, b) a.mul_high(b);
     Divide(a, b) divide(a, b);
     Remainder(a, b) remainder(a, b);
     Maximum(a, b) if a > b { a } else { b };
@@ -317,6 +344,7 @@ pub fn binary<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Binary> {
         BinaryOp::Add => T::binary::<E, Add>(),
         BinaryOp::Subtract => T::binary::<E, Subtract>(),
         BinaryOp::Multiply => T::binary::<E, Multiply>(),
+        BinaryOp::MultiplyHigh => T::binary::<E, MultiplyHigh>(),
         BinaryOp::Divide => T::binary::<E, Divide>(),
         BinaryOp::Remainder => T::binary::<E, Remainder>(),
         BinaryOp::Maximum => T::binary::<E, Maximum>(),

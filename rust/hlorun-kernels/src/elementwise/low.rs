@@ -110,6 +110,16 @@ unsafe fn compare_run<T: Tier, E: LowFloat, O: Bin<f32, Out = u8>>(
     }
 }
 
+/// A comparison of keys in total order.
+struct Total<O>(std::marker::PhantomData<O>);
+impl<E: LowFloat, O: Bin<i32, Out = u8>> Bin<E> for Total<O> {
+    type Out = u8;
+    #[inline(always)]
+    fn f<T: Tier>(a: E, b: E) -> u8 {
+        O::f::<T>(a.total_key(), b.total_key())
+    }
+}
+
 /// The clamp bounds and the value are compared as `f32` and stored unchanged.
 struct LowMin;
 struct LowMax;
@@ -154,20 +164,20 @@ pub fn binary<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Binary> {
 /// The comparison kernel of `E`.
 pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: CompareOrder) -> Binary {
     use CompareDirection as D;
-    use CompareOrder::{Partial, Total};
+    use CompareOrder as C;
     match (order, direction) {
-        (Partial, D::Eq) => compare_run::<T, E, super::int::Eq>,
-        (Partial, D::Ne) => compare_run::<T, E, super::int::Ne>,
-        (Partial, D::Lt) => compare_run::<T, E, super::int::Lt>,
-        (Partial, D::Le) => compare_run::<T, E, super::int::Le>,
-        (Partial, D::Gt) => compare_run::<T, E, super::int::Gt>,
-        (Partial, D::Ge) => compare_run::<T, E, super::int::Ge>,
-        (Total, D::Eq) => compare_run::<T, E, float::TotalEq>,
-        (Total, D::Ne) => compare_run::<T, E, float::TotalNe>,
-        (Total, D::Lt) => compare_run::<T, E, float::TotalLt>,
-        (Total, D::Le) => compare_run::<T, E, float::TotalLe>,
-        (Total, D::Gt) => compare_run::<T, E, float::TotalGt>,
-        (Total, D::Ge) => compare_run::<T, E, float::TotalGe>,
+        (C::Partial, D::Eq) => compare_run::<T, E, super::int::Eq>,
+        (C::Partial, D::Ne) => compare_run::<T, E, super::int::Ne>,
+        (C::Partial, D::Lt) => compare_run::<T, E, super::int::Lt>,
+        (C::Partial, D::Le) => compare_run::<T, E, super::int::Le>,
+        (C::Partial, D::Gt) => compare_run::<T, E, super::int::Gt>,
+        (C::Partial, D::Ge) => compare_run::<T, E, super::int::Ge>,
+        (C::Total, D::Eq) => T::binary::<E, Total<super::int::Eq>>(),
+        (C::Total, D::Ne) => T::binary::<E, Total<super::int::Ne>>(),
+        (C::Total, D::Lt) => T::binary::<E, Total<super::int::Lt>>(),
+        (C::Total, D::Le) => T::binary::<E, Total<super::int::Le>>(),
+        (C::Total, D::Gt) => T::binary::<E, Total<super::int::Gt>>(),
+        (C::Total, D::Ge) => T::binary::<E, Total<super::int::Ge>>(),
     }
 }
 

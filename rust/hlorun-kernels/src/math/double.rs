@@ -146,7 +146,18 @@ pub fn log1p<T: Tier>(x: f64) -> f64 {
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f64) -> f64 {
     let e = exp::<T>(-x.abs());
-    (if x >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+    ratio_to_sum::<T>(if x >= 0.0 { 1.0 } else { e }, 1.0, e)
+}
+
+/// `x / (large + small)`, rounded nearly once: the sum's own error and the quotient's are put back.
+#[inline(always)]
+fn ratio_to_sum<T: Tier>(x: f64, large: f64, small: f64) -> f64 {
+    let sum = large + small;
+    let lost = small - (sum - large);
+    let inverse = 1.0 / sum;
+    let quotient = x * inverse;
+    let rest = T::fma64(-quotient, sum, x) - quotient * lost;
+    T::fma64(rest, inverse, quotient)
 }
 
 /// Hyperbolic tangent.
@@ -154,7 +165,9 @@ pub fn logistic<T: Tier>(x: f64) -> f64 {
 pub fn tanh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let t = expm1::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
-    let y = t / (t + 2.0);
+    // What is small comes second in the sum.
+    let (large, small) = if t > 2.0 { (t, 2.0) } else { (2.0, t) };
+    let y = ratio_to_sum::<T>(t, large, small);
     (if a < 1e-9 { a } else { y }).copysign(x)
 }
 

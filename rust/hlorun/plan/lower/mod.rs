@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use analysis::Order;
 use analysis::{Analysis, Role};
-pub use gemm::gemm_config;
+pub use gemm::{DotDimensions, gemm_config};
 
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};

@@ -3,17 +3,24 @@
 //! Each has a name by which `compile(…, disable=[name])` switches it off, keeps the module's
 //! meaning up to the order of floating-point sums, and states in its own file when it applies.
 
+mod dynamic_padding;
+mod emit;
+mod library_product;
 mod loop_accumulate;
 mod loop_defer;
 mod loop_hoist;
 mod loop_info;
 mod product;
 mod rewrite;
+mod scan;
 mod trip_index;
 
 use crate::error::Result;
-use crate::module::{HloModule, HloOpcode, InstructionId};
+use crate::module::{
+    ComputationId, HloComputation, HloModule, HloOpcode, InstructionId, NewInstruction,
+};
 use crate::plan::CompileOptions;
+use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
@@ -24,9 +31,12 @@ pub const PASSES: [&str; 4] = [
     crate::plan::lower::panels::NAME,
 ];
 
-/// Runs every pass that is not switched off; returns those that changed something, and how many
-/// loops they changed.
+/// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
+/// returns those that changed something, and how many loops they changed.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
+    scan::run(module)?;
+    library_product::run(module)?;
+    dynamic_padding::run(module)?;
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -52,6 +62,38 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
         }
     }
     Ok(applied)
+}
+
+/// An empty computation of one parameter, named and placed after `like`.
+fn emit_computation(
+    module: &mut HloModule,
+    like: InstructionId,
+    parameter: ShapeId,
+) -> (ComputationId, InstructionId) {
+    let data = module.instruction_data(like);
+    let (name, text) = (data.name, data.text);
+    let computation = module.add_computation(HloComputation {
+        name,
+        text,
+        ..HloComputation::default()
+    });
+    let parameter = module.add_instruction(
+        computation,
+        NewInstruction {
+            name,
+            text,
+            opcode: HloOpcode::Parameter,
+            shape: parameter,
+            operands: &[],
+            attributes: &[],
+            immediate: 0,
+        },
+    );
+    module
+        .computation_mut(computation)
+        .parameters
+        .push(parameter);
+    (computation, parameter)
 }
 
 /// The loops of all computations that can run.

@@ -52,7 +52,8 @@ impl Builder<'_> {
         )
     }
 
-    fn add_array(
+    /// Adds an instruction whose result is an array.
+    pub fn add_array(
         &mut self,
         opcode: HloOpcode,
         ty: PrimitiveType,
@@ -64,7 +65,8 @@ impl Builder<'_> {
         self.add(opcode, shape, operands, attributes, 0)
     }
 
-    fn ints(&mut self, key: AttrKey, values: &[i64]) -> Attribute {
+    /// A list attribute.
+    pub fn ints(&mut self, key: AttrKey, values: &[i64]) -> Attribute {
         Attribute {
             key,
             value: AttrValue::Ints(self.module.add_ints(values)),

@@ -1,0 +1,398 @@
+//! Bounded dynamic dimensions on arrays of their full bounds.
+//!
+//! In: a flattened module. Out: the same without `set-dimension-size`, `dynamic-reshape`, and
+//! `get-dimension-size` of a dynamic dimension. The size of a dynamic dimension is an `s32` scalar
+//! of its own; elements beyond it are padding with any value. An operation whose result would depend
+//! on padding reads an operand in which padding is its neutral element. What has no rule here is
+//! refused by name, and so is a result of the module that is smaller than its shape.
+
+mod reshape;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::rewrite::Builder;
+use crate::error::{HloError, Result};
+use crate::module::{
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, OpClass,
+};
+use crate::plan::{inline, unsupported};
+use crate::types::{Dims, PrimitiveType};
+
+/// Sizes of the dynamic dimensions of one array: dimension and scalar, ascending.
+type Sizes = SmallVec<[(usize, InstructionId); 2]>;
+
+/// Rewrites every computation that sets a size.
+pub fn run(module: &mut HloModule) -> Result<()> {
+    for computation in module.computation_ids().collect::<Vec<_>>() {
+        let sets = |id: &InstructionId| {
+            let instruction = module.instruction(*id);
+            instruction.opcode().class() == OpClass::DynamicShape
+                && (instruction.opcode() != HloOpcode::GetDimensionSize
+                    || instruction
+                        .operand(0)
+                        .and_then(|operand| operand.array_shape())
+                        .is_some_and(|shape| !shape.is_static()))
+        };
+        if module
+            .computation(computation)
+            .instructions
+            .iter()
+            .any(sets)
+        {
+            Padding {
+                module,
+                computation,
+                sizes: FxHashMap::default(),
+            }
+            .rewrite()?;
+        }
+    }
+    Ok(())
+}
+
+struct Padding<'m> {
+    module: &'m mut HloModule,
+    computation: ComputationId,
+    sizes: FxHashMap<InstructionId, Sizes>,
+}
+
+impl Padding<'_> {
+    fn rewrite(mut self) -> Result<()> {
+        let old = std::mem::take(&mut self.module.computation_mut(self.computation).instructions);
+        let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+        for id in old {
+            for k in 0..self.module.operand_ids(id).len() {
+                if let Some(&new) = replaced.get(&self.module.operand_ids(id)[k]) {
+                    self.module.operand_ids_mut(id)[k] = new;
+                }
+            }
+            let new = self.instruction(id)?;
+            if new != id {
+                replaced.insert(id, new);
+            }
+        }
+        let root = self.module.computation(self.computation).root;
+        if let Some(root) = root {
+            let root = replaced.get(&root).copied().unwrap_or(root);
+            if self.sizes.contains_key(&root) {
+                return Err(self.refuse(root, "returns an array of dynamic size"));
+            }
+            self.module.computation_mut(self.computation).root = Some(root);
+        }
+        inline::remove_dead(self.module, self.computation);
+        Ok(())
+    }
+
+    fn refuse(&self, id: InstructionId, what: &str) -> HloError {
+        let instruction = self.module.instruction(id);
+        let text = format!("{} {what}", instruction.opcode_name());
+        unsupported(instruction, text)
+    }
+
+    fn builder(&mut self, like: InstructionId) -> Builder<'_> {
+        Builder {
+            module: self.module,
+            computation: self.computation,
+            like,
+        }
+    }
+
+    fn keep(&mut self, id: InstructionId) -> InstructionId {
+        let instructions = &mut self.module.computation_mut(self.computation).instructions;
+        instructions.push(id);
+        id
+    }
+
+    fn sizes_of(&self, id: InstructionId) -> Sizes {
+        self.sizes.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn set_sizes(&mut self, id: InstructionId, mut sizes: Sizes) {
+        sizes.sort_by_key(|&(dim, _)| dim);
+        sizes.dedup_by_key(|&mut (dim, _)| dim);
+        if sizes.is_empty() {
+            self.sizes.remove(&id);
+        } else {
+            self.sizes.insert(id, sizes);
+        }
+    }
+
+    fn dims(&self, id: InstructionId) -> Dims {
+        let shape = self.module.instruction(id).array_shape();
+        shape.map(|shape| shape.dims.clone()).unwrap_or_default()
+    }
+
+    /// Size of a dimension, a constant where it is not dynamic.
+    fn size(
+        &mut self,
+        like: InstructionId,
+        id: InstructionId,
+        dim: usize,
+    ) -> Result<InstructionId> {
+        if let Some(&(_, size)) = self.sizes_of(id).iter().find(|(d, _)| *d == dim) {
+            return Ok(size);
+        }
+        let bound = self.dims(id).get(dim).copied();
+        let bound = bound.and_then(|bound| i32::try_from(bound).ok());
+        let bound = bound.ok_or_else(|| self.refuse(like, "of a size beyond s32"))?;
+        Ok(self.builder(like).scalar_s32(bound))
+    }
+
+    /// The instruction that stands for `id` from here on.
+    fn instruction(&mut self, id: InstructionId) -> Result<InstructionId> {
+        let opcode = self.module.instruction_data(id).opcode;
+        match opcode {
+            HloOpcode::SetDimensionSize => return self.set_dimension_size(id),
+            HloOpcode::GetDimensionSize => {
+                let operand = self.module.operand_ids(id)[0];
+                let dim = self.dimension(id)?;
+                return self.size(id, operand, dim);
+            }
+            HloOpcode::DynamicReshape => return self.dynamic_reshape(id),
+            _ => {}
+        }
+        let operands: SmallVec<[InstructionId; 4]> =
+            SmallVec::from_slice(self.module.operand_ids(id));
+        if !operands.iter().any(|o| self.sizes.contains_key(o)) {
+            return Ok(self.keep(id));
+        }
+        let first = self.sizes_of(operands[0]);
+        let listed: Dims = Dims::from_slice(self.module.instruction(id).dimensions());
+        match opcode.class() {
+            OpClass::Unary
+            | OpClass::Binary
+            | OpClass::Compare
+            | OpClass::Select
+            | OpClass::Clamp
+            | OpClass::Convert
+            | OpClass::Complex => {
+                let rank = self.dims(id).len();
+                let mut all: Sizes = SmallVec::new();
+                for &operand in &operands {
+                    if self.dims(operand).len() == rank {
+                        all.extend(self.sizes_of(operand));
+                    }
+                }
+                // The sort is stable: of two operands the first one's size counts.
+                self.set_sizes(id, all);
+            }
+            _ => match opcode {
+                HloOpcode::Copy => self.set_sizes(id, first),
+                HloOpcode::Broadcast => {
+                    let moved = first.iter().filter_map(|&(dim, size)| {
+                        let to = usize::try_from(*listed.get(dim)?).ok()?;
+                        Some((to, size))
+                    });
+                    self.set_sizes(id, moved.collect());
+                }
+                HloOpcode::Transpose => {
+                    let moved = listed.iter().enumerate().filter_map(|(to, &from)| {
+                        let found = first.iter().find(|(dim, _)| *dim as i64 == from)?;
+                        Some((to, found.1))
+                    });
+                    self.set_sizes(id, moved.collect());
+                }
+                HloOpcode::Reshape => return self.reshape(id),
+                HloOpcode::Slice => self.slice(id, first)?,
+                HloOpcode::Reverse => return self.reverse(id),
+                HloOpcode::Concatenate => return self.concatenate(id),
+                HloOpcode::Reduce => self.reduce(id)?,
+                HloOpcode::Dot => self.dot(id),
+                _ => return Err(self.refuse(id, "of arrays of dynamic size")),
+            },
+        }
+        Ok(self.keep(id))
+    }
+
+    fn dimension(&self, id: InstructionId) -> Result<usize> {
+        let dims = self.module.instruction(id).dimensions();
+        let dim = dims.first().and_then(|&dim| usize::try_from(dim).ok());
+        dim.ok_or_else(|| self.refuse(id, "without a dimension"))
+    }
+
+    fn set_dimension_size(&mut self, id: InstructionId) -> Result<InstructionId> {
+        let [operand, size] = *self.module.operand_ids(id) else {
+            return Err(self.refuse(id, "without its operands"));
+        };
+        let dim = self.dimension(id)?;
+        let bound = self.dims(id).get(dim).copied();
+        let mut sizes = self.sizes_of(operand);
+        sizes.retain(|(d, _)| *d != dim);
+        let literal = self.module.instruction(size).literal();
+        let fixed = literal
+            .and_then(|literal| literal.bytes())
+            .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
+            .map(|bytes| i64::from(i32::from_le_bytes(bytes)));
+        if fixed.is_none() || fixed != bound {
+            sizes.push((dim, size));
+        }
+        // A copy: one array may have several sizes, each of its own instruction.
+        let shape = self.module.instruction_data(id).shape;
+        let copy = self
+            .builder(id)
+            .add(HloOpcode::Copy, shape, &[operand], &[], 0);
+        self.set_sizes(copy, sizes);
+        Ok(copy)
+    }
+
+    fn slice(&mut self, id: InstructionId, sizes: Sizes) -> Result<()> {
+        let source = self.dims(self.module.operand_ids(id)[0]);
+        let Some(AttrValue::Slice(slices)) = self.module.instruction(id).attribute(AttrKey::Slice)
+        else {
+            return Err(self.refuse(id, "without its limits"));
+        };
+        let whole = |dim: usize| {
+            let slice = slices.get(dim);
+            slice.is_some_and(|s| s.start == 0 && s.stride == 1 && s.limit == source[dim])
+        };
+        if !sizes.iter().all(|&(dim, _)| whole(dim)) {
+            return Err(self.refuse(id, "of part of a dimension of dynamic size"));
+        }
+        self.set_sizes(id, sizes);
+        Ok(())
+    }
+
+    /// The reversed array ends with its first element; it is moved so that its padding comes last.
+    fn reverse(&mut self, id: InstructionId) -> Result<InstructionId> {
+        let operand = self.module.operand_ids(id)[0];
+        let sizes = self.sizes_of(operand);
+        let reversed: Dims = Dims::from_slice(self.module.instruction(id).dimensions());
+        let bounds = self.dims(id);
+        let mut result = self.keep(id);
+        for &(dim, size) in &sizes {
+            if !reversed.contains(&(dim as i64)) {
+                continue;
+            }
+            let mut b = self.builder(id);
+            let bound = i32::try_from(bounds[dim]).unwrap_or(i32::MAX);
+            let bound = b.scalar_s32(bound);
+            let start = b.elementwise(HloOpcode::Subtract, &[bound, size]);
+            let ty = b.shape(result).element_type;
+            let mut wide = bounds.clone();
+            wide[dim] = wide[dim].saturating_mul(2);
+            let zeros = b.zeros(ty, &wide);
+            let zero = b.zero(PrimitiveType::S32);
+            let padded = b.set_window(zeros, result, dim, zero);
+            result = b.window(padded, dim, start, bounds[dim]);
+        }
+        self.set_sizes(result, sizes);
+        Ok(result)
+    }
+
+    /// Each operand overwrites the padding of the one before.
+    fn concatenate(&mut self, id: InstructionId) -> Result<InstructionId> {
+        let operands: Vec<InstructionId> = self.module.operand_ids(id).to_vec();
+        let dim = self.dimension(id)?;
+        let mut sizes: Sizes = SmallVec::new();
+        let mut along = false;
+        for &operand in &operands {
+            for (d, size) in self.sizes_of(operand) {
+                along |= d == dim;
+                if d != dim {
+                    sizes.push((d, size));
+                }
+            }
+        }
+        if !along {
+            self.set_sizes(id, sizes);
+            return Ok(self.keep(id));
+        }
+        let dims = self.dims(id);
+        let ty = self.builder(id).shape(id).element_type;
+        let mut result = self.builder(id).zeros(ty, &dims);
+        let mut offset = self.builder(id).scalar_s32(0);
+        for &operand in &operands {
+            let size = self.size(id, operand, dim)?;
+            let mut b = self.builder(id);
+            result = b.set_window(result, operand, dim, offset);
+            offset = b.elementwise(HloOpcode::Add, &[offset, size]);
+        }
+        sizes.push((dim, offset));
+        self.set_sizes(result, sizes);
+        Ok(result)
+    }
+
+    /// Padding is the initial value along what is reduced.
+    fn reduce(&mut self, id: InstructionId) -> Result<()> {
+        let mut operands: Vec<InstructionId> = self.module.operand_ids(id).to_vec();
+        let reduced: Dims = Dims::from_slice(self.module.instruction(id).dimensions());
+        let count = operands.len() / 2;
+        let mut kept: Sizes = SmallVec::new();
+        let mut cut: Sizes = SmallVec::new();
+        for &operand in &operands[..count] {
+            for (dim, size) in self.sizes_of(operand) {
+                if reduced.contains(&(dim as i64)) {
+                    cut.push((dim, size));
+                } else {
+                    let below = reduced.iter().filter(|&&r| r < dim as i64).count();
+                    kept.push((dim - below, size));
+                }
+            }
+        }
+        if !kept.is_empty() && self.module.instruction(id).array_shape().is_none() {
+            return Err(self.refuse(id, "of several arrays into arrays of dynamic size"));
+        }
+        cut.sort_by_key(|&(dim, _)| dim);
+        cut.dedup_by_key(|&mut (dim, _)| dim);
+        for k in 0..count {
+            for &(dim, size) in &cut {
+                let init = operands[count + k];
+                operands[k] = self.builder(id).mask(operands[k], dim, size, init);
+            }
+        }
+        self.module.set_operands(id, &operands);
+        self.set_sizes(id, kept);
+        Ok(())
+    }
+
+    /// Padding is zero along what is contracted, on both sides: it may be infinite on one.
+    fn dot(&mut self, id: InstructionId) {
+        let instruction = self.module.instruction(id);
+        let list = |key| Dims::from_slice(instruction.ints(key));
+        let sides = [
+            (
+                list(AttrKey::LhsBatchDims),
+                list(AttrKey::LhsContractingDims),
+            ),
+            (
+                list(AttrKey::RhsBatchDims),
+                list(AttrKey::RhsContractingDims),
+            ),
+        ];
+        let mut operands: SmallVec<[InstructionId; 3]> =
+            SmallVec::from_slice(instruction.operand_ids());
+        let mut sizes: Sizes = SmallVec::new();
+        let mut at = sides[0].0.len();
+        let mut cut: Vec<(usize, InstructionId)> = Vec::new();
+        for (k, (batch, contracting)) in sides.iter().enumerate() {
+            let known = self.sizes_of(operands[k]);
+            let find = |dim: i64| known.iter().find(|(d, _)| *d as i64 == dim).map(|f| f.1);
+            for (to, &dim) in batch.iter().enumerate() {
+                sizes.extend(find(dim).map(|size| (to, size)));
+            }
+            for dim in 0..self.dims(operands[k]).len() as i64 {
+                if !batch.contains(&dim) && !contracting.contains(&dim) {
+                    sizes.extend(find(dim).map(|size| (at, size)));
+                    at += 1;
+                }
+            }
+            for (pair, &dim) in contracting.iter().enumerate() {
+                cut.extend(find(dim).map(|size| (pair, size)));
+            }
+        }
+        for (k, (_, contracting)) in sides.iter().enumerate() {
+            for &(pair, size) in &cut {
+                let Some(dim) = contracting.get(pair).and_then(|&d| usize::try_from(d).ok()) else {
+                    continue;
+                };
+                let mut b = self.builder(id);
+                let ty = b.shape(operands[k]).element_type;
+                let zero = b.zero(ty);
+                operands[k] = b.mask(operands[k], dim, size, zero);
+            }
+        }
+        self.module.set_operands(id, &operands);
+        self.set_sizes(id, sizes);
+    }
+}

@@ -1,0 +1,130 @@
+"""Parse, verify, compile and run changed texts until time is up, in a child process that may die.
+
+`python tests/python/fuzz_run.py SECONDS [SEED]`. Texts are random modules and the cases of `ops`, with words changed.
+What kills the child, hangs it, or escapes as anything but a typed error is printed with its text and saved under
+`fuzz-found/`. Exit 1 when anything was found.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOUND = HERE.parents[1] / "fuzz-found"
+MOST_BYTES = 1 << 20
+SILENCE = 60.0
+MEMORY = 6 << 30
+
+
+def text_of(seed: int, corpus: list[str]) -> str:
+    """The module of a seed."""
+    import random_modules
+
+    rng = random.Random(seed)
+    text = random_modules.Generator(rng).module() if rng.random() < 0.3 or not corpus else rng.choice(corpus)
+    return text if rng.random() < 0.1 else random_modules.mutate(text, rng)
+
+
+def load_corpus() -> list[str]:
+    """Texts of the differential cases that are not long."""
+    for folder in (HERE, HERE / "ops"):
+        sys.path.insert(0, str(folder))
+    import cases
+
+    return [case.text for _, case in cases.all_cases() if len(case.text) < 6000]
+
+
+def child(first: int) -> None:
+    """Runs seeds from `first` on, one line before and after each."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    import numpy as np
+
+    import hlorun
+    from hlorun._inputs import random_inputs
+
+    corpus = load_corpus()
+    np.seterr(all="ignore")
+    print("ready", flush=True)
+    seed = first
+    while True:
+        text = text_of(seed, corpus)
+        print(f"begin {seed}", flush=True)
+        verdict = "ran"
+        try:
+            module = hlorun.parse(text)
+            entry = module.entry_computation
+            parameters = entry.parameters if entry is not None else ()
+            arrays = [p.shape for p in parameters]
+            if all(s.is_array and s.nbytes is not None and s.nbytes <= MOST_BYTES for s in arrays):
+                executable = hlorun.compile(module, threads=1)
+                if executable.memory.get("temp", 0) <= 64 * MOST_BYTES:
+                    executable(*random_inputs(module))
+            else:
+                verdict = "large"
+        except (hlorun.HloError, MemoryError) as error:
+            verdict = type(error).__name__
+        except BaseException as error:
+            verdict = f"escaped {type(error).__name__}: {error}"
+        print(f"end {verdict}", flush=True)
+        seed += 1
+
+
+def main() -> int:
+    """Watches children until time is up."""
+    seconds, seed = float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    end = time.monotonic() + seconds
+    corpus = load_corpus()
+    counts: dict[str, int] = {}
+    bad = 0
+    while time.monotonic() < end:
+        command = [sys.executable, __file__, "--child", str(seed)]
+        environment = {**os.environ, "RUST_BACKTRACE": "1"}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            buffer, why = b"", ""
+            while time.monotonic() < end and not why:
+                ready, _, _ = select.select([process.stdout], [], [], SILENCE)
+                data = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+                if not data:
+                    process.kill()
+                    errors = process.stderr.read().decode(errors="replace")[-1500:]
+                    why = f"died: {errors}" if ready else "hangs"
+                    break
+                buffer += data
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    word, _, rest = line.decode().partition(" ")
+                    if word == "begin":
+                        seed = int(rest)
+                    elif word == "end":
+                        counts[rest.split()[0]] = counts.get(rest.split()[0], 0) + 1
+                        if rest.startswith("escaped"):
+                            why = rest
+                            break
+            process.kill()
+        if why:
+            bad += 1
+            FOUND.mkdir(exist_ok=True)
+            (FOUND / f"{seed}.hlo").write_text(text_of(seed, corpus))
+            (FOUND / f"{seed}.txt").write_text(why)
+            print(f"seed {seed}: {why[:300]}", flush=True)
+        seed += 1
+    print(f"{sum(counts.values())} modules, {bad} found: {counts}", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--child":
+        child(int(sys.argv[2]))
+    sys.exit(main())

@@ -9,6 +9,7 @@ mod analysis;
 mod control_flow;
 mod gemm;
 mod loops;
+mod observe;
 pub mod panels;
 mod structure;
 mod threefry;
@@ -22,7 +23,7 @@ pub use analysis::Order;
 use analysis::{Analysis, Role};
 pub use gemm::{DotDimensions, gemm_config};
 
-use super::thunk::{CopyThunk, ObserveThunk, Thunk, ThunkKind, ThunkSequence};
+use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
 use super::{CompileOptions, elided_constant, ops, unsupported};
 use crate::error::{HloError, Result};
@@ -108,41 +109,6 @@ impl<'m> Lowering<'m> {
             constants: FxHashMap::default(),
             nesting: 0,
             observed: None,
-        }
-    }
-
-    /// Lets every value be shown once it is computed, also as that of the `calls` it stands for.
-    pub fn observe(&mut self, calls: &[(InstructionId, InstructionId)]) {
-        let mut observed: FxHashMap<_, Vec<_>> = FxHashMap::default();
-        for &(call, stand_in) in calls {
-            observed.entry(stand_in).or_default().push(call);
-        }
-        self.observed = Some(observed);
-    }
-
-    /// A step that shows `value`, for each instruction that has it.
-    fn push_observation(
-        &self,
-        scope: &mut Scope<'_>,
-        instruction: InstructionRef<'_>,
-        value: &Value,
-    ) {
-        let Some(observed) = &self.observed else {
-            return;
-        };
-        let calls = observed.get(&instruction.id).map_or(&[][..], Vec::as_slice);
-        // What only passes values on has been shown where they were computed.
-        let is_computed = !matches!(
-            instruction.opcode().class(),
-            OpClass::Parameter | OpClass::Constant | OpClass::Tuple
-        );
-        let itself = is_computed.then_some(instruction.id);
-        for id in itself.into_iter().chain(calls.iter().copied()) {
-            let mut leaves = Vec::new();
-            collect_leaves(value, &mut leaves);
-            if !leaves.is_empty() {
-                scope.push(id, ThunkKind::Observe(Box::new(ObserveThunk { leaves })));
-            }
         }
     }
 

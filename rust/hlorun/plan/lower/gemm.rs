@@ -198,7 +198,7 @@ impl<'m> Lowering<'m> {
             scope,
             instruction,
             &[view],
-            &[converted.clone()],
+            std::slice::from_ref(&converted),
             |builder, inputs| vec![builder.step(kernel, &[inputs[0]], ty)],
         );
         Ok(converted)

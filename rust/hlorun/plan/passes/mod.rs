@@ -14,6 +14,7 @@ mod product;
 mod rewrite;
 mod scan;
 mod trip_index;
+mod tuple_select;
 
 use crate::error::Result;
 use crate::module::{
@@ -34,6 +35,7 @@ pub const PASSES: [&str; 4] = [
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
     scan::run(module)?;
+    tuple_select::run(module);
     library_product::run(module)?;
     dynamic_padding::run(module)?;
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);

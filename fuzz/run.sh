@@ -1,5 +1,6 @@
 #!/bin/sh
 # Fuzzes one target on a stable toolchain: fuzz/run.sh TARGET [SECONDS]
+# Starts from the texts of tests/hlo, the packed corpus of the target and what earlier runs found.
 set -eu
 cd "$(dirname "$0")"
 target=$1
@@ -12,7 +13,9 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
 host=$(rustc -vV | sed -n 's/^host: //p')
 cargo build --release --target "$host" --bin "$target"
 mkdir -p "corpus/$target" "artifacts/$target"
+[ ! -f "corpus/$target.tar.gz" ] || tar -xzf "corpus/$target.tar.gz" -C corpus
 target_dir=${CARGO_TARGET_DIR:-target}
-exec "$target_dir/$host/release/$target" "corpus/$target" ../tests/hlo/parse ../tests/hlo/parse-fail \
+exec "$target_dir/$host/release/$target" "corpus/$target" \
+  ../tests/hlo/parse ../tests/hlo/parse-fail ../tests/hlo/print ../tests/hlo/verify ../tests/hlo/verify-fail \
   -dict=hlo.dict -artifact_prefix="artifacts/$target/" -max_total_time="$seconds" \
   -timeout=10 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1

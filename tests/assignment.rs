@@ -7,6 +7,8 @@ mod bundle;
 mod corruptions;
 #[path = "assignment/dataflow.rs"]
 mod dataflow;
+#[path = "assignment/replay.rs"]
+mod replay;
 
 use bundle::{JAXLIBS, assignment_of, bundle, module, module_of, text_of};
 use corruptions::CORRUPTIONS;

@@ -195,6 +195,7 @@ fn an_interrupt_ends_all_devices() {
     let start = Instant::now();
     let options = RunOptions {
         interrupted: &|| start.elapsed() > Duration::from_millis(200),
+        ..RunOptions::default()
     };
     let error = run(&executable, &inputs, None, &options).unwrap_err();
     assert_eq!(error.to_string(), "interrupted");
@@ -221,6 +222,7 @@ fn a_silent_process_is_named() {
                             }
                             false
                         },
+                        ..RunOptions::default()
                     };
                     let inputs = [vec![values(rank, 4)]];
                     let error = run(executable, &inputs, Some(network), &options).unwrap_err();
@@ -256,6 +258,7 @@ fn an_error_reaches_all_processes() {
                 let first = network.local(executable.devices()).start;
                 let options = RunOptions {
                     interrupted: &|| first == 2 && start.elapsed() > Duration::from_millis(200),
+                    ..RunOptions::default()
                 };
                 let inputs = [vec![values(0, 4)], vec![values(1, 4)]];
                 let error = run(executable, &inputs, Some(network), &options).unwrap_err();

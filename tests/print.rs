@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hlorun::module::HloModule;
 use hlorun::text::printer::{PrintOptions, print_module};
-use hlorun::text::{ParseOptions, parse};
+use hlorun::text::{ParseOptions, load, parse};
 
 fn parse_text(text: &str) -> Result<HloModule, String> {
     parse(Arc::from(text.as_bytes()), &ParseOptions::default()).map_err(|error| error.to_string())
@@ -188,6 +188,27 @@ fn corpus_is_printed_as_jaxlib_prints_it() {
         return;
     };
     assert_eq!(report(Path::new(&directory)), 0);
+}
+
+/// Real dumps come back from their print in both dialects.
+#[test]
+fn dumps_round_trip() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dumps");
+    for name in [
+        "001_ff6c88b06f55b1d5",
+        "003_31f0e50696cb742c",
+        "004_83a80cec1e7cc5e6",
+    ] {
+        let path = folder.join(format!("{name}.txt.zst"));
+        let module = load(&path, &ParseOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        for options in [PrintOptions::default(), PrintOptions::long()] {
+            let again = parse_text(&print_module(&module, &options))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            if let Err(difference) = module.structurally_equal(&again) {
+                panic!("{name}: {difference}");
+            }
+        }
+    }
 }
 
 /// A small generator of numbers; the same ones in every run.

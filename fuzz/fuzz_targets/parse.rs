@@ -30,7 +30,10 @@ fn check(module: &HloModule, length: usize) {
         assert!(computation.instructions.contains(&root));
         assert!(!module.str(computation.name).is_empty());
         for (number, &parameter) in computation.parameters.iter().enumerate() {
-            assert_eq!(module.instruction(parameter).parameter_number(), Some(number));
+            assert_eq!(
+                module.instruction(parameter).parameter_number(),
+                Some(number)
+            );
         }
         for &instruction in &computation.instructions {
             let instruction = module.instruction(instruction);

@@ -14,6 +14,7 @@ from typing import Any
 
 from hlorun import _blas, _hlorun
 from hlorun._batch import BatchRecord, batch
+from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
     AssignedValue,
     BufferAllocation,
@@ -21,6 +22,7 @@ from hlorun._hlorun import (
     BufferFinding,
     BufferLiveRanges,
     BufferValue,
+    CompiledMemoryStats,
     Executable,
     HloComputation,
     HloInstruction,
@@ -53,6 +55,7 @@ __all__ = [
     "BufferFinding",
     "BufferLiveRanges",
     "BufferValue",
+    "CompiledMemoryStats",
     "Executable",
     "HloArgumentError",
     "HloComputation",
@@ -74,6 +77,7 @@ __all__ = [
     "load_buffer_assignment",
     "parse",
     "parse_buffer_assignment",
+    "register_custom_call",
     "run",
 ]
 

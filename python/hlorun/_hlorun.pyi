@@ -1,8 +1,8 @@
 """The compiled part of hlorun."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ __all__ = [
     "BufferFinding",
     "BufferLiveRanges",
     "BufferValue",
+    "CompiledMemoryStats",
     "Executable",
     "HloComputation",
     "HloInstruction",
@@ -24,6 +25,7 @@ __all__ = [
     "Shape",
     "_Network",
     "__version__",
+    "_register_custom_call",
     "_restore",
     "_set_blas_path",
     "compile",
@@ -140,6 +142,7 @@ class HloInstruction:
     def backend_config(self) -> dict[str, Any] | str | bytes | None: ...
     @property
     def text(self) -> str: ...
+    def cost_analysis(self) -> dict[str, float]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -209,7 +212,11 @@ class HloModule:
     def to_string(self, preset: str = "default", **options: bool | int | str | None) -> str: ...
     def fingerprint(self) -> str: ...
     def verify(self) -> None: ...
+    def cost_analysis(self) -> dict[str, float]: ...
     def to_arrow(self) -> ArrowTable: ...
+    def buffer_assignment(self) -> BufferAssignment: ...
+    def live_ranges(self) -> BufferLiveRanges | None: ...
+    def memory_analysis(self) -> CompiledMemoryStats: ...
     def __getitem__(self, name: str, /) -> Any: ...
     def __contains__(self, name: str, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -326,6 +333,34 @@ class BufferAssignment:
     @property
     def peak(self) -> int | None: ...
     def check(self, module: HloModule) -> tuple[BufferFinding, ...]: ...
+    def memory_analysis(self) -> CompiledMemoryStats: ...
+
+@final
+class CompiledMemoryStats:
+    """Bytes a module needs, under the names JAX has for them."""
+
+    @property
+    def argument_size_in_bytes(self) -> int: ...
+    @property
+    def output_size_in_bytes(self) -> int: ...
+    @property
+    def temp_size_in_bytes(self) -> int: ...
+    @property
+    def alias_size_in_bytes(self) -> int: ...
+    @property
+    def generated_code_size_in_bytes(self) -> int: ...
+    @property
+    def host_argument_size_in_bytes(self) -> int: ...
+    @property
+    def host_output_size_in_bytes(self) -> int: ...
+    @property
+    def host_temp_size_in_bytes(self) -> int: ...
+    @property
+    def host_alias_size_in_bytes(self) -> int: ...
+    @property
+    def host_generated_code_size_in_bytes(self) -> int: ...
+    @property
+    def peak_memory_in_bytes(self) -> int: ...
 
 @final
 class Executable:
@@ -340,10 +375,25 @@ class Executable:
     @property
     def partitions(self) -> int: ...
     def explain(self) -> str: ...
+    def buffer_assignment(self) -> BufferAssignment: ...
     def run_replicas(self, arrays: Iterable[Iterable[Any]]) -> list[Any]: ...
     def _run_devices(self, arrays: Iterable[Iterable[Any]], network: _Network) -> list[Any]: ...
-    def run(self, arrays: dict[str, Any]) -> Any: ...
-    def __call__(self, /, *arrays: Any) -> Any: ...
+    passes: ClassVar[list[str]]
+    def profile(self, *arrays: Any) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]: ...
+    def run(
+        self,
+        arrays: dict[str, Any],
+        *,
+        observer: Callable[[HloInstruction, Any], object] | None = None,
+        out: Any = None,
+    ) -> Any: ...
+    def __call__(
+        self,
+        /,
+        *arrays: Any,
+        observer: Callable[[HloInstruction, Any], object] | None = None,
+        out: Any = None,
+    ) -> Any: ...
 
 @final
 class _Network:
@@ -357,15 +407,24 @@ class Memory:
     """Keeps memory alive for the arrays that show it."""
 
 def compile(
-    module: HloModule, *, replicas: int = 1, partitions: int = 1, threads: int | None = None
+    module: HloModule,
+    *,
+    replicas: int = 1,
+    partitions: int = 1,
+    threads: int | None = None,
+    constants: dict[str, Any] | None = None,
+    disable: Sequence[str] = ...,
+    buffer_assignment: BufferAssignment | None = None,
 ) -> Executable:
     """Verifies and compiles a module."""
 
-def parse(text: str | bytes | bytearray | memoryview, *, filename: str | None = None) -> HloModule:
-    """Parses HLO text."""
+def parse(
+    text: str | bytes | bytearray | memoryview, *, filename: str | None = None, strict: bool = False
+) -> HloModule:
+    """Parses HLO text. What hlorun does not know is a warning of the module or, with `strict`, an error."""
 
-def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> HloModule:
-    """Parses a file of HLO text, plain or packed with gzip or zstd."""
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: bool = False) -> HloModule:
+    """Parses a file of HLO text, plain or packed with gzip or zstd. As for `parse`."""
 
 def parse_buffer_assignment(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None
@@ -377,3 +436,4 @@ def load_buffer_assignment(path: str | os.PathLike[str], *, max_bytes: int | Non
 
 def _restore(source: bytes, filename: str | None) -> HloModule: ...
 def _set_blas_path(path: str) -> None: ...
+def _register_custom_call(target: str, function: Callable[..., Any] | None) -> None: ...

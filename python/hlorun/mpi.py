@@ -2,6 +2,8 @@
 
     mpirun -n 8 python train.py
 
+    import hlorun, hlorun.mpi
+
     executable = hlorun.compile(module, replicas=8)
     group = hlorun.mpi.Group()
     results = group.run(executable, [inputs_of(d) for d in group.devices(executable)])

@@ -192,10 +192,8 @@ def test_version_and_help() -> None:
     assert "run" in out
 
 
-def test_import_is_quick() -> None:
-    code = "import sys, time\nt = time.perf_counter()\nimport hlorun\nassert 'ml_dtypes' not in sys.modules\nassert 'typer' not in sys.modules\nprint(time.perf_counter() - t)"
-    times = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(times) < 0.1
+def test_import_loads_nothing_heavy() -> None:
+    code = "import sys, hlorun; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    heavy = {"ml_dtypes", "typer", "click", "rich", "pyarrow", "matplotlib", "mpi4py", "multiprocessing", "asyncio"}
+    assert not loaded & heavy

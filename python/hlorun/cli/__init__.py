@@ -8,9 +8,15 @@ import typer
 
 from hlorun.cli.batch import batch
 from hlorun.cli.check import check
+from hlorun.cli.cost import cost
+from hlorun.cli.diff import diff
+from hlorun.cli.extract import extract
 from hlorun.cli.fmt import fmt
+from hlorun.cli.graph import graph
+from hlorun.cli.memory import memory
 from hlorun.cli.run import run
 from hlorun.cli.show import show
+from hlorun.cli.trace import trace
 
 __all__ = ["app", "main"]
 
@@ -22,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, check, fmt, batch):
+for _command in (run, show, cost, memory, trace, diff, check, fmt, extract, graph, batch):
     app.command()(_command)
 
 

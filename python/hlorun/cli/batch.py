@@ -124,7 +124,9 @@ def _writer(out: Path | None) -> Callable[[list[dict[str, Any]]], None] | None:
                 import pyarrow as arrow
                 import pyarrow.parquet as parquet
             except ImportError:
-                raise typer.BadParameter("a .parquet table needs pyarrow", param_hint="--out") from None
+                raise typer.BadParameter(
+                    "a .parquet table needs pyarrow: pip install 'hlorun[arrow]'", param_hint="--out"
+                ) from None
             return lambda rows: parquet.write_table(arrow.Table.from_pylist(rows), out)
         case suffix:
             message = f"a table is .csv, .jsonl or .parquet, not {suffix or 'without a suffix'}"

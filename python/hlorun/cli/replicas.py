@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hlorun.cli.common import fail, plural
+from hlorun.cli.common import fail
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -73,12 +73,6 @@ class Devices:
         if differ:
             return [make(replica) for replica in self.local]
         return [make(0)] * len(self.local)
-
-    def note(self) -> str | None:
-        """What to say about who runs where."""
-        if self.group is not None:
-            return f"{plural(self.replicas, 'replica')} on {plural(self.group.size, 'MPI rank')}"
-        return plural(self.replicas, "replica") if self.replicas > 1 else None
 
     def write(self, out: Path, results: list[list[Any]]) -> Path:
         """Write the outputs of the replicas that run here; returns the file's name."""

@@ -40,15 +40,22 @@ def run(
     mpi: Annotated[bool, typer.Option("--mpi", help="Share the replicas among the ranks of mpirun.")] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
+    profile: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
 
     Without inputs it makes reproducible random ones.
     """
+    if profile is not None and (mpi or (replicas or 1) > 1):
+        raise typer.BadParameter("a profile is of one replica", param_hint="--profile")
     with reporting_errors(dump):
         with Devices(replicas, mpi=mpi) as devices:
-            report = _run(dump, inputs, seed, repeat, threads, out, devices, quiet=json or devices.is_quiet)
+            quiet = json or devices.is_quiet
+            report = _run(dump, inputs, seed, repeat, threads, out, profile, devices, quiet=quiet)
         if json and not devices.is_quiet:
             print_json(report)
 
@@ -60,6 +67,7 @@ def _run(
     repeat: int,
     threads: int | None,
     out: Path | None,
+    profile: Path | None,
     devices: Devices,
     *,
     quiet: bool,
@@ -90,16 +98,22 @@ def _run(
         return values
 
     arguments = devices.arguments(make, differ=source == "random")
-    say(described + (" for replica 0, counted up" if source == "random" and devices.replicas > 1 else ""))
+    if source == "random" and devices.replicas > 1:
+        described += f"; replica R has seed {seed} + R"
+    say(described)
     notes = _collectives(module, devices.replicas)
-    if (note := devices.note()) is not None:
-        notes.insert(0, note)
+    if devices.group is not None:
+        notes.append(
+            f"{plural(devices.replicas, 'replica')} on {plural(devices.group.size, 'MPI rank')}; outputs "
+            f"are those of rank {devices.group.rank}"
+        )
     for note in notes:
         say(f"Note: {note}")
     say("Running HLO module with runner hlorun...")
     times["runs"] = []
     results: list[Any] = []
-    with screen.status("running") if screen.is_terminal and not quiet else _nothing():
+    is_watched = screen.is_terminal and not quiet and devices.group is None
+    with screen.status("running") if is_watched else _nothing():
         for _ in range(repeat):
             results = []
             start = perf_counter()
@@ -107,11 +121,19 @@ def _run(
             times["runs"].append(perf_counter() - start)
     say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
     names = _output_names(module)
-    outputs = _flat(results[0]) if results else []
-    names = names if results else []
+    if devices.replicas > 1:
+        names = [(name, f"{r}:{index}") for r in devices.local for name, index in names]
+    outputs = [leaf for result in results for leaf in _flat(result)]
     rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
+    steps = None
+    if profile is not None:
+        from hlorun.report.profile import slowest, write_trace
+
+        events = executable.profile(*arguments[0])[1]
+        write_trace(profile, module.name, events)
+        steps = slowest(events)
     report = {
         "module": module.name,
         "file": str(dump),
@@ -129,6 +151,8 @@ def _run(
         },
         "outputs": rows,
         "out": str(out) if out is not None else None,
+        "profile": str(profile) if profile is not None else None,
+        "slowest_steps": steps,
     }
     if not quiet:
         _print(screen, report)
@@ -188,7 +212,7 @@ def _collectives(module: HloModule, replicas: int) -> list[str]:
             if (kind := base_collective(instruction.opcode)) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
-    who = "1 replica that runs here" if replicas == 1 else f"{plural(replicas, 'replica')} that run"
+    who = f"{plural(replicas, 'replica')} that {'runs' if replicas == 1 else 'run'} here"
     return [
         f"{plural(count, kind)} over {groups}: spans the {who}" for (kind, groups), count in found.items()
     ]
@@ -314,8 +338,33 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     )
     parts = [f"{LABELS[key]} {bytes_text(value)}" for key, value in size.items()]
     screen.print("Memory: " + ", ".join(parts), markup=False)
+    if report["profile"]:
+        _print_steps(screen, report["slowest_steps"])
+        screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
+
+
+def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
+    from hlorun.cli.screen import short, table, tail
+
+    table(
+        screen,
+        "\nslowest steps",
+        [("time", "right"), ("share", "right"), ("runs", "right")]
+        + [(heading, "left") for heading in ("step", "name", "from")],
+        [
+            [
+                seconds_text(step["seconds"]),
+                f"{100 * step['share']:.1f} %",
+                f"{step['runs']:,}",
+                step["kind"],
+                short(step["name"], 40),
+                tail(step["op_name"], 50),
+            ]
+            for step in steps
+        ],
+    )
 
 
 def _size(shape: list[int]) -> int:

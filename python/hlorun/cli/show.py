@@ -11,12 +11,12 @@ from hlorun.cli.common import (
     Json,
     bytes_text,
     console,
-    fail,
     plural,
     print_json,
     reporting_errors,
     scaled,
 )
+from hlorun.cli.screen import row, short, table, tail, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ def show(
                 _module(summary)
             return
         if name not in module:
-            _unknown(module, name)
+            unknown(module, name)
             raise typer.Exit(1)
         found = module[name]
         if json:
@@ -57,63 +57,12 @@ def show(
             _instruction(found)
 
 
-def _unknown(module: Any, name: str) -> None:
-    from difflib import get_close_matches
-
-    names = [c.name for c in module.computations]
-    names += [i.name for c in module.computations for i in c.instructions]
-    near = get_close_matches(name, names, 3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    fail(f"module {module.name} has no computation or instruction called {name}{hint}")
-
-
-def _short(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _tail(text: str, width: int) -> str:
-    """The end of an op_name, which tells more than its beginning."""
-    text = " ".join(text.split())
-    return text if len(text) <= width else "…" + text[1 - width :]
-
-
-def _row(out: Console, label: str, text: str) -> None:
-    from textwrap import wrap
-
-    from rich.text import Text
-
-    indent = max(12, len(label)) + 2
-    lines = wrap(text, max(out.width - indent, 20)) or [""]
-    body = ("\n" + " " * indent).join(lines)
-    out.print(Text.assemble((label.ljust(indent), "bold cyan"), body))
-
-
-def _table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[list[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold cyan",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for heading, justify in columns:
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    out.print(table)
-
-
 def _module(summary: dict[str, Any]) -> None:
     out = console()
     width = out.width
     parameters, outputs, products = summary["parameters"], summary["outputs"], summary["products"]
-    _row(out, "module", _short(summary["name"], width - 16))
-    _row(
+    row(out, "module", short(summary["name"], width - 16))
+    row(
         out,
         "size",
         f"{plural(summary['computations'], 'computation')}, {plural(summary['instructions'], 'instruction')} "
@@ -122,28 +71,28 @@ def _module(summary: dict[str, Any]) -> None:
     )
     if summary["replica_count"] * summary["num_partitions"] > 1:
         replicas = plural(summary["replica_count"], "replica")
-        _row(out, "devices", f"{replicas} x {plural(summary['num_partitions'], 'partition')}")
+        row(out, "devices", f"{replicas} x {plural(summary['num_partitions'], 'partition')}")
     donated = ""
     if parameters["donated"]:
         donated = f", {parameters['donated']} donated ({bytes_text(parameters['donated_bytes'])})"
-    _row(out, "parameters", f"{parameters['count']}, {bytes_text(parameters['bytes'])}{donated}")
-    _row(out, "outputs", f"{outputs['count']}, {bytes_text(outputs['bytes'])}")
+    row(out, "parameters", f"{parameters['count']}, {bytes_text(parameters['bytes'])}{donated}")
+    row(out, "outputs", f"{outputs['count']}, {bytes_text(outputs['bytes'])}")
     if products["count"]:
         inside = ""
         if products["loop_flops"]:
             inside = f", {scaled(products['loop_flops'])}FLOP of them in loops"
         products_text = plural(products["count"], "matrix product")
-        _row(out, "work", f"{products_text}, {scaled(products['flops'])}FLOP per run{inside}")
+        row(out, "work", f"{products_text}, {scaled(products['flops'])}FLOP per run{inside}")
     opcodes = summary["opcodes"]
     shown = [f"{name} {count:,}" for name, count in list(opcodes.items())[:24]]
     if len(opcodes) > 24:
         shown.append(f"and {len(opcodes) - 24} more opcodes")
-    _row(out, "opcodes", ", ".join(shown))
+    row(out, "opcodes", ", ".join(shown))
     if summary["custom_calls"]:
         calls = [f"{target} x {count}" for target, count in summary["custom_calls"].items()]
-        _row(out, "custom calls", ", ".join(calls))
+        row(out, "custom calls", ", ".join(calls))
     if summary["collectives"]:
-        _row(
+        row(
             out,
             "collectives",
             ", ".join(
@@ -181,7 +130,7 @@ def _loop_table(out: Console, loops: list[dict[str, Any]]) -> None:
         ("body", "right"),
         ("names", "left"),
     ]
-    _table(out, f"loops ({len(loops)})", columns, rows)
+    table(out, f"loops ({len(loops)})", columns, rows)
 
 
 def _values(out: Console, title: str, values: list[dict[str, Any]]) -> None:
@@ -190,13 +139,13 @@ def _values(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     rows = [
         [
             bytes_text(value["bytes"]),
-            _short(value["shape"], 32),
-            _short(value["name"], 40),
-            _tail(value["op_name"] or value["opcode"], 60),
+            short(value["shape"], 32),
+            short(value["name"], 40),
+            tail(value["op_name"] or value["opcode"], 60),
         ]
         for value in values
     ]
-    _table(out, title, [("bytes", "right"), ("shape", "left"), ("name", "left"), ("from", "left")], rows)
+    table(out, title, [("bytes", "right"), ("shape", "left"), ("name", "left"), ("from", "left")], rows)
 
 
 def _describe(found: HloComputation | HloInstruction) -> dict[str, Any]:
@@ -240,36 +189,36 @@ def _plain(value: Any) -> Any:
 
 def _computation(found: HloComputation) -> None:
     out = console()
-    _row(out, "computation", found.name + (" (entry)" if found.is_entry else ""))
-    _row(out, "parameters", str(len(found.parameters)))
+    row(out, "computation", found.name + (" (entry)" if found.is_entry else ""))
+    row(out, "parameters", str(len(found.parameters)))
     if found.root is not None:
-        _row(out, "returns", str(found.root.shape))
+        row(out, "returns", str(found.root.shape))
     for instruction in found.instructions:
         mark = "ROOT " if instruction.is_root else ""
-        out.print(f"  {mark}{_short(str(instruction), out.width - 8)}", markup=False, no_wrap=True)
+        out.print(f"  {mark}{short(str(instruction), out.width - 8)}", markup=False, no_wrap=True)
 
 
 def _instruction(found: HloInstruction) -> None:
     out = console()
-    _row(out, "instruction", found.name + (" (root)" if found.is_root else ""))
-    _row(out, "opcode", found.opcode)
-    _row(out, "computation", found.computation.name)
-    _row(out, "shape", f"{found.shape}, {bytes_text(found.shape.nbytes)}")
-    _table(
+    row(out, "instruction", found.name + (" (root)" if found.is_root else ""))
+    row(out, "opcode", found.opcode)
+    row(out, "computation", found.computation.name)
+    row(out, "shape", f"{found.shape}, {bytes_text(found.shape.nbytes)}")
+    table(
         out,
         f"operands ({len(found.operands)})",
         [("", "left"), ("shape", "left"), ("opcode", "left")],
-        [[o.name, _short(str(o.shape), 80), o.opcode] for o in found.operands],
+        [[o.name, short(str(o.shape), 80), o.opcode] for o in found.operands],
     )
     if found.users:
-        _row(out, "users", ", ".join(user.name for user in found.users))
+        row(out, "users", ", ".join(user.name for user in found.users))
     for key, value in found.attributes.items():
-        _row(out, key, _short(str(_plain(value)), 400))
+        row(out, key, short(str(_plain(value)), 400))
     for key in found.metadata:
-        _row(out, key, _short(str(found.metadata[key]), 400))
+        row(out, key, short(str(found.metadata[key]), 400))
     for frame in found.metadata.stack_frames:
-        _row(out, "at", f"{frame[0]}:{frame[2]}:{frame[3]} in {frame[1]}")
+        row(out, "at", f"{frame[0]}:{frame[2]}:{frame[3]} in {frame[1]}")
     if found.backend_config is not None:
-        _row(out, "backend", _short(str(found.backend_config), 400))
+        row(out, "backend", short(str(found.backend_config), 400))
     if found.literal is not None:
-        _row(out, "value", _short(str(found.literal), 400))
+        row(out, "value", short(str(found.literal), 400))

@@ -132,18 +132,26 @@ pub unsafe fn array_over<'py, O: std::any::Any + Send + Sync>(
 
 /// The parameter an argument is for, as errors name it.
 pub struct ParameterName<'a> {
-    /// Position among the arguments.
-    pub number: usize,
+    /// Position among the arguments; `None` for what is no argument.
+    pub number: Option<usize>,
     /// The parameter instruction's name, with the index where it is part of a tuple.
     pub name: &'a str,
 }
 
-impl ParameterName<'_> {
+impl<'a> ParameterName<'a> {
+    /// Names something that is no argument.
+    pub fn result(name: &'a str) -> ParameterName<'a> {
+        ParameterName { number: None, name }
+    }
+
     /// An error that says what this parameter expects and what it got.
     pub fn refuse(&self, expects: &dyn std::fmt::Display, got: &str) -> Error {
+        let who = match self.number {
+            Some(number) => format!("argument {number} ({})", self.name),
+            None => self.name.to_owned(),
+        };
         Error::Hlo(HloError::argument(format!(
-            "argument {} ({}): expects {expects}, got {got}",
-            self.number, self.name
+            "{who}: expects {expects}, got {got}"
         )))
     }
 }

@@ -12,13 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::{Result, detached};
+use crate::memory::{PyMemoryStats, statistics};
 use crate::module::PyHloModule;
 use crate::source::{file_options, read_file, text_bytes};
 
 /// A buffer assignment as XLA dumped it.
 #[pyclass(frozen, module = "hlorun", name = "BufferAssignment")]
 pub struct PyBufferAssignment {
-    dump: Arc<core::BufferAssignmentDump>,
+    pub(crate) dump: Arc<core::BufferAssignmentDump>,
 }
 
 /// One value in an allocation.
@@ -258,7 +259,7 @@ impl PyBufferAssignment {
 
     /// Schedule, live ranges and peak; None where the dump has none.
     #[getter]
-    fn live_range(&self) -> Option<PyLiveRanges> {
+    pub(crate) fn live_range(&self) -> Option<PyLiveRanges> {
         let ranges = self.dump.live_range.as_ref()?;
         Some(PyLiveRanges {
             max: ranges.max,
@@ -279,6 +280,11 @@ impl PyBufferAssignment {
                 .map(|v| (self.str(v.instruction), self.str(v.index), v.bytes))
                 .collect(),
         })
+    }
+
+    /// The sums under JAX's names.
+    fn memory_analysis(&self) -> PyMemoryStats {
+        statistics(&self.dump)
     }
 
     /// Bytes of all allocations.

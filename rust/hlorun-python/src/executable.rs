@@ -5,14 +5,17 @@
 //! run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use hlorun::HloError;
+use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::buffers::AlignedBytes;
-use hlorun::exec::executor::RunOptions;
+use hlorun::exec::executor::{RunOptions, Step};
+use hlorun::exec::replay::Replay;
 use hlorun::exec::replicas::DeviceArrays;
 use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::ops::custom_call::CustomCallInfo;
 use hlorun::plan::replica_groups::MAX_DEVICES;
 use hlorun::plan::{self, CompileOptions, Executable};
 use hlorun::types::ArrayShape;
@@ -22,8 +25,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
+use crate::assignment::PyBufferAssignment;
+use crate::callbacks::{Callbacks, Profile, destinations};
+use crate::constants::with_constants;
 use crate::error::{Error, Result, detached, guarded};
 use crate::handle::SharedModule;
+use crate::memory::plan_dump;
 use crate::module::PyHloModule;
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
@@ -33,25 +40,46 @@ const WATCHED_BYTES: usize = 1 << 22;
 /// How often a watched run looks for signals.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How to run.
+#[derive(Clone, Copy, Default)]
+struct How<'a, 'py> {
+    /// Called with every value.
+    observer: Option<&'a Bound<'py, PyAny>>,
+    /// Where results go.
+    out: Option<&'a Bound<'py, PyAny>>,
+    /// Where times go.
+    profile: Option<&'a Profile>,
+}
+
 /// A compiled module.
 #[pyclass(frozen, module = "hlorun", name = "Executable")]
 pub struct PyExecutable {
     executable: Arc<Executable>,
+    /// The module with the values of elided constants.
+    source: SharedModule,
+    /// The same program with every value shown; made for the first observer.
+    observed: OnceLock<Arc<Executable>>,
     module: SharedModule,
+    /// The assignment it runs inside, where one was given.
+    inside: Option<(Replay, Arc<BufferAssignmentDump>)>,
     is_watched: bool,
 }
 
 /// Verifies and compiles a module.
 #[pyfunction]
-#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None))]
+#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
     replicas: u32,
     partitions: u32,
     threads: Option<usize>,
+    constants: Option<&Bound<'_, PyDict>>,
+    disable: Vec<String>,
+    buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
 ) -> Result<PyExecutable> {
-    let devices = replicas.checked_mul(partitions).unwrap_or(u32::MAX);
+    let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
         let message = format!(
             "replicas, partitions and threads must be at least 1, and replicas times partitions at \
@@ -59,16 +87,34 @@ pub fn compile(
         );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
+    if buffer_assignment.is_some() && devices != 1 {
+        let message = "a buffer assignment is for one device: no replicas or partitions with it";
+        return Err(Error::Python(PyValueError::new_err(message)));
+    }
+    let inside = buffer_assignment.map(|given| given.get().dump.clone());
     let handle = module.get().handle.clone();
     let options = CompileOptions {
         threads: threads.unwrap_or(0),
         replicas,
         partitions,
+        disable,
         ..CompileOptions::default()
     };
-    let executable = detached(py, || {
-        hlorun::verify::verify(&handle.module)?;
-        plan::compile(&handle.module, &options)
+    let source = match constants {
+        Some(constants) => with_constants(&handle, constants)?,
+        None => handle.clone(),
+    };
+    let (executable, inside) = detached(py, || {
+        hlorun::verify::verify(&source.module)?;
+        let executable = plan::compile(&source.module, &options)?;
+        let inside = match inside {
+            Some(dump) => {
+                let replay = Replay::new(&source.module, &dump, &executable, &options)?;
+                Some((replay, dump))
+            }
+            None => None,
+        };
+        Ok((executable, inside))
     })?;
     let touched: usize = executable.temp_size()
         + executable
@@ -78,12 +124,20 @@ pub fn compile(
             .sum::<usize>();
     Ok(PyExecutable {
         executable: Arc::new(executable),
+        source,
+        observed: OnceLock::new(),
         module: handle,
+        inside,
         is_watched: touched >= WATCHED_BYTES,
     })
 }
 
 impl PyExecutable {
+    /// Callbacks of a run of [`PyExecutable::core`].
+    pub(crate) fn callbacks(&self) -> Callbacks<'_> {
+        Callbacks::new(&self.executable, &self.module)
+    }
+
     /// What runs.
     pub(crate) fn core(&self) -> &Executable {
         &self.executable
@@ -93,24 +147,74 @@ impl PyExecutable {
         &self,
         py: Python<'py>,
         values: &[Bound<'py, PyAny>],
+        how: How<'_, 'py>,
     ) -> Result<Bound<'py, PyAny>> {
-        let executable = self.core();
+        let executable = match how.observer {
+            Some(_) => self.observed(py)?,
+            None => self.core(),
+        };
         let arrays = self.arguments(values)?;
-        let mut blocks = self.blocks()?;
+        let given = match how.out {
+            Some(out) => Some((out, destinations(executable, out, &arrays)?)),
+            None => None,
+        };
+        let mut blocks = match given {
+            Some(_) => Vec::new(),
+            None => self.blocks()?,
+        };
+        let outputs = match &given {
+            Some((_, arrays)) => arrays.iter().map(data_pointer).collect(),
+            None => blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+        };
         let addresses = [DeviceArrays {
             inputs: arrays
                 .iter()
                 .map(|a| data_pointer(a).cast_const())
                 .collect(),
-            outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+            outputs,
         }];
-        self.run_detached(py, &|options| {
+        let callbacks = Callbacks::new(executable, &self.module);
+        let observer = how.observer.map(|function| function.clone().unbind());
+        self.run_detached(py, &callbacks, &|options| {
+            let observe = |id, leaves: &[_]| match &observer {
+                Some(function) => callbacks.observe(function, id, leaves),
+                None => Ok(()),
+            };
+            let profile = |step: &Step<'_>| how.profile.into_iter().for_each(|p| p.record(step));
+            let options = RunOptions {
+                observer: observer.as_ref().map(|_| &observe as _),
+                profile: how.profile.map(|_| &profile as _),
+                ..*options
+            };
             // SAFETY: `arguments` made every input dense, row-major and of its leaf's type and sizes;
-            // every output is a block of its own with its leaf's size; both outlive the call.
-            unsafe { executable.run(&addresses[0].inputs, &addresses[0].outputs, options) }
+            // every output is a block of its own with its leaf's size, or an array that
+            // `destinations` found to be as good; all outlive the call.
+            unsafe {
+                let DeviceArrays { inputs, outputs } = &addresses[0];
+                match &self.inside {
+                    Some((replay, _)) => replay.run(inputs, outputs, &options),
+                    None => executable.run(inputs, outputs, &options),
+                }
+            }
         })?;
         drop(arrays);
-        self.results(py, blocks)
+        match given {
+            Some((out, _)) => Ok(out.clone()),
+            None => self.results(py, blocks),
+        }
+    }
+
+    /// The executable that shows every value.
+    fn observed(&self, py: Python<'_>) -> Result<&Executable> {
+        if let Some(executable) = self.observed.get() {
+            return Ok(executable);
+        }
+        let options = CompileOptions {
+            observe: true,
+            ..self.executable.options().clone()
+        };
+        let made = detached(py, || plan::compile(&self.source.module, &options))?;
+        Ok(self.observed.get_or_init(|| Arc::new(made)))
     }
 
     /// The arrays of one value per parameter: dense, row-major, of the leaves' types and sizes.
@@ -138,7 +242,7 @@ impl PyExecutable {
     ) -> Result<()> {
         let parameter = &self.executable.parameters()[number];
         let name = ParameterName {
-            number,
+            number: Some(number),
             name: &parameter.name,
         };
         flatten(
@@ -188,14 +292,35 @@ impl PyExecutable {
     pub(crate) fn run_detached(
         &self,
         py: Python<'_>,
+        callbacks: &Callbacks<'_>,
         body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
     ) -> Result<()> {
-        let run = |options: &RunOptions<'_>| guarded(|| body(options));
+        self.run_watched(py, callbacks, body)
+            .map_err(|error| callbacks.error(error))
+    }
+
+    fn run_watched(
+        &self,
+        py: Python<'_>,
+        callbacks: &Callbacks<'_>,
+        body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    ) -> Result<()> {
+        let custom_call = |id, info: &CustomCallInfo, inputs: &[_], outputs: &[_]| {
+            callbacks.custom_call(id, &info.target, inputs, outputs)
+        };
+        let run = |options: &RunOptions<'_>| {
+            let options = RunOptions {
+                custom_call: Some(&custom_call),
+                ..*options
+            };
+            guarded(|| body(&options))
+        };
         if !self.is_watched {
             return py
                 .detach(|| run(&RunOptions::default()))
                 .map_err(Error::Hlo);
         }
+        let run = &run;
         let stop = AtomicBool::new(false);
         py.detach(|| {
             std::thread::scope(|scope| {
@@ -204,6 +329,7 @@ impl PyExecutable {
                 let work = move || {
                     let result = run(&RunOptions {
                         interrupted: &interrupted,
+                        ..RunOptions::default()
                     });
                     // The receiver lives until the result is there.
                     let _ = sender.send(result);
@@ -262,18 +388,55 @@ impl PyExecutable {
 #[pymethods]
 impl PyExecutable {
     /// Runs on one value per parameter; returns one array, or nested tuples when the root is a tuple.
-    #[pyo3(signature = (*arrays))]
+    ///
+    /// An observer is called as `observer(instruction, value)` with every value the run computes, also
+    /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
+    /// result's shape, results are written into its arrays.
+    #[pyo3(signature = (*arrays, observer=None, out=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyTuple>,
+        observer: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
         let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
-        self.run_values(py, &values)
+        let how = How {
+            observer,
+            out,
+            ..How::default()
+        };
+        self.run_values(py, &values, how)
     }
 
-    /// Runs on values by the names of their parameters.
-    fn run<'py>(&self, py: Python<'py>, arrays: &Bound<'py, PyDict>) -> Result<Bound<'py, PyAny>> {
+    /// Runs once and returns the outputs with the time of every step: a list of (instruction, kind,
+    /// device, start, duration), in seconds. Steps inside loops and branches are part of their loop's
+    /// or branch's step.
+    #[pyo3(signature = (*arrays))]
+    fn profile<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyTuple>,
+    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
+        let profile = Profile::new();
+        let how = How {
+            profile: Some(&profile),
+            ..How::default()
+        };
+        let outputs = self.run_values(py, &values, how)?;
+        Ok((outputs, profile.into_list(py, &self.callbacks())?))
+    }
+
+    /// Runs on values by the names of their parameters; options as in a call.
+    #[pyo3(signature = (arrays, *, observer=None, out=None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Bound<'py, PyDict>,
+        observer: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
         let parameters = self.executable.parameters();
         let mut values = Vec::with_capacity(parameters.len());
         let mut missing = Vec::new();
@@ -299,7 +462,12 @@ impl PyExecutable {
                 }
             }
         }
-        self.run_values(py, &values)
+        let how = How {
+            observer,
+            out,
+            ..How::default()
+        };
+        self.run_values(py, &values, how)
     }
 
     /// Runs all replicas together, each on its list of values; returns their results. With
@@ -309,6 +477,10 @@ impl PyExecutable {
         py: Python<'py>,
         arrays: &Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyList>> {
+        if self.inside.is_some() {
+            let message = "an executable inside a buffer assignment runs one device: call it";
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
         replicas::run(self, py, arrays, None)
     }
 
@@ -360,6 +532,22 @@ impl PyExecutable {
         dict.set_item("constant_bytes", constants)?;
         dict.set_item("temp_bytes", self.executable.temp_size())?;
         Ok(dict)
+    }
+
+    /// Names of the passes that `compile(..., disable=[...])` can switch off.
+    #[classattr]
+    fn passes() -> Vec<&'static str> {
+        plan::PASSES.to_vec()
+    }
+
+    /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in
+    /// the form of XLA's dump.
+    fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
+        let dump = match &self.inside {
+            Some((_, dump)) => dump.clone(),
+            None => Arc::new(detached(py, || plan_dump(&self.executable))?),
+        };
+        Ok(PyBufferAssignment { dump })
     }
 
     /// What the plan is, and its bytes, as text.

@@ -8,7 +8,7 @@ use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
 
 /// The name of a kind of step.
-fn kind(thunk: &Thunk) -> &'static str {
+pub fn kind(thunk: &Thunk) -> &'static str {
     match &thunk.kind {
         ThunkKind::Copy(_) => "copy",
         ThunkKind::Loop(_) => "fused loop",
@@ -19,7 +19,9 @@ fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::While(_) => "while",
         ThunkKind::Conditional(_) => "conditional",
         ThunkKind::DeviceId(_) => "device id",
+        ThunkKind::CollectiveStart(_) => "collective start",
         ThunkKind::Collective(_) => "collective",
+        ThunkKind::Observe(_) => "observation",
         ThunkKind::Nop => "elided copy",
     }
 }
@@ -37,6 +39,7 @@ fn bytes(count: usize) -> String {
 pub fn explain(executable: &Executable) -> String {
     let module = executable.module();
     let mut steps: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut operations: BTreeMap<String, usize> = BTreeMap::new();
     let mut collectives: BTreeMap<String, usize> = BTreeMap::new();
     let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
     while let Some(thunks) = pending.pop() {
@@ -47,6 +50,14 @@ pub fn explain(executable: &Executable) -> String {
                 ThunkKind::Conditional(choice) => {
                     pending.extend(choice.branches.iter().map(|branch| &branch[..]));
                 }
+                ThunkKind::Op(_) => {
+                    let instruction = module.instruction(thunk.instruction);
+                    let name = match instruction.custom_call_target() {
+                        Some(target) => target,
+                        None => instruction.opcode_name(),
+                    };
+                    *operations.entry(name.into_owned()).or_default() += 1;
+                }
                 ThunkKind::Collective(_) => {
                     let name = module.instruction(thunk.instruction).opcode_name();
                     *collectives.entry(name.into_owned()).or_default() += 1;
@@ -56,13 +67,23 @@ pub fn explain(executable: &Executable) -> String {
         }
     }
     let mut out = String::new();
+    let loops = steps.get("while").copied().unwrap_or(0);
     let total: usize = steps.values().sum();
     let list: Vec<String> = steps
         .iter()
         .map(|(kind, n)| format!("{n} x {kind}"))
         .collect();
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "steps: {total}: {}", list.join(", "));
+    let _ = writeln!(
+        out,
+        "steps: {total}{}: {}",
+        if loops == 0 {
+            ""
+        } else {
+            ", those in loops counted once"
+        },
+        list.join(", ")
+    );
     let mut sizes = [
         ("temporaries", 0),
         ("arguments", 0),
@@ -84,16 +105,33 @@ pub fn explain(executable: &Executable) -> String {
         .collect();
     let _ = writeln!(out, "memory: {}", list.join(", "));
     let options = executable.options();
-    let replicas = options.replicas * options.partitions;
+    let rewrites: Vec<String> = executable
+        .rewrites()
+        .iter()
+        .map(|(name, loops)| format!("{name} (in {loops} loops)"))
+        .collect();
+    let off = if options.fuse { "" } else { "; fusion is off" };
+    let passes = match &rewrites[..] {
+        [] => "none changed anything".to_owned(),
+        _ => rewrites.join(", "),
+    };
+    let _ = writeln!(out, "passes: {passes}{off}");
+    let copies = steps.get("copy").copied().unwrap_or(0);
+    let left = executable.assignment().copies_left;
+    let _ = writeln!(
+        out,
+        "copies: {copies}, of which {left} between buffers of one form that could not become one"
+    );
+    let who = match (options.replicas, options.partitions) {
+        (1, 1) => "the 1 replica that runs".to_owned(),
+        (n, 1) => format!("the {n} replicas that run"),
+        (n, m) => format!("the {n} x {m} devices that run (replicas x partitions)"),
+    };
+    for (name, count) in operations {
+        let _ = writeln!(out, "operations: {count} x {name}");
+    }
     for (name, count) in collectives {
-        let devices = match replicas {
-            1 => "the 1 replica that runs".into(),
-            n => format!("the {n} that run"),
-        };
-        let _ = writeln!(
-            out,
-            "collectives: {count} x {name}, spanning {devices} of their groups"
-        );
+        let _ = writeln!(out, "collectives: {count} x {name}, spanning {who}");
     }
     out
 }

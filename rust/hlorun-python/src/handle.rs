@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
 use hlorun::module::metadata::OpMetadata;
 use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
 use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId};
@@ -14,6 +15,7 @@ pub struct ModuleHandle {
     users: OnceLock<Users>,
     names: OnceLock<Names>,
     frames: OnceLock<StackFrameTables>,
+    costs: OnceLock<hlorun::Result<CostAnalysis>>,
 }
 
 /// A module shared by its handles.
@@ -39,6 +41,7 @@ impl ModuleHandle {
             users: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),
+            costs: OnceLock::new(),
         })
     }
 
@@ -75,6 +78,12 @@ impl ModuleHandle {
         self.frames
             .get_or_init(|| self.module.stack_frame_tables())
             .stack(id)
+    }
+
+    /// What everything costs, found out once.
+    pub fn costs(&self) -> hlorun::Result<&CostAnalysis> {
+        let costs = self.costs.get_or_init(|| cost_analysis(&self.module));
+        costs.as_ref().map_err(Clone::clone)
     }
 
     fn names(&self) -> &Names {

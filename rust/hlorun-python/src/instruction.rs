@@ -11,10 +11,11 @@ use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 
 use crate::attributes::{attribute_dict, text_or_bytes};
 use crate::computation::PyComputation;
-use crate::error::Result;
+use crate::error::{Result, detached};
 use crate::handle::SharedModule;
 use crate::literal::literal_to_python;
 use crate::metadata::PyMetadata;
+use crate::module::cost_dict;
 use crate::shape::PyShape;
 
 /// One instruction of a module.
@@ -181,6 +182,12 @@ impl PyInstruction {
             }
         }
         Ok(Some(text_or_bytes(py, &bytes)))
+    }
+
+    /// What it costs by XLA's HloCostAnalysis; see HloModule.cost_analysis.
+    fn cost_analysis<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let costs = detached(py, || self.module.costs())?;
+        Ok(cost_dict(py, costs.instruction(self.id))?)
     }
 
     /// The instruction as it stands in the file.

@@ -9,7 +9,9 @@ mod arrow;
 mod arrow_ffi;
 mod assignment;
 mod attributes;
+mod callbacks;
 mod computation;
+mod constants;
 mod dtype;
 mod error;
 mod executable;
@@ -17,6 +19,7 @@ mod explain;
 mod handle;
 mod instruction;
 mod literal;
+mod memory;
 mod metadata;
 mod module;
 mod printing;
@@ -39,11 +42,15 @@ mod _hlorun {
         PyLiveRanges, load_buffer_assignment, parse_buffer_assignment,
     };
     #[pymodule_export]
+    use super::callbacks::_register_custom_call;
+    #[pymodule_export]
     use super::computation::PyComputation;
     #[pymodule_export]
     use super::executable::{PyExecutable, compile};
     #[pymodule_export]
     use super::instruction::PyInstruction;
+    #[pymodule_export]
+    use super::memory::PyMemoryStats;
     #[pymodule_export]
     use super::metadata::PyMetadata;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::HloModule;
 use hlorun::module::config::AliasKind;
 use hlorun::text::ParseOptions;
@@ -12,10 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arrow::{PyArrowTable, instruction_table};
+use crate::assignment::{PyBufferAssignment, PyLiveRanges};
 use crate::computation::PyComputation;
 use crate::error::{Result, detached};
 use crate::handle::{ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
+use crate::memory::{PyMemoryStats, assign, statistics};
 use crate::printing::{fingerprint, print_options};
 use crate::source::{file_options, read_file, text_bytes};
 
@@ -38,29 +41,43 @@ fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, options: &ParseOptions) -> Res
     })
 }
 
-fn text_options(filename: Option<String>) -> ParseOptions {
+fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
     ParseOptions {
         filename: filename.map(Arc::from),
+        strict,
+        infer_shape: Some(hlorun::verify::left_out_shape),
         ..ParseOptions::default()
     }
 }
 
 /// Parses HLO text.
+///
+/// What hlorun does not know, an opcode, an attribute or a word, is a warning of the module; with
+/// `strict`, an error.
 #[pyfunction]
-#[pyo3(signature = (text, *, filename=None))]
+#[pyo3(signature = (text, *, filename=None, strict=false))]
 pub fn parse(
     py: Python<'_>,
     text: &Bound<'_, PyAny>,
     filename: Option<String>,
+    strict: bool,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(text)?, &text_options(filename))
+    parse_bytes(py, text_bytes(text)?, &text_options(filename, strict))
 }
 
 /// Parses a file of HLO text, plain or packed with gzip or zstd.
 #[pyfunction]
-#[pyo3(signature = (path, *, max_bytes=None))]
-pub fn load(py: Python<'_>, path: PathBuf, max_bytes: Option<usize>) -> Result<PyHloModule> {
-    let options = file_options(&path, max_bytes);
+#[pyo3(signature = (path, *, max_bytes=None, strict=false))]
+pub fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+    strict: bool,
+) -> Result<PyHloModule> {
+    let options = ParseOptions {
+        strict,
+        ..file_options(&path, max_bytes)
+    };
     let bytes = py.detach(|| read_file(&path, &options))?;
     parse_bytes(py, bytes, &options)
 }
@@ -215,10 +232,33 @@ impl PyHloModule {
         detached(py, || hlorun::verify::verify(self.module()))
     }
 
+    /// What a run costs by XLA's HloCostAnalysis, under its keys: "flops", "transcendentals",
+    /// "bytes accessed", and bytes and utilization by operand. Loops count as one trip.
+    fn cost_analysis<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let costs = detached(py, || self.handle.costs())?;
+        Ok(cost_dict(py, &costs.total)?)
+    }
+
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
         py.detach(|| instruction_table(&self.handle))
+    }
+
+    /// The memory XLA's rules give the module's values, in the order of the text.
+    fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
+        let dump = detached(py, || assign(self.module()))?;
+        Ok(PyBufferAssignment { dump })
+    }
+
+    /// Schedule, live ranges and peak of the module in the order of the text.
+    fn live_ranges(&self, py: Python<'_>) -> Result<Option<PyLiveRanges>> {
+        Ok(self.buffer_assignment(py)?.live_range())
+    }
+
+    /// Bytes the module needs by its buffer assignment, under JAX's names.
+    fn memory_analysis(&self, py: Python<'_>) -> Result<PyMemoryStats> {
+        detached(py, || Ok(statistics(&*assign(self.module())?)))
     }
 
     /// The bytes it was parsed from.
@@ -243,6 +283,18 @@ impl PyHloModule {
     }
 }
 
+/// Properties by XLA's keys; the three main ones also where they are 0.
+pub fn cost_dict<'py>(py: Python<'py>, costs: &Properties) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for key in [Key::Flops, Key::Transcendentals, Key::BytesAccessed] {
+        dict.set_item(key.to_string(), costs.get(&key))?;
+    }
+    for (key, value) in costs.iter() {
+        dict.set_item(key.to_string(), value)?;
+    }
+    Ok(dict)
+}
+
 /// What unpickling a module calls.
 #[pyfunction]
 pub fn _restore(
@@ -250,7 +302,7 @@ pub fn _restore(
     source: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(source)?, &text_options(filename))
+    parse_bytes(py, text_bytes(source)?, &text_options(filename, false))
 }
 
 /// Names the BLAS library that the first matrix product loads.

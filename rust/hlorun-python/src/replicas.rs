@@ -142,7 +142,7 @@ pub fn run<'py>(
             values.len()
         ))));
     }
-    let arguments = shared_arguments(executable, &values)?;
+    let arguments = shared_arguments(executable, local.start, &values)?;
     let mut blocks: Vec<Vec<AlignedBytes>> = Vec::with_capacity(values.len());
     for _ in &values {
         blocks.push(executable.blocks()?);
@@ -158,7 +158,7 @@ pub fn run<'py>(
             outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
         })
         .collect();
-    executable.run_detached(py, &|options| {
+    executable.run_detached(py, &executable.callbacks(), &|options| {
         // SAFETY: every input is dense, row-major and of its leaf's type and sizes; every output is
         // a block of its own with its leaf's size; all outlive the call.
         unsafe { core.run_devices(&arrays, network, options) }
@@ -171,16 +171,30 @@ pub fn run<'py>(
     Ok(results)
 }
 
+/// The error of an argument, with the device it is for.
+fn of_device(error: Error, devices: Devices, device: u32) -> Error {
+    match error {
+        Error::Hlo(HloError::Argument(message)) => {
+            let name = devices.name(device);
+            Error::Hlo(HloError::argument(format!("{name}: {message}")))
+        }
+        other => other,
+    }
+}
+
 /// The arrays of every device's values. A value that several devices have is converted once.
 fn shared_arguments<'py>(
     executable: &PyExecutable,
+    first: u32,
     values: &[Vec<Bound<'py, PyAny>>],
 ) -> Result<Vec<Vec<Bound<'py, PyUntypedArray>>>> {
     let mut all: Vec<Vec<Bound<'py, PyUntypedArray>>> = Vec::with_capacity(values.len());
     let parameters = executable.core().parameters();
+    let devices = executable.core().devices();
     for list in values {
         if list.len() != parameters.len() {
-            return Err(executable.wrong_count(list.len()));
+            let error = executable.wrong_count(list.len());
+            return Err(of_device(error, devices, first + all.len() as u32));
         }
         let mut arrays = Vec::with_capacity(executable.core().inputs().len());
         for (number, value) in list.iter().enumerate() {
@@ -192,7 +206,9 @@ fn shared_arguments<'py>(
                     let leaves = parameters[number].leaves.clone();
                     arrays.extend_from_slice(&all[device][leaves]);
                 }
-                None => executable.argument(number, value, &mut arrays)?,
+                None => executable
+                    .argument(number, value, &mut arrays)
+                    .map_err(|error| of_device(error, devices, first + all.len() as u32))?,
             }
         }
         all.push(arrays);

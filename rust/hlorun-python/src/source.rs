@@ -37,6 +37,7 @@ pub fn file_options(path: &Path, max_bytes: Option<usize>) -> ParseOptions {
     ParseOptions {
         filename: Some(Arc::from(path.to_string_lossy())),
         limits,
+        infer_shape: Some(hlorun::verify::left_out_shape),
         ..ParseOptions::default()
     }
 }

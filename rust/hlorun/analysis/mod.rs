@@ -4,3 +4,4 @@
 //! reports. Promise: nothing here changes its input.
 
 pub mod buffer_assignment;
+pub mod cost;

@@ -2,6 +2,12 @@
 //!
 //! Comes in: a size. Goes out: 64-byte aligned bytes. Promise: a size that cannot be had is an
 //! error, never an abort.
+//!
+//! Large blocks ask for huge pages, and a bounded number of bytes of freed ones is kept for the next
+//! request of the same size: results of the last run make room for those of the next without a page
+//! fault.
+
+mod pool;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -25,7 +31,8 @@ unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
     fn layout(len: usize) -> Result<Layout> {
-        Layout::from_size_align(len.max(1), ALIGNMENT)
+        let alignment = if len >= HUGE { HUGE } else { ALIGNMENT };
+        Layout::from_size_align(len.max(1), alignment)
             .map_err(|_| HloError::execution(format!("cannot allocate {len} bytes")))
     }
 
@@ -40,9 +47,14 @@ impl AlignedBytes {
 
     /// `len` bytes whose contents are whatever they are; the caller writes before it reads.
     pub fn uninitialized(len: usize) -> Result<AlignedBytes> {
+        if let Some(pointer) = pool::take(len) {
+            return Ok(AlignedBytes { pointer, len });
+        }
         let layout = AlignedBytes::layout(len)?;
         // SAFETY: the layout's size is at least one.
-        AlignedBytes::from_raw(unsafe { alloc(layout) }, len)
+        let block = AlignedBytes::from_raw(unsafe { alloc(layout) }, len)?;
+        pool::advise_huge_pages(block.pointer, len);
+        Ok(block)
     }
 
     /// `len` zero bytes.
@@ -90,11 +102,27 @@ impl AlignedBytes {
     }
 }
 
+/// Blocks from this size on begin at a huge page's boundary.
+const HUGE: usize = 2 << 20;
+
+/// Frees a block that [`AlignedBytes`] allocated.
+///
+/// # Safety
+/// `pointer` is such a block of `len` bytes, and nobody uses it any more.
+unsafe fn free(pointer: NonNull<u8>, len: usize) {
+    if let Ok(layout) = AlignedBytes::layout(len) {
+        // SAFETY: allocated with this very layout.
+        unsafe { dealloc(pointer.as_ptr(), layout) };
+    }
+}
+
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
-        if let Ok(layout) = AlignedBytes::layout(self.len) {
-            // SAFETY: allocated with this very layout.
-            unsafe { dealloc(self.pointer.as_ptr(), layout) };
+        // SAFETY: the block is this one's own, and this is its end.
+        unsafe {
+            if !pool::keep(self.pointer, self.len) {
+                free(self.pointer, self.len);
+            }
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use super::collectives::Meeting;
+use super::executor::RunOptions;
 use super::memory::Memory;
-use super::ops::OpEnvironment;
+use super::ops::{OpEnvironment, ParallelLoop};
 use crate::error::{HloError, Result};
 
 /// One run.
@@ -21,8 +22,8 @@ pub struct Environment<'r> {
     pub device: u32,
     /// Where it meets the other devices, when there are any.
     pub meeting: Option<&'r Meeting<'r>>,
-    /// Asked between steps; `true` ends the run.
-    pub interrupted: &'r (dyn Fn() -> bool + Sync),
+    /// What the caller wants of the run.
+    pub options: RunOptions<'r>,
 }
 
 /// The one pool of worker threads.
@@ -66,7 +67,7 @@ fn serial_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
 
 impl Environment<'_> {
     /// The loop to run tasks with.
-    pub fn parallel(&self) -> &'static (dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync) {
+    pub fn parallel(&self) -> &'static ParallelLoop {
         if self.threads > 1 {
             &parallel_for
         } else {
@@ -93,7 +94,7 @@ impl Environment<'_> {
 
     /// An error once the caller wants the run to end, or another device has failed.
     pub fn check(&self) -> Result<()> {
-        if (self.interrupted)() {
+        if (self.options.interrupted)() {
             return Err(HloError::execution("interrupted"));
         }
         match self.meeting {

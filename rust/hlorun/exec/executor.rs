@@ -1,11 +1,17 @@
 //! Runs an executable: brings memory, then thunks in order.
 
+use std::time::{Duration, Instant};
+
+use super::array::RawArray;
 use super::environment::{Environment, available_threads, inside_pool};
 use super::memory::Memory;
 use super::{collectives, gemm, loops, ops, reduce};
 use crate::error::{HloError, Result};
+use crate::module::InstructionId;
 use crate::plan::Executable;
 use crate::plan::assign::AllocationKind;
+use crate::plan::ops::OpKind;
+use crate::plan::ops::custom_call::CustomCallInfo;
 use crate::plan::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 
 /// What a caller may say about a run.
@@ -13,12 +19,45 @@ use crate::plan::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 pub struct RunOptions<'r> {
     /// Asked now and then; `true` ends the run with an error.
     pub interrupted: &'r (dyn Fn() -> bool + Sync),
+    /// Shown every value of an executable compiled with `CompileOptions::observe`: the instruction
+    /// of [`Executable::module`] and its arrays, valid during the call. An error ends the run.
+    pub observer: Option<&'r Observer<'r>>,
+    /// Asked to run calls of targets that are not hlorun's own; `None` where it does not know the
+    /// target either.
+    pub custom_call: Option<&'r CustomCallHook<'r>>,
+    /// Told about every step once it is done.
+    pub profile: Option<&'r (dyn Fn(&Step<'_>) + Sync)>,
+}
+
+/// See [`RunOptions::observer`].
+pub type Observer<'r> = dyn Fn(InstructionId, &[RawArray]) -> Result<()> + Sync + 'r;
+
+/// See [`RunOptions::custom_call`]: gets the instruction, and reads the operands' arrays and writes
+/// all of the results'.
+pub type CustomCallHook<'r> = dyn Fn(InstructionId, &CustomCallInfo, &[RawArray], &[RawArray]) -> Option<Result<()>>
+    + Sync
+    + 'r;
+
+/// A step that has run.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'r> {
+    /// What.
+    pub thunk: &'r Thunk,
+    /// On which device.
+    pub device: u32,
+    /// Since when.
+    pub start: Instant,
+    /// How long; steps inside it included.
+    pub duration: Duration,
 }
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
         RunOptions {
             interrupted: &|| false,
+            observer: None,
+            custom_call: None,
+            profile: None,
         }
     }
 }
@@ -66,7 +105,7 @@ impl Executable {
             partition: 0,
             device: 0,
             meeting: None,
-            interrupted: options.interrupted,
+            options: *options,
         };
         let result = if threads > 1 && self.is_large() {
             inside_pool(|| sequence(self.thunks(), &environment))
@@ -111,7 +150,20 @@ impl Executable {
 
 /// Runs thunks in order. Recursion is bounded by the nesting the plan allows.
 pub(super) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) -> Result<()> {
-    thunks.iter().try_for_each(|thunk| run(thunk, environment))
+    let Some(profile) = environment.options.profile else {
+        return thunks.iter().try_for_each(|thunk| run(thunk, environment));
+    };
+    for thunk in thunks {
+        let start = Instant::now();
+        run(thunk, environment)?;
+        profile(&Step {
+            thunk,
+            device: environment.device,
+            start,
+            duration: start.elapsed(),
+        });
+    }
+    Ok(())
 }
 
 fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
@@ -128,6 +180,11 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         ThunkKind::Op(op) => {
             let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
             let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();
+            if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
+                && let Some(result) = hook(thunk.instruction, &call.info, &inputs, &outputs)
+            {
+                return result;
+            }
             ops::run(&op.kind, &inputs, &outputs, &environment.operation())
         }
         ThunkKind::While(body) => loop {
@@ -153,6 +210,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             };
             sequence(&choice.branches[branch], environment)
         }
+        ThunkKind::CollectiveStart(start) => collectives::start(&start.collective, environment),
         ThunkKind::Collective(collective) => collectives::run(collective, environment),
         ThunkKind::DeviceId(id) => {
             let value = if id.partition {
@@ -164,6 +222,14 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             unsafe { memory.pointer(&id.slice).cast::<u32>().write(value) };
             Ok(())
         }
+        ThunkKind::Observe(observe) => match environment.options.observer {
+            Some(observer) => {
+                environment.check()?;
+                let leaves: Vec<_> = observe.leaves.iter().map(|v| memory.array(v)).collect();
+                observer(thunk.instruction, &leaves)
+            }
+            None => Ok(()),
+        },
         ThunkKind::Nop => Ok(()),
     }
 }

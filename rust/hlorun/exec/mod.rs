@@ -13,6 +13,7 @@ pub mod memory;
 pub mod ops;
 pub mod program;
 pub mod reduce;
+pub mod replay;
 pub mod replicas;
 pub mod walk;
 

@@ -93,7 +93,7 @@ impl Executable {
                     partition: devices.partition(device),
                     device,
                     meeting: Some(&meeting),
-                    interrupted: options.interrupted,
+                    options: *options,
                 };
                 let meeting = &meeting;
                 let work = move || {

@@ -13,6 +13,7 @@ pub mod hlo_module;
 pub mod ids;
 pub mod instruction;
 pub mod location;
+pub mod mesh_groups;
 pub mod metadata;
 pub mod names;
 pub mod opcode;

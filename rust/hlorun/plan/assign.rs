@@ -208,6 +208,7 @@ fn place(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], groups: &mut Gro
     let mut temps = Vec::new();
     let mut intervals = Vec::new();
     let mut placements = Vec::new();
+    let mut lodgings = Vec::new();
     for at in 0..buffers.len() {
         let segments = &groups.segments[at];
         if groups.parent[at] != at as u32 || segments.is_empty() {
@@ -227,12 +228,20 @@ fn place(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], groups: &mut Gro
                 continue;
             }
         };
+        if let AllocationKind::Output(_) = kind {
+            lodgings.push(Lodging::new(
+                allocations.len() as u32,
+                sizes[at] as u64,
+                segments[0].start,
+            ));
+        }
         slots[at] = Some((allocations.len() as u32, 0));
         allocations.push(Allocation {
             kind,
             size: sizes[at],
         });
     }
+    lodge(&mut temps, &mut intervals, &mut lodgings, &mut slots);
     let packing = heap_simulator::pack(&intervals, ALIGNMENT as u64);
     allocations[0].size = packing.total as usize;
     for (&at, &offset) in temps.iter().zip(&packing.offsets) {
@@ -260,6 +269,87 @@ fn place(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], groups: &mut Gro
         placements,
         copies_left,
     }
+}
+
+/// The memory of an output before its value is written: room for what is needed only until then.
+struct Lodging {
+    allocation: u32,
+    size: u64,
+    /// From this moment on the output is in its place.
+    taken_from: u32,
+    guests: Vec<(u64, Interval)>,
+}
+
+impl Lodging {
+    fn new(allocation: u32, size: u64, taken_from: u32) -> Lodging {
+        Lodging {
+            allocation,
+            size,
+            taken_from,
+            guests: Vec::new(),
+        }
+    }
+
+    /// The lowest aligned offset at which `interval` meets no other guest.
+    fn place(&self, interval: &Interval) -> Option<u64> {
+        if interval.end >= self.taken_from || interval.size > self.size {
+            return None;
+        }
+        let mut busy: Vec<(u64, u64)> = self
+            .guests
+            .iter()
+            .filter(|(_, guest)| guest.overlaps(interval))
+            .map(|(offset, guest)| (*offset, offset + guest.size))
+            .collect();
+        busy.sort_unstable();
+        let mut at = 0u64;
+        for (start, end) in busy {
+            if at + interval.size <= start {
+                break;
+            }
+            at = at.max(end.next_multiple_of(ALIGNMENT as u64));
+        }
+        (at + interval.size <= self.size).then_some(at)
+    }
+}
+
+/// Temporaries worth lodging in an output; smaller ones gain nothing.
+const MIN_GUEST: u64 = 1 << 16;
+/// Most guests of one output, which bounds the search.
+const MAX_GUESTS: usize = 256;
+
+/// Puts temporaries into outputs that are written only after they are dead, largest first, each into
+/// the smallest output it fits; the rest stays in `temps`.
+fn lodge(
+    temps: &mut Vec<usize>,
+    intervals: &mut Vec<Interval>,
+    lodgings: &mut [Lodging],
+    slots: &mut [Option<(u32, usize)>],
+) {
+    lodgings.sort_by_key(|l| (l.size, l.allocation));
+    let mut order: Vec<usize> = (0..temps.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(intervals[i].size), intervals[i].start, i));
+    let mut lodged = vec![false; temps.len()];
+    for i in order {
+        let interval = intervals[i];
+        if interval.size < MIN_GUEST {
+            break;
+        }
+        for lodging in lodgings.iter_mut() {
+            if lodging.guests.len() < MAX_GUESTS
+                && let Some(offset) = lodging.place(&interval)
+            {
+                lodging.guests.push((offset, interval));
+                slots[temps[i]] = Some((lodging.allocation, offset as usize));
+                lodged[i] = true;
+                break;
+            }
+        }
+    }
+    let mut stays = lodged.iter().map(|l| !l);
+    temps.retain(|_| stays.next().unwrap_or(true));
+    let mut stays = lodged.iter().map(|l| !l);
+    intervals.retain(|_| stays.next().unwrap_or(true));
 }
 
 /// Recursion is bounded by the nesting the lowering allows.

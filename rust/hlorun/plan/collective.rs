@@ -5,9 +5,11 @@
 
 use super::elementwise;
 use super::program::{Program, ProgramBuilder};
-use super::replica_groups::{Devices, GroupMode, Groups};
+use super::replica_groups::{Devices, GroupMode, Groups, MAX_IDS};
 use super::view::ArrayView;
 use crate::error::Result;
+use crate::module::attributes::ReplicaGroups;
+use crate::module::mesh_groups::mesh_groups;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionRef, OpClass,
 };
@@ -76,6 +78,16 @@ pub struct CollectiveThunk {
     pub inputs: Vec<ArrayView>,
     /// Results; dense.
     pub outputs: Vec<ArrayView>,
+    /// A [`CollectiveStartThunk`] before it has sent what other processes need.
+    pub is_started: bool,
+}
+
+/// The first half of an asynchronous collective: what goes to other processes leaves here, and
+/// travels while the steps up to the second half run.
+#[derive(Clone, Debug)]
+pub struct CollectiveStartThunk {
+    /// The whole; its results are not touched yet.
+    pub collective: Box<CollectiveThunk>,
 }
 
 /// How XLA reads the ids of an instruction's groups.
@@ -198,7 +210,15 @@ pub fn plan(
             Some(AttrValue::ReplicaGroups(groups)) => Some(&**groups),
             _ => None,
         };
-        Groups::of(text, mode, devices).map_err(refuse)?
+        let spelled_out = match text {
+            Some(ReplicaGroups::Mesh(text)) => {
+                let groups = mesh_groups(module.text().bytes(*text), MAX_IDS)
+                    .ok_or_else(|| refuse("its groups of mesh axes cannot be read".into()))?;
+                Some(ReplicaGroups::List(groups))
+            }
+            _ => None,
+        };
+        Groups::of(spelled_out.as_ref().or(text), mode, devices).map_err(refuse)?
     };
     let kind = match opcode {
         H::AllReduce | H::AllReduceStart => CollectiveKind::AllReduce,
@@ -264,12 +284,63 @@ pub fn plan(
         combiners,
         inputs,
         outputs,
+        is_started: false,
     };
     thunk.check_shapes().map_err(refuse)?;
     Ok(thunk)
 }
 
+/// Whether elements lie at the same places of both arrays' memory.
+fn same_places(a: &ArrayView, b: &ArrayView) -> bool {
+    a.dims
+        .iter()
+        .zip(a.strides.iter().zip(&b.strides))
+        .all(|(&dim, (x, y))| dim == 1 || x == y)
+}
+
 impl CollectiveThunk {
+    /// Whether its operands can be sent before there is room for its results: an all-reduce first
+    /// puts operands into the order of the results.
+    pub fn can_start_early(&self) -> bool {
+        !matches!(self.kind, CollectiveKind::AllReduce)
+            || self
+                .inputs
+                .iter()
+                .zip(&self.outputs)
+                .all(|(a, b)| same_places(a, b))
+    }
+
+    /// Operands and results, by their buffers, that may be one piece of memory: every element of an
+    /// all-reduce is read by everybody before it is written.
+    pub fn in_place(&self) -> Vec<(u32, u32)> {
+        if !matches!(self.kind, CollectiveKind::AllReduce) {
+            return Vec::new();
+        }
+        let touching = |buffer: u32| {
+            let uses = |input: &&ArrayView| {
+                input.slice.allocation == buffer
+                    || input
+                        .dynamic
+                        .iter()
+                        .any(|index| index.slice.allocation == buffer)
+            };
+            self.inputs.iter().filter(uses).count()
+        };
+        let pairs = self.inputs.iter().zip(&self.outputs);
+        pairs
+            .filter(|(input, output)| {
+                same_places(input, output)
+                    && input.offset == 0
+                    && input.dynamic.is_empty()
+                    && input.slice.offset == 0
+                    && input.slice.size == output.slice.size
+                    && input.slice.size == input.count() * input.element_type.size_bytes()
+                    && touching(input.slice.allocation) == 1
+            })
+            .map(|(input, output)| (input.slice.allocation, output.slice.allocation))
+            .collect()
+    }
+
     /// That operands and results have sizes the groups can have.
     fn check_shapes(&self) -> std::result::Result<(), String> {
         let size = self.groups.members.first().map_or(0, |m| m.len()) as i64;

@@ -4,7 +4,9 @@
 //! memory, so runs may overlap.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
+
+use rustc_hash::FxHashMap;
 
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
@@ -14,7 +16,7 @@ use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
-use crate::module::{HloModule, InstructionId};
+use crate::module::{HloModule, Id, InstructionId};
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId};
 
 /// An array that comes in or goes out.
@@ -51,6 +53,8 @@ pub struct Parameter {
 pub struct Executable {
     module: HloModule,
     options: CompileOptions,
+    rewrites: Vec<(&'static str, usize)>,
+    original_count: usize,
     thunks: ThunkSequence,
     assignment: Assignment,
     parameters: Vec<Parameter>,
@@ -58,6 +62,7 @@ pub struct Executable {
     outputs: Vec<Leaf>,
     result_shape: ShapeId,
     arenas: Mutex<Vec<AlignedBytes>>,
+    originals: OnceLock<FxHashMap<u32, InstructionId>>,
 }
 
 /// Compiles a verified module.
@@ -70,9 +75,14 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
             "{devices} devices; at most {MAX_DEVICES} may run together"
         )));
     }
+    let options = &effective(options)?;
+    let original_count = module.instruction_count();
     let mut module = module.clone();
-    super::inline::inline(&mut module)?;
-    super::passes::run(&mut module, options)?;
+    let stand_ins = super::inline::inline(&mut module, options.observe)?;
+    let mut rewrites = Vec::new();
+    if !options.observe {
+        rewrites = super::passes::run(&mut module, options)?;
+    }
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };
@@ -81,6 +91,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         .root
         .ok_or_else(|| HloError::execution("the entry computation has no root"))?;
     let mut lowering = Lowering::new(&module, options);
+    if options.observe {
+        lowering.observe(&stand_ins);
+    }
     let mut leaves = Vec::new();
     let mut values = Vec::new();
     let mut infos = Vec::new();
@@ -108,11 +121,31 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         result_shape: module.instruction_data(root).shape,
         parameters: infos,
         options: options.clone(),
+        rewrites,
+        original_count,
         thunks,
         assignment,
         arenas: Mutex::new(Vec::new()),
+        originals: OnceLock::new(),
         module,
     })
+}
+
+/// The options with everything they imply.
+fn effective(options: &CompileOptions) -> Result<CompileOptions> {
+    if let Some(unknown) = options
+        .disable
+        .iter()
+        .find(|name| !super::PASSES.contains(&name.as_str()))
+    {
+        return Err(HloError::argument(format!(
+            "no pass is called {unknown:?}; there are {}",
+            super::PASSES.join(", ")
+        )));
+    }
+    let mut options = options.clone();
+    options.fuse &= !options.observe && !options.disable.iter().any(|name| name == "fusion");
+    Ok(options)
 }
 
 /// Copies every array of the result into an output buffer, row-major. Copies of values that were
@@ -134,11 +167,11 @@ fn store_results(
         let elidable = lowering.interchangeable(&view, &output);
         thunks.push(Thunk {
             instruction: root,
-            kind: ThunkKind::Copy(CopyThunk {
+            kind: ThunkKind::Copy(Box::new(CopyThunk {
                 source: view,
                 destination: output.clone(),
                 elidable,
-            }),
+            })),
         });
         outputs.push(output);
     }
@@ -149,6 +182,28 @@ impl Executable {
     /// The flattened module the thunks were made from.
     pub fn module(&self) -> &HloModule {
         &self.module
+    }
+
+    /// Passes that changed something, and how many loops they changed.
+    pub fn rewrites(&self) -> &[(&'static str, usize)] {
+        &self.rewrites
+    }
+
+    /// The instruction of the module that was compiled from which `id`, of [`Executable::module`],
+    /// was made: itself, the one in the called computation that was put in the call's place, or the
+    /// one a rewrite started from.
+    pub fn original(&self, id: InstructionId) -> InstructionId {
+        if id.index() < self.original_count {
+            return id;
+        }
+        let text = self.module.instruction_data(id).text;
+        let by_start = self.originals.get_or_init(|| {
+            (0..self.original_count)
+                .map(InstructionId::from_index)
+                .map(|id| (self.module.instruction_data(id).text.start, id))
+                .collect()
+        });
+        by_start.get(&text.start).copied().unwrap_or(id)
     }
 
     /// How it was compiled.

@@ -17,8 +17,11 @@ use crate::module::{
 /// Most instructions a flattened module may have.
 const MAX_INSTRUCTIONS: usize = 50_000_000;
 
-/// Replaces calls by the called bodies, callees first.
-pub fn inline(module: &mut HloModule) -> Result<()> {
+/// Replaces calls by the called bodies, callees first. Returns each call of a computation that runs,
+/// with the instruction that now has its value; `keep` lets those live although only their parts are
+/// read.
+pub fn inline(module: &mut HloModule, keep: bool) -> Result<Vec<(InstructionId, InstructionId)>> {
+    let mut calls = Vec::new();
     let order = computation_post_order(module).map_err(|id| {
         HloError::execution(format!(
             "computation {} calls itself",
@@ -28,10 +31,10 @@ pub fn inline(module: &mut HloModule) -> Result<()> {
     let live = reachable(module);
     for id in order {
         if live[id] {
-            inline_computation(module, id)?;
+            inline_computation(module, id, &mut calls, keep)?;
         }
     }
-    Ok(())
+    Ok(calls)
 }
 
 fn reachable(module: &HloModule) -> IdMap<ComputationId, bool> {
@@ -60,10 +63,17 @@ fn callee(module: &HloModule, id: InstructionId) -> Option<ComputationId> {
     }
 }
 
-fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Result<()> {
+fn inline_computation(
+    module: &mut HloModule,
+    computation: ComputationId,
+    calls: &mut Vec<(InstructionId, InstructionId)>,
+    keep: bool,
+) -> Result<()> {
+    let first = calls.len();
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let mut operands: Vec<InstructionId> = Vec::new();
+    let uses = uses_of_starts(module, computation, &old);
     for id in old {
         operands.clear();
         for &operand in module.operand_ids(id) {
@@ -72,6 +82,7 @@ fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Res
         if let Some(callee) = callee(module, id) {
             let root = clone_body(module, callee, computation, &operands)?;
             replaced.insert(id, root);
+            calls.push((id, root));
             continue;
         }
         let data = module.instruction_data(id);
@@ -90,10 +101,14 @@ fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Res
             | HloOpcode::AsyncUpdate
             | HloOpcode::AsyncDone
             | HloOpcode::CopyStart
-            | HloOpcode::CopyDone
-            | HloOpcode::AllReduceDone
+            | HloOpcode::CopyDone => operands.first().copied(),
+            // A start that something else reads has to be finished where it stands.
+            HloOpcode::AllReduceDone
             | HloOpcode::AllGatherDone
-            | HloOpcode::CollectivePermuteDone => operands.first().copied(),
+            | HloOpcode::CollectivePermuteDone => operands
+                .first()
+                .copied()
+                .filter(|start| uses.get(start).is_none_or(|&count| count > 1)),
             _ => None,
         };
         if let Some(same) = same_as {
@@ -108,8 +123,42 @@ fn inline_computation(module: &mut HloModule, computation: ComputationId) -> Res
         let root = replaced.get(&root).copied().unwrap_or(root);
         module.computation_mut(computation).root = Some(root);
     }
-    remove_dead(module, computation);
+    let kept = if keep { &calls[first..] } else { &[] };
+    let kept: Vec<InstructionId> = kept.iter().map(|call| call.1).collect();
+    remove_unused(module, computation, &kept);
     Ok(())
+}
+
+/// How often the value of each collective's start is read.
+fn uses_of_starts(
+    module: &HloModule,
+    computation: ComputationId,
+    instructions: &[InstructionId],
+) -> FxHashMap<InstructionId, u32> {
+    let mut uses = FxHashMap::default();
+    for &id in instructions {
+        if is_collective_start(module.instruction_data(id).opcode) {
+            uses.insert(id, 0);
+        }
+    }
+    if uses.is_empty() {
+        return uses;
+    }
+    let root = module.computation(computation).root;
+    let operands = instructions.iter().flat_map(|&id| module.operand_ids(id));
+    for read in operands.chain(root.as_ref()) {
+        if let Some(count) = uses.get_mut(read) {
+            *count += 1;
+        }
+    }
+    uses
+}
+
+fn is_collective_start(opcode: HloOpcode) -> bool {
+    matches!(
+        opcode,
+        HloOpcode::AllReduceStart | HloOpcode::AllGatherStart | HloOpcode::CollectivePermuteStart
+    )
 }
 
 /// Appends the body of `callee` to `into`, parameters replaced by `arguments`; returns its root.
@@ -178,12 +227,18 @@ pub fn clone_body(
 
 /// Drops instructions whose value nobody reads; parameters and side effects stay.
 pub fn remove_dead(module: &mut HloModule, computation: ComputationId) {
+    remove_unused(module, computation, &[]);
+}
+
+fn remove_unused(module: &mut HloModule, computation: ComputationId, kept: &[InstructionId]) {
     let Some(root) = module.computation(computation).root else {
         return;
     };
     let instructions = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut live = vec![false; module.instruction_count()];
-    live[root.index()] = true;
+    for id in kept.iter().chain([&root]) {
+        live[id.index()] = true;
+    }
     for &id in instructions.iter().rev() {
         let instruction = module.instruction(id);
         let keep = live[id.index()]

@@ -189,6 +189,15 @@ impl Walk {
                     }
                 }
             }
+            ThunkKind::Collective(collective) => {
+                for (input, output) in collective.in_place() {
+                    self.in_place.push(InPlaceCandidate {
+                        time,
+                        input,
+                        output,
+                    });
+                }
+            }
             _ => {}
         }
     }

@@ -47,6 +47,17 @@ pub fn elided_constant(instruction: InstructionRef<'_>) -> HloError {
     )
 }
 
+/// Everything that `CompileOptions::disable` may name.
+pub const PASSES: [&str; passes::PASSES.len() + 1] = {
+    let mut all = ["fusion"; passes::PASSES.len() + 1];
+    let mut at = 0;
+    while at < passes::PASSES.len() {
+        all[at] = passes::PASSES[at];
+        at += 1;
+    }
+    all
+};
+
 /// How a module is compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
@@ -58,8 +69,11 @@ pub struct CompileOptions {
     pub replicas: u32,
     /// Partitions of each replica.
     pub partitions: u32,
-    /// Names of passes that are switched off; see `passes::PASSES`.
+    /// Names of passes that are switched off; see [`PASSES`].
     pub disable: Vec<String>,
+    /// Show every computed value to the run's observer. Nothing is fused and no pass runs, so that
+    /// every instruction of the text has a value.
+    pub observe: bool,
 }
 
 impl Default for CompileOptions {
@@ -70,6 +84,7 @@ impl Default for CompileOptions {
             replicas: 1,
             partitions: 1,
             disable: Vec::new(),
+            observe: false,
         }
     }
 }

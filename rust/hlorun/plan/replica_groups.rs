@@ -31,7 +31,7 @@ pub struct Devices {
 /// Most devices that may run together.
 pub const MAX_DEVICES: u32 = 1 << 14;
 /// Most ids groups may name.
-const MAX_IDS: i64 = 1 << 24;
+pub const MAX_IDS: i64 = 1 << 24;
 
 impl Devices {
     /// How many there are.
@@ -146,7 +146,7 @@ impl Groups {
                 transpose,
             }) => iota(tile, reshape, transpose, &known)?,
             Some(ReplicaGroups::Mesh(_)) => {
-                return Err("its replica groups are named mesh axes".into());
+                return Err("its replica groups are mesh axes that were not spelled out".into());
             }
         };
         if lists.is_empty() {

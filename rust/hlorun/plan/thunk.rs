@@ -36,7 +36,7 @@ pub struct Thunk {
 #[derive(Clone, Debug)]
 pub enum ThunkKind {
     /// Elements of a view into a view of the same sizes.
-    Copy(CopyThunk),
+    Copy(Box<CopyThunk>),
     /// A fused elementwise loop.
     Loop(Box<LoopThunk>),
     /// A fused elementwise loop into a reduction.
@@ -53,10 +53,21 @@ pub enum ThunkKind {
     Conditional(Box<ConditionalThunk>),
     /// The number of this replica or partition.
     DeviceId(DeviceIdThunk),
+    /// The first half of one.
+    CollectiveStart(super::collective::CollectiveStartThunk),
     /// A meeting of replicas.
     Collective(Box<super::collective::CollectiveThunk>),
+    /// Shows a value to the caller.
+    Observe(Box<ObserveThunk>),
     /// Nothing; an elided copy.
     Nop,
+}
+
+/// A value the caller wants to see; computes nothing.
+#[derive(Clone, Debug)]
+pub struct ObserveThunk {
+    /// The instruction's arrays, in the order of its shape; workspaces hold nothing and are left out.
+    pub leaves: Vec<ArrayView>,
 }
 
 /// A copy.
@@ -321,7 +332,17 @@ impl Thunk {
                     visit_view(output, Access::Write, f);
                 }
             }
+            ThunkKind::CollectiveStart(start) => {
+                for input in &mut start.collective.inputs {
+                    visit_view(input, Access::Read, f);
+                }
+            }
             ThunkKind::DeviceId(id) => f(&mut id.slice, Access::Write),
+            ThunkKind::Observe(observe) => {
+                for leaf in &mut observe.leaves {
+                    visit_view(leaf, Access::Read, f);
+                }
+            }
             ThunkKind::Nop => {}
         }
     }

@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use super::error::{Fault, Parsed, closest};
+use super::infer::infer_simple;
 use super::lexer::snippet;
 use super::literal::parse_literal;
 use super::parser::{Parser, PendingOperand};
@@ -123,7 +124,10 @@ impl Parser<'_> {
     #[cold]
     fn infer(&mut self, id: InstructionId, opcode: TextRef, knows_all: bool) -> Parsed<()> {
         let inferred = match knows_all {
-            true => (self.infer_shape)(&mut self.module, id),
+            true => infer_simple(&mut self.module, id).or_else(|simple| match self.infer_shape {
+                Some(infer) => infer(&mut self.module, id),
+                None => Err(simple),
+            }),
             false => Err("something it uses is defined later".to_owned()),
         };
         match inferred {

@@ -50,8 +50,8 @@ pub struct ParseOptions {
     /// Whether opcodes, attributes and words that hlorun does not know are errors rather than
     /// warnings.
     pub strict: bool,
-    /// Tells the shapes of instructions that the text leaves out; without it, only those are told
-    /// that follow from the operands at once.
+    /// Tells the shapes that a text leaves out and that do not follow from the operands at once;
+    /// [`crate::verify::left_out_shape`] knows the rules of every operation.
     pub infer_shape: Option<InferShape>,
 }
 
@@ -104,6 +104,9 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
 }
 
 /// Reads the file at `path`, plain or compressed with gzip or zstd, and parses its one module.
+///
+/// The file is read, not mapped: a mapped file that another process truncates ends this one with
+/// SIGBUS, and nothing a file does may end the process. The one copy is the module's source.
 ///
 /// # Errors
 /// [`crate::HloError::Parse`] as for [`parse`]; [`crate::HloError::Execution`] when the file cannot

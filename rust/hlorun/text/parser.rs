@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::ParseOptions;
 use super::error::{Fault, Parsed, closest};
-use super::infer::{InferShape, infer_simple};
+use super::infer::InferShape;
 use super::lexer::Cursor;
 use super::limits::Limits;
 use super::shape::{self, ShapeCache};
@@ -48,7 +48,7 @@ pub(super) struct Parser<'s> {
     pub cursor: Cursor<'s>,
     pub module: HloModule,
     pub limits: Limits,
-    pub infer_shape: InferShape,
+    pub infer_shape: Option<InferShape>,
     /// Whether warnings are errors.
     pub strict: bool,
     pub opcodes: &'static NameTable<HloOpcode>,
@@ -143,7 +143,7 @@ impl<'s> Parser<'s> {
             cursor,
             module,
             limits: options.limits,
-            infer_shape: options.infer_shape.unwrap_or(infer_simple),
+            infer_shape: options.infer_shape,
             strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,

@@ -66,10 +66,20 @@ impl Parser<'_> {
         while self.at_row() {
             self.cursor.integer("a row number")?;
             self.cursor.expect(b'{', "'{' of a row")?;
+            let mut seen = 0u8;
             while !self.cursor.eat(b'}') {
                 let key = self.cursor.word("a field or '}'")?;
-                if !fields.contains(&self.cursor.bytes(key)) {
-                    self.warn_unknown_key(key, "field")?;
+                let name = self.cursor.bytes(key);
+                match fields.iter().position(|&field| field == name) {
+                    Some(field) if seen >> field & 1 == 1 => {
+                        let name = String::from_utf8_lossy(name);
+                        return Err(Fault::new(
+                            key.start as usize,
+                            format!("field '{name}' occurs twice in this row"),
+                        ));
+                    }
+                    Some(field) => seen |= 1 << field,
+                    None => self.warn_unknown_key(key, "field")?,
                 }
                 self.cursor.expect(b'=', "'=' after the field's name")?;
                 self.cursor.integer("a number")?;

@@ -43,6 +43,7 @@
 
 pub mod config;
 pub mod inferred;
+mod left_out;
 mod report;
 pub mod rules;
 pub mod shapes;
@@ -54,6 +55,7 @@ use inferred::ShapeClasses;
 use report::Report;
 
 pub use inferred::InferredShape;
+pub use left_out::left_out_shape;
 pub use rules::infer_shape;
 
 /// Checks every rule; [`HloError::Verify`] holds all that are broken, in the order of the text.

@@ -42,7 +42,8 @@ impl ShapeProblems {
     }
 }
 
-fn array_problem(array: &ArrayShape) -> Option<String> {
+/// What is wrong with the shape of an array; continues "a shape".
+pub(super) fn array_problem(array: &ArrayShape) -> Option<String> {
     let rank = array.rank();
     if rank > ArrayShape::MAX_RANK {
         return Some(format!(

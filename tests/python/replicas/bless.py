@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
-import jax
 import numpy as np
-from jax._src.lib import xla_client
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxlib import _hlo
 
 from replicas.collective_cases import CASES, Case
+
+# Not in every environment, and untyped.
+jax: Any = import_module("jax")
+sharding: Any = import_module("jax.sharding")
+xla_client: Any = import_module("jax._src.lib").xla_client
+hlo: Any = import_module("jaxlib")._hlo
 
 jax.config.update("jax_enable_x64", True)
 GOLDEN = Path(__file__).parents[2] / "data" / "replicas" / "goldens.npz"
@@ -26,8 +29,8 @@ GOLDEN = Path(__file__).parents[2] / "data" / "replicas" / "goldens.npz"
 
 def run(case: Case) -> list[list[Any]]:
     """What XLA:CPU gives on each device."""
-    module = _hlo.hlo_module_from_text(case.text(oracle=True))
-    computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
+    module = hlo.hlo_module_from_text(case.text(oracle=True))
+    computation = hlo.XlaComputation(module.as_serialized_hlo_module_proto())
     program = xla_client._xla.mlir.xla_computation_to_mlir_module(computation)
     devices = jax.devices("cpu")[: case.devices]
     options = xla_client.CompileOptions()
@@ -38,13 +41,14 @@ def run(case: Case) -> list[list[Any]]:
     grid = np.arange(case.devices).reshape(case.replicas, case.partitions)
     options.device_assignment = xla_client.DeviceAssignment.create(grid)
     executable = devices[0].client.compile_and_load(program, xla_client.DeviceList(tuple(devices)), options)
-    sharding = NamedSharding(Mesh(np.array(devices), ("d",)), PartitionSpec("d"))
+    mesh = sharding.Mesh(np.array(devices), ("d",))
+    split = sharding.NamedSharding(mesh, sharding.PartitionSpec("d"))
     inputs = case.inputs()
     arguments = []
     for k, first in enumerate(inputs[0]):
         whole = (case.devices * first.shape[0], *first.shape[1:])
         local = [jax.device_put(inputs[d][k], device) for d, device in enumerate(devices)]
-        arguments.append(jax.make_array_from_single_device_arrays(whole, sharding, local))
+        arguments.append(jax.make_array_from_single_device_arrays(whole, split, local))
     results = executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
     return [[np.asarray(result[d]) for result in results] for d in range(case.devices)]
 

@@ -4,54 +4,62 @@
 //! In: a [`Gemm`] of any strides. Out: C. Promise: sums along k run in blocks of [`KC`], whatever the number of
 //! threads and the split of C among them.
 
-use super::packed::{KC, Real, Steps, kernel};
+use super::packed::{Real, Steps, kernel};
 use super::{Gemm, Matrix, pack};
 use crate::DType;
 use crate::elementwise::{Avx2, Avx512, Portable, Tier};
 use crate::isa::Isa;
 
+/// Columns of A and rows of B in one block: a strip of B of this length stays in the first-level cache.
+const KC: usize = 256;
 /// Rows of A in one block: with [`KC`] columns it fills a part of the second-level cache.
 const MC: usize = 192;
 /// Columns of B in one block: with [`KC`] rows it stays in the last-level cache.
-const NC: usize = 2048;
+const NC: usize = 1024;
 
-/// Copies `rows`×`cols` elements into strips of `W` rows (or columns, through `layout`), zero-padded.
-unsafe fn strips<E: Real>(
+/// Copies `rows`×`cols` elements into strips of `W` rows, zero-padded: element (r, c) of a strip lands at `c * W + r`.
+#[inline(always)]
+unsafe fn strips<E: Real, const W: usize>(
     from: *const E,
     layout: Matrix,
     rows: usize,
     cols: usize,
-    width: usize,
     to: *mut E,
 ) {
-    // SAFETY: the caller passes a block inside its matrix and room for whole strips.
-    unsafe {
-        let mut strip = 0;
-        while strip * width < rows {
-            let count = width.min(rows - strip * width);
-            let out = to.add(strip * width * cols);
-            let base = from.offset((strip * width) as isize * layout.row_stride);
-            if count < width {
-                for at in 0..width * cols {
-                    out.add(at).write(E::ZERO);
+    let mut strip = 0;
+    while strip * W < rows {
+        let count = W.min(rows - strip * W);
+        // SAFETY: the caller passes a block inside its matrix and room for whole strips.
+        unsafe {
+            let out = to.add(strip * W * cols);
+            let base = from.offset((strip * W) as isize * layout.row_stride);
+            if count == W && layout.row_stride == 1 {
+                for c in 0..cols {
+                    let row = base.offset(c as isize * layout.col_stride);
+                    out.add(c * W)
+                        .cast::<[E; W]>()
+                        .write_unaligned(row.cast::<[E; W]>().read_unaligned());
+                }
+            } else if count == W && layout.col_stride == 1 {
+                for c in 0..cols {
+                    for r in 0..W {
+                        out.add(c * W + r)
+                            .write(base.offset(r as isize * layout.row_stride).add(c).read());
+                    }
+                }
+            } else {
+                for c in 0..cols {
+                    for r in 0..W {
+                        let at = base.wrapping_offset(
+                            r as isize * layout.row_stride + c as isize * layout.col_stride,
+                        );
+                        out.add(c * W + r)
+                            .write(if r < count { at.read() } else { E::ZERO });
+                    }
                 }
             }
-            let target = Matrix {
-                row_stride: 1,
-                col_stride: width as isize,
-                batch_stride: 0,
-            };
-            pack::strided(
-                base.cast(),
-                layout,
-                out.cast(),
-                target,
-                count,
-                cols,
-                size_of::<E>(),
-            );
-            strip += 1;
         }
+        strip += 1;
     }
 }
 
@@ -82,14 +90,20 @@ unsafe fn product<T: Tier, E: Real, const R: usize, const NR: usize>(
             for p in (0..g.k).step_by(KC) {
                 let k = KC.min(g.k - p);
                 let from = b.offset(p as isize * g.b.row_stride + j as isize * g.b.col_stride);
-                strips(from, g.b.transposed(), n, k, NR, right);
+                strips::<E, NR>(from, g.b.transposed(), n, k, right);
                 for i in (0..g.m).step_by(MC) {
                     let m = MC.min(g.m - i);
                     let from = a.offset(i as isize * g.a.row_stride + p as isize * g.a.col_stride);
-                    strips(from, g.a, m, k, R, left);
+                    strips::<E, R>(from, g.a, m, k, left);
                     let first = p == 0;
                     for jr in (0..n).step_by(NR) {
                         for ir in (0..m).step_by(R) {
+                            let at = c.offset(
+                                (i + ir) as isize * g.c.row_stride
+                                    + (j + jr) as isize * g.c.col_stride,
+                            );
+                            let (rows, cols) = (R.min(m - ir), NR.min(n - jr));
+                            prefetch_rows(at, g.c.row_stride, rows, NR);
                             let mut tile = [[E::ZERO; NR]; R];
                             kernel::<T, E, R, NR>(
                                 k,
@@ -98,11 +112,6 @@ unsafe fn product<T: Tier, E: Real, const R: usize, const NR: usize>(
                                 steps,
                                 tile.as_mut_ptr(),
                             );
-                            let at = c.offset(
-                                (i + ir) as isize * g.c.row_stride
-                                    + (j + jr) as isize * g.c.col_stride,
-                            );
-                            let (rows, cols) = (R.min(m - ir), NR.min(n - jr));
                             add_tile(g, &tile[..rows], cols, at, alpha, beta, first);
                         }
                     }
@@ -110,6 +119,27 @@ unsafe fn product<T: Tier, E: Real, const R: usize, const NR: usize>(
             }
         }
     }
+}
+
+/// Asks for the lines of a tile of C while its sums are computed.
+#[inline(always)]
+fn prefetch_rows<E>(c: *const E, stride: isize, rows: usize, cols: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for r in 0..rows as isize {
+        let row = c.wrapping_offset(r * stride).cast::<i8>();
+        let mut at = 0;
+        while at < cols * size_of::<E>() {
+            // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    row.wrapping_add(at),
+                );
+            }
+            at += 64;
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (c, stride, rows, cols);
 }
 
 /// Adds a tile of sums to C; the first block along k also applies β.

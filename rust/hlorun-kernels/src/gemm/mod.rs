@@ -133,6 +133,16 @@ impl<T> Shared<T> {
 /// Products below this many multiplications are not worth a library call or a second thread.
 const SMALL: usize = 32 * 32 * 32;
 
+/// Parts of a product of usual size.
+const PARTS: usize = 4;
+/// Most rows or columns of one part.
+const PART: usize = 1024;
+
+/// In how many parts `size` rows or columns are computed.
+fn parts(size: usize) -> usize {
+    size.div_ceil(PART).max(PARTS).min(size.div_ceil(64))
+}
+
 /// The type products of `dtype` accumulating into `out` are computed in.
 fn compute_type(dtype: DType, out: DType) -> DType {
     match (dtype, out) {
@@ -215,15 +225,8 @@ unsafe fn converted(
 /// Products whose three matrices have the compute type.
 unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
     let work = g.m.saturating_mul(g.n).saturating_mul(g.k.max(1));
-    let total = work.saturating_mul(g.batch);
-    let tasks = if total < 4 * SMALL {
-        1
-    } else {
-        parallel.threads.max(1)
-    };
+    let is_small = work.saturating_mul(g.batch) < 4 * SMALL;
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
-    // Whole panels per task where there are enough of them.
-    let grain = if g.n / tasks >= 512 { 128 } else { 32 };
     let part = |batches: std::ops::Range<usize>,
                 rows: std::ops::Range<usize>,
                 cols: std::ops::Range<usize>| {
@@ -250,19 +253,23 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
             }
         }
     };
-    if tasks == 1 {
+    // The parts depend on the sizes alone, never on the number of threads: a library may sum differently at the edges
+    // of a part, and the same product must give the same bits everywhere.
+    if is_small {
         part(0..g.batch, 0..g.m, 0..g.n);
-    } else if g.batch >= tasks {
-        (parallel.run)(tasks, &|t| {
-            part(share(g.batch, tasks, t, 1), 0..g.m, 0..g.n)
+    } else if g.batch >= PARTS {
+        (parallel.run)(PARTS, &|t| {
+            part(share(g.batch, PARTS, t, 1), 0..g.m, 0..g.n)
         });
     } else if g.n >= g.m {
-        (parallel.run)(tasks, &|t| {
-            part(0..g.batch, 0..g.m, share(g.n, tasks, t, grain))
+        let parts = parts(g.n);
+        (parallel.run)(parts, &|t| {
+            part(0..g.batch, 0..g.m, share(g.n, parts, t, 32))
         });
     } else {
-        (parallel.run)(tasks, &|t| {
-            part(0..g.batch, share(g.m, tasks, t, 16), 0..g.n)
+        let parts = parts(g.m);
+        (parallel.run)(parts, &|t| {
+            part(0..g.batch, share(g.m, parts, t, 32), 0..g.n)
         });
     }
 }

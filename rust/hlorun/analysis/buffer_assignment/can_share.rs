@@ -9,7 +9,7 @@ use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId};
 use crate::types::Shape;
 
 /// Whether the part `to` of `user`'s result may lie where the part `from` of an operand does.
-pub(super) fn can_share(
+pub fn can_share(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
     alias: &HloAliasAnalysis,

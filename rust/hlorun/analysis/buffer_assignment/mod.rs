@@ -5,7 +5,7 @@
 //! byte for byte, and nothing a file holds panics or costs more than its size.
 
 pub mod assign;
-mod can_share;
+pub mod can_share;
 pub mod check;
 mod describe;
 mod instruction_text;
@@ -19,7 +19,11 @@ pub mod rebuild;
 pub mod report;
 
 pub use assign::{AssignOptions, assign_buffers};
-pub use check::{Finding, FindingKind, check, human_readable_bytes as human_bytes};
+pub use can_share::can_share;
+pub use check::{
+    ComputationKind, Finding, FindingKind, check, computation_kinds,
+    human_readable_bytes as human_bytes,
+};
 pub use model::*;
 pub use parser::{parse, parse_files};
 pub use printer::{print, print_file};

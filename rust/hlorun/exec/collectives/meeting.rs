@@ -113,6 +113,11 @@ impl<'r> Meeting<'r> {
         self.link.as_ref()
     }
 
+    /// Whether devices run in other processes.
+    pub fn is_spread(&self) -> bool {
+        self.link.is_some()
+    }
+
     /// The devices that run.
     pub(super) fn devices(&self) -> Devices {
         self.devices

@@ -108,16 +108,21 @@ pub fn receive_nothing(thunk: &CollectiveThunk, environment: &Environment<'_>) {
     }
 }
 
-/// Moves whole operands or equal pieces of them.
-pub fn run(session: &Session<'_>) -> Result<()> {
-    let here = session.rank;
+/// Sends whole operands or equal pieces of them to other processes.
+pub fn send(session: &Session<'_>) -> Result<()> {
     for to in session.remote() {
         let mut bytes = Vec::new();
-        for part in outgoing(session, &session.inputs, here, to) {
+        for part in outgoing(session, &session.inputs, session.rank, to) {
             pack(&part, &mut bytes);
         }
         session.send(to, &bytes)?;
     }
+    Ok(())
+}
+
+/// Receives whole operands or equal pieces of them.
+pub fn run(session: &Session<'_>) -> Result<()> {
+    let here = session.rank;
     let posts = session.meet(session.inputs.clone())?;
     let mut received = false;
     for (from, post) in posts.iter().enumerate() {
@@ -202,8 +207,8 @@ fn target(session: &Session<'_>, offset: i64, size: i64) -> Result<RawArray> {
     Ok(slice(output, 0, offset, size))
 }
 
-/// Moves rows whose numbers the operands hold.
-pub fn ragged(session: &Session<'_>) -> Result<()> {
+/// Sends rows whose numbers the operands hold to other processes.
+pub fn send_ragged(session: &Session<'_>) -> Result<()> {
     for to in session.remote() {
         let list = updates(session, &session.inputs, to)?;
         let mut header: Vec<u8> = Vec::new();
@@ -219,6 +224,11 @@ pub fn ragged(session: &Session<'_>) -> Result<()> {
         session.send(to, &header)?;
         session.send(to, &bytes)?;
     }
+    Ok(())
+}
+
+/// Receives rows whose numbers the operands hold.
+pub fn ragged(session: &Session<'_>) -> Result<()> {
     let posts = session.meet(session.inputs.clone())?;
     session.inputs[1].copy_to(&session.outputs[0]);
     let per_member = session.inputs[2].count() / session.members.len();

@@ -3,6 +3,8 @@
 //! Every member combines one part of the elements for all, in the order of the group, so that a
 //! result has the same bits on every device and in every run.
 
+use std::ops::Range;
+
 use super::super::array::RawArray;
 use super::super::program::Frame;
 use super::movement::{pack, piece};
@@ -12,8 +14,9 @@ use crate::error::Result;
 use crate::plan::collective::Combiner;
 use crate::plan::elementwise::Kernel;
 
-/// Elements combined at once; few enough that the values of eight members stay in the cache.
-const TILE: usize = 2048;
+/// Elements combined at once: runs long enough for the memory to stream, and few enough that those of
+/// eight members stay in the second-level cache until the result overwrites them.
+const TILE: usize = 8192;
 
 /// Combines tiles of values.
 struct Accumulator<'c> {
@@ -115,7 +118,7 @@ impl<'c> Accumulator<'c> {
 }
 
 /// The elements of `total` that the member at `rank` combines.
-fn share(total: usize, rank: usize, members: usize) -> std::ops::Range<usize> {
+fn share(total: usize, rank: usize, members: usize) -> Range<usize> {
     // Whole cache lines, so that no two members write one.
     let unit = 64;
     let blocks = total.div_ceil(unit);
@@ -132,38 +135,34 @@ fn same_places(a: &RawArray, b: &RawArray) -> bool {
             .all(|(&dim, (x, y))| dim == 1 || x == y)
 }
 
-/// Combines element by element; everybody gets everything.
-pub fn all_reduce(session: &Session<'_>) -> Result<()> {
-    let members = session.members.len();
-    // What each member shows lies as results do: dense, in one order.
-    let mut shown = Vec::with_capacity(session.inputs.len());
-    for (input, output) in session.inputs.iter().zip(&session.outputs) {
-        if members > 1 && same_places(input, output) {
-            shown.push(input.clone());
-        } else {
-            input.copy_to(output);
-            shown.push(output.clone());
-        }
-    }
-    if members == 1 {
-        return Ok(());
-    }
-    let shares = |rank: usize| -> Vec<std::ops::Range<usize>> {
-        let counts = session.outputs.iter().map(RawArray::count);
-        counts.map(|count| share(count, rank, members)).collect()
-    };
-    let bytes_of = |rank: usize| -> usize {
-        let sizes = session.outputs.iter().map(|o| o.element_type.size_bytes());
-        shares(rank)
-            .iter()
-            .zip(sizes)
-            .map(|(s, size)| s.len() * size)
-            .sum()
-    };
+/// The elements of every operand that the member at `rank` combines.
+fn shares(session: &Session<'_>, rank: usize) -> Vec<Range<usize>> {
+    let counts = session.outputs.iter().map(RawArray::count);
+    counts
+        .map(|count| share(count, rank, session.members.len()))
+        .collect()
+}
+
+/// Bytes of all of them.
+fn bytes_of(session: &Session<'_>, rank: usize) -> usize {
+    let sizes = session.outputs.iter().map(|o| o.element_type.size_bytes());
+    let shares = shares(session, rank);
+    shares
+        .iter()
+        .zip(sizes)
+        .map(|(s, size)| s.len() * size)
+        .sum()
+}
+
+/// Sends the elements that members of other processes combine; `shown` lie as results do.
+pub fn send_shares(session: &Session<'_>, shown: &[RawArray]) -> Result<()> {
     for to in session.remote() {
-        let mut bytes = Vec::with_capacity(bytes_of(to));
-        for (array, share) in shown.iter().zip(shares(to)) {
+        let mut bytes = Vec::with_capacity(bytes_of(session, to));
+        for (array, share) in shown.iter().zip(shares(session, to)) {
             let size = array.element_type.size_bytes();
+            if share.is_empty() {
+                continue;
+            }
             // SAFETY: the share lies inside the dense array.
             bytes.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(
@@ -174,6 +173,31 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
         }
         session.send(to, &bytes)?;
     }
+    Ok(())
+}
+
+/// Combines element by element; everybody gets everything.
+pub fn all_reduce(session: &Session<'_>) -> Result<()> {
+    let members = session.members.len();
+    // What each member shows lies as results do: dense, in one order. It may be the result's memory.
+    let mut shown = Vec::with_capacity(session.inputs.len());
+    for (input, output) in session.inputs.iter().zip(&session.outputs) {
+        let is_shared = input.pointer == output.pointer;
+        if is_shared || (members > 1 && same_places(input, output)) {
+            shown.push(input.clone());
+        } else {
+            input.copy_to(output);
+            shown.push(output.clone());
+        }
+    }
+    if members == 1 {
+        return Ok(());
+    }
+    if !session.thunk.is_started {
+        send_shares(session, &shown)?;
+    }
+    let shares = |rank: usize| shares(session, rank);
+    let bytes_of = |rank: usize| bytes_of(session, rank);
     let posts = session.meet(shown)?;
     let mine = shares(session.rank);
     let mut messages = Vec::with_capacity(members);
@@ -241,8 +265,8 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
     session.part()
 }
 
-/// Combines element by element; the member at `rank` gets piece `rank`.
-pub fn reduce_scatter(session: &Session<'_>, dimension: usize) -> Result<()> {
+/// Sends each member of another process the piece it combines.
+pub fn send_pieces(session: &Session<'_>, dimension: usize) -> Result<()> {
     let members = session.members.len();
     for to in session.remote() {
         let mut bytes = Vec::new();
@@ -251,6 +275,12 @@ pub fn reduce_scatter(session: &Session<'_>, dimension: usize) -> Result<()> {
         }
         session.send(to, &bytes)?;
     }
+    Ok(())
+}
+
+/// Combines element by element; the member at `rank` gets piece `rank`.
+pub fn reduce_scatter(session: &Session<'_>, dimension: usize) -> Result<()> {
+    let members = session.members.len();
     let posts = session.meet(session.inputs.clone())?;
     let size = session.outputs.iter().map(RawArray::byte_size).sum();
     let mut messages = Vec::with_capacity(members);

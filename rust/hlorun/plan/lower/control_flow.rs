@@ -125,11 +125,11 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         Thunk {
             instruction: instruction.id,
-            kind: ThunkKind::Copy(CopyThunk {
+            kind: ThunkKind::Copy(Box::new(CopyThunk {
                 source,
                 destination,
                 elidable,
-            }),
+            })),
         }
     }
 

@@ -16,13 +16,13 @@ pub mod views;
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use analysis::Order;
 use analysis::{Analysis, Role};
 pub use gemm::{DotDimensions, gemm_config};
 
-use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
+use super::thunk::{CopyThunk, ObserveThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
 use super::{CompileOptions, elided_constant, ops, unsupported};
 use crate::error::{HloError, Result};
@@ -83,6 +83,8 @@ pub struct Lowering<'m> {
     pub buffers: Vec<LogicalBuffer>,
     constants: FxHashMap<LiteralId, u32>,
     nesting: u32,
+    /// When values are observed: the calls whose value an instruction has.
+    observed: Option<FxHashMap<InstructionId, Vec<InstructionId>>>,
 }
 
 /// One computation being lowered.
@@ -90,6 +92,10 @@ struct Scope<'a> {
     analysis: &'a Analysis,
     values: FxHashMap<InstructionId, Value>,
     thunks: ThunkSequence,
+    /// Collectives whose second half is still to come.
+    started: FxHashMap<InstructionId, super::collective::CollectiveThunk>,
+    /// Starts of collectives whose second half is an instruction of its own.
+    with_done: FxHashSet<InstructionId>,
 }
 
 impl<'m> Lowering<'m> {
@@ -101,6 +107,42 @@ impl<'m> Lowering<'m> {
             buffers: Vec::new(),
             constants: FxHashMap::default(),
             nesting: 0,
+            observed: None,
+        }
+    }
+
+    /// Lets every value be shown once it is computed, also as that of the `calls` it stands for.
+    pub fn observe(&mut self, calls: &[(InstructionId, InstructionId)]) {
+        let mut observed: FxHashMap<_, Vec<_>> = FxHashMap::default();
+        for &(call, stand_in) in calls {
+            observed.entry(stand_in).or_default().push(call);
+        }
+        self.observed = Some(observed);
+    }
+
+    /// A step that shows `value`, for each instruction that has it.
+    fn push_observation(
+        &self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'_>,
+        value: &Value,
+    ) {
+        let Some(observed) = &self.observed else {
+            return;
+        };
+        let calls = observed.get(&instruction.id).map_or(&[][..], Vec::as_slice);
+        // What only passes values on has been shown where they were computed.
+        let is_computed = !matches!(
+            instruction.opcode().class(),
+            OpClass::Parameter | OpClass::Constant | OpClass::Tuple
+        );
+        let itself = is_computed.then_some(instruction.id);
+        for id in itself.into_iter().chain(calls.iter().copied()) {
+            let mut leaves = Vec::new();
+            collect_leaves(value, &mut leaves);
+            if !leaves.is_empty() {
+                scope.push(id, ThunkKind::Observe(Box::new(ObserveThunk { leaves })));
+            }
         }
     }
 
@@ -157,10 +199,13 @@ impl<'m> Lowering<'m> {
             analysis: &analysis,
             values: FxHashMap::default(),
             thunks: Vec::new(),
+            started: FxHashMap::default(),
+            with_done: structure::starts_with_done(module, &analysis.instructions),
         };
         for at in 0..analysis.instructions.len() {
             let instruction = module.instruction(analysis.instructions[at]);
             if let Some(value) = self.instruction(&mut scope, at, instruction, parameters)? {
+                self.push_observation(&mut scope, instruction, &value);
                 scope.values.insert(instruction.id, value);
             }
         }
@@ -524,11 +569,11 @@ impl<'m> Lowering<'m> {
         let elidable = self.interchangeable(&source, &destination);
         scope.push(
             instruction,
-            ThunkKind::Copy(CopyThunk {
+            ThunkKind::Copy(Box::new(CopyThunk {
                 source,
                 destination,
                 elidable,
-            }),
+            })),
         );
     }
 

@@ -2,13 +2,36 @@
 //!
 //! A piece whose cluster is its own is computed right where it belongs; others are copied.
 
+use rustc_hash::FxHashSet;
+
 use super::analysis::ClusterId;
 use super::{Lowering, Scope, Value, views};
 use crate::error::{HloError, Result};
-use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionId, InstructionRef};
+use crate::plan::collective::CollectiveStartThunk;
 use crate::plan::thunk::{LoadKind, ThunkKind};
 use crate::plan::view::ArrayView;
 use crate::types::Dims;
+
+/// Whether an opcode is the second half of a collective.
+fn is_done(opcode: HloOpcode) -> bool {
+    matches!(
+        opcode,
+        HloOpcode::AllReduceDone | HloOpcode::AllGatherDone | HloOpcode::CollectivePermuteDone
+    )
+}
+
+/// The starts that the second halves among `instructions` belong to.
+pub(super) fn starts_with_done(
+    module: &HloModule,
+    instructions: &[InstructionId],
+) -> FxHashSet<InstructionId> {
+    instructions
+        .iter()
+        .filter(|&&id| is_done(module.instruction_data(id).opcode))
+        .filter_map(|&id| module.operand_ids(id).first().copied())
+        .collect()
+}
 
 impl<'m> Lowering<'m> {
     /// Computes or copies operand `k` of the instruction at `at` into `destination`.
@@ -219,6 +242,14 @@ impl<'m> Lowering<'m> {
         instruction: InstructionRef<'m>,
     ) -> Result<Value> {
         use crate::module::HloOpcode as H;
+        if is_done(instruction.opcode()) {
+            let value = self.operand(scope, instruction, 0)?;
+            let start = instruction.operand_ids().first();
+            if let Some(thunk) = start.and_then(|start| scope.started.remove(start)) {
+                scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
+            }
+            return Ok(value);
+        }
         let inputs = self.operand_leaves(scope, instruction)?;
         // The start of an asynchronous gather or permute carries its operands too; its value here
         // is what its done returns.
@@ -237,9 +268,21 @@ impl<'m> Lowering<'m> {
             replicas: self.options.replicas.max(1),
             partitions: self.options.partitions.max(1),
         };
-        let thunk =
+        let mut thunk =
             crate::plan::collective::plan(self.module, instruction, devices, inputs, outputs)?;
-        scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
+        if scope.with_done.contains(&instruction.id) {
+            thunk.is_started = thunk.can_start_early();
+            if thunk.is_started {
+                let collective = Box::new(thunk.clone());
+                scope.push(
+                    instruction.id,
+                    ThunkKind::CollectiveStart(CollectiveStartThunk { collective }),
+                );
+            }
+            scope.started.insert(instruction.id, thunk);
+        } else {
+            scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
+        }
         Ok(value)
     }
 }

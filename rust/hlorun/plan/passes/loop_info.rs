@@ -307,6 +307,11 @@ impl LoopInfo {
         k
     }
 
+    /// Whether a pass has changed the loop.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
     /// Writes leaves that were added or replaced into the module.
     pub fn finish(self, module: &mut HloModule) -> Result<()> {
         if !self.changed {

@@ -32,17 +32,20 @@ pub const PASSES: [&str; 4] = [
     crate::plan::lower::panels::NAME,
 ];
 
-/// Replaces what the lowering has no thunk for, then runs every pass that is not switched off.
-pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
+/// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
+/// returns those that changed something, and how many loops they changed.
+pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
     scan::run(module)?;
     tuple_select::run(module);
     library_product::run(module)?;
     dynamic_padding::run(module)?;
+    let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
         if !enabled(name) {
             continue;
         }
+        let mut changed = 0;
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                 continue;
@@ -53,10 +56,14 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<()> {
                 "loop-defer" => loop_defer::run(module, &mut info),
                 _ => continue,
             }
+            changed += usize::from(info.is_changed());
             info.finish(module)?;
         }
+        if changed > 0 {
+            applied.push((name, changed));
+        }
     }
-    Ok(())
+    Ok(applied)
 }
 
 /// An empty computation of one parameter, named and placed after `like`.

@@ -10,15 +10,14 @@ use super::braces::{
 };
 use super::escape::{unescape, write_escaped};
 use super::float::write_g;
-use super::literal::write_literal;
-use super::mesh_groups::mesh_groups;
+use super::literal::write_typed_literal;
 use super::sharding::{iota_devices, write_iota, write_sharding};
 use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
     WindowDimension,
 };
+use crate::module::mesh_groups::mesh_groups;
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
-use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;
 
 /// Most devices a replica group list is spelled out for.
@@ -240,10 +239,7 @@ impl Printer<'_> {
                 self.out.push('}');
             }
             AttrValue::Literal(id) => {
-                let literal = self.module.literal(*id);
-                let shape = literal.shape.display(ShapeStyle::CANONICAL);
-                let _ = write!(self.out, "{shape} ");
-                write_literal(&mut self.out, literal);
+                write_typed_literal(&mut self.out, self.module.literal(*id));
             }
             AttrValue::Raw(text) => {
                 let bytes = self.module.text().bytes(*text);

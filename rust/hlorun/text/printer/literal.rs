@@ -4,10 +4,19 @@ use std::fmt::Write;
 
 use super::float::{write_f32, write_f64, write_float};
 use crate::types::shape::Dims;
-use crate::types::{Literal, LiteralValue, PrimitiveType};
+use crate::types::{Literal, LiteralValue, PrimitiveType, ShapeStyle};
 
 /// Appends the value of `literal`, without its shape.
 pub fn write_literal(out: &mut String, literal: &Literal) {
+    write_value(out, literal, false);
+}
+
+/// Appends a literal that states its shape, or a tuple of such.
+pub fn write_typed_literal(out: &mut String, literal: &Literal) {
+    write_value(out, literal, true);
+}
+
+fn write_value(out: &mut String, literal: &Literal, typed: bool) {
     // Tuples nest; the stack holds what is still to come of each.
     enum Step<'l> {
         Value(&'l Literal),
@@ -16,17 +25,25 @@ pub fn write_literal(out: &mut String, literal: &Literal) {
     let mut stack = vec![Step::Value(literal)];
     while let Some(step) = stack.pop() {
         match step {
-            Step::Value(literal) => match &literal.value {
-                LiteralValue::Array(bytes) => {
-                    write_array(out, literal.shape.element_type, &literal.shape.dims, bytes);
+            Step::Value(literal) => {
+                let has_shape =
+                    matches!(literal.value, LiteralValue::Array(_) | LiteralValue::Elided);
+                if typed && has_shape {
+                    let _ = write!(out, "{} ", literal.shape.display(ShapeStyle::CANONICAL));
                 }
-                LiteralValue::Elided => out.push_str("{...}"),
-                LiteralValue::Token => out.push_str("token"),
-                LiteralValue::Tuple(parts) => {
-                    out.push_str("( ");
-                    stack.push(Step::Rest(parts, 0));
+                match &literal.value {
+                    LiteralValue::Array(bytes) => {
+                        write_array(out, literal.shape.element_type, &literal.shape.dims, bytes);
+                    }
+                    LiteralValue::Elided => out.push_str("{...}"),
+                    LiteralValue::Token if typed => out.push_str("token[] token"),
+                    LiteralValue::Token => out.push_str("token"),
+                    LiteralValue::Tuple(parts) => {
+                        out.push_str("( ");
+                        stack.push(Step::Rest(parts, 0));
+                    }
                 }
-            },
+            }
             Step::Rest(parts, at) => match parts.get(at) {
                 Some(part) => {
                     if at > 0 {

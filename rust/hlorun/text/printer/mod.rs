@@ -14,7 +14,6 @@ mod float;
 mod header;
 mod instruction;
 mod literal;
-mod mesh_groups;
 mod metadata;
 mod names;
 mod options;

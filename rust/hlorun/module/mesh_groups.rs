@@ -1,19 +1,15 @@
 //! Groups of devices given by the axes of a mesh, spelled out.
 
-use super::braces::{inside, parts, write_compact};
-use super::sharding::iota_devices;
-
 /// The groups of `mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'y':(2)2}`, each a row of the devices
 /// with the axes in braces varying within it; `None` when it is not of this form, or names more than
 /// `limit` devices.
 pub fn mesh_groups(text: &[u8], limit: i64) -> Option<Vec<Vec<i64>>> {
-    let mut compact = String::new();
-    write_compact(&mut compact, text);
+    let compact = compact(text);
     let (mesh, rest) = compact.strip_prefix("mesh[")?.split_once(']')?;
     let mut names = Vec::new();
     let mut sizes = Vec::new();
-    for axis in parts(mesh.as_bytes(), true) {
-        let (name, size) = std::str::from_utf8(axis).ok()?.split_once('=')?;
+    for axis in parts(mesh) {
+        let (name, size) = axis.split_once('=')?;
         names.push(unquoted(name));
         sizes.push(size.parse::<i64>().ok().filter(|&size| size > 0)?);
     }
@@ -31,10 +27,11 @@ pub fn mesh_groups(text: &[u8], limit: i64) -> Option<Vec<Vec<i64>>> {
     }
 
     // Axes split where only a part of them is grouped: the pieces' sizes, which of them are grouped.
-    let axes: Vec<(usize, Option<(i64, i64)>)> = parts(inside(&rest.as_bytes()[brace..]), true)
-        .into_iter()
-        .map(|axis| axis_reference(std::str::from_utf8(axis).ok()?, &names))
-        .collect::<Option<_>>()?;
+    let axes: Vec<(usize, Option<(i64, i64)>)> =
+        parts(rest[brace..].strip_prefix('{')?.strip_suffix('}')?)
+            .into_iter()
+            .map(|axis| axis_reference(axis, &names))
+            .collect::<Option<_>>()?;
     let mut pieces: Vec<i64> = Vec::new();
     let mut grouped: Vec<usize> = Vec::new();
     for (dim, &size) in sizes.iter().enumerate() {
@@ -85,6 +82,85 @@ pub fn mesh_groups(text: &[u8], limit: i64) -> Option<Vec<Vec<i64>>> {
             .map(|group| group.iter().map(|&at| devices[at as usize]).collect())
             .collect(),
     )
+}
+
+/// `text` without comments and white space; what is quoted stays as it is.
+fn compact(text: &[u8]) -> String {
+    let mut out = String::new();
+    let mut rest = std::str::from_utf8(text).unwrap_or_default();
+    while let Some(first) = rest.chars().next() {
+        let (taken, kept) = match first {
+            '\'' | '"' => {
+                let end = rest[1..].find(first).map_or(rest.len(), |end| end + 2);
+                (end, true)
+            }
+            '/' if rest.starts_with("/*") => {
+                (rest.find("*/").map_or(rest.len(), |end| end + 2), false)
+            }
+            other => (other.len_utf8(), !other.is_whitespace()),
+        };
+        if kept {
+            out.push_str(&rest[..taken]);
+        }
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// The parts of a compact text that commas outside of quotes separate.
+fn parts(text: &str) -> Vec<&str> {
+    let mut quote = None;
+    text.split(|c| match quote {
+        Some(open) => {
+            if c == open {
+                quote = None;
+            }
+            false
+        }
+        None => {
+            if matches!(c, '\'' | '"') {
+                quote = Some(c);
+            }
+            c == ','
+        }
+    })
+    .filter(|part| !part.is_empty())
+    .collect()
+}
+
+/// The numbers of an array of sizes `reshape` in row-major order, its dimensions permuted.
+fn iota_devices(reshape: &[i64], transpose: &[i64], limit: i64) -> Option<Vec<i64>> {
+    let count = reshape.iter().try_fold(1i64, |product, &size| {
+        product
+            .checked_mul(size)
+            .filter(|&p| size > 0 && p <= limit)
+    })?;
+    let mut order = Vec::with_capacity(transpose.len());
+    for &dim in transpose {
+        let dim = usize::try_from(dim)
+            .ok()
+            .filter(|&dim| dim < reshape.len())?;
+        if order.contains(&dim) {
+            return None;
+        }
+        order.push(dim);
+    }
+    if order.len() != reshape.len() {
+        return None;
+    }
+    let mut strides = vec![1i64; reshape.len()];
+    for dim in (1..reshape.len()).rev() {
+        strides[dim - 1] = strides[dim] * reshape[dim];
+    }
+    let device = |place: i64| {
+        let (mut rest, mut device) = (place, 0);
+        for &dim in order.iter().rev() {
+            device += rest % reshape[dim] * strides[dim];
+            rest /= reshape[dim];
+        }
+        device
+    };
+    Some((0..count).map(device).collect())
 }
 
 /// `(3,1,2,0)` or `([2,2]T(1,0))`.

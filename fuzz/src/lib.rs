@@ -1,0 +1,4 @@
+//! What the targets share: a mutator that knows the words of HLO, and limits on what is run.
+
+pub mod limits;
+pub mod mutate;

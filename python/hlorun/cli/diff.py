@@ -1,0 +1,131 @@
+"""`hlorun diff`: two modules, or their runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hlorun.cli.common import Json, console, plural, print_json, reporting_errors
+from hlorun.cli.screen import row, short
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="HLO text.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="HLO text.")],
+    run: Annotated[
+        bool, typer.Option("--run", help="Run both on the same inputs and compare values.")
+    ] = False,
+    inputs: Annotated[
+        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
+    rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance.")] = 1e-5,
+    atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance.")] = 1e-6,
+    limit: Annotated[int, typer.Option(min=1, help="Lines listed for each computation.")] = 20,
+    json: Json = False,
+) -> None:
+    """Compare two modules, or with --run their outputs and the intermediates of the same name.
+
+    Names and metadata do not count. Exit status 1 when they differ.
+    """
+    import hlorun
+    from hlorun.cli.run import _inputs
+    from hlorun.report.diff import compare_modules, compare_runs
+
+    with reporting_errors():
+        left, right = hlorun.load(a), hlorun.load(b)
+        if run:
+            arguments, described = _inputs(left, inputs, seed)
+            found = compare_runs(left, right, arguments, rtol=rtol, atol=atol)
+            found = {"A": str(a), "B": str(b), "inputs": described, "rtol": rtol, "atol": atol, **found}
+            same = found["equal"]
+        else:
+            found = {"A": str(a), "B": str(b), **compare_modules(left, right)}
+            same = found["identical"]
+        if json:
+            print_json(found)
+        elif run:
+            _runs(found)
+        else:
+            _modules(found, limit)
+    if not same:
+        raise typer.Exit(1)
+
+
+def _modules(found: dict[str, Any], limit: int) -> None:
+    out = console()
+    if found["identical"]:
+        out.print("The modules compute the same in the same way.", markup=False)
+        return
+    for label in ("instructions", "computations"):
+        x, y = found[label]
+        row(out, label, f"{x:,}" if x == y else f"{x:,} and {y:,}")
+    if found["opcodes"]:
+        row(out, "opcodes", ", ".join(f"{name} {x} → {y}" for name, (x, y) in found["opcodes"].items()))
+    for item in found["parameters"]:
+        row(out, f"parameter {item['number']}", f"{item['A'] or 'absent'} → {item['B'] or 'absent'}")
+    if found["output"]:
+        row(out, "output", f"{short(found['output']['A'], 200)} → {short(found['output']['B'], 200)}")
+    for key, (x, y) in found["header"].items():
+        row(out, key, f"{short(x or 'absent', 200)} → {short(y or 'absent', 200)}")
+    if not found["differences"] and not found["header"]:
+        row(out, "instructions", "the same but for their order or their schedule")
+    for item in found["differences"]:
+        if "only_in" in item:
+            row(
+                out, item["name"], f"only in {item['only_in']}, {plural(item['instructions'], 'instruction')}"
+            )
+            continue
+        other = "" if item["other"] == item["name"] else f", in B {item['other']}"
+        row(out, item["name"], plural(len(item["changes"]), "line") + other)
+        for change in item["changes"][:limit]:
+            style = "red" if change["side"] == "-" else "green"
+            out.print(
+                f"  {change['side']} {short(change['text'], out.width - 6)}",
+                style=style,
+                markup=False,
+                no_wrap=True,
+            )
+        if len(item["changes"]) > limit:
+            out.print(f"  … {len(item['changes']) - limit:,} more lines; --limit shows them", markup=False)
+
+
+def _gap(item: dict[str, Any]) -> str:
+    if item["what"] != "values":
+        return str(item["what"])
+    place = f"[{','.join(map(str, item['index']))}]" if item["index"] else ""
+    return (
+        f"{item['elements']:,} of {plural(item['of'], 'element')} differ, most at {place or 'the scalar'}: "
+        f"{item['A']} and {item['B']}"
+    )
+
+
+def _runs(found: dict[str, Any]) -> None:
+    out = console()
+    row(out, "inputs", found["inputs"].removeprefix("Inputs: "))
+    row(out, "tolerance", f"rtol {found['rtol']:g}, atol {found['atol']:g}")
+    if found["equal"]:
+        row(out, "outputs", f"{plural(found['outputs'], 'output')}, all equal")
+    for item in found["output_differences"]:
+        row(out, f"output {item['output']}", _gap(item))
+    kept = f", {found['not_kept']:,} were too large to keep" if found["not_kept"] else ""
+    compared = plural(found["compared"], "intermediate")
+    row(out, "compared", f"{compared} of the same name, {found['different']:,} differ{kept}")
+    if found["first_difference"] is not None:
+        _first(out, found["first_difference"])
+
+
+def _first(out: Console, first: dict[str, Any]) -> None:
+    text = f"{first['name']} ({first['opcode']} in {first['computation']})"
+    if first["time"] > 1:
+        text += f", the {first['time']}th time it ran"
+    row(out, "diverges at", text)
+    row(out, "", _gap(first))
+    for part in (first["op_name"], first["source"]):
+        if part:
+            row(out, "", part)

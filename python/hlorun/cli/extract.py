@@ -1,0 +1,46 @@
+"""`hlorun extract`: a part of a module as a module."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from hlorun.cli.common import Dump, console, plural, reporting_errors
+from hlorun.cli.screen import unknown
+
+
+def extract(
+    dump: Dump,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A computation or an instruction.")],
+    depth: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Steps of operands to take along; what lies beyond becomes parameters."),
+    ] = None,
+    out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
+) -> None:
+    """Print a computation, or an instruction with all it depends on, as a module that runs by itself."""
+    import hlorun
+    from hlorun._extract import extract
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        if name not in module:
+            unknown(module, name)
+            raise typer.Exit(1)
+        text = extract(module, name, depth)
+        made = hlorun.parse(text)
+        made.verify()
+        if out is None:
+            sys.stdout.write(text)
+            return
+        out.write_text(text, encoding="utf-8")
+        entry = made.entry_computation
+        parameters = len(entry.parameters) if entry is not None else 0
+        console(stderr=True).print(
+            f"{plural(made.instruction_count, 'instruction')}, {plural(parameters, 'parameter')}: {out}",
+            markup=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,47 @@
+"""`hlorun graph`: a module as a picture."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from hlorun.cli.common import Dump, bytes_text, console, reporting_errors
+
+
+def graph(
+    dump: Dump,
+    html: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--html", metavar="FILE", help="Write a page that any browser shows, offline."),
+    ] = None,
+    dot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--dot", metavar="FILE", help="Write Graphviz's language; - for standard output."),
+    ] = None,
+) -> None:
+    """Draw a module: one graph for each computation, which can be folded, searched and followed.
+
+    Without an option the page is DUMP.html in the working directory.
+    """
+    import hlorun
+    from hlorun.report.graph import to_dot, to_html
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        if dot is None and html is None:
+            html = Path(dump.name + ".html")
+        if dot == Path("-"):
+            sys.stdout.write(to_dot(module))
+        elif dot is not None:
+            _write(dot, to_dot(module))
+        if html is not None:
+            _write(html, to_html(module))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    size = bytes_text(len(text.encode()))
+    console(stderr=True).print(f"{path}: {size}", markup=False, soft_wrap=True)

@@ -1,0 +1,145 @@
+"""`hlorun memory`: what fills the memory of a buffer assignment, or of a module's plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from hlorun.cli.common import Json, bytes_text, console, fail, plural, print_json, reporting_errors
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hlorun import BufferAssignment, HloModule
+
+
+def memory(
+    dump: Annotated[
+        Path, typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment.")
+    ],
+    module: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(metavar="[MODULE]", help="The module of an assignment, for op_names and the check."),
+    ] = None,
+    html: Annotated[Optional[Path], typer.Option(help="Write a page that works offline.")] = None,  # noqa: UP045
+    png: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Draw a picture, .png or .svg; needs matplotlib: hlorun[plot]."),
+    ] = None,
+    plan: Annotated[
+        str, typer.Option(help="Of a module alone: 'hlorun' for its own plan, 'xla' for XLA's rules.")
+    ] = "hlorun",
+    as_dump: Annotated[bool, typer.Option("--as-dump", help="Print the assignment in XLA's format.")] = False,
+    json: Json = False,
+) -> None:
+    """Peak, who is live then, what is wasted and what would help, in the terminal or as a picture."""
+    if plan not in ("hlorun", "xla"):
+        fail(f"--plan is 'hlorun' or 'xla', not {plan!r}")
+        raise typer.Exit(2)
+    with reporting_errors(dump):
+        assignment, loaded, title = _load(dump, module, plan)
+        if as_dump:
+            typer.echo(str(assignment), nl=False)
+            return
+        from hlorun.report.memory import memory_report
+
+        report = memory_report(assignment, loaded, title=title)
+        if loaded is not None and module is not None:
+            report["findings"] = [f"{f.kind}: {f.message}" for f in assignment.check(loaded)]
+        if html is not None:
+            from hlorun.report.memory_html import memory_html
+
+            html.write_text(memory_html(report), encoding="utf-8")
+        if png is not None:
+            from hlorun.report.memory_plot import memory_plot
+
+            memory_plot(report, png)
+        if json:
+            print_json(report)
+        else:
+            _show(report)
+
+
+def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment, HloModule | None, str]:
+    import hlorun
+
+    try:
+        assignment = hlorun.load_buffer_assignment(dump)
+    except hlorun.HloParseError as error:
+        if module is not None:
+            raise
+        try:
+            loaded = hlorun.load(dump)
+        except hlorun.HloParseError as other:
+            # The one that got further knows better what the file was meant to be.
+            raise (error if (error.lineno or 0) > (other.lineno or 0) else other) from None
+        if plan == "xla":
+            return loaded.buffer_assignment(), loaded, f"{loaded.name}, by XLA's rules"
+        own = hlorun.compile(loaded).buffer_assignment()
+        return own, loaded, f"{loaded.name}, hlorun's plan"
+    loaded_module = hlorun.load(module) if module is not None else None
+    return assignment, loaded_module, loaded_module.name if loaded_module is not None else dump.name
+
+
+def _show(report: dict[str, Any]) -> None:
+    from hlorun.cli.show import _row
+
+    out = console()
+    peak, waste = report["peak"], report["waste"]
+    _row(out, "assignment", report["title"])
+    total = plural(len(report["allocations"]), "allocation")
+    _row(
+        out,
+        "total",
+        f"{bytes_text(report['total_bytes'])} in {total}, {plural(len(report['values']), 'value')}",
+    )
+    where = f" ({peak['instruction']})" if peak["instruction"] else ""
+    moment = f"at moment {peak['moment']}{where} of {report['moments']:,}"
+    _row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
+    if peak["xla_moment"] is not None and peak["xla_moment"] != peak["moment"]:
+        _row(out, "", f"XLA names moment {peak['xla_moment']}, counting tuples whole and shared bytes twice")
+    kinds = [
+        f"{kind} {bytes_text(entry['bytes'])}" for kind, entry in report["kinds"].items() if entry["bytes"]
+    ]
+    _row(out, "for", ", ".join(kinds))
+    holes = f"holes {bytes_text(waste['fragmentation_bytes'])}, padding {bytes_text(waste['padding_bytes'])}"
+    _row(out, "wasted", f"{holes}, donations missed {bytes_text(waste['missed_donation_bytes'])}")
+    live = sorted((v for v in report["values"] if v["at_peak"]), key=lambda v: -v["size"])
+    _table(out, "live at the peak, largest first", live[:16])
+    if report["advice"]:
+        out.print("what would help most", style="bold cyan")
+        for entry in report["advice"][:5]:
+            origin = " · ".join(filter(None, (entry["op_name"], entry["source"])))
+            line = f"  {bytes_text(entry['saves_bytes']):>10}  {entry['what']}"
+            out.print(
+                line + (f"  {origin}" if origin else ""), markup=False, no_wrap=True, overflow="ellipsis"
+            )
+    for finding in report.get("findings", []):
+        out.print(f"does not fit: {finding}", markup=False, style="red")
+
+
+def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold cyan",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for heading in ("bytes", "kind", "moments", "name", "shape", "op_name", "source"):
+        justify: Any = "right" if heading == "bytes" else "left"
+        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis", ratio=None)
+    for v in values:
+        moments = f"{v['start']}-{v['end']}"
+        origin = v["op_name"] or v["opcode"]
+        shown = origin if len(origin) <= 44 else "…" + origin[-43:]
+        shape = v["shape"] if len(v["shape"]) <= 34 else v["shape"][:33] + "…"
+        cells = (bytes_text(v["size"]), v["kind"], moments, v["name"], shape, shown, v["source"])
+        table.add_row(*map(Text, cells))
+    out.print(table)

@@ -1,0 +1,119 @@
+"""`hlorun trace`: every intermediate of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Optional
+
+import typer
+
+from hlorun.cli.common import Dump, Json, console, fail, plural, print_json, reporting_errors
+from hlorun.cli.screen import row, short, table, tail, unknown
+
+
+def trace(
+    dump: Dump,
+    inputs: Annotated[
+        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
+    until: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="INSTRUCTION", help="Stop once this instruction has run."),
+    ] = None,
+    until_nan: Annotated[bool, typer.Option("--until-nan", help="Stop at the first NaN.")] = False,
+    only_odd: Annotated[
+        bool, typer.Option("--only-odd", help="List only values that are not all finite.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run without fusion and print statistics of every intermediate, and where NaN and Inf first appear.
+
+    Values of loops are of all trips together; "times" says how many there were.
+    """
+    import hlorun
+    from hlorun.cli.run import _inputs
+    from hlorun.report.trace import Trace
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        if until is not None:
+            until = until.removeprefix("%")
+            if until not in module or isinstance(module[until], hlorun.HloComputation):
+                unknown(module, until)
+                raise typer.Exit(1)
+        arguments, described = _inputs(module, inputs, seed)
+        found = Trace(until, until_nan=until_nan)
+        executable = hlorun.compile(module)
+        screen = console(stderr=True)
+        if screen.is_terminal and not json:
+            with screen.status("running"):
+                found.run(executable, arguments)
+        else:
+            found.run(executable, arguments)
+        rows = list(found.rows.values())
+        if until is not None and all(item["name"] != until for item in rows):
+            fail(f"{until} computes no value of its own in a run, or was never reached")
+            raise typer.Exit(1)
+        shown = [item for item in rows if item["nan"] or item["inf"]] if only_odd else rows
+        if json:
+            print_json(
+                {
+                    "module": module.name,
+                    "inputs": described,
+                    "values": shown,
+                    "first_nan": found.first.get("nan"),
+                    "first_inf": found.first.get("inf"),
+                }
+            )
+        else:
+            _print(module.name, described, shown, found.first, len(rows))
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10**6):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _print(
+    module: str, described: str, rows: list[dict[str, Any]], first: dict[str, dict[str, Any]], count: int
+) -> None:
+    out = console()
+    row(out, "module", module)
+    row(out, "inputs", described.removeprefix("Inputs: "))
+    columns = [
+        ("value", "left"),
+        ("opcode", "left"),
+        ("shape", "left"),
+        ("times", "right"),
+        ("min", "right"),
+        ("mean", "right"),
+        ("max", "right"),
+        ("odd", "left"),
+        ("from", "left"),
+    ]
+    cells = []
+    for item in rows:
+        index = "" if item["index"] is None else f"{{{item['index']}}}"
+        odd = " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
+        shape = f"{item['dtype']}[{','.join(map(str, item['shape']))}]"
+        numbers = [_number(item[key]) for key in ("min", "mean", "max")]
+        name = short(item["name"], 32) + index
+        cells.append(
+            [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 32)]
+        )
+    if cells:
+        table(out, f"{plural(count, 'value')}, in the order of the run", columns, cells)
+    for kind, label in (("nan", "first NaN"), ("inf", "first Inf")):
+        if (at := first.get(kind)) is None:
+            row(out, label, "none")
+            continue
+        text = f"{at['name']} ({at['opcode']} in {at['computation']}), {plural(at['count'], 'element')}"
+        if at["time"] > 1:
+            text += f", the {at['time']}th time it ran"
+        for part in (at["op_name"], at["source"]):
+            if part:
+                text += f", {part}"
+        row(out, label, text)

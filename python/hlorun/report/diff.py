@@ -1,0 +1,286 @@
+"""Two modules, or two runs, side by side."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from difflib import SequenceMatcher
+from hashlib import sha1
+from typing import Any
+
+import numpy as np
+
+import hlorun
+from hlorun._hlorun import HloComputation, HloInstruction, HloModule
+from hlorun._statistics import as_numbers, leaves
+from hlorun.report.trace import place
+
+MAX_MATCHED = 50_000_000
+"""Pairs of lines that are compared; between longer stretches nothing is matched."""
+
+MAX_KEPT = 2 << 30
+"""Bytes of intermediates of the first run that are kept to compare the second with."""
+
+
+def _value(instruction: HloInstruction) -> str:
+    """What tells constants apart: their bytes, in short."""
+    if instruction.literal is None:
+        return ""
+    parts = (b"" if leaf is None else leaf.tobytes() for leaf in leaves(instruction.literal))
+    return " " + sha1(b"".join(parts), usedforsecurity=False).hexdigest()
+
+
+def _signature(instruction: HloInstruction, position: dict[HloInstruction, int]) -> str:
+    """What an instruction does, without names and metadata."""
+    attributes = {
+        key: value.name if isinstance(value, HloComputation) else value
+        for key, value in instruction.attributes.items()
+        if key not in ("calls", "to_apply", "body", "condition", "control-predecessors")
+    }
+    operands = ",".join(f"#{position.get(operand, -1)}" for operand in instruction.operands)
+    target = f" {instruction.custom_call_target}" if instruction.custom_call_target else ""
+    number = "" if instruction.parameter_number is None else str(instruction.parameter_number)
+    config = "" if instruction.backend_config is None else f" {instruction.backend_config!r}"
+    what = f"{instruction.shape} {instruction.opcode}{target}({operands or number}){_value(instruction)}"
+    return f"{what} {attributes or ''}{config}"
+
+
+def _signatures(computation: HloComputation) -> list[str]:
+    position = {instruction: at for at, instruction in enumerate(computation.instructions)}
+    return [_signature(instruction, position) for instruction in computation.instructions]
+
+
+def _plain(signature: str) -> str:
+    """The signature without operand positions, which shift when something is put in before them."""
+    return re.sub(r"\(#[^)]*\)", "()", signature)
+
+
+def _pairs(a: HloModule, b: HloModule) -> list[tuple[HloComputation | None, HloComputation | None]]:
+    """Computations that belong together: by name, then by what they hold."""
+    by_name = {computation.name: computation for computation in b.computations}
+    pairs: list[tuple[HloComputation | None, HloComputation | None]] = []
+    left = []
+    taken = set()
+    for computation in a.computations:
+        other = b.entry_computation if computation.is_entry else by_name.get(computation.name)
+        if other is not None and other not in taken and other.is_entry == computation.is_entry:
+            pairs.append((computation, other))
+            taken.add(other)
+        else:
+            left.append(computation)
+    rest: dict[tuple[str, ...], list[HloComputation]] = defaultdict(list)
+    for computation in b.computations:
+        if computation not in taken:
+            rest[tuple(map(_plain, _signatures(computation)))].append(computation)
+    for computation in left:
+        same = rest.get(tuple(map(_plain, _signatures(computation))))
+        pairs.append((computation, same.pop(0) if same else None))
+    pairs += [(None, computation) for same in rest.values() for computation in same]
+    return pairs
+
+
+def _line(instruction: HloInstruction) -> str:
+    text = " ".join(str(instruction).split())
+    if instruction.literal is not None:
+        text = text.replace("constant()", f"constant({' '.join(str(instruction.literal).split())[:80]})", 1)
+    for key, value in instruction.attributes.items():
+        text += f", {key}={value.name if isinstance(value, HloComputation) else value}"
+    return text
+
+
+def _blocks(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
+    """Ranges of lines that differ, each as (from, to, from, to)."""
+    start, end = 0, 0
+    short = min(len(left), len(right))
+    while start < short and left[start] == right[start]:
+        start += 1
+    while end < short - start and left[-1 - end] == right[-1 - end]:
+        end += 1
+    left, right = left[start : len(left) - end], right[start : len(right) - end]
+    if len(left) * len(right) > MAX_MATCHED:
+        return [(start, start + len(left), start, start + len(right))]
+    codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    return [(start + i, start + j, start + k, start + m) for kind, i, j, k, m in codes if kind != "equal"]
+
+
+def _changes(a: HloComputation, b: HloComputation) -> list[dict[str, Any]]:
+    """Instructions that are only in one of two computations."""
+    if _signatures(a) == _signatures(b):
+        return []
+    left, right = [list(map(_plain, _signatures(c))) for c in (a, b)]
+    changes: list[dict[str, Any]] = []
+    for i, j, k, m in _blocks(left, right):
+        changes += [{"side": "-", "text": _line(x), "name": x.name} for x in a.instructions[i:j]]
+        changes += [{"side": "+", "text": _line(x), "name": x.name} for x in b.instructions[k:m]]
+    if not changes:
+        # The same instructions in the same order, wired differently.
+        for x, y, p, q in zip(a.instructions, b.instructions, _signatures(a), _signatures(b), strict=True):
+            if p != q:
+                changes.append({"side": "-", "text": _line(x), "name": x.name})
+                changes.append({"side": "+", "text": _line(y), "name": y.name})
+    return changes
+
+
+def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
+    """How two modules differ: nothing, names only, or which opcodes, values and instructions.
+
+    `identical` is true when both compute the same in the same way, whatever their names and metadata.
+    """
+
+    def opcodes(module: HloModule) -> Counter[str]:
+        return Counter(i.opcode for c in module.computations for i in c.instructions)
+
+    def interface(module: HloModule) -> tuple[list[str], str]:
+        entry = module.entry_computation
+        if entry is None:
+            return [], ""
+        return [str(p.shape) for p in entry.parameters], "" if entry.root is None else str(entry.root.shape)
+
+    identical = a.fingerprint() == b.fingerprint()
+    counts = opcodes(a), opcodes(b)
+    computations: list[dict[str, Any]] = []
+    if not identical:
+        for left, right in _pairs(a, b):
+            if left is None or right is None:
+                only = left or right
+                assert only is not None
+                computations.append(
+                    {"name": only.name, "only_in": "A" if left else "B", "instructions": len(only)}
+                )
+            elif changes := _changes(left, right):
+                computations.append({"name": left.name, "other": right.name, "changes": changes})
+    (parameters_a, output_a), (parameters_b, output_b) = interface(a), interface(b)
+    return {
+        "identical": identical,
+        "instructions": [a.instruction_count, b.instruction_count],
+        "computations": [len(a.computations), len(b.computations)],
+        "opcodes": {
+            opcode: [counts[0][opcode], counts[1][opcode]]
+            for opcode in sorted(counts[0] | counts[1])
+            if counts[0][opcode] != counts[1][opcode]
+        },
+        "parameters": [
+            {"number": n, "A": x, "B": y}
+            for n, (x, y) in enumerate(_longest(parameters_a, parameters_b))
+            if x != y
+        ],
+        "header": {
+            key: [a.attributes.get(key), b.attributes.get(key)]
+            for key in sorted(a.attributes | b.attributes)
+            if not identical and a.attributes.get(key) != b.attributes.get(key)
+        },
+        "output": None if output_a == output_b else {"A": output_a, "B": output_b},
+        "differences": computations,
+    }
+
+
+def _longest(a: list[str], b: list[str]) -> list[tuple[str | None, str | None]]:
+    count = max(len(a), len(b))
+    return [(a[n] if n < len(a) else None, b[n] if n < len(b) else None) for n in range(count)]
+
+
+def distance(a: Any, b: Any, rtol: float, atol: float) -> dict[str, Any] | None:
+    """How far two arrays are apart; None when `b` is close to `a`: |a - b| <= atol + rtol |a|."""
+    if a is None or b is None:
+        return None if a is b else {"what": "one holds nothing"}
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return {"what": f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"}
+    x, y = as_numbers(a), as_numbers(b)
+    if x.dtype.kind in "biu":
+        differ = x != y
+        if not differ.any():
+            return None
+        gap = np.abs(x.astype(np.float64) - y.astype(np.float64))
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(x - y)
+            close = (gap <= atol + rtol * np.abs(x)) | (x == y) | (np.isnan(x) & np.isnan(y))
+        if close.all():
+            return None
+        differ = ~close
+        gap = np.where(differ, gap, 0)
+    at = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+    return {
+        "what": "values",
+        "elements": int(differ.sum()),
+        "of": int(x.size),
+        "greatest": float(gap.reshape(-1)[at]),
+        "index": [int(i) for i in np.unravel_index(at, x.shape)],
+        "A": str(x.reshape(-1)[at]),
+        "B": str(y.reshape(-1)[at]),
+    }
+
+
+class _Kept:
+    """Intermediates of the first run, by computation, name and how often they have been seen."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str, int], list[Any]] = {}
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.bytes = 0
+        self.dropped = 0
+
+    def __call__(self, instruction: HloInstruction, value: Any) -> None:
+        name = instruction.computation.name, instruction.name
+        self.seen[name] += 1
+        arrays = leaves(value)
+        size = sum(array.nbytes for array in arrays if array is not None)
+        if self.bytes + size > MAX_KEPT:
+            self.dropped += 1
+            return
+        self.bytes += size
+        key = (*name, self.seen[name])
+        self.values[key] = arrays
+
+
+class _Compare:
+    """Compares the second run with the first."""
+
+    def __init__(self, kept: _Kept, rtol: float, atol: float) -> None:
+        self.kept, self.rtol, self.atol = kept, rtol, atol
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.compared = 0
+        self.found: list[dict[str, Any]] = []
+
+    def __call__(self, instruction: HloInstruction, value: Any) -> None:
+        name = instruction.computation.name, instruction.name
+        self.seen[name] += 1
+        # Each value is looked at once; what is left then has no partner.
+        ours = self.kept.values.pop((*name, self.seen[name]), None)
+        theirs = leaves(value)
+        if ours is None or len(ours) != len(theirs):
+            return
+        self.compared += 1
+        for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            gap = distance(a, b, self.rtol, self.atol)
+            if gap is not None:
+                self.found.append({**place(instruction), "time": self.seen[name], "part": index, **gap})
+                return
+
+
+def compare_runs(
+    a: HloModule, b: HloModule, arguments: list[Any], *, rtol: float, atol: float
+) -> dict[str, Any]:
+    """Run two modules on the same inputs and compare outputs, and intermediates of the same name."""
+    kept = _Kept()
+    first = leaves(hlorun.compile(a)(*arguments, observer=kept))
+    compare = _Compare(kept, rtol, atol)
+    second = leaves(hlorun.compile(b)(*arguments, observer=compare))
+    outputs = []
+    for number in range(max(len(first), len(second))):
+        if number >= min(len(first), len(second)):
+            outputs.append({"output": number, "what": "only one module has it"})
+            continue
+        gap = distance(first[number], second[number], rtol, atol)
+        if gap is not None:
+            outputs.append({"output": number, **gap})
+    return {
+        "equal": not outputs,
+        "outputs": len(first),
+        "output_differences": outputs,
+        "compared": compare.compared,
+        "not_kept": kept.dropped,
+        "first_difference": compare.found[0] if compare.found else None,
+        "differences": compare.found[:100],
+        "different": len(compare.found),
+    }

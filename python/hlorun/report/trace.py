@@ -1,0 +1,88 @@
+"""Every intermediate of a run, in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlorun._hlorun import Executable, HloInstruction
+from hlorun._statistics import leaves, statistics
+
+
+class _Until(Exception):
+    """The instruction to stop at has run."""
+
+
+def place(instruction: HloInstruction) -> dict[str, Any]:
+    """Which instruction, and what of the user's program it comes from."""
+    metadata = instruction.metadata
+    source = f"{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
+    return {
+        "name": instruction.name,
+        "opcode": instruction.opcode,
+        "computation": instruction.computation.name,
+        "op_name": metadata.op_name,
+        "source": source,
+    }
+
+
+def _is_moved_constant(instruction: HloInstruction) -> bool:
+    """Whether it only spreads constants of the text: a NaN or -inf there is meant, as in masks."""
+    moves = ("broadcast", "reshape", "bitcast", "copy", "transpose", "concatenate", "pad", "slice")
+    while instruction.opcode in moves:
+        if any(operand.opcode != "constant" for operand in instruction.operands[1:]):
+            return False
+        instruction = instruction.operands[0]
+    return instruction.opcode == "constant"
+
+
+class Trace:
+    """An observer that keeps statistics; its `rows` are in the order of the first evaluation."""
+
+    def __init__(self, until: str | None = None, *, until_nan: bool = False) -> None:
+        """Stop after the instruction `until`, or at the first NaN."""
+        self.until = until
+        self.until_nan = until_nan
+        self.rows: dict[tuple[HloInstruction, int], dict[str, Any]] = {}
+        self.first: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, instruction: HloInstruction, value: Any) -> None:
+        """Take a value down."""
+        for index, array in enumerate(leaves(value)):
+            if array is not None:
+                self._leaf(instruction, index if isinstance(value, tuple) else -1, array)
+        if instruction.name == self.until or (self.until_nan and "nan" in self.first):
+            raise _Until
+
+    def _leaf(self, instruction: HloInstruction, index: int, array: Any) -> None:
+        row = self.rows.get((instruction, index))
+        if row is None:
+            row = self.rows[instruction, index] = {
+                **place(instruction),
+                "index": None if index < 0 else index,
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "times": 0,
+                "nan": 0,
+                "inf": 0,
+                "min": None,
+                "max": None,
+                "mean": None,
+            }
+        found = statistics(array)
+        times = row["times"] = row["times"] + 1
+        for kind in ("nan", "inf"):
+            row[kind] += found[kind]
+            if found[kind] and kind not in self.first and not _is_moved_constant(instruction):
+                self.first[kind] = {**place(instruction), "time": times, "count": found[kind]}
+        if found["mean"] is not None:
+            row["min"] = found["min"] if row["min"] is None else min(row["min"], found["min"])
+            row["max"] = found["max"] if row["max"] is None else max(row["max"], found["max"])
+            mean = row["mean"]
+            row["mean"] = found["mean"] if mean is None else mean + (found["mean"] - mean) / times
+
+    def run(self, executable: Executable, arguments: list[Any]) -> Any:
+        """Run; None when it stopped early."""
+        try:
+            return executable(*arguments, observer=self)
+        except _Until:
+            return None

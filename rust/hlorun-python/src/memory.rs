@@ -1,0 +1,250 @@
+//! Memory of modules and plans: assignments hlorun makes itself, and their sums.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use hlorun::analysis::buffer_assignment::{
+    AssignOptions, AssignedValue, BufferAssignmentDump, assign_buffers, human_bytes, parse,
+};
+use hlorun::module::HloModule;
+use hlorun::plan::Executable;
+use hlorun::plan::assign::{AllocationKind, Placement};
+use hlorun::plan::schedule::HloSchedule;
+use hlorun::types::ShapeStyle;
+use pyo3::prelude::*;
+
+/// Bytes a module needs, under the names JAX has for them.
+#[pyclass(frozen, get_all, module = "hlorun", name = "CompiledMemoryStats")]
+pub struct PyMemoryStats {
+    /// Arguments.
+    argument_size_in_bytes: u64,
+    /// Results, those in the memory of arguments among them.
+    output_size_in_bytes: u64,
+    /// Temporaries.
+    temp_size_in_bytes: u64,
+    /// Arguments whose memory results take over.
+    alias_size_in_bytes: u64,
+    /// Code; hlorun makes none.
+    generated_code_size_in_bytes: u64,
+    /// Arguments in host memory; hlorun has one memory.
+    host_argument_size_in_bytes: u64,
+    /// Results in host memory.
+    host_output_size_in_bytes: u64,
+    /// Temporaries in host memory.
+    host_temp_size_in_bytes: u64,
+    /// Aliased arguments in host memory.
+    host_alias_size_in_bytes: u64,
+    /// Code in host memory.
+    host_generated_code_size_in_bytes: u64,
+    /// Most bytes needed at one moment: arguments, results, constants and live temporaries.
+    peak_memory_in_bytes: u64,
+}
+
+#[pymethods]
+impl PyMemoryStats {
+    fn __repr__(&self) -> String {
+        format!(
+            "CompiledMemoryStats(argument_size_in_bytes={}, output_size_in_bytes={}, \
+             temp_size_in_bytes={}, alias_size_in_bytes={}, peak_memory_in_bytes={})",
+            self.argument_size_in_bytes,
+            self.output_size_in_bytes,
+            self.temp_size_in_bytes,
+            self.alias_size_in_bytes,
+            self.peak_memory_in_bytes
+        )
+    }
+}
+
+/// XLA's assignment of a module in the order of its text.
+pub fn assign(module: &HloModule) -> hlorun::Result<Arc<BufferAssignmentDump>> {
+    let schedule = HloSchedule::from_text_order(module);
+    let text = assign_buffers(module, &schedule, AssignOptions::default())?;
+    Ok(Arc::new(text))
+}
+
+/// The sums of an assignment.
+pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
+    let (mut argument, mut output, mut temp, mut alias, mut fixed) = (0u64, 0u64, 0u64, 0u64, 0u64);
+    let mut heap: Vec<&AssignedValue> = Vec::new();
+    for allocation in &dump.allocations {
+        let flags = allocation.flags;
+        if allocation.parameter.is_some() {
+            argument += allocation.size;
+            if flags.maybe_live_out {
+                alias += allocation.size;
+            }
+        }
+        if flags.maybe_live_out {
+            output += allocation.size;
+        }
+        match flags.preallocated_temp {
+            true => {
+                temp += allocation.size;
+                heap.extend(dump.values_of(allocation));
+            }
+            false if flags.thread_local => {}
+            false => fixed += allocation.size,
+        }
+    }
+    // Temporaries that are live together; values that share bytes count once.
+    let ranges = dump.live_range.iter().flat_map(|r| &r.buffer_live_ranges);
+    let ranges: std::collections::HashMap<_, _> = ranges
+        .map(|r| {
+            let index = match dump.bytes(r.index) {
+                b"{}" => &b""[..],
+                index => index,
+            };
+            ((dump.bytes(r.instruction), index), (r.start, r.end))
+        })
+        .collect();
+    let mut events: Vec<(u32, bool, u64, u64)> = Vec::new();
+    for value in heap {
+        let index = match dump.bytes(value.name.index) {
+            b"{}" => &b""[..],
+            index => index,
+        };
+        let key = (dump.bytes(value.name.instruction), index);
+        if let Some(&(start, end)) = ranges.get(&key) {
+            events.push((start, true, value.offset, value.size));
+            events.push((end.saturating_add(1), false, value.offset, value.size));
+        }
+    }
+    events.sort_unstable();
+    let mut live: std::collections::BTreeMap<(u64, u64), u32> = Default::default();
+    let mut most = 0u64;
+    let mut at = 0;
+    while at < events.len() {
+        let moment = events[at].0;
+        while let Some(&(_, begins, offset, size)) = events.get(at).filter(|e| e.0 == moment) {
+            let count = live.entry((offset, size)).or_default();
+            *count = if begins {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
+            };
+            if *count == 0 {
+                live.remove(&(offset, size));
+            }
+            at += 1;
+        }
+        let (mut sum, mut top) = (0u64, 0u64);
+        for &(offset, size) in live.keys() {
+            let end = offset.saturating_add(size);
+            sum += end.saturating_sub(top.max(offset));
+            top = top.max(end);
+        }
+        most = most.max(sum);
+    }
+    PyMemoryStats {
+        argument_size_in_bytes: argument,
+        output_size_in_bytes: output,
+        temp_size_in_bytes: temp,
+        alias_size_in_bytes: alias,
+        generated_code_size_in_bytes: 0,
+        host_argument_size_in_bytes: 0,
+        host_output_size_in_bytes: 0,
+        host_temp_size_in_bytes: 0,
+        host_alias_size_in_bytes: 0,
+        host_generated_code_size_in_bytes: 0,
+        peak_memory_in_bytes: fixed + most,
+    }
+}
+
+/// The shape of what a placement holds: the part of its instruction's result of that size, or
+/// plain bytes.
+fn shape_text(module: &HloModule, placement: &Placement) -> String {
+    let shapes = module.shapes();
+    let whole = placement
+        .instruction
+        .map(|id| module.instruction(id).shape_id());
+    let leaves = whole
+        .and_then(|id| shapes.leaves(id, 4096))
+        .unwrap_or_default();
+    let fits = leaves.into_iter().find(|(_, leaf)| {
+        let array = shapes.get(*leaf).as_array();
+        array.is_some_and(|array| array.is_static() && array.byte_size() == Some(placement.size))
+    });
+    match fits {
+        Some((_, leaf)) => shapes.display(leaf, ShapeStyle::CANONICAL).to_string(),
+        None => format!("u8[{}]{{0}}", placement.size),
+    }
+}
+
+/// hlorun's own plan in the form of XLA's dump. Moments count the plan's steps; a value is the
+/// memory of a group of buffers that share it, named by the instruction it is for first.
+pub fn plan_dump(executable: &Executable) -> hlorun::Result<BufferAssignmentDump> {
+    let module = executable.module();
+    let assignment = executable.assignment();
+    let mut out = String::from("BufferAssignment:\n");
+    let mut seen: std::collections::HashMap<String, u32> = Default::default();
+    let mut ranges = String::new();
+    let (mut last, mut total) = (0u32, 0u64);
+    let name_of = |k: usize| {
+        let id = assignment.placements[k].instruction?;
+        Some(module.instruction(id).name().into_owned())
+    };
+    // Writing to a string cannot fail.
+    for (number, allocation) in assignment.allocations.iter().enumerate() {
+        let parameter = |leaf: u32| {
+            let leaf = leaf as usize;
+            let mut all = executable.parameters().iter().enumerate();
+            let found = all.find(|(_, p)| p.leaves.contains(&leaf));
+            found.map_or((0, 0), |(number, p)| (number, leaf - p.leaves.start))
+        };
+        let kind = match allocation.kind {
+            AllocationKind::Temp => "preallocated-temp".to_owned(),
+            AllocationKind::Constant(_) => "constant".to_owned(),
+            AllocationKind::Output(_) => "maybe-live-out".to_owned(),
+            AllocationKind::Parameter(leaf) => {
+                let (number, part) = parameter(leaf);
+                let input = &executable.inputs()[leaf as usize];
+                let shape = hlorun::types::ArrayShape::new(input.element_type, &input.dims);
+                let leaves = executable.parameters()[number].leaves.len();
+                let index = match leaves {
+                    1 => "{}".to_owned(),
+                    _ => format!("{{{part}}}"),
+                };
+                format!("parameter {number}, shape |{shape}| at ShapeIndex {index}")
+            }
+        };
+        if allocation.size == 0 {
+            continue;
+        }
+        total += allocation.size as u64;
+        let _ = writeln!(
+            out,
+            "allocation {number}: size {}, {kind}:",
+            allocation.size
+        );
+        for (k, placement) in assignment.placements.iter().enumerate() {
+            if placement.allocation as usize != number || placement.size == 0 {
+                continue;
+            }
+            let name = name_of(k).unwrap_or_else(|| "state".into());
+            let count = seen.entry(name.clone()).or_default();
+            let name = match *count {
+                0 => name,
+                n => format!("{name}.plan{n}"),
+            };
+            *count += 1;
+            let _ = writeln!(
+                out,
+                " value: <{k} {name} @0> (size={},offset={}): {}",
+                placement.size,
+                placement.offset,
+                shape_text(module, placement)
+            );
+            let (start, end) = placement.live;
+            last = last.max(end);
+            let _ = writeln!(ranges, "    {name}{{}}:{start}-{end}");
+        }
+    }
+    let _ = write!(
+        out,
+        "\nTotal bytes used: {total} ({})\n\nHloLiveRange (max {}):\n  InstructionSequence:\n  \
+         BufferLiveRange:\n{ranges}",
+        human_bytes(total),
+        u64::from(last) + 1,
+    );
+    parse(out.into_bytes().into(), None)
+}

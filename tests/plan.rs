@@ -1,0 +1,364 @@
+//! The planner: loops are updated in place, and what it sees through them keeps the numbers.
+
+use hlorun::module::HloOpcode;
+use hlorun::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
+use hlorun::plan::{CompileOptions, Executable, compile};
+
+fn build(text: &str, disable: &[&str]) -> Executable {
+    let module = hlorun::text::parse(text.as_bytes().into(), &Default::default())
+        .unwrap_or_else(|error| panic!("{error}"));
+    hlorun::verify::verify(&module).unwrap_or_else(|error| panic!("{error}"));
+    let options = CompileOptions {
+        disable: disable.iter().map(|&name| name.to_owned()).collect(),
+        ..CompileOptions::default()
+    };
+    compile(&module, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Small different numbers for every input; all inputs are `f32`.
+fn inputs(executable: &Executable) -> Vec<Vec<f32>> {
+    executable
+        .inputs()
+        .iter()
+        .enumerate()
+        .map(|(k, leaf)| {
+            (0..leaf.byte_size() / 4)
+                .map(|i| ((i * 37 + k * 11) % 29) as f32 / 29.0 - 0.5)
+                .collect()
+        })
+        .collect()
+}
+
+fn run(executable: &Executable) -> Vec<Vec<f32>> {
+    let inputs = inputs(executable);
+    let mut outputs: Vec<Vec<f32>> = executable
+        .outputs()
+        .iter()
+        .map(|leaf| vec![f32::NAN; leaf.byte_size() / 4])
+        .collect();
+    let sources: Vec<*const u8> = inputs.iter().map(|v| v.as_ptr().cast()).collect();
+    let targets: Vec<*mut u8> = outputs.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+    // SAFETY: every address holds an array of its leaf's size.
+    unsafe { executable.run(&sources, &targets, &Default::default()) }
+        .unwrap_or_else(|error| panic!("{error}"));
+    outputs
+}
+
+/// Thunks of the only loop's body.
+fn body(executable: &Executable) -> &ThunkSequence {
+    fn find(thunks: &ThunkSequence) -> Option<&ThunkSequence> {
+        thunks.iter().find_map(|thunk| match &thunk.kind {
+            ThunkKind::While(body) => Some(&body.body),
+            _ => None,
+        })
+    }
+    find(executable.thunks()).expect("no loop")
+}
+
+fn count(thunks: &[Thunk], wanted: fn(&ThunkKind) -> bool) -> usize {
+    thunks.iter().filter(|thunk| wanted(&thunk.kind)).count()
+}
+
+fn is_gemm(kind: &ThunkKind) -> bool {
+    matches!(kind, ThunkKind::Gemm(_))
+}
+
+fn is_copy(kind: &ThunkKind) -> bool {
+    matches!(kind, ThunkKind::Copy(_))
+}
+
+fn assert_close(a: &[Vec<f32>], b: &[Vec<f32>]) {
+    assert_eq!(a.len(), b.len());
+    for (k, (x, y)) in a.iter().zip(b).enumerate() {
+        let scale = y.iter().fold(1.0f32, |m, v| m.max(v.abs()));
+        for (i, (p, q)) in x.iter().zip(y).enumerate() {
+            assert!(
+                (p - q).abs() <= 2e-5 * scale,
+                "output {k}[{i}]: {p} and {q}"
+            );
+        }
+    }
+}
+
+/// A recurrent cell over eight steps: rows of `xs` and the state times weights, rows of two outputs.
+const CELL: &str = "HloModule cell
+
+body {
+  p = (s32[], f32[8,4,16], f32[48,64], f32[4,32], f32[8,4,32]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  xs = f32[8,4,16] get-tuple-element(p), index=1
+  w = f32[48,64] get-tuple-element(p), index=2
+  h = f32[4,32] get-tuple-element(p), index=3
+  hs = f32[8,4,32] get-tuple-element(p), index=4
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  row = f32[1,4,16] dynamic-slice(xs, t, zero, zero), dynamic_slice_sizes={1,4,16}
+  x = f32[4,16] reshape(row)
+  both = f32[4,48] concatenate(x, h), dimensions={1}
+  z = f32[4,64] dot(both, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[4,32] slice(z), slice={[0:4], [0:32]}
+  b = f32[4,32] slice(z), slice={[0:4], [32:64]}
+  ta = f32[4,32] tanh(a)
+  lb = f32[4,32] logistic(b)
+  next = f32[4,32] multiply(ta, lb)
+  next3 = f32[1,4,32] reshape(next)
+  stored = f32[8,4,32] dynamic-update-slice(hs, next3, t, zero, zero)
+  t1 = s32[] add(t, one)
+  ROOT r = (s32[], f32[8,4,16], f32[48,64], f32[4,32], f32[8,4,32]) tuple(t1, xs, w, next, stored)
+}
+
+cond {
+  p = (s32[], f32[8,4,16], f32[48,64], f32[4,32], f32[8,4,32]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(8)
+  ROOT lt = pred[] compare(t, n), direction=LT
+}
+
+ENTRY main {
+  xs = f32[8,4,16] parameter(0)
+  w = f32[48,64] parameter(1)
+  h = f32[4,32] parameter(2)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  hs = f32[8,4,32] broadcast(none), dimensions={}
+  init = (s32[], f32[8,4,16], f32[48,64], f32[4,32], f32[8,4,32]) tuple(zero, xs, w, h, hs)
+  loop = (s32[], f32[8,4,16], f32[48,64], f32[4,32], f32[8,4,32]) while(init), condition=cond, body=body
+  last = f32[4,32] get-tuple-element(loop), index=3
+  all = f32[8,4,32] get-tuple-element(loop), index=4
+  ROOT r = (f32[4,32], f32[8,4,32]) tuple(last, all)
+}
+";
+
+const ALL: [&str; 4] = hlorun::plan::passes::PASSES;
+
+#[test]
+fn a_loop_copies_none_of_its_state() {
+    for disable in [&ALL[..], &[][..]] {
+        let executable = build(CELL, disable);
+        let copied: Vec<&Thunk> = body(&executable)
+            .iter()
+            .filter(|thunk| is_copy(&thunk.kind))
+            .filter(|thunk| {
+                let id = thunk.instruction;
+                executable.module().instruction(id).opcode() == HloOpcode::While
+            })
+            .collect();
+        assert!(copied.is_empty(), "{copied:?}");
+    }
+}
+
+#[test]
+fn the_part_of_a_product_that_does_not_wait_is_hoisted() {
+    let plain = build(CELL, &ALL);
+    let hoisted = build(CELL, &["loop-pack"]);
+    assert_eq!(count(plain.thunks(), is_gemm), 0);
+    assert_eq!(
+        count(hoisted.thunks(), is_gemm),
+        1,
+        "one product before the loop"
+    );
+    assert_eq!(count(body(&hoisted), is_gemm), 1, "one product left in it");
+    assert_close(&run(&hoisted), &run(&plain));
+}
+
+#[test]
+fn rows_that_are_not_all_rows_are_not_hoisted() {
+    // Every second trip reads row 0.
+    let text = CELL
+        .replace("dynamic-slice(xs, t, zero", "dynamic-slice(xs, u, zero")
+        .replace("  row = ", "  half = s32[] shift-right-logical(t, one)\n  u = s32[] multiply(half, half)\n  row = ");
+    let plain = build(&text, &ALL);
+    let tried = build(&text, &[]);
+    assert_eq!(count(tried.thunks(), is_gemm), 0);
+    assert_close(&run(&tried), &run(&plain));
+}
+
+#[test]
+fn weights_that_change_are_not_hoisted() {
+    let text = CELL.replace(
+        "tuple(t1, xs, w, next, stored)",
+        "tuple(t1, xs, w2, next, stored)",
+    );
+    let text = text.replace("  t1 = ", "  w2 = f32[48,64] add(w, w)\n  t1 = ");
+    let plain = build(&text, &ALL);
+    let tried = build(&text, &[]);
+    assert_eq!(count(tried.thunks(), is_gemm), 0);
+    assert_close(&run(&tried), &run(&plain));
+}
+
+/// The gradient of a layer over eight steps, read backwards: a product whose one half is only an
+/// output, and a sum of outer products.
+const GRADIENT: &str = "HloModule gradient
+
+body {
+  p = (s32[], f32[8,4,48], f32[8,4,32], f32[32,48], f32[4,32], f32[48,32], f32[8,4,16]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  xs = f32[8,4,48] get-tuple-element(p), index=1
+  gs = f32[8,4,32] get-tuple-element(p), index=2
+  w = f32[32,48] get-tuple-element(p), index=3
+  dh = f32[4,32] get-tuple-element(p), index=4
+  dw = f32[48,32] get-tuple-element(p), index=5
+  dxs = f32[8,4,16] get-tuple-element(p), index=6
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  seven = s32[] constant(7)
+  i = s32[] subtract(seven, t)
+  xrow = f32[1,4,48] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1,4,48}
+  x = f32[4,48] reshape(xrow)
+  grow = f32[1,4,32] dynamic-slice(gs, i, zero, zero), dynamic_slice_sizes={1,4,32}
+  g = f32[4,32] reshape(grow)
+  sum = f32[4,32] add(dh, g)
+  dz = f32[4,32] tanh(sum)
+  d = f32[4,48] dot(dz, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  dx = f32[4,16] slice(d), slice={[0:4], [0:16]}
+  next = f32[4,32] slice(d), slice={[0:4], [16:48]}
+  dx3 = f32[1,4,16] reshape(dx)
+  stored = f32[8,4,16] dynamic-update-slice(dxs, dx3, i, zero, zero)
+  outer = f32[48,32] dot(x, dz), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  dw2 = f32[48,32] add(dw, outer)
+  t1 = s32[] add(t, one)
+  ROOT r = (s32[], f32[8,4,48], f32[8,4,32], f32[32,48], f32[4,32], f32[48,32], f32[8,4,16]) tuple(t1, xs, gs, w, next, dw2, stored)
+}
+
+cond {
+  p = (s32[], f32[8,4,48], f32[8,4,32], f32[32,48], f32[4,32], f32[48,32], f32[8,4,16]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(8)
+  ROOT lt = pred[] compare(t, n), direction=LT
+}
+
+ENTRY main {
+  xs = f32[8,4,48] parameter(0)
+  gs = f32[8,4,32] parameter(1)
+  w = f32[32,48] parameter(2)
+  dh = f32[4,32] parameter(3)
+  dw = f32[48,32] parameter(4)
+  dxs = f32[8,4,16] parameter(5)
+  zero = s32[] constant(0)
+  init = (s32[], f32[8,4,48], f32[8,4,32], f32[32,48], f32[4,32], f32[48,32], f32[8,4,16]) tuple(zero, xs, gs, w, dh, dw, dxs)
+  ROOT loop = (s32[], f32[8,4,48], f32[8,4,32], f32[32,48], f32[4,32], f32[48,32], f32[8,4,16]) while(init), condition=cond, body=body
+}
+";
+
+/// Without the counter, which is no float.
+fn floats(mut outputs: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
+    outputs.remove(0);
+    outputs
+}
+
+#[test]
+fn sums_of_products_are_computed_after_the_loop() {
+    let plain = build(GRADIENT, &ALL);
+    let accumulated = build(GRADIENT, &["loop-defer", "loop-pack"]);
+    assert_eq!(count(body(&plain), is_gemm), 2);
+    assert_eq!(count(body(&accumulated), is_gemm), 1);
+    assert_eq!(count(accumulated.thunks(), is_gemm), 1);
+    assert_close(&floats(run(&accumulated)), &floats(run(&plain)));
+}
+
+#[test]
+fn products_that_only_outputs_need_are_deferred() {
+    let plain = build(GRADIENT, &ALL);
+    let deferred = build(GRADIENT, &["loop-accumulate", "loop-pack"]);
+    assert_eq!(count(deferred.thunks(), is_gemm), 1, "the deferred half");
+    assert_close(&floats(run(&deferred)), &floats(run(&plain)));
+    let both = build(GRADIENT, &[]);
+    assert_eq!(count(both.thunks(), is_gemm), 2);
+    assert_eq!(count(body(&both), is_gemm), 1);
+    assert_close(&floats(run(&both)), &floats(run(&plain)));
+}
+
+#[test]
+fn a_sum_that_the_loop_reads_stays_in_it() {
+    let text = GRADIENT.replace(
+        "  t1 = ",
+        "  corner = f32[1,1] slice(dw), slice={[0:1], [0:1]}\n  c = f32[] reshape(corner)\n  spread = f32[4,32] broadcast(c), dimensions={}\n  next2 = f32[4,32] add(next, spread)\n  t1 = ",
+    );
+    let text = text.replace("tuple(t1, xs, gs, w, next,", "tuple(t1, xs, gs, w, next2,");
+    let plain = build(&text, &ALL);
+    let tried = build(&text, &["loop-defer", "loop-pack"]);
+    assert_eq!(count(body(&tried), is_gemm), 2);
+    assert_close(&floats(run(&tried)), &floats(run(&plain)));
+}
+
+#[test]
+fn an_output_that_the_loop_reads_is_not_deferred() {
+    let text = GRADIENT.replace(
+        "  t1 = ",
+        "  seen = f32[1,4,16] dynamic-slice(dxs, i, zero, zero), dynamic_slice_sizes={1,4,16}\n  most = f32[1,4,16] maximum(seen, dx3)\n  t1 = ",
+    );
+    let text = text.replace(
+        "dynamic-update-slice(dxs, dx3, i",
+        "dynamic-update-slice(dxs, most, i",
+    );
+    // The maximum has to be defined before it is stored.
+    let (head, tail) = text.split_once("  stored = ").expect("the store");
+    let (store, rest) = tail.split_once('\n').expect("its line");
+    let text = format!(
+        "{head}{}",
+        rest.replacen("  t1 = ", &format!("  stored = {store}\n  t1 = "), 1)
+    );
+    let plain = build(&text, &ALL);
+    let tried = build(&text, &["loop-accumulate", "loop-pack"]);
+    assert_eq!(count(tried.thunks(), is_gemm), 0);
+    assert_close(&floats(run(&tried)), &floats(run(&plain)));
+}
+
+#[test]
+fn leaves_that_swap_places_keep_their_values() {
+    let text = "HloModule swap
+body {
+  p = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  a = f32[4] get-tuple-element(p), index=1
+  b = f32[4] get-tuple-element(p), index=2
+  c = f32[4] get-tuple-element(p), index=3
+  one = s32[] constant(1)
+  t1 = s32[] add(t, one)
+  s = f32[4] add(a, b)
+  ROOT r = (s32[], f32[4], f32[4], f32[4]) tuple(t1, b, s, a)
+}
+cond {
+  p = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+  t = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(5)
+  ROOT lt = pred[] compare(t, n), direction=LT
+}
+ENTRY main {
+  a = f32[4] parameter(0)
+  b = f32[4] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], f32[4], f32[4], f32[4]) tuple(zero, a, b, a)
+  ROOT loop = (s32[], f32[4], f32[4], f32[4]) while(init), condition=cond, body=body
+}
+";
+    let executable = build(text, &[]);
+    let given = inputs(&executable);
+    let (mut a, mut b, mut c) = (given[0].clone(), given[1].clone(), given[0].clone());
+    for _ in 0..5 {
+        let sum: Vec<f32> = a.iter().zip(&b).map(|(x, y)| x + y).collect();
+        (a, b, c) = (b, sum, a);
+    }
+    assert_eq!(floats(run(&executable)), vec![a, b, c]);
+    // The parameters are the caller's and must not change.
+    assert_eq!(inputs(&executable), given);
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    for text in [CELL, GRADIENT] {
+        let module = hlorun::text::parse(text.as_bytes().into(), &Default::default()).expect("HLO");
+        let one = CompileOptions {
+            threads: 1,
+            ..CompileOptions::default()
+        };
+        let one = run(&compile(&module, &one).expect("a plan"));
+        let all = run(&compile(&module, &CompileOptions::default()).expect("a plan"));
+        let bits = |v: &[Vec<f32>]| -> Vec<Vec<u32>> {
+            v.iter()
+                .map(|x| x.iter().map(|y| y.to_bits()).collect())
+                .collect()
+        };
+        assert_eq!(bits(&one), bits(&all));
+    }
+}

@@ -1,0 +1,1 @@
+"""Cases of collectives and what XLA:CPU gives for them."""

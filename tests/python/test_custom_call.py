@@ -1,0 +1,81 @@
+"""Custom calls that the user gives a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlorun
+
+TARGET = "tests.mine"
+PAIR = hlorun.parse(f"""HloModule m
+ENTRY e {{ p = f32[2,3] parameter(0)
+  t = f32[3,2] transpose(p), dimensions={{1,0}}
+  k = (f32[3,2]{{0,1}}, s32[]) custom-call(t, p), custom_call_target="{TARGET}", backend_config="{{\\"a\\": 1}}"
+  ROOT g = f32[3,2] get-tuple-element(k), index=0 }}""")
+P = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def unregister() -> Iterator[None]:
+    yield
+    hlorun.register_custom_call(TARGET, None)
+
+
+def test_a_target_nobody_knows_is_named() -> None:
+    with pytest.raises(hlorun.HloUnsupportedError, match=TARGET):
+        hlorun.compile(PAIR)(P)
+
+
+def test_operands_and_results_are_logical_arrays() -> None:
+    calls = []
+
+    def mine(t: Any, p: Any, instruction: hlorun.HloInstruction) -> Any:
+        calls.append(instruction)
+        np.testing.assert_array_equal(t, p.T)
+        return t * 10, np.int32(7)
+
+    hlorun.register_custom_call(TARGET, mine)
+    executable = hlorun.compile(PAIR)
+    np.testing.assert_array_equal(executable(P), P.T * 10)
+    np.testing.assert_array_equal(executable(P, observer=lambda i, v: None), P.T * 10)
+    assert calls[0] == PAIR["k"] and calls[0].backend_config == {"a": 1}
+
+
+def test_the_instruction_is_left_out_where_it_is_not_taken() -> None:
+    hlorun.register_custom_call(TARGET, lambda t, p: (t, np.int32(0)))
+    np.testing.assert_array_equal(hlorun.compile(PAIR)(P), P.T)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (P, "tuple of 2"),
+        ((P.T, P, P), "tuple of 2"),
+        ((P, np.int32(0)), "f32.3,2."),
+        ((P.T.astype(np.float64), np.int32(0)), "float64"),
+        ((None, np.int32(0)), "NoneType"),
+    ],
+)
+def test_results_that_do_not_fit(value: Any, message: str) -> None:
+    hlorun.register_custom_call(TARGET, lambda t, p: value)
+    with pytest.raises(hlorun.HloArgumentError, match=message) as error:
+        hlorun.compile(PAIR)(P)
+    assert TARGET in str(error.value)
+
+
+def test_what_a_function_raises_is_raised() -> None:
+    def mine(*operands: Any) -> Any:
+        raise ZeroDivisionError("mine")
+
+    hlorun.register_custom_call(TARGET, mine)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        hlorun.compile(PAIR)(P)
+
+
+def test_only_functions_are_registered() -> None:
+    with pytest.raises(hlorun.HloArgumentError, match="callable"):
+        hlorun.register_custom_call(TARGET, 3)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -55,8 +56,48 @@ def coverage(results: list[runner.Result]) -> str:
             first = next(r for r in failures if r.case.opcode == opcode)
             reason = f"`{first.case.name}`: {first.error}".replace("|", "\\|").replace("\n", " ")
             lines.append(f"| {number} | {opcode} | {reason} |")
+    lines += not_run(set(count))
     lines += refused()
     return "\n".join(lines) + "\n"
+
+
+# What needs somebody outside the process; each is a typed error that names the instruction.
+NOT_RUN = {
+    "infeed": "needs a host that feeds it",
+    "outfeed": "needs a host that reads it",
+    "send": "needs a host, or a device of another program, that receives",
+    "send-done": "as send",
+    "recv": "needs a host, or a device of another program, that sends",
+    "recv-done": "as recv",
+}
+# Forms of opcodes that otherwise run; typed errors too.
+FORMS = {
+    "dot with `sparsity`": "structured sparsity of GPUs; no CPU back end has it",
+    "results of the module of dynamic size": "arrays are handed out in the sizes of their shapes",
+    "gather, scatter, sort, windows and loops over arrays of dynamic size": "only in dimensions of fixed size",
+    "`__onednn$*` custom calls": "their options are private to one build of XLA; register_custom_call takes them",
+}
+
+
+def not_run(covered: set[str]) -> list[str]:
+    """Opcodes that are refused, by name, and their share of all."""
+    table = (HERE.parents[2] / "rust" / "hlorun" / "module" / "opcode.rs").read_text()
+    opcodes = set(re.findall(r'^    [A-Z]\w+ "([a-z0-9-]+)"', table, re.MULTILINE))
+    computing = opcodes - NOT_RUN.keys()
+    lines = [
+        "",
+        "## What is refused",
+        "",
+        f"{len(opcodes)} opcodes are known, {len(computing & covered)} of them with cases above. Without cases of their own",
+        f"are {', '.join(sorted(computing - covered))}.",
+        f"{len(NOT_RUN)} speak with a host and are refused by name:",
+        "",
+        "| opcode | reason |",
+        "|---|---|",
+    ]
+    lines += [f"| {opcode} | {reason} |" for opcode, reason in NOT_RUN.items()]
+    lines += ["", "Forms that are refused:", "", "| form | reason |", "|---|---|"]
+    return lines + [f"| {form} | {reason} |" for form, reason in FORMS.items()]
 
 
 def refused() -> list[str]:

@@ -14,6 +14,7 @@ mod product;
 mod rewrite;
 mod scan;
 mod trip_index;
+mod tuple_select;
 
 use crate::error::Result;
 use crate::module::{
@@ -35,6 +36,7 @@ pub const PASSES: [&str; 4] = [
 /// returns those that changed something, and how many loops they changed.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
     scan::run(module)?;
+    tuple_select::run(module);
     library_product::run(module)?;
     dynamic_padding::run(module)?;
     let mut applied = Vec::new();

@@ -296,6 +296,22 @@ def tuples() -> Iterator[Case]:
     yield Case("domain", "domain", "f32", text, inputs, oracle_text=negated)
 
 
+def tuple_selects() -> Iterator[Case]:
+    """The opcode that select of tuples was; today's XLA has forgotten it."""
+    for name, chosen in (("true", True), ("false", False)):
+        text = c.module(
+            "g = pred[] parameter(0)\na = f32[2,3] parameter(1)\nb = f32[2,3] parameter(2)\n"
+            "m = s32[] constant(3)\nn = s32[] constant(-4)\nt = (f32[2,3], s32[]) tuple(a, m)\n"
+            "u = (f32[2,3], s32[]) tuple(b, n)\nr = (f32[2,3], s32[]) tuple-select(g, t, u)"
+        )
+        inputs = [np.asarray(chosen), c.random("f32", (2, 3), "on"), c.random("f32", (2, 3), "off")]
+
+        def run(g: c.Array, a: c.Array, b: c.Array) -> tuple[c.Array, c.Array]:
+            return (a, np.asarray(3, np.int32)) if g else (b, np.asarray(-4, np.int32))
+
+        yield Case(f"tuple-select-{name}", "tuple-select", "f32", text, inputs, reference=run, prefer_reference=True)
+
+
 def scans() -> Iterator[Case]:
     """The opcode of 2026: (x, carry) -> (y, carry) over one dimension; older jaxlib does not know it."""
     step = c.computation(
@@ -325,4 +341,5 @@ def cases() -> Iterator[Case]:
     yield from conditionals()
     yield from calls()
     yield from tuples()
+    yield from tuple_selects()
     yield from scans()

@@ -30,7 +30,7 @@ LOWEST = {"f32": -126, "f64": -1022, "f16": -14, "bf16": -126}
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)) without overflow."""
     e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1) / (1 + e)
+    return np.asarray(np.where(x < 0, e, 1) / (1 + e))
 
 
 ERF = np.frompyfunc(lambda x: math.erf(float(x)), 1, 1)
@@ -73,7 +73,7 @@ def inputs(dtype: str, low: float, high: float, count: int, seed: int) -> Array:
         x = np.arange(1 << 16, dtype=np.uint16).view(kind)
         with np.errstate(invalid="ignore"):
             wide = x.astype(np.float64)
-        return x[(wide >= low) & (wide <= high)]
+        return np.asarray(x[(wide >= low) & (wide <= high)])
     rng = np.random.RandomState(seed)
     even = rng.uniform(low, min(high, 1e4), count // 2)
     lowest = LOWEST[dtype] * 0.9
@@ -89,7 +89,7 @@ def inputs(dtype: str, low: float, high: float, count: int, seed: int) -> Array:
 def ulps(got: Array, true: Array, dtype: str) -> float:
     """The largest distance, where the true value is a normal number of the type."""
     true_wide = true.astype(np.longdouble)
-    top = np.longdouble(float(ml_dtypes.finfo(TYPES[dtype]).max))
+    top = np.longdouble(float(ml_dtypes.finfo(TYPES[dtype]).max))  # type: ignore[no-untyped-call]
     normal = (np.abs(true_wide) >= np.exp2(np.longdouble(LOWEST[dtype]))) & (np.abs(true_wide) < top)
     if not normal.any():
         return 0.0

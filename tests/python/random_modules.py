@@ -172,13 +172,14 @@ class Generator:
             dims = tuple(n * 2 if k == d else n for k, n in enumerate(x.dims))
             self.add(x.dtype, dims, f"concatenate({x.name}, {y.name}), dimensions={{{d}}}")
         elif kind == 11:
-            parts, dims = [], []
+            parts: list[str] = []
+            sizes: list[int] = []
             for n in x.dims:
                 start, stride = rng.randint(0, n), rng.randint(1, 3)
                 limit = rng.randint(start, n)
                 parts.append(f"[{start}:{limit}:{stride}]")
-                dims.append(-(-(limit - start) // stride))
-            self.add(x.dtype, tuple(dims), f"slice({x.name}), slice={{{', '.join(parts)}}}")
+                sizes.append(-(-(limit - start) // stride))
+            self.add(x.dtype, tuple(sizes), f"slice({x.name}), slice={{{', '.join(parts)}}}")
         elif kind == 12:
             z = self.add(x.dtype, (), f"constant({'true' if x.dtype == 'pred' else self.zero(x.dtype)})")
             some = [d for d in range(rank) if rng.random() < 0.6]
@@ -194,13 +195,13 @@ class Generator:
                 self.add(x.dtype, (*free, *free), f"dot({x.name}, {y.name}), {more}")
         elif kind == 14:
             z = self.add(x.dtype, (), f"constant({'false' if x.dtype == 'pred' else self.zero(x.dtype)})")
-            parts, dims = [], []
+            parts, sizes = [], []
             for n in x.dims:
                 low, high, inner = rng.randint(-2, 2), rng.randint(-2, 2), rng.randint(0, 2)
                 parts.append(f"{low}_{high}_{inner}")
-                dims.append(max(0, n + low + high + inner * max(0, n - 1)))
+                sizes.append(max(0, n + low + high + inner * max(0, n - 1)))
             if rank:
-                self.add(x.dtype, tuple(dims), f"pad({x.name}, {z.name}), padding={'x'.join(parts)}")
+                self.add(x.dtype, tuple(sizes), f"pad({x.name}, {z.name}), padding={'x'.join(parts)}")
         elif kind == 15 and rank:
             d = rng.randrange(rank)
             direction = rng.choice(["LT", "GT"])

@@ -194,6 +194,20 @@ def test_version_and_help() -> None:
 
 def test_import_loads_nothing_heavy() -> None:
     code = "import sys, hlorun; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-    heavy = {"ml_dtypes", "typer", "click", "rich", "pyarrow", "matplotlib", "mpi4py", "multiprocessing", "asyncio"}
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    heavy = {
+        "ml_dtypes",
+        "typer",
+        "click",
+        "rich",
+        "pyarrow",
+        "matplotlib",
+        "mpi4py",
+        "multiprocessing",
+        "asyncio",
+    }
     assert not loaded & heavy

@@ -84,28 +84,28 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
 
 
 def _show(report: dict[str, Any]) -> None:
-    from hlorun.cli.show import _row
+    from hlorun.cli.show import row
 
     out = console()
     peak, waste = report["peak"], report["waste"]
-    _row(out, "assignment", report["title"])
+    row(out, "assignment", report["title"])
     total = plural(len(report["allocations"]), "allocation")
-    _row(
+    row(
         out,
         "total",
         f"{bytes_text(report['total_bytes'])} in {total}, {plural(len(report['values']), 'value')}",
     )
     where = f" ({peak['instruction']})" if peak["instruction"] else ""
     moment = f"at moment {peak['moment']}{where} of {report['moments']:,}"
-    _row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
+    row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
     if peak["xla_moment"] is not None and peak["xla_moment"] != peak["moment"]:
-        _row(out, "", f"XLA names moment {peak['xla_moment']}, counting tuples whole and shared bytes twice")
+        row(out, "", f"XLA names moment {peak['xla_moment']}, counting tuples whole and shared bytes twice")
     kinds = [
         f"{kind} {bytes_text(entry['bytes'])}" for kind, entry in report["kinds"].items() if entry["bytes"]
     ]
-    _row(out, "for", ", ".join(kinds))
+    row(out, "for", ", ".join(kinds))
     holes = f"holes {bytes_text(waste['fragmentation_bytes'])}, padding {bytes_text(waste['padding_bytes'])}"
-    _row(out, "wasted", f"{holes}, donations missed {bytes_text(waste['missed_donation_bytes'])}")
+    row(out, "wasted", f"{holes}, donations missed {bytes_text(waste['missed_donation_bytes'])}")
     live = sorted((v for v in report["values"] if v["at_peak"]), key=lambda v: -v["size"])
     _table(out, "live at the peak, largest first", live[:16])
     if report["advice"]:

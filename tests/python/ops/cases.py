@@ -42,7 +42,9 @@ NUMPY_NAME = {
     "f8e5m2fnuz": "float8_e5m2fnuz",
     "f8e8m0fnu": "float8_e8m0fnu",
     **{
-        f"{letter}{bits}": f"{word}{bits}" for letter, word in (("s", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
+        f"{letter}{bits}": f"{word}{bits}"
+        for letter, word in (("s", "int"), ("u", "uint"))
+        for bits in (8, 16, 32, 64)
     },
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
@@ -56,14 +58,17 @@ COMPLEX = ["c64", "c128"]
 ALL = ["pred", *INTEGERS, *FLOATS, *COMPLEX]
 COMMON = ["pred", "s8", "s32", "u8", "u32", "s64", "f16", "bf16", "f32", "f64", "c64"]
 BITS = {
-    name: int("".join(c for c in name.split("e")[0] if c.isdigit())) if name != "pred" else 8 for name in NUMPY_NAME
+    name: int("".join(c for c in name.split("e")[0] if c.isdigit())) if name != "pred" else 8
+    for name in NUMPY_NAME
 }
 
 
 def np_dtype(name: str) -> np.dtype[Any]:
     """The array dtype of an HLO primitive type."""
     numpy_name = NUMPY_NAME[name]
-    return np.dtype(getattr(ml_dtypes, numpy_name)) if hasattr(ml_dtypes, numpy_name) else np.dtype(numpy_name)
+    return (
+        np.dtype(getattr(ml_dtypes, numpy_name)) if hasattr(ml_dtypes, numpy_name) else np.dtype(numpy_name)
+    )
 
 
 HLO_NAME = {np_dtype(name): name for name in NUMPY_NAME}
@@ -174,7 +179,26 @@ def literal(dtype: str, value: float | bool) -> str:
 
 # -- inputs -------------------------------------------------------------------------------------------------------
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1.5, 2.5, -2.5, 3.5, 0.1, -0.7, 10.0, -88.0, 100.0, math.pi]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -3.0,
+    1.5,
+    2.5,
+    -2.5,
+    3.5,
+    0.1,
+    -0.7,
+    10.0,
+    -88.0,
+    100.0,
+    math.pi,
+]
 
 
 def seeded(*key: object) -> np.random.RandomState:
@@ -212,7 +236,9 @@ def specials(dtype: str) -> Array:
         return np.array([complex(a, b) for a in part for b in part], dtype=kind)
     with np.errstate(all="ignore"):
         if dtype in TINY_FLOATS:
-            return np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1.5, 6.0, np.inf, np.nan], np.float32).astype(kind)
+            return np.array(
+                [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1.5, 6.0, np.inf, np.nan], np.float32
+            ).astype(kind)
         info = ml_dtypes.finfo(kind)
         edge = [info.max, info.min, info.tiny, -info.tiny, info.eps, 1 + float(info.eps), 1 - float(info.eps)]
         edge = [float(x) for x in edge]

@@ -109,7 +109,13 @@ def refused() -> list[str]:
             if golden.source != "xla" and name in opcode:
                 reason = (golden.reason or "").split(" This")[0][:120]
                 reasons[opcode[name], reason] += 1
-    lines = ["", "## What XLA:CPU does not run", "", "Goldens of these cases come from NumPy in double precision.", ""]
+    lines = [
+        "",
+        "## What XLA:CPU does not run",
+        "",
+        "Goldens of these cases come from NumPy in double precision.",
+        "",
+    ]
     lines += ["| cases | opcode | XLA's reason |", "|---|---|---|"]
     for (opcode, reason), number in sorted(reasons.items()):
         lines.append(f"| {number} | {opcode} | {reason.replace('|', chr(92) + '|')} |")

@@ -71,14 +71,23 @@ def test_host_transfers_are_refused_by_name(opcode: str) -> None:
     hlorun = pytest.importorskip("hlorun")
     text = cases.module(HOST[opcode])
     inputs = [cases.random("f32", (3,))] if "parameter" in text else []
-    with pytest.raises(hlorun.HloUnsupportedError, match="nobody_knows_this" if opcode == "custom-call" else opcode):
+    with pytest.raises(
+        hlorun.HloUnsupportedError, match="nobody_knows_this" if opcode == "custom-call" else opcode
+    ):
         hlorun.compile(hlorun.parse(text))(*inputs)
 
 
 # Computed by nothing: inputs, and what the host or another device must answer.
 NO_CASES = {"parameter", "infeed", "outfeed", "send", "send-done", "recv", "recv-done"}
 # These always come in pairs with a `-start` that has cases.
-DONE = {"all-gather-done", "all-reduce-done", "async-done", "async-update", "collective-permute-done", "copy-done"}
+DONE = {
+    "all-gather-done",
+    "all-reduce-done",
+    "async-done",
+    "async-update",
+    "collective-permute-done",
+    "copy-done",
+}
 
 
 @pytest.mark.skipif(not oracle.available(), reason="needs jaxlib for the list of opcodes")

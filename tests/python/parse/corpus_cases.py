@@ -131,7 +131,15 @@ def binary() -> Iterator[Case]:
             lambda x, y: jnp.einsum("abi,acj->abcij", x, y),
             (spec(dtype, 2, 3, 4), spec(dtype, 2, 5, 6)),
         )
-    for precision in ("highest", "high", "default", "bfloat16_3x", "F32_F32_F32", "BF16_BF16_F32", "TF32_TF32_F32"):
+    for precision in (
+        "highest",
+        "high",
+        "default",
+        "bfloat16_3x",
+        "F32_F32_F32",
+        "BF16_BF16_F32",
+        "TF32_TF32_F32",
+    ):
         function = functools.partial(jnp.matmul, precision=precision)
         yield Case(f"matmul_{precision}", function, (spec("float32", 4, 8), spec("float32", 8, 3)))
 
@@ -144,11 +152,17 @@ def reductions() -> Iterator[Case]:
                 continue
             tag = str(axis).replace(" ", "").strip("()").replace(",", "_")
             yield Case(
-                f"reduce_{name}_{tag}", functools.partial(getattr(jnp, name), axis=axis), (spec("float32", 3, 4, 5),)
+                f"reduce_{name}_{tag}",
+                functools.partial(getattr(jnp, name), axis=axis),
+                (spec("float32", 3, 4, 5),),
             )
     x = spec("float32", 1, 8, 8, 3)
     for padding in ("SAME", "VALID"):
-        for name, init, operation in (("max", -np.inf, lax.max), ("sum", 0.0, lax.add), ("min", np.inf, lax.min)):
+        for name, init, operation in (
+            ("max", -np.inf, lax.max),
+            ("sum", 0.0, lax.add),
+            ("min", np.inf, lax.min),
+        ):
             pool = functools.partial(
                 lax.reduce_window,
                 init_value=init,
@@ -158,7 +172,9 @@ def reductions() -> Iterator[Case]:
                 padding=padding,
             )
             yield Case(f"window_{name}_{padding}", lambda x, pool=pool: pool(x), (x,))
-            yield Case(f"window_{name}_{padding}_grad", jax.grad(lambda x, pool=pool: (pool(x) ** 2).sum()), (x,))
+            yield Case(
+                f"window_{name}_{padding}_grad", jax.grad(lambda x, pool=pool: (pool(x) ** 2).sum()), (x,)
+            )
     yield Case(
         "window_dilated",
         lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 1), ((1, 0), (0, 1)), (2, 1), (1, 2)),
@@ -209,15 +225,23 @@ def convolutions() -> Iterator[Case]:
         options = {"window_strides": (1, 1), "dimension_numbers": numbers, **options}
         function = functools.partial(lax.conv_general_dilated, **options)
         yield Case(f"conv_{name}", lambda x, k, f=function: f(x, k), (x, k))
-        yield Case(f"conv_{name}_grad", jax.grad(lambda x, k, f=function: (f(x, k) ** 2).sum(), argnums=(0, 1)), (x, k))
+        yield Case(
+            f"conv_{name}_grad",
+            jax.grad(lambda x, k, f=function: (f(x, k) ** 2).sum(), argnums=(0, 1)),
+            (x, k),
+        )
     yield Case(
         "conv_grouped",
-        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=2),
+        lambda x, k: lax.conv_general_dilated(
+            x, k, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=2
+        ),
         (x, spec("float32", 3, 3, 2, 6)),
     )
     yield Case(
         "conv_batch_grouped",
-        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=numbers, batch_group_count=2),
+        lambda x, k: lax.conv_general_dilated(
+            x, k, (1, 1), "SAME", dimension_numbers=numbers, batch_group_count=2
+        ),
         (x, k),
     )
     yield Case(
@@ -256,21 +280,33 @@ def indexing() -> Iterator[Case]:
     for mode in ("drop", "clip", "promise_in_bounds", "fill"):
         yield Case(
             f"at_mode_{mode}",
-            lambda x, i, mode=mode: x.at[i, 0].add(1.0, mode=mode, indices_are_sorted=True, unique_indices=True),
+            lambda x, i, mode=mode: x.at[i, 0].add(
+                1.0, mode=mode, indices_are_sorted=True, unique_indices=True
+            ),
             (x, i),
         )
         yield Case(
-            f"get_mode_{mode}", lambda x, i, mode=mode: x.at[i, 0].get(mode=mode, indices_are_sorted=True), (x, i)
+            f"get_mode_{mode}",
+            lambda x, i, mode=mode: x.at[i, 0].get(mode=mode, indices_are_sorted=True),
+            (x, i),
         )
     yield Case("gather_batched", lambda x, i: jax.vmap(lambda x, i: x[i])(x, i), (x, spec("int32", 6, 2)))
     yield Case("gather_grad", jax.grad(lambda x, i: (x[i] ** 2).sum()), (x, i))
-    yield Case("scatter_batched", lambda x, i: jax.vmap(lambda x, i: x.at[i].add(1.0))(x, i), (x, spec("int32", 6, 2)))
+    yield Case(
+        "scatter_batched",
+        lambda x, i: jax.vmap(lambda x, i: x.at[i].add(1.0))(x, i),
+        (x, spec("int32", 6, 2)),
+    )
     yield Case("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (2, 3)), (x, i))
-    yield Case("dynamic_update_slice", lambda x, i: lax.dynamic_update_slice(x, x[:2, :3], (i[0], i[1])), (x, i))
+    yield Case(
+        "dynamic_update_slice", lambda x, i: lax.dynamic_update_slice(x, x[:2, :3], (i[0], i[1])), (x, i)
+    )
     yield Case("pad", lambda x: lax.pad(x, 0.0, ((1, 2, 0), (-1, 0, 3))), (x,))
     yield Case(
         "pad_modes",
-        lambda x: [jnp.pad(x, 2, mode=m) for m in ("edge", "reflect", "wrap", "symmetric", "constant", "mean")],
+        lambda x: [
+            jnp.pad(x, 2, mode=m) for m in ("edge", "reflect", "wrap", "symmetric", "constant", "mean")
+        ],
         (x,),
     )
     yield Case("concatenate", lambda x: jnp.concatenate([x, x, x[:1]], 0), (x,))
@@ -417,9 +453,15 @@ def random() -> Iterator[Case]:
                 return function(key, *special.get(name, ((3,),)))
 
             yield Case(f"random_{name}_{implementation}", draw, (spec("int32"),))
-    yield Case("random_split", lambda s: jax.random.key_data(jax.random.split(jax.random.key(s), 5)), (spec("int32"),))
     yield Case(
-        "random_fold_in", lambda s: jax.random.key_data(jax.random.fold_in(jax.random.key(s), 5)), (spec("int32"),)
+        "random_split",
+        lambda s: jax.random.key_data(jax.random.split(jax.random.key(s), 5)),
+        (spec("int32"),),
+    )
+    yield Case(
+        "random_fold_in",
+        lambda s: jax.random.key_data(jax.random.fold_in(jax.random.key(s), 5)),
+        (spec("int32"),),
     )
 
 
@@ -431,10 +473,14 @@ def control_flow() -> Iterator[Case]:
         return carry * 0.9 + y, jnp.tanh(carry)
 
     yield Case("scan", lambda x, y: lax.scan(step, x, y), (x, spec("float32", 7, 4)))
-    yield Case("scan_reverse", lambda x, y: lax.scan(step, x, y, reverse=True, unroll=2), (x, spec("float32", 7, 4)))
+    yield Case(
+        "scan_reverse", lambda x, y: lax.scan(step, x, y, reverse=True, unroll=2), (x, spec("float32", 7, 4))
+    )
     yield Case("scan_grad", jax.grad(lambda x, y: lax.scan(step, x, y)[0].sum()), (x, spec("float32", 7, 4)))
     yield Case(
-        "scan_vmap", jax.vmap(lambda x, y: lax.scan(step, x, y)), (spec("float32", 3, 4), spec("float32", 3, 7, 4))
+        "scan_vmap",
+        jax.vmap(lambda x, y: lax.scan(step, x, y)),
+        (spec("float32", 3, 4), spec("float32", 3, 7, 4)),
     )
     yield Case(
         "scan_nested",
@@ -442,14 +488,18 @@ def control_flow() -> Iterator[Case]:
         (x, spec("float32", 5, 7, 4)),
     )
     yield Case(
-        "while", lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, x)), (x,)
+        "while",
+        lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, x)),
+        (x,),
     )
     yield Case("while_dynamic", lambda x: lax.while_loop(lambda c: jnp.sum(c) < 10, lambda c: c * 2, x), (x,))
     yield Case("fori", lambda x: lax.fori_loop(0, 5, lambda i, c: c + i, x), (x,))
     yield Case("cond", lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), (spec("bool"), x))
     yield Case("cond_vmap", jax.vmap(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x)), (spec("bool", 4), x))
     yield Case("cond_grad", jax.grad(lambda x, p: lax.cond(p, jnp.sin, jnp.cos, x).sum()), (x, spec("bool")))
-    yield Case("switch", lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan, lambda x: x], x), (spec("int32"), x))
+    yield Case(
+        "switch", lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan, lambda x: x], x), (spec("int32"), x)
+    )
     yield Case("map", lambda x: lax.map(jnp.sin, x), (x,))
     yield Case("checkpoint", jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum())), (x,))
     yield Case("hessian", jax.hessian(lambda x: jnp.prod(jnp.sin(x))), (x,))
@@ -468,14 +518,18 @@ def control_flow() -> Iterator[Case]:
     yield Case("named_scope", lambda x: jax.named_scope("scope 'a' \"b\"")(jnp.sin)(x), (x,))
     yield Case("inner_jit", lambda x: jax.jit(jnp.sin, inline=False)(x) + jax.jit(jnp.sin)(x * 2), (x,))
     yield Case("donated", lambda x, y: (x + y, y * 2), (x, x), {"donate_argnums": (0, 1)})
-    yield Case("donated_tuple", lambda t: (t[0] + 1, t[1] * 2), ((x, x),), {"donate_argnums": 0, "keep_unused": True})
+    yield Case(
+        "donated_tuple", lambda t: (t[0] + 1, t[1] * 2), ((x, x),), {"donate_argnums": 0, "keep_unused": True}
+    )
     if hasattr(lax, "composite"):
         yield Case("composite", lax.composite(lambda x: jnp.sin(x) * 2, "my.composite"), (x,))
     yield Case("pure_callback", lambda x: jax.pure_callback(np.sin, x, x), (x,))
     yield Case("debug_print", lambda x: (jax.debug.print("x {}", x), x + 1)[1], (x,))
     yield Case("linear_transpose", lambda x: jax.linear_transpose(lambda y: jnp.cumsum(y) * 3, x)(x), (x,))
     yield Case("ode", lambda x: ode.odeint(lambda y, t: -y, x, jnp.linspace(0, 1, 3)), (x,))
-    yield Case("cost", lambda x: jnp.sin(x).sum(), (x,), {"compiler_options": {"xla_cpu_enable_fast_math": True}})
+    yield Case(
+        "cost", lambda x: jnp.sin(x).sum(), (x,), {"compiler_options": {"xla_cpu_enable_fast_math": True}}
+    )
 
 
 def models() -> Iterator[Case]:
@@ -538,7 +592,9 @@ def parallel() -> Iterator[Case]:
 
     def mapped(name: str, function: Callable[..., Any], into: P, out: P) -> Case:
         return Case(
-            f"shard_map_{name}", jax.shard_map(function, mesh=mesh, in_specs=into, out_specs=out, check_vma=False), (x,)
+            f"shard_map_{name}",
+            jax.shard_map(function, mesh=mesh, in_specs=into, out_specs=out, check_vma=False),
+            (x,),
         )
 
     if not hasattr(jax, "shard_map"):
@@ -548,13 +604,21 @@ def parallel() -> Iterator[Case]:
     yield mapped("pmax", lambda x: lax.pmax(x, "b"), P("a", "b"), P("a"))
     yield mapped("pmean", lambda x: lax.pmean(x, "b"), P("a", "b"), P("a"))
     yield mapped("all_gather", lambda x: lax.all_gather(x, "a"), P("a", "b"), P(None, None, "b"))
-    yield mapped("all_gather_tiled", lambda x: lax.all_gather(x, "b", axis=1, tiled=True), P("a", "b"), P("a"))
     yield mapped(
-        "psum_scatter", lambda x: lax.psum_scatter(x, "b", scatter_dimension=1, tiled=True), P("a"), P("a", "b")
+        "all_gather_tiled", lambda x: lax.all_gather(x, "b", axis=1, tiled=True), P("a", "b"), P("a")
+    )
+    yield mapped(
+        "psum_scatter",
+        lambda x: lax.psum_scatter(x, "b", scatter_dimension=1, tiled=True),
+        P("a"),
+        P("a", "b"),
     )
     yield mapped("all_to_all", lambda x: lax.all_to_all(x, "b", 0, 1, tiled=True), P("a", "b"), P("a", "b"))
     yield mapped(
-        "ppermute", lambda x: lax.ppermute(x, "a", [(i, (i + 1) % 4) for i in range(4)]), P("a", "b"), P("a", "b")
+        "ppermute",
+        lambda x: lax.ppermute(x, "a", [(i, (i + 1) % 4) for i in range(4)]),
+        P("a", "b"),
+        P("a", "b"),
     )
     yield mapped("axis_index", lambda x: x + lax.axis_index("a"), P("a", "b"), P("a", "b"))
     yield mapped("pbroadcast", lambda x: lax.pbroadcast(x, "a", 0), P("a", "b"), P("a", "b"))
@@ -582,7 +646,9 @@ def parallel() -> Iterator[Case]:
         def constrained(x: Any, out: P = out) -> Any:
             return lax.with_sharding_constraint(jnp.sin(x), NamedSharding(mesh, out)) + 1
 
-        yield Case(f"sharded_{index}_constrained", constrained, (x,), {"in_shardings": options["in_shardings"]})
+        yield Case(
+            f"sharded_{index}_constrained", constrained, (x,), {"in_shardings": options["in_shardings"]}
+        )
     one = Mesh(np.array(devices[:1]), ("a",))
     yield Case("sharded_single", lambda x: x * 2, (x,), {"in_shardings": NamedSharding(one, P("a"))})
 

@@ -61,7 +61,9 @@ def golden(path: pathlib.Path, count: int) -> None:
     variants = [[], *([name for name in SWITCHES if chance.random() < 0.3] for _ in range(count))]
     for preset in PRESETS:
         for variant in variants:
-            options = _hlo.HloPrintOptions() if preset == "default" else getattr(_hlo.HloPrintOptions, preset)()
+            options = (
+                _hlo.HloPrintOptions() if preset == "default" else getattr(_hlo.HloPrintOptions, preset)()
+            )
             if options.canonicalize_instruction_names and "print_percent" in variant:
                 continue
             for name in variant:
@@ -95,7 +97,13 @@ def main() -> None:
     while paths:
         names = "\n".join(map(str, paths))
         child = subprocess.run(
-            [sys.executable, __file__, "--child", f"--variants={arguments.variants}", str(arguments.directory)],
+            [
+                sys.executable,
+                __file__,
+                "--child",
+                f"--variants={arguments.variants}",
+                str(arguments.directory),
+            ],
             input=names,
             stdout=subprocess.PIPE,
             text=True,

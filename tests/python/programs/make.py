@@ -85,7 +85,9 @@ def main() -> int:
                 made.append(make(program))
             except Exception as error:  # noqa: BLE001 - the others are still made
                 failed += 1
-                print(f"  {suite}/{program.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+                print(
+                    f"  {suite}/{program.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                )
         size = store.write(suite, made)
         forms = sum(len(p.texts) for p in made)
         print(f"{suite}: {len(made)} programs, {forms} texts, {size} bytes", flush=True)

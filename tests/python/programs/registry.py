@@ -18,7 +18,17 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Maker = Callable[[np.random.RandomState], Array]
-SUITES = ["arrays", "numerics", "transforms", "control", "networks", "training", "randomness", "linear", "lowprecision"]
+SUITES = [
+    "arrays",
+    "numerics",
+    "transforms",
+    "control",
+    "networks",
+    "training",
+    "randomness",
+    "linear",
+    "lowprecision",
+]
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,9 @@ def read(suite: str) -> list[Stored]:
     for name, entry in json.loads(line).items():
         texts = {form: take(size).decode() for form, size in entry["texts"].items()}
         arrays = {
-            part: [np.frombuffer(take(size), _dtype(dtype)).reshape(dims) for dtype, dims, size in entry[part]]
+            part: [
+                np.frombuffer(take(size), _dtype(dtype)).reshape(dims) for dtype, dims, size in entry[part]
+            ]
             for part in ("inputs", "outputs")
         }
         found.append(Stored(name, texts, arrays["inputs"], arrays["outputs"], entry["rel"]))

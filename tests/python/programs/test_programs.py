@@ -16,7 +16,14 @@ for folder in (HERE, HERE.parent / "ops"):
 import cases
 import store
 
-DEFAULT = {"float64": 1e-11, "complex128": 1e-11, "float32": 3e-5, "complex64": 3e-5, "float16": 5e-3, "bfloat16": 3e-2}
+DEFAULT = {
+    "float64": 1e-11,
+    "complex128": 1e-11,
+    "float32": 3e-5,
+    "complex64": 3e-5,
+    "float16": 5e-3,
+    "bfloat16": 3e-2,
+}
 SHOWN = 100
 
 
@@ -64,5 +71,8 @@ def test_there_are_enough_programs() -> None:
     assert sum("cuda" in p.texts for p in programs) >= 30
     assert not any("{...}" in text for p in programs for text in p.texts.values())
     assert all(
-        np.isfinite(x.astype(np.float64)).any() for p in programs for x in p.outputs if x.dtype.kind == "f" and x.size
+        np.isfinite(x.astype(np.float64)).any()
+        for p in programs
+        for x in p.outputs
+        if x.dtype.kind == "f" and x.size
     )

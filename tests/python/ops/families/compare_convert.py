@@ -47,7 +47,15 @@ def compare() -> Iterator[Case]:
 
         x, y = c.random("f32", dims, 1), c.random("f32", dims, 2)
         name = f"compare-LE-{c.sh('f32', dims, layout)}"
-        yield Case(name, "compare", "f32", text_of(layout), [x, y], oracle_text=text_of(None), reference=np.less_equal)
+        yield Case(
+            name,
+            "compare",
+            "f32",
+            text_of(layout),
+            [x, y],
+            oracle_text=text_of(None),
+            reference=np.less_equal,
+        )
 
 
 def convert_reference(source: str, target: str) -> c.Reference:
@@ -56,7 +64,9 @@ def convert_reference(source: str, target: str) -> c.Reference:
     def run(x: c.Array) -> c.Array:
         kind = c.np_dtype(target)
         if target == "pred":
-            return np.asarray(x.astype(np.complex128) != 0) if source in COMPLEX else x.astype(np.float64) != 0
+            return (
+                np.asarray(x.astype(np.complex128) != 0) if source in COMPLEX else x.astype(np.float64) != 0
+            )
         if source in COMPLEX and target not in COMPLEX:
             x = np.real(x)
         if target in INTEGERS:
@@ -87,7 +97,9 @@ def convert() -> Iterator[Case]:
     for source in ALL:
         x = c.wide(source, 72, "convert")
         for target in ALL:
-            text = c.module(f"p = {c.sh(source, x.shape)} parameter(0)\nr = {c.sh(target, x.shape)} convert(p)")
+            text = c.module(
+                f"p = {c.sh(source, x.shape)} parameter(0)\nr = {c.sh(target, x.shape)} convert(p)"
+            )
             close = c.EXACT
             if target in c.TINY_FLOATS:
                 # Integers wider than f32 may round twice; NaN in f4e2m1fn is a zero of either sign.
@@ -100,7 +112,9 @@ def convert() -> Iterator[Case]:
             if source == "f64" and target == "f8e8m0fnu":
                 values = np.where(np.abs(x) < 2.0**-126, 1.0, x)
             reference = convert_reference(source, target)
-            case = Case(f"convert-{source}-{target}", "convert", target, text, [values], close, reference=reference)
+            case = Case(
+                f"convert-{source}-{target}", "convert", target, text, [values], close, reference=reference
+            )
             # XLA:CPU takes the largest f4e2m1fn for an infinity here.
             yield replace(case, prefer_reference=source == "f4e2m1fn" and target in INTEGERS)
     for dims, layout in SHAPES:
@@ -128,7 +142,9 @@ def bitcast_convert() -> Iterator[Case]:
             else:
                 dims, out = (6, b // a), (6,)
             x = c.shaped(source, dims, "bitcast") if a >= 8 else c.random(source, dims, "bitcast")
-            text = c.module(f"p = {c.sh(source, dims)} parameter(0)\nr = {c.sh(target, out)} bitcast-convert(p)")
+            text = c.module(
+                f"p = {c.sh(source, dims)} parameter(0)\nr = {c.sh(target, out)} bitcast-convert(p)"
+            )
             kind = c.np_dtype(target)
 
             def view(v: c.Array, k: Any = kind, out: Any = out) -> c.Array:
@@ -142,7 +158,17 @@ def bitcast_convert() -> Iterator[Case]:
 def reduce_precision() -> Iterator[Case]:
     """To the formats of other floats and to odd ones."""
     for dtype in c.WIDE_FLOATS:
-        for exponent, mantissa in ((5, 10), (8, 7), (8, 23), (11, 52), (4, 3), (5, 2), (3, 1), (2, 0), (8, 1)):
+        for exponent, mantissa in (
+            (5, 10),
+            (8, 7),
+            (8, 23),
+            (11, 52),
+            (4, 3),
+            (5, 2),
+            (3, 1),
+            (2, 0),
+            (8, 1),
+        ):
             x = c.wide(dtype, 128, "reduce-precision")
             s = c.sh(dtype, x.shape)
             attributes = f"exponent_bits={exponent}, mantissa_bits={mantissa}"
@@ -206,10 +232,15 @@ def select_clamp() -> Iterator[Case]:
         if dtype in COMPLEX:
             continue
         low, high = c.random(dtype, (40,), "low"), c.random(dtype, (40,), "high")
-        scalars = [np.asarray(low.min() if dtype == "pred" else np.sort(low)[10]), np.asarray(np.sort(high)[-5])]
+        scalars = [
+            np.asarray(low.min() if dtype == "pred" else np.sort(low)[10]),
+            np.asarray(np.sort(high)[-5]),
+        ]
         for form, bounds in (("array", [low, high]), ("scalar", scalars)):
             b = c.sh(dtype, np.shape(bounds[0]))
-            text = c.module(f"a = {b} parameter(0)\np = {s} parameter(1)\nb = {b} parameter(2)\nr = {s} clamp(a, p, b)")
+            text = c.module(
+                f"a = {b} parameter(0)\np = {s} parameter(1)\nb = {b} parameter(2)\nr = {s} clamp(a, p, b)"
+            )
             yield Case(f"clamp-{form}-{dtype}", "clamp", dtype, text, [bounds[0], x, bounds[1]])
     for dims, layout in SHAPES:
 

@@ -102,7 +102,9 @@ FORMS = {
 }
 
 
-def dot_case(label: str, form: Dot, types: tuple[str, str, str], extra: str = "", layouts: bool = False) -> Case:
+def dot_case(
+    label: str, form: Dot, types: tuple[str, str, str], extra: str = "", layouts: bool = False
+) -> Case:
     """One dot; with `layouts` all three are column-major."""
     a, b, out = types
 
@@ -135,8 +137,19 @@ def dots() -> Iterator[Case]:
     for dtype in [*INTEGERS, *FLOATS, "pred", "c128"]:
         if dtype not in ("f32", "f64", "bf16", "f16", "s32", "s8", "f8e8m0fnu", "f4e2m1fn"):
             yield dot_case(f"mm-{dtype}", FORMS["mm"], (dtype, dtype, dtype))
-    wide = [("bf16", "f32"), ("f16", "f32"), ("s8", "s32"), ("u8", "s32"), ("s4", "s32"), ("u8", "u32"), ("f32", "f64")]
-    wide += [(t, "f32") for t in c.TINY_FLOATS if t not in ("f8e8m0fnu",)] + [("f8e4m3fn", "bf16"), ("s16", "s32")]
+    wide = [
+        ("bf16", "f32"),
+        ("f16", "f32"),
+        ("s8", "s32"),
+        ("u8", "s32"),
+        ("s4", "s32"),
+        ("u8", "u32"),
+        ("f32", "f64"),
+    ]
+    wide += [(t, "f32") for t in c.TINY_FLOATS if t not in ("f8e8m0fnu",)] + [
+        ("f8e4m3fn", "bf16"),
+        ("s16", "s32"),
+    ]
     for narrow, out in wide:
         for label in ("mm", "batch", "vv"):
             yield dot_case(f"{label}-{narrow}-{out}", FORMS[label], (narrow, narrow, out))
@@ -150,7 +163,9 @@ def dots() -> Iterator[Case]:
     algorithms = ["dot_f32_f32_f32", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6"]
     algorithms += ["dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_bf16_bf16_f32_x9"]
     for algorithm in algorithms:
-        yield dot_case(f"algorithm-{algorithm}", FORMS["mm"], ("f32", "f32", "f32"), f", algorithm={algorithm}")
+        yield dot_case(
+            f"algorithm-{algorithm}", FORMS["mm"], ("f32", "f32", "f32"), f", algorithm={algorithm}"
+        )
     for precision in ("highest", "high", "default"):
         extra = f", operand_precision={{{precision},{precision}}}"
         yield dot_case(f"precision-{precision}", FORMS["mm"], ("f32", "f32", "f32"), extra)
@@ -175,7 +190,9 @@ def scaled() -> Iterator[Case]:
                 f"r = {c.sh(out, form.out())} scaled-dot(p, q, s, u), {form.attributes()}"
             )
 
-            def reference(p: c.Array, q: c.Array, s: c.Array, u: c.Array, form: Dot = form, out: str = out) -> c.Array:
+            def reference(
+                p: c.Array, q: c.Array, s: c.Array, u: c.Array, form: Dot = form, out: str = out
+            ) -> c.Array:
                 plain = form.reference(out)
                 return np.asarray(plain(stretch(p, s), stretch(q, u)))
 
@@ -183,7 +200,9 @@ def scaled() -> Iterator[Case]:
             inputs += [np.abs(c.random(s, left, label, 3)), np.abs(c.random(s, right, label, 4))]
             close = c.Tolerance(rel=2e-2, zero_sign=False)
             name = f"scaled-dot-{label}-{a}-{s}-{out}"
-            case = Case(name, "scaled-dot", out, text, inputs, close, reference=reference, prefer_reference=True)
+            case = Case(
+                name, "scaled-dot", out, text, inputs, close, reference=reference, prefer_reference=True
+            )
             yield case
 
 
@@ -216,7 +235,9 @@ def ragged() -> Iterator[Case]:
 
             inputs = [x, w, groups]
             close = c.sums(dtype)
-            yield Case(f"ragged-dot-rows-{dtype}-{n}", "ragged-dot", dtype, text, inputs, close, reference=rows)
+            yield Case(
+                f"ragged-dot-rows-{dtype}-{n}", "ragged-dot", dtype, text, inputs, close, reference=rows
+            )
             y = c.random(dtype, (6, 5), n)
             text = c.module(
                 f"p = {dtype}[6,4] parameter(0)\nq = {dtype}[6,5] parameter(1)\ng = s32[3] parameter(2)\n"
@@ -226,11 +247,15 @@ def ragged() -> Iterator[Case]:
 
             def inner(x: c.Array, y: c.Array, g: c.Array, t: str = dtype) -> c.Array:
                 ends = np.cumsum(g)
-                parts = [accumulate(x)[a:b].T @ accumulate(y)[a:b] for a, b in zip(ends - g, ends, strict=True)]
+                parts = [
+                    accumulate(x)[a:b].T @ accumulate(y)[a:b] for a, b in zip(ends - g, ends, strict=True)
+                ]
                 return np.stack(parts).astype(c.np_dtype(t))
 
             inputs = [x, y, groups]
-            yield Case(f"ragged-dot-contract-{dtype}-{n}", "ragged-dot", dtype, text, inputs, close, reference=inner)
+            yield Case(
+                f"ragged-dot-contract-{dtype}-{n}", "ragged-dot", dtype, text, inputs, close, reference=inner
+            )
 
 
 @dataclass(frozen=True)
@@ -312,10 +337,14 @@ class Convolution:
                     where = []
                     for w, n, p, t in zip(self.windows, self.spatial, at, tap, strict=True):
                         q = p * w.stride + t * w.rhs_dilate - w.low
-                        where.append(q // w.lhs_dilate if q % w.lhs_dilate == 0 and 0 <= q // w.lhs_dilate < n else -1)
+                        where.append(
+                            q // w.lhs_dilate if q % w.lhs_dilate == 0 and 0 <= q // w.lhs_dilate < n else -1
+                        )
                     if min(where, default=0) < 0:
                         continue
-                    flip = tuple(w.size - 1 - t if w.reversal else t for w, t in zip(self.windows, tap, strict=True))
+                    flip = tuple(
+                        w.size - 1 - t if w.reversal else t for w, t in zip(self.windows, tap, strict=True)
+                    )
                     for o in range(self.outputs):
                         g = o // (self.outputs // self.groups)
                         b = o // (self.outputs // self.batch_groups)
@@ -365,7 +394,9 @@ CONVOLUTIONS = {
     "negative-pad": Convolution("b01f_01io->b01f", 1, 2, (7, 6), 3, (W(3, 1, -1, 0), W(2, 1, 1, -2))),
     "reversal": Convolution("b01f_01io->b01f", 1, 2, (5, 6), 3, (W(3, reversal=1), W(2, reversal=1))),
     "reversal-one": Convolution("b01f_01io->b01f", 1, 2, (5, 6), 3, (W(3, reversal=1), W(2, 1, 1, 0))),
-    "backward-input": Convolution("b01f_01oi->b01f", 2, 4, (3, 3), 2, (W(3, 1, 2, 2, 2, 1, 1), W(3, 1, 2, 2, 2, 1, 1))),
+    "backward-input": Convolution(
+        "b01f_01oi->b01f", 2, 4, (3, 3), 2, (W(3, 1, 2, 2, 2, 1, 1), W(3, 1, 2, 2, 2, 1, 1))
+    ),
     "backward-filter": Convolution("f01b_i01o->01bf", 3, 2, (6, 5), 4, (W(4), W(3))),
     "grouped": Convolution("b01f_01io->b01f", 2, 6, (4, 4), 9, (W(2), W(3, 1, 1, 1)), 3),
     "depthwise": Convolution("b01f_01io->b01f", 2, 4, (5, 4), 8, (W(3, 1, 1, 1), W(3, 1, 1, 1)), 4),
@@ -373,7 +404,9 @@ CONVOLUTIONS = {
     "batch-grouped": Convolution("b01f_01io->b01f", 6, 2, (4, 4), 9, (W(2), W(2)), 1, 3),
     "batch-grouped-nchw": Convolution("fb01_io01->bf01", 4, 3, (5, 4), 4, (W(3, 1, 1, 1), W(2)), 1, 4),
     "3d": Convolution("b012f_012io->b012f", 1, 2, (4, 3, 5), 3, (W(2), W(3, 1, 1, 1), W(2, 2))),
-    "3d-ncdhw": Convolution("bf012_oi012->bf012", 2, 2, (3, 4, 3), 2, (W(2, 1, 1, 0), W(2, 1, 0, 0, 2), W(1))),
+    "3d-ncdhw": Convolution(
+        "bf012_oi012->bf012", 2, 2, (3, 4, 3), 2, (W(2, 1, 1, 0), W(2, 1, 0, 0, 2), W(1))
+    ),
     "0d": Convolution("bf_io->bf", 3, 4, (), 5, ()),
     "odd-labels": Convolution("0fb1_1o0i->f1b0", 2, 3, (5, 4), 4, (W(2), W(3, 1, 1, 1))),
     "empty": Convolution("b0f_0io->b0f", 0, 3, (7,), 4, (W(3),)),
@@ -402,7 +435,15 @@ def random_convolution(n: int) -> Convolution:
         spatial.append(int(rng.randint(2, size)))
         low, high, left, right = (int(v) for v in rng.randint([-1, -1, 1, 1], [4, 4, 3, 3]))
         windows.append(
-            W(int(rng.randint(1, 4)), int(rng.randint(1, 3)), low, high, left, right, int(rng.randint(0, 4) == 0))
+            W(
+                int(rng.randint(1, 4)),
+                int(rng.randint(1, 3)),
+                low,
+                high,
+                left,
+                right,
+                int(rng.randint(0, 4) == 0),
+            )
         )
     features, outputs, batch = (
         groups * int(rng.randint(1, 3)),

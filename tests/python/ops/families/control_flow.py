@@ -73,7 +73,8 @@ def nested_whiles() -> Iterator[Case]:
         f"r = {s} while(t), condition=cond_outer, body=outer",
         c.computation("cond_inner", get + test.format(3)),
         c.computation(
-            "inner", get + f"o = s32[] constant(1)\nj = s32[] add(i, o)\ny = s32[] add(x, j)\nr = {s} tuple(j, y)"
+            "inner",
+            get + f"o = s32[] constant(1)\nj = s32[] add(i, o)\ny = s32[] add(x, j)\nr = {s} tuple(j, y)",
         ),
         c.computation("cond_outer", get + test.format(4)),
         c.computation(
@@ -140,7 +141,9 @@ def conditionals() -> Iterator[Case]:
             two,
             three,
         )
-        yield Case(f"conditional-index-{index}", "conditional", "f32", text, [np.asarray(index, np.int32), *inputs])
+        yield Case(
+            f"conditional-index-{index}", "conditional", "f32", text, [np.asarray(index, np.int32), *inputs]
+        )
     s = "(f32[3], s32[])"
     for value in (True, False):
         text = c.module(
@@ -199,7 +202,9 @@ def calls() -> Iterator[Case]:
         "x = f32[2,3] parameter(0)\ny = f32[2,3] parameter(1)\nm = f32[2,3] multiply(x, y)\n"
         "k = f32[] constant(0)\nz = f32[2] reduce(m, k), dimensions={1}, to_apply=plus",
     )
-    text = c.module(s + "r = f32[2] fusion(p, q), kind=kInput, calls=sums", c.combiner("plus", "add", "f32"), reduce)
+    text = c.module(
+        s + "r = f32[2] fusion(p, q), kind=kInput, calls=sums", c.combiner("plus", "add", "f32"), reduce
+    )
     without = text.replace("fusion(p, q), kind=kInput, calls", "call(p, q), to_apply")
     yield Case("fusion-reduce", "fusion", "f32", text, inputs, c.sums("f32"), oracle_text=without)
     contract = c.computation(
@@ -211,12 +216,16 @@ def calls() -> Iterator[Case]:
     without = text.replace("fusion(p, q), kind=kOutput, calls", "call(p, q), to_apply")
     yield Case("fusion-dot", "fusion", "f32", text, inputs, c.sums("f32"), oracle_text=without)
     for dtype in ALL:
-        lines = f"x = {c.sh(dtype, (5,))} parameter(0)\na = {c.sh(dtype, (5,))} reverse(x), dimensions={{0}}\n"
+        lines = (
+            f"x = {c.sh(dtype, (5,))} parameter(0)\na = {c.sh(dtype, (5,))} reverse(x), dimensions={{0}}\n"
+        )
         body = c.computation("body", lines + f"z = {c.sh(dtype, (3,))} slice(a), slice={{[1:4]}}")
         entry = f"p = {c.sh(dtype, (5,))} parameter(0)\nr = {c.sh(dtype, (3,))} "
         text = c.module(entry + "fusion(p), kind=kLoop, calls=body", body)
         other = c.module(entry + "call(p), to_apply=body", body)
-        yield Case(f"fusion-{dtype}", "fusion", dtype, text, [c.shaped(dtype, (5,), "fusion")], oracle_text=other)
+        yield Case(
+            f"fusion-{dtype}", "fusion", dtype, text, [c.shaped(dtype, (5,), "fusion")], oracle_text=other
+        )
     yield from asyncs()
 
 
@@ -231,19 +240,24 @@ def asyncs() -> Iterator[Case]:
     forms = {
         "calls": p + f"s = {state} async-start(p), calls=work\nr = f32[4] async-done(s)",
         "done-calls": p + f"s = {state} async-start(p), calls=work\nr = f32[4] async-done(s), calls=work",
-        "update": p + f"s = {state} async-start(p), calls=work\nu = {state} async-update(s)\nr = f32[4] async-done(u)",
+        "update": p
+        + f"s = {state} async-start(p), calls=work\nu = {state} async-update(s)\nr = f32[4] async-done(u)",
         "thread": p + f's = {state} async-start(p), async_execution_thread="parallel", calls=work\n'
         "r = f32[4] async-done(s)",
     }
     for label, text in forms.items():
-        full = c.module(text, work.replace("}\n", '}, execution_thread="parallel"\n') if label == "thread" else work)
+        full = c.module(
+            text, work.replace("}\n", '}, execution_thread="parallel"\n') if label == "thread" else work
+        )
         yield Case(f"async-{label}", "async-start", "f32", full, x, close, plain)
     sugar = c.module(p + f"s = {state} exponential-start(p)\nr = f32[4] exponential-done(s)")
     yield Case("async-sugar", "async-start", "f32", sugar, x, close, plain)
     same = c.module(p + "r = f32[4] copy(p)")
     text = c.module(p + "s = (f32[4], f32[4], u32[]) copy-start(p)\nr = f32[4] copy-done(s)")
     yield Case("copy-start", "copy-start", "f32", text, x, oracle_text=same)
-    text = c.module(p + "s = ((f32[4]), f32[2], s32[]) slice-start(p), slice={[1:3]}\nr = f32[2] slice-done(s)")
+    text = c.module(
+        p + "s = ((f32[4]), f32[2], s32[]) slice-start(p), slice={[1:3]}\nr = f32[2] slice-done(s)"
+    )
     cut = c.module(p + "r = f32[2] slice(p), slice={[1:3]}")
     yield Case("async-slice", "async-start", "f32", text, x, oracle_text=cut)
 
@@ -255,11 +269,13 @@ def tuples() -> Iterator[Case]:
     nest = "((f32[3], s32[]), (), (f32[3]))"
     flat = c.module(p + "r = (f32[3], s32[], f32[3]) tuple(p, q, p)")
     text = c.module(
-        p + f"a = (f32[3], s32[]) tuple(p, q)\nb = () tuple()\nd = (f32[3]) tuple(p)\nr = {nest} tuple(a, b, d)"
+        p
+        + f"a = (f32[3], s32[]) tuple(p, q)\nb = () tuple()\nd = (f32[3]) tuple(p)\nr = {nest} tuple(a, b, d)"
     )
     yield Case("tuple-nested", "tuple", "f32", text, inputs, oracle_text=flat)
     text = c.module(
-        p + f"a = (f32[3], s32[]) tuple(p, q)\nb = () tuple()\nd = (f32[3]) tuple(p)\nt = {nest} tuple(a, b, d)\n"
+        p
+        + f"a = (f32[3], s32[]) tuple(p, q)\nb = () tuple()\nd = (f32[3]) tuple(p)\nt = {nest} tuple(a, b, d)\n"
         "g = (f32[3], s32[]) get-tuple-element(t), index=0\nr = s32[] get-tuple-element(g), index=1"
     )
     yield Case(
@@ -309,7 +325,9 @@ def tuple_selects() -> Iterator[Case]:
         def run(g: c.Array, a: c.Array, b: c.Array) -> tuple[c.Array, c.Array]:
             return (a, np.asarray(3, np.int32)) if g else (b, np.asarray(-4, np.int32))
 
-        yield Case(f"tuple-select-{name}", "tuple-select", "f32", text, inputs, reference=run, prefer_reference=True)
+        yield Case(
+            f"tuple-select-{name}", "tuple-select", "f32", text, inputs, reference=run, prefer_reference=True
+        )
 
 
 def scans() -> Iterator[Case]:

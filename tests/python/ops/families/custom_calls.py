@@ -25,7 +25,9 @@ def column(dims: tuple[int, ...]) -> tuple[int, ...]:
     return (rank - 2, rank - 1, *reversed(range(rank - 2)))
 
 
-def call(result: str, target: str, operands: str, layouts: list[str], config: str = "", more: str = "") -> str:
+def call(
+    result: str, target: str, operands: str, layouts: list[str], config: str = "", more: str = ""
+) -> str:
     """A typed-FFI custom call."""
     return (
         f'{result} custom-call({operands}), custom_call_target="{target}", '
@@ -48,7 +50,15 @@ def lapack() -> Iterator[Case]:
     """Factorizations × types × sizes × batches."""
     for dtype, letter in LETTER.items():
         rel = Tolerance(rel=CLOSE[dtype], abs=CLOSE[dtype], zero_sign=False)
-        for lead, m, n in (((), 4, 4), ((), 5, 3), ((), 3, 5), ((2,), 4, 4), ((2, 2), 3, 2), ((), 1, 1), ((), 33, 17)):
+        for lead, m, n in (
+            ((), 4, 4),
+            ((), 5, 3),
+            ((), 3, 5),
+            ((2,), 4, 4),
+            ((2, 2), 3, 2),
+            ((), 1, 1),
+            ((), 33, 17),
+        ):
             dims, k = (*lead, m, n), min(m, n)
             label = c.sh(dtype, dims)
             a = mat(dtype, dims)
@@ -85,7 +95,9 @@ def lapack() -> Iterator[Case]:
                             yield trsm(dtype, letter, lead, side, uplo, trans, diag, rel)
 
 
-def custom(name: str, dtype: str, text: str, inputs: list[c.Array], rel: Tolerance, *more: str, **rest: Any) -> Case:
+def custom(
+    name: str, dtype: str, text: str, inputs: list[c.Array], rel: Tolerance, *more: str, **rest: Any
+) -> Case:
     """A custom-call case."""
     return Case(name, "custom-call", dtype, c.module(text, *more), inputs, rel, **rest)
 
@@ -135,7 +147,9 @@ def svd(dtype: str, letter: str, lead: tuple[int, ...], m: int, n: int, rel: Tol
         + f"w = {c.sh(dtype, (*lead, m, n))} dot(us, v), {batches(rank)}lhs_contracting_dims={{{rank + 1}}}, "
         f"rhs_contracting_dims={{{rank}}}\nr = ({s}, {c.sh(dtype, (*lead, m, n))}, {info}) tuple(s, w, i)"
     )
-    return custom(f"gesdd-{c.sh(dtype, (*lead, m, n))}", dtype, text, [c.random(dtype, (*lead, m, n), "svd")], rel)
+    return custom(
+        f"gesdd-{c.sh(dtype, (*lead, m, n))}", dtype, text, [c.random(dtype, (*lead, m, n), "svd")], rel
+    )
 
 
 def symmetric(dtype: str, letter: str, lead: tuple[int, ...], n: int, rel: Tolerance) -> Iterator[Case]:
@@ -172,16 +186,21 @@ def symmetric(dtype: str, letter: str, lead: tuple[int, ...], n: int, rel: Toler
 
 
 def trsm(
-    dtype: str, letter: str, lead: tuple[int, ...], side: str, uplo: str, trans: str, diag: str, rel: Tolerance
+    dtype: str,
+    letter: str,
+    lead: tuple[int, ...],
+    side: str,
+    uplo: str,
+    trans: str,
+    diag: str,
+    rel: Tolerance,
 ) -> Case:
     """One triangular solve of size 4 with 3 right sides; its letters are bytes."""
     dims = (*lead, 4, 3) if side == "L" else (*lead, 3, 4)
     a, b = mat(dtype, (*lead, 4, 4)), mat(dtype, dims)
     x = c.random(dtype, (*lead, 4, 4), "trsm", scale=1.0).copy()
     x[..., np.arange(4), np.arange(4)] += 4
-    config = (
-        f"diag = {ord(diag)} : ui8, side = {ord(side)} : ui8, trans_x = {ord(trans)} : ui8, uplo = {ord(uplo)} : ui8"
-    )
+    config = f"diag = {ord(diag)} : ui8, side = {ord(side)} : ui8, trans_x = {ord(trans)} : ui8, uplo = {ord(uplo)} : ui8"
     more = "output_to_operand_aliasing={{}: (1, {})}, "
     made = call(b, f"lapack_{letter}trsm_ffi", "p, q", [a, b], config, more)
     text = f"p = {a} parameter(0)\nq = {b} parameter(1)\nr = {made}"
@@ -205,7 +224,12 @@ def topk() -> Iterator[Case]:
                     f"a = {dtype}[] parameter(0)\nb = {dtype}[] parameter(1)\ni = s32[] parameter(2)\nj = s32[] parameter(3)\n"
                     "z = pred[] compare(a, b), direction=GT, type=TOTALORDER"
                 )
-                x = c.seeded("topk", dims, k).permutation(int(np.prod(dims))).reshape(dims).astype(c.np_dtype(dtype))
+                x = (
+                    c.seeded("topk", dims, k)
+                    .permutation(int(np.prod(dims)))
+                    .reshape(dims)
+                    .astype(c.np_dtype(dtype))
+                )
 
                 def reference(v: c.Array, k: int = k) -> tuple[c.Array, c.Array]:
                     order = np.argsort(-v, axis=-1, kind="stable")[..., :k]

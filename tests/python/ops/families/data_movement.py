@@ -65,9 +65,13 @@ def pad() -> Iterator[Case]:
         for dtype in COMMON if dims == (5,) and config == "-3_4_2" else ["f32", "s32"]:
             for layout in orders(len(dims)):
 
-                def text(lay: Layout, dims: Any = dims, out: Any = out, config: str = config, t: str = dtype) -> str:
+                def text(
+                    lay: Layout, dims: Any = dims, out: Any = out, config: str = config, t: str = dtype
+                ) -> str:
                     line = f"r = {c.sh(t, out, lay)} pad(p, v), padding={config}"
-                    return c.module(f"p = {c.sh(t, dims, lay)} parameter(0)\nv = {c.sh(t)} parameter(1)\n{line}")
+                    return c.module(
+                        f"p = {c.sh(t, dims, lay)} parameter(0)\nv = {c.sh(t)} parameter(1)\n{line}"
+                    )
 
                 inputs = [c.shaped(dtype, dims, "pad"), c.random(dtype, (), "value")]
                 name = f"pad-{config}-{c.sh(dtype, dims, layout)}"
@@ -96,7 +100,14 @@ def slices() -> Iterator[Case]:
 
 def dynamic_slices() -> Iterator[Case]:
     """Starts far outside are clamped; any integer type; update in place and not."""
-    configs = [((9,), (4,)), ((5, 6), (2, 6)), ((5, 6), (3, 2)), ((3, 4, 5), (1, 4, 2)), ((4,), (4,)), ((3, 2), (0, 2))]
+    configs = [
+        ((9,), (4,)),
+        ((5, 6), (2, 6)),
+        ((5, 6), (3, 2)),
+        ((3, 4, 5), (1, 4, 2)),
+        ((4,), (4,)),
+        ((3, 2), (0, 2)),
+    ]
     starts = [0, 1, 2, -1, -100, 100, 3]
     for dims, size in configs:
         for n, first in enumerate(starts):
@@ -123,7 +134,9 @@ def dynamic_slices() -> Iterator[Case]:
                     f"p = {c.sh(dtype, dims)} parameter(0)\nu = {c.sh(dtype, size)} parameter(1)\n{lines(2)}\n"
                     f"r = {c.sh(dtype, dims)} dynamic-update-slice(p, u, {names})"
                 )
-                yield one(f"dynamic-update-slice-{tail}", "dynamic-update-slice", dtype, text, [x, u, *indices])
+                yield one(
+                    f"dynamic-update-slice-{tail}", "dynamic-update-slice", dtype, text, [x, u, *indices]
+                )
                 if rank == 1:
                     continue
                 old = f"i = {index_type}[{rank}] parameter(1)"
@@ -150,7 +163,14 @@ def reverse_transpose() -> Iterator[Case]:
     for dtype in ALL:
         yield simple("reverse", "0", dtype, (6, 3), (6, 3), ", dimensions={0}")
         yield simple("transpose", "10", dtype, (6, 3), (3, 6), ", dimensions={1,0}", reference=np.transpose)
-    for dims, axes in (((7,), "0"), ((3, 4), "0,1"), ((2, 3, 4), "1"), ((2, 3, 4), "0,2"), ((0, 3), "1"), ((3,), "")):
+    for dims, axes in (
+        ((7,), "0"),
+        ((3, 4), "0,1"),
+        ((2, 3, 4), "1"),
+        ((2, 3, 4), "0,2"),
+        ((0, 3), "1"),
+        ((3,), ""),
+    ):
         for layout in orders(len(dims)):
             label = axes.replace(",", "") or "none"
             yield simple("reverse", label, "s32", dims, dims, f", dimensions={{{axes}}}", (layout, layout))
@@ -178,7 +198,13 @@ def reshape_broadcast() -> Iterator[Case]:
         yield simple("broadcast", "scalar", dtype, (), (2, 3), ", dimensions={}")
         yield simple("broadcast", "row", dtype, (3,), (2, 3), ", dimensions={1}")
         yield simple("copy", "plain", dtype, (4, 3), (4, 3), "", reference=np.copy)
-    for dims, out in (((12,), (3, 4)), ((2, 3, 4), (4, 6)), ((6, 4), (2, 3, 2, 2)), ((1, 1), ()), ((0, 3), (5, 0))):
+    for dims, out in (
+        ((12,), (3, 4)),
+        ((2, 3, 4), (4, 6)),
+        ((6, 4), (2, 3, 2, 2)),
+        ((1, 1), ()),
+        ((0, 3), (5, 0)),
+    ):
         forms: list[tuple[Layout, Layout]] = [(a, b) for a in orders(len(dims)) for b in orders(len(out))]
         for n, layouts in enumerate(forms):
             yield simple("reshape", f"{c.csv(out)}-{n}", "f32", dims, out, "", layouts)
@@ -246,7 +272,9 @@ def physical(x: c.Array, layout: Sequence[int]) -> c.Array:
 def logical(flat: c.Array, dims: Sequence[int], layout: Sequence[int]) -> c.Array:
     """Back from memory order."""
     slow_first = tuple(reversed(layout))
-    return np.transpose(flat.reshape([dims[k] for k in slow_first]), tuple(int(k) for k in np.argsort(slow_first)))
+    return np.transpose(
+        flat.reshape([dims[k] for k in slow_first]), tuple(int(k) for k in np.argsort(slow_first))
+    )
 
 
 def bitcast() -> Iterator[Case]:
@@ -315,7 +343,14 @@ def constants() -> Iterator[Case]:
         text = c.module(f"r = {c.sh(dtype, (2, 2))} constant({values})")
         if "-0" in values:
             # Readers of XLA before 2026 lose the sign of `-0`.
-            yield Case(f"constant-{dtype}", "constant", dtype, text, reference=signed_zeros(dtype), prefer_reference=True)
+            yield Case(
+                f"constant-{dtype}",
+                "constant",
+                dtype,
+                text,
+                reference=signed_zeros(dtype),
+                prefer_reference=True,
+            )
         else:
             yield one(f"constant-{dtype}", "constant", dtype, text, [])
     for label, line in {

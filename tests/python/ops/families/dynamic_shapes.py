@@ -17,21 +17,25 @@ def cases() -> Iterator[Case]:
     plus = c.combiner("plus", "add", "f32")
     most = c.combiner("most", "maximum", "f32")
     head = "p = f32[6] parameter(0)\nn = s32[] parameter(1)\nd = f32[<=6] set-dimension-size(p, n), dimensions={0}\n"
-    wide = (
-        "p = f32[4,6] parameter(0)\nn = s32[] parameter(1)\nd = f32[4,<=6] set-dimension-size(p, n), dimensions={1}\n"
-    )
+    wide = "p = f32[4,6] parameter(0)\nn = s32[] parameter(1)\nd = f32[4,<=6] set-dimension-size(p, n), dimensions={1}\n"
     zero = "z = f32[] constant(0)\n"
     x, y = c.random("f32", (6,), "dynamic"), c.random("f32", (4, 6), "dynamic")
     close = c.sums("f32", 4.0)
     for dtype in c.COMMON:
-        text = c.module(f"p = {c.sh(dtype, (3, 5))} parameter(0)\nr = s32[] get-dimension-size(p), dimensions={{1}}")
-        yield Case(f"get-dimension-size-{dtype}", "get-dimension-size", dtype, text, [c.random(dtype, (3, 5))])
+        text = c.module(
+            f"p = {c.sh(dtype, (3, 5))} parameter(0)\nr = s32[] get-dimension-size(p), dimensions={{1}}"
+        )
+        yield Case(
+            f"get-dimension-size-{dtype}", "get-dimension-size", dtype, text, [c.random(dtype, (3, 5))]
+        )
     total = lambda v, n: v[:n].sum(dtype=np.float64).astype(np.float32)
     one = {
         "size": (head + "r = s32[] get-dimension-size(d), dimensions={0}", lambda v, n: n),
         "reduce": (head + zero + "r = f32[] reduce(d, z), dimensions={0}, to_apply=plus", total),
         "elementwise": (
-            head + zero + "e = f32[<=6] multiply(d, d)\nr = f32[] reduce(e, z), dimensions={0}, to_apply=plus",
+            head
+            + zero
+            + "e = f32[<=6] multiply(d, d)\nr = f32[] reduce(e, z), dimensions={0}, to_apply=plus",
             lambda v, n: total(v * v, n),
         ),
         "maximum": (

@@ -147,7 +147,13 @@ def unary(
 
 
 def binary(
-    opcode: str, dtype: str, dims: Sequence[int], layout: Sequence[int] | None, x: c.Array, y: c.Array, reference: Any
+    opcode: str,
+    dtype: str,
+    dims: Sequence[int],
+    layout: Sequence[int] | None,
+    x: c.Array,
+    y: c.Array,
+    reference: Any,
 ) -> Case:
     """One binary case."""
 
@@ -260,7 +266,13 @@ def integer_reference(opcode: str, dtype: str) -> c.Reference:
             return pow(a, b, 1 << bits)
         if opcode == "mulhi":
             return (a * b) >> bits
-        table = {"add": a + b, "subtract": a - b, "multiply": a * b, "maximum": max(a, b), "minimum": min(a, b)}
+        table = {
+            "add": a + b,
+            "subtract": a - b,
+            "multiply": a * b,
+            "maximum": max(a, b),
+            "minimum": min(a, b),
+        }
         return {**table, "and": a & b, "or": a | b, "xor": a ^ b}[opcode]
 
     def run(x: c.Array, y: c.Array) -> c.Array:
@@ -271,7 +283,18 @@ def integer_reference(opcode: str, dtype: str) -> c.Reference:
     return run
 
 
-INTEGER_BINARY = ["add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor"]
+INTEGER_BINARY = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "and",
+    "or",
+    "xor",
+]
 INTEGER_BINARY += ["shift-left", "shift-right-logical", "shift-right-arithmetic", "power"]
 
 
@@ -282,7 +305,9 @@ def binary_integer() -> Iterator[Case]:
             x, y = grid(dtype, opcode)
             if opcode == "power":
                 # XLA:CPU is unspecified for negative exponents beyond these bases; keep exponents small.
-                y = np.clip(y.astype(np.int64) % 7, 0, 1 if c.BITS[dtype] < 8 else 7).astype(c.np_dtype(dtype))
+                y = np.clip(y.astype(np.int64) % 7, 0, 1 if c.BITS[dtype] < 8 else 7).astype(
+                    c.np_dtype(dtype)
+                )
             yield binary(opcode, dtype, x.shape, None, x, y, integer_reference(opcode, dtype))
         for dims, layout in SHAPES:
             x, y = c.shaped("s32", dims, opcode), c.random("s32", dims, opcode, 2)
@@ -295,7 +320,12 @@ def binary_integer() -> Iterator[Case]:
         case = binary("mulhi", dtype, x.shape, None, x, y, integer_reference("mulhi", dtype))
         yield replace(case, prefer_reference=True)
     logic = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
-    logic |= {"add": np.logical_or, "multiply": np.logical_and, "maximum": np.logical_or, "minimum": np.logical_and}
+    logic |= {
+        "add": np.logical_or,
+        "multiply": np.logical_and,
+        "maximum": np.logical_or,
+        "minimum": np.logical_and,
+    }
     for opcode, function in logic.items():
         x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
         yield binary(opcode, "pred", (4,), None, x, y, function)
@@ -311,7 +341,9 @@ def binary_float() -> Iterator[Case]:
                 with np.errstate(all="ignore"):
                     z = np.abs(function(x.astype(np.float64), y.astype(np.float64)))
                     bad = (z > 0) & (z < 4 * float(c.ml_dtypes.finfo(c.np_dtype(dtype)).tiny))
-                    bad |= (opcode == "remainder") & (np.abs(x.astype(np.float64) / y.astype(np.float64)) > 2**20)
+                    bad |= (opcode == "remainder") & (
+                        np.abs(x.astype(np.float64) / y.astype(np.float64)) > 2**20
+                    )
                 x, y = x[~bad], y[~bad]
             yield binary(opcode, dtype, x.shape, None, x, y, through_double(function, dtype))
         for dtype in ("f32", "bf16"):

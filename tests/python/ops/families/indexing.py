@@ -154,7 +154,9 @@ def indices_for(form: Gather, dtype: str, outside: bool, *key: object) -> c.Arra
     return np.asarray(np.stack(parts, axis=form.vector)).astype(c.np_dtype(dtype))
 
 
-def gather_case(label: str, form: Gather, dtype: str, index: str, outside: bool, layout: bool = False) -> Case:
+def gather_case(
+    label: str, form: Gather, dtype: str, index: str, outside: bool, layout: bool = False
+) -> Case:
     """One gather."""
 
     def text(on: bool) -> str:
@@ -195,7 +197,9 @@ COMBINE: dict[str, Any] = {
 }
 
 
-def scatter_case(label: str, form: Gather, op: str, dtype: str, index: str, outside: bool, extra: str = "") -> Case:
+def scatter_case(
+    label: str, form: Gather, op: str, dtype: str, index: str, outside: bool, extra: str = ""
+) -> Case:
     """One scatter with one opcode as its combiner; `replace` keeps the update."""
     lines = f"x = {dtype}[] parameter(0)\ny = {dtype}[] parameter(1)\n"
     lines += "ROOT z = " + (f"{dtype}[] copy(y)" if op == "replace" else f"{dtype}[] {op}(x, y)")
@@ -235,7 +239,21 @@ def scatters() -> Iterator[Case]:
             yield scatter_case(label, form, "add", dtype, "s32", True)
         for index in ("s64", "u32", "s8", "u8"):
             yield scatter_case(label, form, "add", "f32", index, True)
-    for dtype in ("s8", "u8", "s16", "u16", "u32", "s64", "u64", "f16", "c64", "c128", "f8e5m2", "f8e4m3fn", "s4"):
+    for dtype in (
+        "s8",
+        "u8",
+        "s16",
+        "u16",
+        "u32",
+        "s64",
+        "u64",
+        "f16",
+        "c64",
+        "c128",
+        "f8e5m2",
+        "f8e4m3fn",
+        "s4",
+    ):
         yield scatter_case("rows", FORMS["rows"], "add", dtype, "s32", True)
     for op in ("and", "or", "xor"):
         table = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}

@@ -121,7 +121,9 @@ def eight_bits() -> Iterator[Case]:
                     if narrow:
                         shapes.append(("f32", ()))
                     inputs = [c.random(t, dims, "f8", at) for at, (t, dims) in enumerate(shapes)]
-                    lines = "".join(f"p{at} = {c.sh(t, d)} parameter({at})\n" for at, (t, d) in enumerate(shapes))
+                    lines = "".join(
+                        f"p{at} = {c.sh(t, d)} parameter({at})\n" for at, (t, d) in enumerate(shapes)
+                    )
                     o = c.sh(out, (m, n))
                     result = f"({o}, f32[], s8[16])" if amax else f"({o}, s8[16])"
                     operands = ", ".join(f"p{at}" for at in range(len(shapes)))
@@ -135,7 +137,9 @@ def eight_bits() -> Iterator[Case]:
                     else:
                         lines += f"r = {o} copy(y)"
 
-                    def run(*x: c.Array, amax: bool = amax, bias: bool = bias, out: str = out) -> list[c.Array]:
+                    def run(
+                        *x: c.Array, amax: bool = amax, bias: bool = bias, out: str = out
+                    ) -> list[c.Array]:
                         y = wide(x[0]) @ wide(x[1]).T * wide(x[2]) * wide(x[3])
                         if bias:
                             y = y + wide(x[4])
@@ -166,9 +170,7 @@ def blocks() -> Iterator[Case]:
         arrays = list(zip(types, (a, b, s, t), strict=True))
         inputs = [c.random(k, d, "block", at) for at, (k, d) in enumerate(arrays)]
         lines = "".join(f"p{at} = {c.sh(k, d)} parameter({at})\n" for at, (k, d) in enumerate(arrays))
-        lines += (
-            f'r = {c.sh("f32", (*lead, 4, 6))} custom-call(p0, p1, p2, p3), custom_call_target="__op$block_scaled_dot"'
-        )
+        lines += f'r = {c.sh("f32", (*lead, 4, 6))} custom-call(p0, p1, p2, p3), custom_call_target="__op$block_scaled_dot"'
 
         def run(x: c.Array, y: c.Array, u: c.Array, v: c.Array, block: int = block) -> c.Array:
             x, y = wide(x) * np.repeat(wide(u), block, -1), wide(y) * np.repeat(wide(v), block, -1)

@@ -20,7 +20,9 @@ def ffts() -> Iterator[Case]:
         "c128": Tolerance(rel=1e-13, abs=1e-13, zero_sign=False),
     }
     for complex_type, real in (("c64", "f32"), ("c128", "f64")):
-        lengths: list[tuple[tuple[int, ...], int]] = [((n,), 1) for n in (1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 37, 64, 97)]
+        lengths: list[tuple[tuple[int, ...], int]] = [
+            ((n,), 1) for n in (1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 37, 64, 97)
+        ]
         lengths += [
             ((3, 8), 1),
             ((2, 3, 5), 1),
@@ -52,7 +54,13 @@ def ffts() -> Iterator[Case]:
                     dims,
                     lambda x, a=axes, k=kind: np.fft.ifftn(x, axes=a).astype(k),
                 ),
-                "RFFT": (real, dims, complex_type, half, lambda x, a=axes, k=kind: np.fft.rfftn(x, axes=a).astype(k)),
+                "RFFT": (
+                    real,
+                    dims,
+                    complex_type,
+                    half,
+                    lambda x, a=axes, k=kind: np.fft.rfftn(x, axes=a).astype(k),
+                ),
                 "IRFFT": (
                     complex_type,
                     half,
@@ -130,7 +138,9 @@ def solves() -> Iterator[Case]:
                             yield solve(dtype, left, lower, unit, transpose, lead, rel)
 
 
-def solve(dtype: str, left: str, lower: str, unit: str, form: str, lead: tuple[int, ...], rel: Tolerance) -> Case:
+def solve(
+    dtype: str, left: str, lower: str, unit: str, form: str, lead: tuple[int, ...], rel: Tolerance
+) -> Case:
     """One triangular-solve of size 4 with 3 right sides."""
     a = c.random(dtype, (*lead, 4, 4), "a", scale=1.0)
     diagonal = np.arange(4)
@@ -157,7 +167,9 @@ def solve(dtype: str, left: str, lower: str, unit: str, form: str, lead: tuple[i
         return np.swapaxes(x, -1, -2).astype(b.dtype)
 
     label = f"{left[0]}{lower[0]}{unit[0]}-{form}-{c.sh(dtype, a.shape)}"
-    return Case(f"triangular-solve-{label}", "triangular-solve", dtype, text, [a, b], rel, reference=reference)
+    return Case(
+        f"triangular-solve-{label}", "triangular-solve", dtype, text, [a, b], rel, reference=reference
+    )
 
 
 def batch_norms() -> Iterator[Case]:
@@ -170,14 +182,22 @@ def batch_norms() -> Iterator[Case]:
             shape = tuple(n if k == feature else 1 for k in range(len(dims)))
             s, v = c.sh(dtype, dims), c.sh(dtype, (n,))
             attributes = f"epsilon=0.001, feature_index={feature}"
-            x, scale, offset = c.random(dtype, dims, "x"), c.random(dtype, (n,), "s"), c.random(dtype, (n,), "o")
+            x, scale, offset = (
+                c.random(dtype, dims, "x"),
+                c.random(dtype, (n,), "s"),
+                c.random(dtype, (n,), "o"),
+            )
             mean, variance = c.random(dtype, (n,), "m"), np.abs(c.random(dtype, (n,), "v"))
             close = c.sums(dtype, 8.0)
 
-            def train(x: c.Array, s: c.Array, o: c.Array, over: Any = over, shape: Any = shape, k: Any = kind) -> Any:
+            def train(
+                x: c.Array, s: c.Array, o: c.Array, over: Any = over, shape: Any = shape, k: Any = kind
+            ) -> Any:
                 x, s, o = (v.astype(np.float64) for v in (x, s, o))
                 m, v = x.mean(over), x.var(over)
-                y = (x - m.reshape(shape)) / np.sqrt(v.reshape(shape) + EPSILON) * s.reshape(shape) + o.reshape(shape)
+                y = (x - m.reshape(shape)) / np.sqrt(v.reshape(shape) + EPSILON) * s.reshape(
+                    shape
+                ) + o.reshape(shape)
                 return y.astype(k), m.astype(k), v.astype(k)
 
             text = c.module(

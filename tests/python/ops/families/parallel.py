@@ -27,7 +27,9 @@ def cases() -> Iterator[Case]:
             text = c.module(p + f"all-gather(p), {groups}, dimensions={{0}}")
             yield Case(f"all-gather-{dtype}-{n}", "all-gather", dtype, text, [x], reference=lambda v: v)
             text = c.module(p + f"reduce-scatter(p), {groups}, dimensions={{0}}, to_apply=plus", plus)
-            yield Case(f"reduce-scatter-{dtype}-{n}", "reduce-scatter", dtype, text, [x], reference=lambda v: v)
+            yield Case(
+                f"reduce-scatter-{dtype}-{n}", "reduce-scatter", dtype, text, [x], reference=lambda v: v
+            )
             text = c.module(p + f"all-to-all(p), {groups}, dimensions={{0}}")
             # An array all-to-all must name its groups.
             if n == 1:
@@ -37,12 +39,23 @@ def cases() -> Iterator[Case]:
             )
             yield Case(f"all-to-all-tuple-{dtype}-{n}", "all-to-all", dtype, text, [x], reference=lambda v: v)
         text = c.module(p + "collective-permute(p), source_target_pairs={{0,0}}")
-        yield Case(f"collective-permute-{dtype}", "collective-permute", dtype, text, [x], reference=lambda v: v)
+        yield Case(
+            f"collective-permute-{dtype}", "collective-permute", dtype, text, [x], reference=lambda v: v
+        )
         # No source: zeros.
         text = c.module(p + "collective-permute(p), source_target_pairs={}")
-        yield Case(f"collective-permute-none-{dtype}", "collective-permute", dtype, text, [x], reference=np.zeros_like)
+        yield Case(
+            f"collective-permute-none-{dtype}",
+            "collective-permute",
+            dtype,
+            text,
+            [x],
+            reference=np.zeros_like,
+        )
         text = c.module(p + "collective-broadcast(p), replica_groups={{0}}")
-        yield Case(f"collective-broadcast-{dtype}", "collective-broadcast", dtype, text, [x], reference=lambda v: v)
+        yield Case(
+            f"collective-broadcast-{dtype}", "collective-broadcast", dtype, text, [x], reference=lambda v: v
+        )
     yield from several()
 
 

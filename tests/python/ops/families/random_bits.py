@@ -18,7 +18,9 @@ def cases() -> Iterator[Case]:
         for length in lengths:
             for n, dims in enumerate(SIZES):
                 types = (
-                    ["u32", "u64", "u16", "u8", "s32", "s64", "s8", "s16"] if dims in ((7,), (4, 3)) else ["u32", "u64"]
+                    ["u32", "u64", "u16", "u8", "s32", "s64", "s8", "s16"]
+                    if dims in ((7,), (4, 3))
+                    else ["u32", "u64"]
                 )
                 for dtype in types:
                     state = np.frombuffer(c.seeded("state", length, n).bytes(8 * length), np.uint64)

@@ -47,7 +47,9 @@ def start(op: str, dtype: str) -> str:
     return c.literal(dtype, {"add": 1, "multiply": 2}.get(op, 1))
 
 
-def reduce_case(op: str, dtype: str, dims: tuple[int, ...], over: tuple[int, ...], layout: bool = False) -> Case:
+def reduce_case(
+    op: str, dtype: str, dims: tuple[int, ...], over: tuple[int, ...], layout: bool = False
+) -> Case:
     """One operand, one opcode."""
     if op == "multiply" and dtype not in ("pred", *INTEGERS):
         x = c.random(dtype, dims, op, scale=1.5)
@@ -186,7 +188,9 @@ def odd_computations() -> Iterator[Case]:
     text = c.module(
         "p = f32[4,6] parameter(0)\nv = f32[] constant(0)\nr = f32[4] reduce(p, v), dimensions={1}, to_apply=f",
         c.combiner("g", "maximum", "f32"),
-        c.computation("f", "x = f32[] parameter(0)\ny = f32[] parameter(1)\nz = f32[] call(x, y), to_apply=g"),
+        c.computation(
+            "f", "x = f32[] parameter(0)\ny = f32[] parameter(1)\nz = f32[] call(x, y), to_apply=g"
+        ),
     )
     yield Case("reduce-nested-call", "reduce", "f32", text, [c.random("f32", (4, 6), "call")])
 
@@ -214,7 +218,9 @@ def reduce_windows() -> Iterator[Case]:
     for label, (dims, ws) in WINDOWS.items():
         out = tuple(w.out(n) for w, n in zip(ws, dims, strict=True))
         for op in SIMPLE:
-            types = ["f32", "s32", "bf16"] + (["f64", "f16", "s8", "u8", "s64"] if label in ("1d", "2d-all") else [])
+            types = ["f32", "s32", "bf16"] + (
+                ["f64", "f16", "s8", "u8", "s64"] if label in ("1d", "2d-all") else []
+            )
             for dtype in types:
                 text = c.module(
                     f"p = {c.sh(dtype, dims)} parameter(0)\nv = {dtype}[] constant({start(op, dtype)})\n"
@@ -222,7 +228,9 @@ def reduce_windows() -> Iterator[Case]:
                     c.combiner("f", op, dtype),
                 )
                 x = c.random(dtype, dims, label, op, scale=1.5 if op == "multiply" else 3.0)
-                yield Case(f"reduce-window-{label}-{op}-{dtype}", "reduce-window", dtype, text, [x], close(op, dtype))
+                yield Case(
+                    f"reduce-window-{label}-{op}-{dtype}", "reduce-window", dtype, text, [x], close(op, dtype)
+                )
         both = f"({c.sh('f32', out)}, {c.sh('s32', out)})"
         text = c.module(
             f"p = {c.sh('f32', dims)} parameter(0)\nq = {c.sh('s32', dims)} parameter(1)\nv = f32[] constant(-inf)\n"

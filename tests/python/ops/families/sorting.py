@@ -21,7 +21,13 @@ def comparator(types: list[str], direction: str, kind: str = "", operand: int = 
 
 
 def sort_case(
-    label: str, types: list[str], dims: tuple[int, ...], axis: int, direction: str, inputs: list[c.Array], **more: str
+    label: str,
+    types: list[str],
+    dims: tuple[int, ...],
+    axis: int,
+    direction: str,
+    inputs: list[c.Array],
+    **more: str,
 ) -> Case:
     """One sort; results of several operands are a tuple."""
     kind, stable = more.get("kind", ""), more.get("stable", ", is_stable=true")
@@ -64,12 +70,22 @@ def sorts() -> Iterator[Case]:
             keys = few(dtype, (30,), "keys")
             iota = np.arange(30, dtype=np.int32)
             yield sort_case(f"stable-{dtype}", [dtype, "s32"], (30,), 0, "LT", [keys, iota])
-    for dims, axis in (((3, 5), 0), ((3, 5), 1), ((2, 3, 4), 1), ((1,), 0), ((0,), 0), ((3, 0), 0), ((17, 9), 0)):
+    for dims, axis in (
+        ((3, 5), 0),
+        ((3, 5), 1),
+        ((2, 3, 4), 1),
+        ((1,), 0),
+        ((0,), 0),
+        ((3, 0), 0),
+        ((17, 9), 0),
+    ):
         for dtype in ("f32", "s32"):
             x = c.random(dtype, dims, "sort")
             yield sort_case(f"{c.sh(dtype, dims)}-{axis}", [dtype], dims, axis, "LT", [x])
             others = [few("s32", dims, "k"), x, c.random("u8", dims, "third")]
-            yield sort_case(f"three-{c.sh(dtype, dims)}-{axis}", ["s32", dtype, "u8"], dims, axis, "GT", others)
+            yield sort_case(
+                f"three-{c.sh(dtype, dims)}-{axis}", ["s32", dtype, "u8"], dims, axis, "GT", others
+            )
     for n in (2, 31, 64, 100, 1000):
         x = c.seeded("long", n).permutation(n).astype(np.float32)
         yield sort_case(f"unstable-{n}", ["f32"], (n,), 0, "LT", [x], stable="")
@@ -95,7 +111,8 @@ def comparators() -> Iterator[Case]:
         text = c.module(s + f"r = (s32[40], f32[40]) sort(p, q), {tail}", c.computation("less", two + lines))
         yield Case(f"sort-{label}", "sort", "s32", text, both)
     one = {
-        "absolute": base.format("f32") + "d = f32[] abs(a)\ne = f32[] abs(b)\nz = pred[] compare(d, e), direction=LT",
+        "absolute": base.format("f32")
+        + "d = f32[] abs(a)\ne = f32[] abs(b)\nz = pred[] compare(d, e), direction=LT",
         "key-bits": base.format("f32") + "d = s32[] bitcast-convert(a)\ne = s32[] bitcast-convert(b)\n"
         "z = pred[] compare(d, e), direction=LT",
         "never": base.format("f32") + "z = pred[] constant(false)",
@@ -109,7 +126,9 @@ def comparators() -> Iterator[Case]:
         "z = pred[] compare(ac, bc), direction=LT, type=TOTALORDER",
     }
     for label, lines in one.items():
-        text = c.module(f"p = f32[40] parameter(0)\nr = f32[40] sort(p), {tail}", c.computation("less", lines))
+        text = c.module(
+            f"p = f32[40] parameter(0)\nr = f32[40] sort(p), {tail}", c.computation("less", lines)
+        )
         x = c.wide("f32", n, "jax") if label == "jax" else c.random("f32", (n,), label, scale=9.0)
         yield Case(f"sort-{label}", "sort", "f32", text, [x])
 
@@ -131,7 +150,9 @@ def topks() -> Iterator[Case]:
 
                     def reference(v: c.Array, k: int = k, largest: str = largest) -> tuple[c.Array, c.Array]:
                         wide = v.astype(np.float64)
-                        order = np.argsort(-wide if largest == "true" else wide, axis=-1, kind="stable")[..., :k]
+                        order = np.argsort(-wide if largest == "true" else wide, axis=-1, kind="stable")[
+                            ..., :k
+                        ]
                         return np.take_along_axis(v, order, -1), order.astype(np.int32)
 
                     name = f"topk-{c.sh(dtype, dims)}-{k}-{largest}"

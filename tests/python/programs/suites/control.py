@@ -156,12 +156,18 @@ add(
 add("scan_cumsum", lambda x: lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(3), x), normal(7, 3))
 add("scan_reverse", lambda x: lax.scan(lambda c, v: (c * 0.9 + v, c), 1.0, x, reverse=True), normal(9))
 add("scan_unrolled", lambda x: lax.scan(lambda c, v: (c * 0.9 + v, c), 1.0, x, unroll=4), normal(10))
-add("scan_nested", lambda x: lax.scan(lambda c, r: lax.scan(lambda d, v: (d + v, d), c, r), 0.0, x), normal(4, 5))
+add(
+    "scan_nested",
+    lambda x: lax.scan(lambda c, r: lax.scan(lambda d, v: (d + v, d), c, r), 0.0, x),
+    normal(4, 5),
+)
 add("scan_no_input", lambda x: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=5), normal(4))
 add(
     "scan_pytree",
     lambda a, b: lax.scan(
-        lambda c, v: ({"h": c["h"] + v[0], "n": c["n"] + 1}, v[1] * c["h"]), {"h": jnp.zeros(3), "n": 0}, (a, b)
+        lambda c, v: ({"h": c["h"] + v[0], "n": c["n"] + 1}, v[1] * c["h"]),
+        {"h": jnp.zeros(3), "n": 0},
+        (a, b),
     ),
     normal(5, 3),
     normal(5, 3),
@@ -187,9 +193,15 @@ add(
     uniform(11),
     normal(11),
 )
-add("custom_reduce", lambda x: lax.reduce(x, 1.0, lambda a, b: a * b + 0.0, (0,)), uniform(6, 4, low=0.5, high=1.5))
 add(
-    "reduce_window_custom", lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 2), (2, 1), ((1, 1), (0, 1))), normal(7, 6)
+    "custom_reduce",
+    lambda x: lax.reduce(x, 1.0, lambda a, b: a * b + 0.0, (0,)),
+    uniform(6, 4, low=0.5, high=1.5),
+)
+add(
+    "reduce_window_custom",
+    lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 2), (2, 1), ((1, 1), (0, 1))),
+    normal(7, 6),
 )
 add("sieve", sieve, ints(low=8, high=9))
 add("mandelbrot", mandelbrot, value(1.0))
@@ -208,7 +220,9 @@ add(
 )
 add(
     "conjugate_gradient",
-    lambda b: jax.scipy.sparse.linalg.cg(lambda v: 3 * v - jnp.roll(v, 1) - jnp.roll(v, -1), b, maxiter=20)[0],
+    lambda b: jax.scipy.sparse.linalg.cg(lambda v: 3 * v - jnp.roll(v, 1) - jnp.roll(v, -1), b, maxiter=20)[
+        0
+    ],
     normal(12),
     rel=1e-3,
 )

@@ -83,7 +83,14 @@ L = {"rel": 2e-4}
 add("cholesky", jnp.linalg.cholesky, spd(5), cuda=True, **L)
 add("cholesky_batched", jnp.linalg.cholesky, spd(4, 3), cuda=True, **L)
 add("cholesky_upper", lambda a: jnp.linalg.cholesky(a, upper=True), spd(5), **L)
-add("cholesky_complex", lambda a, b: jnp.linalg.cholesky(complex_of(a, b)), normal(4, 4), normal(4, 4), cuda=True, **L)
+add(
+    "cholesky_complex",
+    lambda a, b: jnp.linalg.cholesky(complex_of(a, b)),
+    normal(4, 4),
+    normal(4, 4),
+    cuda=True,
+    **L,
+)
 add("cho_solve", lambda a, b: sl.cho_solve(sl.cho_factor(a), b), spd(5), normal(5, 2), cuda=True, **L)
 add("lu", lu_product, normal(5, 5), cuda=True, **L)
 add("lu_factor", sl.lu_factor, normal(5, 5), cuda=True, **L)
@@ -158,7 +165,12 @@ add(
     normal(8),
     rel=1e-3,
 )
-add("whitening", lambda x: x @ jnp.linalg.inv(jnp.linalg.cholesky(jnp.cov(x.T) + jnp.eye(4))).T, normal(12, 4), **L)
+add(
+    "whitening",
+    lambda x: x @ jnp.linalg.inv(jnp.linalg.cholesky(jnp.cov(x.T) + jnp.eye(4))).T,
+    normal(12, 4),
+    **L,
+)
 add("f64_solve", jnp.linalg.solve, spd(6, dtype="float64"), normal(6, dtype="float64"), x64=True, rel=1e-10)
 add("f64_svd", svd_product, normal(5, 4, dtype="float64"), x64=True, cuda=True, rel=1e-10)
 add("f64_eigh", eigh_product, spd(5, dtype="float64"), x64=True, cuda=True, rel=1e-10)

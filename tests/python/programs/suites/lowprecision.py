@@ -29,7 +29,11 @@ def loss_scaled(w: Any, x: Any) -> Any:
 
 
 B, H = "bfloat16", "float16"
-add("bf16_elementwise", lambda x: (x * 3 + 1, jnp.exp(x), jnp.tanh(x), jnp.sqrt(jnp.abs(x))), normal(40, dtype=B))
+add(
+    "bf16_elementwise",
+    lambda x: (x * 3 + 1, jnp.exp(x), jnp.tanh(x), jnp.sqrt(jnp.abs(x))),
+    normal(40, dtype=B),
+)
 add("bf16_matmul", lambda a, b: a @ b, normal(8, 16, dtype=B), normal(16, 6, dtype=B))
 add(
     "bf16_matmul_f32",
@@ -104,7 +108,12 @@ add(
     ints(12, 5, low=-128, high=128, dtype="int8"),
 )
 add("int8_dense", quantized_dense, normal(5, 12), normal(12, 4), rel=1e-4)
-add("int4_unpack", lambda w, x: x @ w.astype(jnp.float32), ints(8, 6, low=-8, high=8, dtype="int4"), normal(3, 8))
+add(
+    "int4_unpack",
+    lambda w, x: x @ w.astype(jnp.float32),
+    ints(8, 6, low=-8, high=8, dtype="int4"),
+    normal(3, 8),
+)
 add(
     "uint8_image",
     lambda x: (x.astype(jnp.float32) / 255, 255 - x, jnp.minimum(x, 100) + 20),

@@ -81,9 +81,9 @@ def rope(x: jax.Array) -> jax.Array:
     t, d = x.shape[-2:]
     angle = jnp.arange(t)[:, None] / 100 ** (jnp.arange(0, d, 2) / d)
     a, b = x[..., ::2], x[..., 1::2]
-    return jnp.stack([a * jnp.cos(angle) - b * jnp.sin(angle), a * jnp.sin(angle) + b * jnp.cos(angle)], -1).reshape(
-        x.shape
-    )
+    return jnp.stack(
+        [a * jnp.cos(angle) - b * jnp.sin(angle), a * jnp.sin(angle) + b * jnp.cos(angle)], -1
+    ).reshape(x.shape)
 
 
 def moe(x: jax.Array, g: jax.Array, w: jax.Array) -> jax.Array:
@@ -98,7 +98,8 @@ def moe(x: jax.Array, g: jax.Array, w: jax.Array) -> jax.Array:
 add(
     "activations",
     lambda x: [
-        f(x) for f in (nn.relu, nn.sigmoid, nn.softplus, nn.swish, nn.elu, nn.selu, nn.leaky_relu, nn.hard_tanh)
+        f(x)
+        for f in (nn.relu, nn.sigmoid, nn.softplus, nn.swish, nn.elu, nn.selu, nn.leaky_relu, nn.hard_tanh)
     ],
     normal(30),
 )
@@ -121,7 +122,12 @@ add(
 )
 add("dense_large", lambda x, w: x @ w, normal(64, 96), normal(96, 48), rel=1e-5)
 add("layer_norm", layer_norm, normal(5, 16), normal(16), normal(16))
-add("rms_norm", lambda x, g: x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g, normal(5, 16), normal(16))
+add(
+    "rms_norm",
+    lambda x, g: x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * g,
+    normal(5, 16),
+    normal(16),
+)
 add(
     "group_norm",
     lambda x: nn.standardize(x.reshape(2, 5, 5, 2, 3), axis=(1, 2, 4)).reshape(x.shape),
@@ -129,9 +135,25 @@ add(
 )
 add("conv_same", conv, normal(2, 8, 8, 3), normal(3, 3, 3, 4), cuda=True)
 add("conv_stride", lambda x, k: conv(x, k, 2, "VALID"), normal(2, 9, 9, 3), normal(3, 3, 3, 4), cuda=True)
-add("conv_dilated", lambda x, k: conv(x, k, 1, "SAME", rhs_dilation=(2, 2)), normal(1, 8, 8, 2), normal(3, 3, 2, 3))
-add("conv_depthwise", lambda x, k: conv(x, k, feature_group_count=4), normal(1, 8, 8, 4), normal(3, 3, 1, 8), cuda=True)
-add("conv_transpose", lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME"), normal(1, 5, 5, 3), normal(3, 3, 3, 2))
+add(
+    "conv_dilated",
+    lambda x, k: conv(x, k, 1, "SAME", rhs_dilation=(2, 2)),
+    normal(1, 8, 8, 2),
+    normal(3, 3, 2, 3),
+)
+add(
+    "conv_depthwise",
+    lambda x, k: conv(x, k, feature_group_count=4),
+    normal(1, 8, 8, 4),
+    normal(3, 3, 1, 8),
+    cuda=True,
+)
+add(
+    "conv_transpose",
+    lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME"),
+    normal(1, 5, 5, 3),
+    normal(3, 3, 3, 2),
+)
 add(
     "conv_1d",
     lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")),
@@ -167,7 +189,9 @@ add(
 )
 add(
     "lenet",
-    lambda x, a, b, w: nn.log_softmax(nn.relu(conv(nn.relu(conv(x, a, 2)), b, 2)).reshape(x.shape[0], -1) @ w),
+    lambda x, a, b, w: nn.log_softmax(
+        nn.relu(conv(nn.relu(conv(x, a, 2)), b, 2)).reshape(x.shape[0], -1) @ w
+    ),
     normal(2, 12, 12, 1),
     normal(5, 5, 1, 4, scale=0.3),
     normal(3, 3, 4, 6, scale=0.3),
@@ -185,7 +209,8 @@ add("gru", gru, normal(6, 2, 3), normal(3, 12, scale=0.5), normal(4, 12, scale=0
 add(
     "bidirectional_rnn",
     lambda x, w: [
-        lax.scan(lambda h, v: (jnp.tanh(v @ w + h),) * 2, jnp.zeros((2, 4)), x, reverse=r)[1] for r in (False, True)
+        lax.scan(lambda h, v: (jnp.tanh(v @ w + h),) * 2, jnp.zeros((2, 4)), x, reverse=r)[1]
+        for r in (False, True)
     ],
     normal(6, 2, 3),
     normal(3, 4),

@@ -29,7 +29,12 @@ add(
     uniform(40, low=0.1, high=5),
 )
 add("logsumexp", lambda x: (sp.logsumexp(x, 1), jnp.logaddexp(x[0], x[1])), normal(5, 9, scale=10))
-add("gamma_functions", lambda x: (sp.gammaln(x), sp.digamma(x), sp.gamma(x)), uniform(30, low=0.2, high=6), rel=1e-4)
+add(
+    "gamma_functions",
+    lambda x: (sp.gammaln(x), sp.digamma(x), sp.gamma(x)),
+    uniform(30, low=0.2, high=6),
+    rel=1e-4,
+)
 add(
     "incomplete_gamma",
     lambda a, x: (sp.gammainc(a, x), sp.gammaincc(a, x)),
@@ -52,7 +57,12 @@ add(
     rel=1e-4,
 )
 add("bessel", lambda x: (sp.i0(x), sp.i0e(x), sp.i1(x), sp.i1e(x)), normal(30, scale=2), rel=1e-4)
-add("zeta_polygamma", lambda x: (sp.zeta(x + 1.5, 2.0), sp.polygamma(1, x + 0.5)), uniform(12, high=4), rel=1e-3)
+add(
+    "zeta_polygamma",
+    lambda x: (sp.zeta(x + 1.5, 2.0), sp.polygamma(1, x + 0.5)),
+    uniform(12, high=4),
+    rel=1e-3,
+)
 add(
     "entropy_xlogy",
     lambda x, y: (sp.xlogy(x, y), sp.entr(x), sp.kl_div(x, y), sp.logit(x)),
@@ -79,7 +89,13 @@ add("fft_1d", lambda x: (jnp.fft.fft(x), jnp.fft.ifft(x), jnp.fft.fftshift(jnp.f
 add("rfft_roundtrip", lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2, n=30), normal(4, 30))
 add("fft_2d", lambda x: jnp.fft.fft2(x), normal(2, 8, 12), cuda=True)
 add("fft_3d_real", lambda x: jnp.fft.irfftn(jnp.fft.rfftn(x), s=(4, 6, 8)), normal(4, 6, 8))
-add("fft_convolution", lambda x, k: jax.scipy.signal.fftconvolve(x, k, mode="same"), normal(40), normal(9), rel=1e-4)
+add(
+    "fft_convolution",
+    lambda x, k: jax.scipy.signal.fftconvolve(x, k, mode="same"),
+    normal(40),
+    normal(9),
+    rel=1e-4,
+)
 add("convolve_2d", lambda x, k: jax.scipy.signal.convolve2d(x, k, mode="valid"), normal(9, 10), normal(3, 4))
 add("stft", lambda x: jax.scipy.signal.stft(x, nperseg=16)[2], normal(64), rel=1e-4)
 add("detrend_welch", lambda x: jax.scipy.signal.welch(x, nperseg=32)[1], normal(128), rel=1e-3)

@@ -60,7 +60,12 @@ add("truncated_normal", lambda k: random.truncated_normal(k, -1.0, 2.0, (12,)), 
 add("gamma_beta", lambda k: (random.gamma(k, 2.5, (6,)), random.beta(k, 2.0, 3.0, (6,))), key(), rel=1e-3)
 add("poisson", lambda k: random.poisson(k, 4.0, (12,)), key())
 add("dirichlet", lambda k: random.dirichlet(k, jnp.array([1.0, 2.0, 3.0]), (4,)), key(), rel=1e-3)
-add("multivariate_normal", lambda k: random.multivariate_normal(k, jnp.zeros(3), jnp.eye(3) * 2, (5,)), key(), rel=1e-4)
+add(
+    "multivariate_normal",
+    lambda k: random.multivariate_normal(k, jnp.zeros(3), jnp.eye(3) * 2, (5,)),
+    key(),
+    rel=1e-4,
+)
 add("orthogonal", orthogonal, key(), rel=1e-4)
 add(
     "ball_and_maxwell",
@@ -68,13 +73,23 @@ add(
     key(),
     rel=1e-3,
 )
-add("dropout", lambda k, x: jnp.where(random.bernoulli(k, 0.8, x.shape), x / 0.8, 0), key(), normal(6, 7), cuda=True)
+add(
+    "dropout",
+    lambda k, x: jnp.where(random.bernoulli(k, 0.8, x.shape), x / 0.8, 0),
+    key(),
+    normal(6, 7),
+    cuda=True,
+)
 add(
     "typed_keys",
     lambda s: random.uniform(random.split(random.key(s), 2)[1], (5,)),
     lambda r: r.randint(0, 99, ()).astype("int32"),
 )
-add("rbg_keys", lambda s: random.bits(random.key(s, impl="rbg"), (9,)), lambda r: r.randint(0, 99, ()).astype("int32"))
+add(
+    "rbg_keys",
+    lambda s: random.bits(random.key(s, impl="rbg"), (9,)),
+    lambda r: r.randint(0, 99, ()).astype("int32"),
+)
 add(
     "unsafe_rbg",
     lambda s: random.normal(random.key(s, impl="unsafe_rbg"), (9,)),
@@ -84,14 +99,19 @@ add(
 add("uniform_bf16", lambda k: random.uniform(k, (12,), dtype=jnp.bfloat16), key())
 add("normal_f16", lambda k: random.normal(k, (12,), dtype=jnp.float16), key())
 add(
-    "uniform_f64", lambda k: (random.uniform(k, (6,), dtype="float64"), random.bits(k, (4,), "uint64")), key(), x64=True
+    "uniform_f64",
+    lambda k: (random.uniform(k, (6,), dtype="float64"), random.bits(k, (4,), "uint64")),
+    key(),
+    x64=True,
 )
 add("monte_carlo_pi", lambda k: (jnp.linalg.norm(random.uniform(k, (500, 2)), axis=1) < 1).mean() * 4, key())
 add("random_walk", lambda k: jnp.cumsum(random.rademacher(k, (30,))), key())
 add(
     "metropolis",
     lambda k: jax.lax.scan(
-        lambda x, q: (jnp.where(random.uniform(q) < jnp.exp(-0.5 * ((x + 0.5) ** 2 - x**2)), x + 0.5, x - 0.25),) * 2,
+        lambda x, q: (
+            (jnp.where(random.uniform(q) < jnp.exp(-0.5 * ((x + 0.5) ** 2 - x**2)), x + 0.5, x - 0.25),) * 2
+        ),
         0.0,
         random.split(k, 20),
     ),

@@ -164,7 +164,14 @@ def quantize(w: Any) -> Any:
     return (w / s).round().clip(-127, 127).astype(jnp.int8), s
 
 
-WEIGHTS = (normal(6, 8, scale=0.4), normal(8), normal(8, 4, scale=0.4), normal(4), normal(10, 6), ints(10, high=4))
+WEIGHTS = (
+    normal(6, 8, scale=0.4),
+    normal(8),
+    normal(8, 4, scale=0.4),
+    normal(4),
+    normal(10, 6),
+    ints(10, high=4),
+)
 for optimizer in (sgd, momentum, adam, adagrad, rmsprop, clipped, lion):
     add(f"step_{optimizer.__name__}", step(optimizer), *WEIGHTS, rel=1e-4)
 add("epochs_scan", epochs, *WEIGHTS, rel=1e-4)
@@ -196,7 +203,15 @@ add(
     rel=1e-4,
     cuda=True,
 )
-add("lstm_step", lstm_step, normal(3, 16, scale=0.5), normal(4, 16, scale=0.5), normal(16), normal(5, 2, 3), rel=1e-4)
+add(
+    "lstm_step",
+    lstm_step,
+    normal(3, 16, scale=0.5),
+    normal(4, 16, scale=0.5),
+    normal(16),
+    normal(5, 2, 3),
+    rel=1e-4,
+)
 add(
     "transformer_step",
     transformer_step,
@@ -207,7 +222,15 @@ add(
     normal(16, 8, scale=0.3),
     rel=2e-4,
 )
-add("embedding_step", embedding_step, normal(12, 5), normal(5, 3), ints(6, 4, high=12), ints(6, high=3), rel=1e-4)
+add(
+    "embedding_step",
+    embedding_step,
+    normal(12, 5),
+    normal(5, 3),
+    ints(6, 4, high=12),
+    ints(6, high=3),
+    rel=1e-4,
+)
 add("gan_step", gan, normal(5, 1), normal(3, 5), normal(7, 3), normal(7, 5), rel=1e-4)
 add("vae_step", vae, normal(6, 7), normal(7, 4, scale=0.3), normal(2, 7), normal(6, 2), rel=1e-4)
 add("forward_algorithm", ctc_like, normal(7, 4), rel=1e-4)

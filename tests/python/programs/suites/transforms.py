@@ -54,7 +54,12 @@ add("vmap_twice", jax.vmap(jax.vmap(jnp.subtract, (None, 0)), (0, None)), normal
 add("vmap_grad", jax.vmap(jax.grad(lambda x: jnp.sin(x).prod())), normal(5, 4))
 add("vmap_gather", jax.vmap(lambda a, i: a[i]), normal(5, 9), ints(5, 3, high=9))
 add("vmap_scatter", jax.vmap(lambda a, i: a.at[i].add(1.0)), normal(5, 9), ints(5, 3, high=9))
-add("vmap_dynamic_slice", jax.vmap(lambda a, i: lax.dynamic_slice(a, (i,), (3,))), normal(5, 9), ints(5, high=9))
+add(
+    "vmap_dynamic_slice",
+    jax.vmap(lambda a, i: lax.dynamic_slice(a, (i,), (3,))),
+    normal(5, 9),
+    ints(5, high=9),
+)
 add("vmap_sort", jax.vmap(lambda a: jnp.sort(a)[::-1], 1, 1), normal(7, 4))
 add("vmap_conv", jax.vmap(lambda x, k: jnp.convolve(x, k, mode="same")), normal(4, 12), normal(4, 3))
 add("vmap_cond", jax.vmap(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x)), normal(8), normal(8))
@@ -67,7 +72,9 @@ add("vmap_fft", jax.vmap(lambda x: jnp.abs(jnp.fft.rfft(x))), normal(4, 16))
 add("grad_sort", jax.grad(lambda x: (jnp.sort(x) * jnp.arange(9.0)).sum()), normal(9))
 add(
     "grad_max_pool",
-    jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()),
+    jax.grad(
+        lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()
+    ),
     normal(2, 6, 6, 3),
 )
 add(
@@ -76,7 +83,12 @@ add(
     normal(1, 7, 7, 2),
 )
 add("grad_gather", jax.grad(lambda a, i: (a[i] ** 3).sum()), normal(6, 3), ints(9, high=6))
-add("grad_scatter", jax.grad(lambda v, i: (jnp.zeros((6, 3)).at[i].add(v) ** 2).sum()), normal(9, 3), ints(9, high=6))
+add(
+    "grad_scatter",
+    jax.grad(lambda v, i: (jnp.zeros((6, 3)).at[i].add(v) ** 2).sum()),
+    normal(9, 3),
+    ints(9, high=6),
+)
 add("grad_cumsum", jax.grad(lambda x: (jnp.cumsum(x) ** 2).sum()), normal(10))
 add("grad_logsumexp", jax.grad(lambda x: jax.nn.logsumexp(x, axis=1).sum()), normal(4, 6))
 add("grad_fft", jax.grad(lambda x: (jnp.abs(jnp.fft.rfft(x)) ** 2).sum()), normal(16))
@@ -90,4 +102,9 @@ add("stop_gradient", jax.grad(lambda x: (lax.stop_gradient(x) * x**2).sum()), no
 add("grad_newton", jax.vmap(jax.grad(newton)), uniform(6, low=0.5, high=4))
 add("third_derivative", jax.vmap(jax.grad(jax.grad(jax.grad(lambda x: jnp.sin(x) * x**3)))), normal(8))
 add("linearize", lambda x, t: jax.linearize(lambda v: jnp.exp(v) * v, x)[1](t), normal(6), normal(6))
-add("grad_f64", jax.grad(lambda x: (jnp.exp(-(x**2)) * jnp.cos(3 * x)).sum()), normal(12, dtype="float64"), x64=True)
+add(
+    "grad_f64",
+    jax.grad(lambda x: (jnp.exp(-(x**2)) * jnp.cos(3 * x)).sum()),
+    normal(12, dtype="float64"),
+    x64=True,
+)

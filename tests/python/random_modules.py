@@ -220,9 +220,9 @@ class Generator:
             )
         elif kind == 17 and rank:
             starts = [self.add("s32", (), f"constant({rng.randint(-9, 9)})").name for _ in range(rank)]
-            sizes = tuple(rng.randint(0, n) for n in x.dims)
-            text = f"dynamic-slice({x.name}, {', '.join(starts)}), dynamic_slice_sizes={braces(sizes)}"
-            self.add(x.dtype, sizes, text)
+            cut = tuple(rng.randint(0, n) for n in x.dims)
+            text = f"dynamic-slice({x.name}, {', '.join(starts)}), dynamic_slice_sizes={braces(cut)}"
+            self.add(x.dtype, cut, text)
 
     def zero(self, dtype: str) -> str:
         """A literal."""

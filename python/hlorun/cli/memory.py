@@ -84,7 +84,7 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
 
 
 def _show(report: dict[str, Any]) -> None:
-    from hlorun.cli.show import row
+    from hlorun.cli.screen import row
 
     out = console()
     peak, waste = report["peak"], report["waste"]

@@ -386,7 +386,11 @@ class Executable:
         out: Any = None,
     ) -> Any: ...
     def __call__(
-        self, /, *arrays: Any, observer: Callable[[HloInstruction, Any], object] | None = None, out: Any = None
+        self,
+        /,
+        *arrays: Any,
+        observer: Callable[[HloInstruction, Any], object] | None = None,
+        out: Any = None,
     ) -> Any: ...
 
 @final

@@ -66,6 +66,8 @@ pub struct PyExecutable {
 }
 
 /// Verifies and compiles a module.
+// Python's keywords are arguments here.
+#[allow(clippy::too_many_arguments)]
 #[pyfunction]
 #[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
 pub fn compile(

@@ -281,6 +281,21 @@ fn damaged_texts_that_parse_also_print() {
     assert!(parsed > rounds / 20, "only {parsed} of {rounds} parse");
 }
 
+#[test]
+fn frames_without_a_place_print() {
+    for number in [i64::MIN, -1, 0, i64::MAX] {
+        let text = format!(
+            "HloModule m\nFileNames\n1 \"a\"\nFunctionNames\n1 \"f\"\nFileLocations\n\
+             1 {{file_name_id={number} function_name_id=1 line={number}}}\nStackFrames\n\
+             1 {{file_location_id=1 parent_frame_id={number}}}\n\
+             ENTRY e {{ ROOT x = f32[] parameter(0), metadata={{stack_frame_id=1}} }}\n"
+        );
+        let module = parse_text(&text).unwrap_or_else(|error| panic!("{error}"));
+        let printed = print_module(&module, &PrintOptions::default());
+        assert!(parse_text(&printed).is_ok(), "{printed}");
+    }
+}
+
 /// `count` computations of which each calls the one before it `calls` times.
 fn chain(count: usize, calls: usize) -> String {
     let mut text = String::from("HloModule chain\nf0 { ROOT x = f32[] parameter(0) }\n");

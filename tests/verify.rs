@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hlorun::error::HloError;
 use hlorun::text::{self, ParseOptions};
-use hlorun::verify::verify;
+use hlorun::verify::{left_out_shape, verify};
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -133,4 +133,23 @@ fn long_chains_of_use_are_no_trouble() {
     };
     assert_eq!(errors.len(), 1_001);
     assert!(errors[0].message.contains("before it is defined"));
+}
+
+#[test]
+fn shapes_left_out_follow_from_the_rules() {
+    let source = "HloModule m\nENTRY e {\n  x = f32[4,8] parameter(0)\n  y = f32[8,3] parameter(1)\n  \
+        d = dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  \
+        s = slice(d), slice={[0:2], [0:3]}\n  ROOT r = concatenate(d, s), dimensions={0}\n}\n";
+    let options = ParseOptions {
+        infer_shape: Some(left_out_shape),
+        ..ParseOptions::default()
+    };
+    let module = text::parse(Arc::from(source.as_bytes()), &options)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let root = module
+        .find_instruction("r")
+        .map(|id| module.instruction(id));
+    let dims = root.and_then(|r| r.array_shape()).map(|a| a.dims.to_vec());
+    assert_eq!(dims, Some(vec![6, 3]));
+    verify(&module).unwrap_or_else(|error| panic!("{error}"));
 }

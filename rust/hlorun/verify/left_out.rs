@@ -2,7 +2,7 @@
 
 use super::inferred::InferredShape;
 use super::shapes::array_problem;
-use crate::module::{HloModule, InstructionId};
+use crate::module::{HloModule, Id, InstructionId, OpClass};
 use crate::types::{ArrayShape, Shape, ShapeId, ShapeTable};
 
 /// Parts of a tuple among the operands; they are looked at for every instruction that takes it.
@@ -35,6 +35,16 @@ pub fn left_out_shape(module: &mut HloModule, id: InstructionId) -> Result<Shape
                 operand.name()
             ));
         }
+    }
+    // Products may have another element type than their operands; without one they have the first's.
+    let instruction = module.instruction(id);
+    if matches!(
+        instruction.opcode().class(),
+        OpClass::Dot | OpClass::Convolution
+    ) && let Some(first) = instruction.operand(0)
+    {
+        let shape = first.shape_id();
+        module.instructions[id.index()].shape = shape;
     }
     let inferred = super::infer_shape(module.instruction(id))?;
     intern(module.shapes_mut(), &inferred)

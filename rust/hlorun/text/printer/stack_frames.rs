@@ -95,7 +95,7 @@ impl Tables {
                 b"StackFrames" => tables.frames.push(Frame {
                     location: field("file_location_id") as usize,
                     // 1 says that there is none.
-                    parent: (field("parent_frame_id") - 1).max(0) as usize,
+                    parent: field("parent_frame_id").saturating_sub(1).max(0) as usize,
                 }),
                 _ => {}
             }

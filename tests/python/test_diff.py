@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from conftest import dump_path
+from hlorun import compile, load
 from test_cli import hlorun
 
 A = """HloModule a
@@ -47,3 +48,14 @@ def test_runs_diverge_at_an_instruction(tmp_path: Path) -> None:
     assert found["output_differences"][0]["elements"] == 3
     assert "diverges at" in hlorun("diff", "--run", a, b, status=1).stdout
     assert json.loads(hlorun("diff", "--run", a, a, "--json").stdout)["equal"]
+
+
+def test_assignments_are_compared(tmp_path: Path) -> None:
+    dump = dump_path("002")
+    assert json.loads(hlorun("diff", str(dump), str(dump), "--json").stdout)["equal"]
+    other = tmp_path / "own.txt"
+    own = compile(load(dump_path("001")))
+    other.write_text(str(own.buffer_assignment()))
+    found = json.loads(hlorun("diff", str(dump), str(other), "--json", status=1).stdout)
+    assert not found["equal"] and found["only_in_a"]
+    assert "only in A" in hlorun("diff", str(dump), str(other), status=1).stdout

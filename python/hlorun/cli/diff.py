@@ -31,13 +31,21 @@ def diff(
 ) -> None:
     """Compare two modules, or with --run their outputs and the intermediates of the same name.
 
-    Names and metadata do not count. Exit status 1 when they differ.
+    Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are compared: a
+    module stands for hlorun's own plan of it. Exit status 1 when they differ.
     """
     import hlorun
     from hlorun.cli.run import _inputs
     from hlorun.report.diff import compare_modules, compare_runs
 
     with reporting_errors():
+        if not run and (_is_assignment(a) or _is_assignment(b)):
+            found = {"A": str(a), "B": str(b), **_compare_assignments(a, b)}
+            if json:
+                print_json(found)
+            else:
+                _assignments(found, limit)
+            raise typer.Exit(0 if found["equal"] else 1)
         left, right = hlorun.load(a), hlorun.load(b)
         if run:
             arguments, described = _inputs(left, inputs, seed)
@@ -55,6 +63,38 @@ def diff(
             _modules(found, limit)
     if not same:
         raise typer.Exit(1)
+
+
+def _is_assignment(path: Path) -> bool:
+    import hlorun
+
+    try:
+        hlorun.load_buffer_assignment(path)
+    except hlorun.HloParseError:
+        return False
+    return True
+
+
+def _compare_assignments(a: Path, b: Path) -> dict[str, Any]:
+    from hlorun.cli.memory import _load
+    from hlorun.report.assignment_diff import diff_assignments
+
+    return diff_assignments(_load(a, None, "hlorun")[0], _load(b, None, "hlorun")[0])
+
+
+def _assignments(found: dict[str, Any], limit: int) -> None:
+    out = console()
+    if found["equal"]:
+        out.print("The assignments put the same values in the same places.", markup=False)
+        return
+    for name, (x, y) in found["totals"].items():
+        row(out, name.replace("_", " "), f"{x:,}" if x == y else f"{x or 0:,} → {y or 0:,}")
+    for key, label in (("only_in_a", "only in A"), ("only_in_b", "only in B")):
+        for entry in found[key][:limit]:
+            row(out, label, f"{entry['name']}, {entry['bytes']:,} bytes")
+    for entry in found["changed"][:limit]:
+        pairs = {key: value for key, value in entry.items() if key not in ("name", "bytes")}
+        row(out, short(entry["name"], 60), ", ".join(f"{key} {x} → {y}" for key, (x, y) in pairs.items()))
 
 
 def _modules(found: dict[str, Any], limit: int) -> None:

@@ -31,8 +31,8 @@ def diff(
 ) -> None:
     """Compare two modules, or with --run their outputs and the intermediates of the same name.
 
-    Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are compared: a
-    module stands for hlorun's own plan of it. Exit status 1 when they differ.
+    Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are
+    compared: a module stands for hlorun's own plan of it. Exit status 1 when they differ.
     """
     import hlorun
     from hlorun.cli.run import _inputs

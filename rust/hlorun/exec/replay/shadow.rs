@@ -73,6 +73,9 @@ impl Shadow {
     /// # Errors
     /// The first run of bytes that were not.
     pub fn check(&self, block: usize, start: usize, end: usize, tag: u64) -> Result<(), Fault> {
+        if start >= end {
+            return Ok(());
+        }
         let map = &self.blocks[block];
         let before = map.range(..start).next_back();
         let reaching = before.filter(|(_, (until, _))| *until > start);

@@ -14,6 +14,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plan", &["buffers", "error", "module", "types"]),
     ("exec", &["buffers", "error", "module", "plan", "types"]),
     ("analysis", &["error", "module", "plan", "text", "types"]),
+    (
+        "replay",
+        &[
+            "analysis", "buffers", "error", "exec", "module", "plan", "types",
+        ],
+    ),
 ];
 
 fn sources(path: &Path, found: &mut Vec<PathBuf>) {

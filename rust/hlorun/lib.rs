@@ -8,6 +8,7 @@ pub mod error;
 pub mod exec;
 pub mod module;
 pub mod plan;
+pub mod replay;
 pub mod text;
 pub mod types;
 pub mod verify;

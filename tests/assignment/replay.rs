@@ -5,10 +5,10 @@ use hlorun::analysis::buffer_assignment::{
     AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, parse,
 };
 use hlorun::exec::RunOptions;
-use hlorun::exec::replay::Replay;
 use hlorun::module::HloModule;
 use hlorun::plan::schedule::HloSchedule;
 use hlorun::plan::{self, CompileOptions, Executable, Leaf};
+use hlorun::replay::Replay;
 use hlorun::types::PrimitiveType;
 
 use crate::bundle::{JAXLIBS, assignment_of, bundle, module, module_of, text_of};

@@ -13,7 +13,6 @@ pub mod memory;
 pub mod ops;
 pub mod program;
 pub mod reduce;
-pub mod replay;
 pub mod replicas;
 pub mod walk;
 

@@ -356,7 +356,7 @@ impl<'s> Cursor<'s> {
                         return Ok(TextRef::new(start, self.position));
                     }
                 }
-                b'"' => {
+                b'"' | b'\'' => {
                     self.raw_string()?;
                     continue;
                 }
@@ -419,20 +419,21 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// Skips a double-quoted string; a backslash protects any byte after it.
+    /// Skips a string in quotes of either kind; a backslash protects any byte after it.
     fn raw_string(&mut self) -> Parsed<()> {
         let start = self.position;
+        let quote = self.peek();
         let mut at = start + 1;
         loop {
             let Some(found) = self
                 .source
                 .get(at..)
-                .and_then(|rest| memchr2(b'"', b'\\', rest))
+                .and_then(|rest| memchr2(quote, b'\\', rest))
             else {
                 return Err(Fault::new(start, "this string never ends"));
             };
             at += found;
-            if self.source[at] == b'"' {
+            if self.source[at] == quote {
                 self.position = at + 1;
                 return Ok(());
             }

@@ -14,6 +14,7 @@ pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod threads;
 pub mod walk;
 
 pub use executor::RunOptions;

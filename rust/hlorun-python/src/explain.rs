@@ -108,7 +108,7 @@ pub fn explain(executable: &Executable) -> String {
     let rewrites: Vec<String> = executable
         .rewrites()
         .iter()
-        .map(|(name, loops)| format!("{name} (in {loops} loops)"))
+        .map(|(name, places)| format!("{name} (in {places} places)"))
         .collect();
     let off = if options.fuse { "" } else { "; fusion is off" };
     let passes = match &rewrites[..] {

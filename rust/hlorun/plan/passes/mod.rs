@@ -13,6 +13,7 @@ mod loop_info;
 mod product;
 mod rewrite;
 mod scan;
+mod transpose_fold;
 mod trip_index;
 mod tuple_select;
 
@@ -25,7 +26,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 4] = [
+pub const PASSES: [&str; 5] = [
+    "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
@@ -33,7 +35,7 @@ pub const PASSES: [&str; 4] = [
 ];
 
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
-/// returns those that changed something, and how many loops they changed.
+/// returns those that changed something, and how many products or loops they changed.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
     scan::run(module)?;
     tuple_select::run(module);
@@ -46,6 +48,9 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
             continue;
         }
         let mut changed = 0;
+        if name == "transpose-fold" {
+            changed = transpose_fold::run(module);
+        }
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                 continue;

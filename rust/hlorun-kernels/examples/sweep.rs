@@ -34,9 +34,10 @@ fn main() {
         .filter(|op| format!("{op:?}").to_lowercase().contains(&filter));
     for &op in ops {
         for isa in Isa::available() {
-            let (Some(single), Some(double)) =
-                (unary_on(isa, op, DType::F32), unary_on(wide, op, DType::F64))
-            else {
+            let (Some(single), Some(double)) = (
+                unary_on(isa, op, DType::F32),
+                unary_on(wide, op, DType::F64),
+            ) else {
                 continue;
             };
             let (mut worst, mut at, mut over) = (0.0, 0.0, [0u64; 3]);

@@ -84,6 +84,29 @@ pub fn expm1<T: Tier>(x: f64) -> f64 {
     if x.abs() < 1e-17 { x } else { y }
 }
 
+/// e^x - 1 as a sum of two, for |x| <= 40.
+#[inline(always)]
+fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
+    let shifted = T::fma64(x, std::f64::consts::LOG2_E, ROUND);
+    let n = (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    let whole = shifted - ROUND;
+    // The first difference is exact.
+    let high = x - whole * LN2_HI;
+    let low = whole * LN2_LO;
+    let r = high - low;
+    let r_lost = (high - r) - low;
+    let rest = exp_tail::<T>(r) * (r * r);
+    let p = r + rest;
+    let p_lost = ((r - p) + rest) + r_lost * (1.0 + p);
+    // 2^n·(1 + p) - 1; scaling is exact, either summand may be the larger one.
+    let scale = pow2(n);
+    let (a, b) = (scale - 1.0, scale * p);
+    let y = a + b;
+    let back = y - a;
+    let lost = ((a - (y - back)) + (b - back)) + scale * p_lost;
+    (y, lost)
+}
+
 /// Natural logarithm.
 #[inline(always)]
 pub fn log<T: Tier>(x: f64) -> f64 {
@@ -175,8 +198,10 @@ pub fn tanh<T: Tier>(x: f64) -> f64 {
 #[inline(always)]
 pub fn sinh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    let t = expm1::<T>(if a > 40.0 { 40.0 } else { a });
-    let near = 0.5 * (t + t / (t + 1.0));
+    // e^a - 1 = t + lost, and (t + t/(t + 1)) / 2 of the sum.
+    let (t, lost) = expm1_pair::<T>(if a > 40.0 { 40.0 } else { a });
+    let u = 1.0 / (t + 1.0);
+    let near = 0.5 * (t + (t * u + lost * (1.0 + u * u)));
     let far = exp_scaled::<T>(a, -1);
     (if a > 22.0 { far } else { near }).copysign(x)
 }
@@ -207,8 +232,9 @@ fn quadrant<T: Tier>(x: f64) -> (f64, f64, u64) {
     (hi, (c - hi) + rest, n)
 }
 
+/// The sine of `x + lo`, and what rounding took from it.
 #[inline(always)]
-fn sin_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+fn sin_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
     let v = z * x;
     let r = horner::<T>(
@@ -221,11 +247,14 @@ fn sin_poly<T: Tier>(x: f64, lo: f64) -> f64 {
             8.333_333_333_322_49e-3,
         ],
     );
-    x - ((z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1)
+    let rest = (z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1;
+    let y = x - rest;
+    (y, (x - y) - rest)
 }
 
+/// The cosine of `x + lo`, and what rounding took from it.
 #[inline(always)]
-fn cos_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+fn cos_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
     let r = z * horner::<T>(
         z,
@@ -240,15 +269,17 @@ fn cos_poly<T: Tier>(x: f64, lo: f64) -> f64 {
     );
     let half = 0.5 * z;
     let w = 1.0 - half;
-    w + (((1.0 - w) - half) + (z * r - x * lo))
+    let rest = ((1.0 - w) - half) + (z * r - x * lo);
+    let y = w + rest;
+    (y, (w - y) + rest)
 }
 
 #[inline(always)]
 fn sine<T: Tier>(hi: f64, lo: f64, n: u64) -> f64 {
     let y = if n & 1 == 0 {
-        sin_poly::<T>(hi, lo)
+        sin_poly::<T>(hi, lo).0
     } else {
-        cos_poly::<T>(hi, lo)
+        cos_poly::<T>(hi, lo).0
     };
     f64::from_bits(y.to_bits() ^ ((n & 2) << 62))
 }
@@ -273,7 +304,14 @@ pub fn cos<T: Tier>(x: f64) -> f64 {
 pub fn tan<T: Tier>(x: f64) -> f64 {
     let (hi, lo, n) = quadrant::<T>(x);
     let (s, c) = (sin_poly::<T>(hi, lo), cos_poly::<T>(hi, lo));
-    let y = if n & 1 == 0 { s / c } else { -c / s };
+    let even = n & 1 == 0;
+    let num = if even { s } else { (-c.0, -c.1) };
+    let den = if even { c } else { s };
+    // The quotient of the sums of two: what the first quotient leaves is divided once more.
+    let inverse = 1.0 / den.0;
+    let q = num.0 * inverse;
+    let rest = T::fma64(-q, den.0, num.0) + (num.1 - q * den.1);
+    let y = T::fma64(rest, inverse, q);
     if x.abs() < 1e-9 { x } else { y }
 }
 

@@ -168,29 +168,34 @@ pub fn log1p<T: Tier>(x: f64) -> f64 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f64) -> f64 {
-    let e = exp::<T>(-x.abs());
-    ratio_to_sum::<T>(if x >= 0.0 { 1.0 } else { e }, 1.0, e)
-}
-
-/// `x / (large + small)`, rounded nearly once: the sum's own error and the quotient's are put back.
-#[inline(always)]
-fn ratio_to_sum<T: Tier>(x: f64, large: f64, small: f64) -> f64 {
-    let sum = large + small;
-    let lost = small - (sum - large);
-    let inverse = 1.0 / sum;
-    let quotient = x * inverse;
-    let rest = T::fma64(-quotient, sum, x) - quotient * lost;
-    T::fma64(rest, inverse, quotient)
+    let a = if x > 80.0 { 80.0 } else { x };
+    let a = if a < -746.0 { -746.0 } else { a };
+    let (r, n) = reduce::<T>(-a);
+    let p = T::fma64(exp_tail::<T>(r), r * r, r);
+    // Numerator and denominator are 2^64 smaller, because e^-x = 2^n·(1 + p) may overflow where the quotient is
+    // subnormal.
+    let one = 5.421_010_862_427_522e-20;
+    let scale = pow2(n.wrapping_sub(64));
+    // One of the two would be lost where the other is 2^53 times larger.
+    let sum = one + scale;
+    let lost = one - (sum - scale);
+    one / (T::fma64(scale, p, lost) + sum)
 }
 
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    let t = expm1::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
-    // What is small comes second in the sum.
+    let (t, t_lost) = expm1_pair::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
+    // t / (t + 2), rounded nearly once: what is small comes second in the sum, and what the sum and the quotient lose
+    // is put back.
     let (large, small) = if t > 2.0 { (t, 2.0) } else { (2.0, t) };
-    let y = ratio_to_sum::<T>(t, large, small);
+    let sum = large + small;
+    let lost = (small - (sum - large)) + t_lost;
+    let inverse = 1.0 / sum;
+    let quotient = t * inverse;
+    let rest = T::fma64(-quotient, sum, t) + (t_lost - quotient * lost);
+    let y = T::fma64(rest, inverse, quotient);
     (if a < 1e-9 { a } else { y }).copysign(x)
 }
 

@@ -72,9 +72,9 @@ impl Executable {
     ///
     /// # Safety
     ///
-    /// Each input address holds the leaf's elements, dense and row-major, and is not written during
-    /// the run; each output address has room for its leaf, overlaps nothing else, and is aligned to
-    /// the element size.
+    /// Each input address holds the leaf's elements, dense, row-major and aligned to a component of
+    /// the element type, and is not written during the run; each output address has room for its
+    /// leaf, overlaps nothing else, and is aligned in the same way.
     pub unsafe fn run(
         &self,
         inputs: &[*const u8],

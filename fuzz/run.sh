@@ -1,10 +1,12 @@
 #!/bin/sh
-# Fuzzes one target on a stable toolchain: fuzz/run.sh TARGET [SECONDS]
+# Fuzzes one target on a stable toolchain: fuzz/run.sh TARGET [SECONDS] [SEED]
+# A seed makes two runs try the same inputs.
 # Starts from the texts of tests/hlo, the packed corpus of the target and what earlier runs found.
 set -eu
 cd "$(dirname "$0")"
 target=$1
 seconds=${2:-60}
+seed=${3:-0}
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
  -Cllvm-args=-sanitizer-coverage-level=4 \
  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -17,5 +19,5 @@ mkdir -p "corpus/$target" "artifacts/$target"
 target_dir=${CARGO_TARGET_DIR:-target}
 exec "$target_dir/$host/release/$target" "corpus/$target" \
   ../tests/hlo/parse ../tests/hlo/parse-fail ../tests/hlo/print ../tests/hlo/verify ../tests/hlo/verify-fail \
-  -dict=hlo.dict -artifact_prefix="artifacts/$target/" -max_total_time="$seconds" \
+  -dict=hlo.dict -artifact_prefix="artifacts/$target/" -max_total_time="$seconds" -seed="$seed" \
   -timeout=10 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1

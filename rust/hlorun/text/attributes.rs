@@ -57,9 +57,16 @@ impl Parser<'_> {
     }
 
     /// The value of an attribute of an opcode hlorun does not know: what a known key means to it is
-    /// not known either, so that a value of another form is kept as it is written.
+    /// not known either, so that a value of another form is kept as it is written. Keys that mean
+    /// the same to every instruction keep their form.
     #[cold]
     fn tolerant_value(&mut self, key: AttrKey) -> Parsed<AttrValue> {
+        if matches!(
+            key,
+            AttrKey::Metadata | AttrKey::FrontendAttributes | AttrKey::Sharding
+        ) {
+            return self.attribute_value(key, HloOpcode::Unknown);
+        }
         let start = self.cursor.position;
         let (calls, uses) = (self.open_calls.len(), self.open_uses.len());
         // Instructions in braces would leave a half-read computation behind where they fail, so

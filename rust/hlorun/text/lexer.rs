@@ -467,7 +467,7 @@ impl<'s> Cursor<'s> {
                         return Ok(TextRef::new(start, self.position));
                     }
                 }
-                b'"' => {
+                b'"' | b'\'' => {
                     self.raw_string()?;
                     continue;
                 }
@@ -530,15 +530,16 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// Skips a double-quoted string; a backslash protects any byte after it.
+    /// Skips a string in quotes of either kind; a backslash protects any byte after it.
     fn raw_string(&mut self) -> Parsed<()> {
         let start = self.position;
+        let quote = self.peek();
         let mut at = start + 1;
         loop {
-            let Some(found) = self.quote_or_escape(at, b'"') else {
+            let Some(found) = self.quote_or_escape(at, quote) else {
                 return Err(Fault::new(start, "this string never ends"));
             };
-            if self.source[found] == b'"' {
+            if self.source[found] == quote {
                 self.position = found + 1;
                 return Ok(());
             }

@@ -17,7 +17,7 @@ impl Parser<'_> {
         let id = ComputationId::from_index(self.module.computation_count());
         let names = &mut self.computation_names;
         if names
-            .insert(&self.module.text, symbol, id.index())
+            .insert(&self.module.text, &symbol, id.index())
             .is_err()
         {
             let name_bytes = self.cursor.bytes(name);
@@ -187,6 +187,7 @@ impl Parser<'_> {
             let is_root = self.cursor.peek() == b'R' && self.at_root();
             if is_root {
                 self.cursor.position += 4;
+                self.cursor.skip_space();
             }
             let id = self.instruction(computation, start)?;
             if is_root && root.replace(id).is_some() {

@@ -8,8 +8,8 @@ use super::infer::infer_simple;
 use super::lexer::snippet;
 use super::literal::parse_literal;
 use super::parser::{Parser, PendingOperand};
-use super::shape::can_be_shape;
 use super::scan::WIDTH;
+use super::shape::can_be_shape;
 use super::symbols::Symbol;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloInstruction, HloOpcode, Id, InstructionId, PoolRange,
@@ -41,9 +41,10 @@ impl Parser<'_> {
         start: usize,
     ) -> Parsed<InstructionId> {
         if !self.stands_alone
-            && let Some(open) = self.plain_instruction(start)
+            && let Some((open, operands)) = self.plain_instruction(start)
         {
-            return self.finish(computation, &open);
+            let forward = self.pending_operands.len();
+            return self.finish(computation, &open, operands, forward);
         }
         self.general_instruction(computation, start)
     }
@@ -76,7 +77,9 @@ impl Parser<'_> {
                     continue;
                 }
             }
-            let id = self.finish(computation, &open)?;
+            let forward = self.pending_operands.len();
+            let operands = self.take_operands(open.base);
+            let id = self.finish(computation, &open, operands, forward)?;
             match outer.pop() {
                 None => return Ok(id),
                 Some(parent) => {
@@ -303,7 +306,15 @@ impl Parser<'_> {
     }
 
     /// What stands after the operands, and the finished instruction in the arena.
-    fn finish(&mut self, computation: ComputationId, open: &Open) -> Parsed<InstructionId> {
+    ///
+    /// Those of its operands that are not defined yet are pending from `forward` on.
+    fn finish(
+        &mut self,
+        computation: ComputationId,
+        open: &Open,
+        operands: PoolRange,
+        forward: usize,
+    ) -> Parsed<InstructionId> {
         let mut immediate = match open.opcode {
             HloOpcode::Parameter => self.parameter_number()?,
             HloOpcode::Constant => {
@@ -320,8 +331,6 @@ impl Parser<'_> {
             HloOpcode::Unknown => open.opcode_text.start,
             _ => 0,
         };
-        let forward = self.pending_operands.len();
-        let operands = self.take_operands(open.base);
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
             self.attributes(open.wrapped.unwrap_or(open.opcode))?;
@@ -373,13 +382,10 @@ impl Parser<'_> {
             };
         }
         let id = InstructionId::from_index(self.module.instructions.len());
-        match open.name {
+        match &open.name {
             Some(symbol) => {
                 let names = &mut self.instruction_names;
-                if names
-                    .insert(&self.module.text, symbol, id.index())
-                    .is_err()
-                {
+                if names.insert(&self.module.text, symbol, id.index()).is_err() {
                     let name = symbol.name;
                     return Err(Fault::new(
                         name.start as usize,
@@ -397,7 +403,7 @@ impl Parser<'_> {
             }
         }
         self.module.instructions.push(HloInstruction {
-            name: open.name.map_or(TextRef::default(), |symbol| symbol.name),
+            name: open.name.map(|symbol| symbol.name).unwrap_or_default(),
             text: TextRef::new(open.start, self.cursor.position),
             shape: open.shape,
             computation,
@@ -452,9 +458,8 @@ impl Parser<'_> {
     /// The instruction of this computation of that name, if it was defined already.
     #[inline]
     pub(super) fn find_instruction(&self, symbol: &Symbol) -> Option<InstructionId> {
-        let bytes = self.cursor.bytes(symbol.name);
         self.instruction_names
-            .get(&self.module.text, symbol, bytes)
+            .get(&self.module.text, symbol)
             .map(InstructionId::from_index)
     }
 

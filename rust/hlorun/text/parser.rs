@@ -129,7 +129,9 @@ fn guess_lines(text: &[u8]) -> usize {
     const SAMPLES: usize = 16;
     const SAMPLE: usize = 1024;
     let step = (text.len() / SAMPLES).max(SAMPLE);
-    let samples = text.chunks(step).map(|piece| &piece[..piece.len().min(SAMPLE)]);
+    let samples = text
+        .chunks(step)
+        .map(|piece| &piece[..piece.len().min(SAMPLE)]);
     let (mut lines, mut bytes) = (0, 0);
     for sample in samples {
         lines += memchr::memchr_iter(b'\n', sample).count();
@@ -290,9 +292,8 @@ impl<'s> Parser<'s> {
 
     #[inline]
     fn find_computation(&self, symbol: &Symbol) -> Option<ComputationId> {
-        let bytes = self.cursor.bytes(symbol.name);
         self.computation_names
-            .get(&self.module.text, symbol, bytes)
+            .get(&self.cursor, symbol)
             .map(ComputationId::from_index)
     }
 

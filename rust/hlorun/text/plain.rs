@@ -7,24 +7,28 @@
 
 use super::instruction::Open;
 use super::lexer::is_name_start;
-use super::parser::Parser;
+use super::parser::{Parser, PendingOperand};
 use super::scan::{Key, WIDTH, Window, name_run, shape_end, window};
 use super::shape::parse_shape;
 use super::symbols::Symbol;
-use crate::module::{HloOpcode, Id, InstructionId, TextRef};
+use crate::module::{HloOpcode, Id, InstructionId, PoolRange, TextRef};
 use crate::types::ShapeId;
 
 impl Parser<'_> {
     /// `name = shape opcode(operands)`; of a parameter or constant up to the parenthesis.
     #[inline]
-    pub(super) fn plain_instruction(&mut self, start: usize) -> Option<Open> {
-        let (base, forward) = (self.operands.len(), self.forward.len());
-        let open = self.plain_head(start);
-        if open.is_none() {
-            self.operands.truncate(base);
-            self.forward.truncate(forward);
-        }
-        open
+    pub(super) fn plain_instruction(&mut self, start: usize) -> Option<(Open, PoolRange)> {
+        let (base, pending) = (self.module.operands.len(), self.pending_operands.len());
+        let Some(open) = self.plain_head(start) else {
+            self.module.operands.truncate(base);
+            self.pending_operands.truncate(pending);
+            return None;
+        };
+        let operands = PoolRange {
+            start: base as u32,
+            len: (self.module.operands.len() - base) as u32,
+        };
+        Some((open, operands))
     }
 
     #[inline(always)]
@@ -46,7 +50,6 @@ impl Parser<'_> {
         }
         let opcode_text = TextRef::new(at, at + run);
         at += run + 1;
-        let base = self.operands.len();
         if !matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant) {
             at = self.plain_operands(at)?;
         }
@@ -59,11 +62,11 @@ impl Parser<'_> {
             opcode_text,
             wrapped: None,
             infer: false,
-            base,
+            base: self.operands.len(),
         })
     }
 
-    /// The operands from `at` on; where their closing parenthesis ends.
+    /// The operands from `at` on, into the module's pool; where their closing parenthesis ends.
     #[inline(always)]
     fn plain_operands(&mut self, mut at: usize) -> Option<usize> {
         let source = self.cursor.source;
@@ -86,17 +89,22 @@ impl Parser<'_> {
             let id = match self.find_instruction(&symbol) {
                 Some(id) => {
                     let defined = self.module.instructions[id.index()].shape;
-                    if stated.is_some_and(|stated| stated != defined && !self.alike(stated, defined)) {
+                    if stated
+                        .is_some_and(|stated| stated != defined && !self.alike(stated, defined))
+                    {
                         return None;
                     }
                     id
                 }
                 None => {
-                    self.forward.push((self.operands.len(), symbol.name));
+                    self.pending_operands.push(PendingOperand::Operand {
+                        slot: self.module.operands.len(),
+                        name: symbol.name,
+                    });
                     InstructionId::from_index(0)
                 }
             };
-            self.operands.push(id);
+            self.module.operands.push(id);
             at += 1;
             if next == b')' {
                 return Some(at);

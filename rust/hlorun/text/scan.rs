@@ -93,7 +93,12 @@ impl Key {
         let from = WIDTH - length.min(WIDTH);
         let ones = ONES[from..].first_chunk().unwrap_or(&[0; WIDTH]);
         let (words, ones) = (words(window), words(ones));
-        Key(std::array::from_fn(|i| words[i] & ones[i]))
+        Key([
+            words[0] & ones[0],
+            words[1] & ones[1],
+            words[2] & ones[2],
+            words[3] & ones[3],
+        ])
     }
 
     /// Of a word anywhere.
@@ -133,46 +138,59 @@ mod mask {
     use super::Window;
 
     #[inline(always)]
-    fn halves(window: &Window) -> [__m128i; 2] {
+    fn halves(window: &Window) -> (__m128i, __m128i) {
         let start = window.as_ptr();
         // SAFETY: the two loads read bytes 0..16 and 16..32 of the 32 that `window` borrows, and
         // ask for no alignment. Every x86-64 has SSE2.
         unsafe {
-            [
+            (
                 _mm_loadu_si128(start.cast()),
                 _mm_loadu_si128(start.add(16).cast()),
-            ]
+            )
         }
     }
 
     #[inline(always)]
+    fn equal(bytes: __m128i, byte: u8) -> u32 {
+        // SAFETY: every x86-64 has SSE2.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u32 }
+    }
+
+    #[inline(always)]
     pub fn of(window: &Window, byte: u8) -> u32 {
-        let [low, high] = halves(window).map(|bytes| {
-            // SAFETY: every x86-64 has SSE2.
-            unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u32 }
-        });
-        low | high << 16
+        let (low, high) = halves(window);
+        equal(low, byte) | equal(high, byte) << 16
+    }
+
+    /// The bytes from `first` to `last`; both are ASCII.
+    #[inline(always)]
+    fn within(bytes: __m128i, first: u8, last: u8) -> __m128i {
+        // Moved to the top of the signed numbers, a range is what exceeds one number.
+        let (up, below) = (127 - last, 127 - (last - first) - 1);
+        // SAFETY: every x86-64 has SSE2.
+        unsafe {
+            let moved = _mm_add_epi8(bytes, _mm_set1_epi8(up as i8));
+            _mm_cmpgt_epi8(moved, _mm_set1_epi8(below as i8))
+        }
+    }
+
+    #[inline(always)]
+    fn names(bytes: __m128i) -> u32 {
+        // SAFETY: every x86-64 has SSE2.
+        unsafe {
+            let letter = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), b'a', b'z');
+            // `-`, `.`, `/` and the digits are neighbours.
+            let slash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'/' as i8));
+            let other = _mm_andnot_si128(slash, within(bytes, b'-', b'9'));
+            let underscore = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'_' as i8));
+            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letter, other), underscore)) as u32
+        }
     }
 
     #[inline(always)]
     pub fn of_names(window: &Window) -> u32 {
-        let [low, high] = halves(window).map(|bytes| {
-            // SAFETY: every x86-64 has SSE2.
-            unsafe {
-                let all = |byte: u8| _mm_set1_epi8(byte as i8);
-                let within = |bytes: __m128i, first: u8, last: u8| {
-                    let offset = _mm_sub_epi8(bytes, all(first));
-                    _mm_cmpeq_epi8(_mm_min_epu8(offset, all(last - first)), offset)
-                };
-                let letter = within(_mm_or_si128(bytes, all(0x20)), b'a', b'z');
-                // `-`, `.`, `/` and the digits are neighbours.
-                let slash = _mm_cmpeq_epi8(bytes, all(b'/'));
-                let other = _mm_andnot_si128(slash, within(bytes, b'-', b'9'));
-                let underscore = _mm_cmpeq_epi8(bytes, all(b'_'));
-                _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letter, other), underscore)) as u32
-            }
-        });
-        low | high << 16
+        let (low, high) = halves(window);
+        names(low) | names(high) << 16
     }
 }
 

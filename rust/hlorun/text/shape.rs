@@ -269,16 +269,15 @@ fn parse_long_leaf(
         return parse_leaf_slow(cursor, table, max_rank);
     };
     let text = TextRef::new(cursor.position, end);
-    let bytes = cursor.bytes(text);
-    let symbol = Symbol::new(bytes, text);
-    if let Some(shape) = cache.long.get(cursor, &symbol, bytes) {
+    let symbol = Symbol::new(cursor.bytes(text), text);
+    if let Some(shape) = cache.long.get(cursor, &symbol) {
         cursor.position = end;
         return Ok(ShapeId::from_index(shape));
     }
     let shape = parse_leaf_slow(cursor, table, max_rank)?;
     if cursor.position == end {
         // It is not there yet.
-        let _ = cache.long.insert(cursor, symbol, shape.index());
+        let _ = cache.long.insert(cursor, &symbol, shape.index());
     }
     Ok(shape)
 }

@@ -81,19 +81,23 @@ struct Slot {
 }
 
 impl Slot {
-    /// Whether it holds the name `bytes`, which is `symbol`.
+    /// Whether it holds `symbol`, whose bytes are a piece of `text` too.
     #[inline(always)]
-    fn holds(&self, text: &impl Pieces, symbol: &Symbol, bytes: &[u8]) -> bool {
-        self.hash == symbol.hash
-            && self.head == symbol.head
-            && self.name.len as usize == bytes.len()
-            && (bytes.len() <= HEAD || same_tail(text.piece(self.name), bytes))
+    fn holds(&self, text: &impl Pieces, symbol: &Symbol) -> bool {
+        self.begins(symbol)
+            && (symbol.name.len as usize <= HEAD || same_tail(text, self.name, symbol.name))
+    }
+
+    #[inline(always)]
+    fn begins(&self, symbol: &Symbol) -> bool {
+        self.hash == symbol.hash && self.head == symbol.head && self.name.len == symbol.name.len
     }
 }
 
-/// Whether two names longer than [`HEAD`] end alike.
-#[inline]
-fn same_tail(a: &[u8], b: &[u8]) -> bool {
+/// Whether two names that are equally long and longer than [`HEAD`] end alike.
+#[inline(never)]
+fn same_tail(text: &impl Pieces, a: TextRef, b: TextRef) -> bool {
+    let (a, b) = (text.piece(a), text.piece(b));
     if b.len() > 2 * HEAD {
         return a == b;
     }
@@ -124,9 +128,21 @@ impl Symbols {
         self.live = 0;
     }
 
-    /// The arena index of `symbol`, whose bytes are `bytes`.
-    #[inline]
-    pub fn get(&self, text: &impl Pieces, symbol: &Symbol, bytes: &[u8]) -> Option<usize> {
+    /// The arena index of `symbol`.
+    #[inline(always)]
+    pub fn get(&self, text: &impl Pieces, symbol: &Symbol) -> Option<usize> {
+        self.find(symbol, |slot| slot.holds(text, symbol))
+    }
+
+    /// Whether `name`, which need not be a piece of `text`, is in scope.
+    pub fn has(&self, text: &impl Pieces, name: &[u8]) -> bool {
+        let symbol = Symbol::new(name, TextRef::new(0, name.len()));
+        let is = |slot: &Slot| slot.begins(&symbol) && text.piece(slot.name) == name;
+        self.find(&symbol, is).is_some()
+    }
+
+    #[inline(always)]
+    fn find(&self, symbol: &Symbol, is: impl Fn(&Slot) -> bool) -> Option<usize> {
         let mask = self.slots.len() - 1;
         let mut at = symbol.hash as usize & mask;
         loop {
@@ -134,7 +150,7 @@ impl Symbols {
             if slot.id < self.first {
                 return None;
             }
-            if slot.holds(text, symbol, bytes) {
+            if is(slot) {
                 return Some(slot.id as usize - 1);
             }
             at = (at + 1) & mask;
@@ -142,11 +158,11 @@ impl Symbols {
     }
 
     /// Adds `symbol`; `Err` with the arena index of the one that has its name already.
-    #[inline]
+    #[inline(always)]
     pub fn insert(
         &mut self,
         text: &impl Pieces,
-        symbol: Symbol,
+        symbol: &Symbol,
         index: usize,
     ) -> Result<(), usize> {
         if self.slots.len() < 2 * (self.live + 1) {
@@ -166,7 +182,7 @@ impl Symbols {
                 self.live += 1;
                 return Ok(());
             }
-            if slot.holds(text, &symbol, text.piece(symbol.name)) {
+            if slot.holds(text, symbol) {
                 return Err(slot.id as usize - 1);
             }
             at = (at + 1) & mask;
@@ -182,6 +198,7 @@ impl Symbols {
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
         self.slots = vec![Slot::default(); old.len() * 4];
@@ -214,16 +231,17 @@ mod tests {
         for (index, name) in names.iter().enumerate() {
             let at = text.add(name.as_bytes());
             let symbol = Symbol::new(name.as_bytes(), at);
-            let found = symbols.get(&text, &symbol, name.as_bytes());
+            let found = symbols.get(&text, &symbol);
+            assert_eq!(symbols.has(&text, name.as_bytes()), found.is_some());
             assert_eq!(found, names[..index].iter().position(|n| n == name));
             if found.is_none() {
-                assert_eq!(symbols.insert(&text, symbol, index), Ok(()));
+                assert_eq!(symbols.insert(&text, &symbol, index), Ok(()));
             }
-            assert!(symbols.insert(&text, symbol, index).is_err());
+            assert!(symbols.insert(&text, &symbol, index).is_err());
         }
         symbols.open_scope(names.len());
-        let symbol = Symbol::new(b"n", TextRef::default());
-        assert_eq!(symbols.get(&text, &symbol, b"n"), None);
+        let symbol = Symbol::new(b"a", TextRef::new(0, 1));
+        assert_eq!(symbols.get(&text, &symbol), None);
     }
 
     #[test]

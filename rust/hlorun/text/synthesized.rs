@@ -23,7 +23,7 @@ impl Parser<'_> {
             self.module.instructions[id.index()].name = name;
             let taken = self
                 .instruction_names
-                .insert(&self.module.text, symbol, id.index());
+                .insert(&self.module.text, &symbol, id.index());
             debug_assert!(taken.is_ok(), "free_name returned a name that is taken");
         }
         Ok(())
@@ -33,9 +33,7 @@ impl Parser<'_> {
     fn free_name(&mut self, base: &[u8]) -> Parsed<TextRef> {
         let mut name = base.to_vec();
         loop {
-            let symbol = Symbol::new(&name, TextRef::default());
-            let names = &self.instruction_names;
-            if names.get(&self.module.text, &symbol, &name).is_none() {
+            if !self.instruction_names.has(&self.module.text, &name) {
                 return self.add_text(&name);
             }
             let count = self.name_counters.entry(base.to_vec()).or_insert(0);
@@ -164,7 +162,7 @@ impl Parser<'_> {
         let symbol = Symbol::new(self.module.text.bytes(name), name);
         let inserted = self
             .instruction_names
-            .insert(&self.module.text, symbol, id.index());
+            .insert(&self.module.text, &symbol, id.index());
         if inserted.is_err() {
             return Err(Fault::new(at, "this operand's name is taken"));
         }
@@ -350,15 +348,13 @@ impl Parser<'_> {
         for (id, base) in std::mem::take(&mut self.anonymous_computations) {
             let mut name = base.to_vec();
             loop {
-                let symbol = Symbol::new(&name, TextRef::default());
-                let names = &self.computation_names;
-                if names.get(&self.module.text, &symbol, &name).is_none() {
+                if !self.computation_names.has(&self.module.text, &name) {
                     let text = self.add_text(&name)?;
                     self.module.computations[id.index()].name = text;
                     let symbol = Symbol::new(&name, text);
                     let _ = self
                         .computation_names
-                        .insert(&self.module.text, symbol, id.index());
+                        .insert(&self.module.text, &symbol, id.index());
                     break;
                 }
                 number += 1;

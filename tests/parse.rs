@@ -205,12 +205,14 @@ fn line_ends_and_byte_order_marks_do_not_matter() {
 
 /// `text` with a second space after every name that is given a value: read the general way.
 fn widened(text: &str) -> String {
-    let wide = text.split_inclusive('\n').map(|line| match line.split_once(" = ") {
-        Some((name, value)) if !name.contains(['"', '{', '(', '\'']) => {
-            format!("{name}  = {value}")
-        }
-        _ => line.to_owned(),
-    });
+    let wide = text
+        .split_inclusive('\n')
+        .map(|line| match line.split_once(" = ") {
+            Some((name, value)) if !name.contains(['"', '{', '(', '\'']) => {
+                format!("{name}  = {value}")
+            }
+            _ => line.to_owned(),
+        });
     wide.collect()
 }
 

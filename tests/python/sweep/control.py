@@ -42,7 +42,10 @@ def state(h: Graph, operands: list[Node]) -> None:
 def finish(g: Graph, h: Graph, results: list[Node]) -> str:
     """The computation that returns a tuple of those."""
     name = g.fresh("comp")
-    kept = [h.lines[n] for n in h.needed([r.name for r in results] + [n for n in h.lines if " parameter(" in h.lines[n]])]
+    kept = [
+        h.lines[n]
+        for n in h.needed([r.name for r in results] + [n for n in h.lines if " parameter(" in h.lines[n]])
+    ]
     kept.append(f"ROOT {name}_root = {tuple_of(results)} tuple({', '.join(r.name for r in results)})")
     g.computations[name] = f"{name} {{\n" + "".join(f"  {line}\n" for line in kept) + "}\n"
     return name
@@ -99,7 +102,9 @@ def conditional(g: Graph) -> None:
         grow(h)
         results = [h.like(w.dtype, w.dims) for w in wanted]
         branches.append(finish(g, h, results))
-        operands.append(g.raw(tuple_of(own), f"tuple({', '.join(o.name for o in own)})", *(o.name for o in own)))
+        operands.append(
+            g.raw(tuple_of(own), f"tuple({', '.join(o.name for o in own)})", *(o.name for o in own))
+        )
     if len(branches) == 2 and g.rng.random() < 0.6:
         at = g.like("pred", ())
         more = f"true_computation={branches[0]}, false_computation={branches[1]}"

@@ -16,7 +16,23 @@ import cases as c
 import numpy as np
 
 Dims = tuple[int, ...]
-DTYPES = ["pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64", "c128"]
+DTYPES = [
+    "pred",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "c64",
+    "c128",
+]
 RARE = ["s4", "u4", *c.TINY_FLOATS[:-1]]
 FLOATS = {"f16", "bf16", "f32", "f64", *c.TINY_FLOATS}
 MOST = 3000
@@ -61,7 +77,9 @@ class Graph:
             self.rng.shuffle(order)
         return c.sh(dtype, dims, order)
 
-    def emit(self, dtype: str, dims: Dims, text: str, *operands: Node, keep: bool = True, name: str = "") -> Node:
+    def emit(
+        self, dtype: str, dims: Dims, text: str, *operands: Node, keep: bool = True, name: str = ""
+    ) -> Node:
         """One more instruction; with `keep` others may read it."""
         node = Node(name or self.fresh(), dtype, tuple(dims), tuple(o.name for o in operands))
         self.lines[node.name] = f"{node.name} = {self.shape(dtype, node.dims)} {text}"
@@ -137,9 +155,7 @@ class Graph:
 
     def any(self, *kinds: str, rank: int = 0, most: int = 5) -> Node:
         """An array there is, or a new one."""
-        fits = [
-            n for n in self.nodes if (not kinds or n.dtype in kinds) and rank <= len(n.dims) <= most
-        ]
+        fits = [n for n in self.nodes if (not kinds or n.dtype in kinds) and rank <= len(n.dims) <= most]
         if fits and self.rng.random() < 0.75:
             # Late ones more often: chains are what goes wrong.
             return fits[min(int(self.rng.betavariate(2, 1) * len(fits)), len(fits) - 1)]

@@ -19,7 +19,9 @@ def unary(g: Graph) -> None:
     if x.dtype == "pred":
         ops += ["not"]
     elif x.dtype in c.INTEGERS:
-        ops += ["not", "negate", "popcnt", "count-leading-zeros"] + (["abs", "sign"] if x.dtype in c.SIGNED else [])
+        ops += ["not", "negate", "popcnt", "count-leading-zeros"] + (
+            ["abs", "sign"] if x.dtype in c.SIGNED else []
+        )
     elif x.dtype in c.COMPLEX:
         ops += ["negate"]
     else:
@@ -153,7 +155,9 @@ def concatenate(g: Graph) -> None:
     x = g.any(rank=1)
     d = g.rng.randrange(len(x.dims))
     fits = [n for n in g.nodes if n.dtype == x.dtype and len(n.dims) == len(x.dims)]
-    fits = [n for n in fits if all(a == b or k == d for k, (a, b) in enumerate(zip(n.dims, x.dims, strict=True)))]
+    fits = [
+        n for n in fits if all(a == b or k == d for k, (a, b) in enumerate(zip(n.dims, x.dims, strict=True)))
+    ]
     parts = [x]
     for _ in range(g.rng.randint(0, 3)):
         if g.rng.random() < 0.6:
@@ -176,7 +180,9 @@ def slices(g: Graph) -> None:
         start = g.rng.randint(0, n) if g.rng.random() < 0.7 else 0
         limit = g.rng.randint(start, n) if g.rng.random() < 0.6 else n
         stride = g.rng.choice([1, 1, 2, 3])
-        parts.append(f"[{start}:{limit}:{stride}]" if stride > 1 or g.rng.random() < 0.3 else f"[{start}:{limit}]")
+        parts.append(
+            f"[{start}:{limit}:{stride}]" if stride > 1 or g.rng.random() < 0.3 else f"[{start}:{limit}]"
+        )
         sizes.append(-(-(limit - start) // stride))
     g.emit(x.dtype, tuple(sizes), f"slice({x.name}), slice={{{', '.join(parts)}}}", x)
 
@@ -210,7 +216,9 @@ def dynamic_slice(g: Graph) -> None:
     kind = g.dtype(*INDICES)
     starts = [start(g, kind, n) for n in x.dims]
     cut = tuple(g.rng.randint(0 if g.rng.random() < 0.1 else min(1, n), n) for n in x.dims)
-    text = f"dynamic-slice({x.name}, {', '.join(s.name for s in starts)}), dynamic_slice_sizes={{{c.csv(cut)}}}"
+    text = (
+        f"dynamic-slice({x.name}, {', '.join(s.name for s in starts)}), dynamic_slice_sizes={{{c.csv(cut)}}}"
+    )
     g.emit(x.dtype, cut, text, x, *starts)
 
 
@@ -242,7 +250,9 @@ def combiner(g: Graph, dtype: str, *, scatter: bool = False) -> str:
     else:
         ops = ["add", "maximum", "minimum"]
     op = g.rng.choice(ops)
-    kinds = ["plain"] * 5 + (["second", "first", "minus", "constant", "affine"] if scatter else ["second_abs"])
+    kinds = ["plain"] * 5 + (
+        ["second", "first", "minus", "constant", "affine"] if scatter else ["second_abs"]
+    )
     kind = g.rng.choice(kinds)
     if dtype == "pred" or (dtype in c.COMPLEX and kind == "second_abs"):
         kind = "plain" if kind in ("minus", "affine", "second_abs", "constant") else kind
@@ -278,7 +288,9 @@ def initial(g: Graph, x: Node, some: list[int], name: str) -> Node:
             return g.like(x.dtype, ())
         if math.prod(x.dims) > 1:
             return limit(g, x.dtype, op)
-        first = g.emit(x.dtype, tuple(1 for _ in x.dims), f"slice({x.name}), slice={{{zeros}}}", x, keep=False)
+        first = g.emit(
+            x.dtype, tuple(1 for _ in x.dims), f"slice({x.name}), slice={{{zeros}}}", x, keep=False
+        )
         return g.emit(x.dtype, (), f"reshape({first.name})", first, keep=False)
     return g.constant(x.dtype, (), np.asarray(value or NEUTRAL.get(op, 0)).astype(c.np_dtype(x.dtype)))
 
@@ -375,10 +387,25 @@ def of(g: Graph, node: Node) -> str:
     return g.lines[node.name].split(" = ", 1)[1].split(" ", 1)[0]
 
 
-
-
 ALL = [
-    (3, unary), (5, binary), (2, compare), (3, select), (1, clamp), (3, convert), (1, bitcast_convert),
-    (1, reduce_precision), (4, transpose), (4, reshape), (3, broadcast), (2, reverse), (3, concatenate),
-    (3, slices), (3, pad), (3, dynamic_slice), (3, dynamic_update_slice), (1, iota), (5, reduce), (1, opt_barrier),
+    (3, unary),
+    (5, binary),
+    (2, compare),
+    (3, select),
+    (1, clamp),
+    (3, convert),
+    (1, bitcast_convert),
+    (1, reduce_precision),
+    (4, transpose),
+    (4, reshape),
+    (3, broadcast),
+    (2, reverse),
+    (3, concatenate),
+    (3, slices),
+    (3, pad),
+    (3, dynamic_slice),
+    (3, dynamic_update_slice),
+    (1, iota),
+    (5, reduce),
+    (1, opt_barrier),
 ]

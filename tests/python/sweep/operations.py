@@ -37,7 +37,10 @@ def dot(g: Graph) -> None:
     result = x.dtype
     if g.rng.random() < 0.25 and x.dtype in ("s8", "bf16", "f16"):
         result = "s32" if x.dtype == "s8" else "f32"
-    at = {tag: [i for k in group for i, t in enumerate(tags) if t == (tag, k)] for tag, group in (("b", batch), ("c", sums))}
+    at = {
+        tag: [i for k in group for i, t in enumerate(tags) if t == (tag, k)]
+        for tag, group in (("b", batch), ("c", sums))
+    }
     more = [
         f"lhs_batch_dims={{{c.csv(batch)}}}, rhs_batch_dims={{{c.csv(at['b'])}}}" if batch else "",
         f"lhs_contracting_dims={{{c.csv(sums)}}}, rhs_contracting_dims={{{c.csv(at['c'])}}}",
@@ -45,10 +48,19 @@ def dot(g: Graph) -> None:
     g.emit(result, out, f"dot({x.name}, {y.name}), {', '.join(t for t in more if t)}", x, y)
 
 
-def window(g: Graph, dims: Dims, *, plain: bool = False, positive: bool = False, padded: bool = True) -> tuple[str, Dims] | None:
+def window(
+    g: Graph, dims: Dims, *, plain: bool = False, positive: bool = False, padded: bool = True
+) -> tuple[str, Dims] | None:
     """A window over those dimensions and how many places it has."""
     low_pad = 0 if positive else -1
-    rows: dict[str, list[str]] = {"size": [], "stride": [], "pad": [], "lhs_dilate": [], "rhs_dilate": [], "rhs_reversal": []}
+    rows: dict[str, list[str]] = {
+        "size": [],
+        "stride": [],
+        "pad": [],
+        "lhs_dilate": [],
+        "rhs_dilate": [],
+        "rhs_reversal": [],
+    }
     out = []
     for n in dims:
         size, stride = g.rng.randint(1, 3), g.rng.choice([1, 1, 2, 3])
@@ -99,10 +111,15 @@ def select_and_scatter(g: Graph) -> None:
     u, z = g.like(x.dtype, out), g.like(x.dtype, ())
     s = f"{x.dtype}[]"
     way = g.rng.choice(["GE", "LE", "GT"])
-    pick = g.combine(f"pick_{way}_{x.dtype}", f"x = {s} parameter(0)\ny = {s} parameter(1)\nz = pred[] compare(x, y), direction={way}")
+    pick = g.combine(
+        f"pick_{way}_{x.dtype}",
+        f"x = {s} parameter(0)\ny = {s} parameter(1)\nz = pred[] compare(x, y), direction={way}",
+    )
     put = g.combine(f"plain_add_{x.dtype}", f"x = {s} parameter(0)\ny = {s} parameter(1)\nz = {s} add(x, y)")
     text = strip(text, "rhs_reversal")
-    call = f"select-and-scatter({x.name}, {u.name}, {z.name}), window={{{text}}}, select={pick}, scatter={put}"
+    call = (
+        f"select-and-scatter({x.name}, {u.name}, {z.name}), window={{{text}}}, select={pick}, scatter={put}"
+    )
     g.emit(x.dtype, x.dims, call, x, u, z)
 
 
@@ -166,7 +183,10 @@ def gather_numbers(g: Graph, x: Node) -> dict[str, object]:
     mapped = [d for d in rest if g.rng.random() < 0.7]
     g.rng.shuffle(mapped)
     collapsed = [d for d in rest if g.rng.random() < 0.4 and x.dims[d] > 0]
-    sizes = [1 if d in batching or d in collapsed else g.rng.randint(min(1, x.dims[d]), x.dims[d]) for d in range(rank)]
+    sizes = [
+        1 if d in batching or d in collapsed else g.rng.randint(min(1, x.dims[d]), x.dims[d])
+        for d in range(rank)
+    ]
     window_dims = [sizes[d] for d in rest if d not in collapsed]
     batch = [x.dims[d] for d in batching] + list(g.dims(0, 2))
     order = list(range(len(batch)))
@@ -205,7 +225,10 @@ def gather(g: Graph) -> None:
         f"slice_sizes={{{c.csv(n['sizes'])}}}",
     ]
     if n["batching"]:
-        more += [f"operand_batching_dims={{{c.csv(n['batching'])}}}", f"start_indices_batching_dims={{{c.csv(n['places'])}}}"]
+        more += [
+            f"operand_batching_dims={{{c.csv(n['batching'])}}}",
+            f"start_indices_batching_dims={{{c.csv(n['places'])}}}",
+        ]
     g.emit(x.dtype, n["out"], f"gather({x.name}, {i.name}), {', '.join(more)}", x, i)
 
 
@@ -223,7 +246,10 @@ def scatter(g: Graph) -> None:
         f"index_vector_dim={n['at']}",
     ]
     if n["batching"]:
-        more += [f"input_batching_dims={{{c.csv(n['batching'])}}}", f"scatter_indices_batching_dims={{{c.csv(n['places'])}}}"]
+        more += [
+            f"input_batching_dims={{{c.csv(n['batching'])}}}",
+            f"scatter_indices_batching_dims={{{c.csv(n['places'])}}}",
+        ]
     if g.rng.random() < 0.2 and x.dtype != "pred":
         y, v = g.like("s32", x.dims), g.like("s32", n["out"])
         a, b = f"{x.dtype}[]", "s32[]"
@@ -239,7 +265,9 @@ def scatter(g: Graph) -> None:
         m.element(g, both, 1, "s32", x.dims)
         return
     name = m.combiner(g, x.dtype, scatter=True)
-    g.emit(x.dtype, x.dims, f"scatter({x.name}, {i.name}, {u.name}), {', '.join(more)}, to_apply={name}", x, i, u)
+    g.emit(
+        x.dtype, x.dims, f"scatter({x.name}, {i.name}, {u.name}), {', '.join(more)}, to_apply={name}", x, i, u
+    )
 
 
 def sort(g: Graph) -> None:
@@ -289,8 +317,6 @@ def map_(g: Graph) -> None:
     )
     at = c.csv(range(len(x.dims)))
     g.emit(x.dtype, x.dims, f"map({x.name}, {y.name}), dimensions={{{at}}}, to_apply={name}", x, y)
-
-
 
 
 def topk(g: Graph) -> None:

@@ -1,11 +1,12 @@
 //! Products of libraries with more than a product in them, written out.
 //!
 //! In: a flattened module. Out: the same with `__cublas$lt$matmul` that has an epilogue,
-//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*` and most of `__cudnn$fmha*` as `dot`
+//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$convForwardGraph` and most of `__cudnn$fmha*` as `dot`
 //! and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
 //! do; a result of eight bits saturates.
 
 mod attention;
+mod conv_graph;
 mod onednn;
 
 use rustc_hash::FxHashMap;
@@ -25,6 +26,7 @@ enum Call {
     BlockScaled,
     Onednn,
     Attention,
+    ConvGraph,
 }
 
 fn call_of(module: &HloModule, id: InstructionId) -> Option<Call> {
@@ -35,6 +37,7 @@ fn call_of(module: &HloModule, id: InstructionId) -> Option<Call> {
         "__op$block_scaled_dot" => Some(Call::BlockScaled),
         _ if onednn::applies(instruction) => Some(Call::Onednn),
         _ if attention::applies(instruction) => Some(Call::Attention),
+        _ if conv_graph::applies(instruction) => Some(Call::ConvGraph),
         _ => None,
     }
 }
@@ -77,6 +80,7 @@ fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
             Call::BlockScaled => block_scaled(&mut builder, id)?,
             Call::Onednn => onednn::run(&mut builder, id)?,
             Call::Attention => attention::run(&mut builder, id)?,
+            Call::ConvGraph => conv_graph::run(&mut builder, id)?,
             _ => lt_matmul(&mut builder, id, call == Call::LtF8)?,
         };
         replaced.insert(id, new);

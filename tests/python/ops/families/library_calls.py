@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cases as c
@@ -88,7 +89,13 @@ def fused(x: c.Array, ops: list[str], more: list[c.Array]) -> c.Array:
 def onednn_matmul() -> Iterator[Case]:
     """Transposes, layouts, fusions of every kind, old and new options, workspaces."""
     m, k, n = 5, 7, 3
-    chains: list[list[str]] = [[], ["BIAS"], ["BINARY_ADD"], ["BIAS", "BINARY_ADD"], ["BIAS", "GELU_ERF", "BINARY_ADD"]]
+    chains: list[list[str]] = [
+        [],
+        ["BIAS"],
+        ["BINARY_ADD"],
+        ["BIAS", "BINARY_ADD"],
+        ["BIAS", "GELU_ERF", "BINARY_ADD"],
+    ]
     chains += [[op] for op in FUSIONS]
     for dtype in ("f32", "bf16", "f16"):
         for ops in chains:
@@ -99,7 +106,11 @@ def onednn_matmul() -> Iterator[Case]:
                     left = (*lead, k, m) if a else (*lead, m, k)
                     right = (*lead, n, k) if b else (*lead, k, n)
                     shapes = [(dtype, left), (dtype, right)]
-                    shapes += [(dtype, (n,) if op == "BIAS" else (*lead, m, n)) for op in ops if op in ("BIAS", "BINARY_ADD")]
+                    shapes += [
+                        (dtype, (n,) if op == "BIAS" else (*lead, m, n))
+                        for op in ops
+                        if op in ("BIAS", "BINARY_ADD")
+                    ]
                     fusions = {"ops": ops, "alpha_typecast": bits(0.25)}
                     options: dict[str, Any] = {"fusions": fusions} if ops else {}
                     options |= {"transpose_a": True} if a else {}
@@ -141,7 +152,11 @@ def onednn_others() -> Iterator[Case]:
                     "input": {"dims": "4", "data": {"feature_dim": "3", "spatial_dims": ["2", "3"]}},
                     "kernel": {
                         "dims": "4",
-                        "filter": {"input_feature_dim": "2", "output_feature_dim": "3", "spatial_dims": ["1", "2"]},
+                        "filter": {
+                            "input_feature_dim": "2",
+                            "output_feature_dim": "3",
+                            "spatial_dims": ["1", "2"],
+                        },
                     },
                     "output": {"dims": "4", "data": {"feature_dim": "3", "spatial_dims": ["2", "3"]}},
                     "window": {
@@ -157,14 +172,23 @@ def onednn_others() -> Iterator[Case]:
             }
 
             def run(
-                x: c.Array, w: c.Array, b: c.Array, g: int = groups, s: int = stride, p: int = pad, d: int = dilation, n: int = size
+                x: c.Array,
+                w: c.Array,
+                b: c.Array,
+                g: int = groups,
+                s: int = stride,
+                p: int = pad,
+                d: int = dilation,
+                n: int = size,
             ) -> c.Array:
                 x = np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
                 y = np.zeros((x.shape[0], n, n, 4))
                 inputs, outputs = 4 // g, 4 // g
                 for i in range(3):
                     for j in range(3):
-                        part = x[:, i * d : i * d + s * (n - 1) + 1 : s, j * d : j * d + s * (n - 1) + 1 : s, :]
+                        part = x[
+                            :, i * d : i * d + s * (n - 1) + 1 : s, j * d : j * d + s * (n - 1) + 1 : s, :
+                        ]
                         for k in range(g):
                             put = slice(k * outputs, (k + 1) * outputs)
                             y[..., put] += part[..., k * inputs : (k + 1) * inputs] @ w[i, j, :, put]
@@ -196,7 +220,12 @@ def onednn_others() -> Iterator[Case]:
 
 
 B, N, T, S, H = 2, 4, 5, 6, 8
-MASKS = {"NO_MASK": (False, False), "CAUSAL": (True, False), "PADDING": (False, True), "PADDING_CAUSAL": (True, True)}
+MASKS = {
+    "NO_MASK": (False, False),
+    "CAUSAL": (True, False),
+    "PADDING": (False, True),
+    "PADDING_CAUSAL": (True, True),
+}
 
 
 def numbers(lc: int, rc: int, lb: tuple[int, ...], rb: tuple[int, ...]) -> dict[str, list[str]]:
@@ -262,14 +291,24 @@ def attention() -> Iterator[Case]:
 
 
 def attend(
-    btnh: bool, mask: str, causal: bool, padded: bool, window: int, bias: tuple[int, ...], heads: int, backward: bool
+    btnh: bool,
+    mask: str,
+    causal: bool,
+    padded: bool,
+    window: int,
+    bias: tuple[int, ...],
+    heads: int,
+    backward: bool,
 ) -> Case:
     """One of them. The backward pass takes its statistics from the reference."""
     name = f"fmha-{'backward' if backward else 'forward'}-{'BTNH' if btnh else 'BNTH'}-{mask}-{window}-{len(set(bias))}-{heads}"
     turn = (0, 2, 1, 3) if btnh else (0, 1, 2, 3)
     flip = lambda x: np.transpose(x, turn)
     dims = lambda n, t: (B, t, n, H) if btnh else (B, n, t, H)
-    own = [c.random("f32", d, name, at, scale=1.0) for at, d in enumerate((dims(N, T), dims(heads, S), dims(heads, S)))]
+    own = [
+        c.random("f32", d, name, at, scale=1.0)
+        for at, d in enumerate((dims(N, T), dims(heads, S), dims(heads, S)))
+    ]
     extra = [c.random("f32", bias, name, "bias", scale=1.0)] if bias else []
     lengths = [np.array([3, 5], np.int32), np.array([4, 6], np.int32)] if padded else []
 
@@ -293,8 +332,17 @@ def attend(
     else:
         gradient = c.random("f32", dims(N, T), name, "gradient", scale=1.0)
         # Rows without any score have no finite statistics.
-        inputs = [*own, np.where(np.isfinite(sums), sums, 0).astype(np.float32), gradient, *extra, np.zeros_like(own[0]), *lengths]
-        out = [("f32", (B, N, T, H)), ("f32", (B, heads, S, H)), ("f32", (B, heads, S, H))] + ([("f32", bias)] if bias else [])
+        inputs = [
+            *own,
+            np.where(np.isfinite(sums), sums, 0).astype(np.float32),
+            gradient,
+            *extra,
+            np.zeros_like(own[0]),
+            *lengths,
+        ]
+        out = [("f32", (B, N, T, H)), ("f32", (B, heads, S, H)), ("f32", (B, heads, S, H))] + (
+            [("f32", bias)] if bias else []
+        )
 
         def back(*x: c.Array) -> list[c.Array]:
             d = flip(wide(gradient))
@@ -348,8 +396,34 @@ def old_eight_bits() -> Iterator[Case]:
     )  # fmt: skip
 
 
+def convolution_graphs() -> Iterator[Case]:
+    """A convolution of 1x1 windows, which is a product of features, and a graph of operations."""
+    graphs: dict[str, tuple[str, int, Callable[..., Any]]] = {
+        "scale": ("3:[f32]conv();7:[f32]scale(3);", 1, lambda y, s: y * s),
+        "relu": ("3:[f32]conv();4:[f32]invscale(3);5:[f32]relu(4);", 1, lambda y, s: np.maximum(y / s, 0)),
+        "amax": (
+            "3:[f32]conv();4:[f32]scale(3);6:[f32]scale(4);9:[f32]amax(4);", 2,
+            lambda y, s, t: [y * s * t, np.abs(y * s).max()],
+        ),
+    }  # fmt: skip
+    for label, (graph, scales, function) in graphs.items():
+        config = {"cudnn_conv_backend_config": {"conv_result_scale": 1, "serialized_graph": graph}}
+        shapes = [("f8e4m3fn", (2, 3, 3, 4)), ("f8e4m3fn", (5, 1, 1, 4))] + [("f32", ())] * scales
+        out = [("f32", (2, 3, 3, 5))] + ([("f32", ())] if label == "amax" else [])
+
+        def run(x: c.Array, w: c.Array, *s: c.Array, f: Callable[..., Any] = function) -> Any:
+            return f(x @ w[:, 0, 0, :].T, *s)
+
+        made = call(
+            f"conv-graph-{label}", "__cudnn$convForwardGraph", config, shapes, out, run, workspace=True
+        )
+        options = "window={size=1x1}, dim_labels=b01f_o01i->b01f, custom_call_target="
+        yield replace(made, text=made.text.replace("custom_call_target=", options))
+
+
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield from convolution_graphs()
     yield from onednn_matmul()
     yield from onednn_others()
     yield from attention()

@@ -122,6 +122,9 @@ class Graph:
             low, high = -2, 3
         if dtype in c.INTEGERS and bits >= 8 and self.rng.random() < 0.2:
             return np.resize(seed.permutation(c.specials(dtype)), dims)
+        if dtype in c.WIDE_FLOATS and self.rng.random() < 0.12:
+            odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -2.5, 1.5, 3.0, -4.0]
+            return np.asarray(seed.choice(odd, dims)).astype(c.np_dtype(dtype))
         out = np.asarray(seed.randint(low, high, dims))
         if dtype in c.COMPLEX:
             return np.asarray(out + 1j * seed.randint(low, high, dims)).astype(c.np_dtype(dtype))

@@ -284,8 +284,11 @@ def sort(g: Graph) -> None:
     kind = g.rng.choice(["plain", "total", "mod", "second"])
     if kind == "second" and (count < 2 or others[0].dtype == "pred"):
         kind = "plain"
-    if kind == "total" and x.dtype in c.INTEGERS:
-        kind = "plain"
+    if x.dtype in c.INTEGERS:
+        kind = "plain" if kind == "total" else kind
+    else:
+        # NaN is in no other order.
+        kind = "total"
     texts = {
         "plain": f"z = pred[] compare(a0, b0), direction={way}",
         "total": f"z = pred[] compare(a0, b0), direction={way}, type=TOTALORDER",

@@ -25,13 +25,13 @@ use analysis::{Analysis, Role};
 pub use gemm::{DotDimensions, gemm_config};
 
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
-use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
+use super::view::{ArrayView, BufferSlice, DynamicIndex};
 use super::{CompileOptions, elided_constant, unsupported};
 use crate::error::{HloError, Result};
 use crate::module::{
     ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, LiteralId, OpClass,
 };
-use crate::types::{PrimitiveType, Shape, ShapeId};
+use crate::types::PrimitiveType;
 
 /// What a logical buffer holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,7 +22,7 @@ use hlorun::types::ArrayShape;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
 use crate::assignment::PyBufferAssignment;
@@ -276,6 +276,7 @@ impl PyExecutable {
         blocks: Vec<AlignedBytes>,
     ) -> Result<Bound<'py, PyAny>> {
         let executable = self.core();
+        let sizes = dynamic_sizes(executable, &blocks);
         let mut outputs = Vec::with_capacity(blocks.len());
         for (leaf, mut block) in executable.outputs().iter().zip(blocks) {
             let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
@@ -283,6 +284,14 @@ impl PyExecutable {
             // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
             // move it, and the run that wrote it is over.
             outputs.push(unsafe { array_over(py, &shape, data, block)? });
+        }
+        for (leaf, dim, size) in sizes {
+            let mut parts: Vec<Bound<'_, PyAny>> = Vec::new();
+            for d in 0..=dim {
+                let limit = if d == dim { size } else { isize::MAX };
+                parts.push(PySlice::new(py, 0, limit, 1).into_any());
+            }
+            outputs[leaf] = outputs[leaf].get_item(PyTuple::new(py, parts)?)?;
         }
         unflatten(
             py,
@@ -388,6 +397,20 @@ impl PyExecutable {
             list.join(", ")
         )))
     }
+}
+
+/// The sizes a run found out, from the scalars behind its results: array, dimension, size.
+fn dynamic_sizes(executable: &Executable, blocks: &[AlignedBytes]) -> Vec<(usize, usize, isize)> {
+    let sizes = executable.dynamic_sizes();
+    let scalars = &blocks[blocks.len().saturating_sub(sizes.len())..];
+    let value = |block: &AlignedBytes| {
+        let bytes = block.as_slice().get(..4).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, i32::from_ne_bytes).max(0) as isize
+    };
+    let found = sizes.iter().zip(scalars);
+    found
+        .map(|(s, block)| (s.leaf, s.dim, value(block)))
+        .collect()
 }
 
 #[pymethods]

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
+use super::passes::DynamicSize;
 use super::replica_groups::{Devices, MAX_DEVICES};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
@@ -61,6 +62,7 @@ pub struct Executable {
     inputs: Vec<Leaf>,
     outputs: Vec<Leaf>,
     result_shape: ShapeId,
+    dynamic_sizes: Vec<DynamicSize>,
     arenas: Mutex<Vec<AlignedBytes>>,
     originals: OnceLock<FxHashMap<u32, InstructionId>>,
 }
@@ -79,9 +81,10 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let original_count = module.instruction_count();
     let mut module = module.clone();
     let stand_ins = super::inline::inline(&mut module, options.observe)?;
-    let mut rewrites = Vec::new();
+    let (mut rewrites, mut dynamic_sizes) = (Vec::new(), Vec::new());
     if !options.observe {
-        rewrites = super::passes::run(&mut module, options)?;
+        let applied = super::passes::run(&mut module, options)?;
+        (rewrites, dynamic_sizes) = (applied.rewrites, applied.dynamic_sizes);
     }
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
@@ -118,7 +121,12 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     Ok(Executable {
         inputs: leaves.iter().map(leaf).collect(),
         outputs: outputs.iter().map(leaf).collect(),
-        result_shape: module.instruction_data(root).shape,
+        result_shape: match module.operand_ids(root).first() {
+            // The passes put the result and its sizes into a tuple.
+            Some(&result) if !dynamic_sizes.is_empty() => module.instruction_data(result).shape,
+            _ => module.instruction_data(root).shape,
+        },
+        dynamic_sizes,
         parameters: infos,
         options: options.clone(),
         rewrites,
@@ -242,6 +250,12 @@ impl Executable {
     /// Arrays of the result, in order.
     pub fn outputs(&self) -> &[Leaf] {
         &self.outputs
+    }
+
+    /// Dimensions of the result whose sizes a run finds out: each is an `s32` scalar of its own behind
+    /// the result's arrays, in [`Executable::outputs`], in this order.
+    pub fn dynamic_sizes(&self) -> &[DynamicSize] {
+        &self.dynamic_sizes
     }
 
     /// Shape of the result, in the table of [`Executable::module`].

@@ -17,6 +17,8 @@ mod transpose_fold;
 mod trip_index;
 mod tuple_select;
 
+pub use dynamic_padding::DynamicSize;
+
 use crate::error::Result;
 use crate::module::{
     ComputationId, HloComputation, HloModule, HloOpcode, InstructionId, NewInstruction,
@@ -34,13 +36,21 @@ pub const PASSES: [&str; 5] = [
     crate::plan::lower::panels::NAME,
 ];
 
+/// What the passes did.
+pub struct Applied {
+    /// Those that changed something, and how many products or loops they changed.
+    pub rewrites: Vec<(&'static str, usize)>,
+    /// Sizes that follow the entry's result; there are any only if its root was wrapped for them.
+    pub dynamic_sizes: Vec<DynamicSize>,
+}
+
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
-/// returns those that changed something, and how many products or loops they changed.
-pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
+/// returns what they did.
+pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> {
     scan::run(module)?;
     tuple_select::run(module);
     library_product::run(module)?;
-    dynamic_padding::run(module)?;
+    let dynamic_sizes = dynamic_padding::run(module)?;
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -68,7 +78,10 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
             applied.push((name, changed));
         }
     }
-    Ok(applied)
+    Ok(Applied {
+        rewrites: applied,
+        dynamic_sizes,
+    })
 }
 
 /// An empty computation of one parameter, named and placed after `like`.

@@ -275,20 +275,40 @@ impl PyExecutable {
         py: Python<'py>,
         blocks: Vec<AlignedBytes>,
     ) -> Result<Bound<'py, PyAny>> {
-        let executable = self.core();
         let mut outputs = Vec::with_capacity(blocks.len());
-        for (leaf, mut block) in executable.outputs().iter().zip(blocks) {
-            let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
-            let data = block.as_mut_ptr();
-            // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
-            // move it, and the run that wrote it is over.
-            outputs.push(unsafe { array_over(py, &shape, data, block)? });
+        for (leaf, block) in blocks.into_iter().enumerate() {
+            outputs.push(self.result_array(py, leaf, block)?);
         }
+        self.result(py, outputs)
+    }
+
+    /// The array of leaf `leaf` of the result, which was written to `block`.
+    pub(crate) fn result_array<'py>(
+        &self,
+        py: Python<'py>,
+        leaf: usize,
+        mut block: AlignedBytes,
+    ) -> Result<Bound<'py, PyAny>> {
+        let leaf = &self.core().outputs()[leaf];
+        let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
+        let data = block.as_mut_ptr();
+        // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
+        // move it, and the run that wrote it is over.
+        unsafe { array_over(py, &shape, data, block) }
+    }
+
+    /// The value of these arrays.
+    pub(crate) fn result<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: Vec<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let executable = self.core();
         unflatten(
             py,
             executable.module(),
             executable.result_shape_id(),
-            outputs,
+            arrays,
         )
     }
 

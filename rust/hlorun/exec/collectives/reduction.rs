@@ -4,8 +4,12 @@
 //! result has the same bits on every device and in every run.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use smallvec::SmallVec;
 
 use super::super::array::RawArray;
+use super::super::ops::ParallelLoop;
 use super::super::program::Frame;
 use super::movement::{pack, piece};
 use super::session::Session;
@@ -53,14 +57,63 @@ impl<'c> Accumulator<'c> {
         })
     }
 
-    /// Starts with `count` values.
+    /// Combines `count` elements of each of `values`, in order, and writes the result to all
+    /// `targets`.
     ///
     /// # Safety
     ///
-    /// `values` holds `count <= TILE` elements of the operand's type.
-    unsafe fn start(&mut self, values: *const u8, count: usize) {
-        let sum = self.sum.as_mut_ptr();
-        // SAFETY: the tile holds TILE elements of the accumulator's type.
+    /// Each value holds and each target has room for `count <= TILE` elements of the operand's
+    /// type. A target is one of the values, or overlaps none.
+    unsafe fn combine(&mut self, values: &[*const u8], targets: &[*mut u8], count: usize) {
+        let program = &self.combiner.program;
+        let [first, rest @ ..] = values else { return };
+        let direct = match (targets, &self.combiner.conversions) {
+            ([target], None) if !values.contains(&target.cast_const()) => Some(*target),
+            _ => None,
+        };
+        let sum = direct.unwrap_or(self.sum.as_mut_ptr());
+        let kernel = match (&program.steps[..], &self.combiner.conversions) {
+            ([step], None) if step.operands[..2] == program.inputs[..] => match step.kernel {
+                Kernel::Binary(kernel) => Some(kernel),
+                _ => None,
+            },
+            _ => None,
+        };
+        // SAFETY: all tiles hold `count` elements; a kernel may write onto its operand; the results
+        // of a longer program lie in the frame's own memory.
+        unsafe {
+            match (kernel, rest) {
+                (Some(kernel), [second, rest @ ..]) => {
+                    kernel(*first, *second, sum, count);
+                    for values in rest {
+                        kernel(sum, *values, sum, count);
+                    }
+                }
+                _ => {
+                    self.start(sum, *first, count);
+                    for values in rest {
+                        self.add(sum, *values, count);
+                    }
+                }
+            }
+            if direct.is_none() {
+                for &target in targets {
+                    match &self.combiner.conversions {
+                        Some((_, narrow)) => convert(narrow, sum, target, count),
+                        None => std::ptr::copy_nonoverlapping(sum, target, count * self.size),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes `sum` the `count` values, in the accumulator's type.
+    ///
+    /// # Safety
+    ///
+    /// `values` holds `count <= TILE` elements of the operand's type, `sum` has room for them.
+    unsafe fn start(&mut self, sum: *mut u8, values: *const u8, count: usize) {
+        // SAFETY: by the caller's promise.
         unsafe {
             match &self.combiner.conversions {
                 Some((widen, _)) => convert(widen, values, sum, count),
@@ -69,14 +122,13 @@ impl<'c> Accumulator<'c> {
         }
     }
 
-    /// Combines with `count` further values.
+    /// Combines `sum` with `count` further values.
     ///
     /// # Safety
     ///
     /// As for [`Accumulator::start`].
-    unsafe fn add(&mut self, values: *const u8, count: usize) {
+    unsafe fn add(&mut self, sum: *mut u8, values: *const u8, count: usize) {
         let program = &self.combiner.program;
-        let sum = self.sum.as_mut_ptr();
         let mut values = values.cast_mut();
         // SAFETY: all tiles hold `count` elements; a kernel may write onto its operand; the results
         // of a longer program lie in the frame's own memory.
@@ -97,22 +149,6 @@ impl<'c> Accumulator<'c> {
             self.frame.run(program, count);
             let result = self.frame.pointer(program.outputs[0]);
             std::ptr::copy_nonoverlapping(result, sum, count * self.size);
-        }
-    }
-
-    /// Writes the result.
-    ///
-    /// # Safety
-    ///
-    /// `to` has room for `count` elements of the operand's type.
-    unsafe fn finish(&mut self, to: *mut u8, count: usize) {
-        let sum = self.sum.as_ptr();
-        // SAFETY: by the caller's promise.
-        unsafe {
-            match &self.combiner.conversions {
-                Some((_, narrow)) => convert(narrow, sum, to, count),
-                None => std::ptr::copy_nonoverlapping(sum, to, count * self.size),
-            }
         }
     }
 }
@@ -219,27 +255,27 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
             // SAFETY: every member's array has the elements of the share; messages hold exactly the
             // shares, one operand after the other. Nobody else touches these elements until all part.
             unsafe {
-                for (from, post) in posts.iter().enumerate() {
-                    let values = match post {
-                        Some(post) => post.inputs[k].pointer.add(start * size).cast_const(),
-                        None => messages[from]
-                            .as_ptr()
-                            .add(before + (start - share.start) * size),
-                    };
-                    if from == 0 {
-                        accumulator.start(values, count);
-                    } else {
-                        accumulator.add(values, count);
-                    }
-                }
-                for post in posts.iter().flatten() {
-                    accumulator.finish(post.outputs[k].pointer.add(start * size), count);
-                }
+                let here = start * size;
+                let there = before + (start - share.start) * size;
+                let values: Vec<*const u8> = posts
+                    .iter()
+                    .zip(&messages)
+                    .map(|(post, message)| match post {
+                        Some(post) => post.inputs[k].pointer.add(here).cast_const(),
+                        None => message.as_ptr().add(there),
+                    })
+                    .collect();
+                let mut targets: Vec<*mut u8> = posts
+                    .iter()
+                    .flatten()
+                    .map(|post| post.outputs[k].pointer.add(here))
+                    .collect();
                 if is_spread {
                     let at = result.len();
                     result.resize(at + count * size, 0);
-                    accumulator.finish(result[at..].as_mut_ptr(), count);
+                    targets.push(result[at..].as_mut_ptr());
                 }
+                accumulator.combine(&values, &targets, count);
             }
             start += count;
         }
@@ -338,17 +374,95 @@ fn combine_pieces(session: &Session<'_>, k: usize, of: impl Fn(usize) -> RawArra
         let count = TILE.min(total - start);
         // SAFETY: every array holds `total` elements in the order of the dense result.
         unsafe {
-            for (from, values) in values.iter().enumerate() {
-                let values = values.add(start * size);
-                if from == 0 {
-                    accumulator.start(values, count);
-                } else {
-                    accumulator.add(values, count);
-                }
-            }
-            accumulator.finish(output.pointer.add(start * size), count);
+            let values: Vec<*const u8> = values.iter().map(|v| v.add(start * size)).collect();
+            accumulator.combine(&values, &[output.pointer.add(start * size)], count);
         }
         start += count;
     }
     Ok(())
+}
+
+/// Elements of an all-reduce that one task combines.
+const TASK: usize = 8 * TILE;
+
+/// An all-reduce of a group whose members are all here: one pass over their operands, and one result
+/// where they share it.
+pub fn all_reduce_together(group: &[&Session<'_>], parallel: &ParallelLoop) -> Result<()> {
+    let Some(first) = group.first() else {
+        return Ok(());
+    };
+    // Operands that do not lie as the result does are put into its order first.
+    let mut copies = Vec::new();
+    let mut operands: Vec<Vec<*const u8>> = Vec::with_capacity(first.inputs.len());
+    let mut targets: Vec<Vec<*mut u8>> = Vec::with_capacity(first.inputs.len());
+    for k in 0..first.inputs.len() {
+        let mut pointers = Vec::with_capacity(group.len());
+        let mut results: Vec<*mut u8> = Vec::with_capacity(group.len());
+        for session in group {
+            let (input, output) = (&session.inputs[k], &session.outputs[k]);
+            if same_places(input, output) {
+                pointers.push(input.pointer.cast_const());
+            } else {
+                let mut bytes = AlignedBytes::uninitialized(output.byte_size())?;
+                input.copy_to(&RawArray {
+                    pointer: bytes.as_mut_ptr(),
+                    ..output.clone()
+                });
+                pointers.push(bytes.as_ptr());
+                copies.push(bytes);
+            }
+            if !results.contains(&output.pointer) {
+                results.push(output.pointer);
+            }
+        }
+        operands.push(pointers);
+        targets.push(results);
+    }
+    let mut tasks = Vec::new();
+    for (k, output) in first.outputs.iter().enumerate() {
+        let total = output.count();
+        tasks.extend((0..total.div_ceil(TASK)).map(|i| (k, i * TASK..total.min((i + 1) * TASK))));
+    }
+    let (operands, targets) = (Addresses(operands), Addresses(targets));
+    let failure = Mutex::new(None);
+    parallel(tasks.len(), &|task| {
+        let (k, range) = tasks[task].clone();
+        let size = first.outputs[k].element_type.size_bytes();
+        let mut accumulator = match Accumulator::new(&first.thunk.combiners[k]) {
+            Ok(accumulator) => accumulator,
+            Err(error) => {
+                failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get_or_insert(error);
+                return;
+            }
+        };
+        for start in range.clone().step_by(TILE) {
+            let count = TILE.min(range.end - start);
+            // SAFETY: all arrays are dense and hold the elements of every task; tasks are disjoint.
+            unsafe {
+                let at = start * size;
+                let values: SmallVec<[_; 16]> = operands.get(k).iter().map(|v| v.add(at)).collect();
+                let results: SmallVec<[_; 16]> = targets.get(k).iter().map(|t| t.add(at)).collect();
+                accumulator.combine(&values, &results, count);
+            }
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Addresses that tasks share.
+struct Addresses<P>(Vec<Vec<P>>);
+
+// SAFETY: tasks read and write disjoint elements behind them.
+unsafe impl<P> Sync for Addresses<P> {}
+
+impl<P> Addresses<P> {
+    fn get(&self, k: usize) -> &[P] {
+        &self.0[k]
+    }
 }

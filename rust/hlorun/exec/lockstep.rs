@@ -162,8 +162,12 @@ fn steps(
         everybody.check()?;
         match step {
             Step::Once(thunks) => sequence(thunks, everybody)?,
-            Step::Meet(collective) => {
-                collectives::run_together(collective, environments, everybody.parallel())?;
+            Step::Meet {
+                collective,
+                products,
+            } => {
+                let parallel = everybody.parallel();
+                collectives::run_together(collective, products, environments, parallel)?;
             }
             Step::Each(thunks) => everybody.parallel()(environments.len(), &|device| {
                 if let Err(error) = sequence(thunks, &environments[device]) {

@@ -119,6 +119,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
     let buffers = std::mem::take(&mut lowering.buffers);
     let assignment = assign::assign(&mut thunks, &buffers);
+    if devices > 1 {
+        super::products::divide(&mut thunks, &assignment);
+    }
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),

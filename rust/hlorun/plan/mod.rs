@@ -16,6 +16,7 @@ pub mod live_range;
 pub mod lower;
 pub mod ops;
 pub mod passes;
+pub mod products;
 pub mod program;
 pub mod regions;
 pub mod replica_groups;
@@ -23,6 +24,7 @@ pub mod replication;
 pub mod scalar;
 pub mod schedule;
 pub mod thunk;
+pub mod touches;
 pub mod view;
 
 pub use executable::{Executable, Leaf, Parameter, compile};

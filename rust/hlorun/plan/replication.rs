@@ -9,13 +9,15 @@
 //! once, into memory all devices read. Such memory mirrors the allocations of one device: allocation
 //! `n + a` of `n` is the common one that stands for allocation `a`, with the same offsets.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::assign::{AllocationKind, Assignment};
 use super::collective::{CollectiveKind, CollectiveThunk};
 use super::ops::OpKind;
+use super::products::{self, Postponed};
 use super::regions::Regions;
-use super::thunk::{Access, Thunk, ThunkKind, ThunkSequence};
+use super::thunk::{Access, GemmThunk, Thunk, ThunkKind, ThunkSequence};
+use super::touches::{Facts, Touch};
 use super::view::BufferSlice;
 
 /// Name by which it is switched off.
@@ -34,7 +36,13 @@ pub enum Step {
     /// One runs these for all.
     Once(ThunkSequence),
     /// All devices meet.
-    Meet(Box<CollectiveThunk>),
+    Meet {
+        /// In this.
+        collective: Box<CollectiveThunk>,
+        /// For every operand, the product that it is where that is not computed before: each block
+        /// of it is computed, combined and forgotten.
+        products: Vec<Option<Box<GemmThunk>>>,
+    },
 }
 
 /// The thunks of an executable for devices that go through them side by side.
@@ -70,90 +78,6 @@ enum Choice {
     Once,
     /// On each device, because something else needs its result there.
     Each,
-}
-
-/// A slice that a thunk, or one inside it, touches.
-#[derive(Clone, Copy)]
-struct Touch {
-    slice: BufferSlice,
-    /// What it holds before the thunk is read.
-    reads_before: bool,
-    writes: bool,
-}
-
-/// Everything the analysis asks of a top-level thunk.
-struct Facts {
-    touches: Vec<Touch>,
-    /// Memory it writes.
-    written: Regions<()>,
-    is_nested: bool,
-    is_deterministic: bool,
-    bytes_written: usize,
-}
-
-/// Slices whose value before a thunk plays no role: something before it has written them whole.
-type Covered = FxHashSet<BufferSlice>;
-
-/// Notes what `thunks` touch and adds what they surely write to `covered`. Recursion is bounded by
-/// the nesting the lowering allows.
-fn touches(thunks: &mut [Thunk], covered: &mut Covered, facts: &mut Facts) {
-    for thunk in thunks {
-        facts.is_deterministic &= match &thunk.kind {
-            ThunkKind::Op(op) => !matches!(op.kind, OpKind::Custom(_)),
-            ThunkKind::DeviceId(_)
-            | ThunkKind::Observe(_)
-            | ThunkKind::CollectiveStart(_)
-            | ThunkKind::Collective(_) => false,
-            ThunkKind::Copy(_)
-            | ThunkKind::Loop(_)
-            | ThunkKind::Reduce(_)
-            | ThunkKind::Gemm(_)
-            | ThunkKind::PackPanels(_)
-            | ThunkKind::While(_)
-            | ThunkKind::Conditional(_)
-            | ThunkKind::Nop => true,
-        };
-        if let ThunkKind::While(repeated) = &mut thunk.kind {
-            // The condition runs at least once, and before the predicate is read.
-            touches(&mut repeated.condition, covered, facts);
-            touches(&mut repeated.body, &mut covered.clone(), facts);
-        }
-        let mut written = Vec::new();
-        thunk.visit_slices(&mut |slice, access| {
-            let is_covered = covered.contains(slice);
-            facts.touches.push(Touch {
-                slice: *slice,
-                reads_before: access != Access::Write && !is_covered,
-                writes: access != Access::Read,
-            });
-            if access != Access::Read {
-                facts.bytes_written += slice.size;
-                facts.written.set(slice, ());
-            }
-            if access == Access::Write {
-                written.push(*slice);
-            }
-        });
-        covered.extend(written);
-        if let ThunkKind::Conditional(choice) = &mut thunk.kind {
-            for branch in &mut choice.branches {
-                touches(branch, &mut covered.clone(), facts);
-            }
-        }
-    }
-}
-
-fn facts(thunk: &Thunk) -> Facts {
-    let mut copy = [thunk.clone()];
-    let mut facts = Facts {
-        touches: Vec::new(),
-        written: Regions::default(),
-        is_nested: !copy[0].nested().is_empty(),
-        is_deterministic: true,
-        bytes_written: 0,
-    };
-    touches(&mut copy, &mut Covered::default(), &mut facts);
-    facts
 }
 
 /// What keeps devices from going side by side.
@@ -421,7 +345,7 @@ pub fn plan(
     thunks.retain(|thunk| !matches!(thunk.kind, ThunkKind::CollectiveStart(_)));
     let allocations = assignment.allocations.len();
     let mut before = Regions::default();
-    let mut output_slices = Vec::new();
+    let output_slices = products::output_slices(assignment);
     for (index, allocation) in assignment.allocations.iter().enumerate() {
         let slice = BufferSlice {
             allocation: index as u32,
@@ -432,13 +356,12 @@ pub fn plan(
             AllocationKind::Parameter(leaf) if !common_inputs[leaf as usize] => {
                 before.set(&slice, Place::Varies);
             }
-            AllocationKind::Output(_) => output_slices.push(slice),
             _ => {}
         }
     }
     let count = thunks.len();
     let mut analysis = Analysis {
-        facts: thunks.iter().map(facts).collect(),
+        facts: thunks.iter().map(Facts::of).collect(),
         thunks: &thunks,
         allocations,
         before,
@@ -455,12 +378,28 @@ pub fn plan(
         own: vec![false; allocations],
         common: vec![false; allocations],
     };
+    let mut postponed: Vec<Postponed> =
+        products::postponed(&thunks, &analysis.facts, &output_slices);
+    postponed.retain(|p| !analysis.uniform[p.product]);
+    let mut waiting: FxHashMap<(usize, usize), Box<GemmThunk>> = FxHashMap::default();
     let mut steps: Vec<Step> = Vec::new();
     let end = analysis.walk(&mut |at, places| {
         let thunk = analysis.renamed(at, places, &mut lockstep);
         let once = analysis.runs_once(at);
         if let ThunkKind::Collective(collective) = thunk.kind {
-            steps.push(Step::Meet(collective));
+            let products = (0..collective.inputs.len())
+                .map(|operand| waiting.remove(&(at, operand)))
+                .collect();
+            steps.push(Step::Meet {
+                collective,
+                products,
+            });
+            return;
+        }
+        if let (Some(wait), ThunkKind::Gemm(gemm)) =
+            (postponed.iter().find(|p| p.product == at), &thunk.kind)
+        {
+            waiting.insert((wait.meeting, wait.operand), gemm.clone());
             return;
         }
         match steps.last_mut() {

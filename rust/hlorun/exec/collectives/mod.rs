@@ -9,6 +9,7 @@ mod movement;
 mod network;
 mod reduction;
 mod session;
+mod together;
 
 pub use meeting::Meeting;
 pub use network::{Network, Transport};
@@ -19,6 +20,7 @@ use super::environment::Environment;
 use super::ops::ParallelLoop;
 use crate::error::Result;
 use crate::plan::collective::{CollectiveKind, CollectiveThunk};
+use crate::plan::thunk::GemmThunk;
 use session::{Posts, Session};
 
 /// Sends what devices of other processes need; [`run`] does the rest later.
@@ -78,9 +80,11 @@ fn receive(session: &Session<'_>) -> Result<()> {
 }
 
 /// Runs a collective of devices that are all here: `environments` are those of every device.
-/// Results that are the same memory on all of them are written once.
+/// Results that are the same memory on all of them are written once. `products` are the operands of
+/// an all-reduce that are still to be computed.
 pub fn run_together(
     thunk: &CollectiveThunk,
+    products: &[Option<Box<GemmThunk>>],
     environments: &[Environment<'_>],
     parallel: &ParallelLoop,
 ) -> Result<()> {
@@ -99,7 +103,7 @@ pub fn run_together(
     if let CollectiveKind::AllReduce = thunk.kind {
         return groups.into_iter().try_for_each(|group| {
             let members: Vec<&Session<'_>> = group.iter().collect();
-            reduction::all_reduce_together(&members, parallel)
+            together::all_reduce(&members, products, parallel)
         });
     }
     for group in groups {

@@ -4,12 +4,8 @@
 //! result has the same bits on every device and in every run.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
-
-use smallvec::SmallVec;
 
 use super::super::array::RawArray;
-use super::super::ops::ParallelLoop;
 use super::super::program::Frame;
 use super::movement::{pack, piece};
 use super::session::Session;
@@ -20,10 +16,10 @@ use crate::plan::elementwise::Kernel;
 
 /// Elements combined at once: runs long enough for the memory to stream, and few enough that those of
 /// eight members stay in the second-level cache until the result overwrites them.
-const TILE: usize = 8192;
+pub const TILE: usize = 8192;
 
 /// Combines tiles of values.
-struct Accumulator<'c> {
+pub struct Accumulator<'c> {
     combiner: &'c Combiner,
     frame: Frame,
     /// The accumulator's tile.
@@ -46,7 +42,8 @@ unsafe fn convert(kernel: &Kernel, from: *const u8, to: *mut u8, count: usize) {
 }
 
 impl<'c> Accumulator<'c> {
-    fn new(combiner: &'c Combiner) -> Result<Accumulator<'c>> {
+    /// Room for tiles.
+    pub fn new(combiner: &'c Combiner) -> Result<Accumulator<'c>> {
         let size = combiner.accumulator.size_bytes();
         Ok(Accumulator {
             combiner,
@@ -64,7 +61,7 @@ impl<'c> Accumulator<'c> {
     ///
     /// Each value holds and each target has room for `count <= TILE` elements of the operand's
     /// type. A target is one of the values, or overlaps none.
-    unsafe fn combine(&mut self, values: &[*const u8], targets: &[*mut u8], count: usize) {
+    pub unsafe fn combine(&mut self, values: &[*const u8], targets: &[*mut u8], count: usize) {
         let program = &self.combiner.program;
         let [first, rest @ ..] = values else { return };
         let direct = match (targets, &self.combiner.conversions) {
@@ -163,7 +160,7 @@ fn share(total: usize, rank: usize, members: usize) -> Range<usize> {
 }
 
 /// Whether element `i` of both lies at the same place of its memory.
-fn same_places(a: &RawArray, b: &RawArray) -> bool {
+pub fn same_places(a: &RawArray, b: &RawArray) -> bool {
     a.count() == 0
         || a.dims
             .iter()
@@ -380,89 +377,4 @@ fn combine_pieces(session: &Session<'_>, k: usize, of: impl Fn(usize) -> RawArra
         start += count;
     }
     Ok(())
-}
-
-/// Elements of an all-reduce that one task combines.
-const TASK: usize = 8 * TILE;
-
-/// An all-reduce of a group whose members are all here: one pass over their operands, and one result
-/// where they share it.
-pub fn all_reduce_together(group: &[&Session<'_>], parallel: &ParallelLoop) -> Result<()> {
-    let Some(first) = group.first() else {
-        return Ok(());
-    };
-    // Operands that do not lie as the result does are put into its order first.
-    let mut copies = Vec::new();
-    let mut operands: Vec<Vec<*const u8>> = Vec::with_capacity(first.inputs.len());
-    let mut targets: Vec<Vec<*mut u8>> = Vec::with_capacity(first.inputs.len());
-    for k in 0..first.inputs.len() {
-        let mut pointers = Vec::with_capacity(group.len());
-        let mut results: Vec<*mut u8> = Vec::with_capacity(group.len());
-        for session in group {
-            let (input, output) = (&session.inputs[k], &session.outputs[k]);
-            if same_places(input, output) {
-                pointers.push(input.pointer.cast_const());
-            } else {
-                let mut bytes = AlignedBytes::uninitialized(output.byte_size())?;
-                input.copy_to(&RawArray {
-                    pointer: bytes.as_mut_ptr(),
-                    ..output.clone()
-                });
-                pointers.push(bytes.as_ptr());
-                copies.push(bytes);
-            }
-            if !results.contains(&output.pointer) {
-                results.push(output.pointer);
-            }
-        }
-        operands.push(pointers);
-        targets.push(results);
-    }
-    let mut tasks = Vec::new();
-    for (k, output) in first.outputs.iter().enumerate() {
-        let total = output.count();
-        tasks.extend((0..total.div_ceil(TASK)).map(|i| (k, i * TASK..total.min((i + 1) * TASK))));
-    }
-    let (operands, targets) = (Addresses(operands), Addresses(targets));
-    let failure = Mutex::new(None);
-    parallel(tasks.len(), &|task| {
-        let (k, range) = tasks[task].clone();
-        let size = first.outputs[k].element_type.size_bytes();
-        let mut accumulator = match Accumulator::new(&first.thunk.combiners[k]) {
-            Ok(accumulator) => accumulator,
-            Err(error) => {
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error);
-                return;
-            }
-        };
-        for start in range.clone().step_by(TILE) {
-            let count = TILE.min(range.end - start);
-            // SAFETY: all arrays are dense and hold the elements of every task; tasks are disjoint.
-            unsafe {
-                let at = start * size;
-                let values: SmallVec<[_; 16]> = operands.get(k).iter().map(|v| v.add(at)).collect();
-                let results: SmallVec<[_; 16]> = targets.get(k).iter().map(|t| t.add(at)).collect();
-                accumulator.combine(&values, &results, count);
-            }
-        }
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
-}
-
-/// Addresses that tasks share.
-struct Addresses<P>(Vec<Vec<P>>);
-
-// SAFETY: tasks read and write disjoint elements behind them.
-unsafe impl<P> Sync for Addresses<P> {}
-
-impl<P> Addresses<P> {
-    fn get(&self, k: usize) -> &[P] {
-        &self.0[k]
-    }
 }

@@ -141,6 +141,7 @@ impl Executable {
             }
             meeting.serve();
         });
+        meeting.check_channels();
         for arena in arenas {
             self.return_arena(arena);
         }

@@ -16,6 +16,7 @@ pub mod live_range;
 pub mod lower;
 pub mod ops;
 pub mod passes;
+pub mod permute_slices;
 pub mod products;
 pub mod program;
 pub mod regions;
@@ -25,6 +26,7 @@ pub mod scalar;
 pub mod schedule;
 pub mod thunk;
 pub mod touches;
+pub mod transfer;
 pub mod view;
 
 pub use executable::{Executable, Leaf, Parameter, compile};

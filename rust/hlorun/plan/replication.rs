@@ -85,6 +85,8 @@ enum Choice {
 struct Obstacles {
     /// A collective inside control flow, where devices may part ways.
     nested_collective: bool,
+    /// A transfer, for which one device may wait while others go on.
+    transfer: bool,
     /// A loop of any number of trips: the failure of another device has to end it,
     open_loop: bool,
     /// which only a call of the user's can have before the next meeting.
@@ -96,9 +98,14 @@ impl Obstacles {
     fn find(&mut self, thunks: &mut ThunkSequence, depth: u32) {
         for thunk in thunks {
             match &thunk.kind {
-                ThunkKind::Collective(_) | ThunkKind::CollectiveStart(_) => {
+                ThunkKind::Collective(collective) => {
                     self.nested_collective |= depth > 0;
+                    self.transfer |= matches!(
+                        collective.kind,
+                        CollectiveKind::Send { .. } | CollectiveKind::Receive { .. }
+                    );
                 }
+                ThunkKind::CollectiveStart(_) => self.nested_collective |= depth > 0,
                 ThunkKind::While(repeated) => self.open_loop |= repeated.trip_count.is_none(),
                 ThunkKind::Op(op) => self.custom_call |= matches!(op.kind, OpKind::Custom(_)),
                 _ => {}
@@ -110,7 +117,7 @@ impl Obstacles {
     }
 
     fn any(&self) -> bool {
-        self.nested_collective || (self.open_loop && self.custom_call)
+        self.nested_collective || self.transfer || (self.open_loop && self.custom_call)
     }
 }
 

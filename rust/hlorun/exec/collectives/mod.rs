@@ -7,9 +7,12 @@
 mod meeting;
 mod movement;
 mod network;
+mod permute_slices;
 mod reduction;
 mod session;
+mod stillness;
 mod together;
+mod transfer;
 
 pub use meeting::Meeting;
 pub use network::{Network, Transport};
@@ -38,14 +41,16 @@ pub fn start(thunk: &CollectiveThunk, environment: &Environment<'_>) -> Result<(
 }
 
 fn send(session: &Session<'_>) -> Result<()> {
-    match session.thunk.kind {
+    match &session.thunk.kind {
         CollectiveKind::AllReduce => reduction::send_shares(session, &session.inputs),
-        CollectiveKind::ReduceScatter { dimension } => reduction::send_pieces(session, dimension),
+        CollectiveKind::ReduceScatter { dimension } => reduction::send_pieces(session, *dimension),
         CollectiveKind::AllGather { .. }
         | CollectiveKind::AllToAll { .. }
         | CollectiveKind::Permute { .. }
         | CollectiveKind::Broadcast => movement::send(session),
         CollectiveKind::RaggedAllToAll => movement::send_ragged(session),
+        CollectiveKind::PermuteSlices(slices) => permute_slices::send(session, slices),
+        CollectiveKind::Send { .. } | CollectiveKind::Receive { .. } => Ok(()),
     }
 }
 
@@ -66,11 +71,17 @@ pub fn run(thunk: &CollectiveThunk, environment: &Environment<'_>) -> Result<()>
 
 /// All but all-reduce, once everything is sent.
 fn receive(session: &Session<'_>) -> Result<()> {
-    match session.thunk.kind {
+    match &session.thunk.kind {
         CollectiveKind::ReduceScatter { dimension } => {
-            reduction::reduce_scatter(session, dimension)
+            reduction::reduce_scatter(session, *dimension)
         }
         CollectiveKind::RaggedAllToAll => movement::ragged(session),
+        CollectiveKind::PermuteSlices(slices) => permute_slices::run(session, slices),
+        CollectiveKind::Send {
+            targets,
+            instruction,
+        } => transfer::send(session, targets, *instruction),
+        CollectiveKind::Receive { sources, .. } => transfer::receive(session, sources),
         CollectiveKind::AllReduce
         | CollectiveKind::AllGather { .. }
         | CollectiveKind::AllToAll { .. }

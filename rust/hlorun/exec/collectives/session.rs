@@ -64,7 +64,8 @@ impl<'a> Session<'a> {
         }))
     }
 
-    fn meeting(&self) -> Option<&'a Meeting<'a>> {
+    /// Where the devices of the run meet, if there are several.
+    pub fn meeting(&self) -> Option<&'a Meeting<'a>> {
         self.environment.meeting
     }
 

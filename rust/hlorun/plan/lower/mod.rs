@@ -13,6 +13,7 @@ mod observe;
 pub mod panels;
 mod structure;
 mod threefry;
+mod transfer;
 pub mod views;
 
 use std::rc::Rc;
@@ -252,7 +253,8 @@ impl<'m> Lowering<'m> {
                 _ => self.operand(scope, instruction, 0),
             },
             OpClass::AsyncCopy => self.operand(scope, instruction, 0),
-            OpClass::HostTransfer | OpClass::Unknown => Err(unsupported(
+            OpClass::HostTransfer => self.transfer(scope, instruction),
+            OpClass::Unknown => Err(unsupported(
                 instruction,
                 format!("{} is not supported", instruction.opcode_name()),
             )),

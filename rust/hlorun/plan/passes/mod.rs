@@ -39,6 +39,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
     tuple_select::run(module);
     library_product::run(module)?;
     dynamic_padding::run(module)?;
+    crate::plan::transfer::order(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {

@@ -8,6 +8,7 @@ pub mod collectives;
 pub mod environment;
 pub mod executor;
 pub mod gemm;
+pub mod lockstep;
 pub mod loops;
 pub mod memory;
 pub mod ops;

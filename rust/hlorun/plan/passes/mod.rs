@@ -51,6 +51,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
     tuple_select::run(module);
     library_product::run(module)?;
     let dynamic_sizes = dynamic_padding::run(module)?;
+    crate::plan::transfer::order(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {

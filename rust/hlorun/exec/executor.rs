@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::array::RawArray;
-use super::environment::{Environment, available_threads, inside_pool};
+use super::environment::{Environment, available_threads};
 use super::memory::Memory;
 use super::{collectives, gemm, loops, ops, reduce};
 use crate::error::{HloError, Result};
@@ -107,11 +107,7 @@ impl Executable {
             meeting: None,
             options: *options,
         };
-        let result = if threads > 1 && self.is_large() {
-            inside_pool(|| sequence(self.thunks(), &environment))
-        } else {
-            sequence(self.thunks(), &environment)
-        };
+        let result = sequence(self.thunks(), &environment);
         self.return_arena(arena);
         result
     }

@@ -11,6 +11,7 @@ pub mod gemm;
 pub mod loops;
 pub mod memory;
 pub mod ops;
+pub mod pool;
 pub mod program;
 pub mod reduce;
 pub mod replicas;

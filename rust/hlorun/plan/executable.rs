@@ -254,14 +254,6 @@ impl Executable {
         self.result_shape
     }
 
-    /// Whether a run does enough to be worth waking other threads.
-    pub(crate) fn is_large(&self) -> bool {
-        self.assignment
-            .allocations
-            .iter()
-            .any(|allocation| allocation.size >= 1 << 17)
-    }
-
     /// Bytes of the temporary block of one run.
     pub fn temp_size(&self) -> usize {
         self.assignment.allocations[0].size

@@ -5,8 +5,8 @@
 //! run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
@@ -35,7 +35,7 @@ use crate::module::PyHloModule;
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
 
-/// Bytes above which a run is long enough to be watched for Ctrl-C from a second thread.
+/// Bytes above which a run is long enough to be watched for Ctrl-C.
 const WATCHED_BYTES: usize = 1 << 22;
 /// How often a watched run looks for signals.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -324,8 +324,8 @@ impl PyExecutable {
         )
     }
 
-    /// Runs without the interpreter lock; a long run on a thread of its own, so that this one can
-    /// look for signals.
+    /// Runs without the interpreter lock; a long run of several devices on a thread of its own, so that
+    /// this one can look for signals.
     pub(crate) fn run_detached(
         &self,
         py: Python<'_>,
@@ -359,6 +359,9 @@ impl PyExecutable {
         }
         let run = &run;
         let stop = AtomicBool::new(false);
+        if self.executable.devices().count() == 1 {
+            return run_polled(py, run, &stop);
+        }
         py.detach(|| {
             std::thread::scope(|scope| {
                 let (sender, receiver) = mpsc::channel();
@@ -419,6 +422,42 @@ impl PyExecutable {
             parameters.len(),
             list.join(", ")
         )))
+    }
+}
+
+/// Runs on this thread, which looks for signals itself when the run asks whether to go on.
+fn run_polled(
+    py: Python<'_>,
+    run: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    stop: &AtomicBool,
+) -> Result<()> {
+    let start = Instant::now();
+    let caller = std::thread::current().id();
+    let next = Mutex::new(WATCH_INTERVAL);
+    let signal = Mutex::new(None);
+    let interrupted = || {
+        if !stop.load(Ordering::Relaxed) && std::thread::current().id() == caller {
+            let now = start.elapsed();
+            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+            if now >= *next {
+                *next = now + WATCH_INTERVAL;
+                if let Err(error) = Python::attach(|py| py.check_signals()) {
+                    stop.store(true, Ordering::Relaxed);
+                    *signal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        }
+        stop.load(Ordering::Relaxed)
+    };
+    let result = py.detach(|| {
+        run(&RunOptions {
+            interrupted: &interrupted,
+            ..RunOptions::default()
+        })
+    });
+    match signal.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(Error::Python(error)),
+        None => result.map_err(Error::Hlo),
     }
 }
 

@@ -84,7 +84,7 @@ pub fn pairs_once<'p>(
 ) -> &'p [(i64, i64)] {
     let slices = sizes_of(instruction).map_or(1, |sizes| sizes.len()).max(1);
     let length = pairs.len() / slices;
-    if length == 0 || pairs.len() % slices != 0 {
+    if length == 0 || !pairs.len().is_multiple_of(slices) {
         return pairs;
     }
     let first = &pairs[..length];

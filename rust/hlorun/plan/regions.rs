@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(values(&regions, 0, 200), [1, 2, 3, 1]);
         assert_eq!(values(&regions, 20, 5), [2]);
         assert_eq!(values(&regions, 74, 2), [3, 1]);
-        assert_eq!(values(&regions, 100, 5), []);
+        assert!(values(&regions, 100, 5).is_empty());
         regions.set(&slice(0, 200), 4);
         assert_eq!(values(&regions, 0, 200), [4]);
     }

@@ -309,11 +309,10 @@ impl<'s> Cursor<'s> {
     /// A whole number that fits `i64`.
     #[inline(always)]
     pub fn integer(&mut self, what: &str) -> Parsed<i64> {
-        let mut at = self.position;
         let mut value = 0i64;
         // Eighteen digits fit.
-        let rest = self.source.get(at..).unwrap_or(&[]);
-        for &byte in rest.iter().take(18) {
+        let rest = self.source.get(self.position..).unwrap_or(&[]);
+        for (at, &byte) in (self.position..).zip(rest.iter().take(18)) {
             let digit = byte.wrapping_sub(b'0');
             if digit >= 10 {
                 if at == self.position {
@@ -323,7 +322,6 @@ impl<'s> Cursor<'s> {
                 return Ok(value);
             }
             value = value * 10 + i64::from(digit);
-            at += 1;
         }
         self.integer_slow(what)
     }

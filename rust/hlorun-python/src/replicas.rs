@@ -169,8 +169,8 @@ pub fn run<'py>(
         blocks.push(here);
     }
     for device in 0..arrays.len() {
-        for leaf in 0..is_common.len() {
-            let pointer = match &mut blocks[device][leaf] {
+        for (leaf, block) in blocks[device].iter_mut().enumerate() {
+            let pointer = match block {
                 Some(block) => block.as_mut_ptr(),
                 None => arrays[0].outputs[leaf],
             };

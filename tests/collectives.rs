@@ -369,11 +369,11 @@ fn run_shared(executable: &Executable, inputs: &[Vec<&[f32]>]) -> (Vec<bool>, Ve
             leaves.map(|leaf| vec![7.0; leaf.byte_size() / 4]).collect()
         })
         .collect();
-    for device in 0..arrays.len() {
-        for leaf in 0..common.len() {
-            let owner = if common[leaf] { 0 } else { device };
+    for (device, arrays) in arrays.iter_mut().enumerate() {
+        for (leaf, &is_common) in common.iter().enumerate() {
+            let owner = if is_common { 0 } else { device };
             let pointer = outputs[owner][leaf].as_mut_ptr().cast();
-            arrays[device].outputs.push(pointer);
+            arrays.outputs.push(pointer);
         }
     }
     // SAFETY: every array has its leaf's size and outlives the call.

@@ -80,6 +80,15 @@ struct State {
     received: u64,
 }
 
+impl State {
+    /// A device that waits may go on: until it has looked for itself, it does not count as waiting.
+    fn rouse(&mut self, device: u32) {
+        if let Some(status @ Status::Waiting(_)) = self.status.get_mut(device as usize) {
+            *status = Status::Running;
+        }
+    }
+}
+
 /// All devices of a run.
 pub struct Meeting<'r> {
     devices: Devices,
@@ -411,6 +420,7 @@ impl<'r> Meeting<'r> {
                 return None;
             }
             queue.extend(bytes.take());
+            state.rouse(target);
             Some(())
         })?;
         self.changed.notify_all();
@@ -425,9 +435,11 @@ impl<'r> Meeting<'r> {
             target: session.environment.device,
         };
         let packet = self.wait(session, self.lock(), &[source], |state| {
-            state.mail.get_mut(&route)?.pop_front()
+            let packet = state.mail.get_mut(&route)?.pop_front()?;
+            // It may wait for room in the queue.
+            state.rouse(source);
+            Some(packet)
         })?;
-        // Somebody may wait for room in the queue.
         self.changed.notify_all();
         Ok(packet)
     }
@@ -513,6 +525,7 @@ impl<'r> Meeting<'r> {
                     .entry(route)
                     .or_default()
                     .push_back(payload.to_vec());
+                state.rouse(header.target);
             }
         }
         drop(state);

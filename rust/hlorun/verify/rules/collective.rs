@@ -91,7 +91,13 @@ fn start_shape(i: InstructionRef<'_>, result: Option<InferredShape>) -> Infer {
     let Some([_, declared, rest @ ..]) = i.shape().as_tuple() else {
         return start_results(i).map(|_| InferredShape::AsDeclared);
     };
-    let operands = (0..i.operand_ids().len()).map(|k| same_as_operand(i, k));
+    // In place, the first two operands are input and output; the rest only say where.
+    let count = if is_in_place(i) {
+        1
+    } else {
+        i.operand_ids().len()
+    };
+    let operands = (0..count).map(|k| same_as_operand(i, k));
     let mut parts = vec![
         InferredShape::one_or_tuple(operands.collect::<Result<_, _>>()?),
         result.unwrap_or(InferredShape::Same(*declared)),

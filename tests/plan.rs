@@ -400,3 +400,43 @@ ENTRY main {{
     );
     assert!(!turned(&read_twice));
 }
+
+/// A product's dimension numbers come from a backend config, which nobody has verified.
+#[test]
+fn products_of_odd_dimension_numbers_are_refused() {
+    let compiled = |contracting: &str, batch: &str, result: &str| {
+        let numbers = |side: &str, dims: &str| format!("\"{side}_dimensions\": [{dims}]");
+        let config = [
+            numbers("lhs_contracting", contracting),
+            numbers("rhs_contracting", "\"0\""),
+            numbers("lhs_batch", batch),
+            numbers("rhs_batch", batch),
+        ]
+        .join(", ");
+        let text = format!(
+            "HloModule m\nENTRY e {{\n p = f32[5,7] parameter(0)\n q = f32[7,3] parameter(1)\n \
+             ROOT d = f32[{result}] custom-call(p, q), custom_call_target=\"__cublas$gemm\", \
+             backend_config={{\"gemm_backend_config\": {{\"alpha_real\": 1, \"alpha_imag\": 0, \"beta\": 0, \
+             \"dot_dimension_numbers\": {{{config}}}}}}}\n}}\n"
+        );
+        let module = hlorun::text::parse(text.as_bytes().into(), &Default::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        compile(&module, &CompileOptions::default()).map(drop)
+    };
+    assert!(compiled("\"1\"", "", "5,3").is_ok());
+    for (contracting, batch, result) in [
+        ("\"2\"", "", "5,3"),
+        ("\"-1\"", "", "5,3"),
+        ("\"9223372036854775807\"", "", "5,3"),
+        ("\"1\", \"1\"", "", "5,3"),
+        ("\"0\"", "", "7,3"),
+        ("\"1\"", "\"1\"", "5,3"),
+        ("\"1\"", "\"0\"", "5,3"),
+        ("\"1\"", "", "3,3"),
+    ] {
+        assert!(
+            compiled(contracting, batch, result).is_err(),
+            "{contracting} {batch} {result}"
+        );
+    }
+}

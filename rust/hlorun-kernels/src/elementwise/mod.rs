@@ -61,6 +61,8 @@ pub trait Bin<A: Copy>: 'static {
 
 /// A tier as a type: which wrapper is instantiated, and whether a fused multiply-add is one instruction.
 pub(crate) trait Tier: 'static {
+    /// Whether [`Tier::fma32`] and [`Tier::fma64`] round once.
+    const FUSED: bool;
     /// `a*b + c`, fused where that is free.
     fn fma32(a: f32, b: f32, c: f32) -> f32;
     /// `a*b + c`, fused where that is free.
@@ -278,8 +280,9 @@ unsafe fn clamp_body<T: Tier, A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A
 }
 
 macro_rules! tier {
-    ($tier:ident, $fma32:expr, $fma64:expr, $(#[$features:meta])?) => {
+    ($tier:ident, $fused:expr, $fma32:expr, $fma64:expr, $(#[$features:meta])?) => {
         impl Tier for $tier {
+            const FUSED: bool = $fused;
             #[inline(always)]
             fn fma32(a: f32, b: f32, c: f32) -> f32 {
                 let f: fn(f32, f32, f32) -> f32 = $fma32;
@@ -340,15 +343,15 @@ macro_rules! tier {
     };
 }
 
-tier!(Portable, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+tier!(Portable, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 #[cfg(target_arch = "x86_64")]
-tier!(Avx2, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx2,fma,f16c")]);
+tier!(Avx2, true, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-tier!(Avx512, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+tier!(Avx512, true, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 #[cfg(not(target_arch = "x86_64"))]
-tier!(Avx2, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+tier!(Avx2, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 #[cfg(not(target_arch = "x86_64"))]
-tier!(Avx512, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+tier!(Avx512, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 
 macro_rules! active {
     ($method:ident::<$($g:ty),*>) => {
@@ -361,6 +364,7 @@ macro_rules! active {
 }
 
 impl Tier for Active {
+    const FUSED: bool = false;
     #[inline(always)]
     fn fma32(a: f32, b: f32, c: f32) -> f32 {
         a * b + c

@@ -84,7 +84,7 @@ pub fn expm1<T: Tier>(x: f64) -> f64 {
     if x.abs() < 1e-17 { x } else { y }
 }
 
-/// e^x - 1 as a sum of two, for |x| <= 40.
+/// e^x - 1 rounded once, and what the reduction and the series lost before, for |x| <= 40.
 #[inline(always)]
 fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     let shifted = T::fma64(x, std::f64::consts::LOG2_E, ROUND);
@@ -98,13 +98,9 @@ fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     let rest = exp_tail::<T>(r) * (r * r);
     let p = r + rest;
     let p_lost = ((r - p) + rest) + r_lost * (1.0 + p);
-    // 2^n·(1 + p) - 1; scaling is exact, either summand may be the larger one.
+    // 2^n·(1 + p) - 1; scaling is exact.
     let scale = pow2(n);
-    let (a, b) = (scale - 1.0, scale * p);
-    let y = a + b;
-    let back = y - a;
-    let lost = ((a - (y - back)) + (b - back)) + scale * p_lost;
-    (y, lost)
+    (T::fma64(scale, p, scale - 1.0), scale * p_lost)
 }
 
 /// Natural logarithm.
@@ -186,29 +182,53 @@ pub fn logistic<T: Tier>(x: f64) -> f64 {
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    let (t, t_lost) = expm1_pair::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
+    let twice = 2.0 * if a > 20.0 { 20.0 } else { a };
+    // Where quotients are rounded twice below, e^2a - 1 has to be better than one number.
+    let (t, t_lost) = if T::FUSED {
+        (expm1::<T>(twice), 0.0)
+    } else {
+        expm1_pair::<T>(twice)
+    };
     // t / (t + 2), rounded nearly once: what is small comes second in the sum, and what the sum and the quotient lose
     // is put back.
     let (large, small) = if t > 2.0 { (t, 2.0) } else { (2.0, t) };
     let sum = large + small;
-    let lost = (small - (sum - large)) + t_lost;
+    let lost = small - (sum - large);
     let inverse = 1.0 / sum;
     let quotient = t * inverse;
-    let rest = T::fma64(-quotient, sum, t) + (t_lost - quotient * lost);
+    let rest = T::fma64(-quotient, sum, t);
+    let rest = if T::FUSED {
+        rest - quotient * lost
+    } else {
+        rest + (t_lost - quotient * (lost + t_lost))
+    };
     let y = T::fma64(rest, inverse, quotient);
     (if a < 1e-9 { a } else { y }).copysign(x)
+}
+
+/// Hyperbolic sine of |x|, from e^|x| - 1 = `t + lost` where that is small.
+#[inline(always)]
+fn sinh_of<T: Tier>(x: f64, t: f64, lost: impl Fn(f64) -> f64) -> f64 {
+    let a = x.abs();
+    let u = 1.0 / (t + 1.0);
+    let near = 0.5 * (t + (t * u + lost(u)));
+    let far = exp_scaled::<T>(a, -1);
+    (if a > 22.0 { far } else { near }).copysign(x)
 }
 
 /// Hyperbolic sine.
 #[inline(always)]
 pub fn sinh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    // e^a - 1 = t + lost, and (t + t/(t + 1)) / 2 of the sum.
     let (t, lost) = expm1_pair::<T>(if a > 40.0 { 40.0 } else { a });
-    let u = 1.0 / (t + 1.0);
-    let near = 0.5 * (t + (t * u + lost * (1.0 + u * u)));
-    let far = exp_scaled::<T>(a, -1);
-    (if a > 22.0 { far } else { near }).copysign(x)
+    sinh_of::<T>(x, t, |u| lost * (1.0 + u * u))
+}
+
+/// Hyperbolic sine within 3 ulp: for results that are rounded to `f32`.
+#[inline(always)]
+pub fn sinh_for_single<T: Tier>(x: f64) -> f64 {
+    let a = x.abs();
+    sinh_of::<T>(x, expm1::<T>(if a > 40.0 { 40.0 } else { a }), |_| 0.0)
 }
 
 /// Hyperbolic cosine.
@@ -317,6 +337,15 @@ pub fn tan<T: Tier>(x: f64) -> f64 {
     let q = num.0 * inverse;
     let rest = T::fma64(-q, den.0, num.0) + (num.1 - q * den.1);
     let y = T::fma64(rest, inverse, q);
+    if x.abs() < 1e-9 { x } else { y }
+}
+
+/// Tangent of |x| < 10^6 within 3 ulp: for results that are rounded to `f32`.
+#[inline(always)]
+pub fn tan_for_single<T: Tier>(x: f64) -> f64 {
+    let (hi, lo, n) = quadrant::<T>(x);
+    let (s, c) = (sin_poly::<T>(hi, lo).0, cos_poly::<T>(hi, lo).0);
+    let y = if n & 1 == 0 { s / c } else { -c / s };
     if x.abs() < 1e-9 { x } else { y }
 }
 

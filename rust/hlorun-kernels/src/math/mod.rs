@@ -226,13 +226,21 @@ macro_rules! through_f64 {
 impl Float for f32 {
     basics!(f32, u32, i32, 0.499_999_97);
     direct!(single: exp expm1 log log1p logistic tanh sin cos erf);
-    through_f64!(tan cbrt sinh cosh asin acos atan asinh acosh atanh);
+    through_f64!(cbrt cosh asin acos atan asinh acosh atanh);
     #[inline(always)]
     fn trig_rare(self) -> bool {
         self.is_nan() | (self.abs() >= 1e6)
     }
     fn trig_fix(self) -> [Self; 3] {
         (self as f64).trig_fix().map(|x| x as f32)
+    }
+    #[inline(always)]
+    fn tan<T: Tier>(self) -> Self {
+        double::tan_for_single::<T>(self as f64) as f32
+    }
+    #[inline(always)]
+    fn sinh<T: Tier>(self) -> Self {
+        double::sinh_for_single::<T>(self as f64) as f32
     }
     #[inline(always)]
     fn pow<T: Tier>(self, o: Self) -> Self {

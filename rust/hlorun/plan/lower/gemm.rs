@@ -31,6 +31,31 @@ impl DotDimensions {
         }
     }
 
+    /// Whether they are dimensions of operands of these sizes, each named once, and pairs of them of
+    /// one size; a backend config may hold any numbers.
+    fn fit(&self, lhs: &[i64], rhs: &[i64]) -> bool {
+        let named_once = |rank: usize, batch: &[i64], contracting: &[i64]| {
+            let mut seen = Dims::from_elem(0, rank);
+            batch.iter().chain(contracting).all(|&dim| {
+                usize::try_from(dim)
+                    .ok()
+                    .and_then(|dim| seen.get_mut(dim))
+                    .is_some_and(|times| std::mem::replace(times, 1) == 0)
+            })
+        };
+        let paired = |left: &[i64], right: &[i64]| {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(&l, &r)| lhs[l as usize] == rhs[r as usize])
+        };
+        named_once(lhs.len(), &self.lhs_batch, &self.lhs_contracting)
+            && named_once(rhs.len(), &self.rhs_batch, &self.rhs_contracting)
+            && paired(&self.lhs_batch, &self.rhs_batch)
+            && paired(&self.lhs_contracting, &self.rhs_contracting)
+    }
+
     /// Dimensions of an operand that are neither batch nor contracting, ascending.
     fn free(rank: usize, batch: &[i64], contracting: &[i64]) -> Dims {
         (0..rank as i64)
@@ -91,16 +116,22 @@ impl<'m> Lowering<'m> {
         let lhs = self.array_operand(scope, instruction, 0)?;
         let rhs = self.array_operand(scope, instruction, 1)?;
         let d = dimensions;
+        let misfit = || {
+            HloError::execution(format!(
+                "{}: sizes of the product do not fit",
+                instruction.name()
+            ))
+        };
+        if !d.fit(&lhs.dims, &rhs.dims) {
+            return Err(misfit());
+        }
         let lhs_free = DotDimensions::free(lhs.dims.len(), &d.lhs_batch, &d.lhs_contracting);
         let rhs_free = DotDimensions::free(rhs.dims.len(), &d.rhs_batch, &d.rhs_contracting);
         let batch = product(&lhs, &d.lhs_batch);
         let (m, n) = (product(&lhs, &lhs_free), product(&rhs, &rhs_free));
         let k = product(&lhs, &d.lhs_contracting);
-        if result.count() as i64 != batch * m * n || product(&rhs, &d.rhs_contracting) != k {
-            return Err(HloError::execution(format!(
-                "{}: sizes of the product do not fit",
-                instruction.name()
-            )));
+        if result.count() as i128 != i128::from(batch * m) * i128::from(n) {
+            return Err(misfit());
         }
         // The contraction may run in any order; the one in which the lhs lies lets it be merged.
         let mut pairs: Vec<(i64, i64)> = d

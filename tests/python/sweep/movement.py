@@ -279,7 +279,7 @@ def initial(g: Graph, x: Node, some: list[int], name: str) -> Node:
     """Any value to start from; a neutral one where XLA may leave the combination out, for want of two elements."""
     if some and all(x.dims[d] >= 2 for d in some):
         return g.like(x.dtype, ())
-    op = name.split("_")[1]
+    op = name.removeprefix("second_abs_").removeprefix("plain_").split("_")[0]
     value = x.dtype == "pred" and op in ("and", "minimum", "multiply")
     if op in ("maximum", "minimum", "and") and x.dtype != "pred":
         # The value itself.

@@ -276,8 +276,8 @@ NEUTRAL = {"add": 0, "or": 0, "xor": 0, "multiply": 1}
 
 
 def initial(g: Graph, x: Node, some: list[int], name: str) -> Node:
-    """Any value to start from; a neutral one where XLA may leave the combination out, for want of two elements."""
-    if some and all(x.dims[d] >= 2 for d in some):
+    """Any value to start from, where XLA takes it once; it never does for single elements, and often for many."""
+    if some and all(x.dims[d] >= 2 for d in some) and math.prod(x.dims) < 30:
         return g.like(x.dtype, ())
     op = name.removeprefix("second_abs_").removeprefix("plain_").split("_")[0]
     value = x.dtype == "pred" and op in ("and", "minimum", "multiply")

@@ -238,6 +238,9 @@ def scatter(g: Graph) -> None:
     n = gather_numbers(g, x)
     if math.prod(n["out"]) > MOST or len(n["index_dims"]) > 4:
         return
+    if not n["mapped"]:
+        # Without indices XLA keeps one of several updates, whatever the computation is.
+        return
     i = indices(g, n["index_dims"], n["at"], [x.dims[d] for d in n["mapped"]])
     u = g.like(x.dtype, n["out"])
     more = [

@@ -15,7 +15,7 @@ for folder in (HERE, HERE.parent, HERE.parent / "ops"):
 import oracle
 import sweep
 
-RUN, COMPARED = 150, 40
+RUN, COMPARED = 120, 30
 
 
 def test_random_graphs_run() -> None:

@@ -303,7 +303,9 @@ def limit(g: Graph, dtype: str, op: str) -> Node:
         value = {"maximum": info.min, "minimum": info.max, "and": -1 if dtype in c.SIGNED else info.max}[op]
     else:
         info = ml_dtypes.finfo(kind)
-        value = info.min if op == "maximum" else info.max
+        infinite = dtype in c.WIDE_FLOATS
+        value = np.inf if infinite else info.max
+        value = -value if op == "maximum" else value
     return g.constant(dtype, (), np.asarray(value).astype(kind))
 
 

@@ -23,7 +23,7 @@ use hlorun::plan::live_range::{HloLiveRange, LiveRangeOptions};
 use hlorun::plan::schedule::HloSchedule;
 
 fn parse_text(text: impl Into<Vec<u8>>) -> Result<BufferAssignmentDump, HloError> {
-    parse(text.into().into(), None)
+    parse(text.into(), None)
 }
 
 fn expect_fit(dump: &BufferAssignmentDump, module: &HloModule, name: &str) {

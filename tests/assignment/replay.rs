@@ -134,7 +134,7 @@ fn harmful_edits_of_an_assignment_are_caught() {
     let mut caught = 0;
     for corruption in CORRUPTIONS {
         let edited = text.replacen(corruption.from, corruption.to, 1);
-        let dump = parse(edited.into_bytes().into(), None).expect("a dump");
+        let dump = parse(edited.into_bytes(), None).expect("a dump");
         let outcome =
             replay(&module, &dump).and_then(|replay| run_replay(&replay, &executable, &inputs));
         let shown = format!("{:?} {}: {outcome:?}", corruption.kind, corruption.what);
@@ -174,7 +174,7 @@ fn a_clobber_names_both_sides() {
         ),
     ] {
         assert!(text.contains(from));
-        let dump = parse(text.replacen(from, to, 1).into_bytes().into(), None).expect("a dump");
+        let dump = parse(text.replacen(from, to, 1).into_bytes(), None).expect("a dump");
         let executable = compile(&module, true);
         let replay = replay(&module, &dump).expect("a replay");
         let inputs = inputs(executable.inputs(), 3);

@@ -8,12 +8,14 @@ pub mod collectives;
 pub mod environment;
 pub mod executor;
 pub mod gemm;
+pub mod lockstep;
 pub mod loops;
 pub mod memory;
 pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod threads;
 pub mod walk;
 
 pub use executor::RunOptions;

@@ -4,7 +4,7 @@
 //! memory, so runs may overlap.
 
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -13,6 +13,7 @@ use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
 use super::passes::DynamicSize;
 use super::replica_groups::{Devices, MAX_DEVICES};
+use super::replication::{self, Lockstep};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
@@ -49,6 +50,12 @@ pub struct Parameter {
     pub leaves: Range<usize>,
 }
 
+/// A plan for all devices side by side, by the inputs they have in common.
+type KnownLockstep = (Box<[bool]>, Option<Arc<Lockstep>>);
+
+/// Most such plans that are kept.
+const MAX_LOCKSTEPS: usize = 8;
+
 /// A compiled module.
 #[derive(Debug)]
 pub struct Executable {
@@ -64,6 +71,7 @@ pub struct Executable {
     result_shape: ShapeId,
     dynamic_sizes: Vec<DynamicSize>,
     arenas: Mutex<Vec<AlignedBytes>>,
+    locksteps: Mutex<Vec<KnownLockstep>>,
     originals: OnceLock<FxHashMap<u32, InstructionId>>,
 }
 
@@ -114,6 +122,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
     let buffers = std::mem::take(&mut lowering.buffers);
     let assignment = assign::assign(&mut thunks, &buffers);
+    if devices > 1 {
+        super::products::divide(&mut thunks, &assignment);
+    }
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -134,6 +145,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         thunks,
         assignment,
         arenas: Mutex::new(Vec::new()),
+        locksteps: Mutex::new(Vec::new()),
         originals: OnceLock::new(),
         module,
     })
@@ -268,12 +280,35 @@ impl Executable {
         self.result_shape
     }
 
-    /// Whether a run does enough to be worth waking other threads.
-    pub(crate) fn is_large(&self) -> bool {
-        self.assignment
-            .allocations
+    /// The plan for all devices side by side where `common_inputs` are one array for all of them;
+    /// `None` where devices may part ways.
+    pub(crate) fn lockstep(&self, common_inputs: &[bool]) -> Option<Arc<Lockstep>> {
+        let known = || {
+            self.locksteps
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some((_, plan)) = known()
             .iter()
-            .any(|allocation| allocation.size >= 1 << 17)
+            .find(|(inputs, _)| **inputs == *common_inputs)
+        {
+            return plan.clone();
+        }
+        let is_enabled = !self.options.disable.iter().any(|d| d == replication::NAME);
+        let plan = replication::plan(
+            &self.thunks,
+            &self.assignment,
+            self.outputs.len(),
+            common_inputs,
+            is_enabled,
+        )
+        .map(Arc::new);
+        let mut known = known();
+        if known.len() >= MAX_LOCKSTEPS {
+            known.remove(0);
+        }
+        known.push((common_inputs.into(), plan.clone()));
+        plan
     }
 
     /// Bytes of the temporary block of one run.

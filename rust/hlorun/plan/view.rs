@@ -19,6 +19,15 @@ pub struct BufferSlice {
     pub size: usize,
 }
 
+impl BufferSlice {
+    /// Whether a byte belongs to both.
+    pub fn overlaps(&self, other: &BufferSlice) -> bool {
+        self.allocation == other.allocation
+            && self.offset < other.offset + other.size
+            && other.offset < self.offset + self.size
+    }
+}
+
 /// A start index known when the program runs, as `dynamic-slice` has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DynamicIndex {

@@ -65,10 +65,6 @@ def coverage(results: list[runner.Result]) -> str:
 NOT_RUN = {
     "infeed": "needs a host that feeds it",
     "outfeed": "needs a host that reads it",
-    "send": "needs a host, or a device of another program, that receives",
-    "send-done": "as send",
-    "recv": "needs a host, or a device of another program, that sends",
-    "recv-done": "as recv",
 }
 # Forms of opcodes that otherwise run; typed errors too.
 FORMS = {
@@ -79,6 +75,8 @@ FORMS = {
     "`__cudnn$fmha*` with dropout, pages, packed sequences, ALiBi or 8-bit operands": "random bits or formats of the "
     "library's own; register_custom_call takes them",
     "the auxiliary result of RELU and SILU epilogues of `__cublas$lt$matmul`": "bits in an order of the library's own",
+    "send, recv and their -done with `is_host_transfer=true`, or without the pairs of devices XLA writes into their "
+    "`frontend_attributes`": "they need a host, or another program, on the other side",
 }
 
 
@@ -93,6 +91,8 @@ def not_run(covered: set[str]) -> list[str]:
         "",
         f"{len(opcodes)} opcodes are known, {len(computing & covered)} of them with cases above. Without cases of their own",
         f"are {', '.join(sorted(computing - covered))}.",
+        "Transfers between devices and the halves of collectives are tested in `tests/python/test_transfers.py` and",
+        "`tests/python/test_replicas.py`.",
         f"{len(NOT_RUN)} speak with a host and are refused by name:",
         "",
         "| opcode | reason |",

@@ -14,6 +14,7 @@ mod operation;
 pub mod panels;
 mod structure;
 mod threefry;
+mod transfer;
 pub mod views;
 
 use std::rc::Rc;
@@ -251,7 +252,8 @@ impl<'m> Lowering<'m> {
                 _ => self.operand(scope, instruction, 0),
             },
             OpClass::AsyncCopy => self.operand(scope, instruction, 0),
-            OpClass::HostTransfer | OpClass::Unknown => Err(unsupported(
+            OpClass::HostTransfer => self.transfer(scope, instruction),
+            OpClass::Unknown => Err(unsupported(
                 instruction,
                 format!("{} is not supported", instruction.opcode_name()),
             )),

@@ -13,6 +13,7 @@ mod loop_info;
 mod product;
 mod rewrite;
 mod scan;
+mod transpose_fold;
 mod trip_index;
 mod tuple_select;
 
@@ -27,7 +28,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 4] = [
+pub const PASSES: [&str; 5] = [
+    "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
@@ -36,7 +38,7 @@ pub const PASSES: [&str; 4] = [
 
 /// What the passes did.
 pub struct Applied {
-    /// Those that changed something, and how many loops they changed.
+    /// Those that changed something, and how many products or loops they changed.
     pub rewrites: Vec<(&'static str, usize)>,
     /// Sizes that follow the entry's result; there are any only if its root was wrapped for them.
     pub dynamic_sizes: Vec<DynamicSize>,
@@ -49,6 +51,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
     tuple_select::run(module);
     library_product::run(module)?;
     let dynamic_sizes = dynamic_padding::run(module)?;
+    crate::plan::transfer::order(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -56,6 +59,9 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             continue;
         }
         let mut changed = 0;
+        if name == "transpose-fold" {
+            changed = transpose_fold::run(module);
+        }
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                 continue;

@@ -69,11 +69,14 @@ NOT_RUN = {
 # Forms of opcodes that otherwise run; typed errors too.
 FORMS = {
     "dot with `sparsity`": "structured sparsity of GPUs; no CPU back end has it",
-    "results of the module of dynamic size": "arrays are handed out in the sizes of their shapes",
-    "gather, scatter, sort, windows and loops over arrays of dynamic size": "only in dimensions of fixed size",
+    "loops, branches, convolutions, sorts along, and several results at once, of arrays of dynamic size": "dimensions of "
+    "fixed size only",
+    "`__onednn$*` with packed weights or quantized operands, `__onednn$matmul_reorder`": "the order is the library's own",
+    "`__cudnn$fmha*` with dropout, pages, packed sequences, ALiBi or 8-bit operands": "random bits or formats of the "
+    "library's own; register_custom_call takes them",
+    "the auxiliary result of RELU and SILU epilogues of `__cublas$lt$matmul`": "bits in an order of the library's own",
     "send, recv and their -done with `is_host_transfer=true`, or without the pairs of devices XLA writes into their "
     "`frontend_attributes`": "they need a host, or another program, on the other side",
-    "`__onednn$*` custom calls": "their options are private to one build of XLA; register_custom_call takes them",
 }
 
 

@@ -110,6 +110,17 @@ class Graph:
         return self.rng.choice(RARE) if self.rng.random() < 0.12 else self.rng.choice(DTYPES)
 
     def values(self, dtype: str, dims: Dims) -> c.Array:
+        """Small integers of any type; now and then what is special of it."""
+        seed = np.random.RandomState(self.rng.randrange(1 << 31))
+        bits = c.BITS[dtype]
+        if dtype in c.INTEGERS and bits >= 8 and self.rng.random() < 0.2:
+            return np.resize(seed.permutation(c.specials(dtype)), dims)
+        if dtype in c.WIDE_FLOATS and self.rng.random() < 0.12:
+            odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -2.5, 1.5, 3.0, -4.0]
+            return np.asarray(seed.choice(odd, dims)).astype(c.np_dtype(dtype))
+        return self.small(dtype, dims)
+
+    def small(self, dtype: str, dims: Dims) -> c.Array:
         """Small integers of any type."""
         seed = np.random.RandomState(self.rng.randrange(1 << 31))
         if dtype == "pred":
@@ -120,11 +131,6 @@ class Graph:
             low, high = (0, 1 << bits) if dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
         if dtype in c.TINY_FLOATS:
             low, high = -2, 3
-        if dtype in c.INTEGERS and bits >= 8 and self.rng.random() < 0.2:
-            return np.resize(seed.permutation(c.specials(dtype)), dims)
-        if dtype in c.WIDE_FLOATS and self.rng.random() < 0.12:
-            odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -2.5, 1.5, 3.0, -4.0]
-            return np.asarray(seed.choice(odd, dims)).astype(c.np_dtype(dtype))
         out = np.asarray(seed.randint(low, high, dims))
         if dtype in c.COMPLEX:
             return np.asarray(out + 1j * seed.randint(low, high, dims)).astype(c.np_dtype(dtype))
@@ -143,7 +149,7 @@ class Graph:
     def constant(self, dtype: str, dims: Dims, x: c.Array | None = None) -> Node:
         """A literal; a broadcast scalar where the array is not small."""
         x = self.values(dtype, dims) if x is None else x
-        if math.prod(dims) > 24 or 0 in dims or (dtype in c.RARE if hasattr(c, "RARE") else False):
+        if math.prod(dims) > 24 or 0 in dims:
             flat = np.resize(np.asarray(x).reshape(-1), (1,)) if np.size(x) else self.values(dtype, (1,))
             one = self.constant(dtype, (), flat.reshape(()))
             return self.emit(dtype, dims, f"broadcast({one.name}), dimensions={{}}", one)

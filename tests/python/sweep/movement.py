@@ -276,10 +276,10 @@ NEUTRAL = {"add": 0, "or": 0, "xor": 0, "multiply": 1}
 
 
 def initial(g: Graph, x: Node, some: list[int], name: str) -> Node:
-    """Any value to start from; a neutral one where XLA may leave the combination out, for want of two elements."""
-    if some and all(x.dims[d] >= 2 for d in some):
+    """Any value to start from, where XLA takes it once; it never does for single elements, and often for many."""
+    if some and all(x.dims[d] >= 2 for d in some) and math.prod(x.dims) < 30:
         return g.like(x.dtype, ())
-    op = name.split("_")[1]
+    op = name.removeprefix("second_abs_").removeprefix("plain_").split("_")[0]
     value = x.dtype == "pred" and op in ("and", "minimum", "multiply")
     if op in ("maximum", "minimum", "and") and x.dtype != "pred":
         # The value itself.
@@ -303,7 +303,9 @@ def limit(g: Graph, dtype: str, op: str) -> Node:
         value = {"maximum": info.min, "minimum": info.max, "and": -1 if dtype in c.SIGNED else info.max}[op]
     else:
         info = ml_dtypes.finfo(kind)
-        value = info.min if op == "maximum" else info.max
+        infinite = dtype in c.WIDE_FLOATS
+        value = np.inf if infinite else info.max
+        value = -value if op == "maximum" else value
     return g.constant(dtype, (), np.asarray(value).astype(kind))
 
 

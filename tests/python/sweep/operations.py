@@ -151,7 +151,8 @@ def convolution(g: Graph) -> None:
     out_names, out = arrange(("b", batch // batch_groups), ("f", outputs), out_space)
     if math.prod(out) > MOST or math.prod(lhs) > MOST:
         return
-    x, k = g.like(dtype, lhs), g.like(dtype, rhs)
+    # Padding times infinity is what the library makes of it, so operands are finite.
+    x, k = (g.parameter(dtype, dims, g.small(dtype, dims)) for dims in (lhs, rhs))
     more = [f"window={{{text}}}"] if rank else []
     more.append(f"dim_labels={lhs_names}_{rhs_names}->{out_names}")
     more += [f"feature_group_count={groups}"] if groups > 1 else []
@@ -237,6 +238,9 @@ def scatter(g: Graph) -> None:
     n = gather_numbers(g, x)
     if math.prod(n["out"]) > MOST or len(n["index_dims"]) > 4:
         return
+    if not n["mapped"]:
+        # Without indices XLA keeps one of several updates, whatever the computation is.
+        return
     i = indices(g, n["index_dims"], n["at"], [x.dims[d] for d in n["mapped"]])
     u = g.like(x.dtype, n["out"])
     more = [
@@ -284,11 +288,11 @@ def sort(g: Graph) -> None:
     kind = g.rng.choice(["plain", "total", "mod", "second"])
     if kind == "second" and (count < 2 or others[0].dtype == "pred"):
         kind = "plain"
-    if x.dtype in c.INTEGERS:
-        kind = "plain" if kind == "total" else kind
-    else:
+    if x.dtype not in c.INTEGERS:
         # NaN is in no other order.
         kind = "total"
+    elif kind == "total":
+        kind = "plain"
     texts = {
         "plain": f"z = pred[] compare(a0, b0), direction={way}",
         "total": f"z = pred[] compare(a0, b0), direction={way}, type=TOTALORDER",

@@ -244,7 +244,8 @@ ENTRY e {{
   ROOT r = f32[2] get-tuple-element(done), index=0
 }}"""
     start = time.monotonic()
-    with pytest.raises(hlorun.HloExecutionError, match=r"recv-done done: replica 1 waits for replica 0"):
+    # Replica 0 may have ended by then, or not.
+    with pytest.raises(hlorun.HloExecutionError, match=r"recv-done done.* replica (1 waits|0 has ended)"):
         run(text, 2)
     assert time.monotonic() - start < 5
 

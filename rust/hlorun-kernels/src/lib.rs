@@ -15,8 +15,11 @@ mod math;
 mod ops;
 mod reduce;
 mod stochastic;
+pub mod stream;
 pub mod strided;
 pub mod table;
+mod transpose;
+mod with_scalar;
 
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use dtype::DType;
@@ -26,10 +29,12 @@ pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
 pub use stochastic::stochastic_convert;
+pub use stream::{STREAM_BYTES, stream_copy, stream_fence};
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
 };
+pub use with_scalar::{Side, binary_with_scalar, compare_with_scalar};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,9 @@ use crate::plan::program::{Home, Program, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
 use crate::types::PrimitiveType;
 
+/// Rows of fewer elements are gathered into tiles of several.
+const MIN_RUN: i64 = 512;
+
 /// Elements times steps from which a second thread pays.
 const PARALLEL_WORK: usize = 1 << 16;
 
@@ -56,6 +59,16 @@ impl<'p> Sources<'p> {
         Sources { sources }
     }
 
+    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
+    pub fn run_length(&self) -> usize {
+        let rows = self.sources.iter().filter(|s| !s.load.is_dense);
+        rows.filter_map(|s| s.load.walk.last())
+            .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
+            .map(|step| step.0 as usize)
+            .min()
+            .unwrap_or(usize::MAX)
+    }
+
     /// A frame for `program` with these inputs; what never changes is filled in.
     pub fn frame(&self, program: &Program, tile: usize) -> Result<Frame> {
         let staged = self
@@ -91,17 +104,25 @@ impl<'p> Sources<'p> {
                     frame.bind(register, at.cast_mut());
                 }
                 LoadKind::View(_) if source.is_constant => {}
-                // SAFETY: the walk stays inside the view, the staging holds a tile.
-                LoadKind::View(_) => unsafe {
-                    walk::gather(
-                        &source.load.walk,
-                        source.size,
-                        source.base,
-                        start,
-                        n,
-                        frame.pointer(register),
-                    );
-                },
+                LoadKind::View(_) => {
+                    // SAFETY: the walk stays inside the view, the staging holds a tile.
+                    unsafe {
+                        if let Some(offset) = walk::run_at(&source.load.walk, start, n) {
+                            let at = source.base.offset(offset as isize * source.size as isize);
+                            frame.bind(register, at.cast_mut());
+                            continue;
+                        }
+                        frame.unbind(register);
+                        walk::gather(
+                            &source.load.walk,
+                            source.size,
+                            source.base,
+                            start,
+                            n,
+                            frame.pointer(register),
+                        );
+                    }
+                }
                 LoadKind::Iota => {
                     let ty = program.types[register.0 as usize];
                     iota(source.load, ty, start, n, frame.pointer(register));
@@ -152,6 +173,8 @@ struct Target<'p> {
     walk: &'p crate::plan::view::Walk,
     /// The register is the last step's memory and may be written in place.
     direct: bool,
+    /// Written past the caches, from the tile.
+    streams: bool,
     is_dense: bool,
 }
 
@@ -175,18 +198,23 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
                 let register = store.register;
                 let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
                 let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
+                let size = program.types[register.0 as usize].size_bytes();
+                let streams =
+                    store.is_dense && is_slot && thunk.count * size >= hlorun_kernels::STREAM_BYTES;
                 Target {
                     register,
                     base: environment.memory.first(&store.view),
-                    size: program.types[register.0 as usize].size_bytes(),
+                    size,
                     walk: &store.walk,
-                    direct: store.is_dense && is_slot && is_only,
+                    direct: store.is_dense && is_slot && is_only && !streams,
+                    streams,
                     is_dense: store.is_dense,
                 }
             })
             .collect(),
     );
     let tile = Frame::tile_for(program, thunk.count);
+    let run = sources.run_length();
     let work = thunk.count * (program.steps.len() + 1);
     let tasks = if work < PARALLEL_WORK {
         1
@@ -204,10 +232,13 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
         let mut frame = sources.frame(program, tile)?;
         let mut start = begin;
         while start < end {
-            let n = tile.min(end - start);
+            let n = tile.min(end - start).min(walk::rest_of_run(run, start));
             sources.fill(program, &mut frame, start, n);
             store_tile(program, &mut frame, &targets, start, n);
             start += n;
+        }
+        if targets.0.iter().any(|target| target.streams) {
+            hlorun_kernels::stream_fence();
         }
         Ok(())
     })
@@ -234,7 +265,11 @@ fn store_tile(program: &Program, frame: &mut Frame, targets: &Targets<'_>, start
         unsafe {
             if target.is_dense {
                 let to = target.base.add(start * target.size);
-                std::ptr::copy(from, to, n * target.size);
+                if target.streams {
+                    hlorun_kernels::stream_copy(from, to, n * target.size);
+                } else {
+                    std::ptr::copy(from, to, n * target.size);
+                }
             } else {
                 walk::scatter(target.walk, target.size, target.base, start, n, from);
             }

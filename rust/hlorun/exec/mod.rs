@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod collectives;
+pub mod copy;
 pub mod environment;
 pub mod executor;
 pub mod gemm;

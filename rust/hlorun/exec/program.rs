@@ -14,13 +14,16 @@ pub struct Frame {
 }
 
 /// Scratch of a frame that stays in the first-level cache.
-const SCRATCH_TARGET: usize = 24 << 10;
+const SCRATCH_TARGET: usize = 32 << 10;
+/// Fewest elements of a tile: with fewer, calling kernels costs as much as what they do, so that
+/// programs of many registers rather reach into the second-level cache.
+const MIN_TILE: usize = 512;
 
 impl Frame {
     /// Elements per tile that keep the scratch of `program` in the first-level cache.
     pub fn tile_for(program: &Program, count: usize) -> usize {
         let per_element = program.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(128, 2048) & !63;
+        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, 2048) & !63;
         tile.min(count.next_multiple_of(64)).max(64)
     }
 
@@ -123,6 +126,7 @@ impl Frame {
                 match step.kernel {
                     Kernel::Unary(f) => f(at(a), out, n),
                     Kernel::Binary(f) => f(at(a), at(b), out, n),
+                    Kernel::WithScalar(f, ref value) => f(at(a), value.as_ptr(), out, n),
                     Kernel::Ternary(f) => f(at(a), at(b), at(c), out, n),
                     Kernel::ReducePrecision(f) => f.run(at(a), out, n),
                     Kernel::Copy(size) => std::ptr::copy(at(a), out, n * size),

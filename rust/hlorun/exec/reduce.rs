@@ -42,6 +42,8 @@ struct Job<'t> {
     sources: Sources<'t>,
     total: usize,
     tile: usize,
+    /// See [`Sources::run_length`].
+    run: usize,
     fold: Option<hlorun_kernels::Reduce>,
     combine: Option<hlorun_kernels::Binary>,
 }
@@ -123,9 +125,11 @@ fn reduce_into(
             hlorun_kernels::binary(op, ty)?,
         ))
     });
+    let sources = Sources::new(&environment.memory, &thunk.program, &thunk.loads);
     let job = Job {
         thunk,
-        sources: Sources::new(&environment.memory, &thunk.program, &thunk.loads),
+        run: sources.run_length(),
+        sources,
         total,
         tile: Frame::tile_for(&thunk.program, total),
         fold: kernels.map(|k| k.0),
@@ -288,7 +292,9 @@ impl Job<'_> {
         while start < range.end {
             // Tiles end at the same places however the work is divided, so that sums are formed in
             // the same order for every number of threads.
-            let n = (self.tile - start % self.tile).min(range.end - start);
+            let n = (self.tile - start % self.tile)
+                .min(super::walk::rest_of_run(self.run, start))
+                .min(range.end - start);
             self.sources.fill(program, &mut scratch.values, start, n);
             // SAFETY: every input holds `n` elements.
             unsafe { scratch.values.run(program, n) };

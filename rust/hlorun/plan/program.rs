@@ -130,9 +130,18 @@ impl ProgramBuilder {
         self.step(Kernel::Copy(ty.size_bytes()), &[register], ty)
     }
 
+    /// The bytes of a register that is a constant.
+    pub fn constant_value(&self, register: Register) -> Option<[u8; 16]> {
+        match self.program.homes[register.0 as usize] {
+            Home::Constant(index) => Some(self.program.constants[index as usize]),
+            _ => None,
+        }
+    }
+
     /// Fixes the outputs and assigns slots.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
         self.program.outputs = outputs.to_vec();
+        self.program.drop_unread_constants();
         self.program.assign_slots();
         self.program
     }
@@ -142,7 +151,10 @@ impl Step {
     /// The operands the kernel reads.
     pub fn reads(&self) -> &[Register] {
         let count = match self.kernel {
-            Kernel::Unary(_) | Kernel::ReducePrecision(_) | Kernel::Copy(_) => 1,
+            Kernel::Unary(_)
+            | Kernel::WithScalar(..)
+            | Kernel::ReducePrecision(_)
+            | Kernel::Copy(_) => 1,
             Kernel::Binary(_) => 2,
             Kernel::Ternary(_) => 3,
         };
@@ -151,6 +163,26 @@ impl Step {
 }
 
 impl Program {
+    /// Constants that kernels hold themselves need no tile of copies.
+    fn drop_unread_constants(&mut self) {
+        let mut is_read = vec![false; self.types.len()];
+        for step in &self.steps {
+            for register in step.reads() {
+                is_read[register.0 as usize] = true;
+            }
+        }
+        for register in &self.outputs {
+            is_read[register.0 as usize] = true;
+        }
+        for (home, is_read) in self.homes.iter_mut().zip(is_read) {
+            if let Home::Constant(_) = home
+                && !is_read
+            {
+                *home = Home::External;
+            }
+        }
+    }
+
     fn assign_slots(&mut self) {
         let count = self.types.len();
         let mut last_read = vec![0usize; count];

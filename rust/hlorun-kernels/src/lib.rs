@@ -15,7 +15,6 @@ mod math;
 mod ops;
 mod reduce;
 mod stochastic;
-pub mod stream;
 pub mod strided;
 pub mod table;
 mod transpose;
@@ -27,9 +26,8 @@ pub use gemm::packed::{PackedB, gemm_packed, gemm_panels, pack_panels, panels_si
 pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
-pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
+pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
 pub use stochastic::stochastic_convert;
-pub use stream::{STREAM_BYTES, stream_copy, stream_fence};
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,

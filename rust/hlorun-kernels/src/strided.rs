@@ -4,7 +4,7 @@
 //! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
 //! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
 
-use crate::{stream, transpose};
+use crate::transpose;
 
 /// At most this many dimensions are copied without recursion or allocation.
 pub const MAX_RANK: usize = 64;
@@ -97,7 +97,7 @@ pub unsafe fn copy_strided(
         let across = dims[last - 1];
         dims = &mut dims[..last - 1];
         let total = dims.iter().map(|d| d.size).product::<usize>() * across.size * inner.size;
-        let stream = total * elem_size >= stream::STREAM_BYTES;
+        let stream = total * elem_size >= transpose::STREAM_BYTES;
         walk(dims, src, dst, |s, d| {
             if elem_size == 4 && across.src == 4 && inner.dst == 4 && transpose::available() {
                 words(across, inner, s, d, stream);
@@ -105,7 +105,9 @@ pub unsafe fn copy_strided(
                 plane(elem_size, across, inner, s, d);
             }
         });
-        stream::stream_fence();
+        if stream {
+            transpose::fence();
+        }
     }
 }
 
@@ -222,7 +224,13 @@ unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: b
     let rows = (inner.size - skip) / SIDE;
     let columns = across.size / SIDE * SIDE;
     let part = |first: usize, size: usize, from: usize, count: usize| {
-        let (a, i) = (Dim { size: count, ..across }, Dim { size, ..inner });
+        let (a, i) = (
+            Dim {
+                size: count,
+                ..across
+            },
+            Dim { size, ..inner },
+        );
         // SAFETY: the part lies inside the plane.
         unsafe {
             let s = src.offset(first as isize * inner.src).add(from * 4);
@@ -231,21 +239,24 @@ unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: b
         }
     };
     part(0, skip, 0, across.size);
-    for row in 0..rows {
-        let first = skip + row * SIDE;
-        // SAFETY: 16 rows of `columns` elements from `first` on lie inside the plane.
-        unsafe {
-            transpose::transpose_rows(
-                columns,
-                src.offset(first as isize * inner.src),
-                inner.src,
-                dst.add(first * 4),
-                across.dst,
-                stream && aligned,
-            );
+    for from in (0..columns).step_by(transpose::BAND) {
+        let count = transpose::BAND.min(columns - from);
+        for row in 0..rows {
+            let first = skip + row * SIDE;
+            // SAFETY: `count` columns of 16 rows lie inside the plane.
+            unsafe {
+                transpose::transpose_rows(
+                    count,
+                    src.offset(first as isize * inner.src).add(from * 4),
+                    inner.src,
+                    dst.offset(from as isize * across.dst).add(first * 4),
+                    across.dst,
+                    stream && aligned,
+                );
+            }
         }
-        part(first, SIDE, columns, across.size - columns);
     }
+    part(skip, rows * SIDE, columns, across.size - columns);
     let done = skip + rows * SIDE;
     part(done, inner.size - done, 0, across.size);
 }

@@ -5,6 +5,11 @@
 
 /// Side of a block: one cache line of elements.
 pub(crate) const SIDE: usize = 16;
+/// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
+/// fetches ahead, and few destination lines are open at a time.
+pub(crate) const BAND: usize = 128;
+/// Bytes from which results are written past the caches: they displace everything anyway.
+pub(crate) const STREAM_BYTES: usize = 16 << 20;
 
 /// Whether [`transpose_block`] can run.
 pub(crate) fn available() -> bool {
@@ -13,7 +18,7 @@ pub(crate) fn available() -> bool {
 
 /// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.
 /// `stream` writes past the caches, for which `dst` and `dst_stride` are multiples of 32; a
-/// [`crate::stream::stream_fence`] has to follow.
+/// [`fence`] has to follow.
 ///
 /// # Safety
 /// [`available`]; 16 rows of `columns` elements are readable, `columns` rows of 16 elements writable, `columns` is a
@@ -100,4 +105,13 @@ pub(crate) unsafe fn transpose_rows(
     _: isize,
     _: bool,
 ) {
+}
+
+/// Makes what was written past the caches visible to threads that are told of it afterwards.
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is always there.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }

@@ -163,7 +163,12 @@ mod tests {
                     let scalar = (&raw const scalar).cast();
                     // SAFETY: every array holds n elements.
                     unsafe {
-                        plain(x.as_ptr().cast(), y.as_ptr().cast(), want.as_mut_ptr().cast(), n);
+                        plain(
+                            x.as_ptr().cast(),
+                            y.as_ptr().cast(),
+                            want.as_mut_ptr().cast(),
+                            n,
+                        );
                         kernel(values.as_ptr().cast(), scalar, got.as_mut_ptr().cast(), n);
                         let place = same.as_mut_ptr().cast::<u8>();
                         kernel(place.cast_const(), scalar, place, n);
@@ -185,13 +190,18 @@ mod tests {
     fn comparisons_match_arrays() {
         let values: Vec<i32> = (-50..50).collect();
         let n = values.len();
-        for direction in [CompareDirection::Lt, CompareDirection::Ge, CompareDirection::Ne] {
+        for direction in [
+            CompareDirection::Lt,
+            CompareDirection::Ge,
+            CompareDirection::Ne,
+        ] {
             for (side, want) in [
                 (Side::Left, [7, 8].map(|x| holds(direction, 7, x))),
                 (Side::Right, [7, 8].map(|x| holds(direction, x, 7))),
             ] {
                 let kernel =
-                    compare_with_scalar(direction, CompareOrder::Partial, DType::S32, side).unwrap();
+                    compare_with_scalar(direction, CompareOrder::Partial, DType::S32, side)
+                        .unwrap();
                 let mut got = vec![9u8; n];
                 let scalar = 7i32;
                 // SAFETY: both arrays hold n elements.
@@ -203,7 +213,11 @@ mod tests {
                         n,
                     );
                 }
-                assert_eq!([got[57], got[58]], want.map(u8::from), "{direction:?} {side:?}");
+                assert_eq!(
+                    [got[57], got[58]],
+                    want.map(u8::from),
+                    "{direction:?} {side:?}"
+                );
             }
         }
     }

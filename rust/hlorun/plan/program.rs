@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 use super::elementwise::Kernel;
 use crate::types::PrimitiveType;
 
+/// What inputs and outputs of one element take of the cache, roughly.
+const EXTERNAL_BYTES: u32 = 16;
+
 /// A value of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Register(pub u32);
@@ -56,7 +59,8 @@ pub struct Program {
     /// For every output, the first step that reads an input after it is written is none: it may be
     /// written straight into memory that one of the inputs occupies.
     pub in_place: Vec<bool>,
-    /// Scratch bytes per element of a tile, constants included.
+    /// Bytes per element of a tile that compete for the cache: slots, constants, and something for
+    /// inputs and outputs.
     pub scratch_per_element: u32,
 }
 
@@ -242,7 +246,12 @@ impl Program {
             }
         }
         self.homes = homes;
-        self.scratch_per_element = top + 16;
+        self.scratch_per_element = top + EXTERNAL_BYTES;
+    }
+
+    /// Bytes of slots and constants per element of a tile.
+    pub fn slot_bytes(&self) -> usize {
+        self.scratch_per_element.saturating_sub(EXTERNAL_BYTES) as usize
     }
 
     /// Whether the program only copies inputs to outputs.

@@ -129,7 +129,7 @@ ENTRY main {
 }
 ";
 
-const ALL: [&str; 4] = hlorun::plan::passes::PASSES;
+const ALL: [&str; 5] = hlorun::plan::passes::PASSES;
 
 #[test]
 fn a_loop_copies_none_of_its_state() {

@@ -175,6 +175,7 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         }
         ThunkKind::Loop(fused) => loops::run(fused, environment),
         ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
+        ThunkKind::Bands(bands) => super::bands::run(bands, environment),
         ThunkKind::Gemm(product) => gemm::run(product, environment),
         ThunkKind::PackPanels(pack) => gemm::pack(pack, environment),
         ThunkKind::Op(op) => {

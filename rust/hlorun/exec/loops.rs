@@ -6,10 +6,12 @@
 use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
 use super::program::Frame;
+use super::turned::Turn;
 use super::walk;
 use crate::error::Result;
 use crate::plan::program::{Home, Program, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
+use crate::plan::view::PRIVATE;
 use crate::types::PrimitiveType;
 
 /// Rows of fewer elements are gathered into tiles of several.
@@ -25,11 +27,15 @@ struct Source<'p> {
     size: usize,
     /// Its register is filled once for all tiles.
     is_constant: bool,
+    /// Its rows lie across memory.
+    turn: Option<Turn>,
 }
 
 /// Inputs of a running loop, ready to be put into a frame.
 pub struct Sources<'p> {
     sources: Vec<Source<'p>>,
+    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
+    run: usize,
 }
 
 // SAFETY: addresses are only read, and the memory outlives the loop.
@@ -48,23 +54,52 @@ impl<'p> Sources<'p> {
                     ),
                     LoadKind::Iota => (std::ptr::null(), false),
                 };
+                let size = program.types[load.register.0 as usize].size_bytes();
+                // Of a band's scratch there is never more than the band.
+                let may_turn = !load.is_dense && !is_constant && load.private().is_none();
                 Source {
                     load,
                     base,
-                    size: program.types[load.register.0 as usize].size_bytes(),
+                    size,
                     is_constant,
+                    turn: match load.kind {
+                        LoadKind::View(_) if may_turn => Turn::of(&load.walk, size),
+                        _ => None,
+                    },
                 }
             })
             .collect();
-        Sources { sources }
-    }
-
-    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
-    pub fn run_length(&self) -> usize {
-        let rows = self.sources.iter().filter(|s| !s.load.is_dense);
-        rows.filter_map(|s| s.load.walk.last())
+        let rows = loads.iter().filter(|load| !load.is_dense);
+        let run = rows
+            .filter_map(|load| load.walk.last())
             .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
             .map(|step| step.0 as usize)
+            .min();
+        Sources {
+            sources,
+            run: run.unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Finds the inputs that lie in a band's scratch where they are now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        for source in &mut self.sources {
+            if let Some(view) = source.load.private() {
+                source.base = memory.first(view).cast_const();
+            }
+        }
+    }
+
+    /// Most elements of a tile that begins at `start`.
+    pub fn limit(&self, start: usize) -> usize {
+        walk::rest_of_run(self.run, start).min(self.block_limit(start))
+    }
+
+    /// The same, when tiles need not end with rows.
+    pub fn block_limit(&self, start: usize) -> usize {
+        let turns = self.sources.iter().filter_map(|source| source.turn);
+        turns
+            .map(|turn| turn.rest(start))
             .min()
             .unwrap_or(usize::MAX)
     }
@@ -74,9 +109,14 @@ impl<'p> Sources<'p> {
         let staged = self
             .sources
             .iter()
-            .filter(|s| !s.load.is_dense)
+            .filter(|s| !s.load.is_dense && s.turn.is_none())
             .map(|s| s.load.register);
-        let frame = Frame::with_staging(program, tile, staged)?;
+        let mut frame = Frame::with_staging(program, tile, staged)?;
+        frame.blocks = self
+            .sources
+            .iter()
+            .map(|s| s.turn.map(|turn| turn.block(s.size)).transpose())
+            .collect::<Result<_>>()?;
         for source in &self.sources {
             if source.is_constant {
                 // SAFETY: staging holds a whole tile, and the base one element.
@@ -95,8 +135,16 @@ impl<'p> Sources<'p> {
 
     /// Lets the inputs hold elements `start..start + n` of the loop.
     pub fn fill(&self, program: &Program, frame: &mut Frame, start: usize, n: usize) {
-        for source in &self.sources {
+        for (at, source) in self.sources.iter().enumerate() {
             let register = source.load.register;
+            if let (Some(turn), Some(Some(block))) = (source.turn, frame.blocks.get_mut(at)) {
+                // SAFETY: the walk stays inside the view; the block was made for it.
+                let at = unsafe {
+                    turn.bring(&source.load.walk, source.size, source.base, start, block)
+                };
+                frame.bind(register, at);
+                continue;
+            }
             match &source.load.kind {
                 LoadKind::View(_) if source.load.is_dense => {
                     // SAFETY: a dense view has an element for every position of the loop.
@@ -173,8 +221,6 @@ struct Target<'p> {
     walk: &'p crate::plan::view::Walk,
     /// The register is the last step's memory and may be written in place.
     direct: bool,
-    /// Written past the caches, from the tile.
-    streams: bool,
     is_dense: bool,
 }
 
@@ -182,40 +228,76 @@ struct Targets<'p>(Vec<Target<'p>>);
 // SAFETY: tasks write disjoint ranges of the loop, and stores are one to one.
 unsafe impl Sync for Targets<'_> {}
 
+/// A fused loop with its addresses resolved.
+pub struct Running<'p> {
+    thunk: &'p LoopThunk,
+    sources: Sources<'p>,
+    targets: Targets<'p>,
+    tile: usize,
+}
+
+impl<'p> Running<'p> {
+    /// The loop of `thunk` on `memory`.
+    pub fn new(thunk: &'p LoopThunk, memory: &Memory) -> Running<'p> {
+        let program = &thunk.program;
+        let targets = thunk.stores.iter().enumerate().map(|(at, store)| {
+            let register = store.register;
+            let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
+            let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
+            Target {
+                register,
+                base: memory.first(&store.view),
+                size: program.types[register.0 as usize].size_bytes(),
+                walk: &store.walk,
+                direct: store.is_dense && is_slot && is_only,
+                is_dense: store.is_dense,
+            }
+        });
+        Running {
+            thunk,
+            sources: Sources::new(memory, program, &thunk.loads),
+            targets: Targets(targets.collect()),
+            tile: Frame::tile_for(program, thunk.count),
+        }
+    }
+
+    /// Finds what lies in a band's scratch where it is now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        self.sources.rebase(memory);
+        for (target, store) in self.targets.0.iter_mut().zip(&self.thunk.stores) {
+            if store.view.slice.allocation >= PRIVATE {
+                target.base = memory.first(&store.view);
+            }
+        }
+    }
+
+    /// What a thread needs to run parts of the loop.
+    pub fn frame(&self) -> Result<Frame> {
+        self.sources.frame(&self.thunk.program, self.tile)
+    }
+
+    /// Computes elements `range`.
+    pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
+        let program = &self.thunk.program;
+        let mut start = range.start;
+        while start < range.end {
+            let rest = range.end - start;
+            let n = self.tile.min(rest).min(self.sources.limit(start));
+            self.sources.fill(program, frame, start, n);
+            store_tile(program, frame, &self.targets, start, n);
+            start += n;
+        }
+    }
+}
+
 /// Runs a fused loop.
 pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     if thunk.count == 0 {
         return Ok(());
     }
-    let program = &thunk.program;
-    let sources = Sources::new(&environment.memory, program, &thunk.loads);
-    let targets = Targets(
-        thunk
-            .stores
-            .iter()
-            .enumerate()
-            .map(|(at, store)| {
-                let register = store.register;
-                let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
-                let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
-                let size = program.types[register.0 as usize].size_bytes();
-                let streams =
-                    store.is_dense && is_slot && thunk.count * size >= hlorun_kernels::STREAM_BYTES;
-                Target {
-                    register,
-                    base: environment.memory.first(&store.view),
-                    size,
-                    walk: &store.walk,
-                    direct: store.is_dense && is_slot && is_only && !streams,
-                    streams,
-                    is_dense: store.is_dense,
-                }
-            })
-            .collect(),
-    );
-    let tile = Frame::tile_for(program, thunk.count);
-    let run = sources.run_length();
-    let work = thunk.count * (program.steps.len() + 1);
+    let running = Running::new(thunk, &environment.memory);
+    let tile = running.tile;
+    let work = thunk.count * (thunk.program.steps.len() + 1);
     let tasks = if work < PARALLEL_WORK {
         1
     } else {
@@ -226,19 +308,8 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     try_parallel(environment, tasks, &|task| {
         let begin = (task * share).min(thunk.count);
         let end = (begin + share).min(thunk.count);
-        if begin == end {
-            return Ok(());
-        }
-        let mut frame = sources.frame(program, tile)?;
-        let mut start = begin;
-        while start < end {
-            let n = tile.min(end - start).min(walk::rest_of_run(run, start));
-            sources.fill(program, &mut frame, start, n);
-            store_tile(program, &mut frame, &targets, start, n);
-            start += n;
-        }
-        if targets.0.iter().any(|target| target.streams) {
-            hlorun_kernels::stream_fence();
+        if begin < end {
+            running.range(&mut running.frame()?, begin..end);
         }
         Ok(())
     })
@@ -265,11 +336,7 @@ fn store_tile(program: &Program, frame: &mut Frame, targets: &Targets<'_>, start
         unsafe {
             if target.is_dense {
                 let to = target.base.add(start * target.size);
-                if target.streams {
-                    hlorun_kernels::stream_copy(from, to, n * target.size);
-                } else {
-                    std::ptr::copy(from, to, n * target.size);
-                }
+                std::ptr::copy(from, to, n * target.size);
             } else {
                 walk::scatter(target.walk, target.size, target.base, start, n, from);
             }

@@ -4,10 +4,12 @@
 //! memory. Promise: the same inputs give the same bits, whatever the number of threads.
 
 pub mod array;
+pub mod bands;
 pub mod collectives;
 pub mod copy;
 pub mod environment;
 pub mod executor;
+pub mod fold;
 pub mod gemm;
 pub mod loops;
 pub mod memory;
@@ -15,6 +17,7 @@ pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod turned;
 pub mod walk;
 
 pub use executor::RunOptions;

@@ -1,5 +1,6 @@
 //! Runs a [`Program`] on one tile.
 
+use super::turned::Block;
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::plan::elementwise::Kernel;
@@ -11,6 +12,8 @@ pub struct Frame {
     slots: Vec<*mut u8>,
     tile: usize,
     _scratch: AlignedBytes,
+    /// Rows of inputs that lie across memory, by input; filled by who made the frame.
+    pub blocks: Vec<Option<Block>>,
 }
 
 /// Scratch of a frame that stays in the first-level cache.
@@ -41,7 +44,7 @@ impl Frame {
         let tile = tile.next_multiple_of(64);
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
         let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
-        let fixed = program.scratch_per_element as usize * tile;
+        let fixed = program.slot_bytes() * tile;
         let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
         let base = scratch.shared_ptr();
         let mut top = program
@@ -59,11 +62,11 @@ impl Frame {
             let size = ty.size_bytes();
             slots.push(match *home {
                 Home::External => std::ptr::null_mut(),
-                // SAFETY: slots lie below `scratch_per_element * tile`.
+                // SAFETY: slots lie below `slot_bytes() * tile`.
                 Home::Slot(offset) => unsafe { base.add(offset as usize * tile) },
                 Home::Constant(index) => {
                     // SAFETY: constants follow the slots; their sizes are counted in
-                    // `scratch_per_element`.
+                    // `slot_bytes()`.
                     unsafe {
                         let at = base.add(top);
                         let value = &program.constants[index as usize];
@@ -85,6 +88,7 @@ impl Frame {
             slots,
             tile,
             _scratch: scratch,
+            blocks: Vec::new(),
         })
     }
 

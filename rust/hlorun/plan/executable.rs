@@ -109,7 +109,15 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     }
     let (mut thunks, result) = lowering.computation(entry, &values)?;
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
-    let buffers = std::mem::take(&mut lowering.buffers);
+    let mut buffers = std::mem::take(&mut lowering.buffers);
+    if options.fuse
+        && !options
+            .disable
+            .iter()
+            .any(|name| name == super::bands::NAME)
+    {
+        super::bands::run(&mut thunks, &mut buffers);
+    }
     let assignment = assign::assign(&mut thunks, &buffers);
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,

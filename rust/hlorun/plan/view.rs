@@ -19,6 +19,9 @@ pub struct BufferSlice {
     pub size: usize,
 }
 
+/// Slices of allocations from this number on are scratch of a band; see [`super::bands`].
+pub const PRIVATE: u32 = 1 << 31;
+
 /// A start index known when the program runs, as `dynamic-slice` has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DynamicIndex {

@@ -25,11 +25,12 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 4] = [
+pub const PASSES: [&str; 5] = [
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
     crate::plan::lower::panels::NAME,
+    crate::plan::bands::NAME,
 ];
 
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;

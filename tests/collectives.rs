@@ -291,3 +291,228 @@ fn the_devices_must_fit() {
     };
     assert!(matches!(error, Err(HloError::Argument(_))));
 }
+
+const TRAIN: &str = "HloModule train
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+cond {
+  s = (s32[], f32[400,500]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT t = pred[] compare(i, n), direction=LT
+}
+
+body {
+  s = (s32[], f32[400,500]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  v = f32[400,500] get-tuple-element(s), index=1
+  w = f32[400,500] multiply(v, v)
+  ROOT r = (s32[], f32[400,500]) tuple(j, w)
+}
+
+ENTRY e {
+  weights = f32[400,500] parameter(0)
+  x = f32[20,400] parameter(1)
+  y = f32[20,500] dot(x, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  gradient = f32[400,500] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  small = f32[500] reduce(y, zero), dimensions={0}, to_apply=add
+  sums = (f32[400,500], f32[500]) all-reduce(gradient, small), replica_groups={}, to_apply=add
+  whole = f32[400,500] get-tuple-element(sums), index=0
+  line = f32[500] get-tuple-element(sums), index=1
+  next = f32[400,500] subtract(weights, whole)
+  start = s32[] constant(0)
+  state = (s32[], f32[400,500]) tuple(start, next)
+  loop = (s32[], f32[400,500]) while(state), condition=cond, body=body
+  squares = f32[400,500] get-tuple-element(loop), index=1
+  rows = f32[20,500] broadcast(line), dimensions={1}
+  mixed = f32[20,500] add(y, rows)
+  id = u32[] replica-id()
+  number = f32[] convert(id)
+  ROOT r = (f32[400,500], f32[400,500], f32[20,500], f32[500], f32[], f32[400,500]) tuple(next, squares, mixed, line, number, weights)
+}
+";
+
+fn compiled(text: &str, replicas: u32, disable: &[&str]) -> Executable {
+    let module = hlorun::text::parse(text.as_bytes().into(), &ParseOptions::default()).unwrap();
+    hlorun::verify::verify(&module).unwrap();
+    let options = CompileOptions {
+        replicas,
+        threads: 2,
+        disable: disable.iter().map(|&name| name.to_owned()).collect(),
+        ..CompileOptions::default()
+    };
+    compile(&module, &options).unwrap()
+}
+
+/// Runs the devices of one process; inputs may be shared, outputs are where `common_outputs` says.
+fn run_shared(executable: &Executable, inputs: &[Vec<&[f32]>]) -> (Vec<bool>, Vec<Vec<Vec<f32>>>) {
+    let mut arrays: Vec<DeviceArrays> = inputs
+        .iter()
+        .map(|inputs| DeviceArrays {
+            inputs: inputs.iter().map(|a| a.as_ptr().cast()).collect(),
+            outputs: Vec::new(),
+        })
+        .collect();
+    let common = executable.common_outputs(&arrays);
+    let mut outputs: Vec<Vec<Vec<f32>>> = inputs
+        .iter()
+        .map(|_| {
+            let leaves = executable.outputs().iter();
+            leaves.map(|leaf| vec![7.0; leaf.byte_size() / 4]).collect()
+        })
+        .collect();
+    for device in 0..arrays.len() {
+        for leaf in 0..common.len() {
+            let owner = if common[leaf] { 0 } else { device };
+            let pointer = outputs[owner][leaf].as_mut_ptr().cast();
+            arrays[device].outputs.push(pointer);
+        }
+    }
+    // SAFETY: every array has its leaf's size and outlives the call.
+    unsafe { executable.run_devices(&arrays, None, &RunOptions::default()) }.unwrap();
+    for leaf in (0..common.len()).filter(|&leaf| common[leaf]) {
+        for device in 1..outputs.len() {
+            outputs[device][leaf] = outputs[0][leaf].clone();
+        }
+    }
+    (common, outputs)
+}
+
+#[test]
+fn what_is_the_same_everywhere_is_computed_once_with_the_same_bits() {
+    let n = 5;
+    let executable = compiled(TRAIN, n, &[]);
+    let each = compiled(TRAIN, n, &["replicated-values"]);
+    let weights: Vec<Vec<f32>> = (0..n as usize).map(|d| values(d, 200_000)).collect();
+    let data: Vec<Vec<f32>> = (0..n as usize).map(|d| values(d + 9, 8000)).collect();
+    let cases: [(&str, [bool; 2], [bool; 6]); 3] = [
+        (
+            "batches",
+            [true, false],
+            [true, true, false, true, false, true],
+        ),
+        (
+            "apart",
+            [false, false],
+            [false, false, false, false, false, false],
+        ),
+        ("same", [true, true], [true, true, true, true, false, true]),
+    ];
+    for (name, shared, want_common) in cases {
+        let inputs: Vec<Vec<&[f32]>> = (0..n as usize)
+            .map(|d| {
+                let pick = |k: usize| if shared[k] { 0 } else { d };
+                vec![&weights[pick(0)][..], &data[pick(1)][..]]
+            })
+            .collect();
+        let copies: Vec<Vec<Vec<f32>>> = inputs
+            .iter()
+            .map(|inputs| inputs.iter().map(|a| a.to_vec()).collect())
+            .collect();
+        let want = run(&each, &copies, None, &RunOptions::default()).unwrap();
+        let (common, got) = run_shared(&executable, &inputs);
+        assert!(got == want, "{name}");
+        if name != "apart" {
+            assert_eq!(common, want_common, "{name}");
+        }
+        // Arrays of their own for every device are filled too.
+        assert!(run_shared(&each, &inputs).1 == want, "{name}");
+        let options = RunOptions::default();
+        assert!(
+            run(&executable, &copies, None, &options).unwrap() == want,
+            "{name}"
+        );
+        // Processes, which share nothing, agree.
+        let networks = networks(2, Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            for (network, _) in &networks {
+                let (executable, copies, want) = (&executable, &copies, &want);
+                scope.spawn(move || {
+                    let local = network.local(executable.devices());
+                    let local = local.start as usize..local.end as usize;
+                    let here = &copies[local.clone()];
+                    let got = run(executable, here, Some(network), &RunOptions::default());
+                    assert!(got.unwrap() == want[local], "{name}");
+                });
+            }
+        });
+    }
+}
+
+const RING: &str = "HloModule ring
+
+ENTRY e {
+  p = f32[70] parameter(0)
+  after = token[] after-all()
+  recv = (f32[70], u32[], token[]) recv(after), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}
+  send = (f32[70], u32[], token[]) send(p, after), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}
+  got = (f32[70], token[]) recv-done(recv), channel_id=3
+  sent = token[] send-done(send), channel_id=3
+  ROOT r = f32[70] get-tuple-element(got), index=0
+}
+";
+
+#[test]
+fn transfers_go_between_processes() {
+    let executable = executable(RING, 4, 1, 1);
+    let inputs: Vec<_> = (0..4).map(|device| vec![values(device, 70)]).collect();
+    for size in [2, 3, 4] {
+        let networks = networks(size, Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            for (network, _) in &networks {
+                let (executable, inputs) = (&executable, &inputs);
+                scope.spawn(move || {
+                    let local = network.local(executable.devices());
+                    let local = local.start as usize..local.end as usize;
+                    let here = &inputs[local.clone()];
+                    let got = run(executable, here, Some(network), &RunOptions::default()).unwrap();
+                    for (device, got) in local.zip(got) {
+                        assert_eq!(got[0], inputs[(device + 3) % 4][0]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn processes_that_wait_for_each_other_end() {
+    // Each sends what it has received.
+    let line = |word: &str| RING.lines().find(|line| line.contains(word)).unwrap();
+    let text = RING
+        .replace(line(" send("), "")
+        .replace(line(" send-done("), "")
+        .replace("  ROOT r =", "  r =")
+        .replace(
+            "\n}\n",
+            "\n  SEND\n  SENT\n  ROOT copy = f32[70] copy(r)\n}\n",
+        )
+        .replace("SENT", line(" send-done("))
+        .replace("SEND", &line(" send(").replace("send(p,", "send(r,"));
+    let executable = executable(&text, 4, 1, 1);
+    let networks = networks(2, Duration::from_secs(3));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for (network, _) in &networks {
+            let executable = &executable;
+            scope.spawn(move || {
+                let inputs = [vec![values(0, 70)], vec![values(1, 70)]];
+                let error = run(executable, &inputs, Some(network), &RunOptions::default());
+                let error = error.unwrap_err().to_string();
+                assert!(
+                    error.contains("waits in recv-done got for others"),
+                    "{error}"
+                );
+            });
+        }
+    });
+    assert!(start.elapsed() < Duration::from_secs(20));
+}

@@ -203,6 +203,43 @@ fn line_ends_and_byte_order_marks_do_not_matter() {
     }
 }
 
+/// `text` with a second space after every name that is given a value: read the general way.
+fn widened(text: &str) -> String {
+    let wide = text
+        .split_inclusive('\n')
+        .map(|line| match line.split_once(" = ") {
+            Some((name, value)) if !name.contains(['"', '{', '(', '\'']) => {
+                format!("{name}  = {value}")
+            }
+            _ => line.to_owned(),
+        });
+    wide.collect()
+}
+
+#[test]
+fn what_is_printed_plainly_means_what_is_spaced_otherwise() {
+    for folder in ["parse", "parse-fail", "print", "verify"].map(folder) {
+        for path in files(&folder) {
+            let bytes = std::fs::read(&path).expect("the file can be read");
+            let Ok(text) = String::from_utf8(bytes) else {
+                continue;
+            };
+            match (parse(&text), parse(widened(&text))) {
+                (Ok(plain), Ok(wide)) => {
+                    let same = plain.structurally_equal(&wide);
+                    assert_eq!(same.err(), None, "{}", path.display());
+                    assert_eq!(plain.instruction_count(), wide.instruction_count());
+                }
+                (Err(HloError::Parse(plain)), Err(HloError::Parse(wide))) => {
+                    let (message, line) = (plain.message, plain.location.line);
+                    assert_eq!((message, line), (wide.message, wide.location.line));
+                }
+                (plain, wide) => panic!("{}: {plain:?} but {wide:?}", path.display()),
+            }
+        }
+    }
+}
+
 #[test]
 fn async_sugar_wraps_the_operation() {
     let module = file("async.hlo");

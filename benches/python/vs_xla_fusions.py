@@ -117,7 +117,13 @@ def cases(n: int) -> Iterator[Case]:
     yield Case("sin", jnp.sin, flat(1), 12 * n)
     for width in (128, 1024, 4096, 50257):
         yield Case(f"softmax_{width}", jax.nn.softmax, lambda w=width: (normal(n // w, w),), 14 * n)
-    yield Case("layer_norm", layer_norm, lambda: (normal(rows, 1024), normal(1024), normal(1024, seed=1)), 9 * n, 1e-4)
+    yield Case(
+        "layer_norm",
+        layer_norm,
+        lambda: (normal(rows, 1024), normal(1024), normal(1024, seed=1)),
+        9 * n,
+        1e-4,
+    )
     yield Case("rms_norm", rms_norm, lambda: (normal(rows, 1024), normal(1024)), 4 * n, 1e-4)
     yield Case("log_softmax", jax.nn.log_softmax, lambda: (normal(n // 4096, 4096),), 13 * n)
     labels = np.arange(n // 4096, dtype=np.int32) % 4096
@@ -146,7 +152,9 @@ def cases(n: int) -> Iterator[Case]:
         2 * n,
         4e-2,
     )
-    yield Case("broadcast_row", lambda x, r: jnp.maximum(x + r, 0), lambda: (normal(rows, 1024), normal(1024)), 2 * n)
+    yield Case(
+        "broadcast_row", lambda x, r: jnp.maximum(x + r, 0), lambda: (normal(rows, 1024), normal(1024)), 2 * n
+    )
     yield Case("broadcast_column", lambda x, r: x * r, lambda: (normal(rows, 1024), normal(rows, 1)), n)
 
     def split() -> tuple[Array, ...]:
@@ -267,7 +275,11 @@ def machine() -> str:
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         name = names[0] if names else name
     return f"{name}, {os.cpu_count()} cores"
 
@@ -312,7 +324,11 @@ def main() -> None:
             json.dumps(
                 {
                     "machine": machine(),
-                    "versions": {"hlorun": hlorun.__version__, "jax": jax.__version__, "numpy": np.__version__},
+                    "versions": {
+                        "hlorun": hlorun.__version__,
+                        "jax": jax.__version__,
+                        "numpy": np.__version__,
+                    },
                     "copy_gbps": copy,
                     "elements": options.elements,
                     "cases": rows,

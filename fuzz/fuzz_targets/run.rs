@@ -3,12 +3,15 @@
 
 #![no_main]
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use hlorun::HloError;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::executor::RunOptions;
+use hlorun::module::HloModule;
 use hlorun::plan::{CompileOptions, compile};
 use hlorun::text::{self, ParseOptions};
 use hlorun::types::PrimitiveType;
@@ -20,6 +23,29 @@ use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 /// Memory a plan may ask for; more is not run.
 const TEMP_BYTES: usize = 16 << 20;
 
+/// Where to write which opcodes ran, a line for each: `HLORUN_FUZZ_REPORT`.
+static REPORT: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
+    let path = std::env::var_os("HLORUN_FUZZ_REPORT")?;
+    File::create(path).ok().map(Mutex::new)
+});
+
+fn report(module: &HloModule) {
+    let Some(file) = REPORT.as_ref() else {
+        return;
+    };
+    let mut names: Vec<String> = module
+        .computation_ids()
+        .flat_map(|id| &module.computation(id).instructions)
+        .map(|&i| module.instruction(i).opcode_name().into_owned())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.push(String::new());
+    if let Ok(mut file) = file.lock() {
+        drop(file.write_all(names.join("\n").as_bytes()));
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let Ok(module) = text::parse(Arc::from(data), &ParseOptions::default()) else {
         return;
@@ -28,7 +54,8 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let options = CompileOptions {
-        threads: 1,
+        // Every eighth text is run by two threads.
+        threads: if data.len() % 8 == 0 { 2 } else { 1 },
         ..CompileOptions::default()
     };
     let executable = match compile(&module, &options) {
@@ -76,8 +103,9 @@ fuzz_target!(|data: &[u8]| {
             },
         )
     };
-    if let Err(error) = result {
-        drop(error.to_string());
+    match result {
+        Ok(_) => report(&module),
+        Err(error) => drop(error.to_string()),
     }
 });
 

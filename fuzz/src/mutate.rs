@@ -2,28 +2,30 @@
 //! parses and reaches the rules behind the grammar.
 //!
 //! Comes in: libFuzzer's buffer and a seed. Goes out: the changed text in the same buffer, and its
-//! length. Half of the rounds are left to libFuzzer's own mutator.
+//! length. A third of the rounds are left to libFuzzer's own mutator.
 
 use std::ops::Range;
 
+use crate::grow::grow;
+
 /// A small generator of numbers; the same ones for the same seed.
-struct Numbers(u64);
+pub(crate) struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % bound.max(1) as u64) as usize
     }
 
-    fn pick<'t, T>(&mut self, among: &'t [T]) -> Option<&'t T> {
+    pub(crate) fn pick<'t, T>(&mut self, among: &'t [T]) -> Option<&'t T> {
         let at = self.below(among.len());
         among.get(at)
     }
 }
 
-const NUMBERS: [&[u8]; 16] = [
+pub(crate) const NUMBERS: [&[u8]; 16] = [
     b"0",
     b"1",
     b"2",
@@ -41,7 +43,7 @@ const NUMBERS: [&[u8]; 16] = [
     b"9223372036854775807",
     b"-9223372036854775808",
 ];
-const TYPES: [&[u8]; 20] = [
+pub(crate) const TYPES: [&[u8]; 20] = [
     b"pred",
     b"s2",
     b"s4",
@@ -84,13 +86,13 @@ const PIECES: [&[u8]; 16] = [
 
 /// What a word is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Number,
     Name,
     Other,
 }
 
-fn words(text: &[u8]) -> Vec<(Kind, Range<usize>)> {
+pub(crate) fn words(text: &[u8]) -> Vec<(Kind, Range<usize>)> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -113,7 +115,7 @@ fn words(text: &[u8]) -> Vec<(Kind, Range<usize>)> {
     found
 }
 
-fn lines(text: &[u8]) -> Vec<Range<usize>> {
+pub(crate) fn lines(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     for (at, _) in text.iter().enumerate().filter(|(_, b)| **b == b'\n') {
@@ -126,7 +128,7 @@ fn lines(text: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-fn replace(text: &mut Vec<u8>, range: Range<usize>, by: &[u8]) {
+pub(crate) fn replace(text: &mut Vec<u8>, range: Range<usize>, by: &[u8]) {
     text.splice(range, by.iter().copied());
 }
 
@@ -191,10 +193,10 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
     }
     let mut text = data[..size].to_vec();
     for _ in 0..1 + numbers.below(3) {
-        if numbers.below(5) == 0 {
-            change_line(&mut text, &mut numbers);
-        } else {
-            change_word(&mut text, &mut numbers);
+        match numbers.below(10) {
+            0 => change_line(&mut text, &mut numbers),
+            1..=4 => change_word(&mut text, &mut numbers),
+            _ => grow(&mut text, &mut numbers),
         }
     }
     text.truncate(max_size);

@@ -312,6 +312,51 @@ def test_shared_inputs_are_held_once() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 3 * p.nbytes / 1024
 
 
+STEP = """HloModule step
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  weights = f32[300,400] parameter(0)
+  x = f32[10,300] parameter(1)
+  y = f32[10,400] dot(x, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[300,400] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  sum = f32[300,400] all-reduce(g), replica_groups={}, to_apply=add
+  next = f32[300,400] subtract(weights, sum)
+  ROOT r = (f32[300,400], f32[10,400]) tuple(next, y)
+}
+"""
+
+
+def test_what_is_the_same_everywhere_is_one_read_only_array() -> None:
+    n = 4
+    generator = np.random.Generator(np.random.PCG64(3))
+    weights = generator.standard_normal((300, 400), dtype=np.float32)
+    batches = [generator.standard_normal((10, 300), dtype=np.float32) for _ in range(n)]
+    module = hlorun.parse(STEP)
+    shared = hlorun.compile(module, replicas=n)
+    each = hlorun.compile(module, replicas=n, disable=["replicated-values"])
+    a = shared.run_replicas([[weights, batch] for batch in batches])
+    b = each.run_replicas([[weights, batch] for batch in batches])
+    c = shared.run_replicas([[weights.copy(), batch] for batch in batches])
+    for device in range(n):
+        for x, y, z in zip(a[device], b[device], c[device], strict=True):
+            assert x.tobytes() == y.tobytes() == z.tobytes()
+        assert a[device][0] is a[0][0]
+        assert not a[device][0].flags.writeable
+        assert a[device][1].flags.writeable
+        assert b[device][0].flags.writeable
+        assert device == 0 or not np.shares_memory(b[device][0], b[0][0])
+        assert device == 0 or not np.shares_memory(c[device][0], c[0][0])
+    with pytest.raises(ValueError, match="read-only"):
+        a[0][0][0, 0] = 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        a[0][0].flags.writeable = True
+    # The next step finds one array for all again.
+    d = shared.run_replicas([[a[device][0], batches[device]] for device in range(n)])
+    assert d[0][0] is d[1][0]
+
+
 def test_runs_overlap() -> None:
     case = CASES["all-reduce-chain"]
     executable = hlorun.compile(hlorun.parse(case.text()), replicas=8)

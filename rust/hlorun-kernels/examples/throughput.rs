@@ -148,35 +148,6 @@ fn main() {
                 line += &format!("  {:7.1} GFLOP/s", 2.0 * (m * n * k) as f64 / t / 1e9);
             }
             println!("{line}");
-            let layout = Matrix::row_major(n, 0);
-            // SAFETY: b is a dense k×n matrix.
-            let Some(packed) = (unsafe { PackedB::new(dtype, k, n, b.as_ptr(), layout) }) else {
-                continue;
-            };
-            let mut line = format!("packed {dtype:?} {m}x{n}x{k}:");
-            for count in [1, 2] {
-                let parallel = Parallel {
-                    threads: count,
-                    run: &threads,
-                };
-                let (al, cl) = (Matrix::row_major(k, 0), Matrix::row_major(n, 0));
-                // SAFETY: three dense matrices.
-                let t = best(|| unsafe {
-                    gemm_packed(
-                        m,
-                        1.0,
-                        a.as_ptr(),
-                        al,
-                        &packed,
-                        0.0,
-                        c.as_mut_ptr(),
-                        cl,
-                        &parallel,
-                    );
-                });
-                line += &format!("  {:7.1} GFLOP/s", 2.0 * (m * n * k) as f64 / t / 1e9);
-            }
-            println!("{line}");
         }
     }
 }

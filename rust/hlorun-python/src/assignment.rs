@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hlorun::analysis::buffer_assignment as core;
-use hlorun::module::TextRef;
+use hlorun::module::{Source, TextRef};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::{Result, detached};
 use crate::memory::{PyMemoryStats, statistics};
 use crate::module::PyHloModule;
-use crate::source::{file_options, read_file, text_bytes};
+use crate::source::{file_options, read_file, text_source};
 
 /// A buffer assignment as XLA dumped it.
 #[pyclass(frozen, module = "hlorun", name = "BufferAssignment")]
@@ -139,7 +139,7 @@ pub fn parse_buffer_assignment(
     text: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyBufferAssignment> {
-    let source = text_bytes(text)?;
+    let source = text_source(text)?;
     read(py, source, filename.map(Arc::from))
 }
 
@@ -153,14 +153,10 @@ pub fn load_buffer_assignment(
 ) -> Result<PyBufferAssignment> {
     let options = file_options(&path, max_bytes);
     let source = py.detach(|| read_file(&path, &options))?;
-    read(py, source, options.filename)
+    read(py, source.into(), options.filename)
 }
 
-fn read(
-    py: Python<'_>,
-    source: Arc<[u8]>,
-    filename: Option<Arc<str>>,
-) -> Result<PyBufferAssignment> {
+fn read(py: Python<'_>, source: Source, filename: Option<Arc<str>>) -> Result<PyBufferAssignment> {
     let dump = detached(py, move || core::parse(source, filename))?;
     Ok(PyBufferAssignment {
         dump: Arc::new(dump),

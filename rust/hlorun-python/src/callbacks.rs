@@ -305,6 +305,9 @@ pub fn destinations<'py>(
     let module = executable.module();
     let mut arrays = Vec::with_capacity(executable.outputs().len());
     let place = ParameterName::result("out");
+    if !executable.dynamic_sizes().is_empty() {
+        return Err(place.refuse(&"a result of fixed size", "one of dynamic size"));
+    }
     flatten(
         module,
         executable.result_shape_id(),

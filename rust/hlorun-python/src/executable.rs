@@ -5,8 +5,8 @@
 //! run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
@@ -22,7 +22,7 @@ use hlorun::types::ArrayShape;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
 use crate::assignment::PyBufferAssignment;
@@ -35,7 +35,7 @@ use crate::module::PyHloModule;
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
 
-/// Bytes above which a run is long enough to be watched for Ctrl-C from a second thread.
+/// Bytes above which a run is long enough to be watched for Ctrl-C.
 const WATCHED_BYTES: usize = 1 << 22;
 /// How often a watched run looks for signals.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -275,25 +275,57 @@ impl PyExecutable {
         py: Python<'py>,
         blocks: Vec<AlignedBytes>,
     ) -> Result<Bound<'py, PyAny>> {
-        let executable = self.core();
         let mut outputs = Vec::with_capacity(blocks.len());
-        for (leaf, mut block) in executable.outputs().iter().zip(blocks) {
-            let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
-            let data = block.as_mut_ptr();
-            // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
-            // move it, and the run that wrote it is over.
-            outputs.push(unsafe { array_over(py, &shape, data, block)? });
+        for (leaf, block) in blocks.into_iter().enumerate() {
+            outputs.push(self.result_array(py, leaf, block)?);
+        }
+        self.result(py, outputs)
+    }
+
+    /// The array of leaf `leaf` of the result, which was written to `block`.
+    pub(crate) fn result_array<'py>(
+        &self,
+        py: Python<'py>,
+        leaf: usize,
+        mut block: AlignedBytes,
+    ) -> Result<Bound<'py, PyAny>> {
+        let leaf = &self.core().outputs()[leaf];
+        let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
+        let data = block.as_mut_ptr();
+        // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
+        // move it, and the run that wrote it is over.
+        unsafe { array_over(py, &shape, data, block) }
+    }
+
+    /// The value of these arrays.
+    pub(crate) fn result<'py>(
+        &self,
+        py: Python<'py>,
+        mut arrays: Vec<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let executable = self.core();
+        // The sizes of dynamic dimensions follow the result.
+        let sizes = executable.dynamic_sizes();
+        let first = arrays.len().saturating_sub(sizes.len());
+        for (k, size) in sizes.iter().enumerate() {
+            let limit: isize = arrays[first + k].call_method0("item")?.extract()?;
+            let mut parts: Vec<Bound<'_, PyAny>> = Vec::new();
+            for d in 0..=size.dim {
+                let limit = if d == size.dim { limit } else { isize::MAX };
+                parts.push(PySlice::new(py, 0, limit.max(0), 1).into_any());
+            }
+            arrays[size.leaf] = arrays[size.leaf].get_item(PyTuple::new(py, parts)?)?;
         }
         unflatten(
             py,
             executable.module(),
             executable.result_shape_id(),
-            outputs,
+            arrays,
         )
     }
 
-    /// Runs without the interpreter lock; a long run on a thread of its own, so that this one can
-    /// look for signals.
+    /// Runs without the interpreter lock; a long run of several devices on a thread of its own, so that
+    /// this one can look for signals.
     pub(crate) fn run_detached(
         &self,
         py: Python<'_>,
@@ -327,6 +359,9 @@ impl PyExecutable {
         }
         let run = &run;
         let stop = AtomicBool::new(false);
+        if self.executable.devices().count() == 1 {
+            return run_polled(py, run, &stop);
+        }
         py.detach(|| {
             std::thread::scope(|scope| {
                 let (sender, receiver) = mpsc::channel();
@@ -387,6 +422,42 @@ impl PyExecutable {
             parameters.len(),
             list.join(", ")
         )))
+    }
+}
+
+/// Runs on this thread, which looks for signals itself when the run asks whether to go on.
+fn run_polled(
+    py: Python<'_>,
+    run: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    stop: &AtomicBool,
+) -> Result<()> {
+    let start = Instant::now();
+    let caller = std::thread::current().id();
+    let next = Mutex::new(WATCH_INTERVAL);
+    let signal = Mutex::new(None);
+    let interrupted = || {
+        if !stop.load(Ordering::Relaxed) && std::thread::current().id() == caller {
+            let now = start.elapsed();
+            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+            if now >= *next {
+                *next = now + WATCH_INTERVAL;
+                if let Err(error) = Python::attach(|py| py.check_signals()) {
+                    stop.store(true, Ordering::Relaxed);
+                    *signal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        }
+        stop.load(Ordering::Relaxed)
+    };
+    let result = py.detach(|| {
+        run(&RunOptions {
+            interrupted: &interrupted,
+            ..RunOptions::default()
+        })
+    });
+    match signal.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(Error::Python(error)),
+        None => result.map_err(Error::Hlo),
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use hlorun::plan::Executable;
 use hlorun::plan::assign::AllocationKind;
+use hlorun::plan::collective::CollectiveKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
 
 /// The name of a kind of step.
@@ -42,6 +43,7 @@ pub fn explain(executable: &Executable) -> String {
     let mut steps: BTreeMap<&str, usize> = BTreeMap::new();
     let mut operations: BTreeMap<String, usize> = BTreeMap::new();
     let mut collectives: BTreeMap<String, usize> = BTreeMap::new();
+    let mut absences = Vec::new();
     let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
     while let Some(thunks) = pending.pop() {
         for thunk in thunks {
@@ -59,9 +61,14 @@ pub fn explain(executable: &Executable) -> String {
                     };
                     *operations.entry(name.into_owned()).or_default() += 1;
                 }
-                ThunkKind::Collective(_) => {
+                ThunkKind::Collective(collective) => {
                     let name = module.instruction(thunk.instruction).opcode_name();
                     *collectives.entry(name.into_owned()).or_default() += 1;
+                    if let CollectiveKind::Receive { absent, .. } = collective.kind
+                        && absent > 0
+                    {
+                        absences.push((&collective.name, absent));
+                    }
                 }
                 _ => {}
             }
@@ -109,7 +116,7 @@ pub fn explain(executable: &Executable) -> String {
     let rewrites: Vec<String> = executable
         .rewrites()
         .iter()
-        .map(|(name, loops)| format!("{name} (in {loops} loops)"))
+        .map(|(name, places)| format!("{name} (in {places} places)"))
         .collect();
     let off = if options.fuse { "" } else { "; fusion is off" };
     let passes = match &rewrites[..] {
@@ -133,6 +140,13 @@ pub fn explain(executable: &Executable) -> String {
     }
     for (name, count) in collectives {
         let _ = writeln!(out, "collectives: {count} x {name}, spanning {who}");
+    }
+    absences.sort_unstable();
+    for (name, absent) in absences {
+        let _ = writeln!(
+            out,
+            "{name}: {absent} of its pairs name devices that do not run; what they would send is zeros"
+        );
     }
     out
 }

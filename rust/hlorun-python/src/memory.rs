@@ -246,5 +246,5 @@ pub fn plan_dump(executable: &Executable) -> hlorun::Result<BufferAssignmentDump
         human_bytes(total),
         u64::from(last) + 1,
     );
-    parse(out.into_bytes().into(), None)
+    parse(out.into_bytes(), None)
 }

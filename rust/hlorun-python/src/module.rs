@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hlorun::analysis::cost::{Key, Properties};
-use hlorun::module::HloModule;
 use hlorun::module::config::AliasKind;
+use hlorun::module::{HloModule, Source};
 use hlorun::text::ParseOptions;
 use hlorun::text::printer::print_module;
 use pyo3::exceptions::PyKeyError;
@@ -20,7 +20,7 @@ use crate::handle::{ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
 use crate::memory::{PyMemoryStats, assign, statistics};
 use crate::printing::{fingerprint, print_options};
-use crate::source::{file_options, read_file, text_bytes};
+use crate::source::{file_options, read_file, text_source};
 
 /// A module of HLO text.
 #[pyclass(frozen, module = "hlorun", name = "HloModule")]
@@ -34,8 +34,8 @@ impl PyHloModule {
     }
 }
 
-fn parse_bytes(py: Python<'_>, source: Arc<[u8]>, options: &ParseOptions) -> Result<PyHloModule> {
-    let module = detached(py, move || hlorun::text::parse(source, options))?;
+fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
+    let module = detached(py, move || hlorun::text::parse_source(source, options))?;
     Ok(PyHloModule {
         handle: ModuleHandle::new(module),
     })
@@ -62,7 +62,7 @@ pub fn parse(
     filename: Option<String>,
     strict: bool,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(text)?, &text_options(filename, strict))
+    parse_source(py, text_source(text)?, &text_options(filename, strict))
 }
 
 /// Parses a file of HLO text, plain or packed with gzip or zstd.
@@ -79,7 +79,7 @@ pub fn load(
         ..file_options(&path, max_bytes)
     };
     let bytes = py.detach(|| read_file(&path, &options))?;
-    parse_bytes(py, bytes, &options)
+    parse_source(py, bytes.into(), &options)
 }
 
 #[pymethods]
@@ -302,7 +302,7 @@ pub fn _restore(
     source: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyHloModule> {
-    parse_bytes(py, text_bytes(source)?, &text_options(filename, false))
+    parse_source(py, text_source(source)?, &text_options(filename, false))
 }
 
 /// Names the BLAS library that the first matrix product loads.

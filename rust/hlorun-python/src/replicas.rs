@@ -143,30 +143,69 @@ pub fn run<'py>(
         ))));
     }
     let arguments = shared_arguments(executable, local.start, &values)?;
-    let mut blocks: Vec<Vec<AlignedBytes>> = Vec::with_capacity(values.len());
-    for _ in &values {
-        blocks.push(executable.blocks()?);
-    }
-    let arrays: Vec<DeviceArrays> = arguments
+    let mut arrays: Vec<DeviceArrays> = arguments
         .iter()
-        .zip(&mut blocks)
-        .map(|(arguments, blocks)| DeviceArrays {
+        .map(|arguments| DeviceArrays {
             inputs: arguments
                 .iter()
                 .map(|array| data_pointer(array).cast_const())
                 .collect(),
-            outputs: blocks.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+            outputs: Vec::new(),
         })
         .collect();
+    let is_common = match network {
+        None => core.common_outputs(&arrays),
+        Some(_) => vec![false; core.outputs().len()],
+    };
+    let mut blocks: Vec<Vec<Option<AlignedBytes>>> = Vec::with_capacity(values.len());
+    for device in 0..values.len() {
+        let mut here = Vec::with_capacity(is_common.len());
+        for (leaf, &is_common) in core.outputs().iter().zip(&is_common) {
+            here.push(match is_common && device > 0 {
+                true => None,
+                false => Some(AlignedBytes::uninitialized(leaf.byte_size())?),
+            });
+        }
+        blocks.push(here);
+    }
+    for device in 0..arrays.len() {
+        for leaf in 0..is_common.len() {
+            let pointer = match &mut blocks[device][leaf] {
+                Some(block) => block.as_mut_ptr(),
+                None => arrays[0].outputs[leaf],
+            };
+            arrays[device].outputs.push(pointer);
+        }
+    }
     executable.run_detached(py, &executable.callbacks(), &|options| {
         // SAFETY: every input is dense, row-major and of its leaf's type and sizes; every output is
-        // a block of its own with its leaf's size; all outlive the call.
+        // a block with its leaf's size of its own, or of all where `common_outputs` allows it; all
+        // outlive the call.
         unsafe { core.run_devices(&arrays, network, options) }
     })?;
     drop(arguments);
+    let mut common: Vec<Option<Bound<'py, PyAny>>> = vec![None; is_common.len()];
     let results = PyList::empty(py);
     for blocks in blocks {
-        results.append(executable.results(py, blocks)?)?;
+        let mut outputs = Vec::with_capacity(blocks.len());
+        for (leaf, block) in blocks.into_iter().enumerate() {
+            outputs.push(match (block, &common[leaf]) {
+                (None, Some(array)) => array.clone(),
+                (None, None) => {
+                    return Err(Error::Hlo(HloError::execution("a result has no array")));
+                }
+                (Some(block), _) => {
+                    let array = executable.result_array(py, leaf, block)?;
+                    if is_common[leaf] {
+                        // Writing to one device's result must not change the others'.
+                        array.getattr("flags")?.setattr("writeable", false)?;
+                        common[leaf] = Some(array.clone());
+                    }
+                    array
+                }
+            });
+        }
+        results.append(executable.result(py, outputs)?)?;
     }
     Ok(results)
 }

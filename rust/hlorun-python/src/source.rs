@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use hlorun::HloError;
 use hlorun::error::{Location, ParseError};
+use hlorun::module::Source;
 use hlorun::text::{Limits, ParseOptions};
 use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use crate::error::{Error, Result};
@@ -69,31 +71,36 @@ pub fn read_file(path: &Path, options: &ParseOptions) -> Result<Arc<[u8]>> {
     })
 }
 
-/// The bytes of a `str` or bytes-like object.
+/// The bytes of a `str` or bytes-like object. Those of `str` and `bytes`, which do not change, stay
+/// where they are.
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub fn text_bytes(text: &Bound<'_, PyAny>) -> Result<Arc<[u8]>> {
+pub fn text_source(text: &Bound<'_, PyAny>) -> Result<Source> {
     if let Ok(text) = text.cast::<PyString>() {
-        return match text.to_str() {
-            Ok(text) => Ok(Arc::from(text.as_bytes())),
+        return match PyBackedStr::try_from(text.clone()) {
+            Ok(text) => Ok(Source::new(text)),
             // Undecodable bytes that came in through `surrogateescape` go back to what they were.
             Err(_) => {
                 let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
-                Ok(Arc::from(bytes.cast::<PyBytes>()?.as_bytes()))
+                Ok(of_bytes(bytes.cast::<PyBytes>()?))
             }
         };
     }
     if let Ok(bytes) = text.cast::<PyBytes>() {
-        return Ok(Arc::from(bytes.as_bytes()));
+        return Ok(of_bytes(bytes));
     }
     if text.is_instance_of::<PyByteArray>() || text.is_instance_of::<PyMemoryView>() {
         let bytes = text.py().get_type::<PyBytes>().call1((text,))?;
-        return Ok(Arc::from(bytes.cast::<PyBytes>()?.as_bytes()));
+        return Ok(of_bytes(bytes.cast::<PyBytes>()?));
     }
     let message = format!(
         "HLO text must be str or bytes, not {}; use load() for files",
         text.get_type().name()?
     );
     Err(Error::Python(PyTypeError::new_err(message)))
+}
+
+fn of_bytes(bytes: &Bound<'_, PyBytes>) -> Source {
+    Source::new(PyBackedBytes::from(bytes.clone()))
 }

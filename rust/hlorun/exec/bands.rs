@@ -67,7 +67,7 @@ enum Member<'t> {
     Reduce {
         thunk: &'t ReduceThunk,
         job: Job<'t>,
-        tile: Tile,
+        tile: Box<Tile>,
         /// Elements per row, read and written.
         row: usize,
         results: usize,
@@ -105,7 +105,7 @@ impl<'t> Member<'t> {
         let job = Job::new(thunk, memory, total);
         Ok(Member::Reduce {
             thunk,
-            tile: job.tile()?,
+            tile: Box::new(job.tile()?),
             job,
             row: total / rows,
             results,

@@ -1,11 +1,10 @@
 //! What every thunk of a run may use: memory, threads, its place among the replicas.
 
-use std::sync::OnceLock;
-
 use super::collectives::Meeting;
 use super::executor::RunOptions;
 use super::memory::Memory;
 use super::ops::{OpEnvironment, ParallelLoop};
+use super::threads::parallel_for;
 use crate::error::{HloError, Result};
 
 /// One run.
@@ -24,41 +23,6 @@ pub struct Environment<'r> {
     pub meeting: Option<&'r Meeting<'r>>,
     /// What the caller wants of the run.
     pub options: RunOptions<'r>,
-}
-
-/// The one pool of worker threads.
-fn pool() -> Option<&'static rayon::ThreadPool> {
-    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    POOL.get_or_init(|| {
-        rayon::ThreadPoolBuilder::new()
-            .thread_name(|i| format!("hlorun-{i}"))
-            .build()
-            .ok()
-    })
-    .as_ref()
-}
-
-/// Threads of the pool.
-pub fn available_threads() -> usize {
-    pool().map_or(1, rayon::ThreadPool::current_num_threads)
-}
-
-/// Runs `f` on a thread of the pool, so that what it forks is shared with the other threads.
-pub fn inside_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
-    match pool() {
-        Some(pool) => pool.install(f),
-        None => f(),
-    }
-}
-
-/// Runs `task(i)` for every `i < count` on the pool, which the caller need not be a thread of.
-pub fn parallel_for(count: usize, task: &(dyn Fn(usize) + Sync)) {
-    use rayon::prelude::*;
-    if count <= 1 {
-        (0..count).for_each(task);
-    } else {
-        inside_pool(|| (0..count).into_par_iter().with_max_len(1).for_each(task));
-    }
 }
 
 fn serial_for(count: usize, task: &(dyn Fn(usize) + Sync)) {

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::array::RawArray;
-use super::environment::{Environment, available_threads, inside_pool};
+use super::environment::Environment;
 use super::memory::Memory;
+use super::threads::available_threads;
 use super::{collectives, gemm, loops, ops, reduce};
 use crate::error::{HloError, Result};
 use crate::module::InstructionId;
@@ -71,9 +72,9 @@ impl Executable {
     ///
     /// # Safety
     ///
-    /// Each input address holds the leaf's elements, dense and row-major, and is not written during
-    /// the run; each output address has room for its leaf, overlaps nothing else, and is aligned to
-    /// the element size.
+    /// Each input address holds the leaf's elements, dense, row-major and aligned to a component of
+    /// the element type, and is not written during the run; each output address has room for its
+    /// leaf, overlaps nothing else, and is aligned in the same way.
     pub unsafe fn run(
         &self,
         inputs: &[*const u8],
@@ -107,11 +108,7 @@ impl Executable {
             meeting: None,
             options: *options,
         };
-        let result = if threads > 1 && self.is_large() {
-            inside_pool(|| sequence(self.thunks(), &environment))
-        } else {
-            sequence(self.thunks(), &environment)
-        };
+        let result = sequence(self.thunks(), &environment);
         self.return_arena(arena);
         result
     }

@@ -122,7 +122,7 @@ impl Tile {
             return self.fold_run(job, 0, 1, 0, accumulators);
         };
         let inner = inner as usize;
-        let is_whole = start % inner == 0 && n % inner == 0;
+        let is_whole = start.is_multiple_of(inner) && n.is_multiple_of(inner);
         match job.shape {
             Shape::ShortRows { .. } if is_whole => {
                 let index = result_of(space, start);

@@ -2,7 +2,8 @@
 
 use hlorun_kernels::{Gemm, Matrix};
 
-use super::environment::Environment;
+use super::environment::{Environment, try_parallel};
+use super::memory::Memory;
 use crate::error::{HloError, Result};
 use crate::plan::elementwise::dtype;
 use crate::plan::thunk::{GemmThunk, PackPanelsThunk};
@@ -37,17 +38,17 @@ pub fn pack(thunk: &PackPanelsThunk, environment: &Environment<'_>) -> Result<()
     Ok(())
 }
 
-/// Runs a product.
-pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
-    let (batch, m, n, k) = thunk.sizes();
+/// The product of some of the rows, with C at `c`.
+fn rows_of(thunk: &GemmThunk, rows: usize) -> Result<Gemm> {
+    let (batch, _, n, k) = thunk.sizes();
     let (Some(operands), Some(out)) = (dtype(thunk.a.element_type), dtype(thunk.c.element_type))
     else {
         return Err(HloError::execution("a product of 1-bit integers"));
     };
-    let gemm = Gemm {
+    Ok(Gemm {
         dtype: operands,
         out,
-        m: m as usize,
+        m: rows,
         n: n as usize,
         k: k as usize,
         a: matrix(&thunk.a),
@@ -56,7 +57,60 @@ pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
         alpha: thunk.alpha,
         beta: thunk.beta,
         batch: batch as usize,
-    };
+    })
+}
+
+/// Runs one block of a product that is made of blocks, on this thread, and writes its rows to `c`.
+///
+/// # Safety
+///
+/// `rows` are rows of the product, and `c` has room for them.
+pub unsafe fn block(
+    thunk: &GemmThunk,
+    rows: std::ops::Range<usize>,
+    memory: &Memory,
+    c: *mut u8,
+) -> Result<()> {
+    let gemm = rows_of(thunk, rows.len())?;
+    let first = rows.start as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
+    // SAFETY: by the caller's promise; the views have these sizes and strides.
+    unsafe {
+        hlorun_kernels::gemm(
+            &gemm,
+            memory.first(&thunk.a).offset(first),
+            memory.first(&thunk.b),
+            c,
+            &hlorun_kernels::Parallel::SERIAL,
+        );
+    }
+    Ok(())
+}
+
+/// The blocks of a product: their rows.
+pub fn blocks(thunk: &GemmThunk, block_rows: usize) -> Vec<std::ops::Range<usize>> {
+    let m = thunk.sizes().1 as usize;
+    (0..m)
+        .step_by(block_rows)
+        .map(|start| start..m.min(start + block_rows))
+        .collect()
+}
+
+/// Runs a product.
+pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
+    let gemm = rows_of(thunk, thunk.sizes().1 as usize)?;
+    if let Some(block_rows) = thunk.block_rows {
+        let memory = &environment.memory;
+        let blocks = blocks(thunk, block_rows);
+        let row = gemm.n * gemm.out.size_bytes();
+        return try_parallel(environment, blocks.len(), &|at| {
+            let rows = blocks[at].clone();
+            // SAFETY: C is dense, so that its rows lie one after the other; blocks are disjoint.
+            unsafe {
+                let c = memory.first(&thunk.c).add(rows.start * row);
+                block(thunk, rows, memory, c)
+            }
+        });
+    }
     let memory = &environment.memory;
     if let Some(panels) = &thunk.panels {
         // SAFETY: the plan packed B of this very product into the panels.

@@ -11,12 +11,14 @@ pub mod environment;
 pub mod executor;
 pub mod fold;
 pub mod gemm;
+pub mod lockstep;
 pub mod loops;
 pub mod memory;
 pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod threads;
 pub mod turned;
 pub mod walk;
 

@@ -1,13 +1,14 @@
 //! Runs the replicas and partitions of an executable together.
 //!
 //! In: addresses of the arrays of every device. Out: all results in the callers' memory. Promise:
-//! devices run in parallel on threads of their own, which never hold a worker of the pool while
-//! they wait; the first that fails ends the others with its error; inputs are only read, so several
+//! devices of one process go side by side where they cannot part ways; otherwise they run in parallel
+//! on threads of their own, which never hold a worker of the pool while they wait. The first that fails ends the others with its error; inputs are only read, so several
 //! devices may share them.
 
 use super::collectives::{Meeting, Network};
 use super::environment::Environment;
 use super::executor::{RunOptions, sequence};
+use super::lockstep;
 use crate::error::{HloError, Result};
 use crate::plan::Executable;
 
@@ -39,6 +40,19 @@ impl Drop for Leaving<'_, '_> {
 }
 
 impl Executable {
+    /// For every leaf of the result, whether it is the same on all devices because of how it is
+    /// computed from inputs at these addresses: [`Executable::run_devices`] is best given one array
+    /// for it then.
+    pub fn common_outputs(&self, arrays: &[DeviceArrays]) -> Vec<bool> {
+        let plan = (arrays.len() > 1)
+            .then(|| self.lockstep(&lockstep::common_inputs(arrays)))
+            .flatten();
+        match plan {
+            Some(plan) => plan.shared_outputs.clone(),
+            None => vec![false; self.outputs().len()],
+        }
+    }
+
     /// Runs all devices once: `arrays[i]` is the `i`-th device's, replica by replica. Over a
     /// `network`, only the devices of this process are given and run here, and every process calls
     /// this.
@@ -48,7 +62,8 @@ impl Executable {
     ///
     /// # Safety
     ///
-    /// As for [`Executable::run`], for every device; inputs may be the same for several.
+    /// As for [`Executable::run`], for every device; inputs may be the same for several, outputs
+    /// where [`Executable::common_outputs`] says so, and then for all.
     pub unsafe fn run_devices(
         &self,
         arrays: &[DeviceArrays],
@@ -76,6 +91,12 @@ impl Executable {
                     device.outputs.len()
                 )));
             }
+        }
+        if network.is_none()
+            && let Some(plan) = self.lockstep(&lockstep::common_inputs(arrays))
+        {
+            // SAFETY: by the caller's promise.
+            return unsafe { lockstep::run(self, &plan, arrays, options) };
         }
         // All memory outlives all threads: a device that has failed leaves what it posted readable.
         let mut arenas = Vec::with_capacity(arrays.len());
@@ -120,6 +141,7 @@ impl Executable {
             }
             meeting.serve();
         });
+        meeting.check_channels();
         for arena in arenas {
             self.return_arena(arena);
         }

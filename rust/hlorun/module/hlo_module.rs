@@ -268,6 +268,16 @@ impl HloModule {
         };
     }
 
+    /// Replaces all attributes of an instruction.
+    pub fn set_attributes(&mut self, id: InstructionId, attributes: &[Attribute]) {
+        let range = PoolRange {
+            start: self.attributes.len() as u32,
+            len: attributes.len() as u32,
+        };
+        self.attributes.extend_from_slice(attributes);
+        self.instruction_data_mut(id).attributes = range;
+    }
+
     /// Sets one attribute, replacing or adding it.
     pub fn set_attribute(&mut self, id: InstructionId, key: AttrKey, value: AttrValue) {
         let range = self.instruction_data(id).attributes;

@@ -20,6 +20,7 @@ pub mod opcode;
 pub mod post_order;
 pub mod scan;
 pub mod sharding;
+pub mod source;
 pub mod stack_frames;
 
 pub use attributes::{AttrKey, AttrValue, Attribute};
@@ -33,4 +34,5 @@ pub use metadata::OpMetadata;
 pub use names::{ModuleText, TextRef};
 pub use opcode::{HloOpcode, OpClass};
 pub use sharding::{HloSharding, Sharding};
+pub use source::Source;
 pub use stack_frames::StackFrame;

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::source::Source;
+
 /// A piece of the module's text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct TextRef {
@@ -33,23 +35,23 @@ impl TextRef {
 /// The source bytes of a module and its additions. At most 4 GiB in all.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleText {
-    source: Arc<[u8]>,
+    source: Source,
     added: Vec<u8>,
     filename: Option<Arc<str>>,
 }
 
 impl ModuleText {
     /// A text over `source`; `filename` is shown in errors.
-    pub fn new(source: Arc<[u8]>, filename: Option<Arc<str>>) -> ModuleText {
+    pub fn new(source: impl Into<Source>, filename: Option<Arc<str>>) -> ModuleText {
         ModuleText {
-            source,
+            source: source.into(),
             added: Vec::new(),
             filename,
         }
     }
 
     /// The bytes the module was parsed from; empty for modules that were built.
-    pub fn source(&self) -> &Arc<[u8]> {
+    pub fn source(&self) -> &Source {
         &self.source
     }
 

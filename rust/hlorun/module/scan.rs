@@ -155,4 +155,40 @@ impl<'t> Scanner<'t> {
         }
         Ok(&self.text[start..self.at])
     }
+
+    /// The axes of a mesh and what is said of them, `mesh['x'=2,"y"=2], device_ids=(1,0), [{'x'}]`,
+    /// up to a bracket that closes nothing or the end, as written. Names in quotes hold no quotes.
+    pub fn named_axes(&mut self) -> Result<&'t [u8], ScanError> {
+        let start = self.at;
+        let mut open = Vec::new();
+        loop {
+            let byte = self.peek();
+            match byte {
+                b'{' => open.push(b'}'),
+                b'[' => open.push(b']'),
+                b'(' => open.push(b')'),
+                b'}' | b']' | b')' => match open.pop() {
+                    Some(closing) if closing == byte => {}
+                    None => break,
+                    Some(_) => return Err(self.error("the bracket that closes the last one")),
+                },
+                b'"' | b'\'' => {
+                    let name = &self.text[self.at + 1..];
+                    match name.iter().position(|b| b"\"'\\\n".contains(b)) {
+                        Some(length) if name[length] == byte => self.at += length + 1,
+                        _ => return Err(self.error("the name of an axis in quotes")),
+                    }
+                }
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {}
+                b'=' | b',' | b':' | b'?' | b'_' | b'.' | b'-' | b'<' => {}
+                _ if self.at == self.text.len() => break,
+                _ => return Err(self.error("a name, a number or a bracket")),
+            }
+            self.at += 1;
+        }
+        match open.is_empty() {
+            true => Ok(&self.text[start..self.at]),
+            false => Err(self.error("brackets that close")),
+        }
+    }
 }

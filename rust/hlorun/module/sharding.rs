@@ -206,22 +206,10 @@ fn read_subgroups(
 
 /// Everything up to the closing brace, as written.
 fn read_mesh(scan: &mut Scanner<'_>, start: usize) -> Result<Sharding, ScanError> {
-    let mut text = Vec::new();
     scan.at = start;
-    loop {
-        match scan.peek() {
-            b'}' => {
-                scan.at += 1;
-                return Ok(Sharding::Mesh(String::from_utf8_lossy(&text).into_owned()));
-            }
-            b'{' | b'[' | b'(' | b'"' => text.extend_from_slice(scan.value()?),
-            0 => return Err(scan.error("'}'")),
-            byte => {
-                text.push(byte);
-                scan.at += 1;
-            }
-        }
-    }
+    let text = String::from_utf8_lossy(scan.named_axes()?).into_owned();
+    scan.expect(b'}', "'}' of the sharding")?;
+    Ok(Sharding::Mesh(text))
 }
 
 #[cfg(test)]

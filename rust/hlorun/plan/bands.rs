@@ -163,7 +163,7 @@ impl Bands<'_> {
                 let buffer = self.buffers[view.slice.allocation as usize].size;
                 view.dynamic.is_empty()
                     && view.slice.offset == 0
-                    && buffer % (size * rows) == 0
+                    && buffer.is_multiple_of(size * rows)
                     && stays_in_row(&load.walk, view.offset, rows, (buffer / size / rows) as i64)
             }
         }
@@ -236,7 +236,7 @@ impl Bands<'_> {
             let is_private = group.writes[&buffer]
                 && data.kind == BufferKind::Temp
                 && here.get(&buffer) == Some(&self.touches[buffer as usize])
-                && data.size % rows == 0;
+                && data.size.is_multiple_of(rows);
             if is_private {
                 numbers.insert(buffer, privates.len() as u32);
                 privates.push(Private {

@@ -44,6 +44,23 @@ pub enum CollectiveKind {
     Broadcast,
     /// Pieces of run-time sizes.
     RaggedAllToAll,
+    /// Slices of operands, along pairs, into slices of the results, which are otherwise other
+    /// operands.
+    PermuteSlices(Box<super::permute_slices::PermuteSlices>),
+    /// Operands of a `send` to the queues of a channel.
+    Send {
+        /// To whom each device sends, and in which executions.
+        targets: Vec<Vec<(u32, Option<super::transfer::Bounds>)>>,
+        /// The executions of this are counted.
+        instruction: crate::module::InstructionId,
+    },
+    /// Results of a `recv-done` from the queues of a channel.
+    Receive {
+        /// From whom each device receives.
+        sources: Vec<Option<u32>>,
+        /// Pairs of devices that do not run.
+        absent: usize,
+    },
 }
 
 /// How values of one operand are combined.
@@ -91,7 +108,7 @@ pub struct CollectiveStartThunk {
 }
 
 /// How XLA reads the ids of an instruction's groups.
-fn mode(instruction: InstructionRef<'_>) -> GroupMode {
+pub(super) fn mode(instruction: InstructionRef<'_>) -> GroupMode {
     use HloOpcode as H;
     // An asynchronous pair may name channel 0 or less for none.
     let has_channel = instruction.int(AttrKey::ChannelId).is_some_and(|id| id > 0);
@@ -196,11 +213,16 @@ pub fn plan(
     };
     let opcode = instruction.opcode();
     let mode = mode(instruction);
+    let is_in_place = super::permute_slices::is_in_place(instruction);
     let mut sources = None;
     let groups = if matches!(opcode, H::CollectivePermute | H::CollectivePermuteStart) {
         let Some(AttrValue::Pairs(pairs)) = instruction.attribute(AttrKey::SourceTargetPairs)
         else {
             return Err(refuse("it has no source_target_pairs".into()));
+        };
+        let pairs = match is_in_place {
+            true => super::permute_slices::pairs_once(instruction, pairs),
+            false => pairs,
         };
         let (groups, found) = Groups::of_pairs(pairs, mode, devices).map_err(refuse)?;
         sources = Some(found);
@@ -234,6 +256,11 @@ pub fn plan(
                 _ => Some(dimension()?),
             },
         },
+        H::CollectivePermute | H::CollectivePermuteStart if is_in_place => {
+            let sources = sources.unwrap_or_default();
+            let slices = super::permute_slices::plan(instruction, sources, &inputs, &outputs)?;
+            CollectiveKind::PermuteSlices(Box::new(slices))
+        }
         H::CollectivePermute | H::CollectivePermuteStart => CollectiveKind::Permute {
             sources: sources.unwrap_or_default(),
         },
@@ -248,6 +275,7 @@ pub fn plan(
     };
     let expected = match kind {
         CollectiveKind::RaggedAllToAll => 6,
+        CollectiveKind::PermuteSlices(_) => inputs.len(),
         _ => outputs.len(),
     };
     if inputs.len() != expected {
@@ -406,6 +434,9 @@ impl CollectiveThunk {
                 }
                 Ok(())
             }
+            CollectiveKind::PermuteSlices(_)
+            | CollectiveKind::Send { .. }
+            | CollectiveKind::Receive { .. } => Ok(()),
             CollectiveKind::RaggedAllToAll => {
                 let count = self.inputs[2].count() as i64;
                 if !is_uniform || size == 0 || count % size != 0 {

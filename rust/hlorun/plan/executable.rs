@@ -4,14 +4,16 @@
 //! memory, so runs may overlap.
 
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use super::CompileOptions;
 use super::assign::{self, AllocationKind, Assignment};
 use super::lower::{BufferKind, Lowering, Value, collect_leaves};
+use super::passes::DynamicSize;
 use super::replica_groups::{Devices, MAX_DEVICES};
+use super::replication::{self, Lockstep};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
@@ -48,6 +50,12 @@ pub struct Parameter {
     pub leaves: Range<usize>,
 }
 
+/// A plan for all devices side by side, by the inputs they have in common.
+type KnownLockstep = (Box<[bool]>, Option<Arc<Lockstep>>);
+
+/// Most such plans that are kept.
+const MAX_LOCKSTEPS: usize = 8;
+
 /// A compiled module.
 #[derive(Debug)]
 pub struct Executable {
@@ -61,7 +69,9 @@ pub struct Executable {
     inputs: Vec<Leaf>,
     outputs: Vec<Leaf>,
     result_shape: ShapeId,
+    dynamic_sizes: Vec<DynamicSize>,
     arenas: Mutex<Vec<AlignedBytes>>,
+    locksteps: Mutex<Vec<KnownLockstep>>,
     originals: OnceLock<FxHashMap<u32, InstructionId>>,
 }
 
@@ -79,9 +89,10 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let original_count = module.instruction_count();
     let mut module = module.clone();
     let stand_ins = super::inline::inline(&mut module, options.observe)?;
-    let mut rewrites = Vec::new();
+    let (mut rewrites, mut dynamic_sizes) = (Vec::new(), Vec::new());
     if !options.observe {
-        rewrites = super::passes::run(&mut module, options)?;
+        let applied = super::passes::run(&mut module, options)?;
+        (rewrites, dynamic_sizes) = (applied.rewrites, applied.dynamic_sizes);
     }
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
@@ -119,6 +130,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         super::bands::run(&mut thunks, &mut buffers);
     }
     let assignment = assign::assign(&mut thunks, &buffers);
+    if devices > 1 {
+        super::products::divide(&mut thunks, &assignment);
+    }
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -126,7 +140,12 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     Ok(Executable {
         inputs: leaves.iter().map(leaf).collect(),
         outputs: outputs.iter().map(leaf).collect(),
-        result_shape: module.instruction_data(root).shape,
+        result_shape: match module.operand_ids(root).first() {
+            // The passes put the result and its sizes into a tuple.
+            Some(&result) if !dynamic_sizes.is_empty() => module.instruction_data(result).shape,
+            _ => module.instruction_data(root).shape,
+        },
+        dynamic_sizes,
         parameters: infos,
         options: options.clone(),
         rewrites,
@@ -134,6 +153,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         thunks,
         assignment,
         arenas: Mutex::new(Vec::new()),
+        locksteps: Mutex::new(Vec::new()),
         originals: OnceLock::new(),
         module,
     })
@@ -252,6 +272,12 @@ impl Executable {
         &self.outputs
     }
 
+    /// Dimensions of the result whose sizes a run finds out: each is an `s32` scalar of its own behind
+    /// the result's arrays, in [`Executable::outputs`], in this order.
+    pub fn dynamic_sizes(&self) -> &[DynamicSize] {
+        &self.dynamic_sizes
+    }
+
     /// Shape of the result, in the table of [`Executable::module`].
     pub fn result_shape(&self) -> &Shape {
         self.module.shapes().get(self.result_shape)
@@ -262,12 +288,35 @@ impl Executable {
         self.result_shape
     }
 
-    /// Whether a run does enough to be worth waking other threads.
-    pub(crate) fn is_large(&self) -> bool {
-        self.assignment
-            .allocations
+    /// The plan for all devices side by side where `common_inputs` are one array for all of them;
+    /// `None` where devices may part ways.
+    pub(crate) fn lockstep(&self, common_inputs: &[bool]) -> Option<Arc<Lockstep>> {
+        let known = || {
+            self.locksteps
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some((_, plan)) = known()
             .iter()
-            .any(|allocation| allocation.size >= 1 << 17)
+            .find(|(inputs, _)| **inputs == *common_inputs)
+        {
+            return plan.clone();
+        }
+        let is_enabled = !self.options.disable.iter().any(|d| d == replication::NAME);
+        let plan = replication::plan(
+            &self.thunks,
+            &self.assignment,
+            self.outputs.len(),
+            common_inputs,
+            is_enabled,
+        )
+        .map(Arc::new);
+        let mut known = known();
+        if known.len() >= MAX_LOCKSTEPS {
+            known.remove(0);
+        }
+        known.push((common_inputs.into(), plan.clone()));
+        plan
     }
 
     /// Bytes of the temporary block of one run.

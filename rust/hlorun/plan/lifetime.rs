@@ -344,13 +344,16 @@ fn writes_or_starts(member: &Thunk, buffer: u32) -> bool {
     }
 }
 
-/// Whether two sorted lists meet anywhere but at the moments `except`.
+/// Whether two sorted lists meet anywhere but where, at the moments `except`, the one ends and the
+/// other begins. What is written at such a moment and read by nobody still ends nothing.
 pub fn interfere(a: &[Segment], b: &[Segment], except: &[u32]) -> bool {
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {
         let start = a[i].start.max(b[j].start);
         let end = a[i].end.min(b[j].end);
-        if start <= end && !(start == end && except.contains(&start)) {
+        let follow =
+            (a[i].end, b[j].start) == (start, start) || (b[j].end, a[i].start) == (start, start);
+        if start <= end && !(start == end && follow && except.contains(&start)) {
             return true;
         }
         if a[i].end < b[j].end {
@@ -389,6 +392,10 @@ mod tests {
         assert!(!interfere(&[s(0, 5)], &[s(5, 9)], &[5]));
         assert!(interfere(&[s(0, 5)], &[s(5, 9)], &[4]));
         assert!(interfere(&[s(0, 6)], &[s(5, 9)], &[5]));
+        // Written over an input that lives on, and read by nobody.
+        assert!(interfere(&[s(0, 6)], &[s(5, 5)], &[5]));
+        assert!(interfere(&[s(5, 5)], &[s(0, 6)], &[5]));
+        assert!(!interfere(&[s(0, 5)], &[s(5, 5)], &[5]));
         assert!(!interfere(&[s(0, 3), s(8, 10)], &[s(3, 8)], &[3, 8]));
         assert!(interfere(&[s(0, 3), s(8, 10)], &[s(3, 8)], &[8]));
         assert_eq!(merge(&[s(0, 3), s(8, 10)], &[s(3, 8)]), vec![s(0, 10)]);

@@ -17,11 +17,17 @@ pub mod live_range;
 pub mod lower;
 pub mod ops;
 pub mod passes;
+pub mod permute_slices;
+pub mod products;
 pub mod program;
+pub mod regions;
 pub mod replica_groups;
+pub mod replication;
 pub mod scalar;
 pub mod schedule;
 pub mod thunk;
+pub mod touches;
+pub mod transfer;
 pub mod view;
 
 pub use executable::{Executable, Leaf, Parameter, compile};
@@ -49,8 +55,9 @@ pub fn elided_constant(instruction: InstructionRef<'_>) -> HloError {
 }
 
 /// Everything that `CompileOptions::disable` may name.
-pub const PASSES: [&str; passes::PASSES.len() + 1] = {
-    let mut all = ["fusion"; passes::PASSES.len() + 1];
+pub const PASSES: [&str; passes::PASSES.len() + 2] = {
+    let mut all = ["fusion"; passes::PASSES.len() + 2];
+    all[passes::PASSES.len()] = replication::NAME;
     let mut at = 0;
     while at < passes::PASSES.len() {
         all[at] = passes::PASSES[at];

@@ -123,6 +123,15 @@ impl Groups {
         })
     }
 
+    /// Every device for itself.
+    pub fn alone(devices: Devices) -> Groups {
+        let all = 0..devices.count();
+        Groups {
+            members: all.clone().map(|device| Box::from([device])).collect(),
+            place: all.map(|device| Some((device, 0))).collect(),
+        }
+    }
+
     /// The groups `text` names; no groups mean one of everybody.
     ///
     /// Errors: what about the groups cannot be.

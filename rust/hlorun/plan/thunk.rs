@@ -192,6 +192,8 @@ pub struct GemmThunk {
     pub beta: f64,
     /// Where B lies in panels, when a [`PackPanelsThunk`] has put it there; `b` is then not read.
     pub panels: Option<BufferSlice>,
+    /// It is computed by blocks of this many rows; see [`super::products`].
+    pub block_rows: Option<usize>,
 }
 
 /// Copies B of products inside a loop into panels, once before the loop.

@@ -19,6 +19,15 @@ pub struct BufferSlice {
     pub size: usize,
 }
 
+impl BufferSlice {
+    /// Whether a byte belongs to both.
+    pub fn overlaps(&self, other: &BufferSlice) -> bool {
+        self.allocation == other.allocation
+            && self.offset < other.offset + other.size
+            && other.offset < self.offset + self.size
+    }
+}
+
 /// Slices of allocations from this number on are scratch of a band; see [`super::bands`].
 pub const PRIVATE: u32 = 1 << 31;
 

@@ -9,6 +9,7 @@
 
 mod build;
 mod extract;
+mod flow;
 mod run;
 mod shadow;
 mod sharing;

@@ -4,10 +4,11 @@ use super::error::{Fault, Parsed};
 use super::lexer::is_name_byte;
 use super::literal::parse_typed_literal;
 use super::parser::{Parser, PendingCall, PendingUse};
+use super::scan::WIDTH;
 use crate::module::attributes::{OutputOperandAlias, SliceDimension};
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, HloSharding, Id, InstructionId,
-    LiteralId, OpMetadata, TextRef,
+    LiteralId, TextRef,
 };
 use crate::types::ShapeIndex;
 
@@ -16,11 +17,18 @@ impl Parser<'_> {
     #[inline]
     pub(super) fn attributes(&mut self, opcode: HloOpcode) -> Parsed<()> {
         self.open_attributes = self.module.attributes.len();
-        while self.cursor.eat(b',') {
+        // Most often the line ends here.
+        while self.cursor.peek() != b'\n' && self.cursor.eat(b',') {
             let first = self.open_attributes;
-            let text = self.cursor.word("an attribute")?;
+            if self.plain_metadata(opcode)? {
+                continue;
+            }
+            let (text, key) = self.cursor.keyed_word("an attribute")?;
             let bytes = self.cursor.bytes(text);
-            let key = self.keys.get(bytes).unwrap_or(AttrKey::Other(text));
+            let key = match text.len as usize <= WIDTH {
+                true => self.keys.of_key(&key).unwrap_or(AttrKey::Other(text)),
+                false => AttrKey::Other(text),
+            };
             self.cursor.expect(b'=', "'=' after the attribute's name")?;
             if self.module.attributes.len() - first >= self.limits.attributes {
                 return Err(Fault::new(
@@ -49,9 +57,16 @@ impl Parser<'_> {
     }
 
     /// The value of an attribute of an opcode hlorun does not know: what a known key means to it is
-    /// not known either, so that a value of another form is kept as it is written.
+    /// not known either, so that a value of another form is kept as it is written. Keys that mean
+    /// the same to every instruction keep their form.
     #[cold]
     fn tolerant_value(&mut self, key: AttrKey) -> Parsed<AttrValue> {
+        if matches!(
+            key,
+            AttrKey::Metadata | AttrKey::FrontendAttributes | AttrKey::Sharding
+        ) {
+            return self.attribute_value(key, HloOpcode::Unknown);
+        }
         let start = self.cursor.position;
         let (calls, uses) = (self.open_calls.len(), self.open_uses.len());
         // Instructions in braces would leave a half-read computation behind where they fail, so
@@ -194,53 +209,6 @@ impl Parser<'_> {
             }
         }
         Ok(TextRef::new(start, self.cursor.position))
-    }
-
-    /// `{op_type="…" op_name="…" source_line=1}`.
-    fn metadata(&mut self) -> Parsed<TextRef> {
-        let start = self.cursor.position;
-        let last = self.cursor.bytes(self.last_metadata);
-        if !last.is_empty() && self.cursor.source[start..].starts_with(last) {
-            self.cursor.position += last.len();
-            return Ok(TextRef::new(start, self.cursor.position));
-        }
-        self.cursor.expect(b'{', "'{' of the metadata")?;
-        loop {
-            if self.cursor.eat(b'}') {
-                break;
-            }
-            let key = self.cursor.word("a field of the metadata or '}'")?;
-            let name = self.cursor.bytes(key);
-            let known = OpMetadata::FIELDS.iter().find(|field| field.0 == name);
-            if known.is_none() {
-                self.warn_unknown_key(key, "field of the metadata")?;
-            }
-            self.cursor.expect(b'=', "'=' after the field's name")?;
-            self.cursor.skip_space();
-            if known.is_some_and(|&(_, quoted)| quoted) {
-                self.cursor.string("a quoted string")?;
-                self.cursor.eat(b',');
-                continue;
-            }
-            let is_bool = self.cursor.is_word(b"true") || self.cursor.is_word(b"false");
-            match self.cursor.peek() {
-                byte if known.is_some() && byte.is_ascii_alphabetic() && !is_bool => {
-                    return Err(self.cursor.expected("a number"));
-                }
-                b'"' | b'\'' => {
-                    self.cursor.string("a string")?;
-                }
-                b'{' | b'[' => {
-                    self.cursor.balanced()?;
-                }
-                byte if is_name_byte(byte) => self.cursor.position = self.cursor.name_end(),
-                _ => return Err(self.cursor.expected("the value of a field of the metadata")),
-            }
-            self.cursor.eat(b',');
-        }
-        let text = TextRef::new(start, self.cursor.position);
-        self.last_metadata = text;
-        Ok(text)
     }
 
     /// `{devices=[2,1]<=[2]}` in any of its forms.
@@ -417,8 +385,9 @@ impl Parser<'_> {
     fn instruction_list(&mut self) -> Parsed<AttrValue> {
         let mut list = Vec::new();
         self.braced("'{' of a list of instructions", |p| {
-            let name = p.cursor.name("the name of an instruction")?;
-            let found = p.find_instruction(name);
+            let symbol = p.cursor.symbol("the name of an instruction")?;
+            let name = symbol.name;
+            let found = p.find_instruction(&symbol);
             if found.is_none() {
                 p.open_uses.push(PendingUse {
                     attribute: p.module.attributes.len(),

@@ -3,8 +3,7 @@
 use super::error::{Fault, Parsed};
 use super::lexer::{is_name_byte, snippet};
 use super::parser::{Parser, PendingOperand};
-use super::symbols::Symbols;
-use super::tables::hash_bytes;
+use super::symbols::{Symbol, Symbols};
 use crate::module::{AttrValue, ComputationId, HloComputation, Id, InstructionId, TextRef};
 use crate::types::ShapeId;
 
@@ -13,17 +12,18 @@ impl Parser<'_> {
     pub(super) fn computation(&mut self) -> Parsed<()> {
         let start = self.cursor.position;
         let is_entry = self.cursor.eat_word(b"ENTRY");
-        let name = self.cursor.name("a computation")?;
+        let symbol = self.cursor.symbol("a computation")?;
+        let name = symbol.name;
         let id = ComputationId::from_index(self.module.computation_count());
-        let bytes = self.cursor.bytes(name);
-        if self
-            .computation_names
-            .insert(&self.module.text, hash_bytes(bytes), name, id.index())
+        let names = &mut self.computation_names;
+        if names
+            .insert(&self.module.text, &symbol, id.index())
             .is_err()
         {
+            let name_bytes = self.cursor.bytes(name);
             return Err(Fault::new(
                 name.start as usize,
-                format!("computation '{}' is defined twice", snippet(bytes)),
+                format!("computation '{}' is defined twice", snippet(name_bytes)),
             ));
         }
         if is_entry {
@@ -187,6 +187,7 @@ impl Parser<'_> {
             let is_root = self.cursor.peek() == b'R' && self.at_root();
             if is_root {
                 self.cursor.position += 4;
+                self.cursor.skip_space();
             }
             let id = self.instruction(computation, start)?;
             if is_root && root.replace(id).is_some() {
@@ -237,7 +238,8 @@ impl Parser<'_> {
                 PendingOperand::Operand { name, .. } => *name,
                 PendingOperand::Attribute(use_) => use_.name,
             };
-            let Some(id) = self.find_instruction(name) else {
+            let symbol = Symbol::new(self.cursor.bytes(name), name);
+            let Some(id) = self.find_instruction(&symbol) else {
                 return Err(self.unknown_instruction(name));
             };
             match pending {

@@ -8,8 +8,9 @@ use super::infer::infer_simple;
 use super::lexer::snippet;
 use super::literal::parse_literal;
 use super::parser::{Parser, PendingOperand};
+use super::scan::WIDTH;
 use super::shape::can_be_shape;
-use super::tables::hash_bytes;
+use super::symbols::Symbol;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloInstruction, HloOpcode, Id, InstructionId, PoolRange,
     TextRef,
@@ -19,17 +20,17 @@ use crate::types::{ShapeId, ShapeStyle};
 /// An instruction whose operands are being read.
 pub(super) struct Open {
     /// `None` for an instruction that stands as an operand.
-    name: Option<TextRef>,
+    pub name: Option<Symbol>,
     pub start: usize,
     pub shape: ShapeId,
     pub opcode: HloOpcode,
     pub opcode_text: TextRef,
     /// For `xxx-start(…)`, what starts.
-    wrapped: Option<HloOpcode>,
+    pub wrapped: Option<HloOpcode>,
     /// Whether the text leaves the shape out.
-    infer: bool,
+    pub infer: bool,
     /// Where its operands start in `Parser::operands`.
-    base: usize,
+    pub base: usize,
 }
 
 impl Parser<'_> {
@@ -39,11 +40,27 @@ impl Parser<'_> {
         computation: ComputationId,
         start: usize,
     ) -> Parsed<InstructionId> {
+        if !self.stands_alone
+            && let Some((open, operands)) = self.plain_instruction(start)
+        {
+            let forward = self.pending_operands.len();
+            return self.finish(computation, &open, operands, forward);
+        }
+        self.general_instruction(computation, start)
+    }
+
+    /// An instruction written in any way.
+    #[inline(never)]
+    fn general_instruction(
+        &mut self,
+        computation: ComputationId,
+        start: usize,
+    ) -> Parsed<InstructionId> {
         let name = if self.stands_alone && can_be_shape(&self.cursor) {
             // A right-hand side on its own.
-            self.add_text(b"_")?
+            Symbol::new(b"_", self.add_text(b"_")?)
         } else {
-            let name = self.cursor.name("an instruction or '}'")?;
+            let name = self.cursor.symbol("an instruction or '}'")?;
             self.cursor
                 .expect(b'=', "'=' after the instruction's name")?;
             name
@@ -60,7 +77,9 @@ impl Parser<'_> {
                     continue;
                 }
             }
-            let id = self.finish(computation, &open)?;
+            let forward = self.pending_operands.len();
+            let operands = self.take_operands(open.base);
+            let id = self.finish(computation, &open, operands, forward)?;
             match outer.pop() {
                 None => return Ok(id),
                 Some(parent) => {
@@ -73,18 +92,18 @@ impl Parser<'_> {
     }
 
     /// `shape opcode(`.
-    fn head(&mut self, name: Option<TextRef>, start: usize) -> Parsed<Open> {
+    fn head(&mut self, name: Option<Symbol>, start: usize) -> Parsed<Open> {
         self.cursor.skip_space();
         let infer = !can_be_shape(&self.cursor);
         let shape = match infer {
             false => self.shape()?,
             true => self.no_shape()?,
         };
-        let opcode_text = self.cursor.word("an opcode")?;
-        let bytes = self.cursor.bytes(opcode_text);
-        let (opcode, wrapped) = match self.opcodes.get(bytes) {
+        let (opcode_text, key) = self.cursor.keyed_word("an opcode")?;
+        let known = self.opcodes.of_key(&key);
+        let (opcode, wrapped) = match known.filter(|_| opcode_text.len as usize <= WIDTH) {
             Some(opcode) => (opcode, None),
-            None => self.async_opcode(bytes, opcode_text)?,
+            None => self.async_opcode(self.cursor.bytes(opcode_text), opcode_text)?,
         };
         self.cursor.expect(b'(', "'(' after the opcode")?;
         Ok(Open {
@@ -188,9 +207,10 @@ impl Parser<'_> {
                 let id = self.missing_operand(computation, None, shape, at)?;
                 self.operands.push(id);
             } else {
-                let name = self.cursor.name("an operand")?;
+                let symbol = self.cursor.symbol("an operand")?;
+                let name = symbol.name;
                 if self.cursor.peek() == b'#' {
-                    let found = self.find_instruction(name);
+                    let found = self.find_instruction(&symbol);
                     let id = self.tuple_access(computation, name, found)?;
                     self.check_operand_shape(id, shape, at, name)?;
                     self.operands.push(id);
@@ -200,7 +220,7 @@ impl Parser<'_> {
                         self.cursor.position = at;
                         return Ok(Next::Nested(at));
                     }
-                    self.operand(computation, name, shape, at)?;
+                    self.operand(computation, &symbol, shape, at)?;
                 }
             }
             if self.cursor.eat(b',') {
@@ -227,11 +247,12 @@ impl Parser<'_> {
     fn operand(
         &mut self,
         computation: ComputationId,
-        name: TextRef,
+        symbol: &Symbol,
         shape: Option<ShapeId>,
         at: usize,
     ) -> Parsed<()> {
-        let id = match self.find_instruction(name) {
+        let name = symbol.name;
+        let id = match self.find_instruction(symbol) {
             Some(id) => {
                 self.check_operand_shape(id, shape, at, name)?;
                 id
@@ -285,7 +306,15 @@ impl Parser<'_> {
     }
 
     /// What stands after the operands, and the finished instruction in the arena.
-    fn finish(&mut self, computation: ComputationId, open: &Open) -> Parsed<InstructionId> {
+    ///
+    /// Those of its operands that are not defined yet are pending from `forward` on.
+    fn finish(
+        &mut self,
+        computation: ComputationId,
+        open: &Open,
+        operands: PoolRange,
+        forward: usize,
+    ) -> Parsed<InstructionId> {
         let mut immediate = match open.opcode {
             HloOpcode::Parameter => self.parameter_number()?,
             HloOpcode::Constant => {
@@ -302,8 +331,6 @@ impl Parser<'_> {
             HloOpcode::Unknown => open.opcode_text.start,
             _ => 0,
         };
-        let forward = self.pending_operands.len();
-        let operands = self.take_operands(open.base);
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
             self.attributes(open.wrapped.unwrap_or(open.opcode))?;
@@ -319,9 +346,11 @@ impl Parser<'_> {
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
         let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
-        self.pending_calls.append(&mut self.open_calls);
-        let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
-        self.pending_operands.extend(uses);
+        if !(self.open_calls.is_empty() && self.open_uses.is_empty()) {
+            self.pending_calls.append(&mut self.open_calls);
+            let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
+            self.pending_operands.extend(uses);
+        }
         let attributes = PoolRange {
             start: first_attribute as u32,
             len: (self.module.attributes.len() - first_attribute) as u32,
@@ -353,14 +382,11 @@ impl Parser<'_> {
             };
         }
         let id = InstructionId::from_index(self.module.instructions.len());
-        match open.name {
-            Some(name) => {
-                let hash = hash_bytes(self.module.text.bytes(name));
-                if self
-                    .instruction_names
-                    .insert(&self.module.text, hash, name, id.index())
-                    .is_err()
-                {
+        match &open.name {
+            Some(symbol) => {
+                let names = &mut self.instruction_names;
+                if names.insert(&self.module.text, symbol, id.index()).is_err() {
+                    let name = symbol.name;
                     return Err(Fault::new(
                         name.start as usize,
                         format!(
@@ -377,7 +403,7 @@ impl Parser<'_> {
             }
         }
         self.module.instructions.push(HloInstruction {
-            name: open.name.unwrap_or_default(),
+            name: open.name.map(|symbol| symbol.name).unwrap_or_default(),
             text: TextRef::new(open.start, self.cursor.position),
             shape: open.shape,
             computation,
@@ -429,12 +455,11 @@ impl Parser<'_> {
             .map_err(|_| Fault::new(at, format!("{number} is no parameter number")))
     }
 
-    /// The instruction of this computation called `name`, if it was defined already.
+    /// The instruction of this computation of that name, if it was defined already.
     #[inline]
-    pub(super) fn find_instruction(&self, name: TextRef) -> Option<InstructionId> {
-        let bytes = self.cursor.bytes(name);
+    pub(super) fn find_instruction(&self, symbol: &Symbol) -> Option<InstructionId> {
         self.instruction_names
-            .get(&self.module.text, hash_bytes(bytes), bytes)
+            .get(&self.module.text, symbol)
             .map(InstructionId::from_index)
     }
 

@@ -6,6 +6,8 @@
 use memchr::{memchr, memchr2};
 
 use super::error::{Fault, Parsed};
+use super::scan::{self, Key, WIDTH, window};
+use super::symbols::Symbol;
 use crate::module::TextRef;
 
 /// `[A-Za-z0-9_.-]`, the bytes a name may consist of.
@@ -120,8 +122,15 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    fn comment_end(&self) -> Option<usize> {
+    pub(super) fn comment_end(&self) -> Option<usize> {
         let mut at = self.position + 2;
+        // `/*index=5*/` is all the comments there are in most texts.
+        if let Some(text) = window(self.source, at) {
+            let star = scan::find(text, b'*');
+            if text.get(star + 1) == Some(&b'/') {
+                return Some(at + star + 2);
+            }
+        }
         loop {
             at += memchr(b'*', self.source.get(at..)?)? + 1;
             if self.source.get(at) == Some(&b'/') {
@@ -133,13 +142,21 @@ impl<'s> Cursor<'s> {
     /// Skips space, then `byte` if it is there.
     #[inline(always)]
     pub fn eat(&mut self, byte: u8) -> bool {
-        self.skip_space();
-        if self.peek() == byte {
+        let found = self.peek();
+        if found == byte {
             self.position += 1;
-            true
-        } else {
-            false
+            return true;
         }
+        // What is neither space nor comment would still be here after them.
+        (found <= b' ' || found == b'/') && self.eat_after_space(byte)
+    }
+
+    #[inline(never)]
+    fn eat_after_space(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        let found = self.peek() == byte;
+        self.position += usize::from(found);
+        found
     }
 
     /// Skips space, then the text `token` if it is there.
@@ -191,11 +208,19 @@ impl<'s> Cursor<'s> {
     /// The end of the run of name bytes that starts at the cursor.
     #[inline(always)]
     pub fn name_end(&self) -> usize {
+        let run = window(self.source, self.position).map_or(WIDTH, scan::name_run);
+        if run < WIDTH {
+            self.position + run
+        } else {
+            self.name_end_slow()
+        }
+    }
+
+    /// As [`Cursor::name_end`], for long names and near the end of the text.
+    #[inline(never)]
+    fn name_end_slow(&self) -> usize {
         let mut end = self.position;
-        while let Some(&byte) = self.source.get(end) {
-            if !is_name_byte(byte) {
-                break;
-            }
+        while self.source.get(end).is_some_and(|&b| is_name_byte(b)) {
             end += 1;
         }
         end
@@ -214,27 +239,96 @@ impl<'s> Cursor<'s> {
         Ok(text)
     }
 
+    /// As [`Cursor::word`], with the word's key.
+    #[inline(always)]
+    pub fn keyed_word(&mut self, what: &str) -> Parsed<(TextRef, Key)> {
+        self.skip_space();
+        if !is_name_start(self.peek()) {
+            return Err(self.expected(what));
+        }
+        let start = self.position;
+        if let Some(window) = window(self.source, start) {
+            let run = scan::name_run(window);
+            if run < WIDTH {
+                self.position += run;
+                return Ok((TextRef::new(start, start + run), Key::new(window, run)));
+            }
+        }
+        self.position = self.name_end_slow();
+        let text = TextRef::new(start, self.position);
+        Ok((text, Key::of(self.bytes(text))))
+    }
+
     /// A name with or without `%`; the result is without.
     #[inline(always)]
     pub fn name(&mut self, what: &str) -> Parsed<TextRef> {
-        self.skip_space();
-        if self.peek() == b'%' {
-            self.position += 1;
-            if !is_name_start(self.peek()) && !self.peek().is_ascii_digit() {
-                return Err(self.expected(what));
-            }
-        } else if !is_name_start(self.peek()) {
-            return Err(self.expected(what));
-        }
+        self.start_of_name(what)?;
         let end = self.name_end();
         let text = TextRef::new(self.position, end);
         self.position = end;
         Ok(text)
     }
 
+    /// A name as of [`Cursor::name`], ready to be looked up.
+    #[inline(always)]
+    pub fn symbol(&mut self, what: &str) -> Parsed<Symbol> {
+        self.start_of_name(what)?;
+        let start = self.position;
+        if let Some(window) = window(self.source, start) {
+            let run = scan::name_run(window);
+            if run < WIDTH {
+                self.position += run;
+                return Ok(Symbol::short(window, TextRef::new(start, start + run)));
+            }
+        }
+        Ok(self.symbol_slow())
+    }
+
+    #[inline(never)]
+    fn symbol_slow(&mut self) -> Symbol {
+        let name = TextRef::new(self.position, self.name_end_slow());
+        self.position = name.end();
+        Symbol::new(self.bytes(name), name)
+    }
+
+    /// Space and the `%` before a name.
+    #[inline(always)]
+    fn start_of_name(&mut self, what: &str) -> Parsed<()> {
+        self.skip_space();
+        if self.peek() == b'%' {
+            self.position += 1;
+            if is_name_start(self.peek()) || self.peek().is_ascii_digit() {
+                return Ok(());
+            }
+        } else if is_name_start(self.peek()) {
+            return Ok(());
+        }
+        Err(self.expected(what))
+    }
+
     /// A whole number that fits `i64`.
-    #[inline]
+    #[inline(always)]
     pub fn integer(&mut self, what: &str) -> Parsed<i64> {
+        let mut value = 0i64;
+        // Eighteen digits fit.
+        let rest = self.source.get(self.position..).unwrap_or(&[]);
+        for (at, &byte) in (self.position..).zip(rest.iter().take(18)) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit >= 10 {
+                if at == self.position {
+                    break;
+                }
+                self.position = at;
+                return Ok(value);
+            }
+            value = value * 10 + i64::from(digit);
+        }
+        self.integer_slow(what)
+    }
+
+    /// As [`Cursor::integer`], after space, with a sign, or long.
+    #[inline(never)]
+    fn integer_slow(&mut self, what: &str) -> Parsed<i64> {
         self.skip_space();
         let start = self.position;
         let negative = self.peek() == b'-';
@@ -273,171 +367,6 @@ impl<'s> Cursor<'s> {
         } else {
             value as i64
         })
-    }
-
-    /// A quoted string; the result is what stands between the quotes, escapes as written.
-    pub fn string(&mut self, what: &str) -> Parsed<TextRef> {
-        self.skip_space();
-        let quote = self.peek();
-        if quote != b'"' && quote != b'\'' {
-            return Err(self.expected(what));
-        }
-        let start = self.position;
-        let mut at = start + 1;
-        loop {
-            let Some(found) = self
-                .source
-                .get(at..)
-                .and_then(|rest| memchr2(quote, b'\\', rest))
-            else {
-                return Err(Fault::new(start, "this string never ends"));
-            };
-            at += found;
-            if self.source[at] == quote {
-                self.position = at + 1;
-                return Ok(TextRef::new(start + 1, at));
-            }
-            at = self.escape(at)?;
-        }
-    }
-
-    /// Checks the escape whose backslash is at `at` and returns where it ends.
-    fn escape(&self, at: usize) -> Parsed<usize> {
-        let digits = |from: usize, most: usize, hex: bool| {
-            self.source[from.min(self.source.len())..]
-                .iter()
-                .take(most)
-                .take_while(|b| {
-                    if hex {
-                        b.is_ascii_hexdigit()
-                    } else {
-                        (b'0'..=b'7').contains(b)
-                    }
-                })
-                .count()
-        };
-        let count = match self.source.get(at + 1) {
-            Some(b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'?' | b'\'' | b'"') => 1,
-            Some(b'0'..=b'7') => digits(at + 1, 3, false),
-            Some(b'x' | b'X') => match digits(at + 2, 64, true) {
-                0 => 0,
-                n => n + 1,
-            },
-            Some(b'u') if digits(at + 2, 4, true) == 4 => 5,
-            Some(b'U') if digits(at + 2, 8, true) == 8 => 9,
-            // JSON writes it; C does not know it.
-            Some(b'/') => 1,
-            _ => 0,
-        };
-        if count == 0 {
-            return Err(Fault::new(at, "this is no escape that a string may hold"));
-        }
-        Ok(at + 1 + count)
-    }
-
-    /// A balanced `{…}`, `[…]` or `(…)` at the cursor; strings within are skipped.
-    pub fn balanced(&mut self) -> Parsed<TextRef> {
-        let start = self.position;
-        let mut open: Vec<u8> = Vec::new();
-        loop {
-            match self.peek() {
-                b'{' => open.push(b'}'),
-                b'[' => open.push(b']'),
-                b'(' => open.push(b')'),
-                byte @ (b'}' | b']' | b')') => {
-                    if open.pop() != Some(byte) {
-                        return Err(Fault::new(
-                            self.position,
-                            format!("'{}' closes nothing that is open", byte as char),
-                        ));
-                    }
-                    if open.is_empty() {
-                        self.position += 1;
-                        return Ok(TextRef::new(start, self.position));
-                    }
-                }
-                b'"' => {
-                    self.raw_string()?;
-                    continue;
-                }
-                b'/' if self.at(1) == b'*' => match self.comment_end() {
-                    Some(end) => {
-                        self.position = end;
-                        continue;
-                    }
-                    None => return Err(Fault::new(self.position, "this comment never ends")),
-                },
-                _ if self.at_end() => {
-                    return Err(Fault::new(
-                        start,
-                        format!("this '{}' is never closed", self.source[start] as char),
-                    ));
-                }
-                _ => {}
-            }
-            self.position += 1;
-        }
-    }
-
-    /// As [`Cursor::balanced`], with a message when nothing opens here.
-    pub fn balanced_at(&mut self, what: &str) -> Parsed<TextRef> {
-        if matches!(self.peek(), b'{' | b'[' | b'(') {
-            self.balanced()
-        } else {
-            Err(self.expected(what))
-        }
-    }
-
-    /// A balanced `{…}` that counts only braces and double-quoted strings, as for JSON.
-    pub fn json_object(&mut self) -> Parsed<TextRef> {
-        let start = self.position;
-        let mut depth = 0usize;
-        loop {
-            let found = self.source.get(self.position..).and_then(|rest| {
-                rest.iter()
-                    .position(|&b| b == b'{' || b == b'}' || b == b'"')
-            });
-            let Some(found) = found else {
-                return Err(Fault::new(start, "this '{' is never closed"));
-            };
-            self.position += found;
-            match self.peek() {
-                b'{' => depth += 1,
-                b'}' => {
-                    depth -= 1;
-                    if depth == 0 {
-                        self.position += 1;
-                        return Ok(TextRef::new(start, self.position));
-                    }
-                }
-                _ => {
-                    self.raw_string()?;
-                    continue;
-                }
-            }
-            self.position += 1;
-        }
-    }
-
-    /// Skips a double-quoted string; a backslash protects any byte after it.
-    fn raw_string(&mut self) -> Parsed<()> {
-        let start = self.position;
-        let mut at = start + 1;
-        loop {
-            let Some(found) = self
-                .source
-                .get(at..)
-                .and_then(|rest| memchr2(b'"', b'\\', rest))
-            else {
-                return Err(Fault::new(start, "this string never ends"));
-            };
-            at += found;
-            if self.source[at] == b'"' {
-                self.position = at + 1;
-                return Ok(());
-            }
-            at += 2;
-        }
     }
 
     /// "expected …, found …" at the cursor.

@@ -146,9 +146,13 @@ fn elided(cursor: &mut Cursor<'_>) -> bool {
 }
 
 fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
-    // Before the shape's layout goes into the literal: its elements are in logical order.
-    let mut shape = array.clone();
-    shape.layout = None;
+    // Without the layout: the elements are in logical order.
+    let shape = ArrayShape {
+        element_type: array.element_type,
+        dims: array.dims.clone(),
+        dynamic: array.dynamic,
+        layout: None,
+    };
     let start = cursor.position;
     if matches!(cursor.peek(), b'{' | b'.') && elided(cursor) {
         return Ok(Literal {
@@ -160,7 +164,10 @@ fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
         check_stated_shape(cursor, array)?;
         cursor.skip_space();
     }
-    let mut bytes = Vec::new();
+    // No element is shorter than two bytes of text.
+    let most = (cursor.source.len() - cursor.position) / 2 + 1;
+    let size = array.byte_size().unwrap_or(0);
+    let mut bytes = Vec::with_capacity(size.min(most * array.element_type.size_bytes()));
     if array.rank() == 0 {
         value::parse_element(cursor, array.element_type, &mut bytes)?;
     } else {

@@ -17,10 +17,14 @@ mod layout;
 mod lexer;
 pub mod limits;
 mod literal;
+mod metadata;
 mod number;
 mod parser;
+mod plain;
 pub mod printer;
+mod quoted;
 mod replica_groups;
+mod scan;
 mod shape;
 mod small_float;
 mod source;
@@ -35,7 +39,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Location, Result};
-use crate::module::{HloModule, ModuleText};
+use crate::module::{HloModule, ModuleText, Source};
 use crate::types::{ShapeId, ShapeTable};
 pub use infer::InferShape;
 pub use limits::Limits;
@@ -60,6 +64,14 @@ pub struct ParseOptions {
 /// # Errors
 /// [`crate::HloError::Parse`] at the first thing that is no HLO.
 pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
+    parse_source(source.into(), options)
+}
+
+/// As [`parse`], for bytes that somebody else keeps.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn parse_source(source: Source, options: &ParseOptions) -> Result<HloModule> {
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let range = 0..source.len();
@@ -177,5 +189,5 @@ pub fn parse_shape(text: &[u8], table: &mut ShapeTable) -> Result<ShapeId> {
             Err(cursor.expected("the end of the shape"))
         }
     });
-    parsed.map_err(|fault| fault.into_error(&ModuleText::new(Arc::from(text), None)))
+    parsed.map_err(|fault| fault.into_error(&ModuleText::new(Arc::<[u8]>::from(text), None)))
 }

@@ -8,8 +8,8 @@ use super::infer::InferShape;
 use super::lexer::Cursor;
 use super::limits::Limits;
 use super::shape::{self, ShapeCache};
-use super::symbols::Symbols;
-use super::tables::{self, NameTable, hash_bytes};
+use super::symbols::{Symbol, Symbols};
+use super::tables::{self, NameTable};
 use crate::error::Result;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, ModuleText,
@@ -124,6 +124,24 @@ pub(super) fn parse_range(
     }
 }
 
+/// About how many lines `text` has, from samples; what is reserved for too many is given back.
+fn guess_lines(text: &[u8]) -> usize {
+    const SAMPLES: usize = 16;
+    const SAMPLE: usize = 1024;
+    let step = (text.len() / SAMPLES).max(SAMPLE);
+    let samples = text
+        .chunks(step)
+        .map(|piece| &piece[..piece.len().min(SAMPLE)]);
+    let (mut lines, mut bytes) = (0, 0);
+    for sample in samples {
+        lines += memchr::memchr_iter(b'\n', sample).count();
+        bytes += sample.len();
+    }
+    let guess = (lines + 2) as f64 * text.len() as f64 / bytes.max(1) as f64;
+    // Lines much shorter than instructions are something else.
+    ((guess * 1.1) as usize).min(text.len() / 16) + 8
+}
+
 impl<'s> Parser<'s> {
     fn new(
         source: &'s [u8],
@@ -134,11 +152,10 @@ impl<'s> Parser<'s> {
         let mut cursor = Cursor::new(source);
         cursor.position = position;
         let mut module = HloModule::new(text);
-        // A line of HLO is rarely shorter than this.
-        let guess = (source.len() - position) / 270 + 8;
-        module.instructions.reserve(guess);
-        module.attributes.reserve(guess * 2);
-        module.operands.reserve(guess * 2);
+        let lines = guess_lines(&source[position..]);
+        module.instructions.reserve(lines);
+        module.attributes.reserve(lines);
+        module.operands.reserve(lines * 2);
         Parser {
             cursor,
             module,
@@ -269,24 +286,22 @@ impl<'s> Parser<'s> {
 
     /// A use of a computation by name; `None` when it is not defined yet.
     pub fn computation_use(&mut self) -> Parsed<(TextRef, Option<ComputationId>)> {
-        let name = self.cursor.name("the name of a computation")?;
-        let bytes = self.cursor.bytes(name);
-        let found = self
-            .computation_names
-            .get(&self.module.text, hash_bytes(bytes), bytes)
-            .map(ComputationId::from_index);
-        Ok((name, found))
+        let symbol = self.cursor.symbol("the name of a computation")?;
+        Ok((symbol.name, self.find_computation(&symbol)))
+    }
+
+    #[inline]
+    fn find_computation(&self, symbol: &Symbol) -> Option<ComputationId> {
+        self.computation_names
+            .get(&self.cursor, symbol)
+            .map(ComputationId::from_index)
     }
 
     /// Fills in the computations that were used before they were defined.
     fn resolve_calls(&mut self) -> Parsed<()> {
         for call in std::mem::take(&mut self.pending_calls) {
-            let bytes = self.cursor.bytes(call.name);
-            let found = self
-                .computation_names
-                .get(&self.module.text, hash_bytes(bytes), bytes)
-                .map(ComputationId::from_index);
-            let Some(id) = found else {
+            let symbol = Symbol::new(self.cursor.bytes(call.name), call.name);
+            let Some(id) = self.find_computation(&symbol) else {
                 return Err(self.unknown_computation(call.name));
             };
             match &mut self.module.attributes[call.attribute].value {

@@ -3,6 +3,7 @@
 use super::error::Parsed;
 use super::parser::Parser;
 use crate::module::attributes::ReplicaGroups;
+use crate::module::scan::Scanner;
 
 impl Parser<'_> {
     pub(super) fn replica_groups(&mut self) -> Parsed<ReplicaGroups> {
@@ -37,6 +38,16 @@ impl Parser<'_> {
         self.cursor.skip_space();
         if self.cursor.peek() == b'{' {
             text.len = (self.cursor.balanced()?.end() - text.start as usize) as u32;
+        }
+        let mut scan = Scanner::new(self.cursor.bytes(text));
+        let read = scan.named_axes().map(<[u8]>::len);
+        if read != Ok(text.len as usize) {
+            let (offset, expected) = match read {
+                Ok(length) => (length, "a mesh, 'mesh[…]', and the axes in braces"),
+                Err(error) => (error.offset, error.expected),
+            };
+            self.cursor.position = text.start as usize + offset;
+            return Err(self.cursor.expected(expected));
         }
         Ok(ReplicaGroups::Mesh(text))
     }

@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 use super::error::{Fault, Parsed, closest};
 use super::layout;
 use super::lexer::{Cursor, is_name_byte};
-use super::tables::{TYPES, hash_bytes};
+use super::scan::{Key, WIDTH, Window, shape_end, window};
+use super::symbols::{Symbol, Symbols};
+use super::tables::TYPES;
 use crate::module::TextRef;
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId, ShapeTable};
 
@@ -17,17 +19,41 @@ const RECENT: usize = 4;
 /// Tuples shorter than this are parsed rather than remembered.
 const RECENT_MIN_BYTES: usize = 24;
 
-#[derive(Clone, Copy)]
-struct Known {
-    hash: u32,
-    text: TextRef,
-    shape: Option<ShapeId>,
+/// A slot of the cache: the text of an array shape, zeros, and in its last four bytes the shape's
+/// position, from 1; 0 is an empty slot.
+#[derive(Clone, Copy, Default)]
+struct Known(Key);
+
+/// Bytes of text that a slot has room for.
+const TEXT: usize = WIDTH - 4;
+
+impl Known {
+    fn new(text: &Key, shape: ShapeId) -> Known {
+        let mut slot = *text;
+        slot.0[3] |= (shape.index() as u64 + 1) << 32;
+        Known(slot)
+    }
+
+    #[inline(always)]
+    fn shape(&self) -> Option<ShapeId> {
+        let raw = (self.0.0[3] >> 32) as usize;
+        raw.checked_sub(1).map(ShapeId::from_index)
+    }
+
+    #[inline(always)]
+    fn is(&self, text: &Key) -> bool {
+        let [a, b, c, d] = self.0.0;
+        let [e, f, g, h] = text.0;
+        (a ^ e) | (b ^ f) | (c ^ g) | ((d ^ h) & 0xffff_ffff) == 0
+    }
 }
 
-/// Array shapes by their text, for one source.
+/// Array shapes by their text.
 pub(crate) struct ShapeCache {
     slots: Vec<Known>,
     live: usize,
+    /// Texts that no slot has room for.
+    long: Symbols,
     recent: [Option<(TextRef, ShapeId)>; RECENT],
     parts: Vec<ShapeId>,
 }
@@ -35,54 +61,57 @@ pub(crate) struct ShapeCache {
 impl ShapeCache {
     pub fn new() -> ShapeCache {
         ShapeCache {
-            slots: vec![
-                Known {
-                    hash: 0,
-                    text: TextRef::default(),
-                    shape: None
-                };
-                256
-            ],
+            slots: vec![Known::default(); 256],
             live: 0,
+            long: Symbols::with_capacity(0),
             recent: [None; RECENT],
             parts: Vec::new(),
         }
     }
 
-    #[inline]
-    fn get(&self, cursor: &Cursor<'_>, hash: u32, bytes: &[u8]) -> Option<ShapeId> {
+    #[inline(always)]
+    fn get(&self, text: &Key) -> Option<ShapeId> {
         let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = text.hash() as usize & mask;
         loop {
             let known = &self.slots[at];
-            known.shape?;
-            if known.hash == hash && cursor.bytes(known.text) == bytes {
-                return known.shape;
+            let shape = known.shape()?;
+            if known.is(text) {
+                return Some(shape);
             }
             at = (at + 1) & mask;
         }
     }
 
-    fn insert(&mut self, known: Known) {
+    fn insert(&mut self, text: &Key, shape: ShapeId) {
         if self.slots.len() < 2 * (self.live + 1) {
-            let empty = Known {
-                shape: None,
-                ..known
-            };
-            let doubled = vec![empty; self.slots.len() * 2];
+            let doubled = vec![Known::default(); self.slots.len() * 2];
             let old = std::mem::replace(&mut self.slots, doubled);
             self.live = 0;
-            for known in old.into_iter().filter(|k| k.shape.is_some()) {
-                self.insert(known);
+            for known in old {
+                if let Some(shape) = known.shape() {
+                    let mut text = known.0;
+                    text.0[3] &= 0xffff_ffff;
+                    self.insert(&text, shape);
+                }
             }
         }
         let mask = self.slots.len() - 1;
-        let mut at = known.hash as usize & mask;
-        while self.slots[at].shape.is_some() {
+        let mut at = text.hash() as usize & mask;
+        while self.slots[at].shape().is_some() {
             at = (at + 1) & mask;
         }
-        self.slots[at] = known;
+        self.slots[at] = Known::new(text, shape);
         self.live += 1;
+    }
+
+    /// The shape whose text is the first `length` bytes of `window`, if it occurred before.
+    #[inline(always)]
+    pub fn known(&self, window: &Window, length: usize) -> Option<ShapeId> {
+        match length <= TEXT {
+            true => self.get(&Key::new(window, length)),
+            false => None,
+        }
     }
 
     fn remember(&mut self, text: TextRef, shape: ShapeId) {
@@ -122,10 +151,9 @@ static PLAIN: [bool; 256] = {
     table
 };
 
-/// The end of an array shape without spaces and comments at the cursor: type, dimensions in
+/// The end of a long array shape without spaces and comments at the cursor: type, dimensions in
 /// brackets, perhaps a layout in braces. `None` when it is anything else, which the slow path reads.
-#[inline(always)]
-fn plain_array_end(cursor: &Cursor<'_>) -> Option<usize> {
+fn long_array_end(cursor: &Cursor<'_>) -> Option<usize> {
     let source = cursor.source;
     let run = |mut at: usize| {
         while source.get(at).is_some_and(|&b| PLAIN[b as usize]) {
@@ -209,23 +237,47 @@ fn parse_leaf(
     cache: &mut ShapeCache,
     max_rank: usize,
 ) -> Parsed<ShapeId> {
-    let Some(end) = plain_array_end(cursor) else {
+    let short = window(cursor.source, cursor.position)
+        .and_then(|window| Some((window, shape_end(window)?)))
+        .filter(|&(_, length)| length <= TEXT);
+    let Some((window, length)) = short else {
+        return parse_long_leaf(cursor, table, cache, max_rank);
+    };
+    // What was a shape once, with this end, is the same shape again.
+    let text = Key::new(window, length);
+    if let Some(shape) = cache.get(&text) {
+        cursor.position += length;
+        return Ok(shape);
+    }
+    let end = cursor.position + length;
+    let shape = parse_leaf_slow(cursor, table, max_rank)?;
+    if cursor.position == end {
+        cache.insert(&text, shape);
+    }
+    Ok(shape)
+}
+
+/// An array shape whose text fits no slot, or stands near the end of the source.
+#[inline(never)]
+fn parse_long_leaf(
+    cursor: &mut Cursor<'_>,
+    table: &mut ShapeTable,
+    cache: &mut ShapeCache,
+    max_rank: usize,
+) -> Parsed<ShapeId> {
+    let Some(end) = long_array_end(cursor) else {
         return parse_leaf_slow(cursor, table, max_rank);
     };
     let text = TextRef::new(cursor.position, end);
-    let bytes = cursor.bytes(text);
-    let hash = hash_bytes(bytes);
-    if let Some(shape) = cache.get(cursor, hash, bytes) {
+    let symbol = Symbol::new(cursor.bytes(text), text);
+    if let Some(shape) = cache.long.get(cursor, &symbol) {
         cursor.position = end;
-        return Ok(shape);
+        return Ok(ShapeId::from_index(shape));
     }
     let shape = parse_leaf_slow(cursor, table, max_rank)?;
     if cursor.position == end {
-        cache.insert(Known {
-            hash,
-            text,
-            shape: Some(shape),
-        });
+        // It is not there yet.
+        let _ = cache.long.insert(cursor, &symbol, shape.index());
     }
     Ok(shape)
 }

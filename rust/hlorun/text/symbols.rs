@@ -1,16 +1,108 @@
 //! Names in scope: an open-addressed table that is reused from one computation to the next.
 //!
 //! Ids only grow, so entries of earlier computations are told apart by their id and never need to
-//! be cleared.
+//! be cleared. A slot holds the beginning of its name, so that short names are compared without a
+//! look at the text.
 
+use super::lexer::Cursor;
+use super::scan::{Key, WIDTH, Window, fold};
 use crate::module::{ModuleText, TextRef};
 
+/// What names are pieces of.
+pub(crate) trait Pieces {
+    fn piece(&self, text: TextRef) -> &[u8];
+}
+
+impl Pieces for ModuleText {
+    #[inline]
+    fn piece(&self, text: TextRef) -> &[u8] {
+        self.bytes(text)
+    }
+}
+
+impl Pieces for Cursor<'_> {
+    #[inline]
+    fn piece(&self, text: TextRef) -> &[u8] {
+        self.bytes(text)
+    }
+}
+
+/// Bytes of a name that its slot holds.
+const HEAD: usize = 16;
+
+/// A name, ready to be looked up.
 #[derive(Clone, Copy, Default)]
-struct Slot {
+pub(crate) struct Symbol {
+    head: [u64; 2],
+    pub name: TextRef,
     hash: u32,
+}
+
+impl Symbol {
+    /// The name at the start of `window`, which ends in it; `name` says where it stands.
+    #[inline(always)]
+    pub fn short(window: &Window, name: TextRef) -> Symbol {
+        let key = Key::new(window, name.len as usize);
+        Symbol {
+            head: [key.0[0], key.0[1]],
+            name,
+            hash: key.hash(),
+        }
+    }
+
+    /// The name `bytes`, which stands at `name`.
+    pub fn new(bytes: &[u8], name: TextRef) -> Symbol {
+        let key = Key::of(bytes);
+        let mut hash = key.hash();
+        for piece in bytes.chunks(WIDTH).skip(1) {
+            let both = fold(
+                u64::from(hash) ^ 0x9e37_79b9_7f4a_7c15,
+                u64::from(Key::of(piece).hash()) ^ 0x517c_c1b7_2722_0a95,
+            );
+            hash = (both ^ both >> 32) as u32;
+        }
+        Symbol {
+            head: [key.0[0], key.0[1]],
+            name,
+            hash,
+        }
+    }
+}
+
+/// A [`Symbol`] and what it names.
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
+struct Slot {
+    head: [u64; 2],
     name: TextRef,
+    hash: u32,
     /// 1 + position in the arena; 0 is empty.
     id: u32,
+}
+
+impl Slot {
+    /// Whether it holds `symbol`, whose bytes are a piece of `text` too.
+    #[inline(always)]
+    fn holds(&self, text: &impl Pieces, symbol: &Symbol) -> bool {
+        self.begins(symbol)
+            && (symbol.name.len as usize <= HEAD || same_tail(text, self.name, symbol.name))
+    }
+
+    #[inline(always)]
+    fn begins(&self, symbol: &Symbol) -> bool {
+        self.hash == symbol.hash && self.head == symbol.head && self.name.len == symbol.name.len
+    }
+}
+
+/// Whether two names that are equally long and longer than [`HEAD`] end alike.
+#[inline(never)]
+fn same_tail(text: &impl Pieces, a: TextRef, b: TextRef) -> bool {
+    let (a, b) = (text.piece(a), text.piece(b));
+    if b.len() > 2 * HEAD {
+        return a == b;
+    }
+    let (a, b) = (a.last_chunk::<HEAD>(), b.last_chunk::<HEAD>());
+    a.map(|tail| u128::from_le_bytes(*tail)) == b.map(|tail| u128::from_le_bytes(*tail))
 }
 
 /// Names to ids.
@@ -36,52 +128,61 @@ impl Symbols {
         self.live = 0;
     }
 
-    /// The arena index of `name`.
-    #[inline]
-    pub fn get(&self, text: &ModuleText, hash: u32, name: &[u8]) -> Option<usize> {
+    /// The arena index of `symbol`.
+    #[inline(always)]
+    pub fn get(&self, text: &impl Pieces, symbol: &Symbol) -> Option<usize> {
+        self.find(symbol, |slot| slot.holds(text, symbol))
+    }
+
+    /// Whether `name`, which need not be a piece of `text`, is in scope.
+    pub fn has(&self, text: &impl Pieces, name: &[u8]) -> bool {
+        let symbol = Symbol::new(name, TextRef::new(0, name.len()));
+        let is = |slot: &Slot| slot.begins(&symbol) && text.piece(slot.name) == name;
+        self.find(&symbol, is).is_some()
+    }
+
+    #[inline(always)]
+    fn find(&self, symbol: &Symbol, is: impl Fn(&Slot) -> bool) -> Option<usize> {
         let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = symbol.hash as usize & mask;
         loop {
             let slot = &self.slots[at];
             if slot.id < self.first {
                 return None;
             }
-            if slot.hash == hash
-                && slot.name.len as usize == name.len()
-                && text.bytes(slot.name) == name
-            {
+            if is(slot) {
                 return Some(slot.id as usize - 1);
             }
             at = (at + 1) & mask;
         }
     }
 
-    /// Adds `name`; `Err` with the arena index of the one that has it already.
-    #[inline]
+    /// Adds `symbol`; `Err` with the arena index of the one that has its name already.
+    #[inline(always)]
     pub fn insert(
         &mut self,
-        text: &ModuleText,
-        hash: u32,
-        name: TextRef,
+        text: &impl Pieces,
+        symbol: &Symbol,
         index: usize,
     ) -> Result<(), usize> {
         if self.slots.len() < 2 * (self.live + 1) {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = symbol.hash as usize & mask;
         loop {
-            let slot = self.slots[at];
+            let slot = &mut self.slots[at];
             if slot.id < self.first {
-                self.slots[at] = Slot {
-                    hash,
-                    name,
+                *slot = Slot {
+                    head: symbol.head,
+                    name: symbol.name,
+                    hash: symbol.hash,
                     id: index as u32 + 1,
                 };
                 self.live += 1;
                 return Ok(());
             }
-            if slot.hash == hash && text.bytes(slot.name) == text.bytes(name) {
+            if slot.holds(text, symbol) {
                 return Err(slot.id as usize - 1);
             }
             at = (at + 1) & mask;
@@ -97,9 +198,10 @@ impl Symbols {
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
-        self.slots = vec![Slot::default(); old.len() * 2];
+        self.slots = vec![Slot::default(); old.len() * 4];
         let mask = self.slots.len() - 1;
         for slot in old.into_iter().filter(|slot| slot.id >= self.first) {
             let mut at = slot.hash as usize & mask;
@@ -107,6 +209,49 @@ impl Symbols {
                 at = (at + 1) & mask;
             }
             self.slots[at] = slot;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_length_are_told_apart() {
+        let names: Vec<String> = (1..70)
+            .flat_map(|length| {
+                let long = "n".repeat(length);
+                // Differ in the first byte, in the last, not at all.
+                [format!("a{long}"), format!("{long}a"), long]
+            })
+            .collect();
+        let mut text = ModuleText::default();
+        let mut symbols = Symbols::with_capacity(4);
+        for (index, name) in names.iter().enumerate() {
+            let at = text.add(name.as_bytes());
+            let symbol = Symbol::new(name.as_bytes(), at);
+            let found = symbols.get(&text, &symbol);
+            assert_eq!(symbols.has(&text, name.as_bytes()), found.is_some());
+            assert_eq!(found, names[..index].iter().position(|n| n == name));
+            if found.is_none() {
+                assert_eq!(symbols.insert(&text, &symbol, index), Ok(()));
+            }
+            assert!(symbols.insert(&text, &symbol, index).is_err());
+        }
+        symbols.open_scope(names.len());
+        let symbol = Symbol::new(b"a", TextRef::new(0, 1));
+        assert_eq!(symbols.get(&text, &symbol), None);
+    }
+
+    #[test]
+    fn a_window_gives_the_symbol_of_the_name_in_it() {
+        let window = *b"abcdefghijklmnopqrstuvwxyz012345";
+        for length in 1..=WIDTH {
+            let name = TextRef::new(0, length);
+            let short = Symbol::short(&window, name);
+            let other = Symbol::new(&window[..length], name);
+            assert_eq!((short.head, short.hash), (other.head, other.hash));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::error::{Fault, Parsed};
 use super::instruction::Open;
 use super::lexer::snippet;
 use super::parser::Parser;
-use super::tables::hash_bytes;
+use super::symbols::Symbol;
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloComputation, HloInstruction, HloOpcode, Id,
     InstructionId, PoolRange, TextRef,
@@ -19,11 +19,11 @@ impl Parser<'_> {
     pub(super) fn name_anonymous(&mut self) -> Parsed<()> {
         for (id, base) in std::mem::take(&mut self.anonymous) {
             let name = self.free_name(&base)?;
-            let hash = hash_bytes(self.module.text.bytes(name));
+            let symbol = Symbol::new(self.module.text.bytes(name), name);
             self.module.instructions[id.index()].name = name;
             let taken = self
                 .instruction_names
-                .insert(&self.module.text, hash, name, id.index());
+                .insert(&self.module.text, &symbol, id.index());
             debug_assert!(taken.is_ok(), "free_name returned a name that is taken");
         }
         Ok(())
@@ -33,11 +33,7 @@ impl Parser<'_> {
     fn free_name(&mut self, base: &[u8]) -> Parsed<TextRef> {
         let mut name = base.to_vec();
         loop {
-            let taken = self
-                .instruction_names
-                .get(&self.module.text, hash_bytes(&name), &name)
-                .is_some();
-            if !taken {
+            if !self.instruction_names.has(&self.module.text, &name) {
                 return self.add_text(&name);
             }
             let count = self.name_counters.entry(base.to_vec()).or_insert(0);
@@ -163,10 +159,10 @@ impl Parser<'_> {
             Some(name) => name,
             None => self.free_name(format!("_{number}").as_bytes())?,
         };
-        let hash = hash_bytes(self.module.text.bytes(name));
+        let symbol = Symbol::new(self.module.text.bytes(name), name);
         let inserted = self
             .instruction_names
-            .insert(&self.module.text, hash, name, id.index());
+            .insert(&self.module.text, &symbol, id.index());
         if inserted.is_err() {
             return Err(Fault::new(at, "this operand's name is taken"));
         }
@@ -352,17 +348,13 @@ impl Parser<'_> {
         for (id, base) in std::mem::take(&mut self.anonymous_computations) {
             let mut name = base.to_vec();
             loop {
-                let hash = hash_bytes(&name);
-                if self
-                    .computation_names
-                    .get(&self.module.text, hash, &name)
-                    .is_none()
-                {
+                if !self.computation_names.has(&self.module.text, &name) {
                     let text = self.add_text(&name)?;
                     self.module.computations[id.index()].name = text;
-                    let _ =
-                        self.computation_names
-                            .insert(&self.module.text, hash, text, id.index());
+                    let symbol = Symbol::new(&name, text);
+                    let _ = self
+                        .computation_names
+                        .insert(&self.module.text, &symbol, id.index());
                     break;
                 }
                 number += 1;

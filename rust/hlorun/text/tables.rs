@@ -2,78 +2,56 @@
 
 use std::sync::LazyLock;
 
+use super::scan::{Key, WIDTH};
 use crate::module::{AttrKey, HloOpcode};
 use crate::types::PrimitiveType;
 
-/// A hash of a short byte string, good enough for open addressing; reads eight bytes at a time.
-#[inline(always)]
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    #[inline(always)]
-    fn load8(bytes: &[u8], at: usize) -> u64 {
-        match bytes.get(at..at + 8) {
-            Some(chunk) => u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8])),
-            None => 0,
-        }
-    }
-    #[inline(always)]
-    fn fold(a: u64, b: u64) -> u64 {
-        let wide = u128::from(a) * u128::from(b);
-        wide as u64 ^ (wide >> 64) as u64
-    }
-    let length = bytes.len();
-    let mut hash = length as u64 ^ 0x51_7c_c1_b7_27_22_0a_95;
-    if length >= 8 {
-        let mut at = 0;
-        while at + 8 <= length {
-            hash = fold(hash ^ load8(bytes, at), K);
-            at += 8;
-        }
-        hash = fold(hash ^ load8(bytes, length - 8), K);
-    } else if length >= 4 {
-        let first = u32::from_le_bytes(bytes[..4].try_into().unwrap_or([0; 4]));
-        let last = u32::from_le_bytes(bytes[length - 4..].try_into().unwrap_or([0; 4]));
-        hash = fold(hash ^ (u64::from(first) << 32 | u64::from(last)), K);
-    } else if length > 0 {
-        let packed = u64::from(bytes[0])
-            | u64::from(bytes[length / 2]) << 8
-            | u64::from(bytes[length - 1]) << 16;
-        hash = fold(hash ^ packed, K);
-    }
-    (hash ^ (hash >> 32)) as u32
-}
-
-/// Fixed names and what they stand for.
+/// Fixed names, none longer than a key, and what they stand for.
 pub(crate) struct NameTable<T> {
-    slots: Vec<Option<(&'static [u8], T)>>,
+    names: Vec<Key>,
+    values: Vec<Option<T>>,
 }
 
 impl<T: Copy> NameTable<T> {
     fn new(rows: impl Iterator<Item = (&'static str, T)>) -> NameTable<T> {
         let rows: Vec<_> = rows.collect();
-        let mut slots = vec![None; (rows.len() * 4).next_power_of_two()];
-        let mask = slots.len() - 1;
+        let size = (rows.len() * 4).next_power_of_two();
+        let mut names = vec![Key::default(); size];
+        let mut values = vec![None; size];
         for (name, value) in rows {
-            let mut at = hash_bytes(name.as_bytes()) as usize & mask;
-            while slots[at].is_some() {
-                at = (at + 1) & mask;
+            debug_assert!(name.len() <= WIDTH, "{name} is longer than a key");
+            let key = Key::of(name.as_bytes());
+            let mut at = key.hash() as usize & (size - 1);
+            while values[at].is_some() {
+                at = (at + 1) & (size - 1);
             }
-            slots[at] = Some((name.as_bytes(), value));
+            names[at] = key;
+            values[at] = Some(value);
         }
-        NameTable { slots }
+        NameTable { names, values }
     }
 
+    /// What the word with this key stands for.
     #[inline]
-    pub fn get(&self, name: &[u8]) -> Option<T> {
-        let mask = self.slots.len() - 1;
-        let mut at = hash_bytes(name) as usize & mask;
-        while let Some((known, value)) = &self.slots[at] {
-            if *known == name {
-                return Some(*value);
+    pub fn of_key(&self, key: &Key) -> Option<T> {
+        let mask = self.names.len() - 1;
+        let mut at = key.hash() as usize & mask;
+        while let Some(value) = self.values[at] {
+            if self.names[at] == *key {
+                return Some(value);
             }
             at = (at + 1) & mask;
         }
         None
+    }
+
+    /// What `name` stands for.
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<T> {
+        match name.len() <= WIDTH {
+            true => self.of_key(&Key::of(name)),
+            false => None,
+        }
     }
 }
 
@@ -106,5 +84,6 @@ mod tests {
             assert_eq!(TYPES.get(ty.name().as_bytes()), Some(ty));
         }
         assert_eq!(OPCODES.get(b"ad"), None);
+        assert_eq!(OPCODES.get(&[b'a'; WIDTH + 1]), None);
     }
 }

@@ -94,10 +94,10 @@ impl Parser<'_> {
 
     pub(super) fn dim_labels(&mut self) -> Parsed<ConvolutionDimensionNumbers> {
         let start = self.cursor.position;
-        let run = |from: usize, stop: &[u8]| {
+        let run = |from: usize| {
             self.cursor.source[from..]
                 .iter()
-                .take_while(|b| (b.is_ascii_alphanumeric() || **b == b'?') && !stop.contains(b))
+                .take_while(|b| b.is_ascii_alphanumeric() || **b == b'?')
                 .count()
         };
         let bad = |at: usize| {
@@ -106,17 +106,17 @@ impl Parser<'_> {
                 "expected dimension labels such as b01f_01io->b01f".to_owned(),
             )
         };
-        let input = start..start + run(start, b"_");
+        let input = start..start + run(start);
         if self.cursor.source.get(input.end) != Some(&b'_') {
             return Err(bad(start));
         }
         let kernel_start = input.end + 1;
-        let kernel = kernel_start..kernel_start + run(kernel_start, b"");
+        let kernel = kernel_start..kernel_start + run(kernel_start);
         if !self.cursor.source[kernel.end..].starts_with(b"->") {
             return Err(bad(start));
         }
         let output_start = kernel.end + 2;
-        let output = output_start..output_start + run(output_start, b"");
+        let output = output_start..output_start + run(output_start);
         let end = output.end;
         let source = self.cursor.source;
         let mut numbers = ConvolutionDimensionNumbers::default();

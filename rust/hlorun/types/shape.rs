@@ -23,7 +23,7 @@ impl ShapeId {
         self.0.get() as usize - 1
     }
 
-    fn from_index(index: usize) -> ShapeId {
+    pub(crate) fn from_index(index: usize) -> ShapeId {
         let raw = u32::try_from(index + 1).unwrap_or(u32::MAX);
         ShapeId(NonZeroU32::new(raw).unwrap_or(NonZeroU32::MAX))
     }
@@ -236,7 +236,7 @@ impl ShapeTable {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = FxBuildHasher.hash_one(&shape) as usize & mask;
+        let mut at = shape_hash(&shape) as usize & mask;
         loop {
             match self.slots[at] {
                 0 => {
@@ -260,6 +260,17 @@ impl ShapeTable {
 
     /// Interns a tuple of shapes already in the table.
     pub fn tuple(&mut self, elements: &[ShapeId]) -> ShapeId {
+        if self.slots.is_empty() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = tuple_hash(elements) as usize & mask;
+        while let Some(found) = self.slots[at].checked_sub(1) {
+            if self.shapes[found as usize].as_tuple() == Some(elements) {
+                return ShapeId::from_index(found as usize);
+            }
+            at = (at + 1) & mask;
+        }
         self.intern(Shape::Tuple(elements.into()))
     }
 
@@ -377,7 +388,7 @@ impl ShapeTable {
         let mask = size - 1;
         let mut slots = vec![0u32; size];
         for (index, shape) in self.shapes.iter().enumerate() {
-            let mut at = FxBuildHasher.hash_one(shape) as usize & mask;
+            let mut at = shape_hash(shape) as usize & mask;
             while slots[at] != 0 {
                 at = (at + 1) & mask;
             }
@@ -385,6 +396,19 @@ impl ShapeTable {
         }
         self.slots = slots;
     }
+}
+
+/// The hash of a shape in its table.
+fn shape_hash(shape: &Shape) -> u64 {
+    match shape {
+        Shape::Tuple(elements) => tuple_hash(elements),
+        other => FxBuildHasher.hash_one(other),
+    }
+}
+
+/// The hash of a tuple of these elements.
+fn tuple_hash(elements: &[ShapeId]) -> u64 {
+    FxBuildHasher.hash_one(elements)
 }
 
 #[cfg(test)]

@@ -108,6 +108,13 @@ def test_the_command_gives_the_bits_of_one_process(tmp_path: Path) -> None:
                 assert file[f"replica_{rank}_output_{k}"].tobytes() == value.tobytes()
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_transfers_between_ranks(ranks: int) -> None:
+    status, out, err = finish(start(ranks, str(WORKER), "transfers", HLORUN_MPI_TIMEOUT="5"), 60)
+    assert status == 0, err
+    assert out.count("waits in recv-done got for others") == ranks, out
+
+
 def test_a_failing_device_stops_all_ranks_with_its_error() -> None:
     status, out, err = finish(start(4, str(WORKER), "failing"), 120)
     assert status == 0, err

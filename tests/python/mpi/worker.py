@@ -92,11 +92,42 @@ def failing(group: Group) -> None:
     assert np.array_equal(result, np.arange(8))
 
 
+RING = """HloModule ring
+ENTRY e {
+  p = f32[40] parameter(0)
+  after = token[] after-all()
+  recv = (f32[40], u32[], token[]) recv(after), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}
+  send = (f32[40], u32[], token[]) send(p, after), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}
+  got = (f32[40], token[]) recv-done(recv), channel_id=3
+  sent = token[] send-done(send), channel_id=3
+  ROOT r = f32[40] get-tuple-element(got), index=0
+}
+"""
+
+
+def transfers(group: Group) -> None:
+    """A ring of transfers; then everybody waits for everybody."""
+    executable = hlorun.compile(hlorun.parse(RING), replicas=4, threads=1)
+    local = group.devices(executable)
+    results = group.run(executable, [[np.full(40, device, np.float32)] for device in local])
+    for device, result in zip(local, results, strict=True):
+        assert (result == (device + 3) % 4).all(), device
+    lines = RING.splitlines()
+    send, sent = (next(line for line in lines if f" {word}(" in line) for word in ("send", "send-done"))
+    stuck = [line.replace("ROOT r", "r") for line in lines if line not in (send, sent)][:-1]
+    stuck += [send.replace("send(p,", "send(r,"), sent, "  ROOT c = f32[40] copy(r)", "}"]
+    executable = hlorun.compile(hlorun.parse("\n".join(stuck)), replicas=4, threads=1)
+    try:
+        group.run(executable, [[np.zeros(40, np.float32)] for _ in local])
+    except hlorun.HloExecutionError as error:
+        print(f"rank {group.rank} says: {error}", flush=True)
+
+
 def main() -> None:
     """Run the task; end the job when it fails."""
     group = Group()
     try:
-        {"cases": cases, "large": large, "forever": forever, "failing": failing}[sys.argv[1]](group)
+        {"cases": cases, "large": large, "forever": forever, "failing": failing, "transfers": transfers}[sys.argv[1]](group)
     except BaseException as error:
         print(f"rank {group.rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         group.abort()

@@ -65,16 +65,14 @@ def coverage(results: list[runner.Result]) -> str:
 NOT_RUN = {
     "infeed": "needs a host that feeds it",
     "outfeed": "needs a host that reads it",
-    "send": "needs a host, or a device of another program, that receives",
-    "send-done": "as send",
-    "recv": "needs a host, or a device of another program, that sends",
-    "recv-done": "as recv",
 }
 # Forms of opcodes that otherwise run; typed errors too.
 FORMS = {
     "dot with `sparsity`": "structured sparsity of GPUs; no CPU back end has it",
     "results of the module of dynamic size": "arrays are handed out in the sizes of their shapes",
     "gather, scatter, sort, windows and loops over arrays of dynamic size": "only in dimensions of fixed size",
+    "send, recv and their -done with `is_host_transfer=true`, or without the pairs of devices XLA writes into their "
+    "`frontend_attributes`": "they need a host, or another program, on the other side",
     "`__onednn$*` custom calls": "their options are private to one build of XLA; register_custom_call takes them",
 }
 
@@ -90,6 +88,8 @@ def not_run(covered: set[str]) -> list[str]:
         "",
         f"{len(opcodes)} opcodes are known, {len(computing & covered)} of them with cases above. Without cases of their own",
         f"are {', '.join(sorted(computing - covered))}.",
+        "Transfers between devices and the halves of collectives are tested in `tests/python/test_transfers.py` and",
+        "`tests/python/test_replicas.py`.",
         f"{len(NOT_RUN)} speak with a host and are refused by name:",
         "",
         "| opcode | reason |",

@@ -75,9 +75,22 @@ macro_rules! native {
                 ((<$wide>::from(self) * <$wide>::from(o)) >> <$t>::BITS) as $t
             }
             #[inline(always)]
-            fn div(self, o: Self) -> Self { self.wrapping_div(o) }
+            fn div(self, o: Self) -> Self {
+                // Vectors have no integer division. A quotient that is no integer differs from one
+                // by 1/o at least, which is more than the float's rounding.
+                match <$t>::BITS {
+                    8 | 16 => (self as f32 / o as f32) as $t,
+                    32 => (self as f64 / o as f64) as $t,
+                    _ => self.wrapping_div(o),
+                }
+            }
             #[inline(always)]
-            fn rem(self, o: Self) -> Self { self.wrapping_rem(o) }
+            fn rem(self, o: Self) -> Self {
+                match <$t>::BITS {
+                    64 => self.wrapping_rem(o),
+                    _ => self.wrapping_sub(self.div(o).wrapping_mul(o)),
+                }
+            }
             #[inline(always)]
             fn and(self, o: Self) -> Self { self & o }
             #[inline(always)]
@@ -422,5 +435,45 @@ impl PartialOrd for Pred {
     #[inline(always)]
     fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
         (self.0 != 0).partial_cmp(&(o.0 != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_by_floats_are_exact() {
+        for a in i8::MIN..=i8::MAX {
+            for b in (i8::MIN..=i8::MAX).filter(|&b| b != 0 && (a != i8::MIN || b != -1)) {
+                assert_eq!((a.div(b), a.rem(b)), (a / b, a % b), "{a} / {b}");
+                let (x, y) = (a as u8, b as u8);
+                assert_eq!((x.div(y), x.rem(y)), (x / y, x % y), "{x} / {y}");
+            }
+        }
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (state >> 32) as u32
+        };
+        for _ in 0..200_000 {
+            // Divisors of every size, dividends near their multiples.
+            let b = (next() >> (next() % 32)).max(1);
+            let a = b
+                .wrapping_mul(next() >> (next() % 32))
+                .wrapping_add(next() % 3)
+                .wrapping_sub(1);
+            assert_eq!((a.div(b), a.rem(b)), (a / b, a % b), "{a} / {b}");
+            let (x, y) = (a as i32, b as i32);
+            if !(x == i32::MIN && y == -1) {
+                assert_eq!((x.div(y), x.rem(y)), (x / y, x % y), "{x} / {y}");
+            }
+            let (x, y) = (a as u16, (b as u16).max(1));
+            assert_eq!((x.div(y), x.rem(y)), (x / y, x % y), "{x} / {y}");
+            let (x, y) = (x as i16, y as i16);
+            if !(x == i16::MIN && y == -1) {
+                assert_eq!((x.div(y), x.rem(y)), (x / y, x % y), "{x} / {y}");
+            }
+        }
     }
 }

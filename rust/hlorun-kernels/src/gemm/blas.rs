@@ -61,8 +61,6 @@ enum Interface {
 struct Blas {
     name: String,
     interface: Interface,
-    /// It uses vectors as wide as this processor has, as far as it tells.
-    is_widest: bool,
     /// Keeps the code mapped; never unloaded.
     _library: Library,
 }
@@ -106,11 +104,9 @@ fn open(name: String) -> Option<Blas> {
         };
         if let Some(interface) = interface {
             one_thread(&library, prefix, matches!(interface, Interface::Wide(_)));
-            let is_widest = is_widest_core(&library, prefix);
             return Some(Blas {
                 name,
                 interface,
-                is_widest,
                 _library: library,
             });
         }
@@ -132,31 +128,6 @@ unsafe fn functions<I>(library: &Library, prefix: &str, suffix: &str) -> Option<
                 .get::<Call<I, *const c_void>>(name("zgemm").as_bytes())
                 .ok()?,
         })
-    }
-}
-
-/// Whether a library is loaded that uses vectors as wide as this processor has.
-pub(super) fn is_widest() -> bool {
-    BLAS.as_ref().is_some_and(|blas| blas.is_widest)
-}
-
-/// OpenBLAS names the processor whose kernels it runs, which the environment may have chosen.
-fn is_widest_core(library: &Library, prefix: &str) -> bool {
-    if !Isa::Avx512.is_available() {
-        return true;
-    }
-    let name = format!("{prefix}openblas_get_corename");
-    type CoreName = unsafe extern "C" fn() -> *const std::ffi::c_char;
-    // SAFETY: the function takes nothing and returns a C string that lives as long as the library.
-    match unsafe { library.get::<CoreName>(name.as_bytes()) } {
-        Ok(core) => {
-            // SAFETY: as above.
-            let core = unsafe { std::ffi::CStr::from_ptr(core()) };
-            ["SkylakeX", "Cooperlake", "SapphireRapids"]
-                .iter()
-                .any(|wide| core.to_bytes() == wide.as_bytes())
-        }
-        Err(_) => true,
     }
 }
 

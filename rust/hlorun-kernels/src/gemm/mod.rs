@@ -1,18 +1,24 @@
 //! Matrix products: C = α·A·B + β·C, batched, any strides, every numeric type.
 //!
 //! In: a [`Gemm`] and three pointers. Out: C. Promise: with β = 0 the old C is never read; with k = 0 the result is
-//! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. Large products of
-//! `f32`, `f64`, `c64` and `c128` go to a BLAS library loaded at the first use ([`blas`]), on one thread per task of the
-//! caller's [`Parallel`]; the rest is [`portable`] code. No thread is ever started here.
+//! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. Products of `f32`,
+//! `f64`, `bf16` and `f16` are our own ([`real`]); large ones of `c64` and `c128` go to a BLAS library loaded at the
+//! first use ([`blas`]), on one thread per task of the caller's [`Parallel`]; the rest is [`portable`] code. No thread
+//! is ever started here, and the bits of a result do not depend on how many there are.
 
 pub mod blas;
-mod blocked;
+mod micro;
 mod pack;
 pub mod packed;
 pub mod portable;
+mod real;
+mod strips;
+mod vector;
 
 use crate::DType;
 use crate::convert::convert;
+use crate::isa::Isa;
+use crate::low_float::{Bf16, F16};
 
 /// Where the elements of a matrix lie, in elements (not bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +174,9 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &
     let compute = compute_type(g.dtype, g.out);
     // SAFETY: the same contract.
     unsafe {
+        if let Some(own) = own(g) {
+            return batched(g, own, a, b, c, parallel);
+        }
         if compute == g.dtype && compute == g.out {
             return same_type(g, a, b, c, parallel);
         }
@@ -177,6 +186,66 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &
             let c = c.offset(batch * g.c.batch_stride * g.out.size_bytes() as isize);
             converted(g, compute, a, b, c, parallel);
         }
+    }
+}
+
+/// One product of a batch.
+type One = unsafe fn(&Gemm, *const u8, *const u8, *mut u8, &Parallel);
+
+/// Our own product, for the types it has.
+fn own(g: &Gemm) -> Option<One> {
+    if g.k == 0 {
+        return None;
+    }
+    // Without vectors of our own a library is faster.
+    let small = g.m.saturating_mul(g.n).saturating_mul(g.k) < SMALL;
+    if Isa::active() == Isa::Portable && !small && blas::blas_name().is_some() {
+        return None;
+    }
+    Some(match (g.dtype, g.out) {
+        (DType::F32, DType::F32) => real::gemm::<f32, f32, f32>,
+        (DType::F64, DType::F64) => real::gemm::<f64, f64, f64>,
+        (DType::BF16, DType::BF16) => real::gemm::<f32, Bf16, Bf16>,
+        (DType::BF16, DType::F32) => real::gemm::<f32, Bf16, f32>,
+        (DType::F16, DType::F16) => real::gemm::<f32, F16, F16>,
+        (DType::F16, DType::F32) => real::gemm::<f32, F16, f32>,
+        _ => return None,
+    })
+}
+
+/// Runs a batch: its products in parallel, or one after the other, each in parallel.
+unsafe fn batched(g: &Gemm, own: One, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+    let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
+    let product = |batch: usize, parallel: &Parallel| {
+        let at = |l: Matrix, d: DType| batch as isize * l.batch_stride * d.size_bytes() as isize;
+        // SAFETY: matrices of the contract; those of C are disjoint.
+        unsafe {
+            own(
+                g,
+                a.get().offset(at(g.a, g.dtype)),
+                b.get().offset(at(g.b, g.dtype)),
+                c.get().offset(at(g.c, g.out)),
+                parallel,
+            );
+        }
+    };
+    let work = g.m.saturating_mul(g.n).saturating_mul(g.k);
+    let total = work.saturating_mul(g.batch);
+    if g.batch == 1 || (g.batch < 2 * parallel.threads && work >= 8 * SMALL) {
+        for batch in 0..g.batch {
+            product(batch, parallel);
+        }
+    } else if parallel.threads == 1 || total < 8 * SMALL {
+        for batch in 0..g.batch {
+            product(batch, &Parallel::SERIAL);
+        }
+    } else {
+        let tasks = g.batch.min(4 * parallel.threads);
+        (parallel.run)(tasks, &|task| {
+            for batch in share(g.batch, tasks, task, 1) {
+                product(batch, &Parallel::SERIAL);
+            }
+        });
     }
 }
 
@@ -209,7 +278,7 @@ unsafe fn converted(
             beta: g.beta,
             ..Gemm::dense(compute, g.m, g.n, g.k)
         };
-        same_type(
+        gemm(
             &inner,
             wide_a.as_ptr(),
             wide_b.as_ptr(),
@@ -288,19 +357,7 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
     }
     // SAFETY: the caller's contract.
     unsafe {
-        if packed::suits(g) && packed::gemm(g, a, b, c) {
-            return;
-        }
-        let own = matches!(g.dtype, DType::F32 | DType::F64);
-        // Where the library was told to use narrower kernels than this processor has, ours are faster.
-        let prefer_own = own && g.k > 0 && g.m > 16 && !blas::is_widest();
-        if !prefer_own && g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
-            return;
-        }
-        if own && g.k > 0 && g.m > 16 && g.n > 16 {
-            return blocked::gemm(g, a, b, c);
-        }
-        if packed::gemm(g, a, b, c) {
+        if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
             return;
         }
         portable::gemm(g, a, b, c);

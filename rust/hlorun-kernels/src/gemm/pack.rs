@@ -24,6 +24,11 @@ impl Buffer {
         Buffer { lines }
     }
 
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len() * 64
+    }
+
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.lines.as_ptr().cast()
     }

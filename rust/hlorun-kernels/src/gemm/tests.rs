@@ -149,19 +149,12 @@ fn packed_products_match_the_plain_ones_for_every_remainder() {
                 // SAFETY: dense matrices.
                 unsafe {
                     portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr());
-                    let b = packed::PackedB::new(dtype, k, n, b.as_ptr(), g.b).unwrap();
+                    let size = packed::panels_size(dtype, k, n).unwrap();
+                    let mut panels = pack::Buffer::new(size);
+                    let to = panels.as_mut_ptr();
+                    packed::pack_panels(dtype, k, n, b.as_ptr(), g.b, to, &Parallel::SERIAL);
                     let c = packed.as_mut_ptr();
-                    packed::gemm_packed(
-                        m,
-                        2.0,
-                        a.as_ptr(),
-                        g.a,
-                        &b,
-                        1.0,
-                        c,
-                        g.c,
-                        &Parallel::SERIAL,
-                    );
+                    packed::gemm_panels(&g, a.as_ptr(), panels.as_ptr(), c, &Parallel::SERIAL);
                 }
                 assert_eq!(plain, packed, "{dtype:?} {m} {k}");
             }

@@ -260,7 +260,13 @@ pub fn tan(z: C) -> C {
 /// 1 / (1 + e^-z).
 pub fn logistic(z: C) -> C {
     let e = exp(c(-z.re, -z.im));
-    div(c(1.0, 0.0), c(1.0 + e.re, e.im))
+    let mut sum = 1.0 + e.re;
+    if sum.abs() < 0.5 {
+        // Near a pole: 1 + r·cos y = (1 - r) + r·2cos²(y/2), which cancels nothing that matters.
+        let half = libm::cos(0.5 * z.im);
+        sum = 2.0 * half * half * (-z.re).exp() - libm::expm1(-z.re);
+    }
+    div(c(1.0, 0.0), c(sum, e.im))
 }
 
 /// Cube root, principal.
@@ -394,6 +400,9 @@ mod tests {
             ("square sqrt", |z| mul(z, z), sqrt),
         ];
         for z in plane() {
+            let e = exp(c(-z.re, -z.im));
+            let one = mul(logistic(z), c(1.0 + e.re, e.im));
+            assert!(near(one, c(1.0, 0.0)), "logistic of {z:?}: {one:?}");
             for (name, forward, back) in pairs {
                 let got = forward(back(z));
                 assert!(near(got, z), "{name} of {z:?}: {got:?}");
@@ -433,5 +442,8 @@ mod tests {
         same(div(c(1.0, 0.0), c(0.0, 0.0)), c(inf, f64::NAN));
         same(div(c(1.0, 1.0), c(inf, 1.0)), c(0.0, 0.0));
         same(tanh(c(inf, 1.0)), c(1.0, 0.0));
+        // 1 / (1 - e^-x) with x = 2^-30 and y = π rounded.
+        let pole = logistic(c(2f64.powi(-30), std::f64::consts::PI));
+        assert!((pole.re - 1_073_741_824.5).abs() < 1e-3, "{pole:?}");
     }
 }

@@ -84,6 +84,29 @@ pub fn expm1<T: Tier>(x: f64) -> f64 {
     if x.abs() < 1e-17 { x } else { y }
 }
 
+/// e^x - 1 as a sum of two, for |x| <= 40.
+#[inline(always)]
+fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
+    let shifted = T::fma64(x, std::f64::consts::LOG2_E, ROUND);
+    let n = (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    let whole = shifted - ROUND;
+    // The first difference is exact.
+    let high = x - whole * LN2_HI;
+    let low = whole * LN2_LO;
+    let r = high - low;
+    let r_lost = (high - r) - low;
+    let rest = exp_tail::<T>(r) * (r * r);
+    let p = r + rest;
+    let p_lost = ((r - p) + rest) + r_lost * (1.0 + p);
+    // 2^n·(1 + p) - 1; scaling is exact, either summand may be the larger one.
+    let scale = pow2(n);
+    let (a, b) = (scale - 1.0, scale * p);
+    let y = a + b;
+    let back = y - a;
+    let lost = ((a - (y - back)) + (b - back)) + scale * p_lost;
+    (y, lost)
+}
+
 /// Natural logarithm.
 #[inline(always)]
 pub fn log<T: Tier>(x: f64) -> f64 {
@@ -145,29 +168,34 @@ pub fn log1p<T: Tier>(x: f64) -> f64 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f64) -> f64 {
-    let e = exp::<T>(-x.abs());
-    ratio_to_sum::<T>(if x >= 0.0 { 1.0 } else { e }, 1.0, e)
-}
-
-/// `x / (large + small)`, rounded nearly once: the sum's own error and the quotient's are put back.
-#[inline(always)]
-fn ratio_to_sum<T: Tier>(x: f64, large: f64, small: f64) -> f64 {
-    let sum = large + small;
-    let lost = small - (sum - large);
-    let inverse = 1.0 / sum;
-    let quotient = x * inverse;
-    let rest = T::fma64(-quotient, sum, x) - quotient * lost;
-    T::fma64(rest, inverse, quotient)
+    let a = if x > 80.0 { 80.0 } else { x };
+    let a = if a < -746.0 { -746.0 } else { a };
+    let (r, n) = reduce::<T>(-a);
+    let p = T::fma64(exp_tail::<T>(r), r * r, r);
+    // Numerator and denominator are 2^64 smaller, because e^-x = 2^n·(1 + p) may overflow where the quotient is
+    // subnormal.
+    let one = 5.421_010_862_427_522e-20;
+    let scale = pow2(n.wrapping_sub(64));
+    // One of the two would be lost where the other is 2^53 times larger.
+    let sum = one + scale;
+    let lost = one - (sum - scale);
+    one / (T::fma64(scale, p, lost) + sum)
 }
 
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    let t = expm1::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
-    // What is small comes second in the sum.
+    let (t, t_lost) = expm1_pair::<T>(2.0 * if a > 20.0 { 20.0 } else { a });
+    // t / (t + 2), rounded nearly once: what is small comes second in the sum, and what the sum and the quotient lose
+    // is put back.
     let (large, small) = if t > 2.0 { (t, 2.0) } else { (2.0, t) };
-    let y = ratio_to_sum::<T>(t, large, small);
+    let sum = large + small;
+    let lost = (small - (sum - large)) + t_lost;
+    let inverse = 1.0 / sum;
+    let quotient = t * inverse;
+    let rest = T::fma64(-quotient, sum, t) + (t_lost - quotient * lost);
+    let y = T::fma64(rest, inverse, quotient);
     (if a < 1e-9 { a } else { y }).copysign(x)
 }
 
@@ -175,8 +203,10 @@ pub fn tanh<T: Tier>(x: f64) -> f64 {
 #[inline(always)]
 pub fn sinh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
-    let t = expm1::<T>(if a > 40.0 { 40.0 } else { a });
-    let near = 0.5 * (t + t / (t + 1.0));
+    // e^a - 1 = t + lost, and (t + t/(t + 1)) / 2 of the sum.
+    let (t, lost) = expm1_pair::<T>(if a > 40.0 { 40.0 } else { a });
+    let u = 1.0 / (t + 1.0);
+    let near = 0.5 * (t + (t * u + lost * (1.0 + u * u)));
     let far = exp_scaled::<T>(a, -1);
     (if a > 22.0 { far } else { near }).copysign(x)
 }
@@ -207,8 +237,9 @@ fn quadrant<T: Tier>(x: f64) -> (f64, f64, u64) {
     (hi, (c - hi) + rest, n)
 }
 
+/// The sine of `x + lo`, and what rounding took from it.
 #[inline(always)]
-fn sin_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+fn sin_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
     let v = z * x;
     let r = horner::<T>(
@@ -221,11 +252,14 @@ fn sin_poly<T: Tier>(x: f64, lo: f64) -> f64 {
             8.333_333_333_322_49e-3,
         ],
     );
-    x - ((z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1)
+    let rest = (z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1;
+    let y = x - rest;
+    (y, (x - y) - rest)
 }
 
+/// The cosine of `x + lo`, and what rounding took from it.
 #[inline(always)]
-fn cos_poly<T: Tier>(x: f64, lo: f64) -> f64 {
+fn cos_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
     let r = z * horner::<T>(
         z,
@@ -240,15 +274,17 @@ fn cos_poly<T: Tier>(x: f64, lo: f64) -> f64 {
     );
     let half = 0.5 * z;
     let w = 1.0 - half;
-    w + (((1.0 - w) - half) + (z * r - x * lo))
+    let rest = ((1.0 - w) - half) + (z * r - x * lo);
+    let y = w + rest;
+    (y, (w - y) + rest)
 }
 
 #[inline(always)]
 fn sine<T: Tier>(hi: f64, lo: f64, n: u64) -> f64 {
     let y = if n & 1 == 0 {
-        sin_poly::<T>(hi, lo)
+        sin_poly::<T>(hi, lo).0
     } else {
-        cos_poly::<T>(hi, lo)
+        cos_poly::<T>(hi, lo).0
     };
     f64::from_bits(y.to_bits() ^ ((n & 2) << 62))
 }
@@ -273,7 +309,14 @@ pub fn cos<T: Tier>(x: f64) -> f64 {
 pub fn tan<T: Tier>(x: f64) -> f64 {
     let (hi, lo, n) = quadrant::<T>(x);
     let (s, c) = (sin_poly::<T>(hi, lo), cos_poly::<T>(hi, lo));
-    let y = if n & 1 == 0 { s / c } else { -c / s };
+    let even = n & 1 == 0;
+    let num = if even { s } else { (-c.0, -c.1) };
+    let den = if even { c } else { s };
+    // The quotient of the sums of two: what the first quotient leaves is divided once more.
+    let inverse = 1.0 / den.0;
+    let q = num.0 * inverse;
+    let rest = T::fma64(-q, den.0, num.0) + (num.1 - q * den.1);
+    let y = T::fma64(rest, inverse, q);
     if x.abs() < 1e-9 { x } else { y }
 }
 

@@ -127,17 +127,42 @@ pub fn log1p<T: Tier>(x: f32) -> f32 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f32) -> f32 {
-    let e = exp::<T>(-x.abs());
-    (if x >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+    let a = if x > 43.0 { 43.0 } else { x };
+    let a = if a < -104.5 { -104.5 } else { a };
+    let (r, n) = reduce::<T>(-a);
+    let p = T::fma32(exp_tail::<T>(r), r * r, r);
+    // Numerator and denominator are 2^64 smaller, because e^-x = 2^n·(1 + p) may overflow where the quotient is
+    // subnormal.
+    let one = 5.421_010_9e-20;
+    let scale = pow2(n.wrapping_sub(64));
+    // One of the two would be lost where the other is 2^24 times larger.
+    let sum = one + scale;
+    let lost = one - (sum - scale);
+    one / (T::fma32(scale, p, lost) + sum)
 }
 
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f32) -> f32 {
     let a = x.abs();
-    let t = expm1::<T>(2.0 * if a > 10.0 { 10.0 } else { a });
-    let y = t / (t + 2.0);
-    (if a < 1e-4 { a } else { y }).copysign(x)
+    let z = a * a;
+    let near = horner::<T>(
+        z,
+        &[
+            -5.895_158_1e-3,
+            2.079_597_2e-2,
+            -5.378_383e-2,
+            1.333_192_4e-1,
+            -3.333_329_8e-1,
+        ],
+    );
+    let near = T::fma32(near, a * z, a);
+    // 1 - 2 / (e^2a + 1): the larger a, the less the quotient's error matters.
+    let (r, n) = reduce::<T>(2.0 * if a > 10.0 { 10.0 } else { a });
+    let p = T::fma32(exp_tail::<T>(r), r * r, r);
+    let scale = pow2(n);
+    let far = 1.0 - 2.0 / T::fma32(scale, p, scale + 1.0);
+    (if a < 0.6 { near } else { far }).copysign(x)
 }
 
 /// `x - n·π/2` and the low bits of `n`.

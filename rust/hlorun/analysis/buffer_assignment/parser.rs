@@ -11,13 +11,17 @@ use super::model::*;
 use super::names::{allocation_parameter, glued_name, value_name, value_use};
 use super::report::{self, AllocationLine, AllocationSize};
 use crate::error::{HloError, Result};
-use crate::module::{ModuleText, PoolRange, TextRef};
+use crate::module::{ModuleText, PoolRange, Source, TextRef};
 
 /// Parses one text. `filename` is shown in errors.
 ///
 /// # Errors
 /// [`HloError::Parse`] with the place of the first mistake.
-pub fn parse(source: Arc<[u8]>, filename: Option<Arc<str>>) -> Result<BufferAssignmentDump> {
+pub fn parse(
+    source: impl Into<Source>,
+    filename: Option<Arc<str>>,
+) -> Result<BufferAssignmentDump> {
+    let source = source.into();
     let length = source.len();
     parse_files(source, &[length], &[filename])
 }
@@ -29,7 +33,7 @@ pub fn parse(source: Arc<[u8]>, filename: Option<Arc<str>>) -> Result<BufferAssi
 /// # Errors
 /// [`HloError::Parse`] with the place of the first mistake.
 pub fn parse_files(
-    source: Arc<[u8]>,
+    source: Source,
     ends: &[usize],
     filenames: &[Option<Arc<str>>],
 ) -> Result<BufferAssignmentDump> {

@@ -15,10 +15,15 @@ use rustc_hash::FxHashMap;
 use super::super::array::RawArray;
 use super::network::{Header, Link, MessageKind, Network};
 use super::session::{Posts, Session};
+use super::stillness::Report;
 use crate::error::{HloError, Result};
+use crate::module::InstructionId;
 use crate::plan::collective::CollectiveThunk;
 use crate::plan::replica_groups::Devices;
+use crate::plan::transfer::CHANNELS;
 
+/// Most bytes that wait in one queue of a channel, unless they are one message.
+const MAX_QUEUED: usize = 1 << 28;
 /// How often a waiting device asks whether the run was interrupted.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -54,12 +59,12 @@ enum Status {
     Ended,
 }
 
-/// Packets of one collective between two devices.
+/// Packets of one collective, or one channel, between two devices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Route {
-    collective: u32,
-    source: u32,
-    target: u32,
+pub(super) struct Route {
+    pub collective: u32,
+    pub source: u32,
+    pub target: u32,
 }
 
 #[derive(Default)]
@@ -68,6 +73,11 @@ struct State {
     status: Vec<Status>,
     rooms: FxHashMap<(u32, u32), Room>,
     mail: FxHashMap<Route, VecDeque<Vec<u8>>>,
+    /// How often a device has run a `send`.
+    sends: FxHashMap<(InstructionId, u32), i64>,
+    /// Packets to and from other processes so far.
+    sent: u64,
+    received: u64,
 }
 
 /// All devices of a run.
@@ -202,6 +212,37 @@ impl<'r> Meeting<'r> {
             .collect()
     }
 
+    /// What this process tells the others of itself.
+    pub(super) fn report(&self) -> Report {
+        let state = self.lock();
+        let local = self.local.start as usize..self.local.end as usize;
+        Report {
+            is_idle: !state.status[local].contains(&Status::Running),
+            sent: state.sent,
+            received: state.received,
+        }
+    }
+
+    /// Fails the run for a device of this process that waits although nobody runs any more.
+    pub(super) fn give_up(&self) {
+        let mut state = self.lock();
+        let local = self.local.start as usize..self.local.end as usize;
+        let waiting = state.status[local].iter().zip(self.local.clone());
+        let first = waiting
+            .into_iter()
+            .find_map(|(status, device)| match status {
+                Status::Waiting(name) => Some((device, name.clone())),
+                _ => None,
+            });
+        if let (Some((device, name)), None) = (first, &state.failure) {
+            let error = HloError::execution(format!(
+                "{} waits in {name} for others, but no device of any process goes on",
+                self.devices.name(device)
+            ));
+            self.note(&mut state, error);
+        }
+    }
+
     /// With no other process to wait for, a run in which everybody waits has come to a stop.
     fn find_deadlock(&self, state: &mut State) {
         if self.link.is_some() || state.failure.is_some() {
@@ -334,9 +375,80 @@ impl<'r> Meeting<'r> {
         target: u32,
         bytes: &[u8],
     ) -> Result<()> {
-        match &self.link {
-            Some(link) => link.data(thunk.key, source, target, self.devices, bytes),
-            None => Ok(()),
+        let Some(link) = &self.link else {
+            return Ok(());
+        };
+        // Counted before it leaves: what is under way is then never taken for received.
+        self.lock().sent += Link::packets(bytes);
+        link.data(thunk.key, source, target, self.devices, bytes)
+    }
+
+    /// Which execution of a `send` this is on a device, from 0 on.
+    pub(super) fn count_send(&self, instruction: InstructionId, device: u32) -> i64 {
+        let mut state = self.lock();
+        let count = state.sends.entry((instruction, device)).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// Queues bytes for a device, of this process or another. Waits while those of this process
+    /// have too much to fetch.
+    pub(super) fn post(&self, session: &Session<'_>, target: u32, bytes: Vec<u8>) -> Result<()> {
+        let source = session.environment.device;
+        if !self.is_local(target) {
+            return self.send(session.thunk, source, target, &bytes);
+        }
+        let route = Route {
+            collective: session.thunk.key,
+            source,
+            target,
+        };
+        let mut bytes = Some(bytes);
+        self.wait(session, self.lock(), &[target], |state| {
+            let queue = state.mail.entry(route).or_default();
+            let waiting: usize = queue.iter().map(Vec::len).sum();
+            if waiting > 0 && waiting + bytes.as_ref().map_or(0, Vec::len) > MAX_QUEUED {
+                return None;
+            }
+            queue.extend(bytes.take());
+            Some(())
+        })?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The next packet of a channel.
+    pub(super) fn fetch(&self, session: &Session<'_>, source: u32) -> Result<Vec<u8>> {
+        let route = Route {
+            collective: session.thunk.key,
+            source,
+            target: session.environment.device,
+        };
+        let packet = self.wait(session, self.lock(), &[source], |state| {
+            state.mail.get_mut(&route)?.pop_front()
+        })?;
+        // Somebody may wait for room in the queue.
+        self.changed.notify_all();
+        Ok(packet)
+    }
+
+    /// Fails a run in which something was sent that nobody fetched.
+    pub(in crate::exec) fn check_channels(&self) {
+        let mut state = self.lock();
+        let left = state
+            .mail
+            .iter()
+            .filter(|(route, queue)| route.collective & CHANNELS != 0 && !queue.is_empty())
+            .map(|(route, _)| *route)
+            .min_by_key(|route| (route.source, route.target, route.collective));
+        if let (Some(route), None) = (left, &state.failure) {
+            let error = HloError::execution(format!(
+                "{} has sent on channel {} what {} never received",
+                self.devices.name(route.source),
+                route.collective & !CHANNELS,
+                self.devices.name(route.target)
+            ));
+            self.note(&mut state, error);
         }
     }
 
@@ -390,6 +502,7 @@ impl<'r> Meeting<'r> {
                 self.note(&mut state, error);
             }
             MessageKind::Data => {
+                state.received += 1;
                 let route = Route {
                     collective: header.collective,
                     source: header.source,

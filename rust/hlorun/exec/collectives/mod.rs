@@ -7,16 +7,24 @@
 mod meeting;
 mod movement;
 mod network;
+mod permute_slices;
 mod reduction;
 mod session;
+mod stillness;
+mod together;
+mod transfer;
 
 pub use meeting::Meeting;
 pub use network::{Network, Transport};
 
+use std::sync::{Mutex, PoisonError};
+
 use super::environment::Environment;
+use super::ops::ParallelLoop;
 use crate::error::Result;
 use crate::plan::collective::{CollectiveKind, CollectiveThunk};
-use session::Session;
+use crate::plan::thunk::GemmThunk;
+use session::{Posts, Session};
 
 /// Sends what devices of other processes need; [`run`] does the rest later.
 pub fn start(thunk: &CollectiveThunk, environment: &Environment<'_>) -> Result<()> {
@@ -33,14 +41,16 @@ pub fn start(thunk: &CollectiveThunk, environment: &Environment<'_>) -> Result<(
 }
 
 fn send(session: &Session<'_>) -> Result<()> {
-    match session.thunk.kind {
+    match &session.thunk.kind {
         CollectiveKind::AllReduce => reduction::send_shares(session, &session.inputs),
-        CollectiveKind::ReduceScatter { dimension } => reduction::send_pieces(session, dimension),
+        CollectiveKind::ReduceScatter { dimension } => reduction::send_pieces(session, *dimension),
         CollectiveKind::AllGather { .. }
         | CollectiveKind::AllToAll { .. }
         | CollectiveKind::Permute { .. }
         | CollectiveKind::Broadcast => movement::send(session),
         CollectiveKind::RaggedAllToAll => movement::send_ragged(session),
+        CollectiveKind::PermuteSlices(slices) => permute_slices::send(session, slices),
+        CollectiveKind::Send { .. } | CollectiveKind::Receive { .. } => Ok(()),
     }
 }
 
@@ -56,15 +66,91 @@ pub fn run(thunk: &CollectiveThunk, environment: &Environment<'_>) -> Result<()>
     if !thunk.is_started {
         send(&session)?;
     }
-    match thunk.kind {
+    receive(&session)
+}
+
+/// All but all-reduce, once everything is sent.
+fn receive(session: &Session<'_>) -> Result<()> {
+    match &session.thunk.kind {
         CollectiveKind::ReduceScatter { dimension } => {
-            reduction::reduce_scatter(&session, dimension)
+            reduction::reduce_scatter(session, *dimension)
         }
-        CollectiveKind::RaggedAllToAll => movement::ragged(&session),
+        CollectiveKind::RaggedAllToAll => movement::ragged(session),
+        CollectiveKind::PermuteSlices(slices) => permute_slices::run(session, slices),
+        CollectiveKind::Send {
+            targets,
+            instruction,
+        } => transfer::send(session, targets, *instruction),
+        CollectiveKind::Receive { sources, .. } => transfer::receive(session, sources),
         CollectiveKind::AllReduce
         | CollectiveKind::AllGather { .. }
         | CollectiveKind::AllToAll { .. }
         | CollectiveKind::Permute { .. }
-        | CollectiveKind::Broadcast => movement::run(&session),
+        | CollectiveKind::Broadcast => movement::run(session),
+    }
+}
+
+/// Runs a collective of devices that are all here: `environments` are those of every device.
+/// Results that are the same memory on all of them are written once. `products` are the operands of
+/// an all-reduce that are still to be computed.
+pub fn run_together(
+    thunk: &CollectiveThunk,
+    products: &[Option<Box<GemmThunk>>],
+    environments: &[Environment<'_>],
+    parallel: &ParallelLoop,
+) -> Result<()> {
+    let mut sessions = Vec::with_capacity(environments.len());
+    for environment in environments {
+        match Session::begin(thunk, environment)? {
+            Some(session) => sessions.push(session),
+            None => movement::receive_nothing(thunk, environment),
+        }
+    }
+    // By group, and in its order.
+    sessions.sort_by_key(|session| (session.group(), session.rank));
+    let groups: Vec<&mut [Session<'_>]> = sessions
+        .chunk_by_mut(|a, b| a.group() == b.group())
+        .collect();
+    if let CollectiveKind::AllReduce = thunk.kind {
+        return groups.into_iter().try_for_each(|group| {
+            let members: Vec<&Session<'_>> = group.iter().collect();
+            together::all_reduce(&members, products, parallel)
+        });
+    }
+    for group in groups {
+        let posts: Posts = group
+            .iter()
+            .map(|session| Some(session.post(session.inputs.clone())))
+            .collect();
+        for session in group {
+            session.posts = Some(posts.clone());
+        }
+    }
+    let failure = Mutex::new(None);
+    let sessions = &sessions;
+    parallel(sessions.len(), &|at| {
+        let session = &sessions[at];
+        let is_written_by_another = session.rank > 0
+            && session
+                .posts
+                .iter()
+                .flat_map(|posts| posts.first())
+                .flatten()
+                .any(|first| {
+                    let pairs = first.outputs.iter().zip(&session.outputs);
+                    pairs.clone().count() > 0
+                        && pairs.into_iter().all(|(a, b)| a.pointer == b.pointer)
+                });
+        if !is_written_by_another && let Err(error) = receive(session) {
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*failure {
+                Some((other, _)) if *other < at => {}
+                _ => *failure = Some((at, error)),
+            }
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
     }
 }

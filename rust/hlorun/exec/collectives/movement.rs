@@ -45,7 +45,7 @@ fn over(array: &RawArray, pointer: *mut u8) -> RawArray {
 }
 
 /// Fills arrays from consecutive packed ones.
-fn unpack(mut bytes: &[u8], arrays: &[RawArray]) {
+pub fn unpack(mut bytes: &[u8], arrays: &[RawArray]) {
     for array in arrays {
         let (here, rest) = bytes.split_at(array.byte_size().min(bytes.len()));
         if here.len() == array.byte_size() {

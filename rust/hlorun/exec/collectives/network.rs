@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::meeting::{Meeting, Progress};
+use super::stillness::{Report, Stillness};
 use crate::error::{HloError, Result};
 use crate::plan::replica_groups::Devices;
 
@@ -155,6 +156,11 @@ impl Link<'_> {
             .unwrap_or(0)
     }
 
+    /// How many messages [`Link::data`] makes of these bytes.
+    pub fn packets(bytes: &[u8]) -> u64 {
+        bytes.len().div_ceil(PACKET) as u64
+    }
+
     /// Sends bytes to a device.
     pub fn data(
         &self,
@@ -212,21 +218,28 @@ impl Meeting<'_> {
         let network = link.network;
         let mut heard = vec![Instant::now(); link.size() as usize];
         let mut spoke = Instant::now();
+        let beat = network.silence / BEATS;
+        let mut stillness = Stillness::new(link.size(), beat);
         let mine = network.local(self.devices());
         let early = std::mem::take(&mut *network.early());
         for (rank, message) in early {
-            self.take(link, rank, message);
+            self.take(link, rank, message, &mut stillness);
         }
         while self.progress() != Progress::Over {
-            if spoke.elapsed() > network.silence / BEATS {
+            if spoke.elapsed() > beat {
                 spoke = Instant::now();
-                link.announce(MessageKind::Alive, mine.start, &[])?;
+                let report = self.report();
+                stillness.hear(network.transport.rank(), report);
+                link.announce(MessageKind::Alive, mine.start, &report.bytes())?;
+                if stillness.is_final() {
+                    self.give_up();
+                }
             }
             if let Some((rank, message)) = network.transport.receive(TICK)? {
                 if let Some(heard) = heard.get_mut(rank as usize) {
                     *heard = Instant::now();
                 }
-                self.take(link, rank, message);
+                self.take(link, rank, message, &mut stillness);
                 continue;
             }
             for (rank, heard) in heard.iter().enumerate() {
@@ -247,9 +260,14 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    fn take(&self, link: &Link<'_>, rank: u32, message: Vec<u8>) {
+    fn take(&self, link: &Link<'_>, rank: u32, message: Vec<u8>, stillness: &mut Stillness) {
         match Header::read(&message) {
-            Some((header, payload)) if header.run == link.run => self.deliver(&header, payload),
+            Some((header, payload)) if header.run == link.run => {
+                if let (MessageKind::Alive, Some(report)) = (header.kind, Report::read(payload)) {
+                    stillness.hear(rank, report);
+                }
+                self.deliver(&header, payload);
+            }
             // A process that is through with this run may have begun the next one.
             Some((header, _)) if header.run > link.run => {
                 link.network.early().push((rank, message));

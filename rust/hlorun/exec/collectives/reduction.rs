@@ -16,10 +16,10 @@ use crate::plan::elementwise::Kernel;
 
 /// Elements combined at once: runs long enough for the memory to stream, and few enough that those of
 /// eight members stay in the second-level cache until the result overwrites them.
-const TILE: usize = 8192;
+pub const TILE: usize = 8192;
 
 /// Combines tiles of values.
-struct Accumulator<'c> {
+pub struct Accumulator<'c> {
     combiner: &'c Combiner,
     frame: Frame,
     /// The accumulator's tile.
@@ -42,7 +42,8 @@ unsafe fn convert(kernel: &Kernel, from: *const u8, to: *mut u8, count: usize) {
 }
 
 impl<'c> Accumulator<'c> {
-    fn new(combiner: &'c Combiner) -> Result<Accumulator<'c>> {
+    /// Room for tiles.
+    pub fn new(combiner: &'c Combiner) -> Result<Accumulator<'c>> {
         let size = combiner.accumulator.size_bytes();
         Ok(Accumulator {
             combiner,
@@ -53,14 +54,63 @@ impl<'c> Accumulator<'c> {
         })
     }
 
-    /// Starts with `count` values.
+    /// Combines `count` elements of each of `values`, in order, and writes the result to all
+    /// `targets`.
     ///
     /// # Safety
     ///
-    /// `values` holds `count <= TILE` elements of the operand's type.
-    unsafe fn start(&mut self, values: *const u8, count: usize) {
-        let sum = self.sum.as_mut_ptr();
-        // SAFETY: the tile holds TILE elements of the accumulator's type.
+    /// Each value holds and each target has room for `count <= TILE` elements of the operand's
+    /// type. A target is one of the values, or overlaps none.
+    pub unsafe fn combine(&mut self, values: &[*const u8], targets: &[*mut u8], count: usize) {
+        let program = &self.combiner.program;
+        let [first, rest @ ..] = values else { return };
+        let direct = match (targets, &self.combiner.conversions) {
+            ([target], None) if !values.contains(&target.cast_const()) => Some(*target),
+            _ => None,
+        };
+        let sum = direct.unwrap_or(self.sum.as_mut_ptr());
+        let kernel = match (&program.steps[..], &self.combiner.conversions) {
+            ([step], None) if step.operands[..2] == program.inputs[..] => match step.kernel {
+                Kernel::Binary(kernel) => Some(kernel),
+                _ => None,
+            },
+            _ => None,
+        };
+        // SAFETY: all tiles hold `count` elements; a kernel may write onto its operand; the results
+        // of a longer program lie in the frame's own memory.
+        unsafe {
+            match (kernel, rest) {
+                (Some(kernel), [second, rest @ ..]) => {
+                    kernel(*first, *second, sum, count);
+                    for values in rest {
+                        kernel(sum, *values, sum, count);
+                    }
+                }
+                _ => {
+                    self.start(sum, *first, count);
+                    for values in rest {
+                        self.add(sum, *values, count);
+                    }
+                }
+            }
+            if direct.is_none() {
+                for &target in targets {
+                    match &self.combiner.conversions {
+                        Some((_, narrow)) => convert(narrow, sum, target, count),
+                        None => std::ptr::copy_nonoverlapping(sum, target, count * self.size),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes `sum` the `count` values, in the accumulator's type.
+    ///
+    /// # Safety
+    ///
+    /// `values` holds `count <= TILE` elements of the operand's type, `sum` has room for them.
+    unsafe fn start(&mut self, sum: *mut u8, values: *const u8, count: usize) {
+        // SAFETY: by the caller's promise.
         unsafe {
             match &self.combiner.conversions {
                 Some((widen, _)) => convert(widen, values, sum, count),
@@ -69,14 +119,13 @@ impl<'c> Accumulator<'c> {
         }
     }
 
-    /// Combines with `count` further values.
+    /// Combines `sum` with `count` further values.
     ///
     /// # Safety
     ///
     /// As for [`Accumulator::start`].
-    unsafe fn add(&mut self, values: *const u8, count: usize) {
+    unsafe fn add(&mut self, sum: *mut u8, values: *const u8, count: usize) {
         let program = &self.combiner.program;
-        let sum = self.sum.as_mut_ptr();
         let mut values = values.cast_mut();
         // SAFETY: all tiles hold `count` elements; a kernel may write onto its operand; the results
         // of a longer program lie in the frame's own memory.
@@ -99,22 +148,6 @@ impl<'c> Accumulator<'c> {
             std::ptr::copy_nonoverlapping(result, sum, count * self.size);
         }
     }
-
-    /// Writes the result.
-    ///
-    /// # Safety
-    ///
-    /// `to` has room for `count` elements of the operand's type.
-    unsafe fn finish(&mut self, to: *mut u8, count: usize) {
-        let sum = self.sum.as_ptr();
-        // SAFETY: by the caller's promise.
-        unsafe {
-            match &self.combiner.conversions {
-                Some((_, narrow)) => convert(narrow, sum, to, count),
-                None => std::ptr::copy_nonoverlapping(sum, to, count * self.size),
-            }
-        }
-    }
 }
 
 /// The elements of `total` that the member at `rank` combines.
@@ -127,7 +160,7 @@ fn share(total: usize, rank: usize, members: usize) -> Range<usize> {
 }
 
 /// Whether element `i` of both lies at the same place of its memory.
-fn same_places(a: &RawArray, b: &RawArray) -> bool {
+pub fn same_places(a: &RawArray, b: &RawArray) -> bool {
     a.count() == 0
         || a.dims
             .iter()
@@ -219,27 +252,27 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
             // SAFETY: every member's array has the elements of the share; messages hold exactly the
             // shares, one operand after the other. Nobody else touches these elements until all part.
             unsafe {
-                for (from, post) in posts.iter().enumerate() {
-                    let values = match post {
-                        Some(post) => post.inputs[k].pointer.add(start * size).cast_const(),
-                        None => messages[from]
-                            .as_ptr()
-                            .add(before + (start - share.start) * size),
-                    };
-                    if from == 0 {
-                        accumulator.start(values, count);
-                    } else {
-                        accumulator.add(values, count);
-                    }
-                }
-                for post in posts.iter().flatten() {
-                    accumulator.finish(post.outputs[k].pointer.add(start * size), count);
-                }
+                let here = start * size;
+                let there = before + (start - share.start) * size;
+                let values: Vec<*const u8> = posts
+                    .iter()
+                    .zip(&messages)
+                    .map(|(post, message)| match post {
+                        Some(post) => post.inputs[k].pointer.add(here).cast_const(),
+                        None => message.as_ptr().add(there),
+                    })
+                    .collect();
+                let mut targets: Vec<*mut u8> = posts
+                    .iter()
+                    .flatten()
+                    .map(|post| post.outputs[k].pointer.add(here))
+                    .collect();
                 if is_spread {
                     let at = result.len();
                     result.resize(at + count * size, 0);
-                    accumulator.finish(result[at..].as_mut_ptr(), count);
+                    targets.push(result[at..].as_mut_ptr());
                 }
+                accumulator.combine(&values, &targets, count);
             }
             start += count;
         }
@@ -338,15 +371,8 @@ fn combine_pieces(session: &Session<'_>, k: usize, of: impl Fn(usize) -> RawArra
         let count = TILE.min(total - start);
         // SAFETY: every array holds `total` elements in the order of the dense result.
         unsafe {
-            for (from, values) in values.iter().enumerate() {
-                let values = values.add(start * size);
-                if from == 0 {
-                    accumulator.start(values, count);
-                } else {
-                    accumulator.add(values, count);
-                }
-            }
-            accumulator.finish(output.pointer.add(start * size), count);
+            let values: Vec<*const u8> = values.iter().map(|v| v.add(start * size)).collect();
+            accumulator.combine(&values, &[output.pointer.add(start * size)], count);
         }
         start += count;
     }

@@ -23,7 +23,12 @@ pub struct Session<'a> {
     pub inputs: Vec<RawArray>,
     /// This device's results.
     pub outputs: Vec<RawArray>,
+    /// What the group laid open, where all devices are known to be here.
+    pub posts: Option<Posts>,
 }
+
+// SAFETY: its arrays are touched as posted ones are, see `Post`.
+unsafe impl Sync for Session<'_> {}
 
 /// Posts of the group's members by place; `None` for those of other processes.
 pub type Posts = Arc<[Option<Post>]>;
@@ -55,11 +60,21 @@ impl<'a> Session<'a> {
             group,
             inputs: thunk.inputs.iter().map(|v| memory.array(v)).collect(),
             outputs: thunk.outputs.iter().map(|v| memory.array(v)).collect(),
+            posts: None,
         }))
     }
 
-    fn meeting(&self) -> Option<&'a Meeting<'a>> {
+    /// Where the devices of the run meet, if there are several.
+    pub fn meeting(&self) -> Option<&'a Meeting<'a>> {
         self.environment.meeting
+    }
+
+    /// What this device lays open.
+    pub fn post(&self, inputs: Vec<RawArray>) -> Post {
+        Post {
+            inputs,
+            outputs: self.outputs.clone(),
+        }
     }
 
     /// Whether the member at `rank` runs in another process.
@@ -75,21 +90,18 @@ impl<'a> Session<'a> {
 
     /// Lays `inputs` and this device's results open and waits for the others of this process.
     pub fn meet(&self, inputs: Vec<RawArray>) -> Result<Posts> {
-        let post = Post {
-            inputs,
-            outputs: self.outputs.clone(),
-        };
-        match self.meeting() {
-            Some(meeting) => meeting.meet(self, Some(post)),
-            None => Ok(Arc::from([Some(post)])),
+        match (&self.posts, self.meeting()) {
+            (Some(posts), _) => Ok(posts.clone()),
+            (None, Some(meeting)) => meeting.meet(self, Some(self.post(inputs))),
+            (None, None) => Ok(Arc::from([Some(self.post(inputs))])),
         }
     }
 
     /// Waits until the others of this process have finished with what this device laid open.
     pub fn part(&self) -> Result<()> {
         match self.meeting() {
-            Some(meeting) => meeting.meet(self, None).map(|_| ()),
-            None => Ok(()),
+            Some(meeting) if self.posts.is_none() => meeting.meet(self, None).map(|_| ()),
+            _ => Ok(()),
         }
     }
 

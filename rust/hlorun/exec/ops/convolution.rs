@@ -14,6 +14,7 @@ use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::module::attributes::WindowDimension;
 use crate::plan::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
@@ -137,8 +138,58 @@ fn pick(from: &Dims, dims: &[usize]) -> SmallVec<[i64; 4]> {
     dims.iter().map(|&d| from[d]).collect()
 }
 
+/// The same convolution with the images as one more spatial dimension, where the input has them side
+/// by side, as the gradient of a kernel has: so patches are copied in runs of images.
+fn images_innermost(
+    op: &ConvolutionOp,
+    arrays: [&RawArray; 3],
+) -> Option<(ConvolutionOp, [RawArray; 3])> {
+    let [input, _, output] = arrays;
+    let stride = |dim: usize| input.strides[dim].unsigned_abs();
+    let images = op.input.outer;
+    let is_innermost = input.dims[images] >= 8
+        && stride(images) == 1
+        && (input.dims[op.input.feature] == 1 || stride(op.input.feature) > 1)
+        && op.batch_group_count == 1
+        && op.feature_group_count == 1
+        && output.dims[op.output.outer] == input.dims[images];
+    if !is_innermost {
+        return None;
+    }
+    let mut op = op.clone();
+    op.window.0.push(WindowDimension::default());
+    let mut arrays = arrays.map(RawArray::clone);
+    let moved = [(0, op.input.outer), (2, op.output.outer)];
+    for (array, images) in moved {
+        let (count, stride) = (arrays[array].dims[images], arrays[array].strides[images]);
+        arrays[array].dims.push(count);
+        arrays[array].strides.push(stride);
+        arrays[array].dims[images] = 1;
+    }
+    arrays[1].dims.push(1);
+    arrays[1].strides.push(1);
+    let sides = [&mut op.input, &mut op.kernel, &mut op.output];
+    for (side, array) in sides.into_iter().zip(&arrays) {
+        side.spatial.push(array.dims.len() - 1);
+    }
+    Some((op, arrays))
+}
+
 /// Operands and result in one type.
 fn in_type(
+    op: &ConvolutionOp,
+    input: &RawArray,
+    kernel: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    if let Some((op, [input, kernel, output])) = images_innermost(op, [input, kernel, output]) {
+        return by_layout(&op, &input, &kernel, &output, environment);
+    }
+    by_layout(op, input, kernel, output, environment)
+}
+
+fn by_layout(
     op: &ConvolutionOp,
     input: &RawArray,
     kernel: &RawArray,
@@ -256,7 +307,7 @@ fn linear(
     let k = geometry.positions_in_window() * geometry.features;
     let per_position = (k * size).max(1);
     let tile = (TILE_BYTES / per_position)
-        .clamp(32, 4096)
+        .clamp(128, 4096)
         .min(length as usize)
         .max(1);
     let tiles = (length as usize).div_ceil(tile);

@@ -62,9 +62,11 @@ pub fn run(
         accumulator: &accumulators.arrays[0],
         types: &types,
     };
-    // Tasks share the dimension with the most outputs.
-    let dims = &outputs[0].dims;
-    let axis = (0..rank).max_by_key(|&d| (dims[d], std::cmp::Reverse(d)));
+    // Tasks share the dimension with the most outputs, but for the innermost one, which makes rows.
+    let (dims, strides) = (&outputs[0].dims, &accumulators.arrays[0].strides);
+    let is_row = |d: usize| dims[d] > 1 && strides[d].abs() <= 1;
+    let axis =
+        (0..rank).max_by_key(|&d| (!is_row(d) && dims[d] > 1, dims[d], std::cmp::Reverse(d)));
     let size = axis.map_or(1, |axis| dims[axis] as usize);
     let window: usize = op
         .window

@@ -158,6 +158,7 @@ impl<'m> Lowering<'m> {
                 alpha,
                 beta,
                 panels: None,
+                block_rows: None,
             })),
         );
         Ok(result)

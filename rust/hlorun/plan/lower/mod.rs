@@ -10,9 +10,11 @@ mod control_flow;
 mod gemm;
 mod loops;
 mod observe;
+mod operation;
 pub mod panels;
 mod structure;
 mod threefry;
+mod transfer;
 pub mod views;
 
 use std::rc::Rc;
@@ -24,13 +26,13 @@ use analysis::{Analysis, Role};
 pub use gemm::{DotDimensions, gemm_config};
 
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
-use super::view::{ArrayView, BufferSlice, DynamicIndex, major_to_minor};
-use super::{CompileOptions, elided_constant, ops, unsupported};
+use super::view::{ArrayView, BufferSlice, DynamicIndex};
+use super::{CompileOptions, elided_constant, unsupported};
 use crate::error::{HloError, Result};
 use crate::module::{
     ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, LiteralId, OpClass,
 };
-use crate::types::{PrimitiveType, Shape, ShapeId};
+use crate::types::PrimitiveType;
 
 /// What a logical buffer holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +75,6 @@ pub enum Value {
 const MAX_NESTING: u32 = 128;
 /// Most leaves of one tuple.
 pub const MAX_LEAVES: usize = 1 << 22;
-/// Deepest nesting of a tuple shape.
-const MAX_TUPLE_DEPTH: usize = 256;
 
 /// The stage's state.
 pub struct Lowering<'m> {
@@ -252,7 +252,8 @@ impl<'m> Lowering<'m> {
                 _ => self.operand(scope, instruction, 0),
             },
             OpClass::AsyncCopy => self.operand(scope, instruction, 0),
-            OpClass::HostTransfer | OpClass::Unknown => Err(unsupported(
+            OpClass::HostTransfer => self.transfer(scope, instruction),
+            OpClass::Unknown => Err(unsupported(
                 instruction,
                 format!("{} is not supported", instruction.opcode_name()),
             )),
@@ -282,83 +283,6 @@ impl<'m> Lowering<'m> {
             | OpClass::Random
             | OpClass::DynamicShape => self.operation(scope, instruction),
         }
-    }
-
-    /// An operation of `plan::ops`.
-    fn operation(
-        &mut self,
-        scope: &mut Scope<'_>,
-        instruction: InstructionRef<'m>,
-    ) -> Result<Value> {
-        let kind = ops::plan(instruction)?;
-        let mut inputs = Vec::new();
-        for k in 0..instruction.operand_ids().len() {
-            collect_leaves(&self.operand(scope, instruction, k)?, &mut inputs);
-        }
-        let mut outputs = Vec::new();
-        let value = self.allocate_value(instruction, instruction.shape_id(), &mut outputs)?;
-        scope.push(
-            instruction.id,
-            ThunkKind::Op(Box::new(ops::OpThunk {
-                kind,
-                inputs,
-                outputs,
-            })),
-        );
-        Ok(value)
-    }
-
-    /// Memory for every array of a shape, laid out as the shape says; `leaves` receives the arrays.
-    fn allocate_value(
-        &mut self,
-        instruction: InstructionRef<'_>,
-        shape: ShapeId,
-        leaves: &mut Vec<ArrayView>,
-    ) -> Result<Value> {
-        self.check_tuple(instruction, shape)?;
-        self.allocate_shape(instruction, shape, leaves)
-    }
-
-    /// Recursion is bounded by [`MAX_TUPLE_DEPTH`], which the caller checks.
-    fn allocate_shape(
-        &mut self,
-        instruction: InstructionRef<'_>,
-        shape: ShapeId,
-        leaves: &mut Vec<ArrayView>,
-    ) -> Result<Value> {
-        match self.module.shapes().get(shape) {
-            Shape::Array(array) => {
-                let order = major_to_minor(array);
-                let view = self.allocate(instruction, array.element_type, &array.dims, &order)?;
-                leaves.push(view.clone());
-                Ok(Value::Array(view))
-            }
-            Shape::Tuple(parts) => parts
-                .iter()
-                .map(|&part| self.allocate_shape(instruction, part, leaves))
-                .collect::<Result<Vec<_>>>()
-                .map(|parts| Value::Tuple(parts.into())),
-            Shape::Token => Ok(Value::Nothing),
-            Shape::Opaque | Shape::Buffer(_) => Err(unsupported(
-                instruction,
-                "values of opaque or buffer type".into(),
-            )),
-        }
-    }
-
-    /// Refuses tuples that are too deep or too wide to walk.
-    pub fn check_tuple(&self, instruction: InstructionRef<'_>, shape: ShapeId) -> Result<()> {
-        let shapes = self.module.shapes();
-        // Depth first: indices of leaves cost as much as they are deep.
-        if !shapes.is_deeper_than(shape, MAX_TUPLE_DEPTH)
-            && shapes.leaves(shape, MAX_LEAVES).is_some()
-        {
-            return Ok(());
-        }
-        Err(unsupported(
-            instruction,
-            format!("tuples deeper than {MAX_TUPLE_DEPTH} or of more than {MAX_LEAVES} arrays"),
-        ))
     }
 
     fn constant(&mut self, instruction: InstructionRef<'m>) -> Result<Value> {

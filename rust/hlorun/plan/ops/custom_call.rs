@@ -35,9 +35,6 @@ const IDENTITIES: &[&str] = &[
     "Sharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.GlobalToLocalShape",
-    "xla.sdy.LocalToGlobalShape",
     "LayoutConstraint",
     "MoveToHost",
     "MoveToDevice",
@@ -49,7 +46,27 @@ const IDENTITIES: &[&str] = &[
     "OptimizationBarrier",
     "X64Combine",
     "ResultAccuracy",
+    "SetBound",
+    "AssumeGatherIndicesInBound",
 ];
+
+/// Calls without results that only tell or check something.
+const SILENT: &[&str] = &["shape_assertion", "inspect_sharding"];
+
+/// Annotations of the partitioner, whatever they are called this year.
+fn is_annotation(target: &str) -> bool {
+    IDENTITIES.contains(&target) || target.starts_with("xla.sdy.")
+}
+
+fn has_no_result(instruction: InstructionRef<'_>) -> bool {
+    let shapes = instruction.module.shapes();
+    let leaves = shapes.leaves(instruction.shape_id(), 1);
+    leaves.is_some_and(|leaves| {
+        leaves
+            .iter()
+            .all(|leaf| shapes.get(leaf.1).as_array().is_none())
+    })
+}
 
 /// Calls whose result may be anything.
 const ALLOCATIONS: &[&str] = &["AllocateBuffer", "CreateBuffer"];
@@ -79,7 +96,10 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
             OpKind::CudnnConv(Box::new(cudnn_conv::plan(instruction, target)?))
         }
         "__cudnn$norm" => OpKind::CudnnNorm(Box::new(cudnn_norm::plan(instruction)?)),
-        _ if IDENTITIES.contains(&target) && same_leaves(instruction) => OpKind::Identity,
+        _ if is_annotation(target) && same_leaves(instruction) => OpKind::Identity,
+        _ if (is_annotation(target) || SILENT.contains(&target)) && has_no_result(instruction) => {
+            OpKind::Zeros
+        }
         _ if ALLOCATIONS.contains(&target) => OpKind::Zeros,
         _ => OpKind::Custom(Box::new(CustomOp {
             info: info(instruction, target),

@@ -101,6 +101,18 @@ impl OpThunk {
     }
 }
 
+impl OpKind {
+    /// From which element of a tuple on vectors of bytes are workspaces of a library, which are never
+    /// read or written here.
+    pub fn first_workspace(&self) -> Option<usize> {
+        match self {
+            OpKind::CudnnConv(_) | OpKind::CudnnNorm(_) | OpKind::CudnnAttention(_) => Some(1),
+            OpKind::Sort(sort) => Some(sort.count),
+            _ => None,
+        }
+    }
+}
+
 /// Plans `instruction`; an error names what is not supported.
 pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
     use HloOpcode as H;

@@ -4,35 +4,50 @@
 //! `get-dimension-size` of a dynamic dimension. The size of a dynamic dimension is an `s32` scalar
 //! of its own; elements beyond it are padding with any value. An operation whose result would depend
 //! on padding reads an operand in which padding is its neutral element. What has no rule here is
-//! refused by name, and so is a result of the module that is smaller than its shape.
+//! refused by name. A result of the module that is smaller than its shape comes with its sizes:
+//! the entry then returns a tuple of its result and one `s32` for each [`DynamicSize`].
 
 mod reshape;
+mod windows;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::rewrite::Builder;
 use crate::error::{HloError, Result};
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, OpClass,
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
+use crate::plan::lower::MAX_LEAVES;
 use crate::plan::{inline, unsupported};
 use crate::types::{Dims, PrimitiveType};
 
 /// Sizes of the dynamic dimensions of one array: dimension and scalar, ascending.
 type Sizes = SmallVec<[(usize, InstructionId); 2]>;
 
-/// Rewrites every computation that sets a size.
-pub fn run(module: &mut HloModule) -> Result<()> {
+/// A dimension of a result whose size is known only after the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynamicSize {
+    /// Which array of the result.
+    pub leaf: usize,
+    /// Which of its dimensions.
+    pub dim: usize,
+}
+
+/// Rewrites every computation that sets a size; returns the sizes that follow the entry's result.
+pub fn run(module: &mut HloModule) -> Result<Vec<DynamicSize>> {
+    let entry = module.entry_computation().map(|(id, _)| id);
+    let mut results = Vec::new();
     for computation in module.computation_ids().collect::<Vec<_>>() {
         let sets = |id: &InstructionId| {
             let instruction = module.instruction(*id);
-            instruction.opcode().class() == OpClass::DynamicShape
-                && (instruction.opcode() != HloOpcode::GetDimensionSize
-                    || instruction
-                        .operand(0)
-                        .and_then(|operand| operand.array_shape())
-                        .is_some_and(|shape| !shape.is_static()))
+            conversion(instruction).is_some()
+                || instruction.opcode().class() == OpClass::DynamicShape
+                    && (instruction.opcode() != HloOpcode::GetDimensionSize
+                        || instruction
+                            .operand(0)
+                            .and_then(|operand| operand.array_shape())
+                            .is_some_and(|shape| !shape.is_static()))
         };
         if module
             .computation(computation)
@@ -40,25 +55,50 @@ pub fn run(module: &mut HloModule) -> Result<()> {
             .iter()
             .any(sets)
         {
-            Padding {
+            let found = Padding {
                 module,
                 computation,
                 sizes: FxHashMap::default(),
+                tuples: FxHashSet::default(),
             }
-            .rewrite()?;
+            .rewrite(entry == Some(computation))?;
+            results.extend(found);
         }
     }
-    Ok(())
+    Ok(results)
+}
+
+/// The two calls by which XLA's compilers pass between an array and its sizes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Conversion {
+    /// A dynamic array in; a tuple of its elements and the size of each dimension out.
+    PadToStatic,
+    /// The reverse.
+    SliceToDynamic,
+}
+
+fn conversion(instruction: InstructionRef<'_>) -> Option<Conversion> {
+    if instruction.opcode() != HloOpcode::CustomCall {
+        return None;
+    }
+    match instruction.custom_call_target()?.as_ref() {
+        "PadToStatic" => Some(Conversion::PadToStatic),
+        "SliceToDynamic" => Some(Conversion::SliceToDynamic),
+        _ => None,
+    }
 }
 
 struct Padding<'m> {
     module: &'m mut HloModule,
     computation: ComputationId,
     sizes: FxHashMap<InstructionId, Sizes>,
+    /// Tuples with an array of dynamic size somewhere.
+    tuples: FxHashSet<InstructionId>,
 }
 
 impl Padding<'_> {
-    fn rewrite(mut self) -> Result<()> {
+    fn rewrite(mut self, is_entry: bool) -> Result<Vec<DynamicSize>> {
+        let mut results = Vec::new();
         let old = std::mem::take(&mut self.module.computation_mut(self.computation).instructions);
         let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
         for id in old {
@@ -74,14 +114,50 @@ impl Padding<'_> {
         }
         let root = self.module.computation(self.computation).root;
         if let Some(root) = root {
-            let root = replaced.get(&root).copied().unwrap_or(root);
-            if self.sizes.contains_key(&root) {
-                return Err(self.refuse(root, "returns an array of dynamic size"));
+            let mut root = replaced.get(&root).copied().unwrap_or(root);
+            if self.sizes.contains_key(&root) || self.tuples.contains(&root) {
+                if !is_entry {
+                    return Err(self.refuse(root, "returns an array of dynamic size"));
+                }
+                let mut elements = vec![root];
+                for (size, scalar) in self.result_sizes(root)? {
+                    results.push(size);
+                    elements.push(scalar);
+                }
+                root = self.builder(root).tuple(&elements);
             }
             self.module.computation_mut(self.computation).root = Some(root);
         }
         inline::remove_dead(self.module, self.computation);
-        Ok(())
+        Ok(results)
+    }
+
+    /// Every dynamic size of a result, array by array.
+    fn result_sizes(&self, root: InstructionId) -> Result<Vec<(DynamicSize, InstructionId)>> {
+        let shapes = self.module.shapes();
+        let mut found = Vec::new();
+        let mut leaf = 0;
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            if self.tuples.contains(&id) {
+                stack.extend(self.module.operand_ids(id).iter().rev());
+                continue;
+            }
+            for (dim, scalar) in self.sizes_of(id) {
+                found.push((DynamicSize { leaf, dim }, scalar));
+            }
+            let shape = self.module.instruction(id).shape_id();
+            let leaves = shapes.leaves(shape, MAX_LEAVES).unwrap_or_default();
+            // Tokens hold no array.
+            leaf += leaves
+                .iter()
+                .filter(|leaf| shapes.get(leaf.1).as_array().is_some())
+                .count();
+            if leaf > MAX_LEAVES {
+                return Err(self.refuse(id, "of too many arrays of dynamic size"));
+            }
+        }
+        Ok(found)
     }
 
     fn refuse(&self, id: InstructionId, what: &str) -> HloError {
@@ -152,8 +228,25 @@ impl Padding<'_> {
             HloOpcode::DynamicReshape => return self.dynamic_reshape(id),
             _ => {}
         }
+        if let Some(conversion) = conversion(self.module.instruction(id)) {
+            return self.convert(id, conversion);
+        }
         let operands: SmallVec<[InstructionId; 4]> =
             SmallVec::from_slice(self.module.operand_ids(id));
+        if operands.iter().any(|o| self.tuples.contains(o)) {
+            return match (opcode, self.module.instruction(id).tuple_index()) {
+                (HloOpcode::GetTupleElement, Some(index)) => {
+                    let elements = self.module.operand_ids(operands[0]);
+                    let element = elements.get(index).copied();
+                    element.ok_or_else(|| self.refuse(id, "of no element"))
+                }
+                (HloOpcode::Tuple, _) => {
+                    self.tuples.insert(id);
+                    Ok(self.keep(id))
+                }
+                _ => Err(self.refuse(id, "of arrays of dynamic size")),
+            };
+        }
         if !operands.iter().any(|o| self.sizes.contains_key(o)) {
             return Ok(self.keep(id));
         }
@@ -178,7 +271,25 @@ impl Padding<'_> {
                 self.set_sizes(id, all);
             }
             _ => match opcode {
+                HloOpcode::Tuple => {
+                    self.tuples.insert(id);
+                }
                 HloOpcode::Copy => self.set_sizes(id, first),
+                HloOpcode::DynamicUpdateSlice
+                    if operands[1..].iter().all(|o| !self.sizes.contains_key(o)) =>
+                {
+                    self.set_sizes(id, first);
+                }
+                HloOpcode::Map => {
+                    let all = operands.iter().flat_map(|&o| self.sizes_of(o)).collect();
+                    self.set_sizes(id, all);
+                }
+                HloOpcode::Pad => self.pad(id)?,
+                HloOpcode::ReduceWindow => self.reduce_window(id)?,
+                HloOpcode::DynamicSlice => self.dynamic_slice(id)?,
+                HloOpcode::Gather => self.gather(id)?,
+                HloOpcode::Scatter => self.scatter(id)?,
+                HloOpcode::Sort => self.sort(id)?,
                 HloOpcode::Broadcast => {
                     let moved = first.iter().filter_map(|&(dim, size)| {
                         let to = usize::try_from(*listed.get(dim)?).ok()?;
@@ -234,6 +345,43 @@ impl Padding<'_> {
             .add(HloOpcode::Copy, shape, &[operand], &[], 0);
         self.set_sizes(copy, sizes);
         Ok(copy)
+    }
+
+    fn convert(&mut self, id: InstructionId, conversion: Conversion) -> Result<InstructionId> {
+        let operands: SmallVec<[InstructionId; 4]> =
+            SmallVec::from_slice(self.module.operand_ids(id));
+        let Some((&array, given)) = operands.split_first() else {
+            return Err(self.refuse(id, "without operands"));
+        };
+        let rank = self.dims(array).len();
+        if conversion == Conversion::PadToStatic {
+            // A copy: of the tuple's element nobody may think that it has sizes of its own.
+            let mut elements = vec![self.copied(id, array)];
+            for dim in 0..rank {
+                elements.push(self.size(id, array, dim)?);
+            }
+            return Ok(self.builder(id).tuple(&elements));
+        }
+        let shape = self.module.instruction(id).array_shape();
+        let is_dynamic: SmallVec<[bool; 6]> = (0..rank)
+            .map(|dim| shape.is_some_and(|shape| shape.is_dynamic_dimension(dim)))
+            .collect();
+        if shape.is_none() || given.len() != rank || self.dims(id) != self.dims(array) {
+            return Err(self.refuse(id, "of other operands"));
+        }
+        let copy = self.copied(id, array);
+        let sizes = given.iter().copied().enumerate();
+        let sizes = sizes.filter(|&(dim, _)| is_dynamic[dim]).collect();
+        self.set_sizes(copy, sizes);
+        Ok(copy)
+    }
+
+    /// A copy of `operand`, of full size.
+    fn copied(&mut self, like: InstructionId, operand: InstructionId) -> InstructionId {
+        let mut b = self.builder(like);
+        let shape = b.shape(operand);
+        let ty = shape.element_type;
+        b.add_array(HloOpcode::Copy, ty, &shape.dims, &[operand], &[])
     }
 
     fn slice(&mut self, id: InstructionId, sizes: Sizes) -> Result<()> {

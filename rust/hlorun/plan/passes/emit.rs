@@ -218,4 +218,96 @@ impl Builder<'_> {
             });
         self.add(HloOpcode::While, shape, &[initial], &attributes, 0)
     }
+
+    /// The dimensions in another order.
+    pub fn arranged(&mut self, operand: InstructionId, order: &[i64]) -> InstructionId {
+        if order
+            .iter()
+            .enumerate()
+            .all(|(to, &from)| to as i64 == from)
+        {
+            return operand;
+        }
+        let shape = self.shape(operand);
+        let size = |&dim: &i64| shape.dims.get(dim as usize).copied().unwrap_or(0);
+        let dims: Dims = order.iter().map(size).collect();
+        let order = self.ints(AttrKey::Dimensions, order);
+        let ty = shape.element_type;
+        self.add_array(HloOpcode::Transpose, ty, &dims, &[operand], &[order])
+    }
+
+    /// `operand` along the dimensions `at` of an array of sizes `dims`.
+    pub fn along(&mut self, operand: InstructionId, dims: &[i64], at: &[i64]) -> InstructionId {
+        let ty = self.shape(operand).element_type;
+        let at = self.ints(AttrKey::Dimensions, at);
+        self.add_array(HloOpcode::Broadcast, ty, dims, &[operand], &[at])
+    }
+
+    /// `operand` repeated along missing leading dimensions and those of size 1, as NumPy does;
+    /// `None` when it has other sizes.
+    pub fn fitted(&mut self, operand: InstructionId, dims: &[i64]) -> Option<InstructionId> {
+        let own = self.shape(operand).dims;
+        if own[..] == *dims {
+            return Some(operand);
+        }
+        let missing = dims.len().checked_sub(own.len())?;
+        let mut kept = Dims::new();
+        let mut at = Dims::new();
+        for (d, &size) in own.iter().enumerate() {
+            if size == dims[missing + d] {
+                kept.push(size);
+                at.push((missing + d) as i64);
+            } else if size != 1 {
+                return None;
+            }
+        }
+        let operand = self.reshape(operand, &kept);
+        Some(self.along(operand, dims, &at))
+    }
+
+    /// Sum (or another fold that starts with the neutral element) over the dimensions `over`.
+    pub fn folded(
+        &mut self,
+        opcode: HloOpcode,
+        operand: InstructionId,
+        over: &[i64],
+    ) -> InstructionId {
+        if over.is_empty() {
+            return operand;
+        }
+        let shape = self.shape(operand);
+        let ty = shape.element_type;
+        let init = match opcode {
+            HloOpcode::Maximum => self.scalar_float(f64::NEG_INFINITY, ty),
+            _ => self.zero(ty),
+        };
+        let kept = (0..shape.rank()).filter(|&d| !over.contains(&(d as i64)));
+        let dims: Dims = kept.map(|d| shape.dims[d]).collect();
+        let combiner = self.combiner(opcode, ty);
+        let attributes = [self.ints(AttrKey::Dimensions, over), combiner];
+        self.add_array(HloOpcode::Reduce, ty, &dims, &[operand, init], &attributes)
+    }
+
+    /// `operand` where `mask` holds (everywhere without one), `value` elsewhere.
+    pub fn only(
+        &mut self,
+        mask: Option<InstructionId>,
+        operand: InstructionId,
+        value: f64,
+    ) -> InstructionId {
+        let Some(mask) = mask else { return operand };
+        let shape = self.shape(operand);
+        let ty = shape.element_type;
+        let value = self.scalar_float(value, ty);
+        let value = self.broadcast(value, &shape.dims);
+        let operands = [mask, operand, value];
+        self.add_array(HloOpcode::Select, ty, &shape.dims, &operands, &[])
+    }
+
+    /// Which elements are finite.
+    pub fn is_finite(&mut self, operand: InstructionId) -> InstructionId {
+        let dims = self.shape(operand).dims;
+        let ty = PrimitiveType::Pred;
+        self.add_array(HloOpcode::IsFinite, ty, &dims, &[operand], &[])
+    }
 }

@@ -1,9 +1,13 @@
 //! Products of libraries with more than a product in them, written out.
 //!
 //! In: a flattened module. Out: the same with `__cublas$lt$matmul` that has an epilogue,
-//! `__cublas$lt$matmul$f8` and `__op$block_scaled_dot` as `dot` and elementwise instructions. All is
-//! computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
+//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$convForwardGraph` and most of `__cudnn$fmha*` as `dot`
+//! and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
 //! do; a result of eight bits saturates.
+
+mod attention;
+mod conv_graph;
+mod onednn;
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +15,7 @@ use super::rewrite::Builder;
 use crate::error::Result;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::lower::{DotDimensions, gemm_config};
-use crate::plan::unsupported;
+use crate::plan::{inline, unsupported};
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape};
 
 /// Which library's call it is.
@@ -20,6 +24,9 @@ enum Call {
     Lt,
     LtF8,
     BlockScaled,
+    Onednn,
+    Attention,
+    ConvGraph,
 }
 
 fn call_of(module: &HloModule, id: InstructionId) -> Option<Call> {
@@ -28,6 +35,9 @@ fn call_of(module: &HloModule, id: InstructionId) -> Option<Call> {
         "__cublas$lt$matmul" => gemm_config(instruction)?.epilogue.map(|_| Call::Lt),
         "__cublas$lt$matmul$f8" => Some(Call::LtF8),
         "__op$block_scaled_dot" => Some(Call::BlockScaled),
+        _ if onednn::applies(instruction) => Some(Call::Onednn),
+        _ if attention::applies(instruction) => Some(Call::Attention),
+        _ if conv_graph::applies(instruction) => Some(Call::ConvGraph),
         _ => None,
     }
 }
@@ -44,6 +54,11 @@ pub fn run(module: &mut HloModule) -> Result<()> {
 }
 
 fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
+    for &id in &module.computation(computation).instructions {
+        if call_of(module, id) == Some(Call::Lt) {
+            check_auxiliary(module, id)?;
+        }
+    }
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
     let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     for id in old {
@@ -63,6 +78,9 @@ fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
         };
         let new = match call {
             Call::BlockScaled => block_scaled(&mut builder, id)?,
+            Call::Onednn => onednn::run(&mut builder, id)?,
+            Call::Attention => attention::run(&mut builder, id)?,
+            Call::ConvGraph => conv_graph::run(&mut builder, id)?,
             _ => lt_matmul(&mut builder, id, call == Call::LtF8)?,
         };
         replaced.insert(id, new);
@@ -72,6 +90,7 @@ fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
     {
         module.computation_mut(computation).root = Some(new);
     }
+    inline::remove_dead(module, computation);
     Ok(())
 }
 
@@ -104,8 +123,7 @@ fn epilogue_of(name: &str) -> Option<(bool, Activation, bool)> {
         "SILU" => Activation::Silu,
         _ => return None,
     };
-    // Of the others the library keeps bits, not values.
-    (!aux || activation == Activation::Gelu).then_some((bias, activation, aux))
+    Some((bias, activation, aux))
 }
 
 /// The type in which everything is computed.
@@ -277,9 +295,22 @@ fn lt_matmul(b: &mut Builder<'_>, id: InstructionId, is_f8: bool) -> Result<Inst
     // A, B, C when it is used, the scales of A and B, the bias, the scale of a narrow result.
     let has_c = config.beta != 0.0;
     let scales = 2 + usize::from(has_c);
-    let bias_at = scales + if is_f8 { 2 } else { 0 };
-    let scale_at = bias_at + usize::from(has_bias);
-    if operands.len() < scale_at {
+    // Until 2024 the scales of C and D came with those of A and B, whether they were used or not.
+    let is_scalar = |k: usize| {
+        let operand = operands
+            .get(k)
+            .and_then(|&o| b.module.instruction(o).array_shape());
+        operand.is_some_and(|shape| shape.rank() == 0)
+    };
+    let all_scales = is_f8 && is_scalar(scales + 2) && is_scalar(scales + 3);
+    let bias_at = scales + [0, 2, 4][usize::from(is_f8) + usize::from(all_scales)];
+    let scale_at = if all_scales {
+        scales + 3
+    } else {
+        bias_at + usize::from(has_bias)
+    };
+    if operands.len() < bias_at + usize::from(has_bias) {
+        let scale_at = bias_at + usize::from(has_bias);
         return refuse(
             b,
             format!("{} operands, expected {scale_at}", operands.len()),
@@ -313,6 +344,10 @@ fn lt_matmul(b: &mut Builder<'_>, id: InstructionId, is_f8: bool) -> Result<Inst
         let mut c = b.as_type(operands[2], ty);
         if b.shape(c).dims != result.dims {
             return refuse(b, "C of another shape than D".into());
+        }
+        if all_scales {
+            let scale = b.spread(operands[scales + 2], c);
+            c = b.times(c, scale);
         }
         if config.beta != 1.0 {
             let beta = b.filled(config.beta, c);
@@ -349,21 +384,48 @@ fn lt_matmul(b: &mut Builder<'_>, id: InstructionId, is_f8: bool) -> Result<Inst
     if !is_tuple {
         return Ok(main);
     }
+    let has_bits = has_aux && activation != Activation::Gelu;
     let mut elements = vec![main];
     for (k, shape) in results.iter().enumerate().skip(1) {
         let is_float = shape.element_type.is_floating();
-        elements.push(if k == 1 && has_aux && shape.dims == result.dims {
-            b.rounded(argument, shape.element_type)
-        } else if k == 1 && is_f8 && is_float && shape.element_count() == Some(1) {
-            let amax = largest_magnitude(b, activated);
-            let amax = b.as_type(amax, shape.element_type);
-            b.reshape(amax, &shape.dims)
-        } else {
-            // A workspace: nobody may read it.
-            b.zeros(shape.element_type, &shape.dims)
-        });
+        elements.push(
+            if k == 1 && has_aux && !has_bits && shape.dims == result.dims {
+                b.rounded(argument, shape.element_type)
+            } else if k == 1 && is_f8 && is_float && shape.element_count() == Some(1) {
+                let amax = largest_magnitude(b, activated);
+                let amax = b.as_type(amax, shape.element_type);
+                b.reshape(amax, &shape.dims)
+            } else {
+                // A workspace: nobody may read it.
+                b.zeros(shape.element_type, &shape.dims)
+            },
+        );
     }
     Ok(b.tuple(&elements))
+}
+
+/// Of activations but GELU the library keeps bits in an order of its own: nobody may read them.
+fn check_auxiliary(module: &HloModule, id: InstructionId) -> Result<()> {
+    let instruction = module.instruction(id);
+    let name = gemm_config(instruction).and_then(|config| config.epilogue);
+    let name = name.unwrap_or_default();
+    let has_bits =
+        matches!(epilogue_of(&name), Some((_, activation, true)) if activation != Activation::Gelu);
+    let is_read = || {
+        module.computation_ids().any(|computation| {
+            let data = module.computation(computation);
+            let reads = |&user: &InstructionId| {
+                let user = module.instruction(user);
+                user.operand_ids().contains(&id) && user.tuple_index().is_none_or(|k| k == 1)
+            };
+            data.root == Some(id) || data.instructions.iter().any(reads)
+        })
+    };
+    if has_bits && is_read() {
+        let what = format!("the auxiliary result of epilogue {name}");
+        return Err(unsupported(instruction, what));
+    }
+    Ok(())
 }
 
 /// `max |x|` over everything.

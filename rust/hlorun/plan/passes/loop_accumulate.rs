@@ -4,15 +4,10 @@
 //! `A_t` and `B_t` of all trips are collected (or are already rows of an array that never changes)
 //! and multiplied once after the loop, contracting over trips as well.
 
-use super::loop_info::LoopInfo;
+use super::loop_info::{LoopInfo, MAX_BYTES, MIN_TRIPS};
 use super::product::Product;
 use crate::module::{HloModule, InstructionId};
 use crate::types::Dims;
-
-/// Most bytes collected for one operand.
-const MAX_BYTES: i64 = 1 << 29;
-/// Fewest trips that make it worth the while.
-const MIN_TRIPS: usize = 4;
 
 /// Runs the pass on one loop.
 pub fn run(module: &mut HloModule, info: &mut LoopInfo) {

@@ -5,14 +5,9 @@
 //! loop itself never reads. That slice is computed for all trips after the loop, from the collected
 //! `A_t`; the trips compute the rest.
 
-use super::loop_info::LoopInfo;
+use super::loop_info::{LoopInfo, MAX_BYTES, MIN_TRIPS};
 use super::product::{Product, others};
 use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionId};
-
-/// Most bytes collected.
-const MAX_BYTES: i64 = 1 << 29;
-/// Fewest trips that make it worth the while.
-const MIN_TRIPS: usize = 4;
 
 /// A slice of a product along the last dimension.
 struct Piece {

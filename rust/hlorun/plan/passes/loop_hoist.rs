@@ -5,14 +5,9 @@
 //! the products of all rows with their part of `W` become one large product before the loop, and
 //! each trip adds its row of the result.
 
-use super::loop_info::LoopInfo;
+use super::loop_info::{LoopInfo, MAX_BYTES, MIN_TRIPS};
 use super::product::Product;
 use crate::module::{HloModule, HloOpcode, InstructionId};
-
-/// Most bytes of rows kept for the loop.
-const MAX_BYTES: i64 = 1 << 29;
-/// Fewest trips that make it worth the while.
-const MIN_TRIPS: usize = 4;
 
 /// One piece of the contracted dimension.
 struct Piece {

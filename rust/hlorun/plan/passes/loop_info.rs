@@ -13,6 +13,10 @@ use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, Instructio
 use crate::plan::inline;
 use crate::types::ArrayShape;
 
+/// Most bytes that a pass keeps for all trips of a loop.
+pub const MAX_BYTES: i64 = 1 << 29;
+/// Fewest trips that make it worth the while to change a loop.
+pub const MIN_TRIPS: usize = 4;
 /// Most trips that are looked through.
 const MAX_TRIPS: i64 = 1 << 16;
 

@@ -13,8 +13,11 @@ mod loop_info;
 mod product;
 mod rewrite;
 mod scan;
+mod transpose_fold;
 mod trip_index;
 mod tuple_select;
+
+pub use dynamic_padding::DynamicSize;
 
 use crate::error::Result;
 use crate::module::{
@@ -25,7 +28,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 5] = [
+pub const PASSES: [&str; 6] = [
+    "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
@@ -33,13 +37,22 @@ pub const PASSES: [&str; 5] = [
     crate::plan::bands::NAME,
 ];
 
+/// What the passes did.
+pub struct Applied {
+    /// Those that changed something, and how many products or loops they changed.
+    pub rewrites: Vec<(&'static str, usize)>,
+    /// Sizes that follow the entry's result; there are any only if its root was wrapped for them.
+    pub dynamic_sizes: Vec<DynamicSize>,
+}
+
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
-/// returns those that changed something, and how many loops they changed.
-pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'static str, usize)>> {
+/// returns what they did.
+pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> {
     scan::run(module)?;
     tuple_select::run(module);
     library_product::run(module)?;
-    dynamic_padding::run(module)?;
+    let dynamic_sizes = dynamic_padding::run(module)?;
+    crate::plan::transfer::order(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -47,6 +60,9 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
             continue;
         }
         let mut changed = 0;
+        if name == "transpose-fold" {
+            changed = transpose_fold::run(module);
+        }
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                 continue;
@@ -64,7 +80,10 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Vec<(&'st
             applied.push((name, changed));
         }
     }
-    Ok(applied)
+    Ok(Applied {
+        rewrites: applied,
+        dynamic_sizes,
+    })
 }
 
 /// An empty computation of one parameter, named and placed after `like`.

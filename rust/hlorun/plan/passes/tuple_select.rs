@@ -1,12 +1,13 @@
 //! `tuple-select` as a `select` of each element.
 //!
-//! In: a flattened module. Out: the same, without `tuple-select` of tuples of arrays. One whose
-//! elements are tuples themselves stays, and the lowering refuses it by name.
+//! In: a flattened module. Out: the same, without `tuple-select` of arrays, in tuples of any depth. One
+//! of other values stays, and the lowering refuses it by name.
 
 use rustc_hash::FxHashMap;
 
 use super::rewrite::Builder;
 use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::types::Shape;
 
 /// Rewrites every computation.
 pub fn run(module: &mut HloModule) {
@@ -31,12 +32,17 @@ fn rewrite(module: &mut HloModule, computation: ComputationId) {
                 module.operand_ids_mut(id)[k] = new;
             }
         }
-        match element_count(module, id) {
-            Some(count) => {
-                let selected = select(module, computation, id, count);
+        match module.operand_ids(id) {
+            &[predicate, on_true, on_false] if is_plain(module, id) => {
+                let mut builder = Builder {
+                    module,
+                    computation,
+                    like: id,
+                };
+                let selected = select(&mut builder, predicate, on_true, on_false);
                 replaced.insert(id, selected);
             }
-            None => module.computation_mut(computation).instructions.push(id),
+            _ => module.computation_mut(computation).instructions.push(id),
         }
     }
     if let Some(root) = module.computation(computation).root
@@ -46,39 +52,48 @@ fn rewrite(module: &mut HloModule, computation: ComputationId) {
     }
 }
 
-/// Number of elements of a `tuple-select` of arrays.
-fn element_count(module: &HloModule, id: InstructionId) -> Option<usize> {
+/// Deepest nesting that is written out, and most arrays.
+const MAX_DEPTH: usize = 64;
+const MAX_ARRAYS: usize = 1 << 16;
+
+/// Whether it is a `tuple-select` of arrays (and tokens), in tuples or not.
+fn is_plain(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
-    let parts = instruction.shape().as_tuple()?;
-    let are_arrays = parts
-        .iter()
-        .all(|&part| module.shapes().get(part).as_array().is_some());
-    (instruction.opcode() == HloOpcode::TupleSelect
+    let shapes = module.shapes();
+    let shape = instruction.shape_id();
+    let is_value = |leaf: &Shape| leaf.as_array().is_some() || matches!(leaf, Shape::Token);
+    instruction.opcode() == HloOpcode::TupleSelect
         && instruction.operand_ids().len() == 3
-        && are_arrays)
-        .then_some(parts.len())
+        && !shapes.is_deeper_than(shape, MAX_DEPTH)
+        && shapes
+            .leaves(shape, MAX_ARRAYS)
+            .is_some_and(|leaves| leaves.iter().all(|leaf| is_value(shapes.get(leaf.1))))
 }
 
+/// `on_true` or `on_false`, which have one shape. Recursion is bounded by [`MAX_DEPTH`].
 fn select(
-    module: &mut HloModule,
-    computation: ComputationId,
-    id: InstructionId,
-    count: usize,
+    b: &mut Builder<'_>,
+    predicate: InstructionId,
+    on_true: InstructionId,
+    on_false: InstructionId,
 ) -> InstructionId {
-    let operands = module.operand_ids(id).to_vec();
-    let mut b = Builder {
-        module,
-        computation,
-        like: id,
-    };
-    let elements: Vec<InstructionId> = (0..count)
-        .map(|k| {
-            let on_true = b.get_tuple_element(operands[1], k);
-            let on_false = b.get_tuple_element(operands[2], k);
+    match b.module.instruction(on_true).shape() {
+        Shape::Tuple(parts) => {
+            let elements: Vec<InstructionId> = (0..parts.len())
+                .map(|k| {
+                    let on_true = b.get_tuple_element(on_true, k);
+                    let on_false = b.get_tuple_element(on_false, k);
+                    select(b, predicate, on_true, on_false)
+                })
+                .collect();
+            b.tuple(&elements)
+        }
+        Shape::Array(_) => {
             let dims = b.shape(on_true).dims;
-            let predicate = b.broadcast(operands[0], &dims);
+            let predicate = b.broadcast(predicate, &dims);
             b.elementwise(HloOpcode::Select, &[predicate, on_true, on_false])
-        })
-        .collect();
-    b.tuple(&elements)
+        }
+        // Tokens order nothing here.
+        _ => on_true,
+    }
 }

@@ -170,6 +170,13 @@ pub const COMMON: [AttrKey; 9] = [
     BackendConfig,
 ];
 
+/// Whether `key` has a place of its own among the attributes of `opcode`.
+pub fn is_attribute_of(opcode: HloOpcode, key: AttrKey) -> bool {
+    COMMON.contains(&key)
+        || extra_attributes(opcode).contains(&key)
+        || computation_attributes(opcode).contains(&key)
+}
+
 /// Those of them that an operation wrapped into an asynchronous one shows as well, in print order.
 pub const SHARED: [AttrKey; 5] = [
     Sharding,

@@ -1,5 +1,7 @@
 //! Attribute values that are kept as written, taken apart: `{key=value, …}`, lists and JSON.
 
+use std::borrow::Cow;
+
 /// The text between the outer braces, or the text itself where it has none.
 pub fn inside(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
@@ -113,6 +115,29 @@ pub fn quoted(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// `text` without comments; strings stay as they are.
+pub fn without_comments(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memmem::find(text, b"/*").is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let start = at;
+        at = match byte {
+            b'"' | b'\'' => string_end(text, at),
+            b'/' if text[at..].starts_with(b"/*") => {
+                at = memchr::memmem::find(&text[at + 2..], b"*/")
+                    .map_or(text.len(), |length| at + 2 + length + 2);
+                continue;
+            }
+            _ => at + 1,
+        };
+        out.extend_from_slice(&text[start..at]);
+    }
+    Cow::Owned(out)
+}
+
 /// Appends `text` without white space and comments; strings stay as they are.
 pub fn write_compact(out: &mut String, text: &[u8]) {
     let mut at = 0;
@@ -148,7 +173,11 @@ pub fn write_original_value(out: &mut String, text: &[u8]) {
     while let Some(&byte) = bytes.get(at) {
         let end = match byte {
             b'"' => string_end(bytes, at),
-            _ => at + 1,
+            b'{' | b'}' | b',' => at + 1,
+            _ => bytes[at..]
+                .iter()
+                .position(|b| b"{},\"".contains(b))
+                .map_or(bytes.len(), |length| at + length),
         };
         match byte {
             b'{' => {

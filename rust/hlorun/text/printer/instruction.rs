@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::attribute_order::{COMMON, SHARED, computation_attributes, extra_attributes};
+use super::attribute_order::{SHARED, computation_attributes, extra_attributes, is_attribute_of};
 use super::braces::{is_json_dict, write_original_value};
 use super::computation::Frame;
 use super::literal::{is_all, write_literal};
@@ -196,10 +196,7 @@ impl Printer<'_> {
         let opcode = instruction.opcode();
         for attribute in instruction.attributes() {
             let key = attribute.key;
-            let known = COMMON.contains(&key)
-                || extra_attributes(opcode).contains(&key)
-                || computation_attributes(opcode).contains(&key);
-            if known {
+            if is_attribute_of(opcode, key) {
                 continue;
             }
             if let (AttrKey::Other(name), AttrValue::Raw(value)) = (key, &attribute.value) {

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 
 use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
 use crate::types::{ShapeId, ShapeStyle};
-use attribute_order::SHARED;
+use attribute_order::{SHARED, is_attribute_of};
 use metadata::FrameStyle;
 use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
@@ -234,7 +234,14 @@ impl<'m> Printer<'m> {
                     });
                     // Of an unknown opcode nobody could tell that it is wrapped.
                     let known = root.opcode() != HloOpcode::Unknown;
-                    return (single && agree && known).then_some(root);
+                    // What has no meaning to a start would be taken for the wrapped one's.
+                    let own = instruction.attributes().iter().all(|attribute| {
+                        matches!(
+                            attribute.key,
+                            AttrKey::Other(_) | AttrKey::OutputOperandAliasing
+                        ) || is_attribute_of(HloOpcode::AsyncStart, attribute.key)
+                    });
+                    return (single && agree && known && own).then_some(root);
                 }
                 HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => {
                     instruction = instruction.operand(0)?;

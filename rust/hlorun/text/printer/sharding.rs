@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use super::braces::{inside, key_value, parts, write_compact, write_named_axes};
+use super::braces::{inside, key_value, parts, without_comments, write_compact, write_named_axes};
 use super::metadata::{FrameStyle, MetadataStyle, write_metadata};
 use super::stack_frames::StackFrames;
 
 /// Appends a sharding, from its text with braces.
 pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
+    let text = &without_comments(text);
     let body = inside(text);
     if body.first() != Some(&b'{') {
         write_leaf(out, body, include_metadata);

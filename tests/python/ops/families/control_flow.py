@@ -330,6 +330,26 @@ def tuple_selects() -> Iterator[Case]:
         )
 
 
+def nested_tuple_selects() -> Iterator[Case]:
+    """Tuples in tuples, with a token among them."""
+    inner = "(f32[3], token[])"
+    text = c.module(
+        "g = pred[] parameter(0)\na = f32[3] parameter(1)\nb = f32[3] parameter(2)\nk = token[] after-all()\n"
+        f"m = s32[] constant(3)\nn = s32[] constant(-4)\nt = {inner} tuple(a, k)\nu = {inner} tuple(b, k)\n"
+        f"v = (s32[], {inner}) tuple(m, t)\nw = (s32[], {inner}) tuple(n, u)\n"
+        f"s = (s32[], {inner}) tuple-select(g, v, w)\no = {inner} get-tuple-element(s), index=1\n"
+        "e = f32[3] get-tuple-element(o), index=0\nd = s32[] get-tuple-element(s), index=0\nr = (s32[], f32[3]) tuple(d, e)"
+    )
+    for chosen in (True, False):
+        inputs = [np.asarray(chosen), c.random("f32", (3,), "on"), c.random("f32", (3,), "off")]
+
+        def run(g: c.Array, a: c.Array, b: c.Array) -> tuple[c.Array, c.Array]:
+            return (np.asarray(3, np.int32), a) if g else (np.asarray(-4, np.int32), b)
+
+        name = f"tuple-select-nested-{chosen}"
+        yield Case(name, "tuple-select", "f32", text, inputs, reference=run, prefer_reference=True)
+
+
 def scans() -> Iterator[Case]:
     """The opcode of 2026: (x, carry) -> (y, carry) over one dimension; older jaxlib does not know it."""
     step = c.computation(
@@ -360,4 +380,5 @@ def cases() -> Iterator[Case]:
     yield from calls()
     yield from tuples()
     yield from tuple_selects()
+    yield from nested_tuple_selects()
     yield from scans()

@@ -1,0 +1,378 @@
+//! The innermost product: a few rows of A against one strip of B, all sums in registers.
+//!
+//! In: a [`Tile`]. Out: its part of C. Promise: every element is one sum along the depth in ascending order (fused where
+//! the tier has fused multiply-add), then `α·sum`, to which `β·C` is added when C is read; the number of rows and columns
+//! handled at once never changes a bit.
+
+use super::strips::{self, Pack};
+use super::vector::{self, Axpy, Columns, Dots};
+use crate::elementwise::{Avx2, Avx512, Portable, Tier};
+use crate::isa::Isa;
+use crate::low_float::{Bf16, F16, LowFloat};
+
+/// `f32` or `f64`: what sums are made in.
+pub(super) trait Real: Copy + PartialEq + Send + Sync + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+    fn of(x: f64) -> Self;
+    fn fma<T: Tier>(a: Self, b: Self, c: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn add(self, o: Self) -> Self;
+    /// The kernels of the active tier.
+    fn kernels() -> &'static Kernels<Self>;
+}
+
+/// What a matrix may be stored in.
+pub(super) trait Source<E>: Copy + Send + Sync + 'static {
+    fn get(self) -> E;
+    /// Rounds a sum.
+    fn put(sum: E) -> Self;
+    /// The packing loops of the active tier.
+    fn loops() -> &'static Loops<E, Self>;
+}
+
+/// N contiguous elements as sums are made of them. (A loop, because `map` on long arrays does not vectorize.)
+#[inline(always)]
+pub(super) unsafe fn load<E: Real, S: Source<E>, const N: usize>(from: *const S) -> [E; N] {
+    let mut values = [E::ZERO; N];
+    // SAFETY: the caller passes N elements.
+    let from = unsafe { from.cast::<[S; N]>().read_unaligned() };
+    for (v, x) in values.iter_mut().zip(&from) {
+        *v = x.get();
+    }
+    values
+}
+
+/// A block of the product: `c[rows, width] = α·a[rows, depth]·b[depth, strip] (+ β·c)`.
+pub(super) struct Tile<E> {
+    pub depth: usize,
+    pub a: *const E,
+    /// Elements from one row of A to the next; a packed A has 1 here and as many as there are rows in `a_col`.
+    pub a_row: isize,
+    pub a_col: isize,
+    pub b: *const E,
+    /// Elements from one row of the strip to the next.
+    pub b_row: isize,
+    pub c: *mut E,
+    pub c_row: isize,
+    /// Columns to write; the strip of B is readable to its full width.
+    pub width: usize,
+    pub alpha: E,
+    /// Scale of the old C, not read when zero.
+    pub beta: E,
+}
+
+/// A compiled tile for fixed rows and strip width.
+///
+/// # Safety
+/// The block of A, the whole strip of B and `width` columns of C are valid; C overlaps neither.
+pub(super) type Kernel<E> = unsafe fn(&Tile<E>);
+
+/// Steps by which B is asked for ahead of its use.
+const AHEAD: isize = 12;
+/// Steps between requests for A, and how far ahead they reach.
+const UNROLL: usize = 8;
+const AHEAD_A: isize = 48;
+
+#[inline(always)]
+pub(super) fn prefetch<E>(at: *const E) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+#[inline(always)]
+fn prefetch_row<E, const NR: usize>(row: *const E) {
+    let mut at = 0;
+    while at < NR {
+        prefetch(row.wrapping_add(at));
+        at += 64 / size_of::<E>();
+    }
+}
+
+#[inline(always)]
+unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: bool>(t: &Tile<E>) {
+    let (a_row, a_col) = if PACKED {
+        (1, R as isize)
+    } else {
+        (t.a_row, t.a_col)
+    };
+    for r in 0..R as isize {
+        prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
+    }
+    let mut sums = [[E::ZERO; NR]; R];
+    let (mut a, mut b) = (t.a, t.b);
+    // SAFETY: the caller's contract; pointers are moved past the end with wrapping arithmetic only.
+    unsafe {
+        for p in 0..t.depth {
+            if !PACKED && p.is_multiple_of(UNROLL) {
+                for r in 0..R as isize {
+                    prefetch(a.wrapping_offset(r * a_row + AHEAD_A * a_col));
+                }
+            }
+            prefetch_row::<E, NR>(b.wrapping_offset(AHEAD * t.b_row));
+            let values = b.cast::<[E; NR]>().read_unaligned();
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = a.offset(r as isize * a_row).read();
+                for (s, &y) in sum.iter_mut().zip(&values) {
+                    *s = E::fma::<T>(x, y, *s);
+                }
+            }
+            b = b.wrapping_offset(t.b_row);
+            a = a.wrapping_offset(a_col);
+        }
+        let whole = t.width == NR;
+        for (r, sum) in sums.iter().enumerate() {
+            let row = t.c.offset(r as isize * t.c_row);
+            if whole {
+                let old = row.cast::<[E; NR]>();
+                let mut y = [E::ZERO; NR];
+                for (y, &s) in y.iter_mut().zip(sum) {
+                    *y = t.alpha.mul(s);
+                }
+                if t.beta != E::ZERO {
+                    for (y, &c) in y.iter_mut().zip(&old.read_unaligned()) {
+                        *y = y.add(t.beta.mul(c));
+                    }
+                }
+                old.write_unaligned(y);
+            }
+        }
+        if !whole {
+            // A copy, so that the sums themselves can stay in registers.
+            let mut copy = std::mem::MaybeUninit::<[[E; NR]; R]>::uninit();
+            let rows = copy.as_mut_ptr().cast::<[E; NR]>();
+            for (r, sum) in sums.iter().enumerate() {
+                rows.add(r).write(*sum);
+            }
+            edge(t, copy.assume_init_ref().as_flattened(), NR);
+        }
+    }
+}
+
+/// Writes the columns of a strip that is cut off.
+#[inline(never)]
+unsafe fn edge<E: Real>(t: &Tile<E>, sums: &[E], strip: usize) {
+    for (r, sums) in sums.chunks_exact(strip).enumerate() {
+        for (j, &s) in sums[..t.width].iter().enumerate() {
+            // SAFETY: inside the tile of C.
+            unsafe {
+                let at = t.c.offset(r as isize * t.c_row).add(j);
+                let y = t.alpha.mul(s);
+                at.write(if t.beta == E::ZERO {
+                    y
+                } else {
+                    y.add(t.beta.mul(at.read()))
+                });
+            }
+        }
+    }
+}
+
+/// The kernels of one tier.
+pub(super) struct Kernels<E: 'static> {
+    /// Elements of a vector.
+    pub lanes: usize,
+    /// Most rows of a tile: of a packed A, or read in place; by one, two and four vectors of columns.
+    pub packed_rows: [usize; 3],
+    pub direct_rows: [usize; 3],
+    packed: [&'static [Kernel<E>]; 3],
+    direct: [&'static [Kernel<E>]; 3],
+}
+
+impl<E: 'static> Kernels<E> {
+    /// The kernel for `rows` rows and `1 << vectors` vectors of columns.
+    pub fn get(&self, rows: usize, vectors: usize, packed: bool) -> Kernel<E> {
+        let set = if packed { &self.packed } else { &self.direct };
+        set[vectors][rows - 1]
+    }
+}
+
+/// Loops over elements as they are stored.
+pub(super) struct Loops<E, S> {
+    pub pack: Pack<E, S>,
+    pub axpy: Axpy<E, S>,
+    pub dots: Dots<E, S>,
+    /// Elements `from[..n]` times one, plus β·`to`, into `to`, rounded.
+    pub finish: unsafe fn(*const E, *mut S, isize, usize, E),
+}
+
+#[inline(always)]
+unsafe fn finish<E: Real, S: Source<E>>(
+    from: *const E,
+    to: *mut S,
+    step: isize,
+    n: usize,
+    beta: E,
+) {
+    // SAFETY: the caller passes n elements on both sides.
+    unsafe {
+        if beta != E::ZERO {
+            for i in 0..n {
+                let at = to.offset(i as isize * step);
+                at.write(S::put(from.add(i).read().add(beta.mul(at.read().get()))));
+            }
+        } else if step == 1 {
+            for i in 0..n {
+                to.add(i).write(S::put(from.add(i).read()));
+            }
+        } else {
+            for i in 0..n {
+                to.offset(i as isize * step)
+                    .write(S::put(from.add(i).read()));
+            }
+        }
+    }
+}
+
+macro_rules! tier {
+    ($module:ident, $tier:ident, $bytes:literal, $dots:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
+        mod $module {
+            use super::*;
+
+            $(#[$features])?
+            unsafe fn run<E: Real, const R: usize, const NR: usize, const PACKED: bool>(t: &Tile<E>) {
+                // SAFETY: the caller's contract.
+                unsafe { tile::<$tier, E, R, NR, PACKED>(t) }
+            }
+
+            $(#[$features])?
+            unsafe fn pack<E: Real, S: Source<E>>(job: &strips::Job<E, S>) {
+                // SAFETY: the caller's contract.
+                unsafe { strips::pack::<E, S>(job, &strips::Strips { transpose: $transpose, cut: $cut }) }
+            }
+
+            $(#[$features])?
+            unsafe fn axpy<E: Real, S: Source<E>>(x: &[E], b: *const S, b_row: isize, y: &mut [E]) {
+                // SAFETY: the caller's contract.
+                unsafe { vector::axpy::<$tier, E, S>(x, b, b_row, y) }
+            }
+
+            $(#[$features])?
+            unsafe fn dots<E: Real, S: Source<E>>(c: &Columns<E, S>) {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    if size_of::<E>() == 4 {
+                        vector::dots::<$tier, E, S, { $bytes / 4 }, $dots>(c)
+                    } else {
+                        vector::dots::<$tier, E, S, { $bytes / 8 }, $dots>(c)
+                    }
+                }
+            }
+
+            $(#[$features])?
+            unsafe fn end<E: Real, S: Source<E>>(from: *const E, to: *mut S, step: isize, n: usize, beta: E) {
+                // SAFETY: the caller's contract.
+                unsafe { finish(from, to, step, n, beta) }
+            }
+
+            pub fn loops<E: Real, S: Source<E>>() -> Loops<E, S> {
+                Loops { pack, axpy, dots, finish: end }
+            }
+
+            pub const fn kernels32() -> Kernels<f32> {
+                const L: usize = $bytes / 4;
+                Kernels {
+                    lanes: L,
+                    packed_rows: [[$($p1),*].len(), [$($p2),*].len(), [$($p4),*].len()],
+                    direct_rows: [[$($d1),*].len(), [$($d2),*].len(), [$($d4),*].len()],
+                    packed: [&[$(run::<f32, $p1, L, true>),*], &[$(run::<f32, $p2, { 2 * L }, true>),*], &[$(run::<f32, $p4, { 4 * L }, true>),*]],
+                    direct: [&[$(run::<f32, $d1, L, false>),*], &[$(run::<f32, $d2, { 2 * L }, false>),*], &[$(run::<f32, $d4, { 4 * L }, false>),*]],
+                }
+            }
+
+            pub const fn kernels64() -> Kernels<f64> {
+                const L: usize = $bytes / 8;
+                Kernels {
+                    lanes: L,
+                    packed_rows: [[$($p1),*].len(), [$($p2),*].len(), [$($p4),*].len()],
+                    direct_rows: [[$($d1),*].len(), [$($d2),*].len(), [$($d4),*].len()],
+                    packed: [&[$(run::<f64, $p1, L, true>),*], &[$(run::<f64, $p2, { 2 * L }, true>),*], &[$(run::<f64, $p4, { 4 * L }, true>),*]],
+                    direct: [&[$(run::<f64, $d1, L, false>),*], &[$(run::<f64, $d2, { 2 * L }, false>),*], &[$(run::<f64, $d4, { 4 * L }, false>),*]],
+                }
+            }
+        }
+    };
+}
+
+tier!(portable, Portable, 16, 3, strips::by_element, strips::by_element,
+    packed [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
+#[cfg(target_arch = "x86_64")]
+tier!(avx2, Avx2, 32, 3, strips::by_element, strips::by_element,
+    packed [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
+    #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+tier!(avx512, Avx512, 64, 6, strips::by_vector, strips::cut_by_vector,
+    packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
+    direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+
+/// Picks the module of the active tier.
+macro_rules! active {
+    ($function:ident) => {
+        match Isa::active() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::$function(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::$function(),
+            _ => portable::$function(),
+        }
+    };
+}
+
+macro_rules! real {
+    ($t:ident, $fma:ident, $kernels:ident) => {
+        impl Real for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            #[inline(always)]
+            fn of(x: f64) -> Self {
+                x as $t
+            }
+            #[inline(always)]
+            fn fma<T: Tier>(a: Self, b: Self, c: Self) -> Self {
+                T::$fma(a, b, c)
+            }
+            #[inline(always)]
+            fn mul(self, o: Self) -> Self {
+                self * o
+            }
+            #[inline(always)]
+            fn add(self, o: Self) -> Self {
+                self + o
+            }
+            fn kernels() -> &'static Kernels<$t> {
+                static SET: std::sync::LazyLock<Kernels<$t>> =
+                    std::sync::LazyLock::new(|| active!($kernels));
+                &SET
+            }
+        }
+    };
+}
+real!(f32, fma32, kernels32);
+real!(f64, fma64, kernels64);
+
+macro_rules! source {
+    ($($e:ident $s:ident |$x:ident| $get:expr, $put:expr;)*) => {$(
+        impl Source<$e> for $s {
+            #[inline(always)]
+            fn get(self) -> $e { let $x = self; $get }
+            #[inline(always)]
+            fn put($x: $e) -> Self { $put }
+            fn loops() -> &'static Loops<$e, $s> {
+                static SET: std::sync::LazyLock<Loops<$e, $s>> = std::sync::LazyLock::new(|| active!(loops));
+                &SET
+            }
+        }
+    )*};
+}
+source! {
+    f32 f32 |x| x, x;
+    f64 f64 |x| x, x;
+    f32 Bf16 |x| x.decode(), Bf16::encode(x);
+    f32 F16 |x| x.decode(), F16::encode(x);
+}

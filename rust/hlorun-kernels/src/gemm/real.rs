@@ -1,0 +1,732 @@
+//! Products of `f32`, `f64`, `bf16` and `f16`: our own, for every shape.
+//!
+//! In: a [`Gemm`] of any strides. Out: C. Promise: sums along k run in blocks of [`KC`] in ascending order, each block
+//! one sum in registers, whatever the shape of the tiles, the number of threads and the split of C among them: the bits
+//! of an element depend on k, its row of A and its column of B alone, and on nothing else of the product but the path
+//! that its sizes choose. Scratch memory is bounded, whatever the size of the matrices.
+//!
+//! A product of many columns runs by columns: A is copied into tiles of rows once, by all threads, and each task
+//! multiplies it with strips of B that it copies into its cache (Goto and van de Geijn, "Anatomy of High-Performance
+//! Matrix Multiplication", 2008). One of few columns runs by rows: B is copied once, and each task reads its rows of A
+//! where they lie. Operands that are read only once or twice are not copied at all.
+
+use super::micro::{Kernels, Real, Source, Tile};
+use super::pack::Buffer;
+use super::strips::Job;
+use super::vector::Columns;
+use super::{Gemm, Matrix, Parallel, Shared, share};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// Steps along k in one block: a strip of B of this length stays in the first-level cache.
+pub(super) const KC: usize = 256;
+/// Most rows of A, columns of B, that are packed for all threads at once.
+const WIDE: usize = 2048;
+/// Most elements that are packed for all threads at once.
+const SHARED: usize = 2 << 20;
+/// Strips of B a task keeps in its second-level cache.
+const GROUP: usize = 8;
+/// Columns of B below which a product runs by rows when it has more of those.
+const FEW: usize = 128;
+/// Rows of A up to which B is read in place when its columns are contiguous.
+const SKINNY: usize = 32;
+/// Multiplications of a product that is too small to prepare anything for.
+const TINY: usize = 64 * 64 * 64;
+/// Elements of a B that stays in a cache while it is read in place.
+const CACHED: usize = 1 << 14;
+/// Multiplications, or elements read, that are worth another thread.
+const WORTH: usize = 1 << 20;
+
+thread_local! {
+    /// Scratch memory of earlier products on this thread.
+    static SCRATCH: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Most bytes of a buffer a thread keeps, and most buffers.
+const KEEP: usize = SHARED * 8;
+const KEPT: usize = 3;
+
+/// Room for `count` elements, uninitialized; goes back to its thread in the end.
+struct Scratch(Buffer);
+
+impl Scratch {
+    fn new<E>(count: usize) -> Scratch {
+        let bytes = count * size_of::<E>();
+        let found = SCRATCH.with_borrow_mut(|kept| {
+            let fits = kept
+                .iter()
+                .enumerate()
+                .filter(|(_, buffer)| buffer.len() >= bytes);
+            let at = fits.min_by_key(|(_, buffer)| buffer.len())?.0;
+            Some(kept.swap_remove(at))
+        });
+        Scratch(found.unwrap_or_else(|| Buffer::new(bytes)))
+    }
+
+    fn get<E>(&mut self) -> *mut E {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let buffer = std::mem::replace(&mut self.0, Buffer::new(0));
+        if buffer.len() == 0 || buffer.len() > KEEP {
+            return;
+        }
+        // At the end of a thread there is nowhere to keep it.
+        let _ = SCRATCH.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.len() == KEPT {
+                let least = (0..KEPT).min_by_key(|&i| kept[i].len()).unwrap_or(0);
+                kept.swap_remove(least);
+            }
+            kept.push(buffer);
+        });
+    }
+}
+
+/// Runs `body(0..tasks)`, on the calling thread when there is only one.
+fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
+    if tasks == 1 || parallel.threads == 1 {
+        (0..tasks).for_each(body);
+    } else {
+        (parallel.run)(tasks, body);
+    }
+}
+
+/// How many of at most `most` tasks are worth making of so many multiplications and elements.
+fn worth(parallel: &Parallel, multiplications: usize, elements: usize, most: usize) -> usize {
+    let size = multiplications.max(elements.saturating_mul(8));
+    if parallel.threads == 1 || size < WORTH {
+        1
+    } else {
+        most.clamp(1, parallel.threads * 8)
+    }
+}
+
+/// The product, all of one type and one layout, of which C is row-major.
+struct Product<E, S> {
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Shared<S>,
+    a_at: Matrix,
+    b: Shared<S>,
+    b_at: Matrix,
+    c: Shared<E>,
+    c_row: isize,
+    alpha: E,
+    beta: E,
+    /// The operands need no conversion.
+    is_plain: bool,
+}
+
+impl<E: Real, S: Source<E>> Product<E, S> {
+    fn a(&self, i: usize, p: usize) -> *const S {
+        let at = i as isize * self.a_at.row_stride + p as isize * self.a_at.col_stride;
+        self.a.get().wrapping_offset(at)
+    }
+
+    fn b(&self, p: usize, j: usize) -> *const S {
+        let at = p as isize * self.b_at.row_stride + j as isize * self.b_at.col_stride;
+        self.b.get().wrapping_offset(at)
+    }
+
+    fn c(&self, i: usize, j: usize) -> *mut E {
+        self.c
+            .get()
+            .wrapping_offset(i as isize * self.c_row)
+            .wrapping_add(j)
+    }
+
+    fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut E) {
+        let job = Job {
+            from: self.a(rows.start, depth.start),
+            lane: self.a_at.row_stride,
+            step: self.a_at.col_stride,
+            count: rows.len(),
+            width: rows.len(),
+            depth: depth.len(),
+            to,
+        };
+        // SAFETY: a block of A; the callers make room for it.
+        unsafe { (S::loops().pack)(&job) }
+    }
+
+    fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, width: usize, to: *mut E) {
+        let job = Job {
+            from: self.b(depth.start, columns.start),
+            lane: self.b_at.col_stride,
+            step: self.b_at.row_stride,
+            count: columns.len(),
+            width,
+            depth: depth.len(),
+            to,
+        };
+        // SAFETY: a block of B; the callers make room for it.
+        unsafe { (S::loops().pack)(&job) }
+    }
+
+    /// β for a block of the depth: later blocks add to what the first one wrote.
+    fn beta(&self, p: usize) -> E {
+        if p == 0 { self.beta } else { E::ONE }
+    }
+}
+
+/// Splits rows into tiles of nearly equal height.
+#[derive(Clone, Copy)]
+struct Tiles {
+    rows: usize,
+    count: usize,
+}
+
+impl Tiles {
+    fn new(rows: usize, most: usize) -> Tiles {
+        Tiles {
+            rows,
+            count: rows.div_ceil(most),
+        }
+    }
+
+    fn get(self, tile: usize) -> Range<usize> {
+        share(self.rows, self.count, tile, 1)
+    }
+}
+
+/// How many vectors wide the strips are: as a power of two.
+fn strip_vectors(kernels_lanes: usize, rows: usize, columns: usize) -> usize {
+    if columns <= kernels_lanes {
+        0
+    } else if rows <= 4 && columns >= 4 * kernels_lanes {
+        2
+    } else {
+        1
+    }
+}
+
+/// Where a strip of B is read.
+enum Right {
+    /// In place.
+    Direct,
+    /// Copied by the task.
+    Copied,
+    /// In the panels of [`super::packed`].
+    Panels,
+}
+
+/// B's strips are shared among the tasks; A is packed for all of them.
+fn by_columns<E: Real, S: Source<E>>(
+    g: &Product<E, S>,
+    panels: Option<Shared<E>>,
+    parallel: &Parallel,
+) {
+    let kernels = E::kernels();
+    let vectors = match panels {
+        Some(_) => 1,
+        None => strip_vectors(kernels.lanes, g.m, g.n),
+    };
+    let width = kernels.lanes << vectors;
+    let strips = g.n.div_ceil(width);
+    let right = match panels {
+        Some(_) => Right::Panels,
+        None if g.is_plain && g.b_at.col_stride == 1 && (g.m <= 4 || g.k * g.n <= CACHED) => {
+            Right::Direct
+        }
+        None => Right::Copied,
+    };
+    // Few columns, or few multiplications: tiles of A are read in place.
+    let packed = !g.is_plain
+        || (strips > 2 && g.m.min(WIDE) * g.k * strips > 1 << 12)
+        || (strips == 1 && g.k >= 128 && g.m > kernels.direct_rows[vectors]);
+    let most = if packed {
+        &kernels.packed_rows
+    } else {
+        &kernels.direct_rows
+    }[vectors];
+    for block in (0..g.m).step_by(WIDE) {
+        let rows = block..g.m.min(block + WIDE);
+        let tiles = Tiles::new(rows.len(), most.min(14));
+        let step = if packed {
+            (SHARED / rows.len() / KC).max(1) * KC
+        } else {
+            g.k.next_multiple_of(KC)
+        };
+        for start in (0..g.k).step_by(step) {
+            let depth = start..g.k.min(start + step);
+            let room = if packed { rows.len() * depth.len() } else { 0 };
+            let mut left = Scratch::new::<E>(room);
+            let left = Shared(left.get::<E>());
+            if packed {
+                let tasks = worth(parallel, 0, room / 4, tiles.count);
+                fork(parallel, tasks, &|task| {
+                    for tile in share(tiles.count, tasks, task, 1) {
+                        let own = tiles.get(tile);
+                        for p in depth.clone().step_by(KC) {
+                            let block = p..depth.end.min(p + KC);
+                            let at = (p - depth.start) * rows.len() + own.start * block.len();
+                            let to = left.get().wrapping_add(at);
+                            g.pack_a(block_of(&rows, &own), block, to);
+                        }
+                    }
+                });
+            }
+            let work = rows.len() * depth.len() * g.n;
+            let tasks = worth(parallel, work, depth.len() * g.n, strips);
+            let group = strips.div_ceil(tasks).min(GROUP);
+            let run = |task: usize| {
+                let own = share(strips, tasks, task, 1);
+                let copied = matches!(right, Right::Copied);
+                let room = if copied {
+                    group * width * KC.min(depth.len())
+                } else {
+                    width * KC
+                };
+                let mut scratch = Scratch::new::<E>(room);
+                for first in own.clone().step_by(group) {
+                    let strips = first..own.end.min(first + group);
+                    for p in depth.clone().step_by(KC) {
+                        let block = p..depth.end.min(p + KC);
+                        let a = packed.then(|| {
+                            let at = (p - depth.start) * rows.len();
+                            left.get().wrapping_add(at).cast_const()
+                        });
+                        columns(
+                            g,
+                            kernels,
+                            &rows,
+                            tiles,
+                            a,
+                            block,
+                            strips.clone(),
+                            vectors,
+                            &right,
+                            panels,
+                            scratch.get(),
+                        );
+                    }
+                }
+            };
+            fork(parallel, tasks, &run);
+        }
+    }
+}
+
+fn block_of(rows: &Range<usize>, own: &Range<usize>) -> Range<usize> {
+    rows.start + own.start..rows.start + own.end
+}
+
+/// One block of the depth: all tiles of A by some strips of B.
+#[allow(clippy::too_many_arguments, reason = "the body of one loop")]
+fn columns<E: Real, S: Source<E>>(
+    g: &Product<E, S>,
+    kernels: &Kernels<E>,
+    rows: &Range<usize>,
+    tiles: Tiles,
+    left: Option<*const E>,
+    depth: Range<usize>,
+    strips: Range<usize>,
+    vectors: usize,
+    right: &Right,
+    panels: Option<Shared<E>>,
+    scratch: *mut E,
+) {
+    let width = kernels.lanes << vectors;
+    let room = width * depth.len();
+    let strip = |s: usize| -> (*const E, isize) {
+        let columns = s * width..g.n.min((s + 1) * width);
+        match (right, panels) {
+            (_, Some(panels)) => {
+                let at = (s * g.k + depth.start) * width;
+                (panels.get().wrapping_add(at).cast_const(), width as isize)
+            }
+            (Right::Direct, _) if columns.len() == width => {
+                (g.b(depth.start, columns.start).cast(), g.b_at.row_stride)
+            }
+            _ => {
+                let slot = if matches!(right, Right::Copied) {
+                    s - strips.start
+                } else {
+                    0
+                };
+                (
+                    scratch.wrapping_add(slot * room).cast_const(),
+                    width as isize,
+                )
+            }
+        }
+    };
+    let columns = strips.start * width..g.n.min(strips.end * width);
+    match right {
+        Right::Copied => g.pack_b(depth.clone(), columns, width, scratch),
+        // The last strip may be cut off.
+        Right::Direct if columns.len() % width != 0 => {
+            let last = columns.end - columns.len() % width..columns.end;
+            g.pack_b(depth.clone(), last, width, scratch);
+        }
+        _ => {}
+    }
+    for tile in 0..tiles.count {
+        let own = tiles.get(tile);
+        let kernel = kernels.get(own.len(), vectors, left.is_some());
+        for s in strips.clone() {
+            let (b, b_row) = strip(s);
+            let i = rows.start + own.start;
+            let tile = Tile {
+                depth: depth.len(),
+                a: match left {
+                    Some(left) => left.wrapping_add(own.start * depth.len()),
+                    None => g.a(i, depth.start).cast(),
+                },
+                a_row: g.a_at.row_stride,
+                a_col: g.a_at.col_stride,
+                b,
+                b_row,
+                c: g.c(i, s * width),
+                c_row: g.c_row,
+                width: width.min(g.n - s * width),
+                alpha: g.alpha,
+                beta: g.beta(depth.start),
+            };
+            // SAFETY: a tile of the product; tasks own their columns of C.
+            unsafe { kernel(&tile) }
+        }
+    }
+}
+
+/// Rows of A are shared among the tasks; B, of few columns, is packed for all of them.
+fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+    let kernels = E::kernels();
+    let vectors = strip_vectors(kernels.lanes, 8, g.n);
+    let width = kernels.lanes << vectors;
+    let strips = g.n.div_ceil(width);
+    let direct_a = g.is_plain && strips <= 4;
+    let most = if direct_a {
+        &kernels.direct_rows
+    } else {
+        &kernels.packed_rows
+    }[vectors];
+    let tiles = Tiles::new(g.m, most);
+    let direct_b =
+        g.is_plain && g.b_at.col_stride == 1 && g.n.is_multiple_of(width) && g.k * g.n <= 1 << 12;
+    let step = if direct_b {
+        g.k.next_multiple_of(KC)
+    } else {
+        (SHARED / 4 / (strips * width) / KC).max(1) * KC
+    };
+    for start in (0..g.k).step_by(step) {
+        let depth = start..g.k.min(start + step);
+        let row = strips * width;
+        let room = if direct_b { 0 } else { row * depth.len() };
+        let mut right = Scratch::new::<E>(room);
+        let right = Shared(right.get::<E>());
+        if !direct_b {
+            let blocks = depth.len().div_ceil(KC);
+            let tasks = worth(parallel, 0, room / 4, blocks);
+            fork(parallel, tasks, &|task| {
+                for block in share(blocks, tasks, task, 1) {
+                    let p = depth.start + block * KC;
+                    let block = p..depth.end.min(p + KC);
+                    let to = right.get().wrapping_add((p - depth.start) * row);
+                    g.pack_b(block, 0..g.n, width, to);
+                }
+            });
+        }
+        let work = g.m * depth.len() * g.n;
+        let tasks = worth(parallel, work, g.m * depth.len(), tiles.count);
+        fork(parallel, tasks, &|task| {
+            let mut scratch = Scratch::new::<E>(if direct_a { 0 } else { most * KC });
+            let scratch = scratch.get::<E>();
+            for tile in share(tiles.count, tasks, task, 1) {
+                let own = tiles.get(tile);
+                let kernel = kernels.get(own.len(), vectors, !direct_a);
+                for p in depth.clone().step_by(KC) {
+                    let block = p..depth.end.min(p + KC);
+                    let a: *const E = if direct_a {
+                        g.a(own.start, p).cast()
+                    } else {
+                        g.pack_a(own.clone(), block.clone(), scratch);
+                        scratch
+                    };
+                    for s in 0..strips {
+                        let (b, b_row) = if direct_b {
+                            (g.b(p, s * width).cast(), g.b_at.row_stride)
+                        } else {
+                            let at = (p - depth.start) * row + s * width * block.len();
+                            (right.get().wrapping_add(at).cast_const(), width as isize)
+                        };
+                        let tile = Tile {
+                            depth: block.len(),
+                            a,
+                            a_row: g.a_at.row_stride,
+                            a_col: g.a_at.col_stride,
+                            b,
+                            b_row,
+                            c: g.c(own.start, s * width),
+                            c_row: g.c_row,
+                            width: width.min(g.n - s * width),
+                            alpha: g.alpha,
+                            beta: g.beta(p),
+                        };
+                        // SAFETY: a tile of the product; tasks own their rows of C.
+                        unsafe { kernel(&tile) }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A few rows by a B that is read where it lies: `y = x·B` before α and β.
+fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+    let by_row = g.b_at.col_stride == 1;
+    // Columns of a task: enough to read whole lines of every row.
+    let most = g.n.div_ceil(256).min(4 * parallel.threads);
+    let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
+    let mut x = Scratch::new::<E>(g.m * g.k);
+    let rows = x.get::<E>();
+    if g.a_at.col_stride == 1 && g.is_plain {
+        for i in 0..g.m {
+            // SAFETY: a row of A, stored as sums are; the buffer has m of them.
+            unsafe {
+                rows.add(i * g.k)
+                    .copy_from_nonoverlapping(g.a(i, 0).cast(), g.k)
+            };
+        }
+    } else {
+        for i in 0..g.m {
+            for p in 0..g.k {
+                // SAFETY: an element of A; the buffer has m·k.
+                unsafe { rows.add(i * g.k + p).write(g.a(i, p).read().get()) };
+            }
+        }
+    }
+    let rows = Shared(rows);
+    fork(parallel, tasks, &|task| {
+        let own = share(g.n, tasks, task, 64);
+        let mut y = Scratch::new::<E>(g.m * own.len());
+        let y = y.get::<E>();
+        let b = g.b(0, own.start);
+        // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
+        unsafe {
+            if by_row {
+                for j in 0..own.len() {
+                    y.add(j).write(E::ZERO);
+                }
+                let x = std::slice::from_raw_parts(rows.get(), g.k);
+                let y = std::slice::from_raw_parts_mut(y, own.len());
+                (S::loops().axpy)(x, b, g.b_at.row_stride, y);
+            } else {
+                (S::loops().dots)(&Columns {
+                    x: rows.get(),
+                    rows: g.m,
+                    depth: g.k,
+                    b,
+                    b_col: g.b_at.col_stride,
+                    columns: own.len(),
+                    y,
+                    y_row: own.len(),
+                });
+            }
+            for i in 0..g.m {
+                let c = g.c(i, own.start);
+                for j in 0..own.len() {
+                    let sum = g.alpha.mul(y.add(i * own.len() + j).read());
+                    let c = c.add(j);
+                    c.write(if g.beta == E::ZERO {
+                        sum
+                    } else {
+                        sum.add(g.beta.mul(c.read()))
+                    });
+                }
+            }
+        }
+    });
+}
+
+/// A product too small to prepare anything for: both operands are read where they lie.
+fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
+    let kernels = E::kernels();
+    let vectors = usize::from(g.n.is_multiple_of(2 * kernels.lanes));
+    let width = kernels.lanes << vectors;
+    let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
+    for tile in 0..tiles.count {
+        let own = tiles.get(tile);
+        let kernel = kernels.get(own.len(), vectors, false);
+        for j in (0..g.n).step_by(width) {
+            let tile = Tile {
+                depth: g.k,
+                a: g.a(own.start, 0).cast(),
+                a_row: g.a_at.row_stride,
+                a_col: g.a_at.col_stride,
+                b: g.b(0, j).cast(),
+                b_row: g.b_at.row_stride,
+                c: g.c(own.start, j),
+                c_row: g.c_row,
+                width,
+                alpha: g.alpha,
+                beta: g.beta,
+            };
+            // SAFETY: a tile of the product.
+            unsafe { kernel(&tile) }
+        }
+    }
+}
+
+/// Chooses the way of a product.
+fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+    let whole = g.b_at.col_stride == 1 && g.n.is_multiple_of(E::kernels().lanes);
+    if g.is_plain && whole && g.m > 1 && g.k <= KC && g.m * g.n * g.k <= TINY {
+        return tiny(g);
+    }
+    let by_row = g.m == 1 && g.b_at.col_stride == 1;
+    let by_column = g.m <= SKINNY && g.b_at.col_stride != 1 && g.b_at.row_stride == 1;
+    if by_row || by_column {
+        return few_rows(g, parallel);
+    }
+    if g.n <= FEW && g.m >= 2 * g.n.max(16) {
+        by_rows(g, parallel);
+    } else {
+        by_columns(g, None, parallel);
+    }
+}
+
+/// The product with A and B exchanged: C's columns are its rows.
+fn swapped(g: &Gemm) -> Gemm {
+    Gemm {
+        m: g.n,
+        n: g.m,
+        a: g.b.transposed(),
+        b: g.a.transposed(),
+        c: g.c.transposed(),
+        ..*g
+    }
+}
+
+/// Whether the columns of C should be the vectors.
+fn wants_swap(g: &Gemm) -> bool {
+    let vector = g.n == 1 && g.m > 1;
+    // Columns that would fill a vector badly.
+    let few = g.n < 16 && g.n < g.m;
+    let tall = few && g.n < 8 && g.m >= 16 && g.a.row_stride == 1;
+    let narrow = few && g.m >= 256 && g.k >= 64 && g.a.col_stride == 1;
+    let plain = g.c.col_stride == 1 || g.c.row_stride != 1;
+    vector || tall || narrow || (!plain && g.m > SKINNY)
+}
+
+/// Runs one product: operands stored as `S`, C as `O`, sums in `E`.
+///
+/// # Safety
+/// As [`super::gemm`]; `k` is not zero.
+pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    if g.m == 0 || g.n == 0 {
+        return;
+    }
+    let (g, a, b) = if wants_swap(g) {
+        (&swapped(g), b, a)
+    } else {
+        (g, a, b)
+    };
+    let is_plain = std::any::TypeId::of::<S>() == std::any::TypeId::of::<E>();
+    let in_place = std::any::TypeId::of::<O>() == std::any::TypeId::of::<E>()
+        && (g.c.col_stride == 1 || g.n == 1);
+    let mut product = Product::<E, S> {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: Shared(a.cast_mut().cast()),
+        a_at: g.a,
+        b: Shared(b.cast_mut().cast()),
+        b_at: g.b,
+        c: Shared(c.cast()),
+        c_row: g.c.row_stride,
+        alpha: E::of(g.alpha.0),
+        beta: E::of(g.beta),
+        is_plain,
+    };
+    if in_place {
+        return run(&product, parallel);
+    }
+    // The sums of a band of rows are made beside C and rounded, or moved, into it.
+    let band = (SHARED / g.n).max(64).min(g.m);
+    let mut sums = Buffer::new(band * g.n * size_of::<E>());
+    let (sums, out) = (Shared(sums.as_mut_ptr().cast::<E>()), Shared(c.cast::<O>()));
+    let beta = E::of(g.beta);
+    for start in (0..g.m).step_by(band) {
+        product.m = band.min(g.m - start);
+        product.a = Shared(
+            a.cast::<S>()
+                .wrapping_offset(start as isize * g.a.row_stride)
+                .cast_mut(),
+        );
+        product.c = sums;
+        product.c_row = g.n as isize;
+        product.beta = E::ZERO;
+        run(&product, parallel);
+        let rows = product.m;
+        let tasks = worth(parallel, 0, rows * g.n / 2, rows.min(parallel.threads));
+        let (row, column) = (g.c.row_stride, g.c.col_stride);
+        fork(parallel, tasks, &|task| {
+            for i in share(rows, tasks, task, 1) {
+                let from = sums.get().wrapping_add(i * g.n);
+                let to = out.get().wrapping_offset((start + i) as isize * row);
+                // SAFETY: a row of the sums and of C, which no other task writes.
+                unsafe { (O::loops().finish)(from, to, column, g.n, beta) };
+            }
+        });
+    }
+}
+
+/// One product whose B lies in panels of two vectors' width, each as deep as B.
+///
+/// # Safety
+/// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
+pub(super) unsafe fn with_panels<E: Real + Source<E>>(
+    g: &Gemm,
+    a: *const u8,
+    panels: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    let in_place = g.c.col_stride == 1;
+    let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n });
+    let sums = Shared(sums.get::<E>());
+    let product = Product::<E, E> {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: Shared(a.cast_mut().cast()),
+        a_at: g.a,
+        b: Shared(std::ptr::null_mut()),
+        b_at: g.b,
+        c: if in_place { Shared(c.cast()) } else { sums },
+        c_row: if in_place {
+            g.c.row_stride
+        } else {
+            g.n as isize
+        },
+        alpha: E::of(g.alpha.0),
+        beta: if in_place { E::of(g.beta) } else { E::ZERO },
+        is_plain: true,
+    };
+    by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel);
+    if !in_place {
+        for i in 0..g.m {
+            let from = sums.get().wrapping_add(i * g.n);
+            let to = c.cast::<E>().wrapping_offset(i as isize * g.c.row_stride);
+            // SAFETY: a row of the sums and of C.
+            unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
+        }
+    }
+}
+
+/// Columns of a panel.
+pub(super) fn panel_width<E: Real>() -> usize {
+    2 * E::kernels().lanes
+}

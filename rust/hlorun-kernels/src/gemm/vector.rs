@@ -1,0 +1,217 @@
+//! A row, or a few, times a matrix that is read where it lies.
+//!
+//! In: the rows, dense, and the matrix as it is stored. Out: sums, before α and β. Promise: B is read once, row by row or
+//! column by column as it lies in memory; every sum is made in an order that depends on its length alone.
+
+use super::micro::{Real, Source, load, prefetch};
+use crate::elementwise::Tier;
+
+/// `y += x·B` for a B whose rows are contiguous.
+///
+/// # Safety
+/// B has `x.len()` rows, `b_row` elements apart, and `y.len()` columns.
+pub(super) type Axpy<E, S> = unsafe fn(&[E], *const S, isize, &mut [E]);
+
+/// A few rows times a B whose columns are contiguous: `y[i * y_row + j] = x[i]·B[j]`, for every i and j.
+pub(super) struct Columns<E, S> {
+    /// Rows of x, dense.
+    pub x: *const E,
+    pub rows: usize,
+    pub depth: usize,
+    pub b: *const S,
+    /// Elements from one column of B to the next.
+    pub b_col: isize,
+    pub columns: usize,
+    pub y: *mut E,
+    pub y_row: usize,
+}
+
+/// Runs [`Columns`].
+///
+/// # Safety
+/// All elements named are valid; y overlaps nothing.
+pub(super) type Dots<E, S> = unsafe fn(&Columns<E, S>);
+
+/// Rows of B added in one pass over the sums.
+const ROWS: usize = 8;
+/// Sums held in registers meanwhile.
+const WIDTH: usize = 32;
+
+#[inline(always)]
+pub(super) unsafe fn axpy<T: Tier, E: Real, S: Source<E>>(
+    x: &[E],
+    b: *const S,
+    b_row: isize,
+    y: &mut [E],
+) {
+    // SAFETY: the row of B that belongs to an element of x has y.len() contiguous elements.
+    unsafe {
+        let mut b = b;
+        let mut rows = x.chunks_exact(ROWS);
+        for x in &mut rows {
+            pass::<T, E, S, ROWS>(x, b, b_row, y);
+            b = b.wrapping_offset(b_row * ROWS as isize);
+        }
+        for x in rows.remainder().chunks_exact(1) {
+            pass::<T, E, S, 1>(x, b, b_row, y);
+            b = b.wrapping_offset(b_row);
+        }
+    }
+}
+
+/// Adds R rows.
+#[inline(always)]
+unsafe fn pass<T: Tier, E: Real, S: Source<E>, const R: usize>(
+    x: &[E],
+    b: *const S,
+    b_row: isize,
+    y: &mut [E],
+) {
+    let mut j = 0;
+    // SAFETY: the caller passes R elements of x and R rows of y.len() elements.
+    unsafe {
+        while j + WIDTH <= y.len() {
+            let at = y.as_mut_ptr().add(j).cast::<[E; WIDTH]>();
+            let mut sums = at.read_unaligned();
+            for r in 0..R {
+                let values = load::<E, S, WIDTH>(b.offset(r as isize * b_row).add(j));
+                let x = *x.get_unchecked(r);
+                for (s, &v) in sums.iter_mut().zip(&values) {
+                    *s = E::fma::<T>(x, v, *s);
+                }
+            }
+            at.write_unaligned(sums);
+            j += WIDTH;
+        }
+        for (j, sum) in y.iter_mut().enumerate().skip(j) {
+            for r in 0..R {
+                let v = b.offset(r as isize * b_row).add(j).read().get();
+                *sum = E::fma::<T>(*x.get_unchecked(r), v, *sum);
+            }
+        }
+    }
+}
+
+/// Columns of B handled at once.
+const COLUMNS: usize = 4;
+
+/// L is the length of a vector, X the most rows whose sums fit the registers beside four columns.
+#[inline(always)]
+pub(super) unsafe fn dots<T: Tier, E: Real, S: Source<E>, const L: usize, const X: usize>(
+    c: &Columns<E, S>,
+) {
+    let mut j = 0;
+    // SAFETY: the caller's contract.
+    unsafe {
+        while j < c.columns {
+            if j + COLUMNS <= c.columns {
+                some_rows::<T, E, S, L, X, COLUMNS>(c, j);
+                j += COLUMNS;
+            } else {
+                some_rows::<T, E, S, L, X, 1>(c, j);
+                j += 1;
+            }
+        }
+    }
+}
+
+/// All rows by C columns, as many rows at once as nearly equal parts allow.
+#[inline(always)]
+unsafe fn some_rows<
+    T: Tier,
+    E: Real,
+    S: Source<E>,
+    const L: usize,
+    const X: usize,
+    const C: usize,
+>(
+    c: &Columns<E, S>,
+    j: usize,
+) {
+    let parts = c.rows.div_ceil(X);
+    for part in 0..parts {
+        let own = super::share(c.rows, parts, part, 1);
+        // SAFETY: the caller's contract.
+        unsafe {
+            match own.len() {
+                1 => dot_tile::<T, E, S, L, 1, C>(c, own.start, j),
+                2 => dot_tile::<T, E, S, L, 2, C>(c, own.start, j),
+                3 => dot_tile::<T, E, S, L, 3, C>(c, own.start, j),
+                4 if X > 3 => dot_tile::<T, E, S, L, 4, C>(c, own.start, j),
+                5 if X > 3 => dot_tile::<T, E, S, L, 5, C>(c, own.start, j),
+                _ if X > 3 => dot_tile::<T, E, S, L, 6, C>(c, own.start, j),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Elements by which the columns of B are asked for ahead.
+const AHEAD: usize = 128;
+
+/// R rows by C columns: sums in L lanes over the whole depth, added up in the end.
+#[inline(always)]
+unsafe fn dot_tile<
+    T: Tier,
+    E: Real,
+    S: Source<E>,
+    const L: usize,
+    const R: usize,
+    const C: usize,
+>(
+    c: &Columns<E, S>,
+    i: usize,
+    j: usize,
+) {
+    let mut sums = [[[E::ZERO; L]; R]; C];
+    let whole = c.depth - c.depth % L;
+    // SAFETY: the caller passes R rows and C columns of `depth` elements.
+    unsafe {
+        let x = c.x.add(i * c.depth);
+        let b = c.b.offset(j as isize * c.b_col);
+        let mut p = 0;
+        while p < whole {
+            let mut rows = [[E::ZERO; L]; R];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = x.add(r * c.depth + p).cast::<[E; L]>().read_unaligned();
+            }
+            for (q, sums) in sums.iter_mut().enumerate() {
+                let column = b.offset(q as isize * c.b_col).add(p);
+                prefetch(column.wrapping_add(AHEAD));
+                let column = load::<E, S, L>(column);
+                for (sum, row) in sums.iter_mut().zip(&rows) {
+                    for ((s, &x), &y) in sum.iter_mut().zip(row).zip(&column) {
+                        *s = E::fma::<T>(x, y, *s);
+                    }
+                }
+            }
+            p += L;
+        }
+        // A copy, so that the sums themselves can stay in registers.
+        let mut copy = std::mem::MaybeUninit::<[[[E; L]; R]; C]>::uninit();
+        let to = copy.as_mut_ptr().cast::<[E; L]>();
+        for (q, sums) in sums.iter().enumerate() {
+            for (r, sum) in sums.iter().enumerate() {
+                to.add(q * R + r).write(*sum);
+            }
+        }
+        for q in 0..C {
+            for r in 0..R {
+                let mut lanes = to.add(q * R + r).read();
+                let mut width = L / 2;
+                while width > 0 {
+                    for l in 0..width {
+                        lanes[l] = lanes[l].add(lanes[l + width]);
+                    }
+                    width /= 2;
+                }
+                let mut sum = lanes[0];
+                for p in whole..c.depth {
+                    let y = b.offset(q as isize * c.b_col).add(p).read().get();
+                    sum = E::fma::<T>(x.add(r * c.depth + p).read(), y, sum);
+                }
+                c.y.add((i + r) * c.y_row + j + q).write(sum);
+            }
+        }
+    }
+}

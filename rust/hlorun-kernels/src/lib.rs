@@ -17,6 +17,8 @@ mod reduce;
 mod stochastic;
 pub mod strided;
 pub mod table;
+mod transpose;
+mod with_scalar;
 
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use dtype::DType;
@@ -24,12 +26,13 @@ pub use gemm::packed::{gemm_panels, pack_panels, panels_size};
 pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
-pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_on};
+pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
 pub use stochastic::stochastic_convert;
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
 };
+pub use with_scalar::{Side, binary_with_scalar, compare_with_scalar};
 
 #[cfg(test)]
 mod tests;

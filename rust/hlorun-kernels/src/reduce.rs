@@ -225,6 +225,55 @@ pub fn reduce(op: BinaryOp, dtype: DType) -> Option<Reduce> {
     reduce_on(Isa::active(), op, dtype)
 }
 
+fn bytes_of<T: Copy>(value: T) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    // SAFETY: elements are plain and at most 16 bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            (&raw const value).cast::<u8>(),
+            bytes.as_mut_ptr(),
+            size_of::<T>().min(16),
+        );
+    }
+    bytes
+}
+
+fn float_identity<F: Float>(op: BinaryOp) -> Option<[u8; 16]> {
+    Some(bytes_of::<F>(match op {
+        BinaryOp::Add => <float::Add as Monoid<F>>::identity(),
+        BinaryOp::Multiply => <float::Multiply as Monoid<F>>::identity(),
+        BinaryOp::Maximum => <float::Maximum as Monoid<F>>::identity(),
+        BinaryOp::Minimum => <float::Minimum as Monoid<F>>::identity(),
+        _ => return None,
+    }))
+}
+
+fn int_identity<E: IntElem>(op: BinaryOp) -> Option<[u8; 16]> {
+    Some(bytes_of::<E>(match op {
+        BinaryOp::Add => <int::Add as Monoid<E>>::identity(),
+        BinaryOp::Multiply => <int::Multiply as Monoid<E>>::identity(),
+        BinaryOp::Maximum => <int::Maximum as Monoid<E>>::identity(),
+        BinaryOp::Minimum => <int::Minimum as Monoid<E>>::identity(),
+        BinaryOp::And => <int::And as Monoid<E>>::identity(),
+        BinaryOp::Or => <int::Or as Monoid<E>>::identity(),
+        BinaryOp::Xor => <int::Xor as Monoid<E>>::identity(),
+        _ => return None,
+    }))
+}
+
+/// The neutral element of a reduction, of the type [`reduce_accumulator`] names; `None` for types rarely reduced.
+pub fn reduce_identity(op: BinaryOp, dtype: DType) -> Option<[u8; 16]> {
+    match reduce_accumulator(dtype) {
+        DType::F32 => float_identity::<f32>(op),
+        DType::F64 => float_identity::<f64>(op),
+        DType::S32 => int_identity::<i32>(op),
+        DType::S64 => int_identity::<i64>(op),
+        DType::U32 => int_identity::<u32>(op),
+        DType::U64 => int_identity::<u64>(op),
+        _ => None,
+    }
+}
+
 /// [`reduce`] for a given tier, which must be available.
 pub fn reduce_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Reduce> {
     match isa {

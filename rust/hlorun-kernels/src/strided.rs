@@ -4,6 +4,8 @@
 //! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
 //! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
 
+use crate::transpose;
+
 /// At most this many dimensions are copied without recursion or allocation.
 pub const MAX_RANK: usize = 64;
 
@@ -94,7 +96,18 @@ pub unsafe fn copy_strided(
         dims[dense..last].rotate_left(1);
         let across = dims[last - 1];
         dims = &mut dims[..last - 1];
-        walk(dims, src, dst, |s, d| plane(elem_size, across, inner, s, d));
+        let total = dims.iter().map(|d| d.size).product::<usize>() * across.size * inner.size;
+        let stream = total * elem_size >= transpose::STREAM_BYTES;
+        walk(dims, src, dst, |s, d| {
+            if elem_size == 4 && across.src == 4 && inner.dst == 4 && transpose::available() {
+                words(across, inner, s, d, stream);
+            } else {
+                plane(elem_size, across, inner, s, d);
+            }
+        });
+        if stream {
+            transpose::fence();
+        }
     }
 }
 
@@ -195,6 +208,57 @@ unsafe fn plane(elem_size: usize, across: Dim, inner: Dim, src: *const u8, dst: 
             }
         })
     }
+}
+
+/// A plane of 4-byte elements, dense across in the source and inwards in the destination: blocks in registers, what
+/// is left at the edges one by one.
+unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: bool) {
+    const SIDE: usize = transpose::SIDE;
+    // Streaming wants whole lines, so blocks begin where the destination's lines do.
+    let aligned = across.dst % 64 == 0;
+    let skip = if aligned {
+        (dst.align_offset(64) / 4).min(inner.size)
+    } else {
+        0
+    };
+    let rows = (inner.size - skip) / SIDE;
+    let columns = across.size / SIDE * SIDE;
+    let part = |first: usize, size: usize, from: usize, count: usize| {
+        let (a, i) = (
+            Dim {
+                size: count,
+                ..across
+            },
+            Dim { size, ..inner },
+        );
+        // SAFETY: the part lies inside the plane.
+        unsafe {
+            let s = src.offset(first as isize * inner.src).add(from * 4);
+            let d = dst.offset(from as isize * across.dst).add(first * 4);
+            typed_plane::<u32>(a, i, s, d);
+        }
+    };
+    part(0, skip, 0, across.size);
+    for from in (0..columns).step_by(transpose::BAND) {
+        let count = transpose::BAND.min(columns - from);
+        for row in 0..rows {
+            let first = skip + row * SIDE;
+            // SAFETY: `count` columns of 16 rows lie inside the plane.
+            unsafe {
+                transpose::transpose_rows(
+                    count,
+                    src.offset(first as isize * inner.src).add(from * 4),
+                    inner.src,
+                    dst.offset(from as isize * across.dst).add(first * 4),
+                    across.dst,
+                    stream && aligned,
+                );
+            }
+        }
+    }
+    part(skip, rows * SIDE, columns, across.size - columns);
+    let done = skip + rows * SIDE;
+    part(done, inner.size - done, 0, across.size);
 }
 
 /// Side of a block, in bytes of the dense side: one cache line each way.

@@ -14,6 +14,7 @@ pub fn kind(thunk: &Thunk) -> &'static str {
         ThunkKind::Copy(_) => "copy",
         ThunkKind::Loop(_) => "fused loop",
         ThunkKind::Reduce(_) => "fused reduction",
+        ThunkKind::Bands(_) => "fused rows",
         ThunkKind::Gemm(_) => "matrix product",
         ThunkKind::PackPanels(_) => "matrix packing",
         ThunkKind::Op(_) => "operation",

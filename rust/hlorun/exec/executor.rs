@@ -13,7 +13,7 @@ use crate::plan::Executable;
 use crate::plan::assign::AllocationKind;
 use crate::plan::ops::OpKind;
 use crate::plan::ops::custom_call::CustomCallInfo;
-use crate::plan::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
+use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
 
 /// What a caller may say about a run.
 #[derive(Clone, Copy)]
@@ -167,11 +167,12 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     let memory = &environment.memory;
     match &thunk.kind {
         ThunkKind::Copy(copy) => {
-            run_copy(copy, memory);
+            super::copy::run(copy, environment);
             Ok(())
         }
         ThunkKind::Loop(fused) => loops::run(fused, environment),
         ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
+        ThunkKind::Bands(bands) => super::bands::run(bands, environment),
         ThunkKind::Gemm(product) => gemm::run(product, environment),
         ThunkKind::PackPanels(pack) => gemm::pack(pack, environment),
         ThunkKind::Op(op) => {
@@ -229,10 +230,4 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         },
         ThunkKind::Nop => Ok(()),
     }
-}
-
-fn run_copy(copy: &CopyThunk, memory: &Memory) {
-    memory
-        .array(&copy.source)
-        .copy_to(&memory.array(&copy.destination));
 }

@@ -6,11 +6,16 @@
 use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
 use super::program::Frame;
+use super::turned::Turn;
 use super::walk;
 use crate::error::Result;
 use crate::plan::program::{Home, Program, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
+use crate::plan::view::PRIVATE;
 use crate::types::PrimitiveType;
+
+/// Rows of fewer elements are gathered into tiles of several.
+const MIN_RUN: i64 = 512;
 
 /// Elements times steps from which a second thread pays.
 const PARALLEL_WORK: usize = 1 << 16;
@@ -22,11 +27,15 @@ struct Source<'p> {
     size: usize,
     /// Its register is filled once for all tiles.
     is_constant: bool,
+    /// Its rows lie across memory.
+    turn: Option<Turn>,
 }
 
 /// Inputs of a running loop, ready to be put into a frame.
 pub struct Sources<'p> {
     sources: Vec<Source<'p>>,
+    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
+    run: usize,
 }
 
 // SAFETY: addresses are only read, and the memory outlives the loop.
@@ -45,15 +54,54 @@ impl<'p> Sources<'p> {
                     ),
                     LoadKind::Iota => (std::ptr::null(), false),
                 };
+                let size = program.types[load.register.0 as usize].size_bytes();
+                // Of a band's scratch there is never more than the band.
+                let may_turn = !load.is_dense && !is_constant && load.private().is_none();
                 Source {
                     load,
                     base,
-                    size: program.types[load.register.0 as usize].size_bytes(),
+                    size,
                     is_constant,
+                    turn: match load.kind {
+                        LoadKind::View(_) if may_turn => Turn::of(&load.walk, size),
+                        _ => None,
+                    },
                 }
             })
             .collect();
-        Sources { sources }
+        let rows = loads.iter().filter(|load| !load.is_dense);
+        let run = rows
+            .filter_map(|load| load.walk.last())
+            .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
+            .map(|step| step.0 as usize)
+            .min();
+        Sources {
+            sources,
+            run: run.unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Finds the inputs that lie in a band's scratch where they are now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        for source in &mut self.sources {
+            if let Some(view) = source.load.private() {
+                source.base = memory.first(view).cast_const();
+            }
+        }
+    }
+
+    /// Most elements of a tile that begins at `start`.
+    pub fn limit(&self, start: usize) -> usize {
+        walk::rest_of_run(self.run, start).min(self.block_limit(start))
+    }
+
+    /// The same, when tiles need not end with rows.
+    pub fn block_limit(&self, start: usize) -> usize {
+        let turns = self.sources.iter().filter_map(|source| source.turn);
+        turns
+            .map(|turn| turn.rest(start))
+            .min()
+            .unwrap_or(usize::MAX)
     }
 
     /// A frame for `program` with these inputs; what never changes is filled in.
@@ -61,9 +109,14 @@ impl<'p> Sources<'p> {
         let staged = self
             .sources
             .iter()
-            .filter(|s| !s.load.is_dense)
+            .filter(|s| !s.load.is_dense && s.turn.is_none())
             .map(|s| s.load.register);
-        let frame = Frame::with_staging(program, tile, staged)?;
+        let mut frame = Frame::with_staging(program, tile, staged)?;
+        frame.blocks = self
+            .sources
+            .iter()
+            .map(|s| s.turn.map(|turn| turn.block(s.size)).transpose())
+            .collect::<Result<_>>()?;
         for source in &self.sources {
             if source.is_constant {
                 // SAFETY: staging holds a whole tile, and the base one element.
@@ -82,8 +135,16 @@ impl<'p> Sources<'p> {
 
     /// Lets the inputs hold elements `start..start + n` of the loop.
     pub fn fill(&self, program: &Program, frame: &mut Frame, start: usize, n: usize) {
-        for source in &self.sources {
+        for (at, source) in self.sources.iter().enumerate() {
             let register = source.load.register;
+            if let (Some(turn), Some(Some(block))) = (source.turn, frame.blocks.get_mut(at)) {
+                // SAFETY: the walk stays inside the view; the block was made for it.
+                let at = unsafe {
+                    turn.bring(&source.load.walk, source.size, source.base, start, block)
+                };
+                frame.bind(register, at);
+                continue;
+            }
             match &source.load.kind {
                 LoadKind::View(_) if source.load.is_dense => {
                     // SAFETY: a dense view has an element for every position of the loop.
@@ -91,17 +152,25 @@ impl<'p> Sources<'p> {
                     frame.bind(register, at.cast_mut());
                 }
                 LoadKind::View(_) if source.is_constant => {}
-                // SAFETY: the walk stays inside the view, the staging holds a tile.
-                LoadKind::View(_) => unsafe {
-                    walk::gather(
-                        &source.load.walk,
-                        source.size,
-                        source.base,
-                        start,
-                        n,
-                        frame.pointer(register),
-                    );
-                },
+                LoadKind::View(_) => {
+                    // SAFETY: the walk stays inside the view, the staging holds a tile.
+                    unsafe {
+                        if let Some(offset) = walk::run_at(&source.load.walk, start, n) {
+                            let at = source.base.offset(offset as isize * source.size as isize);
+                            frame.bind(register, at.cast_mut());
+                            continue;
+                        }
+                        frame.unbind(register);
+                        walk::gather(
+                            &source.load.walk,
+                            source.size,
+                            source.base,
+                            start,
+                            n,
+                            frame.pointer(register),
+                        );
+                    }
+                }
                 LoadKind::Iota => {
                     let ty = program.types[register.0 as usize];
                     iota(source.load, ty, start, n, frame.pointer(register));
@@ -159,35 +228,76 @@ struct Targets<'p>(Vec<Target<'p>>);
 // SAFETY: tasks write disjoint ranges of the loop, and stores are one to one.
 unsafe impl Sync for Targets<'_> {}
 
+/// A fused loop with its addresses resolved.
+pub struct Running<'p> {
+    thunk: &'p LoopThunk,
+    sources: Sources<'p>,
+    targets: Targets<'p>,
+    tile: usize,
+}
+
+impl<'p> Running<'p> {
+    /// The loop of `thunk` on `memory`.
+    pub fn new(thunk: &'p LoopThunk, memory: &Memory) -> Running<'p> {
+        let program = &thunk.program;
+        let targets = thunk.stores.iter().enumerate().map(|(at, store)| {
+            let register = store.register;
+            let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
+            let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
+            Target {
+                register,
+                base: memory.first(&store.view),
+                size: program.types[register.0 as usize].size_bytes(),
+                walk: &store.walk,
+                direct: store.is_dense && is_slot && is_only,
+                is_dense: store.is_dense,
+            }
+        });
+        Running {
+            thunk,
+            sources: Sources::new(memory, program, &thunk.loads),
+            targets: Targets(targets.collect()),
+            tile: Frame::tile_for(program, thunk.count),
+        }
+    }
+
+    /// Finds what lies in a band's scratch where it is now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        self.sources.rebase(memory);
+        for (target, store) in self.targets.0.iter_mut().zip(&self.thunk.stores) {
+            if store.view.slice.allocation >= PRIVATE {
+                target.base = memory.first(&store.view);
+            }
+        }
+    }
+
+    /// What a thread needs to run parts of the loop.
+    pub fn frame(&self) -> Result<Frame> {
+        self.sources.frame(&self.thunk.program, self.tile)
+    }
+
+    /// Computes elements `range`.
+    pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
+        let program = &self.thunk.program;
+        let mut start = range.start;
+        while start < range.end {
+            let rest = range.end - start;
+            let n = self.tile.min(rest).min(self.sources.limit(start));
+            self.sources.fill(program, frame, start, n);
+            store_tile(program, frame, &self.targets, start, n);
+            start += n;
+        }
+    }
+}
+
 /// Runs a fused loop.
 pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     if thunk.count == 0 {
         return Ok(());
     }
-    let program = &thunk.program;
-    let sources = Sources::new(&environment.memory, program, &thunk.loads);
-    let targets = Targets(
-        thunk
-            .stores
-            .iter()
-            .enumerate()
-            .map(|(at, store)| {
-                let register = store.register;
-                let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
-                let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
-                Target {
-                    register,
-                    base: environment.memory.first(&store.view),
-                    size: program.types[register.0 as usize].size_bytes(),
-                    walk: &store.walk,
-                    direct: store.is_dense && is_slot && is_only,
-                    is_dense: store.is_dense,
-                }
-            })
-            .collect(),
-    );
-    let tile = Frame::tile_for(program, thunk.count);
-    let work = thunk.count * (program.steps.len() + 1);
+    let running = Running::new(thunk, &environment.memory);
+    let tile = running.tile;
+    let work = thunk.count * (thunk.program.steps.len() + 1);
     let tasks = if work < PARALLEL_WORK {
         1
     } else {
@@ -198,16 +308,8 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     try_parallel(environment, tasks, &|task| {
         let begin = (task * share).min(thunk.count);
         let end = (begin + share).min(thunk.count);
-        if begin == end {
-            return Ok(());
-        }
-        let mut frame = sources.frame(program, tile)?;
-        let mut start = begin;
-        while start < end {
-            let n = tile.min(end - start);
-            sources.fill(program, &mut frame, start, n);
-            store_tile(program, &mut frame, &targets, start, n);
-            start += n;
+        if begin < end {
+            running.range(&mut running.frame()?, begin..end);
         }
         Ok(())
     })

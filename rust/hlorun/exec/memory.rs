@@ -1,7 +1,7 @@
 //! Addresses of a run's allocations.
 
 use crate::exec::array::RawArray;
-use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex};
+use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE};
 use crate::types::PrimitiveType;
 
 /// The base address of every allocation of one run.
@@ -11,6 +11,8 @@ use crate::types::PrimitiveType;
 #[derive(Clone)]
 pub struct Memory {
     bases: Vec<*mut u8>,
+    /// Shifted addresses of a band's scratch; see [`crate::exec::bands`].
+    privates: Vec<*mut u8>,
 }
 
 // SAFETY: tasks of one thunk touch disjoint parts; see the thunks' own comments.
@@ -21,11 +23,22 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// A memory over base addresses, in the order of the allocations.
     pub fn new(bases: Vec<*mut u8>) -> Memory {
-        Memory { bases }
+        Memory {
+            bases,
+            privates: Vec::new(),
+        }
+    }
+
+    /// Names the addresses of values that only the calling task has.
+    pub fn set_privates(&mut self, privates: Vec<*mut u8>) {
+        self.privates = privates;
     }
 
     /// The first byte of a slice.
     pub fn pointer(&self, slice: &BufferSlice) -> *mut u8 {
+        if slice.allocation >= PRIVATE {
+            return self.privates[(slice.allocation - PRIVATE) as usize].wrapping_add(slice.offset);
+        }
         // SAFETY: slices lie inside their allocations by the assignment.
         unsafe { self.bases[slice.allocation as usize].add(slice.offset) }
     }
@@ -37,8 +50,9 @@ impl Memory {
             offset += self.index(index) as isize * index.stride as isize;
         }
         let size = view.element_type.size_bytes() as isize;
-        // SAFETY: a view's offset and clamped run-time offsets stay inside its slice.
-        unsafe { self.pointer(&view.slice).offset(offset * size) }
+        // A view's offset and clamped run-time offsets stay inside its slice; a band's scratch may
+        // begin behind the address that stands for the whole value.
+        self.pointer(&view.slice).wrapping_offset(offset * size)
     }
 
     /// The clamped value of a start index.

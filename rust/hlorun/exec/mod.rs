@@ -4,9 +4,12 @@
 //! memory. Promise: the same inputs give the same bits, whatever the number of threads.
 
 pub mod array;
+pub mod bands;
 pub mod collectives;
+pub mod copy;
 pub mod environment;
 pub mod executor;
+pub mod fold;
 pub mod gemm;
 pub mod lockstep;
 pub mod loops;
@@ -16,6 +19,7 @@ pub mod program;
 pub mod reduce;
 pub mod replicas;
 pub mod threads;
+pub mod turned;
 pub mod walk;
 
 pub use executor::RunOptions;

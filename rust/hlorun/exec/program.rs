@@ -1,5 +1,6 @@
 //! Runs a [`Program`] on one tile.
 
+use super::turned::Block;
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::plan::elementwise::Kernel;
@@ -11,16 +12,21 @@ pub struct Frame {
     slots: Vec<*mut u8>,
     tile: usize,
     _scratch: AlignedBytes,
+    /// Rows of inputs that lie across memory, by input; filled by who made the frame.
+    pub blocks: Vec<Option<Block>>,
 }
 
 /// Scratch of a frame that stays in the first-level cache.
-const SCRATCH_TARGET: usize = 24 << 10;
+const SCRATCH_TARGET: usize = 32 << 10;
+/// Fewest elements of a tile: with fewer, calling kernels costs as much as what they do, so that
+/// programs of many registers rather reach into the second-level cache.
+const MIN_TILE: usize = 512;
 
 impl Frame {
     /// Elements per tile that keep the scratch of `program` in the first-level cache.
     pub fn tile_for(program: &Program, count: usize) -> usize {
         let per_element = program.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(128, 2048) & !63;
+        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, 2048) & !63;
         tile.min(count.next_multiple_of(64)).max(64)
     }
 
@@ -38,7 +44,7 @@ impl Frame {
         let tile = tile.next_multiple_of(64);
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
         let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
-        let fixed = program.scratch_per_element as usize * tile;
+        let fixed = program.slot_bytes() * tile;
         let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
         let base = scratch.shared_ptr();
         let mut top = program
@@ -56,11 +62,11 @@ impl Frame {
             let size = ty.size_bytes();
             slots.push(match *home {
                 Home::External => std::ptr::null_mut(),
-                // SAFETY: slots lie below `scratch_per_element * tile`.
+                // SAFETY: slots lie below `slot_bytes() * tile`.
                 Home::Slot(offset) => unsafe { base.add(offset as usize * tile) },
                 Home::Constant(index) => {
                     // SAFETY: constants follow the slots; their sizes are counted in
-                    // `scratch_per_element`.
+                    // `slot_bytes()`.
                     unsafe {
                         let at = base.add(top);
                         let value = &program.constants[index as usize];
@@ -82,6 +88,7 @@ impl Frame {
             slots,
             tile,
             _scratch: scratch,
+            blocks: Vec::new(),
         })
     }
 
@@ -123,6 +130,7 @@ impl Frame {
                 match step.kernel {
                     Kernel::Unary(f) => f(at(a), out, n),
                     Kernel::Binary(f) => f(at(a), at(b), out, n),
+                    Kernel::WithScalar(f, ref value) => f(at(a), value.as_ptr(), out, n),
                     Kernel::Ternary(f) => f(at(a), at(b), at(c), out, n),
                     Kernel::ReducePrecision(f) => f.run(at(a), out, n),
                     Kernel::Copy(size) => std::ptr::copy(at(a), out, n * size),

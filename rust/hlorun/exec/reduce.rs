@@ -1,49 +1,94 @@
 //! Fused reductions.
 //!
 //! The walk visits every element once, in the order in which the operand lies. Accumulators are the
-//! results themselves: a run of elements that belongs to one result is folded into it, a run that
-//! spans several results is combined with them element by element.
+//! results themselves, or partial results of stretches of a fixed size, combined in order: so sums
+//! are formed in the same order for every number of threads. How a tile is folded is [`super::fold`]'s.
 
 use super::environment::{Environment, try_parallel};
+use super::fold::{Shape, Tile};
 use super::loops::Sources;
+use super::memory::Memory;
 use super::program::Frame;
+use super::walk::rest_of_run;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::elementwise::dtype;
-use crate::plan::program::Program;
 use crate::plan::thunk::ReduceThunk;
 use crate::types::PrimitiveType;
 
 /// Elements from which a second thread pays.
 const PARALLEL_ELEMENTS: usize = 1 << 15;
-/// Elements of one partial result when everything is reduced; fixed, so that results do not depend
-/// on the number of threads.
+/// Elements of one partial result when everything, or a long row, is reduced.
 const PARTIAL: usize = 1 << 16;
+/// Rows that are too few to be shared out; long ones are cut into partial results.
+const FEW_ROWS: usize = 64;
+/// Elements of one partial result of columns.
+const COLUMN_PARTIAL: usize = 1 << 18;
+/// Most partial results of columns, and fewest rows of one.
+const MAX_COLUMN_PARTIALS: usize = 32;
+const MIN_COLUMN_ROWS: usize = 32;
+/// Elements of a tile that is read where it lies.
+const PLAIN_TILE: usize = 1 << 13;
 
 /// Addresses of accumulators that tasks use in disjoint parts.
 #[derive(Clone)]
-struct Accumulators {
-    pointers: Vec<*mut u8>,
-    sizes: Vec<usize>,
+pub(super) struct Accumulators {
+    pub(super) pointers: Vec<*mut u8>,
+    pub(super) sizes: Vec<usize>,
 }
 // SAFETY: each task is given results no other task touches.
 unsafe impl Sync for Accumulators {}
 
 impl Accumulators {
-    fn at(&self, k: usize, index: usize) -> *mut u8 {
-        // SAFETY: `index` is below the number of results.
-        unsafe { self.pointers[k].add(index * self.sizes[k]) }
+    pub(super) fn at(&self, k: usize, index: usize) -> *mut u8 {
+        self.pointers[k].wrapping_add(index * self.sizes[k])
+    }
+
+    /// The accumulators whose result `index` is this one's result `at`.
+    fn renumbered(&self, at: usize, index: usize) -> Accumulators {
+        Accumulators {
+            pointers: (0..self.pointers.len())
+                .map(|k| self.at(k, at).wrapping_sub(index * self.sizes[k]))
+                .collect(),
+            sizes: self.sizes.clone(),
+        }
+    }
+}
+
+/// Room for accumulators.
+struct Partials {
+    all: Accumulators,
+    _bytes: Vec<AlignedBytes>,
+}
+
+impl Partials {
+    fn new(sizes: &[usize], count: usize) -> Result<Partials> {
+        let mut bytes = sizes
+            .iter()
+            .map(|size| AlignedBytes::uninitialized(size * count))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Partials {
+            all: Accumulators {
+                pointers: bytes.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+                sizes: sizes.to_vec(),
+            },
+            _bytes: bytes,
+        })
     }
 }
 
 /// One reduction being run.
-struct Job<'t> {
-    thunk: &'t ReduceThunk,
+pub(super) struct Job<'t> {
+    pub(super) thunk: &'t ReduceThunk,
     sources: Sources<'t>,
     total: usize,
     tile: usize,
-    fold: Option<hlorun_kernels::Reduce>,
-    combine: Option<hlorun_kernels::Binary>,
+    /// Tiles end at multiples of this.
+    run: usize,
+    pub(super) shape: Shape,
+    pub(super) fold: Option<hlorun_kernels::Reduce>,
+    pub(super) combine: Option<hlorun_kernels::Binary>,
+    identity: Option<[u8; 16]>,
 }
 
 /// Runs a fused reduction.
@@ -80,7 +125,7 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
 }
 
 /// The type in which results are accumulated, where it is not their own.
-fn wide_type(thunk: &ReduceThunk) -> Option<PrimitiveType> {
+pub(super) fn wide_type(thunk: &ReduceThunk) -> Option<PrimitiveType> {
     let output = *thunk.program.outputs.first()?;
     let computed = thunk.program.types[output.0 as usize];
     (thunk.simple.is_some() && computed != thunk.outputs[0].element_type).then_some(computed)
@@ -92,64 +137,105 @@ fn reduce_into(
     accumulators: &Accumulators,
     results: usize,
 ) -> Result<()> {
-    let inits: Vec<*const u8> = thunk
-        .inits
-        .iter()
-        .map(|i| environment.memory.first(i).cast_const())
-        .collect();
+    start(thunk, &environment.memory, accumulators, 0, results);
+    let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
+    if total == 0 || results == 0 {
+        return Ok(());
+    }
+    let job = Job::new(thunk, &environment.memory, total);
+    match thunk.space.as_slice() {
+        [] => job.range(0..total, accumulators),
+        [(size, true)] => job.partials(1, *size as usize, accumulators, environment),
+        [(rows, false), (size, true)]
+            if (*rows as usize) < FEW_ROWS && *size as usize >= 2 * PARTIAL =>
+        {
+            job.partials(*rows as usize, *size as usize, accumulators, environment)
+        }
+        [(size, false), ..] => job.rows(*size as usize, accumulators, environment),
+        [(outer, true), (inner, false), rest @ ..] => {
+            let below: usize = rest.iter().map(|s| s.0 as usize).product();
+            let (outer, inner) = (*outer as usize, *inner as usize);
+            let parts = (total / COLUMN_PARTIAL)
+                .min(outer / MIN_COLUMN_ROWS)
+                .min(MAX_COLUMN_PARTIALS);
+            match job.identity {
+                Some(identity) if parts > 1 => {
+                    job.column_partials(outer, parts, identity, results, accumulators, environment)
+                }
+                _ => job.columns(outer, inner, below, accumulators, environment),
+            }
+        }
+        [(_, true), (_, true), ..] => Err(HloError::execution("a reduction that was not merged")),
+    }
+}
+
+/// Puts the initial values into `count` results from `first` on.
+pub(super) fn start(
+    thunk: &ReduceThunk,
+    memory: &Memory,
+    accumulators: &Accumulators,
+    first: usize,
+    count: usize,
+) {
     let wide = wide_type(thunk);
-    for (k, &init) in inits.iter().enumerate() {
+    for (k, init) in thunk.inits.iter().enumerate() {
+        let mut init = memory.first(init).cast_const();
         let mut widened = [0u8; 16];
-        let mut init = init;
         if let (Some(_), Some(narrow)) = (wide, dtype(thunk.outputs[k].element_type)) {
             let convert = hlorun_kernels::convert(narrow, hlorun_kernels::DType::F32);
             // SAFETY: an initial value is one element, `widened` has room for one.
             unsafe { convert(init, widened.as_mut_ptr(), 1) };
             init = widened.as_ptr();
         }
-        // SAFETY: each accumulator has `results` elements; an initial value is one element.
-        unsafe {
-            hlorun_kernels::fill(accumulators.sizes[k], init, accumulators.at(k, 0), results);
-        }
-    }
-    let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
-    if total == 0 || results == 0 {
-        return Ok(());
-    }
-    let kernels = thunk.simple.and_then(|op| {
-        let ty = dtype(wide.unwrap_or(thunk.outputs[0].element_type))?;
-        Some((
-            hlorun_kernels::reduce(op, ty)?,
-            hlorun_kernels::binary(op, ty)?,
-        ))
-    });
-    let job = Job {
-        thunk,
-        sources: Sources::new(&environment.memory, &thunk.program, &thunk.loads),
-        total,
-        tile: Frame::tile_for(&thunk.program, total),
-        fold: kernels.map(|k| k.0),
-        combine: kernels.map(|k| k.1),
-    };
-    match thunk.space.as_slice() {
-        [] => job.range(0..total, accumulators),
-        [(size, true)] => job.partials(*size as usize, accumulators, environment),
-        [(size, false), ..] => job.rows(*size as usize, accumulators, environment),
-        [(outer, true), (inner, false), rest @ ..] => {
-            let below: usize = rest.iter().map(|s| s.0 as usize).product();
-            job.columns(
-                *outer as usize,
-                *inner as usize,
-                below,
-                accumulators,
-                environment,
-            )
-        }
-        [(_, true), (_, true), ..] => Err(HloError::execution("a reduction that was not merged")),
+        let to = accumulators.at(k, first);
+        // SAFETY: there are more than `first + count` accumulators; an initial value is one element.
+        unsafe { hlorun_kernels::fill(accumulators.sizes[k], init, to, count) };
     }
 }
 
-impl Job<'_> {
+impl<'t> Job<'t> {
+    pub(super) fn new(thunk: &'t ReduceThunk, memory: &Memory, total: usize) -> Job<'t> {
+        let ty = wide_type(thunk).or_else(|| thunk.outputs.first().map(|o| o.element_type));
+        let kernels = thunk.simple.and_then(|op| {
+            let ty = dtype(ty?)?;
+            Some((
+                hlorun_kernels::reduce(op, ty)?,
+                hlorun_kernels::binary(op, ty)?,
+                hlorun_kernels::reduce_identity(op, ty),
+            ))
+        });
+        let sources = Sources::new(memory, &thunk.program, &thunk.loads);
+        let is_plain = thunk.program.is_empty() && thunk.loads.iter().all(|load| load.is_dense);
+        let widest = if is_plain && kernels.is_some() {
+            PLAIN_TILE.min(total.next_multiple_of(64))
+        } else {
+            Frame::tile_for(&thunk.program, total)
+        };
+        let shape = Shape::of(&thunk.space, kernels.is_some(), widest);
+        let (tile, run) = match shape {
+            Shape::ShortRows { size, run } | Shape::FewColumns { size, run } => {
+                (widest / size * size, run)
+            }
+            Shape::Plain => (widest, usize::MAX),
+        };
+        Job {
+            thunk,
+            sources,
+            total,
+            tile,
+            run,
+            shape,
+            fold: kernels.map(|k| k.0),
+            combine: kernels.map(|k| k.1),
+            identity: kernels.and_then(|k| k.2),
+        }
+    }
+
+    /// Finds the inputs that lie in a band's scratch where they are now.
+    pub(super) fn rebase(&mut self, memory: &Memory) {
+        self.sources.rebase(memory);
+    }
+
     fn tasks(&self, environment: &Environment<'_>, most: usize) -> usize {
         if self.total < PARALLEL_ELEMENTS {
             1
@@ -184,102 +270,130 @@ impl Job<'_> {
         accumulators: &Accumulators,
         environment: &Environment<'_>,
     ) -> Result<()> {
-        let tasks = self.tasks(environment, (inner * below).div_ceil(256).min(inner));
+        let most = match self.shape {
+            Shape::FewColumns { .. } if below == 1 => 1,
+            _ => (inner * below).div_ceil(256).min(inner),
+        };
+        let tasks = self.tasks(environment, most);
         if tasks == 1 {
             return self.range(0..self.total, accumulators);
         }
         try_parallel(environment, tasks, &|task| {
             let begin = inner * task / tasks * below;
             let end = inner * (task + 1) / tasks * below;
-            let mut scratch = self.scratch()?;
+            let mut tile = self.tile()?;
             for row in 0..outer {
                 let at = row * inner * below;
-                self.range_with(&mut scratch, at + begin..at + end, accumulators);
+                self.range_with(&mut tile, at + begin..at + end, accumulators);
             }
             Ok(())
         })
     }
 
-    /// Everything is reduced: partial results of a fixed size, combined in order.
+    /// The outermost dimension is reduced and long: partial results of stretches of it.
+    fn column_partials(
+        &self,
+        outer: usize,
+        parts: usize,
+        identity: [u8; 16],
+        results: usize,
+        accumulators: &Accumulators,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        let partials = Partials::new(&accumulators.sizes, parts * results)?;
+        let size = accumulators.sizes[0];
+        let below = self.total / outer;
+        try_parallel(environment, parts, &|part| {
+            let here = partials.all.renumbered(part * results, 0);
+            // SAFETY: each part has `results` accumulators of its own.
+            unsafe { hlorun_kernels::fill(size, identity.as_ptr(), here.at(0, 0), results) };
+            let begin = outer * part / parts;
+            let end = outer * (part + 1) / parts;
+            self.range(begin * below..end * below, &here)
+        })?;
+        if let Some(combine) = self.combine {
+            for part in 0..parts {
+                let to = accumulators.at(0, 0);
+                // SAFETY: both hold `results` accumulators; kernels may write onto an operand.
+                unsafe { combine(to, partials.all.at(0, part * results), to, results) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that are reduced as a whole: partial results of a fixed size, combined in order.
     fn partials(
         &self,
+        rows: usize,
         size: usize,
         accumulators: &Accumulators,
         environment: &Environment<'_>,
     ) -> Result<()> {
         let parts = size.div_ceil(PARTIAL);
-        // A general reducer need not have a neutral element, so that its parts could start at all.
-        if parts == 1 || self.fold.is_none() {
-            return self.range(0..size, accumulators);
+        if parts == 1 || !Tile::may_split(self) {
+            return self.range(0..rows * size, accumulators);
         }
-        let width = accumulators.sizes[0];
-        let mut bytes = AlignedBytes::uninitialized(parts * width)?;
-        let partial = Accumulators {
-            pointers: vec![bytes.as_mut_ptr()],
-            sizes: vec![width],
-        };
-        let tasks = if environment.threads > 1 { parts } else { 1 };
+        let partials = Partials::new(&accumulators.sizes, rows * parts)?;
+        let all = rows * parts;
+        let tasks = (environment.threads * 4).min(all).max(1);
         try_parallel(environment, tasks, &|task| {
-            let all = if tasks == 1 { 0..parts } else { task..task + 1 };
-            let mut scratch = self.scratch()?;
-            for part in all {
-                let begin = part * PARTIAL;
-                let end = (begin + PARTIAL).min(size);
-                let here = Accumulators {
-                    pointers: vec![partial.at(0, part)],
-                    sizes: vec![width],
-                };
-                self.first_then_range(&mut scratch, begin..end, &here);
+            let mut tile = self.tile()?;
+            for at in all * task / tasks..all * (task + 1) / tasks {
+                let (row, part) = (at / parts, at % parts);
+                let begin = row * size + part * PARTIAL;
+                let end = (begin + PARTIAL).min((row + 1) * size);
+                let here = partials.all.renumbered(at, row);
+                self.first_then_range(&mut tile, begin..end, row, &here);
             }
             Ok(())
         })?;
-        if let Some(fold) = self.fold {
-            // SAFETY: `parts` partial results were just written.
-            unsafe { fold(partial.at(0, 0), parts, accumulators.at(0, 0)) };
+        let mut tile = self.tile()?;
+        for row in 0..rows {
+            tile.fold_partials(self, &partials.all, row * parts, parts, row, accumulators);
         }
         Ok(())
     }
 
-    fn scratch(&self) -> Result<Scratch> {
-        let combiner = &self.thunk.combiner;
-        Ok(Scratch {
-            values: self.sources.frame(&self.thunk.program, self.tile)?,
-            combiner: if self.fold.is_some() {
-                None
-            } else {
-                Some(Frame::new(combiner, self.tile)?)
-            },
-        })
+    pub(super) fn tile(&self) -> Result<Tile> {
+        let frame = self.sources.frame(&self.thunk.program, self.tile)?;
+        Tile::new(self, frame, self.tile)
     }
 
     fn range(&self, range: std::ops::Range<usize>, accumulators: &Accumulators) -> Result<()> {
-        let mut scratch = self.scratch()?;
-        self.range_with(&mut scratch, range, accumulators);
+        let mut tile = self.tile()?;
+        self.range_with(&mut tile, range, accumulators);
         Ok(())
     }
 
-    /// Starts an accumulator with the first element instead of the initial value.
+    /// Starts accumulator `index` with the first element instead of the initial value.
     fn first_then_range(
         &self,
-        scratch: &mut Scratch,
+        tile: &mut Tile,
         range: std::ops::Range<usize>,
-        accumulator: &Accumulators,
+        index: usize,
+        accumulators: &Accumulators,
     ) {
-        let frame = &mut scratch.values;
         let program = &self.thunk.program;
+        let frame = &mut tile.values;
         self.sources.fill(program, frame, range.start, 1);
-        // SAFETY: one element of every input was filled; the accumulator holds one element.
+        // SAFETY: one element of every input was filled; accumulators hold one element.
         unsafe {
             frame.run(program, 1);
-            let value = frame.pointer(program.outputs[0]);
-            std::ptr::copy_nonoverlapping(value, accumulator.at(0, 0), accumulator.sizes[0]);
+            for (k, &output) in program.outputs.iter().enumerate() {
+                let value = frame.pointer(output);
+                std::ptr::copy_nonoverlapping(
+                    value,
+                    accumulators.at(k, index),
+                    accumulators.sizes[k],
+                );
+            }
         }
-        self.range_with(scratch, range.start + 1..range.end, accumulator);
+        self.range_with(tile, range.start + 1..range.end, accumulators);
     }
 
-    fn range_with(
+    pub(super) fn range_with(
         &self,
-        scratch: &mut Scratch,
+        tile: &mut Tile,
         range: std::ops::Range<usize>,
         accumulators: &Accumulators,
     ) {
@@ -288,143 +402,18 @@ impl Job<'_> {
         while start < range.end {
             // Tiles end at the same places however the work is divided, so that sums are formed in
             // the same order for every number of threads.
-            let n = (self.tile - start % self.tile).min(range.end - start);
-            self.sources.fill(program, &mut scratch.values, start, n);
+            let limit = match self.shape {
+                Shape::Plain => self.sources.limit(start),
+                _ => rest_of_run(self.run, start).min(self.sources.block_limit(start)),
+            };
+            let n = (self.tile - start % self.tile)
+                .min(limit)
+                .min(range.end - start);
+            self.sources.fill(program, &mut tile.values, start, n);
             // SAFETY: every input holds `n` elements.
-            unsafe { scratch.values.run(program, n) };
-            self.accumulate(scratch, start, n, accumulators);
+            unsafe { tile.values.run(program, n) };
+            tile.accumulate(self, start, n, accumulators);
             start += n;
         }
     }
-
-    /// Folds `n` computed values, the first of which is element `start` of the walk.
-    fn accumulate(
-        &self,
-        scratch: &mut Scratch,
-        start: usize,
-        n: usize,
-        accumulators: &Accumulators,
-    ) {
-        let space = &self.thunk.space;
-        let Some(&(inner, inner_reduced)) = space.last() else {
-            return self.fold_run(scratch, 0, 1, 0, accumulators);
-        };
-        let inner = inner as usize;
-        let mut done = 0;
-        while done < n {
-            let position = start + done;
-            let within = position % inner;
-            let count = (inner - within).min(n - done);
-            let mut outer = position / inner;
-            let mut step = if inner_reduced { 1 } else { inner };
-            let mut index = if inner_reduced { 0 } else { within };
-            for &(size, reduced) in space[..space.len() - 1].iter().rev() {
-                let size = size as usize;
-                if !reduced {
-                    index += outer % size * step;
-                    step *= size;
-                }
-                outer /= size;
-            }
-            if inner_reduced {
-                self.fold_run(scratch, done, count, index, accumulators);
-            } else {
-                self.combine_run(scratch, done, count, index, accumulators);
-            }
-            done += count;
-        }
-    }
-
-    /// Folds values `from..from + count` into result `index`.
-    fn fold_run(
-        &self,
-        scratch: &mut Scratch,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
-        if let Some(fold) = self.fold {
-            let values = scratch.values.pointer(self.thunk.program.outputs[0]);
-            // SAFETY: the tile holds the values, the accumulator is one element.
-            unsafe {
-                fold(
-                    values.add(from * accumulators.sizes[0]),
-                    count,
-                    accumulators.at(0, index),
-                )
-            };
-            return;
-        }
-        for i in 0..count {
-            self.step(scratch, from + i, 1, index, accumulators);
-        }
-    }
-
-    /// Combines values `from..from + count` with results `index..index + count`.
-    fn combine_run(
-        &self,
-        scratch: &mut Scratch,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
-        if let Some(combine) = self.combine {
-            let values = scratch.values.pointer(self.thunk.program.outputs[0]);
-            let accumulator = accumulators.at(0, index);
-            // SAFETY: both hold `count` elements; kernels may write onto an operand.
-            unsafe {
-                combine(
-                    accumulator,
-                    values.add(from * accumulators.sizes[0]),
-                    accumulator,
-                    count,
-                );
-            }
-            return;
-        }
-        self.step(scratch, from, count, index, accumulators);
-    }
-
-    /// Runs the reducer on `count` lanes.
-    fn step(
-        &self,
-        scratch: &mut Scratch,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
-        let combiner: &Program = &self.thunk.combiner;
-        let Some(frame) = scratch.combiner.as_mut() else {
-            return;
-        };
-        let operands = self.thunk.program.outputs.len();
-        for k in 0..operands {
-            frame.bind(combiner.inputs[k], accumulators.at(k, index));
-            let output = self.thunk.program.outputs[k];
-            let size = self.thunk.program.types[output.0 as usize].size_bytes();
-            // SAFETY: the tile holds `from + count` values.
-            let values = unsafe { scratch.values.pointer(output).add(from * size) };
-            frame.bind(combiner.inputs[operands + k], values);
-        }
-        // SAFETY: all inputs hold `count` elements; results lie in the frame's own memory, since the
-        // plan never lets a reducer's output be one of its inputs.
-        unsafe {
-            frame.run(combiner, count);
-            for k in 0..operands {
-                std::ptr::copy_nonoverlapping(
-                    frame.pointer(combiner.outputs[k]),
-                    accumulators.at(k, index),
-                    count * accumulators.sizes[k],
-                );
-            }
-        }
-    }
-}
-
-struct Scratch {
-    values: Frame,
-    combiner: Option<Frame>,
 }

@@ -63,6 +63,30 @@ pub fn pieces(walk: &Walk, start: usize, n: usize, mut f: impl FnMut(i64, i64, u
     }
 }
 
+/// The offset of element `start`, when elements `start..start + n` lie side by side.
+pub fn run_at(walk: &Walk, start: usize, n: usize) -> Option<i64> {
+    let &(size, stride) = walk.last()?;
+    if stride != 1 {
+        return None;
+    }
+    let inner = start as i64 % size;
+    if inner + n as i64 > size {
+        return None;
+    }
+    let mut rest = start as i64 / size;
+    let mut offset = inner;
+    for &(size, stride) in walk[..walk.len() - 1].iter().rev() {
+        offset += rest % size * stride;
+        rest /= size;
+    }
+    Some(offset)
+}
+
+/// Elements from `start` to the end of its run.
+pub fn rest_of_run(run: usize, start: usize) -> usize {
+    run - start % run
+}
+
 /// Copies elements `start..start + n` of a walk from `base` to contiguous memory at `out`.
 ///
 /// # Safety
@@ -167,6 +191,17 @@ mod tests {
             seen.push((offset, stride, done, count));
         });
         assert_eq!(seen, vec![(2, 1, 0, 2), (10, 1, 2, 4), (20, 1, 6, 1)]);
+    }
+
+    #[test]
+    fn runs_end_with_their_row() {
+        let walk: Walk = Walk::from_slice(&[(3, 10), (2, 0), (4, 1)]);
+        assert_eq!(run_at(&walk, 0, 4), Some(0));
+        assert_eq!(run_at(&walk, 5, 3), Some(1));
+        assert_eq!(run_at(&walk, 17, 2), Some(21));
+        assert_eq!(run_at(&walk, 5, 4), None);
+        assert_eq!(run_at(&Walk::from_slice(&[(4, 2)]), 0, 2), None);
+        assert_eq!(rest_of_run(4, 5), 3);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum Kernel {
     Unary(kernels::Unary),
     /// `out[i] = f(a[i], b[i])`.
     Binary(kernels::Binary),
+    /// `out[i] = f(a[i], s)` or `f(s, a[i])`, `s` being the element in these bytes.
+    WithScalar(kernels::Binary, [u8; 16]),
     /// `out[i] = f(a[i], b[i], c[i])`.
     Ternary(kernels::Ternary),
     /// Rounding to fewer exponent and mantissa bits.
@@ -125,7 +127,8 @@ pub fn binary_op(opcode: HloOpcode) -> Option<BinaryOp> {
     })
 }
 
-fn compare(instruction: InstructionRef<'_>, ty: DType) -> Option<kernels::Binary> {
+/// Direction and order of a comparison.
+fn comparison(instruction: InstructionRef<'_>) -> Option<(CompareDirection, CompareOrder)> {
     let direction = match instruction.enumeration(AttrKey::Direction)?.as_ref() {
         "EQ" => CompareDirection::Eq,
         "NE" => CompareDirection::Ne,
@@ -139,7 +142,31 @@ fn compare(instruction: InstructionRef<'_>, ty: DType) -> Option<kernels::Binary
         Some("TOTALORDER") => CompareOrder::Total,
         _ => CompareOrder::Partial,
     };
+    Some((direction, order))
+}
+
+fn compare(instruction: InstructionRef<'_>, ty: DType) -> Option<kernels::Binary> {
+    let (direction, order) = comparison(instruction)?;
     kernels::compare(direction, order, ty)
+}
+
+/// The kernel of a two-operand instruction on operands of type `ty`, the one on `side` being the
+/// constant `value`; `None` where it has to be an array like any other.
+pub fn kernel_with_scalar(
+    instruction: InstructionRef<'_>,
+    ty: PrimitiveType,
+    side: kernels::Side,
+    value: [u8; 16],
+) -> Option<Kernel> {
+    let ty = dtype(ty)?;
+    let kernel = match instruction.opcode() {
+        HloOpcode::Compare => {
+            let (direction, order) = comparison(instruction)?;
+            kernels::compare_with_scalar(direction, order, ty, side)?
+        }
+        opcode => kernels::binary_with_scalar(binary_op(opcode)?, ty, side)?,
+    };
+    Some(Kernel::WithScalar(kernel, value))
 }
 
 /// The kernel of an elementwise instruction, whose operands have the element types `operands` and

@@ -120,7 +120,15 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     }
     let (mut thunks, result) = lowering.computation(entry, &values)?;
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
-    let buffers = std::mem::take(&mut lowering.buffers);
+    let mut buffers = std::mem::take(&mut lowering.buffers);
+    if options.fuse
+        && !options
+            .disable
+            .iter()
+            .any(|name| name == super::bands::NAME)
+    {
+        super::bands::run(&mut thunks, &mut buffers);
+    }
     let assignment = assign::assign(&mut thunks, &buffers);
     if devices > 1 {
         super::products::divide(&mut thunks, &assignment);

@@ -5,7 +5,8 @@
 //! and what is read in a loop it was not made in lives through the whole loop.
 
 use super::lower::{BufferKind, LogicalBuffer};
-use super::thunk::{Access, ThunkKind, ThunkSequence};
+use super::thunk::{Access, BandThunk, Load, Thunk, ThunkKind, ThunkSequence};
+use super::view::PRIVATE;
 
 /// A stretch of time, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +164,7 @@ impl Walk {
                 destination: copy.destination.slice.allocation,
                 depth,
             }),
+            ThunkKind::Bands(bands) => self.band_candidates(bands, time),
             ThunkKind::Loop(fused) => {
                 for (at, store) in fused.stores.iter().enumerate() {
                     if !store.covers_buffer || !fused.program.in_place[at] {
@@ -199,6 +201,43 @@ impl Walk {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A member may write over what no later member reads, band for band: everybody has to walk it
+    /// from its first byte to its last. All of a group happens at one moment, so each buffer has at
+    /// most one partner, and what members write is no input to be written over.
+    fn band_candidates(&mut self, bands: &BandThunk, time: u32) {
+        let loads = |thunk: &Thunk| -> Vec<Load> {
+            match &thunk.kind {
+                ThunkKind::Loop(fused) => fused.loads.clone(),
+                ThunkKind::Reduce(reduce) => reduce.loads.clone(),
+                _ => Vec::new(),
+            }
+        };
+        let all: Vec<Vec<Load>> = bands.members.iter().map(loads).collect();
+        let start = self.in_place.len();
+        for (at, member) in bands.members.iter().enumerate() {
+            let first = self.in_place.len();
+            self.candidates(&member.kind, time, 0);
+            for pair in self.in_place.split_off(first) {
+                let mut touching = all.iter().flatten().filter(|l| l.touches(pair.input));
+                let mut later = all[at + 1..].iter().flatten();
+                let is_free = pair.input < PRIVATE
+                    && pair.output < PRIVATE
+                    && touching.all(|load| load.whole_buffer().is_some())
+                    && !later.any(|load| load.touches(pair.input))
+                    && !bands
+                        .members
+                        .iter()
+                        .any(|m| writes_or_starts(m, pair.input))
+                    && self.in_place[start..]
+                        .iter()
+                        .all(|other| other.input != pair.input && other.output != pair.output);
+                if is_free {
+                    self.in_place.push(pair);
+                }
+            }
         }
     }
 
@@ -287,6 +326,21 @@ impl Walk {
                 end: hull.end,
             },
         ]
+    }
+}
+
+/// Whether a member writes the buffer, or starts a reduction from it.
+fn writes_or_starts(member: &Thunk, buffer: u32) -> bool {
+    match &member.kind {
+        ThunkKind::Loop(fused) => {
+            let mut stores = fused.stores.iter();
+            stores.any(|store| store.view.slice.allocation == buffer)
+        }
+        ThunkKind::Reduce(reduce) => {
+            let mut views = reduce.inits.iter().chain(&reduce.outputs);
+            views.any(|view| view.slice.allocation == buffer)
+        }
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@
 //! decides which buffers share memory and where they lie.
 
 pub mod assign;
+pub mod bands;
 pub mod collective;
 pub mod dataflow;
 pub mod elementwise;

@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 use super::elementwise::Kernel;
 use crate::types::PrimitiveType;
 
+/// What inputs and outputs of one element take of the cache, roughly.
+const EXTERNAL_BYTES: u32 = 16;
+
 /// A value of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Register(pub u32);
@@ -56,7 +59,8 @@ pub struct Program {
     /// For every output, the first step that reads an input after it is written is none: it may be
     /// written straight into memory that one of the inputs occupies.
     pub in_place: Vec<bool>,
-    /// Scratch bytes per element of a tile, constants included.
+    /// Bytes per element of a tile that compete for the cache: slots, constants, and something for
+    /// inputs and outputs.
     pub scratch_per_element: u32,
 }
 
@@ -130,9 +134,18 @@ impl ProgramBuilder {
         self.step(Kernel::Copy(ty.size_bytes()), &[register], ty)
     }
 
+    /// The bytes of a register that is a constant.
+    pub fn constant_value(&self, register: Register) -> Option<[u8; 16]> {
+        match self.program.homes[register.0 as usize] {
+            Home::Constant(index) => Some(self.program.constants[index as usize]),
+            _ => None,
+        }
+    }
+
     /// Fixes the outputs and assigns slots.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
         self.program.outputs = outputs.to_vec();
+        self.program.drop_unread_constants();
         self.program.assign_slots();
         self.program
     }
@@ -142,7 +155,10 @@ impl Step {
     /// The operands the kernel reads.
     pub fn reads(&self) -> &[Register] {
         let count = match self.kernel {
-            Kernel::Unary(_) | Kernel::ReducePrecision(_) | Kernel::Copy(_) => 1,
+            Kernel::Unary(_)
+            | Kernel::WithScalar(..)
+            | Kernel::ReducePrecision(_)
+            | Kernel::Copy(_) => 1,
             Kernel::Binary(_) => 2,
             Kernel::Ternary(_) => 3,
         };
@@ -151,6 +167,26 @@ impl Step {
 }
 
 impl Program {
+    /// Constants that kernels hold themselves need no tile of copies.
+    fn drop_unread_constants(&mut self) {
+        let mut is_read = vec![false; self.types.len()];
+        for step in &self.steps {
+            for register in step.reads() {
+                is_read[register.0 as usize] = true;
+            }
+        }
+        for register in &self.outputs {
+            is_read[register.0 as usize] = true;
+        }
+        for (home, is_read) in self.homes.iter_mut().zip(is_read) {
+            if let Home::Constant(_) = home
+                && !is_read
+            {
+                *home = Home::External;
+            }
+        }
+    }
+
     fn assign_slots(&mut self) {
         let count = self.types.len();
         let mut last_read = vec![0usize; count];
@@ -210,7 +246,12 @@ impl Program {
             }
         }
         self.homes = homes;
-        self.scratch_per_element = top + 16;
+        self.scratch_per_element = top + EXTERNAL_BYTES;
+    }
+
+    /// Bytes of slots and constants per element of a tile.
+    pub fn slot_bytes(&self) -> usize {
+        self.scratch_per_element.saturating_sub(EXTERNAL_BYTES) as usize
     }
 
     /// Whether the program only copies inputs to outputs.

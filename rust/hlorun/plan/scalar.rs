@@ -4,6 +4,7 @@
 //! order and whose outputs are its root's leaves; it runs on any number of lanes at once. Outputs
 //! always have memory of their own: one that is a parameter or constant is copied.
 
+use hlorun_kernels::Side;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elementwise;
@@ -184,6 +185,19 @@ pub fn emit(
         ));
     };
     let types: smallvec::SmallVec<[_; 3]> = operands.iter().map(|&r| builder.ty(r)).collect();
+    if let [left, right] = *operands {
+        // A constant on one side needs no array of its own.
+        let sides = [(Side::Right, right, left), (Side::Left, left, right)];
+        for (side, constant, array) in sides {
+            if let Some(value) = builder.constant_value(constant)
+                && builder.constant_value(array).is_none()
+                && let Some(kernel) =
+                    elementwise::kernel_with_scalar(instruction, types[0], side, value)
+            {
+                return Ok(builder.step(kernel, &[array], shape.element_type));
+            }
+        }
+    }
     let kernel = elementwise::kernel(instruction, &types, shape.element_type)?;
     Ok(builder.step(kernel, operands, shape.element_type))
 }

@@ -5,7 +5,7 @@
 
 use super::ops::OpThunk;
 use super::program::{Program, Register};
-use super::view::{ArrayView, BufferSlice};
+use super::view::{ArrayView, BufferSlice, PRIVATE};
 use crate::module::InstructionId;
 use crate::types::Dims;
 
@@ -41,6 +41,8 @@ pub enum ThunkKind {
     Loop(Box<LoopThunk>),
     /// A fused elementwise loop into a reduction.
     Reduce(Box<ReduceThunk>),
+    /// Loops and reductions over the same rows.
+    Bands(Box<BandThunk>),
     /// A matrix product.
     Gemm(Box<GemmThunk>),
     /// The right operand of products, put into the order in which they read it.
@@ -152,6 +154,29 @@ pub struct ReduceThunk {
     pub outputs: Vec<ArrayView>,
 }
 
+/// Loops and reductions that run together, some rows at a time: row `r` of each reads, of what the
+/// others write, row `r` only.
+#[derive(Clone, Debug)]
+pub struct BandThunk {
+    /// Rows.
+    pub rows: usize,
+    /// Rows of a band.
+    pub band: usize,
+    /// [`ThunkKind::Loop`] and [`ThunkKind::Reduce`] only, in order; each has a multiple of `rows`
+    /// elements.
+    pub members: Vec<Thunk>,
+    /// What only members touch: scratch of one band, whose slices are numbered from
+    /// [`super::view::PRIVATE`] on.
+    pub privates: Vec<Private>,
+}
+
+/// A value of which there is never more than a band.
+#[derive(Clone, Copy, Debug)]
+pub struct Private {
+    /// Bytes.
+    pub row_bytes: usize,
+}
+
 /// `D = alpha·A·B + beta·D`, batched.
 #[derive(Clone, Debug)]
 pub struct GemmThunk {
@@ -234,6 +259,14 @@ impl Load {
         }
     }
 
+    /// The view, when it is of a band's scratch.
+    pub fn private(&self) -> Option<&ArrayView> {
+        match &self.kind {
+            LoadKind::View(view) if view.slice.allocation >= PRIVATE => Some(view),
+            _ => None,
+        }
+    }
+
     /// Whether it reads anything of a buffer.
     pub fn touches(&self, allocation: u32) -> bool {
         match &self.kind {
@@ -292,6 +325,15 @@ impl Thunk {
                 }
                 for output in &mut reduce.outputs {
                     visit_view(output, Access::Write, f);
+                }
+            }
+            ThunkKind::Bands(bands) => {
+                for member in &mut bands.members {
+                    member.visit_slices(&mut |slice, access| {
+                        if slice.allocation < PRIVATE {
+                            f(slice, access);
+                        }
+                    });
                 }
             }
             ThunkKind::Gemm(gemm) => {

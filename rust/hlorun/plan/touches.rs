@@ -51,6 +51,7 @@ fn touches(thunks: &mut [Thunk], covered: &mut Covered, facts: &mut Facts) {
             ThunkKind::Copy(_)
             | ThunkKind::Loop(_)
             | ThunkKind::Reduce(_)
+            | ThunkKind::Bands(_)
             | ThunkKind::Gemm(_)
             | ThunkKind::PackPanels(_)
             | ThunkKind::While(_)

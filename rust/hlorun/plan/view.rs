@@ -28,6 +28,9 @@ impl BufferSlice {
     }
 }
 
+/// Slices of allocations from this number on are scratch of a band; see [`super::bands`].
+pub const PRIVATE: u32 = 1 << 31;
+
 /// A start index known when the program runs, as `dynamic-slice` has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DynamicIndex {

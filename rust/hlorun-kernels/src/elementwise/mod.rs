@@ -71,6 +71,8 @@ pub(crate) trait Tier: 'static {
     fn unary<A: Copy, O: Un<A>>() -> Unary;
     /// The loop for `O`.
     fn binary<A: Copy, O: Bin<A>>() -> Binary;
+    /// The loop for `O` with one and the same left (or right) operand, which may be unaligned.
+    fn with_scalar<A: Copy, O: Bin<A>, const LEFT: bool>() -> Binary;
     /// The reduction loop for `O`.
     fn reduce<A: Copy, O: Monoid<A>>() -> Reduce;
     /// The select loop for elements of type `A`.
@@ -218,6 +220,43 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
 }
 
 #[inline(always)]
+unsafe fn scalar_body<T: Tier, A: Copy, O: Bin<A>, const LEFT: bool>(
+    a: *const u8,
+    scalar: *const u8,
+    out: *mut u8,
+    n: usize,
+) {
+    // A pointer to nothing may be dangling and unaligned.
+    if n == 0 {
+        return;
+    }
+    let (a, out) = (a.cast::<A>(), out.cast::<O::Out>());
+    // SAFETY: as in unary_body; the scalar is one element.
+    unsafe {
+        let y = scalar.cast::<A>().read_unaligned();
+        let f = |x: A| {
+            if LEFT {
+                O::f::<T>(y, x)
+            } else {
+                O::f::<T>(x, y)
+            }
+        };
+        if a.addr() == out.addr() {
+            for i in 0..n {
+                let x = out.add(i).cast::<A>().read();
+                out.add(i).write(f(x));
+            }
+        } else {
+            let a = std::slice::from_raw_parts(a, n);
+            let out = std::slice::from_raw_parts_mut(out, n);
+            for (o, &x) in out.iter_mut().zip(a) {
+                *o = f(x);
+            }
+        }
+    }
+}
+
+#[inline(always)]
 unsafe fn select_body<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
     let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<A>());
     // SAFETY: the caller promises n elements behind each pointer; every chunk of predicates is read before the
@@ -309,6 +348,19 @@ macro_rules! tier {
                 }
                 run::<A, O>
             }
+            fn with_scalar<A: Copy, O: Bin<A>, const LEFT: bool>() -> Binary {
+                $(#[$features])?
+                unsafe fn run<A: Copy, O: Bin<A>, const LEFT: bool>(
+                    a: *const u8,
+                    scalar: *const u8,
+                    out: *mut u8,
+                    n: usize,
+                ) {
+                    // SAFETY: the pointers satisfy the contract of Binary, the scalar is one element.
+                    unsafe { scalar_body::<$tier, A, O, LEFT>(a, scalar, out, n) }
+                }
+                run::<A, O, LEFT>
+            }
             fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
                 $(#[$features])?
                 unsafe fn run<A: Copy, O: Monoid<A>>(a: *const u8, n: usize, acc: *mut u8) {
@@ -378,6 +430,13 @@ impl Tier for Active {
     }
     fn binary<A: Copy, O: Bin<A>>() -> Binary {
         active!(binary::<A, O>)
+    }
+    fn with_scalar<A: Copy, O: Bin<A>, const LEFT: bool>() -> Binary {
+        match Isa::active() {
+            Isa::Portable => Portable::with_scalar::<A, O, LEFT>(),
+            Isa::Avx2 => Avx2::with_scalar::<A, O, LEFT>(),
+            Isa::Avx512 => Avx512::with_scalar::<A, O, LEFT>(),
+        }
     }
     fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
         active!(reduce::<A, O>)

@@ -1,0 +1,117 @@
+//! Transposes of 4-byte elements, block by block in registers.
+//!
+//! In: rows of the source that are `src_stride` bytes apart. Out: columns as rows `dst_stride` bytes apart. Promise:
+//! whole cache lines are read and written once; [`available`] says whether this CPU has what it takes.
+
+/// Side of a block: one cache line of elements.
+pub(crate) const SIDE: usize = 16;
+/// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
+/// fetches ahead, and few destination lines are open at a time.
+pub(crate) const BAND: usize = 128;
+/// Bytes from which results are written past the caches: they displace everything anyway.
+pub(crate) const STREAM_BYTES: usize = 16 << 20;
+
+/// Whether [`transpose_block`] can run.
+pub(crate) fn available() -> bool {
+    cfg!(target_arch = "x86_64") && crate::Isa::active() >= crate::Isa::Avx2
+}
+
+/// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.
+/// `stream` writes past the caches, for which `dst` and `dst_stride` are multiples of 32; a
+/// [`fence`] has to follow.
+///
+/// # Safety
+/// [`available`]; 16 rows of `columns` elements are readable, `columns` rows of 16 elements writable, `columns` is a
+/// multiple of 16; the two do not overlap.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn transpose_rows(
+    columns: usize,
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    stream: bool,
+) {
+    use std::arch::x86_64::{_mm256_storeu_ps, _mm256_stream_ps};
+    for at in (0..columns).step_by(SIDE) {
+        // Both halves of a destination line are written one after the other, so that it leaves as one.
+        for half in 0..2isize {
+            // SAFETY: the block of 16 columns lies inside both arrays.
+            unsafe {
+                let from = src.add(at * 4).offset(half * 32);
+                let to = dst.offset((at as isize + half * 8) * dst_stride);
+                let low = block(from, src_stride);
+                let high = block(from.offset(8 * src_stride), src_stride);
+                for (c, (l, h)) in low.into_iter().zip(high).enumerate() {
+                    let line = to.offset(c as isize * dst_stride).cast::<f32>();
+                    if stream {
+                        _mm256_stream_ps(line, l);
+                        _mm256_stream_ps(line.add(8), h);
+                    } else {
+                        _mm256_storeu_ps(line, l);
+                        _mm256_storeu_ps(line.add(8), h);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Eight rows of eight elements, transposed.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256; 8] {
+    use std::arch::x86_64::{
+        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_unpackhi_ps,
+        _mm256_unpacklo_ps,
+    };
+    let row = |i: isize| {
+        // SAFETY: the caller promises eight rows.
+        unsafe { _mm256_loadu_ps(src.offset(i * stride).cast()) }
+    };
+    let r: [_; 8] = std::array::from_fn(|i| row(i as isize));
+    let mut t = r;
+    for k in 0..4 {
+        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+    }
+    let mut u = t;
+    for k in 0..2 {
+        let q = 4 * k;
+        u[q] = _mm256_shuffle_ps::<0x44>(t[q], t[q + 2]);
+        u[q + 1] = _mm256_shuffle_ps::<0xee>(t[q], t[q + 2]);
+        u[q + 2] = _mm256_shuffle_ps::<0x44>(t[q + 1], t[q + 3]);
+        u[q + 3] = _mm256_shuffle_ps::<0xee>(t[q + 1], t[q + 3]);
+    }
+    let mut out = u;
+    for k in 0..4 {
+        out[k] = _mm256_permute2f128_ps::<0x20>(u[k], u[k + 4]);
+        out[k + 4] = _mm256_permute2f128_ps::<0x31>(u[k], u[k + 4]);
+    }
+    out
+}
+
+/// Never called where [`available`] is false.
+///
+/// # Safety
+/// None is needed: it does nothing.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) unsafe fn transpose_rows(
+    _: usize,
+    _: *const u8,
+    _: isize,
+    _: *mut u8,
+    _: isize,
+    _: bool,
+) {
+}
+
+/// Makes what was written past the caches visible to threads that are told of it afterwards.
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is always there.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}

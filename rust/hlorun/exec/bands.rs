@@ -1,0 +1,166 @@
+//! Runs loops and reductions over the same rows together, band by band.
+//!
+//! Every thread has scratch for one band of each private value. Its address is shifted so that row
+//! `r` of the value is where row `r` would be if all of it were there, so members need not know.
+
+use super::environment::{Environment, try_parallel};
+use super::fold::Tile;
+use super::loops::Running;
+use super::memory::Memory;
+use super::program::Frame;
+use super::reduce::{Accumulators, Job, start, wide_type};
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::plan::elementwise::dtype;
+use crate::plan::thunk::{BandThunk, LoopThunk, ReduceThunk, Thunk, ThunkKind};
+
+/// Parts per thread, so that one that is held up does not hold up everything.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Runs a group.
+pub fn run(thunk: &BandThunk, environment: &Environment<'_>) -> Result<()> {
+    let rows = thunk.rows;
+    let tasks = if environment.threads > 1 {
+        (environment.threads * PARTS_PER_THREAD).min(rows)
+    } else {
+        1
+    };
+    try_parallel(environment, tasks, &|task| {
+        let (mut row, end) = (rows * task / tasks, rows * (task + 1) / tasks);
+        let scratch = thunk
+            .privates
+            .iter()
+            .map(|private| AlignedBytes::uninitialized(private.row_bytes * thunk.band))
+            .collect::<Result<Vec<_>>>()?;
+        let place = |row: usize| {
+            let each = scratch.iter().zip(&thunk.privates);
+            each.map(|(bytes, private)| bytes.shared_ptr().wrapping_sub(row * private.row_bytes))
+                .collect()
+        };
+        let mut memory = environment.memory.clone();
+        memory.set_privates(place(row));
+        let mut members = thunk
+            .members
+            .iter()
+            .map(|member| Member::new(member, &memory, rows, thunk.band))
+            .collect::<Result<Vec<_>>>()?;
+        while row < end {
+            let next = (row + thunk.band).min(end);
+            memory.set_privates(place(row));
+            for member in &mut members {
+                member.run(&memory, row, next);
+            }
+            row = next;
+        }
+        Ok(())
+    })
+}
+
+/// A member with its addresses resolved.
+enum Member<'t> {
+    Loop {
+        running: Running<'t>,
+        frame: Frame,
+        /// Elements per row.
+        row: usize,
+    },
+    Reduce {
+        thunk: &'t ReduceThunk,
+        job: Job<'t>,
+        tile: Box<Tile>,
+        /// Elements per row, read and written.
+        row: usize,
+        results: usize,
+        /// Where narrow floats of a band are accumulated.
+        wide: Option<AlignedBytes>,
+    },
+}
+
+impl<'t> Member<'t> {
+    fn new(thunk: &'t Thunk, memory: &Memory, rows: usize, band: usize) -> Result<Member<'t>> {
+        match &thunk.kind {
+            ThunkKind::Loop(fused) => Member::of_loop(fused, memory, rows),
+            ThunkKind::Reduce(reduce) => Member::of_reduction(reduce, memory, rows, band),
+            _ => Err(HloError::execution("a band of something else")),
+        }
+    }
+
+    fn of_loop(thunk: &'t LoopThunk, memory: &Memory, rows: usize) -> Result<Member<'t>> {
+        let running = Running::new(thunk, memory);
+        Ok(Member::Loop {
+            frame: running.frame()?,
+            running,
+            row: thunk.count / rows,
+        })
+    }
+
+    fn of_reduction(
+        thunk: &'t ReduceThunk,
+        memory: &Memory,
+        rows: usize,
+        band: usize,
+    ) -> Result<Member<'t>> {
+        let total: usize = thunk.space.iter().map(|s| s.0 as usize).product();
+        let results = thunk.outputs.first().map_or(0, |o| o.count()) / rows;
+        let job = Job::new(thunk, memory, total);
+        Ok(Member::Reduce {
+            thunk,
+            tile: Box::new(job.tile()?),
+            job,
+            row: total / rows,
+            results,
+            wide: wide_type(thunk)
+                .map(|wide| AlignedBytes::uninitialized(band * results * wide.size_bytes()))
+                .transpose()?,
+        })
+    }
+
+    /// Computes rows `begin..end`.
+    fn run(&mut self, memory: &Memory, begin: usize, end: usize) {
+        match self {
+            Member::Loop {
+                running,
+                frame,
+                row,
+            } => {
+                running.rebase(memory);
+                running.range(frame, begin * *row..end * *row);
+            }
+            Member::Reduce {
+                thunk,
+                job,
+                tile,
+                row,
+                results,
+                wide,
+            } => {
+                job.rebase(memory);
+                let own = Accumulators {
+                    pointers: thunk.outputs.iter().map(|o| memory.first(o)).collect(),
+                    sizes: thunk
+                        .outputs
+                        .iter()
+                        .map(|o| o.element_type.size_bytes())
+                        .collect(),
+                };
+                let (first, count) = (begin * *results, (end - begin) * *results);
+                let accumulators = match (&wide, wide_type(thunk)) {
+                    (Some(bytes), Some(ty)) => Accumulators {
+                        pointers: vec![bytes.shared_ptr().wrapping_sub(first * ty.size_bytes())],
+                        sizes: vec![ty.size_bytes()],
+                    },
+                    _ => own.clone(),
+                };
+                start(thunk, memory, &accumulators, first, count);
+                job.range_with(tile, begin * *row..end * *row, &accumulators);
+                if wide.is_some()
+                    && let Some(narrow) = dtype(thunk.outputs[0].element_type)
+                {
+                    let convert = hlorun_kernels::convert(hlorun_kernels::DType::F32, narrow);
+                    // SAFETY: both hold `count` elements of their types from `first` on.
+                    unsafe { convert(accumulators.at(0, first), own.at(0, first), count) };
+                }
+            }
+        }
+    }
+}

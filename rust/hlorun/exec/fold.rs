@@ -1,0 +1,478 @@
+//! Folds a tile of computed values into accumulators.
+//!
+//! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
+//! belongs to one result is folded into it, a run that spans several results is combined with them
+//! element by element. Short rows are turned, so that neighbouring results are lanes; few columns
+//! are folded onto themselves. A general reducer runs on lanes, each of which takes a stretch of the
+//! run, and lanes are combined in the order of their stretches: it has to be associative, as HLO
+//! demands, but need not be commutative.
+
+use super::program::Frame;
+use super::reduce::{Accumulators, Job};
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::plan::program::Program;
+
+/// Longest rows that are turned, for plain kernels and for general reducers.
+const SHORT_ROW: usize = 32;
+const SHORT_ROW_GENERAL: usize = 64;
+/// Most columns that are folded onto themselves.
+const FEW_COLUMNS: usize = 128;
+/// Fewest elements of neighbouring results for either.
+const MIN_REGULAR: usize = 256;
+/// Shortest run that is worth lanes, and most lanes.
+const MIN_LANE_RUN: usize = 64;
+const MAX_LANES: usize = 256;
+
+/// How the values of a tile belong to results.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// Whole rows of `size` values, one result each.
+    ShortRows {
+        /// Values of a row.
+        size: usize,
+        /// Values of neighbouring results.
+        run: usize,
+    },
+    /// Whole rows of `size` values, each for the same results.
+    FewColumns {
+        /// Results.
+        size: usize,
+        /// Values for them.
+        run: usize,
+    },
+    /// Anything else.
+    Plain,
+}
+
+impl Shape {
+    /// The shape of tiles of `tile` values of a walk.
+    pub(super) fn of(space: &[(i64, bool)], is_simple: bool, tile: usize) -> Shape {
+        let [.., (outer, outer_reduced), (inner, inner_reduced)] = *space else {
+            return Shape::Plain;
+        };
+        let (outer, size) = (outer as usize, inner as usize);
+        let Some(run) = outer.checked_mul(size) else {
+            return Shape::Plain;
+        };
+        let longest = if is_simple {
+            SHORT_ROW
+        } else {
+            SHORT_ROW_GENERAL
+        };
+        match (outer_reduced, inner_reduced) {
+            _ if run < MIN_REGULAR || size * 2 > tile => Shape::Plain,
+            (false, true) if size <= longest => Shape::ShortRows { size, run },
+            (true, false) if size <= FEW_COLUMNS && is_simple => Shape::FewColumns { size, run },
+            _ => Shape::Plain,
+        }
+    }
+}
+
+/// What one thread needs to compute and fold tiles.
+pub(super) struct Tile {
+    /// Runs the program that computes the values.
+    pub(super) values: Frame,
+    combiner: Option<Frame>,
+    /// Per operand, room for a tile that is turned or folded.
+    stage: Vec<AlignedBytes>,
+}
+
+impl Tile {
+    /// Room for tiles of `tile` values.
+    pub(super) fn new(job: &Job<'_>, values: Frame, tile: usize) -> Result<Tile> {
+        let types = &job.thunk.program.types;
+        let needs_stage = job.fold.is_none() || !matches!(job.shape, Shape::Plain);
+        let stage = job
+            .thunk
+            .program
+            .outputs
+            .iter()
+            .filter(|_| needs_stage)
+            .map(|r| AlignedBytes::uninitialized(types[r.0 as usize].size_bytes() * tile))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Tile {
+            values,
+            combiner: match job.fold {
+                Some(_) => None,
+                None => Some(Frame::new(&job.thunk.combiner, tile)?),
+            },
+            stage,
+        })
+    }
+
+    /// Whether values may be combined with each other before an accumulator sees them.
+    pub(super) fn may_split(job: &Job<'_>) -> bool {
+        let combiner = &job.thunk.combiner;
+        let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
+        let ty = |r: &crate::plan::program::Register| combiner.types[r.0 as usize];
+        job.fold.is_some() || left.iter().map(ty).eq(right.iter().map(ty))
+    }
+
+    /// Folds `n` computed values, the first of which is element `start` of the walk.
+    pub(super) fn accumulate(
+        &mut self,
+        job: &Job<'_>,
+        start: usize,
+        n: usize,
+        accumulators: &Accumulators,
+    ) {
+        let space = &job.thunk.space;
+        let Some(&(inner, inner_reduced)) = space.last() else {
+            return self.fold_run(job, 0, 1, 0, accumulators);
+        };
+        let inner = inner as usize;
+        let is_whole = start.is_multiple_of(inner) && n.is_multiple_of(inner);
+        match job.shape {
+            Shape::ShortRows { .. } if is_whole => {
+                let index = result_of(space, start);
+                return self.fold_short_rows(job, n / inner, inner, index, accumulators);
+            }
+            Shape::FewColumns { .. } if is_whole && n > inner => {
+                let index = result_of(space, start);
+                return self.fold_columns(job, n / inner, inner, index, accumulators);
+            }
+            _ => {}
+        }
+        let mut done = 0;
+        while done < n {
+            let position = start + done;
+            let count = (inner - position % inner).min(n - done);
+            let index = result_of(space, position);
+            if inner_reduced {
+                self.fold_run(job, done, count, index, accumulators);
+            } else {
+                self.combine_run(job, done, count, index, accumulators);
+            }
+            done += count;
+        }
+    }
+
+    fn value(&self, job: &Job<'_>, k: usize, at: usize) -> *const u8 {
+        let output = job.thunk.program.outputs[k];
+        let size = job.thunk.program.types[output.0 as usize].size_bytes();
+        // SAFETY: the tile holds more than `at` values.
+        unsafe { self.values.pointer(output).add(at * size).cast_const() }
+    }
+
+    /// Folds values `from..from + count` into result `index`.
+    fn fold_run(
+        &mut self,
+        job: &Job<'_>,
+        from: usize,
+        count: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        if let Some(fold) = job.fold {
+            let values = self.value(job, 0, from);
+            // SAFETY: the tile holds the values, the accumulator is one element.
+            unsafe { fold(values, count, accumulators.at(0, index)) };
+            return;
+        }
+        let mut done = 0;
+        if Tile::may_split(job) {
+            while count - done >= MIN_LANE_RUN {
+                let lanes = 1 << ((count - done) / 8).min(MAX_LANES).ilog2();
+                let steps = (count - done) / lanes;
+                self.fold_lanes(job, from + done, lanes, steps, index, accumulators);
+                done += lanes * steps;
+            }
+        }
+        for i in done..count {
+            self.step(job, from + i, 1, index, accumulators);
+        }
+    }
+
+    /// Folds `lanes * steps` values: lane by lane, then the lanes. Lane `p` takes the stretch whose
+    /// number is `p` with its bits reversed, so that halving the lanes joins neighbouring stretches.
+    fn fold_lanes(
+        &mut self,
+        job: &Job<'_>,
+        from: usize,
+        lanes: usize,
+        steps: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let outputs = &job.thunk.program.outputs;
+        let bits = lanes.ilog2();
+        for (k, &output) in outputs.iter().enumerate() {
+            let values = self.value(job, k, from);
+            let size = job.thunk.program.types[output.0 as usize].size_bytes();
+            let stage = self.stage[k].as_mut_ptr();
+            for lane in 0..lanes {
+                let stretch = match bits {
+                    0 => 0,
+                    bits => lane.reverse_bits() >> (usize::BITS - bits),
+                };
+                // SAFETY: the stretch lies inside the values, the stage holds a tile.
+                unsafe {
+                    let source = values.add(stretch * steps * size);
+                    scatter_lane(size, source, steps, stage.add(lane * size), lanes);
+                }
+            }
+        }
+        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
+            .stage
+            .iter_mut()
+            .map(AlignedBytes::as_mut_ptr)
+            .collect();
+        let at = |k: usize, lane: usize| {
+            stage[k]
+                .wrapping_add(lane * accumulators.sizes[k])
+                .cast_const()
+        };
+        let lane_results = |k: usize| at(k, 0).cast_mut();
+        for row in 1..steps {
+            self.reduce_lanes(job, lanes, &lane_results, &|k| at(k, row * lanes));
+        }
+        let mut width = lanes / 2;
+        while width > 0 {
+            self.reduce_lanes(job, width, &lane_results, &|k| at(k, width));
+            width /= 2;
+        }
+        self.reduce_lanes(job, 1, &|k| accumulators.at(k, index), &|k| at(k, 0));
+    }
+
+    /// Turns `rows` rows of `size` values, so that their results are lanes.
+    fn fold_short_rows(
+        &mut self,
+        job: &Job<'_>,
+        rows: usize,
+        size: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let program = &job.thunk.program;
+        let width = |k: usize| program.types[program.outputs[k].0 as usize].size_bytes();
+        for k in 0..program.outputs.len() {
+            let width = width(k);
+            let bytes = width as isize;
+            // SAFETY: the tile holds `rows * size` values and the stage as many.
+            unsafe {
+                hlorun_kernels::copy_strided(
+                    width,
+                    &[size, rows],
+                    self.value(job, k, 0),
+                    &[bytes, bytes * size as isize],
+                    self.stage[k].as_mut_ptr(),
+                    &[bytes * rows as isize, bytes],
+                );
+            }
+        }
+        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
+            .stage
+            .iter_mut()
+            .map(AlignedBytes::as_mut_ptr)
+            .collect();
+        for position in 0..size {
+            let values = |k: usize| {
+                stage[k]
+                    .wrapping_add(position * rows * width(k))
+                    .cast_const()
+            };
+            match job.combine {
+                Some(combine) => {
+                    let to = accumulators.at(0, index);
+                    // SAFETY: both hold `rows` elements; kernels may write onto an operand.
+                    unsafe { combine(to, values(0), to, rows) };
+                }
+                None => self.reduce_lanes(job, rows, &|k| accumulators.at(k, index), &values),
+            }
+        }
+    }
+
+    /// Folds `rows` rows of `size` values onto each other, the upper half onto the lower one until
+    /// one row is left.
+    fn fold_columns(
+        &mut self,
+        job: &Job<'_>,
+        rows: usize,
+        size: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let Some(combine) = job.combine else {
+            return;
+        };
+        let width = accumulators.sizes[0];
+        let stage = self.stage[0].as_mut_ptr();
+        let mut from = self.value(job, 0, 0);
+        let mut left = rows;
+        while left > 1 {
+            let half = left / 2;
+            // An odd row in the middle stays where it is; it is the last of those that are left.
+            let upper = left - half;
+            // SAFETY: rows lie inside the tile, and later inside the stage; kernels may write onto
+            // an operand.
+            unsafe {
+                combine(from, from.add(upper * size * width), stage, half * size);
+                if upper > half && !std::ptr::eq(from, stage) {
+                    let odd = half * size * width;
+                    std::ptr::copy_nonoverlapping(from.add(odd), stage.add(odd), size * width);
+                }
+            }
+            from = stage.cast_const();
+            left = upper;
+        }
+        let to = accumulators.at(0, index);
+        // SAFETY: both hold `size` elements.
+        unsafe { combine(to, from, to, size) };
+    }
+
+    /// Combines values `from..from + count` with results `index..index + count`.
+    fn combine_run(
+        &mut self,
+        job: &Job<'_>,
+        from: usize,
+        count: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        if let Some(combine) = job.combine {
+            let accumulator = accumulators.at(0, index);
+            // SAFETY: both hold `count` elements; kernels may write onto an operand.
+            unsafe {
+                combine(accumulator, self.value(job, 0, from), accumulator, count);
+            }
+            return;
+        }
+        self.step(job, from, count, index, accumulators);
+    }
+
+    /// Runs the reducer on `count` values and as many results.
+    fn step(
+        &mut self,
+        job: &Job<'_>,
+        from: usize,
+        count: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let values: smallvec::SmallVec<[*const u8; 4]> = (0..job.thunk.program.outputs.len())
+            .map(|k| self.value(job, k, from))
+            .collect();
+        self.reduce_lanes(job, count, &|k| accumulators.at(k, index), &|k| values[k]);
+    }
+
+    /// Combines `parts` partial results from `first` on with result `index`.
+    pub(super) fn fold_partials(
+        &mut self,
+        job: &Job<'_>,
+        partials: &Accumulators,
+        first: usize,
+        parts: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        if let Some(fold) = job.fold {
+            // SAFETY: `parts` partial results were written.
+            unsafe { fold(partials.at(0, first), parts, accumulators.at(0, index)) };
+            return;
+        }
+        for part in first..first + parts {
+            self.reduce_lanes(job, 1, &|k| accumulators.at(k, index), &|k| {
+                partials.at(k, part).cast_const()
+            });
+        }
+    }
+
+    /// Runs the reducer on `count` lanes: results at `left`, values at `right`, results to `left`.
+    fn reduce_lanes(
+        &mut self,
+        job: &Job<'_>,
+        count: usize,
+        left: &dyn Fn(usize) -> *mut u8,
+        right: &dyn Fn(usize) -> *const u8,
+    ) {
+        let combiner: &Program = &job.thunk.combiner;
+        let Some(frame) = self.combiner.as_mut() else {
+            return;
+        };
+        let operands = combiner.outputs.len();
+        for k in 0..operands {
+            frame.bind(combiner.inputs[k], left(k));
+            frame.bind(combiner.inputs[operands + k], right(k).cast_mut());
+        }
+        // SAFETY: all inputs hold `count` elements; results lie in the frame's own memory, since the
+        // plan never lets a reducer's output be one of its inputs.
+        unsafe {
+            frame.run(combiner, count);
+            for k in 0..operands {
+                let output = combiner.outputs[k];
+                let size = combiner.types[output.0 as usize].size_bytes();
+                std::ptr::copy_nonoverlapping(frame.pointer(output), left(k), count * size);
+            }
+        }
+    }
+}
+
+/// Writes `count` elements `lanes` elements apart.
+///
+/// # Safety
+///
+/// `source` holds `count` elements of `size` bytes, `to` has room for their places.
+unsafe fn scatter_lane(size: usize, source: *const u8, count: usize, to: *mut u8, lanes: usize) {
+    macro_rules! typed {
+        ($t:ty) => {
+            for i in 0..count {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let value = source.cast::<$t>().add(i).read_unaligned();
+                    to.cast::<$t>().add(i * lanes).write_unaligned(value);
+                }
+            }
+        };
+    }
+    match size {
+        1 => typed!(u8),
+        2 => typed!(u16),
+        4 => typed!(u32),
+        8 => typed!(u64),
+        _ => typed!([u64; 2]),
+    }
+}
+
+/// The result that element `position` of the walk belongs to.
+fn result_of(space: &[(i64, bool)], position: usize) -> usize {
+    let (mut rest, mut index, mut step) = (position, 0, 1);
+    for &(size, reduced) in space.iter().rev() {
+        let size = size as usize;
+        if !reduced {
+            index += rest % size * step;
+            step *= size;
+        }
+        rest /= size;
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_numbered_by_kept_dimensions() {
+        let space = [(2, false), (3, true), (4, false), (5, true)];
+        assert_eq!(result_of(&space, 0), 0);
+        assert_eq!(result_of(&space, 5), 1);
+        assert_eq!(result_of(&space, 20), 0);
+        assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
+    }
+
+    #[test]
+    fn shapes_follow_the_two_fastest_dimensions() {
+        let shape = |space: &[(i64, bool)]| Shape::of(space, true, 2048);
+        assert!(matches!(
+            shape(&[(1000, false), (4, true)]),
+            Shape::ShortRows { size: 4, run: 4000 }
+        ));
+        assert!(matches!(
+            shape(&[(7, false), (1000, true), (4, false)]),
+            Shape::FewColumns { size: 4, run: 4000 }
+        ));
+        assert!(matches!(shape(&[(1000, false), (64, true)]), Shape::Plain));
+        assert!(matches!(shape(&[(8, false), (4, true)]), Shape::Plain));
+    }
+}

@@ -1,0 +1,402 @@
+//! `bands`: loops and reductions over the same rows run together, a band of rows at a time.
+//!
+//! A softmax is a maximum of rows, an exponential, a sum of rows and a quotient; an optimizer's step
+//! is several loops over the same arrays. Run one after the other, each reads from memory again what
+//! the one before has just read or written. Here consecutive thunks that walk the same rows become
+//! one thunk: every thread takes a band of rows that fits its cache through all of them. A value
+//! that only they touch is never stored: a band's worth of scratch takes its place.
+//!
+//! Applies to thunks that read, of what the others write, row `r` for row `r` only, and that share
+//! enough bytes. A thunk in between that has nothing to do with them runs before them.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::lower::{BufferKind, LogicalBuffer};
+use super::thunk::{
+    Access, BandThunk, Load, LoadKind, Private, ReduceThunk, Thunk, ThunkKind, ThunkSequence,
+};
+use super::view::{ArrayView, PRIVATE, Walk};
+
+/// Name by which it is switched off.
+pub const NAME: &str = "bands";
+/// Fewest rows, so that there are enough for all threads.
+const MIN_ROWS: usize = 32;
+/// Bytes of one band: what stays in the second-level cache while all members pass over it.
+const BAND_BYTES: usize = 192 << 10;
+/// Most bytes of one row.
+const MAX_ROW_BYTES: usize = 1 << 20;
+/// Fewest bytes that members share.
+const MIN_SHARED: usize = 1 << 20;
+/// Most members.
+const MAX_MEMBERS: usize = 64;
+
+/// Groups what `thunks` and everything nested in them allow; returns how many groups there are.
+pub fn run(thunks: &mut ThunkSequence, buffers: &mut [LogicalBuffer]) -> usize {
+    let mut touches = vec![0u32; buffers.len()];
+    count_touches(thunks, &mut touches);
+    let mut bands = Bands {
+        buffers,
+        touches,
+        groups: 0,
+    };
+    bands.sequence(thunks);
+    bands.groups
+}
+
+/// Recursion is bounded by the nesting the lowering allows.
+fn count_touches(thunks: &mut ThunkSequence, touches: &mut [u32]) {
+    for thunk in thunks {
+        thunk.visit_slices(&mut |slice, _| touches[slice.allocation as usize] += 1);
+        for nested in thunk.nested() {
+            count_touches(nested, touches);
+        }
+    }
+}
+
+struct Bands<'b> {
+    buffers: &'b mut [LogicalBuffer],
+    touches: Vec<u32>,
+    groups: usize,
+}
+
+/// Thunks that may run together.
+#[derive(Default)]
+struct Group {
+    rows: usize,
+    members: Vec<Thunk>,
+    /// Buffers read, and how often.
+    reads: FxHashMap<u32, u32>,
+    /// Buffers written; whether densely, row by row.
+    writes: FxHashMap<u32, bool>,
+}
+
+impl Bands<'_> {
+    fn sequence(&mut self, thunks: &mut ThunkSequence) {
+        let mut done = Vec::with_capacity(thunks.len());
+        let mut group = Group::default();
+        for mut thunk in std::mem::take(thunks) {
+            for nested in thunk.nested() {
+                self.sequence(nested);
+            }
+            if group.members.is_empty() {
+                match rows_of(&thunk) {
+                    Some(rows) => group.add(rows, thunk),
+                    None => done.push(thunk),
+                }
+                continue;
+            }
+            if let Some(rows) = self.joined(&group, &mut thunk) {
+                group.add(rows, thunk);
+            } else if may_precede(&group, &mut thunk) {
+                done.push(thunk);
+            } else {
+                self.close(std::mem::take(&mut group), &mut done);
+                match rows_of(&thunk) {
+                    Some(rows) => group.add(rows, thunk),
+                    None => done.push(thunk),
+                }
+            }
+        }
+        self.close(group, &mut done);
+        *thunks = done;
+    }
+
+    /// The rows of `group` with `thunk`, if it may be a member.
+    fn joined(&self, group: &Group, thunk: &mut Thunk) -> Option<usize> {
+        if group.members.len() >= MAX_MEMBERS {
+            return None;
+        }
+        let rows = gcd(group.rows, rows_of(thunk)?);
+        if rows < MIN_ROWS {
+            return None;
+        }
+        let mut shares = false;
+        let mut conflicts = false;
+        thunk.visit_slices(&mut |slice, access| {
+            let buffer = slice.allocation;
+            let is_large = self.buffers[buffer as usize].size >= rows;
+            let is_written = group.writes.contains_key(&buffer);
+            let is_read = group.reads.contains_key(&buffer);
+            match access {
+                Access::Read => shares |= is_large && (is_written || is_read),
+                _ => conflicts |= is_written || is_read,
+            }
+        });
+        if conflicts || !shares {
+            return None;
+        }
+        let loads = match &thunk.kind {
+            ThunkKind::Loop(fused) => &fused.loads,
+            ThunkKind::Reduce(reduce) => {
+                let is_written =
+                    |view: &ArrayView| group.writes.contains_key(&view.slice.allocation);
+                if reduce.inits.iter().any(is_written) {
+                    return None;
+                }
+                &reduce.loads
+            }
+            _ => return None,
+        };
+        let all = loads
+            .iter()
+            .all(|load| self.reads_row_by_row(group, load, rows));
+        (all && self.row_bytes(&group.members, Some(thunk), rows) <= MAX_ROW_BYTES).then_some(rows)
+    }
+
+    /// Whether what a load reads of the group's results is of the row it is at.
+    fn reads_row_by_row(&self, group: &Group, load: &Load, rows: usize) -> bool {
+        let LoadKind::View(view) = &load.kind else {
+            return true;
+        };
+        let index_is_written = view
+            .dynamic
+            .iter()
+            .any(|index| group.writes.contains_key(&index.slice.allocation));
+        if index_is_written {
+            return false;
+        }
+        match group.writes.get(&view.slice.allocation) {
+            None => true,
+            Some(false) => false,
+            Some(true) => {
+                let size = view.element_type.size_bytes();
+                let buffer = self.buffers[view.slice.allocation as usize].size;
+                view.dynamic.is_empty()
+                    && view.slice.offset == 0
+                    && buffer.is_multiple_of(size * rows)
+                    && stays_in_row(&load.walk, view.offset, rows, (buffer / size / rows) as i64)
+            }
+        }
+    }
+
+    /// Bytes that the members touch per row, roughly: every load and store counts once per buffer.
+    fn row_bytes(&self, members: &[Thunk], more: Option<&Thunk>, rows: usize) -> usize {
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        let mut bytes = 0usize;
+        let mut add = |view: &ArrayView, count: usize| {
+            if seen.insert(view.slice.allocation) {
+                let moved = count * view.element_type.size_bytes();
+                let buffer = self.buffers[view.slice.allocation as usize].size;
+                bytes += moved.min(buffer) / rows;
+            }
+        };
+        for thunk in members.iter().chain(more) {
+            let loads = match &thunk.kind {
+                ThunkKind::Loop(fused) => {
+                    for store in &fused.stores {
+                        add(&store.view, fused.count);
+                    }
+                    &fused.loads
+                }
+                ThunkKind::Reduce(reduce) => {
+                    for output in &reduce.outputs {
+                        add(output, output.count());
+                    }
+                    &reduce.loads
+                }
+                _ => continue,
+            };
+            for load in loads {
+                if let LoadKind::View(view) = &load.kind {
+                    add(view, view.count());
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Bytes that members need not read again, or need not store.
+    fn shared_bytes(&self, group: &Group) -> usize {
+        let read_again = group.reads.iter().map(|(&buffer, &times)| {
+            let size = self.buffers[buffer as usize].size;
+            let spared = times - u32::from(!group.writes.contains_key(&buffer));
+            size * spared as usize
+        });
+        read_again.sum()
+    }
+
+    fn close(&mut self, group: Group, done: &mut ThunkSequence) {
+        let rows = group.rows;
+        if group.members.len() < 2 || self.shared_bytes(&group) < MIN_SHARED {
+            done.extend(group.members);
+            return;
+        }
+        let row_bytes = self.row_bytes(&group.members, None, rows).max(1);
+        let mut members = group.members;
+        let mut here: FxHashMap<u32, u32> = FxHashMap::default();
+        for member in &mut members {
+            member.visit_slices(&mut |slice, _| *here.entry(slice.allocation).or_default() += 1);
+        }
+        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut privates = Vec::new();
+        let mut written: Vec<u32> = group.writes.keys().copied().collect();
+        written.sort_unstable();
+        for buffer in written {
+            let data = &mut self.buffers[buffer as usize];
+            let is_private = group.writes[&buffer]
+                && data.kind == BufferKind::Temp
+                && here.get(&buffer) == Some(&self.touches[buffer as usize])
+                && data.size.is_multiple_of(rows);
+            if is_private {
+                numbers.insert(buffer, privates.len() as u32);
+                privates.push(Private {
+                    row_bytes: data.size / rows,
+                });
+                data.size = 0;
+            }
+        }
+        for member in &mut members {
+            member.visit_slices(&mut |slice, _| {
+                if let Some(number) = numbers.get(&slice.allocation) {
+                    slice.allocation = PRIVATE + number;
+                }
+            });
+        }
+        self.groups += 1;
+        let instruction = members[members.len() - 1].instruction;
+        done.push(Thunk {
+            instruction,
+            kind: ThunkKind::Bands(Box::new(BandThunk {
+                rows,
+                band: (BAND_BYTES / row_bytes).clamp(1, rows),
+                members,
+                privates,
+            })),
+        });
+    }
+}
+
+impl Group {
+    fn add(&mut self, rows: usize, mut thunk: Thunk) {
+        self.rows = rows;
+        thunk.visit_slices(&mut |slice, access| match access {
+            Access::Read => *self.reads.entry(slice.allocation).or_default() += 1,
+            _ => {
+                self.writes.insert(slice.allocation, false);
+            }
+        });
+        match &thunk.kind {
+            ThunkKind::Loop(fused) => {
+                for store in fused.stores.iter().filter(|s| s.covers_buffer) {
+                    self.writes.insert(store.view.slice.allocation, true);
+                }
+            }
+            ThunkKind::Reduce(reduce) => {
+                for output in &reduce.outputs {
+                    self.writes.insert(output.slice.allocation, true);
+                }
+            }
+            _ => {}
+        }
+        self.members.push(thunk);
+    }
+}
+
+/// Whether `thunk` may run before the whole group.
+fn may_precede(group: &Group, thunk: &mut Thunk) -> bool {
+    let is_simple = matches!(
+        thunk.kind,
+        ThunkKind::Copy(_) | ThunkKind::Loop(_) | ThunkKind::Reduce(_) | ThunkKind::Gemm(_)
+    );
+    let mut conflicts = false;
+    thunk.visit_slices(&mut |slice, access| {
+        conflicts |= group.writes.contains_key(&slice.allocation)
+            || access != Access::Read && group.reads.contains_key(&slice.allocation);
+    });
+    is_simple && !conflicts
+}
+
+/// The most rows a thunk can be cut into; `None` where it has none.
+fn rows_of(thunk: &Thunk) -> Option<usize> {
+    let rows = match &thunk.kind {
+        ThunkKind::Loop(fused) => fused.count,
+        ThunkKind::Reduce(reduce) => rows_of_reduction(reduce)?,
+        _ => return None,
+    };
+    (rows >= MIN_ROWS).then_some(rows)
+}
+
+fn rows_of_reduction(reduce: &ReduceThunk) -> Option<usize> {
+    match *reduce.space.first()? {
+        (rows, false) if reduce.space.iter().all(|s| s.0 > 0) => Some(rows as usize),
+        _ => None,
+    }
+}
+
+/// Whether the walk, cut into `rows` rows, reads in row `r` only elements `r * per_row` and the
+/// `per_row - 1` behind it.
+fn stays_in_row(walk: &Walk, offset: i64, rows: usize, per_row: i64) -> bool {
+    let mut left = rows as i64;
+    // What one step along the rows adds; known once the rows' fastest dimension is.
+    let mut steps: smallvec::SmallVec<[(i64, i64); 4]> = smallvec::SmallVec::new();
+    let mut reach = offset;
+    for &(size, stride) in walk {
+        if stride < 0 {
+            return false;
+        }
+        if left == 1 {
+            reach += (size - 1) * stride;
+        } else if left % size == 0 {
+            steps.push((size, stride));
+            left /= size;
+        } else if size % left == 0 {
+            let inner = size / left;
+            steps.push((left, stride * inner));
+            reach += (inner - 1) * stride;
+            left = 1;
+        } else {
+            return false;
+        }
+    }
+    let mut expected = per_row;
+    for &(size, stride) in steps.iter().rev() {
+        if stride != expected {
+            return false;
+        }
+        expected *= size;
+    }
+    left == 1 && offset >= 0 && reach < per_row
+}
+
+fn gcd(mut a: usize, mut b: usize) -> usize {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stays(walk: &[(i64, i64)], rows: usize, per_row: i64) -> bool {
+        stays_in_row(&Walk::from_slice(walk), 0, rows, per_row)
+    }
+
+    #[test]
+    fn rows_are_found_in_walks() {
+        // Dense, and a value per row.
+        assert!(stays(&[(640, 1)], 64, 10));
+        assert!(stays(&[(64, 1), (10, 0)], 64, 1));
+        // Rows of two dimensions, and parts of rows.
+        assert!(stays(&[(8, 80), (8, 10), (5, 2)], 64, 10));
+        // Another row's element, all rows' element, reversed and turned rows.
+        assert!(!stays(&[(64, 10), (11, 1)], 64, 10));
+        assert!(!stays(&[(64, 0), (10, 1)], 64, 10));
+        assert!(!stays(&[(64, -10), (10, 1)], 64, 10));
+        assert!(!stays(&[(10, 1), (64, 10)], 64, 10));
+        assert!(!stays(&[(6, 10), (10, 1)], 64, 10));
+        assert!(!stays_in_row(
+            &Walk::from_slice(&[(64, 10), (10, 1)]),
+            1,
+            64,
+            10
+        ));
+    }
+
+    #[test]
+    fn common_rows() {
+        assert_eq!(gcd(4096 * 128, 4096), 4096);
+        assert_eq!(gcd(7, 13), 1);
+    }
+}

@@ -224,7 +224,8 @@ def roofline(parts: dict[str, Part]) -> bool:
             size = width[case["dtype"]] * batch * (m * k + k * n + m * n)
             points.append((2.0 * batch * m * k * n / size, case[f"gflops_{engine}"]))
         label = {"hlorun": "hlorun", "xla": "XLA:CPU"}[engine]
-        axes.scatter(*zip(*points, strict=True), marker=marker, color=color, s=26, label=f"products f32, {label}")
+        x, y = zip(*points, strict=True)
+        axes.scatter(x, y, marker=marker, color=color, s=26, label=f"products f32, {label}")
         points = [
             (case["flops"] / case["bytes"], case["flops"] / case[f"{engine}_ms"] / 1e6)
             for case in parts.get("fusions", {"cases": []})["cases"]
@@ -232,7 +233,15 @@ def roofline(parts: dict[str, Part]) -> bool:
         ]
         if points:
             x, y = zip(*points, strict=True)
-            axes.scatter(x, y, marker="s" if marker == "o" else "+", color=color, s=22, alpha=0.7, label=f"fusions, {label}")
+            axes.scatter(
+                x,
+                y,
+                marker="s" if marker == "o" else "+",
+                color=color,
+                s=22,
+                alpha=0.7,
+                label=f"fusions, {label}",
+            )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte of operands and results")
@@ -288,7 +297,9 @@ def main() -> None:
         for part in arguments.measure.split(","):
             measure(part, arguments.results / f"{part}.json")
     parts = {
-        name: json.loads(file.read_text()) for name in PARTS if (file := arguments.results / f"{name}.json").exists()
+        name: json.loads(file.read_text())
+        for name in PARTS
+        if (file := arguments.results / f"{name}.json").exists()
     }
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(page(parts)).rstrip() + "\n")
 

@@ -55,7 +55,9 @@ def main() -> None:
     (file,) = (ROOT / "tests" / "data" / "dumps").glob(f"{arguments.dump}_*.zst")
     dump = hlorun.load(file)
     executable = hlorun.compile(dump)
-    arrays = inputs([(np.dtype(p.shape.dtype), tuple(p.shape.dims)) for p in dump.entry_computation.parameters])
+    entry = dump.entry_computation
+    assert entry is not None
+    arrays = inputs([(np.dtype(p.shape.dtype), tuple(p.shape.dims)) for p in entry.parameters])
     executable(*arrays)
     seconds = best(lambda: executable(*arrays), 3.0)
     events = executable.profile(*arrays)[1]

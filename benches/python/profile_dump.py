@@ -43,7 +43,7 @@ def main() -> None:
     if arguments.trace:
         write_trace(arguments.trace, dump.name, events)
     kinds: dict[str, list[float]] = defaultdict(list)
-    for instruction, kind, _device, _start, duration in events:
+    for _instruction, kind, _device, _start, duration in events:
         if kind in CONTAINERS:
             continue
         kinds[kind].append(duration)

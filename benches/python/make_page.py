@@ -25,6 +25,9 @@ ROOT = HERE.parents[1]
 IMAGE = ROOT / "docs" / "images" / "roofline.png"
 Part = dict[str, Any]
 
+# Of dump 004, as `hlorun cost` counts it.
+ARITHMETIC = 492.0
+
 COMMANDS = {
     "dumps": ["vs_xla_dumps.py", "--json"],
     "fusions": ["vs_xla_fusions.py", "--json"],
@@ -162,22 +165,19 @@ def profile_part(part: Part) -> Iterator[str]:
     yield f"## Where the time of {part['name']} goes"
     yield ""
     total = part["seconds"]
-    products = part["products"]
     kinds = {row["kind"]: row["seconds"] for row in part["kinds"]}
     product_s = kinds.get("matrix product", 0.0)
     loops = sum(v for k, v in kinds.items() if k.startswith("fused"))
     rest = total - product_s - loops
+    floor = ARITHMETIC / part["peak_gflops"]
     yield (
-        f"`hlorun run --profile` of a run of {total:.2f} s. Its {products['count']} matrix products are "
-        f"{products['gflop']:.0f} GFLOP; at the {part['peak_gflops']:.0f} GFLOP/s that a large product reaches here they "
-        f"need {products['gflop'] / part['peak_gflops']:.2f} s and take {product_s:.2f} s. The products that dominate are "
-        f"the ones inside loops, with 16 rows: each reads a weight matrix of 32 MB that does not stay in a cache, so they run "
-        f"at the speed of memory, not of arithmetic; packing the weights once per loop takes "
-        f"{kinds.get('matrix packing', 0.0):.2f} s. Fused loops and reductions take {loops:.2f} s, most of it optimizer "
-        f"updates over hundreds of megabytes that are read and written once, at the speed of memory too. Everything else is "
-        f"{rest:.2f} s. So what separates the run from the {part['floor_s']:.1f} s of pure arithmetic is "
-        f"{product_s - products['gflop'] / part['peak_gflops']:.2f} s of products that wait for weights and "
-        f"{total - product_s:.2f} s of steps that are no products."
+        f"A profile (`hlorun run --profile`) of a run of {total:.2f} s. The program is {ARITHMETIC:.0f} GFLOP, almost all of it "
+        f"matrix products; at the {part['peak_gflops']:.0f} GFLOP/s that a large product reaches here they need {floor:.2f} s "
+        f"and take {product_s:.2f} s: those inside the loops have 16 rows, and each reads 32 MB of weights that do not stay "
+        f"in a cache. Packing the weights, once per loop, takes {kinds.get('matrix packing', 0.0):.2f} s; fused loops and "
+        f"reductions, among them optimizer updates that read and write hundreds of megabytes once, {loops:.2f} s; everything "
+        f"else {rest:.2f} s. What separates the run from pure arithmetic is {product_s - floor:.2f} s of products below their "
+        f"peak and {total - product_s:.2f} s of steps that are no products."
     )
     yield ""
     rows = [
@@ -185,16 +185,6 @@ def profile_part(part: Part) -> Iterator[str]:
         for row in part["kinds"]
     ]
     yield from table("kind of step | runs | ms | share", rows)
-    rows = [
-        [
-            row["product"],
-            str(row["runs"]),
-            f"{row['seconds'] * 1e3:.1f}",
-            f"{row['gflops']:.0f}",
-        ]
-        for row in part["shapes"][:8]
-    ]
-    yield from table("its products (m x k x n) | runs | ms | GFLOP/s", rows)
 
 
 def roofline(parts: dict[str, Part]) -> bool:
@@ -224,7 +214,8 @@ def roofline(parts: dict[str, Part]) -> bool:
             size = width[case["dtype"]] * batch * (m * k + k * n + m * n)
             points.append((2.0 * batch * m * k * n / size, case[f"gflops_{engine}"]))
         label = {"hlorun": "hlorun", "xla": "XLA:CPU"}[engine]
-        axes.scatter(*zip(*points, strict=True), marker=marker, color=color, s=26, label=f"products f32, {label}")
+        x, y = zip(*points, strict=True)
+        axes.scatter(x, y, marker=marker, color=color, s=26, label=f"products f32, {label}")
         points = [
             (case["flops"] / case["bytes"], case["flops"] / case[f"{engine}_ms"] / 1e6)
             for case in parts.get("fusions", {"cases": []})["cases"]
@@ -232,7 +223,15 @@ def roofline(parts: dict[str, Part]) -> bool:
         ]
         if points:
             x, y = zip(*points, strict=True)
-            axes.scatter(x, y, marker="s" if marker == "o" else "+", color=color, s=22, alpha=0.7, label=f"fusions, {label}")
+            axes.scatter(
+                x,
+                y,
+                marker="s" if marker == "o" else "+",
+                color=color,
+                s=22,
+                alpha=0.7,
+                label=f"fusions, {label}",
+            )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte of operands and results")
@@ -288,7 +287,9 @@ def main() -> None:
         for part in arguments.measure.split(","):
             measure(part, arguments.results / f"{part}.json")
     parts = {
-        name: json.loads(file.read_text()) for name in PARTS if (file := arguments.results / f"{name}.json").exists()
+        name: json.loads(file.read_text())
+        for name in PARTS
+        if (file := arguments.results / f"{name}.json").exists()
     }
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(page(parts)).rstrip() + "\n")
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What this machine allows, and what hlorun costs before it computes: import, a call on eight elements.
 
-  python benches/python/measure_machine.py [--json OUT]
+python benches/python/measure_machine.py [--json OUT]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -43,7 +44,10 @@ def import_ms() -> float:
 
     def seconds(code: str) -> float:
         timed = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
-        runs = [subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True) for _ in range(7)]
+        runs = [
+            subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True)
+            for _ in range(7)
+        ]
         return min(float(run.stdout) for run in runs)
 
     return (seconds("import numpy, hlorun") - seconds("import numpy")) * 1e3
@@ -59,7 +63,7 @@ def copy_gbps(threads: int) -> float:
 
     def copy() -> None:
         workers = [
-            threading.Thread(target=np.copyto, args=(b[i:j], a[i:j])) for i, j in zip(cuts, cuts[1:], strict=False)
+            threading.Thread(target=np.copyto, args=(b[i:j], a[i:j])) for i, j in itertools.pairwise(cuts)
         ]
         for worker in workers:
             worker.start()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the time of a dump's run goes: by kind of step, and by shape of its matrix products.
+"""Where the time of a dump's run goes, by kind of step.
 
   python benches/python/profile_dump.py 004 [--json OUT] [--trace TRACE.json]
 
@@ -12,33 +12,12 @@ import argparse
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 from machine import describe, versions
 from measure_machine import best
 from vs_xla_dumps import ROOT, inputs
 
 CONTAINERS = ("while", "conditional")
-
-
-def product_size(instruction: Any) -> tuple[int, int, int] | None:
-    """m, k, n of a product without a batch."""
-    operands = instruction.operands
-    if len(operands) < 2:
-        return None
-    shape = instruction.shape
-    while shape.is_tuple:
-        shape = shape.tuple_shapes[0]
-    out = 1
-    for d in shape.dims:
-        out *= d
-    left = right = 1
-    for d in operands[0].shape.dims:
-        left *= d
-    for d in operands[1].shape.dims:
-        right *= d
-    k = round((left * right / out) ** 0.5) if out else 0
-    return (left // k, k, right // k) if k else None
 
 
 def main() -> None:
@@ -55,22 +34,19 @@ def main() -> None:
     (file,) = (ROOT / "tests" / "data" / "dumps").glob(f"{arguments.dump}_*.zst")
     dump = hlorun.load(file)
     executable = hlorun.compile(dump)
-    arrays = inputs([(np.dtype(p.shape.dtype), tuple(p.shape.dims)) for p in dump.entry_computation.parameters])
+    entry = dump.entry_computation
+    assert entry is not None
+    arrays = inputs([(np.dtype(p.shape.dtype), tuple(p.shape.dims)) for p in entry.parameters])
     executable(*arrays)
     seconds = best(lambda: executable(*arrays), 3.0)
     events = executable.profile(*arrays)[1]
     if arguments.trace:
         write_trace(arguments.trace, dump.name, events)
     kinds: dict[str, list[float]] = defaultdict(list)
-    shapes: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    for instruction, kind, _device, _start, duration in events:
+    for _instruction, kind, _device, _start, duration in events:
         if kind in CONTAINERS:
             continue
         kinds[kind].append(duration)
-        if kind == "matrix product" and (size := product_size(instruction)):
-            shapes[size].append(duration)
-    flops = {size: 2.0 * size[0] * size[1] * size[2] for size in shapes}
-    gflop = sum(flops[size] * len(runs) for size, runs in shapes.items()) / 1e9
     m = np.ones((2048, 2048), np.float32)
     text = """HloModule p
 ENTRY e {
@@ -88,20 +64,9 @@ ENTRY e {
         "run_s": seconds,
         "seconds": total,
         "peak_gflops": peak,
-        "floor_s": gflop / peak,
-        "products": {"count": sum(map(len, shapes.values())), "gflop": gflop},
         "kinds": [
             {"kind": kind, "runs": len(runs), "seconds": sum(runs)}
             for kind, runs in sorted(kinds.items(), key=lambda item: -sum(item[1]))
-        ],
-        "shapes": [
-            {
-                "product": "x".join(map(str, size)),
-                "runs": len(runs),
-                "seconds": sum(runs),
-                "gflops": flops[size] * len(runs) / sum(runs) / 1e9,
-            }
-            for size, runs in sorted(shapes.items(), key=lambda item: -sum(item[1]))
         ],
     }
     print(json.dumps(row, indent=1))

@@ -82,6 +82,7 @@ def prepare(engine: str, name: str, threads: int | None) -> tuple[Any, float]:
     executable = hlorun.compile(dump, threads=threads)
     took = time.perf_counter() - start
     entry = dump.entry_computation
+    assert entry is not None
     arrays = inputs([(np.dtype(p.shape.dtype), tuple(p.shape.dims)) for p in entry.parameters])
     return lambda: executable(*arrays), took
 
@@ -162,7 +163,9 @@ def main() -> None:
         row = measure(name, arguments.rounds, arguments.seconds, name in arguments.first.split(","))
         rows.append(row)
         ratios = "  ".join(f"{key} {value:.3f}" for key, value in row["ratios"].items())
-        print(f"{name}: run {row['hlorun']['run_s'] * 1e3:.3f} ms, XLA {row['xla']['run_s'] * 1e3:.3f} ms; {ratios}")
+        print(
+            f"{name}: run {row['hlorun']['run_s'] * 1e3:.3f} ms, XLA {row['xla']['run_s'] * 1e3:.3f} ms; {ratios}"
+        )
     if arguments.json:
         page = {"machine": describe(), "versions": versions(), "cases": rows}
         arguments.json.write_text(json.dumps(page, indent=1) + "\n")

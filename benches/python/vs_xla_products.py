@@ -98,7 +98,7 @@ def text_of(case: Case, dtype: str) -> str:
 
     a, b, c = case.shapes()
     lead = len(a) - 2
-    batch = f"lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, " if lead else ""
+    batch = "lhs_batch_dims={0}, rhs_batch_dims={0}, " if lead else ""
     left = lead + (0 if case.layout[0] == "t" else 1)
     right = lead + (1 if case.layout[1] == "t" else 0)
     if case.constant:
@@ -126,8 +126,9 @@ def arrays(case: Case, dtype: str) -> list[Any]:
 
 
 def on_hlorun(case: Case, dtype: str, inputs: list[Any]) -> tuple[Call, Call]:
-    import hlorun
     import numpy as np
+
+    import hlorun
 
     executable = hlorun.compile(hlorun.parse(text_of(case, dtype)))
     out = np.empty(case.shapes()[2], inputs[0].dtype)
@@ -239,8 +240,8 @@ def measure(case: Case, dtype: str, blas: OpenBlas, rounds: int, least: float) -
         call()
         results[name] = np.asarray(result(), np.float64)
     scale = float(np.abs(results["xla"]).max()) or 1.0
-    for name, result in results.items():
-        error = float(np.abs(result - results["xla"]).max()) / scale
+    for name, values in results.items():
+        error = float(np.abs(values - results["xla"]).max()) / scale
         if not error < {"f32": 1e-4, "f64": 1e-12}.get(dtype, 2e-2):
             raise SystemExit(f"{case.name} {dtype}: {name} differs from XLA by {error}")
     times: dict[str, list[float]] = {name: [] for name in engines}

@@ -53,6 +53,10 @@ pub(super) struct Tile<E> {
     pub b: *const E,
     /// Elements from one row of the strip to the next.
     pub b_row: isize,
+    /// What is asked for meanwhile: as many bytes as a row of the strip has, at every step.
+    pub ahead: *const u8,
+    /// Bytes from one step to the next.
+    pub ahead_step: isize,
     pub c: *mut E,
     pub c_row: isize,
     /// Columns to write; the strip of B is readable to its full width.
@@ -68,8 +72,6 @@ pub(super) struct Tile<E> {
 /// The block of A, the whole strip of B and `width` columns of C are valid; C overlaps neither.
 pub(super) type Kernel<E> = unsafe fn(&Tile<E>);
 
-/// Steps by which B is asked for ahead of its use.
-const AHEAD: isize = 12;
 /// Steps between requests for A, and how far ahead they reach.
 const UNROLL: usize = 8;
 const AHEAD_A: isize = 48;
@@ -105,7 +107,7 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
         prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
     }
     let mut sums = [[E::ZERO; NR]; R];
-    let (mut a, mut b) = (t.a, t.b);
+    let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead);
     // SAFETY: the caller's contract; pointers are moved past the end with wrapping arithmetic only.
     unsafe {
         for p in 0..t.depth {
@@ -114,7 +116,12 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
                     prefetch(a.wrapping_offset(r * a_row + AHEAD_A * a_col));
                 }
             }
-            prefetch_row::<E, NR>(b.wrapping_offset(AHEAD * t.b_row));
+            let mut at = 0;
+            while at < NR * size_of::<E>() {
+                prefetch(ahead.wrapping_add(at));
+                at += 64;
+            }
+            ahead = ahead.wrapping_offset(t.ahead_step);
             let values = b.cast::<[E; NR]>().read_unaligned();
             for (r, sum) in sums.iter_mut().enumerate() {
                 let x = a.offset(r as isize * a_row).read();

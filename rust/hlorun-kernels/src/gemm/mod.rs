@@ -12,6 +12,8 @@ mod pack;
 pub mod packed;
 pub mod portable;
 mod real;
+mod scratch;
+mod small;
 mod strips;
 mod vector;
 

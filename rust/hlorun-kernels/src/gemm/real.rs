@@ -11,19 +11,20 @@
 //! where they lie. Operands that are read only once or twice are not copied at all.
 
 use super::micro::{Kernels, Real, Source, Tile};
-use super::pack::Buffer;
+use super::scratch::Scratch;
+use super::small::{few_rows, tiny};
 use super::strips::Job;
-use super::vector::Columns;
 use super::{Gemm, Matrix, Parallel, Shared, share};
-use std::cell::RefCell;
 use std::ops::Range;
 
 /// Steps along k in one block: a strip of B of this length stays in the first-level cache.
 pub(super) const KC: usize = 256;
-/// Most rows of A, columns of B, that are packed for all threads at once.
+/// Most rows of A that are packed for all threads at once.
 const WIDE: usize = 2048;
-/// Most elements that are packed for all threads at once.
-const SHARED: usize = 2 << 20;
+/// Most bytes that are packed for all threads at once, where a block of the depth is not more.
+const SHARED: usize = 4 << 20;
+/// Steps by which a strip that is read in place is asked for ahead.
+const AHEAD: isize = 12;
 /// Strips of B a task keeps in its second-level cache.
 const GROUP: usize = 8;
 /// Columns of B below which a product runs by rows when it has more of those.
@@ -37,57 +38,8 @@ const CACHED: usize = 1 << 14;
 /// Multiplications, or elements read, that are worth another thread.
 const WORTH: usize = 1 << 20;
 
-thread_local! {
-    /// Scratch memory of earlier products on this thread.
-    static SCRATCH: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Most bytes of a buffer a thread keeps, and most buffers.
-const KEEP: usize = SHARED * 8;
-const KEPT: usize = 3;
-
-/// Room for `count` elements, uninitialized; goes back to its thread in the end.
-struct Scratch(Buffer);
-
-impl Scratch {
-    fn new<E>(count: usize) -> Scratch {
-        let bytes = count * size_of::<E>();
-        let found = SCRATCH.with_borrow_mut(|kept| {
-            let fits = kept
-                .iter()
-                .enumerate()
-                .filter(|(_, buffer)| buffer.len() >= bytes);
-            let at = fits.min_by_key(|(_, buffer)| buffer.len())?.0;
-            Some(kept.swap_remove(at))
-        });
-        Scratch(found.unwrap_or_else(|| Buffer::new(bytes)))
-    }
-
-    fn get<E>(&mut self) -> *mut E {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let buffer = std::mem::replace(&mut self.0, Buffer::new(0));
-        if buffer.len() == 0 || buffer.len() > KEEP {
-            return;
-        }
-        // At the end of a thread there is nowhere to keep it.
-        let _ = SCRATCH.try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            if kept.len() == KEPT {
-                let least = (0..KEPT).min_by_key(|&i| kept[i].len()).unwrap_or(0);
-                kept.swap_remove(least);
-            }
-            kept.push(buffer);
-        });
-    }
-}
-
 /// Runs `body(0..tasks)`, on the calling thread when there is only one.
-fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
+pub(super) fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
     if tasks == 1 || parallel.threads == 1 {
         (0..tasks).for_each(body);
     } else {
@@ -96,7 +48,12 @@ fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
 }
 
 /// How many of at most `most` tasks are worth making of so many multiplications and elements.
-fn worth(parallel: &Parallel, multiplications: usize, elements: usize, most: usize) -> usize {
+pub(super) fn worth(
+    parallel: &Parallel,
+    multiplications: usize,
+    elements: usize,
+    most: usize,
+) -> usize {
     let size = multiplications.max(elements.saturating_mul(8));
     if parallel.threads == 1 || size < WORTH {
         1
@@ -106,34 +63,34 @@ fn worth(parallel: &Parallel, multiplications: usize, elements: usize, most: usi
 }
 
 /// The product, all of one type and one layout, of which C is row-major.
-struct Product<E, S> {
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Shared<S>,
-    a_at: Matrix,
-    b: Shared<S>,
-    b_at: Matrix,
-    c: Shared<E>,
-    c_row: isize,
-    alpha: E,
-    beta: E,
+pub(super) struct Product<E, S> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: Shared<S>,
+    pub a_at: Matrix,
+    pub b: Shared<S>,
+    pub b_at: Matrix,
+    pub c: Shared<E>,
+    pub c_row: isize,
+    pub alpha: E,
+    pub beta: E,
     /// The operands need no conversion.
-    is_plain: bool,
+    pub is_plain: bool,
 }
 
 impl<E: Real, S: Source<E>> Product<E, S> {
-    fn a(&self, i: usize, p: usize) -> *const S {
+    pub fn a(&self, i: usize, p: usize) -> *const S {
         let at = i as isize * self.a_at.row_stride + p as isize * self.a_at.col_stride;
         self.a.get().wrapping_offset(at)
     }
 
-    fn b(&self, p: usize, j: usize) -> *const S {
+    pub fn b(&self, p: usize, j: usize) -> *const S {
         let at = p as isize * self.b_at.row_stride + j as isize * self.b_at.col_stride;
         self.b.get().wrapping_offset(at)
     }
 
-    fn c(&self, i: usize, j: usize) -> *mut E {
+    pub fn c(&self, i: usize, j: usize) -> *mut E {
         self.c
             .get()
             .wrapping_offset(i as isize * self.c_row)
@@ -176,20 +133,20 @@ impl<E: Real, S: Source<E>> Product<E, S> {
 
 /// Splits rows into tiles of nearly equal height.
 #[derive(Clone, Copy)]
-struct Tiles {
+pub(super) struct Tiles {
     rows: usize,
-    count: usize,
+    pub count: usize,
 }
 
 impl Tiles {
-    fn new(rows: usize, most: usize) -> Tiles {
+    pub fn new(rows: usize, most: usize) -> Tiles {
         Tiles {
             rows,
             count: rows.div_ceil(most),
         }
     }
 
-    fn get(self, tile: usize) -> Range<usize> {
+    pub fn get(self, tile: usize) -> Range<usize> {
         share(self.rows, self.count, tile, 1)
     }
 }
@@ -248,7 +205,7 @@ fn by_columns<E: Real, S: Source<E>>(
         let rows = block..g.m.min(block + WIDE);
         let tiles = Tiles::new(rows.len(), most.min(14));
         let step = if packed {
-            (SHARED / rows.len() / KC).max(1) * KC
+            (SHARED / size_of::<E>() / rows.len() / KC).max(1) * KC
         } else {
             g.k.next_multiple_of(KC)
         };
@@ -366,11 +323,28 @@ fn columns<E: Real, S: Source<E>>(
         }
         _ => {}
     }
+    let next_rows = |p: usize, s: usize| -> (*const u8, isize) {
+        let step = g.b_at.row_stride * size_of::<S>() as isize;
+        match g.b_at.col_stride {
+            1 => (g.b(p, s * width).cast(), step),
+            _ => (scratch.cast_const().cast(), 0),
+        }
+    };
     for tile in 0..tiles.count {
         let own = tiles.get(tile);
         let kernel = kernels.get(own.len(), vectors, left.is_some());
         for s in strips.clone() {
             let (b, b_row) = strip(s);
+            // While the first tile is computed: the strip's next rows, from where they will be read or copied.
+            let copied = matches!(right, Right::Copied) && tile == 0 && left.is_some();
+            let (ahead, ahead_step) = match right {
+                Right::Copied if copied && depth.end < g.k => next_rows(depth.end, s),
+                Right::Copied if copied => next_rows(0, s + strips.len()),
+                _ => {
+                    let step = b_row * size_of::<E>() as isize;
+                    (b.wrapping_offset(AHEAD * b_row).cast(), step)
+                }
+            };
             let i = rows.start + own.start;
             let tile = Tile {
                 depth: depth.len(),
@@ -382,6 +356,8 @@ fn columns<E: Real, S: Source<E>>(
                 a_col: g.a_at.col_stride,
                 b,
                 b_row,
+                ahead,
+                ahead_step,
                 c: g.c(i, s * width),
                 c_row: g.c_row,
                 width: width.min(g.n - s * width),
@@ -412,7 +388,7 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
     let step = if direct_b {
         g.k.next_multiple_of(KC)
     } else {
-        (SHARED / 4 / (strips * width) / KC).max(1) * KC
+        (SHARED / size_of::<E>() / (strips * width) / KC).max(1) * KC
     };
     for start in (0..g.k).step_by(step) {
         let depth = start..g.k.min(start + step);
@@ -462,6 +438,8 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
                             a_col: g.a_at.col_stride,
                             b,
                             b_row,
+                            ahead: b.wrapping_offset(AHEAD * b_row).cast(),
+                            ahead_step: b_row * size_of::<E>() as isize,
                             c: g.c(own.start, s * width),
                             c_row: g.c_row,
                             width: width.min(g.n - s * width),
@@ -477,102 +455,6 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
     }
 }
 
-/// A few rows by a B that is read where it lies: `y = x·B` before α and β.
-fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
-    let by_row = g.b_at.col_stride == 1;
-    // Columns of a task: enough to read whole lines of every row.
-    let most = g.n.div_ceil(256).min(4 * parallel.threads);
-    let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
-    let mut x = Scratch::new::<E>(g.m * g.k);
-    let rows = x.get::<E>();
-    if g.a_at.col_stride == 1 && g.is_plain {
-        for i in 0..g.m {
-            // SAFETY: a row of A, stored as sums are; the buffer has m of them.
-            unsafe {
-                rows.add(i * g.k)
-                    .copy_from_nonoverlapping(g.a(i, 0).cast(), g.k)
-            };
-        }
-    } else {
-        for i in 0..g.m {
-            for p in 0..g.k {
-                // SAFETY: an element of A; the buffer has m·k.
-                unsafe { rows.add(i * g.k + p).write(g.a(i, p).read().get()) };
-            }
-        }
-    }
-    let rows = Shared(rows);
-    fork(parallel, tasks, &|task| {
-        let own = share(g.n, tasks, task, 64);
-        let mut y = Scratch::new::<E>(g.m * own.len());
-        let y = y.get::<E>();
-        let b = g.b(0, own.start);
-        // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
-        unsafe {
-            if by_row {
-                for j in 0..own.len() {
-                    y.add(j).write(E::ZERO);
-                }
-                let x = std::slice::from_raw_parts(rows.get(), g.k);
-                let y = std::slice::from_raw_parts_mut(y, own.len());
-                (S::loops().axpy)(x, b, g.b_at.row_stride, y);
-            } else {
-                (S::loops().dots)(&Columns {
-                    x: rows.get(),
-                    rows: g.m,
-                    depth: g.k,
-                    b,
-                    b_col: g.b_at.col_stride,
-                    columns: own.len(),
-                    y,
-                    y_row: own.len(),
-                });
-            }
-            for i in 0..g.m {
-                let c = g.c(i, own.start);
-                for j in 0..own.len() {
-                    let sum = g.alpha.mul(y.add(i * own.len() + j).read());
-                    let c = c.add(j);
-                    c.write(if g.beta == E::ZERO {
-                        sum
-                    } else {
-                        sum.add(g.beta.mul(c.read()))
-                    });
-                }
-            }
-        }
-    });
-}
-
-/// A product too small to prepare anything for: both operands are read where they lie.
-fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
-    let kernels = E::kernels();
-    let vectors = usize::from(g.n.is_multiple_of(2 * kernels.lanes));
-    let width = kernels.lanes << vectors;
-    let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
-    for tile in 0..tiles.count {
-        let own = tiles.get(tile);
-        let kernel = kernels.get(own.len(), vectors, false);
-        for j in (0..g.n).step_by(width) {
-            let tile = Tile {
-                depth: g.k,
-                a: g.a(own.start, 0).cast(),
-                a_row: g.a_at.row_stride,
-                a_col: g.a_at.col_stride,
-                b: g.b(0, j).cast(),
-                b_row: g.b_at.row_stride,
-                c: g.c(own.start, j),
-                c_row: g.c_row,
-                width,
-                alpha: g.alpha,
-                beta: g.beta,
-            };
-            // SAFETY: a tile of the product.
-            unsafe { kernel(&tile) }
-        }
-    }
-}
-
 /// Chooses the way of a product.
 fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
     let whole = g.b_at.col_stride == 1 && g.n.is_multiple_of(E::kernels().lanes);
@@ -580,7 +462,10 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
         return tiny(g);
     }
     let by_row = g.m == 1 && g.b_at.col_stride == 1;
-    let by_column = g.m <= SKINNY && g.b_at.col_stride != 1 && g.b_at.row_stride == 1;
+    let by_column = g.m <= SKINNY
+        && g.b_at.col_stride != 1
+        && g.b_at.row_stride == 1
+        && (g.m == 1 || g.k >= 4 * E::kernels().lanes);
     if by_row || by_column {
         return few_rows(g, parallel);
     }
@@ -654,9 +539,9 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         return run(&product, parallel);
     }
     // The sums of a band of rows are made beside C and rounded, or moved, into it.
-    let band = (SHARED / g.n).max(64).min(g.m);
-    let mut sums = Buffer::new(band * g.n * size_of::<E>());
-    let (sums, out) = (Shared(sums.as_mut_ptr().cast::<E>()), Shared(c.cast::<O>()));
+    let band = (SHARED / g.n).max(WIDE).min(g.m);
+    let mut sums = Scratch::new::<E>(band * g.n);
+    let (sums, out) = (Shared(sums.get::<E>()), Shared(c.cast::<O>()));
     let beta = E::of(g.beta);
     for start in (0..g.m).step_by(band) {
         product.m = band.min(g.m - start);

@@ -107,7 +107,7 @@ unsafe fn rows<E: Real, S: Source<E>, const W: usize>(job: &Job<E, S>) {
 }
 
 /// Rows by which contiguous lanes are asked for ahead.
-const AHEAD: isize = 8;
+const AHEAD: isize = 12;
 
 /// A strip of one row-contiguous vector or more that is cut off.
 #[cfg(target_arch = "x86_64")]

@@ -89,6 +89,10 @@ fn every_layout_and_type_matches_the_naive_sum() {
         (48, 64, 40),
         (5, 4, 0),
         (70, 66, 50),
+        (12, 70, 300),
+        (300, 12, 280),
+        (40, 130, 270),
+        (16, 16, 16),
     ] {
         for flags in 0..8 {
             let (ta, tb, tc) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
@@ -202,6 +206,71 @@ fn batches_and_tasks_cover_every_element_once() {
                     .map(|p| a[z * m * k + i * k + p] * b[z * k * n + p * n + j])
                     .sum();
                 assert_eq!(got, want, "{batch}x{m}x{n}x{k} on {threads} at {at}");
+            }
+        }
+    }
+}
+
+/// Matrices of any floats; the layouts of `g` are dense.
+fn bits(g: &Gemm, parallel: &Parallel) -> Vec<u8> {
+    let store = |count: usize, seed: u32, d: DType| {
+        let x: Vec<f64> = values(count, seed).iter().map(|x| x / 7.0).collect();
+        let mut bytes = vec![0u8; count * d.size_bytes()];
+        // SAFETY: both hold `count` elements.
+        unsafe { convert(DType::F64, d)(x.as_ptr().cast(), bytes.as_mut_ptr(), count) };
+        bytes
+    };
+    let a = store(g.batch * g.m * g.k, 21, g.dtype);
+    let b = store(g.batch * g.k * g.n, 22, g.dtype);
+    let mut c = store(g.batch * g.m * g.n, 23, g.out);
+    // SAFETY: the buffers hold the matrices of g.
+    unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) };
+    c
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let reversed: &ParallelFor = &|tasks, body| (0..tasks).rev().for_each(body);
+    for (batch, m, n, k) in [
+        (1, 1, 3000, 500),
+        (1, 12, 900, 300),
+        (1, 70, 1100, 600),
+        (1, 1100, 40, 530),
+        (1, 3000, 9, 200),
+        (1, 260, 200, 1030),
+        (6, 70, 64, 90),
+    ] {
+        for (dtype, out) in [
+            (DType::F32, DType::F32),
+            (DType::F64, DType::F64),
+            (DType::BF16, DType::BF16),
+            (DType::F16, DType::F32),
+        ] {
+            for flags in 0..8 {
+                let side = |t: bool, rows: usize, cols: usize| {
+                    if t {
+                        Matrix::row_major(rows, rows * cols).transposed()
+                    } else {
+                        Matrix::row_major(cols, rows * cols)
+                    }
+                };
+                let g = Gemm {
+                    out,
+                    batch,
+                    a: side(flags & 1 != 0, m, k),
+                    b: side(flags & 2 != 0, k, n),
+                    c: side(flags & 4 != 0, m, n),
+                    beta: f64::from(flags & 1),
+                    ..Gemm::dense(dtype, m, n, k)
+                };
+                let one = bits(&g, &Parallel::SERIAL);
+                for threads in [2, 3, 16] {
+                    let parallel = Parallel {
+                        threads,
+                        run: reversed,
+                    };
+                    assert!(one == bits(&g, &parallel), "{g:?} on {threads}");
+                }
             }
         }
     }

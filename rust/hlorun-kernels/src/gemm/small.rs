@@ -1,0 +1,107 @@
+//! Products that are not worth preparing much for: of a few rows, or small in all.
+//!
+//! In: a [`Product`]. Out: its C. Promise: the larger operand is read once, where it lies.
+
+use super::micro::{Real, Source, Tile};
+use super::real::{Product, Tiles, fork, worth};
+use super::scratch::Scratch;
+use super::vector::Columns;
+use super::{Parallel, Shared, share};
+
+/// A few rows by a B that is read where it lies: `y = x·B` before α and β.
+pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+    let by_row = g.b_at.col_stride == 1;
+    // Columns of a task: enough to read whole lines of every row.
+    let most = g.n.div_ceil(256).min(4 * parallel.threads);
+    let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
+    let mut x = Scratch::new::<E>(g.m * g.k);
+    let rows = x.get::<E>();
+    if g.a_at.col_stride == 1 && g.is_plain {
+        for i in 0..g.m {
+            // SAFETY: a row of A, stored as sums are; the buffer has m of them.
+            unsafe {
+                rows.add(i * g.k)
+                    .copy_from_nonoverlapping(g.a(i, 0).cast(), g.k)
+            };
+        }
+    } else {
+        for i in 0..g.m {
+            for p in 0..g.k {
+                // SAFETY: an element of A; the buffer has m·k.
+                unsafe { rows.add(i * g.k + p).write(g.a(i, p).read().get()) };
+            }
+        }
+    }
+    let rows = Shared(rows);
+    fork(parallel, tasks, &|task| {
+        let own = share(g.n, tasks, task, 64);
+        let mut y = Scratch::new::<E>(g.m * own.len());
+        let y = y.get::<E>();
+        let b = g.b(0, own.start);
+        // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
+        unsafe {
+            if by_row {
+                for j in 0..own.len() {
+                    y.add(j).write(E::ZERO);
+                }
+                let x = std::slice::from_raw_parts(rows.get(), g.k);
+                let y = std::slice::from_raw_parts_mut(y, own.len());
+                (S::loops().axpy)(x, b, g.b_at.row_stride, y);
+            } else {
+                (S::loops().dots)(&Columns {
+                    x: rows.get(),
+                    rows: g.m,
+                    depth: g.k,
+                    b,
+                    b_col: g.b_at.col_stride,
+                    columns: own.len(),
+                    y,
+                    y_row: own.len(),
+                });
+            }
+            for i in 0..g.m {
+                let c = g.c(i, own.start);
+                for j in 0..own.len() {
+                    let sum = g.alpha.mul(y.add(i * own.len() + j).read());
+                    let c = c.add(j);
+                    c.write(if g.beta == E::ZERO {
+                        sum
+                    } else {
+                        sum.add(g.beta.mul(c.read()))
+                    });
+                }
+            }
+        }
+    });
+}
+
+/// A product too small to prepare anything for: both operands are read where they lie.
+pub(super) fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
+    let kernels = E::kernels();
+    let vectors = usize::from(g.n % (2 * kernels.lanes) == 0);
+    let width = kernels.lanes << vectors;
+    let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
+    for tile in 0..tiles.count {
+        let own = tiles.get(tile);
+        let kernel = kernels.get(own.len(), vectors, false);
+        for j in (0..g.n).step_by(width) {
+            let tile = Tile {
+                depth: g.k,
+                a: g.a(own.start, 0).cast(),
+                a_row: g.a_at.row_stride,
+                a_col: g.a_at.col_stride,
+                b: g.b(0, j).cast(),
+                b_row: g.b_at.row_stride,
+                ahead: g.b(0, j).cast(),
+                ahead_step: 0,
+                c: g.c(own.start, j),
+                c_row: g.c_row,
+                width,
+                alpha: g.alpha,
+                beta: g.beta,
+            };
+            // SAFETY: a tile of the product.
+            unsafe { kernel(&tile) }
+        }
+    }
+}

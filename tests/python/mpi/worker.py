@@ -127,7 +127,9 @@ def main() -> None:
     """Run the task; end the job when it fails."""
     group = Group()
     try:
-        {"cases": cases, "large": large, "forever": forever, "failing": failing, "transfers": transfers}[sys.argv[1]](group)
+        {"cases": cases, "large": large, "forever": forever, "failing": failing, "transfers": transfers}[
+            sys.argv[1]
+        ](group)
     except BaseException as error:
         print(f"rank {group.rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         group.abort()

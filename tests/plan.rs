@@ -143,7 +143,7 @@ fn a_loop_copies_none_of_its_state() {
                 executable.module().instruction(id).opcode() == HloOpcode::While
             })
             .collect();
-        assert!(copied.is_empty(), "{copied:?}");
+        assert!(copied.is_empty(), "{disable:?} {copied:?}");
     }
 }
 

@@ -64,6 +64,8 @@ struct Bands<'b> {
 struct Group {
     rows: usize,
     members: Vec<Thunk>,
+    /// Thunks between them that may run before them, and how many members come before each.
+    between: Vec<(usize, Thunk)>,
     /// Buffers read, and how often.
     reads: FxHashMap<u32, u32>,
     /// Buffers written; whether densely, row by row.
@@ -88,7 +90,7 @@ impl Bands<'_> {
             if let Some(rows) = self.joined(&group, &mut thunk) {
                 group.add(rows, thunk);
             } else if may_precede(&group, &mut thunk) {
-                done.push(thunk);
+                group.between.push((group.members.len(), thunk));
             } else {
                 self.close(std::mem::take(&mut group), &mut done);
                 match rows_of(&thunk) {
@@ -218,9 +220,18 @@ impl Bands<'_> {
     fn close(&mut self, group: Group, done: &mut ThunkSequence) {
         let rows = group.rows;
         if group.members.len() < 2 || self.shared_bytes(&group) < MIN_SHARED {
-            done.extend(group.members);
+            // Nothing comes of it: everything stays where it was.
+            let mut between = group.between.into_iter().peekable();
+            for (at, member) in group.members.into_iter().enumerate() {
+                done.extend(std::iter::from_fn(|| {
+                    between.next_if(|other| other.0 <= at).map(|other| other.1)
+                }));
+                done.push(member);
+            }
+            done.extend(between.map(|other| other.1));
             return;
         }
+        done.extend(group.between.into_iter().map(|other| other.1));
         let row_bytes = self.row_bytes(&group.members, None, rows).max(1);
         let mut members = group.members;
         let mut here: FxHashMap<u32, u32> = FxHashMap::default();

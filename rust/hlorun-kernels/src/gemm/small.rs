@@ -78,7 +78,7 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
 /// A product too small to prepare anything for: both operands are read where they lie.
 pub(super) fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
     let kernels = E::kernels();
-    let vectors = usize::from(g.n % (2 * kernels.lanes) == 0);
+    let vectors = usize::from(g.n.is_multiple_of(2 * kernels.lanes));
     let width = kernels.lanes << vectors;
     let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
     for tile in 0..tiles.count {

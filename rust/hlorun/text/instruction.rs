@@ -11,8 +11,8 @@ use super::parser::{Parser, PendingOperand};
 use super::shape::can_be_shape;
 use super::tables::hash_bytes;
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloInstruction, HloOpcode, Id, InstructionId, PoolRange,
-    TextRef,
+    AttrKey, AttrValue, Attribute, ComputationId, HloInstruction, HloOpcode, Id, InstructionId,
+    PoolRange, TextRef,
 };
 use crate::types::{ShapeId, ShapeStyle};
 
@@ -318,6 +318,9 @@ impl Parser<'_> {
             }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
+        if open.opcode == HloOpcode::Broadcast {
+            self.scalar_broadcast(first_attribute);
+        }
         let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
         self.pending_calls.append(&mut self.open_calls);
         let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
@@ -394,6 +397,19 @@ impl Parser<'_> {
             self.parameters.push((immediate, id));
         }
         Ok(id)
+    }
+
+    /// A broadcast of a scalar may leave `dimensions={}` out; a broadcast of anything else is told so
+    /// by the verifier.
+    fn scalar_broadcast(&mut self, first_attribute: usize) {
+        let attributes = &self.module.attributes[first_attribute..];
+        if attributes.iter().all(|a| a.key != AttrKey::Dimensions) {
+            let none = AttrValue::Ints(PoolRange::default());
+            self.module.attributes.push(Attribute {
+                key: AttrKey::Dimensions,
+                value: none,
+            });
+        }
     }
 
     /// Moves the operands from `base` on to the module's pool.

@@ -187,15 +187,11 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// The layouts the text gives, or those of the entry computation's shapes in row-major order.
+    /// The layouts the text gives, or those of the entry computation's parameters and root.
     fn write_entry_layout(&mut self) {
         let module = self.module;
-        let (parameters, result, style) = match &module.config.entry_computation_layout {
-            Some(layout) => (
-                layout.parameters.clone(),
-                layout.result,
-                ShapeStyle::CANONICAL,
-            ),
+        let (parameters, result) = match &module.config.entry_computation_layout {
+            Some(layout) => (layout.parameters.clone(), layout.result),
             None => {
                 let Some((_, entry)) = module.entry_computation() else {
                     return;
@@ -204,13 +200,10 @@ impl<'m> Printer<'m> {
                     return;
                 };
                 let shape = |id: &_| module.instruction_data(*id).shape;
-                (
-                    entry.parameters.iter().map(shape).collect(),
-                    shape(&root),
-                    ShapeStyle::ROW_MAJOR,
-                )
+                (entry.parameters.iter().map(shape).collect(), shape(&root))
             }
         };
+        let style = ShapeStyle::CANONICAL;
         self.out.push_str(", entry_computation_layout={(");
         for (i, id) in parameters.into_iter().enumerate() {
             if i > 0 {

@@ -31,6 +31,28 @@ impl DotDimensions {
         }
     }
 
+    /// Whether each number names a dimension of its operand, once, and paired dimensions have one size.
+    /// The verifier looks at those of a `dot` only.
+    fn fit(&self, lhs: &[i64], rhs: &[i64]) -> bool {
+        let named_once = |batch: &[i64], contracting: &[i64], rank: usize| {
+            let all: Dims = batch.iter().chain(contracting).copied().collect();
+            all.iter().enumerate().all(|(i, dim)| {
+                usize::try_from(*dim).is_ok_and(|dim| dim < rank) && !all[..i].contains(dim)
+            })
+        };
+        let paired = |left: &[i64], right: &[i64]| {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(&l, &r)| lhs[l as usize] == rhs[r as usize])
+        };
+        named_once(&self.lhs_batch, &self.lhs_contracting, lhs.len())
+            && named_once(&self.rhs_batch, &self.rhs_contracting, rhs.len())
+            && paired(&self.lhs_batch, &self.rhs_batch)
+            && paired(&self.lhs_contracting, &self.rhs_contracting)
+    }
+
     /// Dimensions of an operand that are neither batch nor contracting, ascending.
     fn free(rank: usize, batch: &[i64], contracting: &[i64]) -> Dims {
         (0..rank as i64)
@@ -97,10 +119,10 @@ impl<'m> Lowering<'m> {
         let (m, n) = (product(&lhs, &lhs_free), product(&rhs, &rhs_free));
         let k = product(&lhs, &d.lhs_contracting);
         if result.count() as i64 != batch * m * n || product(&rhs, &d.rhs_contracting) != k {
-            return Err(HloError::execution(format!(
-                "{}: sizes of the product do not fit",
-                instruction.name()
-            )));
+            return Err(unsupported(
+                instruction,
+                "sizes of the product do not fit".into(),
+            ));
         }
         // The contraction may run in any order; the one in which the lhs lies lets it be merged.
         let mut pairs: Vec<(i64, i64)> = d
@@ -213,7 +235,7 @@ impl<'m> Lowering<'m> {
         let config = gemm_config(instruction).ok_or_else(|| {
             unsupported(
                 instruction,
-                "a product whose backend_config is no JSON".into(),
+                "a product without a backend_config that fits its operands".into(),
             )
         })?;
         if let Some(epilogue) = config.epilogue {
@@ -285,13 +307,19 @@ pub struct GemmConfig {
     pub epilogue: Option<String>,
 }
 
-/// Reads the configuration of a cuBLAS call.
+/// Reads the configuration of a cuBLAS call; `None` where there is none, or not one of its operands.
 pub fn gemm_config(instruction: InstructionRef<'_>) -> Option<GemmConfig> {
     let config = backend_config(instruction)?;
     let config = config.get("gemm_backend_config").unwrap_or(&config);
     let number = |key: &str, default: f64| number(config.get(key), default);
+    let dimensions = DotDimensions::of_config(config);
+    let lhs = instruction.operand(0)?.array_shape()?;
+    let rhs = instruction.operand(1)?.array_shape()?;
+    if !dimensions.fit(&lhs.dims, &rhs.dims) {
+        return None;
+    }
     Some(GemmConfig {
-        dimensions: DotDimensions::of_config(config),
+        dimensions,
         alpha: (number("alpha_real", 1.0), number("alpha_imag", 0.0)),
         beta: number("beta", 0.0),
         epilogue: config

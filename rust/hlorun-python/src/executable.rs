@@ -4,9 +4,9 @@
 //! the run wrote directly. Promise: the interpreter lock is free during both, and Ctrl-C ends a long
 //! run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::{Duration, Instant};
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
@@ -321,9 +321,7 @@ impl PyExecutable {
             guarded(|| body(&options))
         };
         if !self.is_watched {
-            return py
-                .detach(|| run(&RunOptions::default()))
-                .map_err(Error::Hlo);
+            return run_looking_for_signals(py, &run);
         }
         let run = &run;
         let stop = AtomicBool::new(false);
@@ -387,6 +385,47 @@ impl PyExecutable {
             parameters.len(),
             list.join(", ")
         )))
+    }
+}
+
+/// Runs on this thread. A small program may still loop for ever, so each trip may look for signals;
+/// it does when [`WATCH_INTERVAL`] has passed since the last look.
+fn run_looking_for_signals(
+    py: Python<'_>,
+    run: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+) -> Result<()> {
+    /// Looks at the clock are a part of the cost of an empty trip.
+    const TRIPS_PER_LOOK: u32 = 256;
+    let trips = AtomicU32::new(0);
+    let state: Mutex<(Option<Instant>, Option<PyErr>)> = Mutex::new((None, None));
+    let interrupted = || {
+        let trip = trips.fetch_add(1, Ordering::Relaxed) + 1;
+        if !trip.is_multiple_of(TRIPS_PER_LOOK) {
+            return false;
+        }
+        // Another thread that looks right now is as good.
+        let Ok(mut state) = state.try_lock() else {
+            return false;
+        };
+        if state.1.is_none() {
+            let now = Instant::now();
+            if now.duration_since(*state.0.get_or_insert(now)) < WATCH_INTERVAL {
+                return false;
+            }
+            state.0 = Some(now);
+            state.1 = Python::attach(|py| py.check_signals()).err();
+        }
+        state.1.is_some()
+    };
+    let result = py.detach(|| {
+        run(&RunOptions {
+            interrupted: &interrupted,
+            ..RunOptions::default()
+        })
+    });
+    match state.into_inner().map(|state| state.1) {
+        Ok(Some(signal)) => Err(Error::Python(signal)),
+        _ => result.map_err(Error::Hlo),
     }
 }
 

@@ -318,8 +318,8 @@ impl Parser<'_> {
             }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
-        if open.opcode == HloOpcode::Broadcast {
-            self.scalar_broadcast(first_attribute);
+        if open.opcode == HloOpcode::Broadcast && forward == self.pending_operands.len() {
+            self.scalar_broadcast(operands, first_attribute);
         }
         let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
         self.pending_calls.append(&mut self.open_calls);
@@ -399,11 +399,17 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    /// A broadcast of a scalar may leave `dimensions={}` out; a broadcast of anything else is told so
-    /// by the verifier.
-    fn scalar_broadcast(&mut self, first_attribute: usize) {
+    /// A broadcast of a scalar may leave `dimensions={}` out.
+    fn scalar_broadcast(&mut self, operands: PoolRange, first_attribute: usize) {
+        let operand = self.module.operands.get(operands.start as usize);
+        let is_scalar = operands.len == 1
+            && operand.is_some_and(|operand| {
+                let shape = self.module.instructions[operand.index()].shape;
+                let array = self.module.shapes.get(shape).as_array();
+                array.is_some_and(|array| array.rank() == 0)
+            });
         let attributes = &self.module.attributes[first_attribute..];
-        if attributes.iter().all(|a| a.key != AttrKey::Dimensions) {
+        if is_scalar && attributes.iter().all(|a| a.key != AttrKey::Dimensions) {
             let none = AttrValue::Ints(PoolRange::default());
             self.module.attributes.push(Attribute {
                 key: AttrKey::Dimensions,

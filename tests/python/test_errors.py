@@ -215,6 +215,9 @@ ENTRY e {
     head = "HloModule named, entry_computation_layout={(f32[4,3]{0,1})->f32[4,3]{0,1}}"
     assert printed.splitlines()[0] == head
     assert "broadcast(%constant.anon), dimensions={}" in printed
+    # XLA takes another way to the layouts where the header asks for a configuration.
+    printed = str(hlorun.parse(text.replace("named:", "named, replica_count=2")))
+    assert "entry_computation_layout={(f32[4,3]{1,0})->f32[4,3]{1,0}}" in printed.splitlines()[0]
 
 
 def test_all_broken_rules_are_reported_at_once(texts: Texts) -> None:

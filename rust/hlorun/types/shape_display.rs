@@ -24,6 +24,8 @@ pub enum LayoutOrder {
     AsGiven,
     /// The layout's, else row-major.
     RowMajorIfAbsent,
+    /// Row-major whatever the layout's is; its other fields are kept.
+    RowMajor,
 }
 
 impl ShapeStyle {
@@ -45,6 +47,13 @@ impl ShapeStyle {
     pub const UNPACKED: ShapeStyle = ShapeStyle {
         element_size: false,
         ..ShapeStyle::CANONICAL
+    };
+    /// Every array in row-major order.
+    pub const ROW_MAJOR: ShapeStyle = ShapeStyle {
+        layout: true,
+        order: LayoutOrder::RowMajor,
+        element_size: true,
+        index_comments: true,
     };
     /// Without layouts.
     pub const LOGICAL: ShapeStyle = ShapeStyle {
@@ -171,7 +180,7 @@ fn write_array(f: &mut fmt::Formatter<'_>, array: &ArrayShape, style: ShapeStyle
             write_layout(f, order.iter().map(|&dim| usize::from(dim)), extension)
         }
         (None, LayoutOrder::AsGiven) => Ok(()),
-        (None, LayoutOrder::RowMajorIfAbsent) => {
+        (_, LayoutOrder::RowMajor | LayoutOrder::RowMajorIfAbsent) => {
             if array.rank() == 0 && extension.is_none() {
                 return Ok(());
             }

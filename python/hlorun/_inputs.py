@@ -81,8 +81,17 @@ def _keys(number: int, parameter: HloInstruction) -> Iterator[str]:
 
 def file_inputs(module: HloModule, path: str) -> list[Any]:
     """Inputs from an `.npz` file, by parameter name or by number (`arg_0`, `arg0`, `0`)."""
+    import zipfile
+
     values = []
-    with np.load(path, allow_pickle=False) as file:
+    try:
+        opened = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        # NumPy's own words would have the user load whatever is in there unsafely.
+        raise HloArgumentError(f"{path} is no .npz file of arrays") from None
+    if not isinstance(opened, np.lib.npyio.NpzFile):
+        raise HloArgumentError(f"{path} holds one array without a name; inputs come from an .npz file")
+    with opened as file:
         for number, parameter in enumerate(_parameters(module)):
             key = next((key for key in _keys(number, parameter) if key in file), None)
             if key is None:
@@ -91,5 +100,9 @@ def file_inputs(module: HloModule, path: str) -> list[Any]:
                     f"{path} has no array for parameter {number}, {parameter.name} {parameter.shape}: "
                     f"expected the key {parameter.name!r} or 'arg_{number}'; the file has {found or 'none'}"
                 )
-            values.append(_as_declared(file[key], parameter.shape))
+            try:
+                array = file[key]
+            except (ValueError, EOFError, zipfile.BadZipFile) as error:
+                raise HloArgumentError(f"{path}: {key} is no array: {error}") from None
+            values.append(_as_declared(array, parameter.shape))
     return values

@@ -81,6 +81,17 @@ def test_run_of_several_replicas() -> None:
     assert "spans the 2 replicas that run here" in report["notes"][0]
 
 
+def test_run_refuses_what_is_no_npz(tmp_path: Path) -> None:
+    garbage, single, objects = tmp_path / "garbage.npz", tmp_path / "single.npy", tmp_path / "objects.npz"
+    garbage.write_text("no archive\n")
+    np.save(single, np.ones(4, np.float32))
+    np.savez(objects, arg_0=np.array([{}], dtype=object))
+    for path, words in ((garbage, "no .npz"), (single, "one array"), (objects, "no array")):
+        error = hlorun("run", DUMP, "--inputs", str(path), status=1).stderr
+        assert path.name in error and words in error
+        assert "Traceback" not in error
+
+
 def test_run_reads_and_writes_npz(tmp_path: Path) -> None:
     module = tmp_path / "m.hlo"
     module.write_text(

@@ -130,6 +130,96 @@ def test_illegal_modules(texts: Texts, make: Callable[[Texts], str], names: str)
         hlorun.compile(hlorun.parse(text))
 
 
+def _doubling_calls(levels: int) -> str:
+    """Each computation calls the one before twice: 2^levels bodies once they stand in place."""
+    parts = ["HloModule m", "f0 {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x)\n}"]
+    for i in range(1, levels):
+        call = f"call({{}}), to_apply=f{i - 1}"
+        once, twice = call.format("x"), call.format("y")
+        parts.append(f"f{i} {{\n  x = f32[] parameter(0)\n  y = f32[] {once}\n  ROOT z = f32[] {twice}\n}}")
+    parts.append(f"ENTRY e {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] call(x), to_apply=f{levels - 1}\n}}")
+    return "\n".join(parts)
+
+
+def _nested_loops(levels: int) -> str:
+    """A loop whose body is a loop, and so on."""
+    parts = [
+        "HloModule m",
+        "c {\n  i = s32[] parameter(0)\n  one = s32[] constant(1)\n  ROOT less = pred[] compare(i, one), direction=LT\n}",
+        "f0 {\n  i = s32[] parameter(0)\n  one = s32[] constant(1)\n  ROOT next = s32[] add(i, one)\n}",
+    ]
+    for i in range(1, levels + 1):
+        head = "ENTRY e" if i == levels else f"f{i}"
+        parts.append(f"{head} {{\n  i = s32[] parameter(0)\n  ROOT w = s32[] while(i), condition=c, body=f{i - 1}\n}}")
+    return "\n".join(parts)
+
+
+GEMM = """HloModule m
+
+ENTRY e {
+  a = f32[4,8] parameter(0)
+  b = f32[8,6] parameter(1)
+  ROOT product = f32[4,6] custom-call(a, b), custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"alpha_real":1,"beta":0,"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}
+}
+"""
+
+CUDNN = """HloModule m
+
+ENTRY e {
+  a = f32[1,3,9,9] parameter(0)
+  b = f32[8,3,3,3] parameter(1)
+  ROOT conv = (f32[1,8,7,7], u8[0]) custom-call(a, b), custom_call_target="__cudnn$convForward", window={size=3x3}, dim_labels=bf01_oi01->bf01
+}
+"""
+
+COMPILE: list[tuple[str, str, str]] = [
+    ("calls that double on every level", _doubling_calls(60), "calls expand to more than"),
+    ("loops in loops in loops", _nested_loops(5000), "control flow nests deeper"),
+    ("a product over a dimension that is not there", GEMM.replace('["1"]', '["9"]'), "product"),
+    ("a product over a negative dimension", GEMM.replace('["0"]', '["-1"]'), "product"),
+    ("a product of sizes that do not fit", GEMM.replace("f32[8,6]", "f32[7,6]"), "product"),
+    ("a product over one dimension twice", GEMM.replace('["1"]', '["1","1"]'), "product"),
+    ("a product of another size", GEMM.replace("f32[4,6]", "f32[5,6]"), "product"),
+    ("a window of cuDNN that makes more", CUDNN.replace("size=3x3", "size=3x3 pad=1_1x0_0"), "conv"),
+    ("a window of cuDNN that overflows", CUDNN.replace("size=3x3", f"size=3x3 pad={2**63 - 1}_0x0_0"), "conv"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "names"), [case[1:] for case in COMPILE], ids=[case[0] for case in COMPILE])
+def test_what_only_the_plan_can_refuse(text: str, names: str) -> None:
+    with pytest.raises(hlorun.HloUnsupportedError, match=names):
+        hlorun.compile(hlorun.parse(text))
+
+
+def test_what_they_were_made_from_compiles() -> None:
+    for text in (_doubling_calls(4), _nested_loops(40), GEMM, CUDNN):
+        hlorun.compile(hlorun.parse(text))
+
+
+def test_mlir_is_told_apart() -> None:
+    for text in ("module @jit_f attributes {} {\n}", "#loc = loc(unknown)\nmodule {\n}"):
+        with pytest.raises(hlorun.HloParseError, match="MLIR"):
+            hlorun.parse(text)
+
+
+def test_what_a_text_leaves_out_is_printed_as_xla_prints_it() -> None:
+    text = """HloModule named:
+
+ENTRY e {
+  a = f32[4,3]{0,1} parameter(0)
+  b = f32[4,3]{0,1} broadcast(f32[] constant(1))
+  ROOT c = f32[4,3]{0,1} add(a, b)
+}
+"""
+    printed = str(hlorun.parse(text))
+    head = "HloModule named, entry_computation_layout={(f32[4,3]{0,1})->f32[4,3]{0,1}}"
+    assert printed.splitlines()[0] == head
+    assert "broadcast(%constant.anon), dimensions={}" in printed
+    # XLA takes another way to the layouts where the header asks for a configuration.
+    printed = str(hlorun.parse(text.replace("named:", "named, replica_count=2")))
+    assert "entry_computation_layout={(f32[4,3]{1,0})->f32[4,3]{1,0}}" in printed.splitlines()[0]
+
+
 def test_all_broken_rules_are_reported_at_once(texts: Texts) -> None:
     text = _swap(texts["001"], "add.3 = f32[]", "add.3 = f32[7]")
     text = _swap(text, "slice={[1:2]}", "slice={[1:9]}")

@@ -283,6 +283,42 @@ def test_a_long_run_can_be_interrupted() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+ENDLESS = """HloModule endless
+
+condition {
+  i = s32[] parameter(0)
+  ROOT always = pred[] constant(true)
+}
+
+body {
+  i = s32[] parameter(0)
+  one = s32[] constant(1)
+  ROOT next = s32[] add(i, one)
+}
+
+ENTRY e {
+  start = s32[] parameter(0)
+  ROOT w = s32[] while(start), condition=condition, body=body
+}
+"""
+
+
+def test_a_small_program_that_never_ends_can_be_interrupted() -> None:
+    import _thread
+    import signal
+
+    executable = hlorun.compile(hlorun.parse(ENDLESS))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            executable(0)
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_the_plan_is_explained(modules: dict[str, hlorun.HloModule]) -> None:
     executable = hlorun.compile(modules["003"])
     assert executable.memory["argument_bytes"] == executable.memory["output_bytes"] + 12 * (784 + 10) * 4

@@ -352,15 +352,16 @@ impl PyExecutable {
             };
             guarded(|| body(&options))
         };
+        let run = &run;
+        let stop = AtomicBool::new(false);
+        // A small program may still loop for ever.
+        if self.executable.devices().count() == 1 {
+            return run_polled(py, run, &stop);
+        }
         if !self.is_watched {
             return py
                 .detach(|| run(&RunOptions::default()))
                 .map_err(Error::Hlo);
-        }
-        let run = &run;
-        let stop = AtomicBool::new(false);
-        if self.executable.devices().count() == 1 {
-            return run_polled(py, run, &stop);
         }
         py.detach(|| {
             std::thread::scope(|scope| {

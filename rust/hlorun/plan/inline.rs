@@ -14,8 +14,13 @@ use crate::module::{
     NewInstruction,
 };
 
-/// Most instructions a flattened module may have.
-const MAX_INSTRUCTIONS: usize = 50_000_000;
+/// Most instructions a flattened module may have beyond [`MAX_GROWTH`] times those of the text:
+/// computations that call each other twice, level upon level, double each time.
+const MAX_ADDED: usize = 1 << 20;
+/// See [`MAX_ADDED`].
+const MAX_GROWTH: usize = 16;
+/// Deepest nesting of loops and branches.
+pub const MAX_NESTING: u32 = 128;
 
 /// Replaces calls by the called bodies, callees first. Returns each call of a computation that runs,
 /// with the instruction that now has its value; `keep` lets those live although only their parts are
@@ -29,12 +34,41 @@ pub fn inline(module: &mut HloModule, keep: bool) -> Result<Vec<(InstructionId, 
         ))
     })?;
     let live = reachable(module);
+    let most = module.instruction_count().saturating_mul(MAX_GROWTH) + MAX_ADDED;
+    let mut nesting: IdMap<ComputationId, u32> = IdMap::new(module.computation_count(), 0);
     for id in order {
         if live[id] {
-            inline_computation(module, id, &mut calls, keep)?;
+            inline_computation(module, id, &mut calls, keep, most)?;
+            nesting[id] = nesting_of(module, id, &nesting)?;
         }
     }
     Ok(calls)
+}
+
+/// How deep loops and branches nest in a flattened computation, from that of those it calls.
+fn nesting_of(
+    module: &HloModule,
+    id: ComputationId,
+    callees: &IdMap<ComputationId, u32>,
+) -> Result<u32> {
+    let computation = module.computation(id);
+    let mut deepest = 0;
+    for &instruction in &computation.instructions {
+        let opcode = module.instruction_data(instruction).opcode;
+        if !matches!(opcode, HloOpcode::While | HloOpcode::Conditional) {
+            continue;
+        }
+        for callee in module.instruction(instruction).called_computations() {
+            deepest = deepest.max(callees[callee] + 1);
+        }
+    }
+    if deepest > MAX_NESTING {
+        return Err(HloError::unsupported(
+            format!("control flow nests deeper than {MAX_NESTING}"),
+            module.str(computation.name),
+        ));
+    }
+    Ok(deepest)
 }
 
 fn reachable(module: &HloModule) -> IdMap<ComputationId, bool> {
@@ -68,6 +102,7 @@ fn inline_computation(
     computation: ComputationId,
     calls: &mut Vec<(InstructionId, InstructionId)>,
     keep: bool,
+    most: usize,
 ) -> Result<()> {
     let first = calls.len();
     let old = std::mem::take(&mut module.computation_mut(computation).instructions);
@@ -80,6 +115,16 @@ fn inline_computation(
             operands.push(replaced.get(&operand).copied().unwrap_or(operand));
         }
         if let Some(callee) = callee(module, id) {
+            let added = module.computation(callee).instructions.len();
+            if module.instruction_count() + added > most {
+                return Err(HloError::unsupported(
+                    format!(
+                        "calls expand to more than {most} instructions; calls are compiled in their \
+                         caller's place"
+                    ),
+                    module.str(module.computation(callee).name),
+                ));
+            }
             let root = clone_body(module, callee, computation, &operands)?;
             replaced.insert(id, root);
             calls.push((id, root));
@@ -169,12 +214,6 @@ pub fn clone_body(
     arguments: &[InstructionId],
 ) -> Result<InstructionId> {
     let body = module.computation(callee).instructions.clone();
-    if module.instruction_count() + body.len() > MAX_INSTRUCTIONS {
-        return Err(HloError::unsupported(
-            format!("calls expand to more than {MAX_INSTRUCTIONS} instructions"),
-            module.str(module.computation(callee).name),
-        ));
-    }
     let mut map: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     let mut operands: Vec<InstructionId> = Vec::new();
     for id in body {

@@ -12,8 +12,8 @@ use super::scan::WIDTH;
 use super::shape::can_be_shape;
 use super::symbols::Symbol;
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloInstruction, HloOpcode, Id, InstructionId, PoolRange,
-    TextRef,
+    AttrKey, AttrValue, Attribute, ComputationId, HloInstruction, HloOpcode, Id, InstructionId,
+    PoolRange, TextRef,
 };
 use crate::types::{ShapeId, ShapeStyle};
 
@@ -345,6 +345,9 @@ impl Parser<'_> {
             }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
         }
+        if open.opcode == HloOpcode::Broadcast && forward == self.pending_operands.len() {
+            self.scalar_broadcast(operands, first_attribute);
+        }
         let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
         if !(self.open_calls.is_empty() && self.open_uses.is_empty()) {
             self.pending_calls.append(&mut self.open_calls);
@@ -420,6 +423,25 @@ impl Parser<'_> {
             self.parameters.push((immediate, id));
         }
         Ok(id)
+    }
+
+    /// A broadcast of a scalar may leave `dimensions={}` out.
+    fn scalar_broadcast(&mut self, operands: PoolRange, first_attribute: usize) {
+        let operand = self.module.operands.get(operands.start as usize);
+        let is_scalar = operands.len == 1
+            && operand.is_some_and(|operand| {
+                let shape = self.module.instructions[operand.index()].shape;
+                let array = self.module.shapes.get(shape).as_array();
+                array.is_some_and(|array| array.rank() == 0)
+            });
+        let attributes = &self.module.attributes[first_attribute..];
+        if is_scalar && attributes.iter().all(|a| a.key != AttrKey::Dimensions) {
+            let none = AttrValue::Ints(PoolRange::default());
+            self.module.attributes.push(Attribute {
+                key: AttrKey::Dimensions,
+                value: none,
+            });
+        }
     }
 
     /// Moves the operands from `base` on to the module's pool.

@@ -193,7 +193,16 @@ impl<'s> Parser<'s> {
         let named = self.cursor.eat_word(b"HloModule");
         if named {
             self.module.name = self.cursor.name("the name of the module")?;
+            // XLA's lexer takes a colon behind a name as a part of it.
+            self.cursor.eat(b':');
             self.header()?;
+        }
+        if !named && self.at_mlir() {
+            return Err(Fault::new(
+                self.cursor.position,
+                "this is MLIR (StableHLO?), not HLO text; XLA dumps HLO text with --xla_dump_hlo_as_text"
+                    .to_owned(),
+            ));
         }
         if named || self.at_computation() {
             self.computations()?;
@@ -207,6 +216,22 @@ impl<'s> Parser<'s> {
         }
         self.module.shrink_to_fit();
         Ok(())
+    }
+
+    /// Whether the text starts as a module of MLIR does: what users have at hand besides HLO.
+    fn at_mlir(&self) -> bool {
+        const STARTS: [&[u8]; 5] = [
+            b"module @",
+            b"module attributes",
+            b"builtin.module",
+            b"func.func",
+            b"#loc",
+        ];
+        STARTS.iter().any(|start| {
+            let mut ahead = self.cursor;
+            ahead.skip_space();
+            ahead.eat_text(start)
+        })
     }
 
     /// Whether a computation starts at the cursor, rather than instructions without one.

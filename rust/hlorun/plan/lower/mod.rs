@@ -25,6 +25,7 @@ pub use analysis::Order;
 use analysis::{Analysis, Role};
 pub use gemm::{DotDimensions, gemm_config};
 
+use super::inline::MAX_NESTING;
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex};
 use super::{CompileOptions, elided_constant, unsupported};
@@ -71,8 +72,6 @@ pub enum Value {
     Nothing,
 }
 
-/// Deepest nesting of loops and branches.
-const MAX_NESTING: u32 = 128;
 /// Most leaves of one tuple.
 pub const MAX_LEAVES: usize = 1 << 22;
 

@@ -101,7 +101,17 @@ pub fn plan(instruction: InstructionRef<'_>, target: &str) -> Result<CudnnConvOp
     let fused = target == "__cudnn$convBiasActivationForward";
     let mut group_dims = [0; 3];
     let convolution = match role {
-        Role::Forward => convolution::new(instruction, &numbers, window, (first, second, result))?,
+        Role::Forward => {
+            let op = convolution::new(instruction, &numbers, window, (first, second, result))?;
+            for (i, w) in op.window.0.iter().enumerate() {
+                let (from, to) = (op.input.spatial[i], op.output.spatial[i]);
+                if positions(first.dims[from], w) != Some(result.dims[to]) {
+                    let what = format!("the window does not make dimension {to} of the result");
+                    return Err(unsupported(instruction, what));
+                }
+            }
+            op
+        }
         Role::BackwardInput => {
             group_dims = [
                 numbers.output_feature,
@@ -146,6 +156,20 @@ pub fn plan(instruction: InstructionRef<'_>, target: &str) -> Result<CudnnConvOp
         has_bias: fused,
         activation: activation(instruction, &config, fused)?,
     })
+}
+
+/// How many positions the window has; `None` when 64 bits do not hold it. The verifier knows no
+/// windows of custom calls.
+fn positions(size: i64, w: &WindowDimension) -> Option<i64> {
+    let spread = |size: i64, dilation: i64| match size {
+        0 => Some(0),
+        _ => (size - 1).checked_mul(dilation)?.checked_add(1),
+    };
+    let base = spread(size, w.base_dilation)?
+        .checked_add(w.padding_low)?
+        .checked_add(w.padding_high)?;
+    let room = base.checked_sub(spread(w.size, w.window_dilation)?)?;
+    Some(if room < 0 { 0 } else { room / w.stride + 1 })
 }
 
 fn activation(instruction: InstructionRef<'_>, config: &Config, fused: bool) -> Result<Activation> {

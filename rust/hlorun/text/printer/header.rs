@@ -8,6 +8,7 @@ use super::Printer;
 use super::attributes::write_frontend_attributes;
 use super::braces::{inside, is_list_of_fields, write_compact};
 use super::order::{callees, computation_order};
+use crate::module::TextRef;
 use crate::module::config::AliasKind;
 use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionRef};
 use crate::types::ShapeStyle;
@@ -187,7 +188,23 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// The layouts the text gives, or those of the entry computation's shapes in row-major order.
+    /// Whether XLA makes a configuration of its own for the header. It does that before it looks at the
+    /// entry computation's layouts, which are then taken for row-major.
+    fn has_own_config(&self) -> bool {
+        let config = &self.module.config;
+        let spmd = |&(key, _): &(TextRef, TextRef)| {
+            self.module
+                .text
+                .bytes(key)
+                .starts_with(b"allow_spmd_sharding_propagation_to_")
+        };
+        config.alias_passthrough_params
+            || config.replica_count.is_some_and(|count| count != 1)
+            || config.num_partitions.is_some_and(|count| count != 1)
+            || config.attributes.iter().any(spmd)
+    }
+
+    /// The layouts the text gives, or those of the entry computation's parameters and root.
     fn write_entry_layout(&mut self) {
         let module = self.module;
         let (parameters, result, style) = match &module.config.entry_computation_layout {
@@ -207,7 +224,10 @@ impl<'m> Printer<'m> {
                 (
                     entry.parameters.iter().map(shape).collect(),
                     shape(&root),
-                    ShapeStyle::ROW_MAJOR,
+                    match self.has_own_config() {
+                        true => ShapeStyle::ROW_MAJOR,
+                        false => ShapeStyle::CANONICAL,
+                    },
                 )
             }
         };

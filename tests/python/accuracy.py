@@ -138,7 +138,7 @@ COMPLEX_BINARY = {"divide", "multiply", "power"}
 COMPLEX_BOUNDS: dict[str, tuple[float, float]] = dict.fromkeys(COMPLEX, (1.0, 4.0))
 # The angle b·log a of a power may be a hundred; it is rounded like any other number, by XLA too.
 COMPLEX_BOUNDS["power"] = (1.0, 150.0)
-COMPLEX_TYPES = {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
+COMPLEX_TYPES: dict[str, Any] = {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
 
 
 def specials(dtype: str) -> Array:
@@ -237,7 +237,7 @@ def run_xla(opcode: str, _: str, *args: Array, result: str | None = None) -> Arr
     import jax
 
     del result
-    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call,unused-ignore]
     lax, jnp = jax.lax, jax.numpy
     functions: dict[str, Any] = {
         "exponential": lax.exp, "exponential-minus-one": lax.expm1, "log": lax.log, "log-plus-one": lax.log1p,
@@ -311,7 +311,7 @@ def measure_complex(opcode: str, dtype: str, count: int, runner: Callable[..., A
         return rng.permutation(np.concatenate([even, bent]))
 
     zs: list[Array] = [
-        np.asarray(part() + 1j * part()).astype(kind) for _ in range(2 if opcode in COMPLEX_BINARY else 1)
+        np.asarray(part() + 1j * part(), dtype=kind) for _ in range(2 if opcode in COMPLEX_BINARY else 1)
     ]
     result = {"c64": "f32", "c128": "f64"}[dtype] if opcode == "abs" else None
     got = runner(opcode, dtype, *zs, result=result)

@@ -137,7 +137,9 @@ def _doubling_calls(levels: int) -> str:
         call = f"call({{}}), to_apply=f{i - 1}"
         once, twice = call.format("x"), call.format("y")
         parts.append(f"f{i} {{\n  x = f32[] parameter(0)\n  y = f32[] {once}\n  ROOT z = f32[] {twice}\n}}")
-    parts.append(f"ENTRY e {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] call(x), to_apply=f{levels - 1}\n}}")
+    parts.append(
+        f"ENTRY e {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] call(x), to_apply=f{levels - 1}\n}}"
+    )
     return "\n".join(parts)
 
 
@@ -150,7 +152,9 @@ def _nested_loops(levels: int) -> str:
     ]
     for i in range(1, levels + 1):
         head = "ENTRY e" if i == levels else f"f{i}"
-        parts.append(f"{head} {{\n  i = s32[] parameter(0)\n  ROOT w = s32[] while(i), condition=c, body=f{i - 1}\n}}")
+        parts.append(
+            f"{head} {{\n  i = s32[] parameter(0)\n  ROOT w = s32[] while(i), condition=c, body=f{i - 1}\n}}"
+        )
     return "\n".join(parts)
 
 

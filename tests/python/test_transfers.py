@@ -41,8 +41,11 @@ ENTRY e {{
 
 def run(text: str, devices: int = 4, *, partitions: bool = False) -> list[Any]:
     """Each device has its number, once and tenfold."""
-    kind = {"partitions": devices} if partitions else {"replicas": devices}
-    executable = hlorun.compile(hlorun.parse(text), **kind)
+    module = hlorun.parse(text)
+    if partitions:
+        executable = hlorun.compile(module, partitions=devices)
+    else:
+        executable = hlorun.compile(module, replicas=devices)
     inputs = [[np.array([d + 1, 10 * (d + 1)], np.float32)] for d in range(devices)]
     if devices == 1:
         return [executable(*inputs[0])]

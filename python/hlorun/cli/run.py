@@ -35,7 +35,7 @@ def run(
     repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
     replicas: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, max=16384, help="Replicas that run together; with --mpi one per rank by default."),
+        typer.Option(min=1, max=16384, help="Replicas that run together; with --mpi, one per rank."),
     ] = None,
     mpi: Annotated[bool, typer.Option("--mpi", help="Share the replicas among the ranks of mpirun.")] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045

@@ -27,6 +27,7 @@ mod replicas;
 mod shape;
 mod source;
 mod values;
+mod watch;
 
 use pyo3::prelude::*;
 

@@ -3,6 +3,8 @@
 //! In: B once, and then a [`Gemm`] per product. Out: panels of two vectors' width, each as deep as B, and C. Promise: the
 //! same bits as the product without panels would have by columns; B is read once from memory, in order.
 
+use super::micro::{Real, Source};
+use super::scratch::Scratch;
 use super::{Gemm, Matrix, Parallel, Shared, pack, portable, real, share};
 use crate::DType;
 
@@ -93,8 +95,51 @@ pub unsafe fn gemm_panels(
             _ if g.m == 0 || g.n == 0 => {}
             // Nothing is read of B.
             _ if g.k == 0 => portable::gemm(g, a, panels, c),
-            DType::F32 => real::with_panels::<f32>(g, a, panels, c, parallel),
-            _ => real::with_panels::<f64>(g, a, panels, c, parallel),
+            DType::F32 => with_panels::<f32>(g, a, panels, c, parallel),
+            _ => with_panels::<f64>(g, a, panels, c, parallel),
+        }
+    }
+}
+
+/// One product whose B lies in panels of two vectors' width, each as deep as B.
+///
+/// # Safety
+/// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
+unsafe fn with_panels<E: Real + Source<E>>(
+    g: &Gemm,
+    a: *const u8,
+    panels: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    let in_place = g.c.col_stride == 1;
+    let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n });
+    let sums = Shared(sums.get::<E>());
+    let product = real::Product::<E, E> {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: Shared(a.cast_mut().cast()),
+        a_at: g.a,
+        b: Shared(std::ptr::null_mut()),
+        b_at: g.b,
+        c: if in_place { Shared(c.cast()) } else { sums },
+        c_row: if in_place {
+            g.c.row_stride
+        } else {
+            g.n as isize
+        },
+        alpha: E::of(g.alpha.0),
+        beta: if in_place { E::of(g.beta) } else { E::ZERO },
+        is_plain: true,
+    };
+    real::by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel);
+    if !in_place {
+        for i in 0..g.m {
+            let from = sums.get().wrapping_add(i * g.n);
+            let to = c.cast::<E>().wrapping_offset(i as isize * g.c.row_stride);
+            // SAFETY: a row of the sums and of C.
+            unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
         }
     }
 }

@@ -173,7 +173,7 @@ enum Right {
 }
 
 /// B's strips are shared among the tasks; A is packed for all of them.
-fn by_columns<E: Real, S: Source<E>>(
+pub(super) fn by_columns<E: Real, S: Source<E>>(
     g: &Product<E, S>,
     panels: Option<Shared<E>>,
     parallel: &Parallel,
@@ -565,49 +565,6 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
                 unsafe { (O::loops().finish)(from, to, column, g.n, beta) };
             }
         });
-    }
-}
-
-/// One product whose B lies in panels of two vectors' width, each as deep as B.
-///
-/// # Safety
-/// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
-pub(super) unsafe fn with_panels<E: Real + Source<E>>(
-    g: &Gemm,
-    a: *const u8,
-    panels: *const u8,
-    c: *mut u8,
-    parallel: &Parallel,
-) {
-    let in_place = g.c.col_stride == 1;
-    let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n });
-    let sums = Shared(sums.get::<E>());
-    let product = Product::<E, E> {
-        m: g.m,
-        n: g.n,
-        k: g.k,
-        a: Shared(a.cast_mut().cast()),
-        a_at: g.a,
-        b: Shared(std::ptr::null_mut()),
-        b_at: g.b,
-        c: if in_place { Shared(c.cast()) } else { sums },
-        c_row: if in_place {
-            g.c.row_stride
-        } else {
-            g.n as isize
-        },
-        alpha: E::of(g.alpha.0),
-        beta: if in_place { E::of(g.beta) } else { E::ZERO },
-        is_plain: true,
-    };
-    by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel);
-    if !in_place {
-        for i in 0..g.m {
-            let from = sums.get().wrapping_add(i * g.n);
-            let to = c.cast::<E>().wrapping_offset(i as isize * g.c.row_stride);
-            // SAFETY: a row of the sums and of C.
-            unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
-        }
     }
 }
 

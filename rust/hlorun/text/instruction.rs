@@ -430,8 +430,10 @@ impl Parser<'_> {
         let operand = self.module.operands.get(operands.start as usize);
         let is_scalar = operands.len == 1
             && operand.is_some_and(|operand| {
-                let shape = self.module.instructions[operand.index()].shape;
-                let array = self.module.shapes.get(shape).as_array();
+                // One that is defined later is not known yet.
+                let known = self.module.instructions.get(operand.index());
+                let shape = known.map(|operand| self.module.shapes.get(operand.shape));
+                let array = shape.and_then(|shape| shape.as_array());
                 array.is_some_and(|array| array.rank() == 0)
             });
         let attributes = &self.module.attributes[first_attribute..];

@@ -116,12 +116,7 @@ impl<'m> Lowering<'m> {
         let lhs = self.array_operand(scope, instruction, 0)?;
         let rhs = self.array_operand(scope, instruction, 1)?;
         let d = dimensions;
-        let misfit = || {
-            HloError::execution(format!(
-                "{}: sizes of the product do not fit",
-                instruction.name()
-            ))
-        };
+        let misfit = || unsupported(instruction, "sizes of the product do not fit".into());
         if !d.fit(&lhs.dims, &rhs.dims) {
             return Err(misfit());
         }

@@ -232,6 +232,12 @@ impl<'m> Printer<'m> {
                             _ => true,
                         }
                     });
+                    // Of another shape nobody could tell which part is the result.
+                    let shapes = self.module.shapes();
+                    let parts = instruction.shape().as_tuple();
+                    let in_parts = parts.is_some_and(|parts| {
+                        parts.len() > 1 && shapes.get(parts[0]).as_tuple().is_some()
+                    });
                     // Of an unknown opcode nobody could tell that it is wrapped.
                     let known = root.opcode() != HloOpcode::Unknown;
                     // What has no meaning to a start would be taken for the wrapped one's.
@@ -241,7 +247,7 @@ impl<'m> Printer<'m> {
                             AttrKey::Other(_) | AttrKey::OutputOperandAliasing
                         ) || is_attribute_of(HloOpcode::AsyncStart, attribute.key)
                     });
-                    return (single && agree && known && own).then_some(root);
+                    return (single && agree && known && own && in_parts).then_some(root);
                 }
                 HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => {
                     instruction = instruction.operand(0)?;

@@ -338,6 +338,31 @@ impl CollectiveThunk {
                 .all(|(a, b)| same_places(a, b))
     }
 
+    /// Whether every device meets only itself, so that its results are its operands, which lie as
+    /// results do.
+    pub fn is_identity(&self) -> bool {
+        let is_same = match self.kind {
+            CollectiveKind::AllReduce
+            | CollectiveKind::AllGather { .. }
+            | CollectiveKind::ReduceScatter { .. }
+            | CollectiveKind::AllToAll { .. }
+            | CollectiveKind::Broadcast => true,
+            CollectiveKind::Permute { .. }
+            | CollectiveKind::PermuteSlices(_)
+            | CollectiveKind::RaggedAllToAll
+            | CollectiveKind::Send { .. }
+            | CollectiveKind::Receive { .. } => false,
+        };
+        is_same
+            && self.groups.place.iter().all(Option::is_some)
+            && self.groups.members.iter().all(|group| group.len() == 1)
+            && self
+                .inputs
+                .iter()
+                .zip(&self.outputs)
+                .all(|(a, b)| same_places(a, b))
+    }
+
     /// Operands and results, by their buffers, that may be one piece of memory: every element of an
     /// all-reduce is read by everybody before it is written.
     pub fn in_place(&self) -> Vec<(u32, u32)> {

@@ -235,7 +235,8 @@ impl<'m> Lowering<'m> {
         Ok(leaves)
     }
 
-    /// A collective: the same thunk whatever number of replicas meets.
+    /// A collective: the same thunk whatever number of replicas meets, and none where every device
+    /// is alone and its operands are its results.
     pub(super) fn collective(
         &mut self,
         scope: &mut Scope<'_>,
@@ -251,6 +252,7 @@ impl<'m> Lowering<'m> {
             return Ok(value);
         }
         let inputs = self.operand_leaves(scope, instruction)?;
+        let arguments = inputs.clone();
         // The start of an asynchronous gather or permute carries its operands too; its value here
         // is what its done returns.
         let mut shape = instruction.shape_id();
@@ -270,6 +272,13 @@ impl<'m> Lowering<'m> {
         };
         let mut thunk =
             crate::plan::collective::plan(self.module, instruction, devices, inputs, outputs)?;
+        if thunk.is_identity() {
+            let mut arguments = arguments.into_iter().map(Value::Array);
+            return Ok(match value {
+                Value::Tuple(_) => Value::Tuple(arguments.collect()),
+                _ => arguments.next().unwrap_or(Value::Nothing),
+            });
+        }
         if scope.with_done.contains(&instruction.id) {
             thunk.is_started = thunk.can_start_early();
             if thunk.is_started {

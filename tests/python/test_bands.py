@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,87 @@ ENTRY main {{
         together, _ = both(text, x)
         want = x.sum(axis, dtype=np.float64) + 2.5
         np.testing.assert_allclose(together[0], want, rtol=1e-4, atol=1e-2)
+
+
+# The gradients of two layers and the step that they are made for; `g` is also a result.
+GRADIENTS = f"""HloModule gradients
+{ADD}
+ENTRY main {{
+  x = f32[K,M] parameter(0)
+  d = f32[K,N] parameter(1)
+  p = f32[M,N] parameter(2)
+  q = f32[M,N] parameter(3)
+  c = f32[] constant(0.1)
+  cs = f32[M,N] broadcast(c), dimensions={{}}
+  g = f32[M,N] dot(x, d), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  h = f32[M,N] dot(x, d), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  one = (f32[M,N], f32[M,N]) all-reduce(g, h), replica_groups={{}}, to_apply=add
+  g1 = f32[M,N] get-tuple-element(one), index=0
+  h1 = f32[M,N] get-tuple-element(one), index=1
+  gc = f32[M,N] multiply(g1, cs)
+  p1 = f32[M,N] subtract(p, gc)
+  hc = f32[M,N] multiply(h1, cs)
+  q1 = f32[M,N] subtract(q, hc)
+  zero = f32[] constant(0)
+  rows = f32[M] reduce(q1, zero), dimensions={{1}}, to_apply=add
+  ROOT t = (f32[M,N], f32[M,N], f32[M,N], f32[M]) tuple(p1, q1, g, rows)
+}}
+"""
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(784, 12, 1024), (801, 7, 333), (35, 64, 9000), (4096, 1, 80)])
+def test_products_are_members(m: int, k: int, n: int) -> None:
+    text = GRADIENTS
+    for name, size in {"M": m, "K": k, "N": n}.items():
+        text = re.sub(rf"\b{name}\b", str(size), text)
+    x, d, p, q = values(k, m), values(k, n, seed=1), values(m, n, seed=2), values(m, n, seed=3)
+    # One device alone needs no all-reduce, so that nothing stands between a product and its use.
+    steps = str(hlorun.compile(hlorun.parse(text)).explain())
+    assert "collective" not in steps
+    # Rows of 9000 are too long to keep a band of three arrays in a cache.
+    assert ("matrix product" in steps) == (n == 9000)
+    together, apart = both(text, x, d, p, q)
+    g = x.T.astype(np.float64) @ d
+    wants = (p - 0.1 * g, q - 0.1 * g, g, (q - 0.1 * g).sum(1))
+    for got, other, want in zip(together, apart, wants, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-3)
+        np.testing.assert_allclose(got, other, rtol=1e-4, atol=2e-3)
+
+
+def test_rows_of_a_band_are_multiplied() -> None:
+    text = """HloModule layer
+ENTRY main {
+  x = f32[9001,48] parameter(0)
+  w = f32[48,40] parameter(1)
+  e = f32[9001,48] tanh(x)
+  y = f32[9001,40] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = f32[9001,40] negate(y)
+  ROOT t = (f32[9001,40], f32[9001,48]) tuple(n, e)
+}
+"""
+    x, w = values(9001, 48), values(48, 40, seed=1)
+    assert "steps: 1: 1 x fused rows" in str(hlorun.compile(hlorun.parse(text)).explain())
+    together, _ = both(text, x, w)
+    np.testing.assert_allclose(together[0], -(np.tanh(x.astype(np.float64)) @ w), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(together[1], np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [8_000_000, 8_388_611])
+def test_results_past_the_caches(count: int) -> None:
+    text = f"""HloModule far
+ENTRY main {{
+  x = f32[{count}] parameter(0)
+  y = f32[{count}] parameter(1)
+  s = f32[{count}] add(x, y)
+  h = bf16[{count}] convert(s)
+  ROOT t = (f32[{count}], bf16[{count}]) tuple(s, h)
+}}
+"""
+    bf16 = pytest.importorskip("ml_dtypes").bfloat16
+    x, y = values(count), values(count, seed=1)
+    exe = hlorun.compile(hlorun.parse(text))
+    # The second time into arrays that begin in the middle of a line, and over one that is read.
+    odd = (np.zeros(count + 1, np.float32)[1:], np.zeros(count + 3, bf16)[3:])
+    for got in (exe(x, y), exe(x, y, out=odd), exe(x, y, out=(x.copy(), odd[1]))):
+        np.testing.assert_array_equal(got[0], x + y)
+        np.testing.assert_array_equal(got[1], (x + y).astype(bf16))

@@ -15,6 +15,7 @@ mod math;
 mod ops;
 mod reduce;
 mod stochastic;
+pub mod stream;
 pub mod strided;
 pub mod table;
 mod transpose;

@@ -2,17 +2,20 @@
 //!
 //! Every thread has scratch for one band of each private value. Its address is shifted so that row
 //! `r` of the value is where row `r` would be if all of it were there, so members need not know.
+//! Bands are the same ones on any number of threads, since a product may sum in another way when it
+//! has few rows.
 
 use super::environment::{Environment, try_parallel};
 use super::fold::Tile;
-use super::loops::Running;
+use super::loops::{self, Running};
 use super::memory::Memory;
 use super::program::Frame;
 use super::reduce::{Accumulators, Job, start, wide_type};
+use super::stream;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::elementwise::dtype;
-use crate::plan::thunk::{BandThunk, LoopThunk, ReduceThunk, Thunk, ThunkKind};
+use crate::plan::thunk::{BandThunk, GemmThunk, Load, LoopThunk, ReduceThunk, Thunk, ThunkKind};
 
 /// Parts per thread, so that one that is held up does not hold up everything.
 const PARTS_PER_THREAD: usize = 4;
@@ -20,13 +23,22 @@ const PARTS_PER_THREAD: usize = 4;
 /// Runs a group.
 pub fn run(thunk: &BandThunk, environment: &Environment<'_>) -> Result<()> {
     let rows = thunk.rows;
+    let traffic = thunk.members.iter().map(|member| match &member.kind {
+        ThunkKind::Loop(fused) => loops::traffic(fused),
+        _ => 0,
+    });
+    let is_much = stream::pays(traffic.sum::<usize>().saturating_mul(environment.crowd));
+    let streams =
+        |buffer: u32| is_much && !thunk.members.iter().any(|member| reads(member, buffer));
+    let bands = rows.div_ceil(thunk.band);
     let tasks = if environment.threads > 1 {
-        (environment.threads * PARTS_PER_THREAD).min(rows)
+        (environment.threads * PARTS_PER_THREAD).min(bands)
     } else {
         1
     };
     try_parallel(environment, tasks, &|task| {
-        let (mut row, end) = (rows * task / tasks, rows * (task + 1) / tasks);
+        let first = |task: usize| (bands * task / tasks * thunk.band).min(rows);
+        let (mut row, end) = (first(task), first(task + 1));
         let scratch = thunk
             .privates
             .iter()
@@ -42,18 +54,40 @@ pub fn run(thunk: &BandThunk, environment: &Environment<'_>) -> Result<()> {
         let mut members = thunk
             .members
             .iter()
-            .map(|member| Member::new(member, &memory, rows, thunk.band))
+            .map(|member| Member::new(member, &memory, thunk, &streams))
             .collect::<Result<Vec<_>>>()?;
         while row < end {
             let next = (row + thunk.band).min(end);
             memory.set_privates(place(row));
             for member in &mut members {
-                member.run(&memory, row, next);
+                member.run(&memory, row, next)?;
             }
             row = next;
         }
         Ok(())
     })
+}
+
+/// Whether a member reads anything of an allocation.
+fn reads(member: &Thunk, allocation: u32) -> bool {
+    let touches = |loads: &[Load]| loads.iter().any(|load| load.touches(allocation));
+    match &member.kind {
+        ThunkKind::Loop(fused) => touches(&fused.loads),
+        ThunkKind::Reduce(reduce) => {
+            touches(&reduce.loads)
+                || reduce
+                    .inits
+                    .iter()
+                    .any(|init| init.slice.allocation == allocation)
+        }
+        ThunkKind::Gemm(gemm) => {
+            let operands = [&gemm.a, &gemm.b];
+            operands
+                .iter()
+                .any(|operand| operand.slice.allocation == allocation)
+        }
+        _ => true,
+    }
 }
 
 /// A member with its addresses resolved.
@@ -74,19 +108,44 @@ enum Member<'t> {
         /// Where narrow floats of a band are accumulated.
         wide: Option<AlignedBytes>,
     },
+    Product {
+        thunk: &'t GemmThunk,
+        /// Rows of the product per row of the group, and the bytes of one.
+        rows: usize,
+        row_bytes: usize,
+    },
 }
 
 impl<'t> Member<'t> {
-    fn new(thunk: &'t Thunk, memory: &Memory, rows: usize, band: usize) -> Result<Member<'t>> {
+    fn new(
+        thunk: &'t Thunk,
+        memory: &Memory,
+        group: &BandThunk,
+        streams: &dyn Fn(u32) -> bool,
+    ) -> Result<Member<'t>> {
+        let (rows, band) = (group.rows, group.band);
         match &thunk.kind {
-            ThunkKind::Loop(fused) => Member::of_loop(fused, memory, rows),
+            ThunkKind::Loop(fused) => Member::of_loop(fused, memory, rows, streams),
             ThunkKind::Reduce(reduce) => Member::of_reduction(reduce, memory, rows, band),
+            ThunkKind::Gemm(gemm) => {
+                let (_, m, n, _) = gemm.sizes();
+                Ok(Member::Product {
+                    thunk: gemm,
+                    rows: m as usize / rows,
+                    row_bytes: n as usize * gemm.c.element_type.size_bytes(),
+                })
+            }
             _ => Err(HloError::execution("a band of something else")),
         }
     }
 
-    fn of_loop(thunk: &'t LoopThunk, memory: &Memory, rows: usize) -> Result<Member<'t>> {
-        let running = Running::new(thunk, memory);
+    fn of_loop(
+        thunk: &'t LoopThunk,
+        memory: &Memory,
+        rows: usize,
+        streams: &dyn Fn(u32) -> bool,
+    ) -> Result<Member<'t>> {
+        let running = Running::new(thunk, memory, streams);
         Ok(Member::Loop {
             frame: running.frame()?,
             running,
@@ -116,8 +175,19 @@ impl<'t> Member<'t> {
     }
 
     /// Computes rows `begin..end`.
-    fn run(&mut self, memory: &Memory, begin: usize, end: usize) {
+    fn run(&mut self, memory: &Memory, begin: usize, end: usize) -> Result<()> {
         match self {
+            Member::Product {
+                thunk,
+                rows,
+                row_bytes,
+            } => {
+                let own = begin * *rows..end * *rows;
+                let c = memory.first(&thunk.c).wrapping_add(own.start * *row_bytes);
+                // SAFETY: rows of the product; C is dense, so that they lie one after the other, and
+                // tasks have rows of their own.
+                unsafe { super::gemm::block(thunk, own, memory, c)? };
+            }
             Member::Loop {
                 running,
                 frame,
@@ -162,5 +232,6 @@ impl<'t> Member<'t> {
                 }
             }
         }
+        Ok(())
     }
 }

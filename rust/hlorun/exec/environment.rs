@@ -19,6 +19,8 @@ pub struct Environment<'r> {
     pub partition: u32,
     /// `replica * partitions + partition`.
     pub device: u32,
+    /// Devices whose values pass through the caches by turns while a step runs.
+    pub crowd: usize,
     /// Where it meets the other devices, when there are any.
     pub meeting: Option<&'r Meeting<'r>>,
     /// What the caller wants of the run.

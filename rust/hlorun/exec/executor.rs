@@ -105,6 +105,7 @@ impl Executable {
             replica: 0,
             partition: 0,
             device: 0,
+            crowd: 1,
             meeting: None,
             options: *options,
         };

@@ -119,7 +119,8 @@ pub(super) unsafe fn run(
     // Nobody waits in it; it tells of failures.
     let meeting = Meeting::new(devices, 0..devices.count(), None);
     let threads = executable.threads();
-    let mut environments = Vec::with_capacity(arrays.len());
+    let crowd = arrays.len();
+    let mut environments = Vec::with_capacity(crowd);
     for (device, arrays) in (0..).zip(arrays) {
         environments.push(Environment {
             memory: memory(executable, plan, &common, arrays, &mut blocks)?,
@@ -127,6 +128,7 @@ pub(super) unsafe fn run(
             replica: devices.replica(device),
             partition: devices.partition(device),
             device,
+            crowd,
             meeting: Some(&meeting),
             options: *options,
         });
@@ -134,6 +136,7 @@ pub(super) unsafe fn run(
     let everybody = Environment {
         memory: environments[0].memory.clone(),
         threads,
+        crowd: 1,
         ..environments[0]
     };
     let result = steps(plan, &environments, &everybody, &meeting);

@@ -6,6 +6,7 @@
 use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
 use super::program::Frame;
+use super::stream;
 use super::turned::Turn;
 use super::walk;
 use crate::error::Result;
@@ -88,6 +89,12 @@ impl<'p> Sources<'p> {
                 source.base = memory.first(view).cast_const();
             }
         }
+    }
+
+    /// Where a dense input has its element `at`, which may be one that it does not have.
+    fn dense(&self, input: usize, at: usize) -> *const u8 {
+        let source = &self.sources[input];
+        source.base.wrapping_add(at.wrapping_mul(source.size))
     }
 
     /// Most elements of a tile that begins at `start`.
@@ -222,6 +229,10 @@ struct Target<'p> {
     /// The register is the last step's memory and may be written in place.
     direct: bool,
     is_dense: bool,
+    /// It goes past the caches.
+    streams: bool,
+    /// The input that is asked for meanwhile.
+    ahead: Option<usize>,
 }
 
 struct Targets<'p>(Vec<Target<'p>>);
@@ -237,26 +248,40 @@ pub struct Running<'p> {
 }
 
 impl<'p> Running<'p> {
-    /// The loop of `thunk` on `memory`.
-    pub fn new(thunk: &'p LoopThunk, memory: &Memory) -> Running<'p> {
+    /// The loop of `thunk` on `memory`; results into allocations for which `streams` holds, and
+    /// that it does not also read, go past the caches.
+    pub fn new(
+        thunk: &'p LoopThunk,
+        memory: &Memory,
+        streams: &dyn Fn(u32) -> bool,
+    ) -> Running<'p> {
         let program = &thunk.program;
         let targets = thunk.stores.iter().enumerate().map(|(at, store)| {
             let register = store.register;
             let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
             let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
+            let buffer = store.view.slice.allocation;
+            let streams = store.is_dense
+                && buffer < PRIVATE
+                && streams(buffer)
+                && !thunk.loads.iter().any(|load| load.touches(buffer));
             Target {
                 register,
                 base: memory.first(&store.view),
                 size: program.types[register.0 as usize].size_bytes(),
                 walk: &store.walk,
-                direct: store.is_dense && is_slot && is_only,
+                direct: store.is_dense && is_slot && is_only && !streams,
                 is_dense: store.is_dense,
+                streams,
+                ahead: None,
             }
         });
+        let mut targets: Vec<Target<'_>> = targets.collect();
+        share_out(&thunk.loads, &mut targets);
         Running {
             thunk,
             sources: Sources::new(memory, program, &thunk.loads),
-            targets: Targets(targets.collect()),
+            targets: Targets(targets),
             tile: Frame::tile_for(program, thunk.count),
         }
     }
@@ -284,10 +309,71 @@ impl<'p> Running<'p> {
             let rest = range.end - start;
             let n = self.tile.min(rest).min(self.sources.limit(start));
             self.sources.fill(program, frame, start, n);
-            store_tile(program, frame, &self.targets, start, n);
+            self.store_tile(frame, start, n);
             start += n;
         }
+        if self.targets.0.iter().any(|target| target.streams) {
+            hlorun_kernels::stream::finish();
+        }
     }
+
+    /// Computes a tile whose inputs are filled in.
+    fn store_tile(&self, frame: &mut Frame, start: usize, n: usize) {
+        for target in &self.targets.0 {
+            if target.direct {
+                // SAFETY: a dense store has an element for every position of the loop.
+                frame.bind(target.register, unsafe {
+                    target.base.add(start * target.size)
+                });
+            }
+        }
+        // SAFETY: inputs were filled with `n` elements, direct outputs have room for them.
+        unsafe { frame.run(&self.thunk.program, n) };
+        for target in &self.targets.0 {
+            if target.direct {
+                continue;
+            }
+            let from = frame.pointer(target.register).cast_const();
+            // SAFETY: stores have a place for every position of the loop; a register that is an input
+            // bound to the very place it goes to copies onto itself.
+            unsafe {
+                if target.is_dense {
+                    let to = target.base.add(start * target.size);
+                    if target.streams {
+                        let ahead = target
+                            .ahead
+                            .map(|input| self.sources.dense(input, start + n));
+                        hlorun_kernels::stream::stream(from, to, n * target.size, ahead);
+                    } else {
+                        std::ptr::copy(from, to, n * target.size);
+                    }
+                } else {
+                    walk::scatter(target.walk, target.size, target.base, start, n, from);
+                }
+            }
+        }
+    }
+}
+
+/// Lets each output that is streamed ask for one of the inputs; to ask for more of them is no gain.
+fn share_out(loads: &[Load], targets: &mut [Target<'_>]) {
+    let inputs = (0..loads.len()).filter(|&input| loads[input].is_dense);
+    let streaming = targets.iter_mut().filter(|target| target.streams);
+    for (target, input) in streaming.zip(inputs) {
+        target.ahead = Some(input);
+    }
+}
+
+/// Bytes that loops over `thunk`'s elements move, roughly.
+pub fn traffic(thunk: &LoopThunk) -> usize {
+    let read = thunk.loads.iter().filter_map(|load| match &load.kind {
+        LoadKind::View(view) => Some(view),
+        LoadKind::Iota => None,
+    });
+    read.chain(thunk.stores.iter().map(|store| &store.view))
+        .filter(|view| view.slice.allocation < PRIVATE)
+        .map(|view| view.count() * view.element_type.size_bytes())
+        .fold(0, usize::saturating_add)
 }
 
 /// Runs a fused loop.
@@ -295,7 +381,8 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     if thunk.count == 0 {
         return Ok(());
     }
-    let running = Running::new(thunk, &environment.memory);
+    let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
+    let running = Running::new(thunk, &environment.memory, &|_| streams);
     let tile = running.tile;
     let work = thunk.count * (thunk.program.steps.len() + 1);
     let tasks = if work < PARALLEL_WORK {
@@ -313,33 +400,4 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
         }
         Ok(())
     })
-}
-
-fn store_tile(program: &Program, frame: &mut Frame, targets: &Targets<'_>, start: usize, n: usize) {
-    for target in &targets.0 {
-        if target.direct {
-            // SAFETY: a dense store has an element for every position of the loop.
-            frame.bind(target.register, unsafe {
-                target.base.add(start * target.size)
-            });
-        }
-    }
-    // SAFETY: inputs were filled with `n` elements, direct outputs have room for them.
-    unsafe { frame.run(program, n) };
-    for target in &targets.0 {
-        if target.direct {
-            continue;
-        }
-        let from = frame.pointer(target.register).cast_const();
-        // SAFETY: stores have a place for every position of the loop; a register that is an input
-        // bound to the very place it goes to copies onto itself.
-        unsafe {
-            if target.is_dense {
-                let to = target.base.add(start * target.size);
-                std::ptr::copy(from, to, n * target.size);
-            } else {
-                walk::scatter(target.walk, target.size, target.base, start, n, from);
-            }
-        }
-    }
 }

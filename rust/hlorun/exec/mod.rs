@@ -18,6 +18,7 @@ pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+mod stream;
 pub mod threads;
 pub mod turned;
 pub mod walk;

@@ -104,7 +104,8 @@ impl Executable {
             arenas.push(self.take_arena()?);
         }
         let meeting = Meeting::new(devices, local.clone(), network);
-        let threads = (self.threads() / arrays.len().max(1)).max(1);
+        let count = arrays.len();
+        let threads = (self.threads() / count.max(1)).max(1);
         std::thread::scope(|scope| {
             for ((device, arrays), arena) in local.clone().zip(arrays).zip(&mut arenas) {
                 let environment = Environment {
@@ -113,6 +114,7 @@ impl Executable {
                     replica: devices.replica(device),
                     partition: devices.partition(device),
                     device,
+                    crowd: count,
                     meeting: Some(&meeting),
                     options: *options,
                 };

@@ -6,14 +6,20 @@
 //! one thunk: every thread takes a band of rows that fits its cache through all of them. A value
 //! that only they touch is never stored: a band's worth of scratch takes its place.
 //!
+//! A matrix product with few steps per sum costs less than writing and reading its result, so it is
+//! a member too, and computes its rows band by band.
+//!
 //! Applies to thunks that read, of what the others write, row `r` for row `r` only, and that share
 //! enough bytes. A thunk in between that has nothing to do with them runs before them.
+
+use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lower::{BufferKind, LogicalBuffer};
 use super::thunk::{
-    Access, BandThunk, Load, LoadKind, Private, ReduceThunk, Thunk, ThunkKind, ThunkSequence,
+    Access, BandThunk, GemmThunk, Load, LoadKind, Private, ReduceThunk, Thunk, ThunkKind,
+    ThunkSequence,
 };
 use super::view::{ArrayView, PRIVATE, Walk};
 
@@ -29,6 +35,17 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 const MIN_SHARED: usize = 1 << 20;
 /// Most members.
 const MAX_MEMBERS: usize = 64;
+/// Most thunks that are skipped in search of members.
+const MAX_BETWEEN: usize = 24;
+/// Bytes a thunk touches to be the first member.
+const MIN_FIRST: usize = MIN_SHARED / MAX_MEMBERS;
+/// Most steps per sum of a product: it then takes about as long as its result takes to memory and
+/// back.
+const MAX_DEPTH: i64 = 64;
+/// Rows of a product are computed by multiples of this many, which fill its tiles.
+const PRODUCT_ROWS: usize = 16;
+/// Most bytes of one row of a group with a product, whose operand stays in the cache too.
+const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
 
 /// Groups what `thunks` and everything nested in them allow; returns how many groups there are.
 pub fn run(thunks: &mut ThunkSequence, buffers: &mut [LogicalBuffer]) -> usize {
@@ -74,33 +91,57 @@ struct Group {
 
 impl Bands<'_> {
     fn sequence(&mut self, thunks: &mut ThunkSequence) {
-        let mut done = Vec::with_capacity(thunks.len());
-        let mut group = Group::default();
-        for mut thunk in std::mem::take(thunks) {
+        for thunk in thunks.iter_mut() {
             for nested in thunk.nested() {
                 self.sequence(nested);
             }
-            if group.members.is_empty() {
-                match rows_of(&thunk) {
-                    Some(rows) => group.add(rows, thunk),
-                    None => done.push(thunk),
+        }
+        self.group(thunks);
+    }
+
+    /// Groups what a sequence itself holds. Recursion is bounded: what lay between members is at
+    /// most [`MAX_BETWEEN`] thunks, and fewer each time.
+    fn group(&mut self, thunks: &mut ThunkSequence) {
+        let mut waiting: VecDeque<Thunk> = std::mem::take(thunks).into();
+        while let Some(mut first) = waiting.pop_front() {
+            let Some(rows) = rows_of(&first).filter(|_| self.is_worth(&mut first)) else {
+                thunks.push(first);
+                continue;
+            };
+            let mut group = Group::default();
+            group.add(rows, first);
+            while let Some(mut thunk) = waiting.pop_front() {
+                if let Some(rows) = self.joined(&group, &mut thunk) {
+                    group.add(rows, thunk);
+                } else if group.between.len() < MAX_BETWEEN && may_precede(&group, &mut thunk) {
+                    group.between.push((group.members.len(), thunk));
+                } else {
+                    waiting.push_front(thunk);
+                    break;
                 }
+            }
+            if group.members.len() < 2 || self.shared_bytes(&group) < MIN_SHARED {
+                for thunk in group.in_order().into_iter().rev() {
+                    waiting.push_front(thunk);
+                }
+                thunks.extend(waiting.pop_front());
                 continue;
             }
-            if let Some(rows) = self.joined(&group, &mut thunk) {
-                group.add(rows, thunk);
-            } else if may_precede(&group, &mut thunk) {
-                group.between.push((group.members.len(), thunk));
-            } else {
-                self.close(std::mem::take(&mut group), &mut done);
-                match rows_of(&thunk) {
-                    Some(rows) => group.add(rows, thunk),
-                    None => done.push(thunk),
-                }
-            }
+            let mut between = std::mem::take(&mut group.between)
+                .into_iter()
+                .map(|(_, thunk)| thunk)
+                .collect();
+            self.group(&mut between);
+            thunks.append(&mut between);
+            thunks.push(self.close(group));
         }
-        self.close(group, &mut done);
-        *thunks = done;
+    }
+
+    /// Whether a group may begin with `thunk`.
+    fn is_worth(&self, thunk: &mut Thunk) -> bool {
+        let mut bytes = 0;
+        thunk.visit_slices(&mut |slice, _| bytes += self.buffers[slice.allocation as usize].size);
+        bytes >= MIN_FIRST
     }
 
     /// The rows of `group` with `thunk`, if it may be a member.
@@ -127,29 +168,35 @@ impl Bands<'_> {
         if conflicts || !shares {
             return None;
         }
-        let loads = match &thunk.kind {
-            ThunkKind::Loop(fused) => &fused.loads,
-            ThunkKind::Reduce(reduce) => {
-                let is_written =
-                    |view: &ArrayView| group.writes.contains_key(&view.slice.allocation);
-                if reduce.inits.iter().any(is_written) {
-                    return None;
-                }
-                &reduce.loads
-            }
-            _ => return None,
+        let is_written = |view: &ArrayView| group.writes.contains_key(&view.slice.allocation);
+        let all_row_by_row = |loads: &[Load]| {
+            loads.iter().all(|load| match &load.kind {
+                LoadKind::View(view) => self.reads_row_by_row(group, view, &load.walk, rows),
+                LoadKind::Iota => true,
+            })
         };
-        let all = loads
-            .iter()
-            .all(|load| self.reads_row_by_row(group, load, rows));
-        (all && self.row_bytes(&group.members, Some(thunk), rows) <= MAX_ROW_BYTES).then_some(rows)
+        let suits = match &thunk.kind {
+            ThunkKind::Loop(fused) => all_row_by_row(&fused.loads),
+            ThunkKind::Reduce(reduce) => {
+                !reduce.inits.iter().any(is_written) && all_row_by_row(&reduce.loads)
+            }
+            ThunkKind::Gemm(gemm) => {
+                let walk = [1, 2].map(|d| (gemm.a.dims[d], gemm.a.strides[d]));
+                !is_written(&gemm.b)
+                    && self.reads_row_by_row(group, &gemm.a, &Walk::from_slice(&walk), rows)
+            }
+            _ => false,
+        };
+        let members = || group.members.iter().chain([&*thunk]);
+        let most = match members().any(|member| matches!(member.kind, ThunkKind::Gemm(_))) {
+            true => MAX_PRODUCT_ROW_BYTES,
+            false => MAX_ROW_BYTES,
+        };
+        (suits && self.row_bytes(members(), rows) <= most).then_some(rows)
     }
 
-    /// Whether what a load reads of the group's results is of the row it is at.
-    fn reads_row_by_row(&self, group: &Group, load: &Load, rows: usize) -> bool {
-        let LoadKind::View(view) = &load.kind else {
-            return true;
-        };
+    /// Whether what is read of the group's results is of the row it is for.
+    fn reads_row_by_row(&self, group: &Group, view: &ArrayView, walk: &Walk, rows: usize) -> bool {
         let index_is_written = view
             .dynamic
             .iter()
@@ -166,13 +213,13 @@ impl Bands<'_> {
                 view.dynamic.is_empty()
                     && view.slice.offset == 0
                     && buffer.is_multiple_of(size * rows)
-                    && stays_in_row(&load.walk, view.offset, rows, (buffer / size / rows) as i64)
+                    && stays_in_row(walk, view.offset, rows, (buffer / size / rows) as i64)
             }
         }
     }
 
     /// Bytes that the members touch per row, roughly: every load and store counts once per buffer.
-    fn row_bytes(&self, members: &[Thunk], more: Option<&Thunk>, rows: usize) -> usize {
+    fn row_bytes<'t>(&self, members: impl Iterator<Item = &'t Thunk>, rows: usize) -> usize {
         let mut seen: FxHashSet<u32> = FxHashSet::default();
         let mut bytes = 0usize;
         let mut add = |view: &ArrayView, count: usize| {
@@ -182,7 +229,7 @@ impl Bands<'_> {
                 bytes += moved.min(buffer) / rows;
             }
         };
-        for thunk in members.iter().chain(more) {
+        for thunk in members {
             let loads = match &thunk.kind {
                 ThunkKind::Loop(fused) => {
                     for store in &fused.stores {
@@ -195,6 +242,11 @@ impl Bands<'_> {
                         add(output, output.count());
                     }
                     &reduce.loads
+                }
+                ThunkKind::Gemm(gemm) => {
+                    add(&gemm.a, gemm.a.count());
+                    add(&gemm.c, gemm.c.count());
+                    continue;
                 }
                 _ => continue,
             };
@@ -217,22 +269,14 @@ impl Bands<'_> {
         read_again.sum()
     }
 
-    fn close(&mut self, group: Group, done: &mut ThunkSequence) {
+    /// The members as one thunk.
+    fn close(&mut self, group: Group) -> Thunk {
         let rows = group.rows;
-        if group.members.len() < 2 || self.shared_bytes(&group) < MIN_SHARED {
-            // Nothing comes of it: everything stays where it was.
-            let mut between = group.between.into_iter().peekable();
-            for (at, member) in group.members.into_iter().enumerate() {
-                done.extend(std::iter::from_fn(|| {
-                    between.next_if(|other| other.0 <= at).map(|other| other.1)
-                }));
-                done.push(member);
-            }
-            done.extend(between.map(|other| other.1));
-            return;
+        let row_bytes = self.row_bytes(group.members.iter(), rows).max(1);
+        let mut band = (BAND_BYTES / row_bytes).clamp(1, rows);
+        if group.has_product() {
+            band = (band / PRODUCT_ROWS).max(1) * PRODUCT_ROWS;
         }
-        done.extend(group.between.into_iter().map(|other| other.1));
-        let row_bytes = self.row_bytes(&group.members, None, rows).max(1);
         let mut members = group.members;
         let mut here: FxHashMap<u32, u32> = FxHashMap::default();
         for member in &mut members {
@@ -265,15 +309,15 @@ impl Bands<'_> {
         }
         self.groups += 1;
         let instruction = members[members.len() - 1].instruction;
-        done.push(Thunk {
+        Thunk {
             instruction,
             kind: ThunkKind::Bands(Box::new(BandThunk {
                 rows,
-                band: (BAND_BYTES / row_bytes).clamp(1, rows),
+                band,
                 members,
                 privates,
             })),
-        });
+        }
     }
 }
 
@@ -297,9 +341,31 @@ impl Group {
                     self.writes.insert(output.slice.allocation, true);
                 }
             }
+            ThunkKind::Gemm(gemm) => {
+                self.writes.insert(gemm.c.slice.allocation, true);
+            }
             _ => {}
         }
         self.members.push(thunk);
+    }
+
+    fn has_product(&self) -> bool {
+        let is_product = |member: &Thunk| matches!(member.kind, ThunkKind::Gemm(_));
+        self.members.iter().any(is_product)
+    }
+
+    /// Everything in the order it came in.
+    fn in_order(self) -> Vec<Thunk> {
+        let mut between = self.between.into_iter().peekable();
+        let mut all = Vec::new();
+        for (at, member) in self.members.into_iter().enumerate() {
+            while let Some((_, other)) = between.next_if(|(before, _)| *before <= at) {
+                all.push(other);
+            }
+            all.push(member);
+        }
+        all.extend(between.map(|(_, other)| other));
+        all
     }
 }
 
@@ -322,6 +388,7 @@ fn rows_of(thunk: &Thunk) -> Option<usize> {
     let rows = match &thunk.kind {
         ThunkKind::Loop(fused) => fused.count,
         ThunkKind::Reduce(reduce) => rows_of_reduction(reduce)?,
+        ThunkKind::Gemm(gemm) => rows_of_product(gemm)?,
         _ => return None,
     };
     (rows >= MIN_ROWS).then_some(rows)
@@ -332,6 +399,27 @@ fn rows_of_reduction(reduce: &ReduceThunk) -> Option<usize> {
         (rows, false) if reduce.space.iter().all(|s| s.0 > 0) => Some(rows as usize),
         _ => None,
     }
+}
+
+/// The rows of a product that may be computed band by band.
+fn rows_of_product(gemm: &GemmThunk) -> Option<usize> {
+    let (batch, m, n, k) = gemm.sizes();
+    let size = usize::try_from(m.checked_mul(n)?).ok()? * gemm.c.element_type.size_bytes();
+    let is_dense = gemm.c.strides[1..] == [n, 1]
+        && gemm.c.offset == 0
+        && gemm.c.slice.offset == 0
+        && gemm.c.slice.size == size;
+    let is_fixed = [&gemm.a, &gemm.b, &gemm.c]
+        .iter()
+        .all(|view| view.dynamic.is_empty());
+    let suits = batch == 1
+        && (1..=MAX_DEPTH).contains(&k)
+        && gemm.beta == 0.0
+        && gemm.panels.is_none()
+        && gemm.block_rows.is_none()
+        && is_dense
+        && is_fixed;
+    suits.then(|| usize::try_from(m).ok()).flatten()
 }
 
 /// Whether the walk, cut into `rows` rows, reads in row `r` only elements `r * per_row` and the

@@ -329,7 +329,7 @@ impl Walk {
     }
 }
 
-/// Whether a member writes the buffer, or starts a reduction from it.
+/// Whether a member writes the buffer, starts a reduction from it or multiplies it.
 fn writes_or_starts(member: &Thunk, buffer: u32) -> bool {
     match &member.kind {
         ThunkKind::Loop(fused) => {
@@ -338,6 +338,10 @@ fn writes_or_starts(member: &Thunk, buffer: u32) -> bool {
         }
         ThunkKind::Reduce(reduce) => {
             let mut views = reduce.inits.iter().chain(&reduce.outputs);
+            views.any(|view| view.slice.allocation == buffer)
+        }
+        ThunkKind::Gemm(gemm) => {
+            let mut views = [&gemm.a, &gemm.b, &gemm.c].into_iter();
             views.any(|view| view.slice.allocation == buffer)
         }
         _ => false,

@@ -24,7 +24,7 @@ mod with_scalar;
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use dtype::DType;
 pub use gemm::packed::{gemm_panels, pack_panels, panels_size};
-pub use gemm::{Gemm, Matrix, Parallel, blas::set_blas_path, gemm};
+pub use gemm::{Gemm, Matrix, Parallel, adds_once, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};

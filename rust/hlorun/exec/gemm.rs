@@ -60,6 +60,11 @@ fn rows_of(thunk: &GemmThunk, rows: usize) -> Result<Gemm> {
     })
 }
 
+/// Whether [`add_block`] may be used: it then has the bits of a block and a sum.
+pub fn adds_blocks(thunk: &GemmThunk) -> bool {
+    rows_of(thunk, 1).is_ok_and(|gemm| hlorun_kernels::adds_once(&gemm))
+}
+
 /// Runs one block of a product that is made of blocks, on this thread, and writes its rows to `c`.
 ///
 /// # Safety
@@ -72,18 +77,41 @@ pub unsafe fn block(
     c: *mut u8,
 ) -> Result<()> {
     let gemm = rows_of(thunk, rows.len())?;
-    let first = rows.start as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
+    // SAFETY: the caller's promise.
+    unsafe { run_block(thunk, &gemm, rows.start, memory, c) };
+    Ok(())
+}
+
+/// The same, added to the rows that are at `c`.
+///
+/// # Safety
+///
+/// As for [`block`]; `c` holds rows.
+pub unsafe fn add_block(
+    thunk: &GemmThunk,
+    rows: std::ops::Range<usize>,
+    memory: &Memory,
+    c: *mut u8,
+) -> Result<()> {
+    let mut gemm = rows_of(thunk, rows.len())?;
+    gemm.beta = 1.0;
+    // SAFETY: the caller's promise.
+    unsafe { run_block(thunk, &gemm, rows.start, memory, c) };
+    Ok(())
+}
+
+unsafe fn run_block(thunk: &GemmThunk, gemm: &Gemm, first: usize, memory: &Memory, c: *mut u8) {
+    let offset = first as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
     // SAFETY: by the caller's promise; the views have these sizes and strides.
     unsafe {
         hlorun_kernels::gemm(
-            &gemm,
-            memory.first(&thunk.a).offset(first),
+            gemm,
+            memory.first(&thunk.a).offset(offset),
             memory.first(&thunk.b),
             c,
             &hlorun_kernels::Parallel::SERIAL,
         );
     }
-    Ok(())
 }
 
 /// The blocks of a product: their rows.

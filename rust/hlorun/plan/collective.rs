@@ -70,6 +70,8 @@ pub struct Combiner {
     pub program: Program,
     /// The type values are combined in.
     pub accumulator: PrimitiveType,
+    /// It is a sum.
+    pub is_sum: bool,
     /// To the accumulator's type and back, where it is another than the operand's.
     pub conversions: Option<(elementwise::Kernel, elementwise::Kernel)>,
 }
@@ -167,6 +169,7 @@ fn combiner(
         return Ok(Combiner {
             program,
             accumulator: operand,
+            is_sum: false,
             conversions: None,
         });
     };
@@ -188,6 +191,7 @@ fn combiner(
     Ok(Combiner {
         program: builder.finish(&[result]),
         accumulator,
+        is_sum: root.opcode() == HloOpcode::Add,
         conversions,
     })
 }

@@ -215,6 +215,12 @@ fn own(g: &Gemm) -> Option<One> {
     })
 }
 
+/// Whether `g` with β = 1 has the bits of the product with β = 0 to which the old C is added.
+pub fn adds_once(g: &Gemm) -> bool {
+    let is_plain = g.dtype == g.out && matches!(g.dtype, DType::F32 | DType::F64);
+    is_plain && g.k <= real::KC && own(g).is_some()
+}
+
 /// Runs a batch: its products in parallel, or one after the other, each in parallel.
 unsafe fn batched(g: &Gemm, own: One, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));

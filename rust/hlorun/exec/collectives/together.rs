@@ -150,7 +150,8 @@ fn combine_products(
     let columns = product.sizes().2 as usize;
     let size = product.c.element_type.size_bytes();
     let (start, count) = (rows.start * columns, rows.len() * columns);
-    let mut block = AlignedBytes::uninitialized(count * size)?;
+    let adds = combiner.is_sum && gemm::adds_blocks(product);
+    let mut block = AlignedBytes::uninitialized(if adds { 0 } else { count * size })?;
     let Some((&result, others)) = operand.results.0.split_first() else {
         return Ok(());
     };
@@ -162,6 +163,8 @@ fn combine_products(
             let memory = &session.environment.memory;
             if rank == 0 {
                 gemm::block(product, rows.clone(), memory, sum)?;
+            } else if adds {
+                gemm::add_block(product, rows.clone(), memory, sum)?;
             } else {
                 gemm::block(product, rows.clone(), memory, block.as_mut_ptr())?;
                 kernel(sum, block.as_ptr(), sum, count);

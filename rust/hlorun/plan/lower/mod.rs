@@ -394,11 +394,12 @@ impl<'m> Lowering<'m> {
             .ok_or_else(|| unsupported(instruction, "its operand cannot be viewed this way".into()))
     }
 
-    /// Start indices of a dynamic slice: scalars from operand `first` on, or one vector.
+    /// Start indices of a dynamic slice: scalars from operand `first` on, or one vector. Those that
+    /// are slices at moving places themselves are read into memory of their own first.
     fn starts(
-        &self,
-        scope: &Scope<'_>,
-        instruction: InstructionRef<'_>,
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
         first: usize,
         rank: usize,
     ) -> Result<Vec<DynamicIndex>> {
@@ -409,20 +410,26 @@ impl<'m> Lowering<'m> {
                 .operand(first)
                 .and_then(|o| o.array_shape())
                 .is_some_and(|s| s.rank() == 1);
+        let mut fixed: Option<ArrayView> = None;
         for dim in 0..rank {
-            let (view, element) = if vector {
-                let view = self.array_operand(scope, instruction, first)?;
-                let element = view.strides[0] * dim as i64;
-                (view, element)
-            } else {
-                (self.array_operand(scope, instruction, first + dim)?, 0)
+            let view = match fixed.take().filter(|_| vector) {
+                Some(view) => view,
+                None => {
+                    let k = if vector { first } else { first + dim };
+                    let view = self.array_operand(scope, instruction, k)?;
+                    if view.dynamic.is_empty() {
+                        view
+                    } else {
+                        let order = super::view::identity_order(view.dims.len());
+                        self.copy_dense(scope, instruction, &view, &order)?
+                    }
+                }
             };
-            if !view.dynamic.is_empty() {
-                return Err(unsupported(
-                    instruction,
-                    "a start index that is itself dynamically sliced".into(),
-                ));
-            }
+            let element = if vector {
+                view.strides[0] * dim as i64
+            } else {
+                0
+            };
             starts.push(DynamicIndex {
                 slice: view.slice,
                 offset: (view.offset + element) as usize * view.element_type.size_bytes(),
@@ -430,6 +437,7 @@ impl<'m> Lowering<'m> {
                 stride: 0,
                 limit: 0,
             });
+            fixed = Some(view);
         }
         Ok(starts)
     }

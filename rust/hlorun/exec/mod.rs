@@ -15,6 +15,7 @@ pub mod lockstep;
 pub mod loops;
 pub mod memory;
 pub mod ops;
+pub mod placement;
 pub mod program;
 pub mod reduce;
 pub mod replicas;

@@ -6,6 +6,7 @@
 //! another within microseconds: a thread that finds nothing to do keeps watching for a while before
 //! it sleeps.
 
+use super::placement::{Placement, current_cpu};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -125,6 +126,8 @@ struct Pool {
     slots: [Slot; SLOTS],
     /// Threads there are besides the callers.
     helpers: usize,
+    /// Where the helpers run.
+    placements: Box<[Placement]>,
     sleepers: AtomicUsize,
     sleeping: Mutex<()>,
     wake: Condvar,
@@ -161,9 +164,11 @@ fn pool() -> &'static Pool {
 
 impl Pool {
     fn new() -> Pool {
+        let helpers = std::thread::available_parallelism().map_or(1, usize::from) - 1;
         Pool {
             slots: std::array::from_fn(|_| Slot::new()),
-            helpers: std::thread::available_parallelism().map_or(1, usize::from) - 1,
+            helpers,
+            placements: (0..helpers).map(|_| Placement::new()).collect(),
             sleepers: AtomicUsize::new(0),
             sleeping: Mutex::new(()),
             wake: Condvar::new(),
@@ -173,17 +178,19 @@ impl Pool {
     /// Starts the helpers. One that cannot be started is missing and nothing else: the callers do
     /// its share.
     fn start(pool: &'static Pool) {
-        for index in 0..pool.helpers {
+        for (index, placement) in pool.placements.iter().enumerate() {
             let _ = std::thread::Builder::new()
                 .name(format!("hlorun-{index}"))
-                .spawn(|| pool.help());
+                .spawn(|| pool.help(placement));
         }
     }
 
     /// What a helper does all its life.
-    fn help(&self) {
+    fn help(&self, placement: &Placement) {
+        placement.enter();
         let mut since = Instant::now();
         loop {
+            placement.note();
             let mut found = false;
             for slot in &self.slots {
                 if slot.has_tasks() {
@@ -222,8 +229,15 @@ impl Pool {
     }
 
     fn wake(&self, tasks: usize) {
+        let cpu = current_cpu();
         if self.sleepers.load(SeqCst) == 0 {
+            for placement in &self.placements {
+                placement.leave(cpu);
+            }
             return;
+        }
+        for placement in &self.placements {
+            placement.avoid(cpu);
         }
         let _guard = lock(&self.sleeping);
         if tasks >= self.helpers {

@@ -18,6 +18,7 @@ pub mod ops;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod small;
 pub mod threads;
 pub mod turned;
 pub mod walk;

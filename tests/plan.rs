@@ -440,3 +440,53 @@ fn products_of_odd_dimension_numbers_are_refused() {
         );
     }
 }
+
+#[test]
+fn loops_of_few_elements_are_made_ready() {
+    for text in [
+        include_str!("hlo/execute/while-scalars.hlo"),
+        include_str!("hlo/execute/while-elements.hlo"),
+    ] {
+        let executable = build(text, &[]);
+        let mut loops = executable.thunks().iter().filter_map(|t| match &t.kind {
+            ThunkKind::While(body) => Some(body),
+            _ => None,
+        });
+        let body = loops.next().expect("no loop");
+        assert!(body.is_brief);
+        for thunk in body.condition.iter().chain(&body.body) {
+            if let ThunkKind::Loop(fused) = &thunk.kind {
+                assert!(fused.small.is_some(), "{:?}", thunk.instruction);
+            }
+        }
+    }
+    let large = "HloModule m\n\nENTRY e {\n  x = f32[100000] parameter(0)\n  \
+                 ROOT r = f32[100000] negate(x)\n}\n";
+    let ThunkKind::Loop(fused) = &build(large, &[]).thunks()[0].kind.clone() else {
+        panic!("no fused loop");
+    };
+    assert!(fused.small.is_none());
+}
+
+#[test]
+fn a_scatter_writes_into_an_operand_that_nobody_needs() {
+    let scatter = |operand: &str| {
+        format!(
+            "f32[6,3] scatter({operand}, i, u), update_window_dims={{1}}, \
+             inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, \
+             index_vector_dim=1, to_apply=set"
+        )
+    };
+    let text = format!(
+        "HloModule m\n\nset {{\n  a = f32[] parameter(0)\n  ROOT b = f32[] parameter(1)\n}}\n\n\
+         ENTRY e {{\n  x = f32[6,3] parameter(0)\n  u = f32[4,3] parameter(1)\n  \
+         i = s32[4,1] constant({{{{1}},{{5}},{{1}},{{9}}}})\n  y = f32[6,3] negate(x)\n  \
+         z = {}\n  ROOT r = {}\n}}\n",
+        scatter("y"),
+        scatter("z")
+    );
+    let executable = build(&text, &[]);
+    assert_eq!(count(executable.thunks(), is_copy), 0);
+    let of_parameter = build(&text.replace("scatter(y,", "scatter(x,"), &[]);
+    assert_eq!(count(of_parameter.thunks(), is_copy), 1);
+}

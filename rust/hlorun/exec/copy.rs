@@ -3,12 +3,26 @@
 use super::array::RawArray;
 use super::environment::Environment;
 use crate::plan::thunk::CopyThunk;
+use crate::plan::view::ArrayView;
 
 /// Bytes from which a second thread pays.
 const PARALLEL_BYTES: usize = 1 << 18;
 
 /// Runs a copy.
 pub fn run(copy: &CopyThunk, environment: &Environment<'_>) {
+    let bytes = copy.destination.count() * copy.destination.element_type.size_bytes();
+    if bytes < PARALLEL_BYTES && is_one_run(&copy.source) && is_one_run(&copy.destination) {
+        let memory = &environment.memory;
+        // SAFETY: both views have as many elements side by side; they may be the same ones.
+        unsafe {
+            std::ptr::copy(
+                memory.first(&copy.source),
+                memory.first(&copy.destination),
+                bytes,
+            );
+        }
+        return;
+    }
     let source = environment.memory.array(&copy.source);
     let destination = environment.memory.array(&copy.destination);
     let parts = if destination.byte_size() < PARALLEL_BYTES {
@@ -32,6 +46,20 @@ pub fn run(copy: &CopyThunk, environment: &Environment<'_>) {
         from.piece(axis, begin, end)
             .copy_to(&to.piece(axis, begin, end));
     });
+}
+
+/// Whether the elements lie side by side in row-major order.
+fn is_one_run(view: &ArrayView) -> bool {
+    let mut step = 1;
+    view.dims
+        .iter()
+        .zip(&view.strides)
+        .rev()
+        .all(|(&size, &stride)| {
+            let fits = size == 1 || stride == step;
+            step *= size;
+            fits
+        })
 }
 
 /// An array that threads take disjoint pieces of.

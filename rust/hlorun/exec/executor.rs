@@ -15,6 +15,9 @@ use crate::plan::ops::OpKind;
 use crate::plan::ops::custom_call::CustomCallInfo;
 use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
 
+/// Brief trips of a loop between two looks at whether the caller wants the run to end.
+const BRIEF_TRIPS: usize = 256;
+
 /// What a caller may say about a run.
 #[derive(Clone, Copy)]
 pub struct RunOptions<'r> {
@@ -171,7 +174,13 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             super::copy::run(copy, environment);
             Ok(())
         }
-        ThunkKind::Loop(fused) => loops::run(fused, environment),
+        ThunkKind::Loop(fused) => match &fused.small {
+            Some(small) => {
+                super::small::run(fused, small, memory);
+                Ok(())
+            }
+            None => loops::run(fused, environment),
+        },
         ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
         ThunkKind::Bands(bands) => super::bands::run(bands, environment),
         ThunkKind::Gemm(product) => gemm::run(product, environment),
@@ -186,15 +195,20 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             }
             ops::run(&op.kind, &inputs, &outputs, &environment.operation())
         }
-        ThunkKind::While(body) => loop {
-            environment.check()?;
-            sequence(&body.condition, environment)?;
-            // SAFETY: the predicate is one byte in its slice.
-            if unsafe { memory.first(&body.predicate).read() } == 0 {
-                return Ok(());
+        ThunkKind::While(body) => {
+            let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
+            loop {
+                environment.check()?;
+                for _ in 0..trips_between_checks {
+                    sequence(&body.condition, environment)?;
+                    // SAFETY: the predicate is one byte in its slice.
+                    if unsafe { memory.first(&body.predicate).read() } == 0 {
+                        return Ok(());
+                    }
+                    sequence(&body.body, environment)?;
+                }
             }
-            sequence(&body.body, environment)?;
-        },
+        }
         ThunkKind::Conditional(choice) => {
             let selector = &choice.selector;
             // SAFETY: the selector is a scalar of its type.

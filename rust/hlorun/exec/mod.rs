@@ -19,6 +19,7 @@ pub mod placement;
 pub mod program;
 pub mod reduce;
 pub mod replicas;
+pub mod small;
 mod stream;
 pub mod threads;
 pub mod turned;

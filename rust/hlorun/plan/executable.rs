@@ -133,6 +133,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     if devices > 1 {
         super::products::divide(&mut thunks, &assignment);
     }
+    super::small::prepare(&mut thunks);
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),

@@ -25,6 +25,7 @@ pub mod replica_groups;
 pub mod replication;
 pub mod scalar;
 pub mod schedule;
+pub mod small;
 pub mod thunk;
 pub mod touches;
 pub mod transfer;

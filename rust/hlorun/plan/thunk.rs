@@ -133,6 +133,8 @@ pub struct LoopThunk {
     pub loads: Vec<Load>,
     /// Outputs.
     pub stores: Vec<Store>,
+    /// Set once everything else is decided; see [`super::small`].
+    pub small: Option<Box<super::small::SmallLoop>>,
 }
 
 /// A fused loop whose values are reduced.
@@ -225,6 +227,8 @@ pub struct WhileThunk {
     pub body: ThunkSequence,
     /// Trips, where the module says so or the analysis found it.
     pub trip_count: Option<u64>,
+    /// A trip takes no more than microseconds.
+    pub is_brief: bool,
 }
 
 /// A choice.

@@ -1,7 +1,15 @@
-//! Runs `fft` through the `rustfft` crate, one dimension after the other, lines in parallel.
+//! Runs `fft` through the `rustfft` and `realfft` crates, one dimension after the other.
+//!
+//! Lines along the last dimension go from the input straight to the output, some at a time; the
+//! other dimensions are transformed in place, a few neighbouring columns at a time, which are
+//! brought together first. How the work is cut depends on the sizes alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use num_complex::Complex;
-use rustfft::{FftNum, FftPlanner};
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use rustfft::{Fft, FftNum, FftPlanner};
 
 use super::OpEnvironment;
 use super::walk::{Shared, split};
@@ -13,6 +21,13 @@ use crate::types::PrimitiveType;
 
 /// Elements a task transforms at least.
 const GRAIN: usize = 16 << 10;
+/// Elements that are transformed and scaled while they are in the first-level cache.
+const GROUP: usize = 2 << 10;
+/// Bytes of columns that are transformed together.
+const COLUMNS: usize = 256 << 10;
+/// Plans that are kept for the next run, and the longest one.
+const KEPT_PLANS: usize = 16;
+const KEPT_LENGTH: usize = 1 << 21;
 
 /// Runs `op`: one array in, one out.
 pub fn run(
@@ -33,7 +48,75 @@ pub fn run(
     }
 }
 
-fn typed<T: FftNum + Default + num_complex::ComplexFloat<Real = T>>(
+/// How lines of one length are transformed.
+#[derive(Clone)]
+enum Plan<T> {
+    Complex(Arc<dyn Fft<T>>),
+    RealForward(Arc<dyn RealToComplex<T>>),
+    RealInverse(Arc<dyn ComplexToReal<T>>),
+}
+
+type Key = (FftKind, usize);
+
+/// A component of the elements.
+trait Real: FftNum + Default {
+    /// Plans of earlier runs.
+    fn kept() -> &'static Mutex<Vec<(Key, Plan<Self>)>>;
+}
+
+impl Real for f32 {
+    fn kept() -> &'static Mutex<Vec<(Key, Plan<f32>)>> {
+        static KEPT: Mutex<Vec<(Key, Plan<f32>)>> = Mutex::new(Vec::new());
+        &KEPT
+    }
+}
+
+impl Real for f64 {
+    fn kept() -> &'static Mutex<Vec<(Key, Plan<f64>)>> {
+        static KEPT: Mutex<Vec<(Key, Plan<f64>)>> = Mutex::new(Vec::new());
+        &KEPT
+    }
+}
+
+/// A plan, from an earlier run where there was one.
+fn plan<T: Real>(kind: FftKind, length: usize) -> Plan<T> {
+    let kept = || T::kept().lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (kind, length);
+    if let Some((_, plan)) = kept().iter().find(|(known, _)| *known == key) {
+        return plan.clone();
+    }
+    let plan = match kind {
+        FftKind::Forward => Plan::Complex(FftPlanner::new().plan_fft_forward(length)),
+        FftKind::Inverse => Plan::Complex(FftPlanner::new().plan_fft_inverse(length)),
+        FftKind::RealForward => Plan::RealForward(RealFftPlanner::new().plan_fft_forward(length)),
+        FftKind::RealInverse => Plan::RealInverse(RealFftPlanner::new().plan_fft_inverse(length)),
+    };
+    if length <= KEPT_LENGTH {
+        let mut kept = kept();
+        if kept.len() >= KEPT_PLANS {
+            kept.remove(0);
+        }
+        kept.push((key, plan.clone()));
+    }
+    plan
+}
+
+/// Elements in row-major order: those of the array, or memory of their own.
+fn row_major<T>(array: &RawArray, is_read: bool) -> Result<(Shared, Option<AlignedBytes>)> {
+    let want = RawArray::row_major_strides(&array.dims);
+    let is_row_major = (0..want.len()).all(|d| array.dims[d] == 1 || array.strides[d] == want[d]);
+    if is_row_major && array.pointer.cast::<T>().is_aligned() {
+        return Ok((Shared::new(array.pointer), None));
+    }
+    let mut copy = if is_read {
+        array.to_row_major()?
+    } else {
+        AlignedBytes::uninitialized(array.byte_size())?
+    };
+    Ok((Shared::new(copy.as_mut_ptr()), Some(copy)))
+}
+
+fn typed<T: Real>(
     op: &FftOp,
     input: &RawArray,
     output: &RawArray,
@@ -42,88 +125,160 @@ fn typed<T: FftNum + Default + num_complex::ComplexFloat<Real = T>>(
     let axes = op.lengths.len();
     let start = input.dims.len() - axes;
     let outer: usize = input.dims[..start].iter().map(|&d| d as usize).product();
-    let block: usize = op.lengths.iter().product();
-    let total = outer * block;
     let last = op.lengths[axes - 1];
-    let half = last / 2 + 1;
-    let lines = total / last;
-    let mut data: Vec<Complex<T>> = Vec::new();
-    data.try_reserve_exact(total)
-        .map_err(|_| HloError::execution("out of memory for fft"))?;
-    let dense = input.to_row_major()?;
-    match op.kind {
-        FftKind::RealForward => {
-            // SAFETY: the dense copy holds `total` real elements.
-            let real = unsafe { std::slice::from_raw_parts(dense.as_ptr().cast::<T>(), total) };
-            data.extend(real.iter().map(|&re| Complex::new(re, T::default())));
-        }
-        FftKind::RealInverse => {
-            // SAFETY: the dense copy holds half a spectrum per line.
-            let spectrum = unsafe {
-                std::slice::from_raw_parts(dense.as_ptr().cast::<Complex<T>>(), lines * half)
-            };
-            for line in spectrum.chunks_exact(half) {
-                data.extend_from_slice(line);
-                data.extend(std::iter::repeat_n(Complex::default(), last - half));
-            }
-        }
-        FftKind::Forward | FftKind::Inverse => {
-            // SAFETY: the dense copy holds `total` complex elements.
-            let all =
-                unsafe { std::slice::from_raw_parts(dense.as_ptr().cast::<Complex<T>>(), total) };
-            data.extend_from_slice(all);
-        }
+    let mut lengths = op.lengths.clone();
+    let is_real = matches!(op.kind, FftKind::RealForward | FftKind::RealInverse);
+    if is_real {
+        lengths[axes - 1] = last / 2 + 1;
     }
-    drop(dense);
+    let lines = outer * lengths[..axes - 1].iter().product::<usize>();
     let inverse = matches!(op.kind, FftKind::Inverse | FftKind::RealInverse);
-    // The dimension with half a spectrum comes first on the way there and last on the way back.
-    let order: Vec<usize> = if inverse {
-        (0..axes).collect()
-    } else {
-        (0..axes).rev().collect()
+    let scale = inverse.then(|| {
+        let count = op.lengths.iter().product::<usize>();
+        T::one() / T::from_usize(count).unwrap_or(T::one())
+    });
+    let (mut source, mut copy) = row_major::<T>(input, true)?;
+    // What is not written in place is written row by row and copied at the end.
+    let (target, mut staged) = row_major::<T>(output, false)?;
+    let spectra = |data: Shared| {
+        (0..axes - 1)
+            .try_for_each(|axis| columns::<T>(data, outer, &lengths, axis, inverse, environment))
     };
-    for axis in order {
-        if op.kind == FftKind::RealInverse && axis == axes - 1 {
-            for line in data.chunks_exact_mut(last) {
-                for k in half..last {
-                    line[k] = line[last - k].conj();
-                }
-            }
-        }
-        transform(&mut data, &op.lengths, axis, inverse, environment)?;
+    let run = Lines {
+        count: lines,
+        length: last,
+        scale,
+    };
+    if op.kind == FftKind::RealInverse && axes > 1 {
+        let mut own = match copy.take() {
+            Some(own) => own,
+            None => input.to_row_major()?,
+        };
+        source = Shared::new(own.as_mut_ptr());
+        copy = Some(own);
+        spectra(source)?;
     }
-    if inverse {
-        let scale = T::one() / T::from_usize(block).unwrap_or(T::one());
-        data.iter_mut().for_each(|x| *x = *x * scale);
+    rows::<T>(&plan(op.kind, last), &run, source, target, environment)?;
+    if op.kind != FftKind::RealInverse {
+        spectra(target)?;
     }
-    let mut result = AlignedBytes::uninitialized(output.byte_size())?;
-    let to = result.as_mut_ptr();
-    // SAFETY: the result holds `total` real, `lines * half` or `total` complex elements by kind.
-    unsafe {
-        match op.kind {
-            FftKind::RealInverse => {
-                for (i, x) in data.iter().enumerate() {
-                    to.cast::<T>().add(i).write(x.re);
-                }
-            }
-            FftKind::RealForward => {
-                for (i, line) in data.chunks_exact(last).enumerate() {
-                    let to = to.cast::<Complex<T>>().add(i * half);
-                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, half);
-                }
-            }
-            FftKind::Forward | FftKind::Inverse => {
-                std::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), total);
-            }
-        }
+    drop(copy);
+    if let Some(staged) = &mut staged {
+        RawArray::over(staged, output.element_type, &output.dims).copy_to(output);
     }
-    RawArray::over(&mut result, output.element_type, &output.dims).copy_to(output);
     Ok(())
 }
 
-/// Transforms along `axis` of blocks of the sizes `lengths`.
-fn transform<T: FftNum + Default>(
-    data: &mut [Complex<T>],
+/// `count` zeros.
+fn zeros<N: Clone + Default>(count: usize) -> Option<Vec<N>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(count).ok()?;
+    values.resize(count, N::default());
+    Some(values)
+}
+
+/// Lines along the last dimension.
+struct Lines<T> {
+    count: usize,
+    /// Real or complex elements of a line, by kind.
+    length: usize,
+    scale: Option<T>,
+}
+
+/// Transforms the lines of `source` into those of `target`.
+fn rows<T: Real>(
+    plan: &Plan<T>,
+    lines: &Lines<T>,
+    source: Shared,
+    target: Shared,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let (length, half) = (lines.length, lines.length / 2 + 1);
+    let failed = AtomicBool::new(false);
+    let scale = |values: &mut [Complex<T>]| {
+        if let Some(scale) = lines.scale {
+            values.iter_mut().for_each(|x| *x = *x * scale);
+        }
+    };
+    let task = |range: std::ops::Range<usize>| -> Option<()> {
+        let group = (GROUP / length).max(1);
+        let scratch = match plan {
+            Plan::Complex(fft) => fft.get_immutable_scratch_len(),
+            Plan::RealForward(fft) => fft.get_scratch_len(),
+            Plan::RealInverse(fft) => fft.get_scratch_len(),
+        };
+        let mut scratch: Vec<Complex<T>> = zeros(scratch)?;
+        let mut real: Vec<T> = Vec::new();
+        let mut spectrum: Vec<Complex<T>> = Vec::new();
+        match plan {
+            Plan::Complex(_) => {}
+            Plan::RealForward(_) => real = zeros(length)?,
+            Plan::RealInverse(_) => spectrum = zeros(half)?,
+        }
+        let mut line = range.start;
+        while line < range.end {
+            let n = match plan {
+                Plan::Complex(_) => group.min(range.end - line),
+                _ => 1,
+            };
+            // SAFETY: the source has `count` lines of the length that the plan takes, and the
+            // target as many of the length that it gives; tasks have disjoint ones.
+            unsafe {
+                match plan {
+                    Plan::Complex(fft) => {
+                        let from = source.get().cast::<Complex<T>>().add(line * length);
+                        let to = target.get().cast::<Complex<T>>().add(line * length);
+                        let from = std::slice::from_raw_parts(from, n * length);
+                        let to = std::slice::from_raw_parts_mut(to, n * length);
+                        fft.process_immutable_with_scratch(from, to, &mut scratch);
+                        scale(to);
+                    }
+                    Plan::RealForward(fft) => {
+                        let from = source.get().cast::<T>().add(line * length);
+                        let to = target.get().cast::<Complex<T>>().add(line * half);
+                        let to = std::slice::from_raw_parts_mut(to, half);
+                        real.copy_from_slice(std::slice::from_raw_parts(from, length));
+                        fft.process_with_scratch(&mut real, to, &mut scratch).ok()?;
+                    }
+                    Plan::RealInverse(fft) => {
+                        let from = source.get().cast::<Complex<T>>().add(line * half);
+                        let to = target.get().cast::<T>().add(line * length);
+                        let to = std::slice::from_raw_parts_mut(to, length);
+                        spectrum.copy_from_slice(std::slice::from_raw_parts(from, half));
+                        // Of a real signal these are real; whatever else is there does not count.
+                        spectrum[0].im = T::zero();
+                        if length.is_multiple_of(2) {
+                            spectrum[half - 1].im = T::zero();
+                        }
+                        scale(&mut spectrum);
+                        fft.process_with_scratch(&mut spectrum, to, &mut scratch)
+                            .ok()?;
+                    }
+                }
+            }
+            line += n;
+        }
+        Some(())
+    };
+    split(environment, lines.count, GRAIN / length, &|range| {
+        if task(range).is_none() {
+            failed.store(true, Ordering::Relaxed);
+        }
+    });
+    out_of_memory(failed)
+}
+
+fn out_of_memory(failed: AtomicBool) -> Result<()> {
+    if failed.into_inner() {
+        return Err(HloError::execution("out of memory for fft"));
+    }
+    Ok(())
+}
+
+/// Transforms along `axis`, not the last one, of `outer` blocks of the sizes `lengths`, in place.
+fn columns<T: Real>(
+    data: Shared,
+    outer: usize,
     lengths: &[usize],
     axis: usize,
     inverse: bool,
@@ -133,45 +288,57 @@ fn transform<T: FftNum + Default>(
     if length <= 1 {
         return Ok(());
     }
-    let inner: usize = lengths[axis + 1..].iter().product();
-    let lines = data.len() / length;
-    let mut planner = FftPlanner::<T>::new();
-    let fft = if inverse {
-        planner.plan_fft_inverse(length)
+    let kind = if inverse {
+        FftKind::Inverse
     } else {
-        planner.plan_fft_forward(length)
+        FftKind::Forward
     };
-    let shared = Shared::new(data.as_mut_ptr().cast());
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, lines, GRAIN / length, &|range| {
-        let mut line: Vec<Complex<T>> = Vec::new();
-        let mut scratch: Vec<Complex<T>> = Vec::new();
-        let needed = fft.get_inplace_scratch_len();
-        if line.try_reserve_exact(length).is_err() || scratch.try_reserve_exact(needed).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            return;
-        }
-        scratch.resize(needed, Complex::default());
-        for n in range {
-            let first = n / inner * inner * length + n % inner;
-            let at = |i: usize| {
-                shared
+    let Plan::Complex(fft) = plan::<T>(kind, length) else {
+        return Ok(());
+    };
+    let inner: usize = lengths[axis + 1..].iter().product();
+    let blocks = outer * lengths[..axis].iter().product::<usize>();
+    // Whole cache lines, and as many as stay in the second-level cache.
+    let line = 64 / size_of::<Complex<T>>();
+    let most = COLUMNS / size_of::<Complex<T>>() / length;
+    let width = (most / line).clamp(1, 4) * line;
+    let strips = inner.div_ceil(width);
+    let failed = AtomicBool::new(false);
+    let task = |range: std::ops::Range<usize>| -> Option<()> {
+        let mut lines: Vec<Complex<T>> = zeros(width.min(inner).checked_mul(length)?)?;
+        let mut scratch: Vec<Complex<T>> = zeros(fft.get_inplace_scratch_len())?;
+        for strip in range {
+            let first = strip % strips * width;
+            let n = width.min(inner - first);
+            let lines = &mut lines[..n * length];
+            let start = strip / strips * length * inner + first;
+            let row = |i: usize| {
+                let at = data
                     .get()
                     .cast::<Complex<T>>()
-                    .wrapping_add(first + i * inner)
+                    .wrapping_add(start + i * inner);
+                // SAFETY: `n` elements of row `i` of a block, which only this task touches.
+                unsafe { std::slice::from_raw_parts_mut(at, n) }
             };
-            line.clear();
-            // SAFETY: lines are disjoint parts of the data.
-            line.extend((0..length).map(|i| unsafe { at(i).read() }));
-            fft.process_with_scratch(&mut line, &mut scratch);
-            for (i, &x) in line.iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { at(i).write(x) };
+            for i in 0..length {
+                for (column, &x) in row(i).iter().enumerate() {
+                    lines[column * length + i] = x;
+                }
+            }
+            fft.process_with_scratch(lines, &mut scratch);
+            for i in 0..length {
+                for (column, x) in row(i).iter_mut().enumerate() {
+                    *x = lines[column * length + i];
+                }
             }
         }
+        Some(())
+    };
+    let grain = GRAIN / length / width.min(inner);
+    split(environment, blocks * strips, grain, &|range| {
+        if task(range).is_none() {
+            failed.store(true, Ordering::Relaxed);
+        }
     });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for fft"));
-    }
-    Ok(())
+    out_of_memory(failed)
 }

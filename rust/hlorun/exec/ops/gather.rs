@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::OpEnvironment;
-use super::index_map::Starts;
+use super::index_map::{Starts, Windows};
 use super::walk::{Nest, Shared, byte_strides, split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -11,6 +11,8 @@ use crate::plan::ops::gather::GatherOp;
 
 /// Bytes one task moves at least.
 const GRAIN: usize = 256 << 10;
+/// The same where windows lie side by side, and what finding one costs counts as bytes.
+const TASK: usize = 128 << 10;
 
 /// Runs `op`: operand and indices in, one array out.
 pub fn run(
@@ -48,10 +50,6 @@ pub fn run(
         }
     }
     let placed: SmallVec<[isize; 6]> = op.batch_dims.iter().map(|&d| target_strides[d]).collect();
-    // The trailing unit dimension keeps one window per row.
-    let mut batch = starts.batch.clone();
-    batch.push(1);
-    let batches = batch_nest(&batch, &placed, &moved);
     let (source, target) = (Shared::new(operand.pointer), Shared::new(output.pointer));
     let components: SmallVec<[(isize, i64); 4]> = op
         .map
@@ -59,6 +57,16 @@ pub fn run(
         .iter()
         .map(|&d| (source_strides[d], operand.dims[d] - op.slice_sizes[d]))
         .collect();
+    let windows = Windows::new(&starts, components, &moved, &placed);
+    if dense && nest.rows() == 1 {
+        let bytes = nest.inner.0 * size;
+        split(environment, starts.count(), TASK / (bytes + 8), &|range| {
+            // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
+            // offset dimensions cover it without overlap.
+            unsafe { runs(&windows, range, bytes, source, target) };
+        });
+        return Ok(());
+    }
     let copy_window = |to: isize, from: isize| {
         nest.for_rows(0..nest.rows(), |[t, f]| {
             let (to, from) = (target.at(to + t), source.at(from + f));
@@ -83,19 +91,46 @@ pub fn run(
     };
     let bytes = (nest.rows() * nest.inner.0 * size).max(1);
     split(environment, starts.count(), GRAIN / bytes, &|range| {
-        let mut n = range.start;
-        batches.for_rows(range, |[to, from]| {
-            let start: isize = starts
-                .get(n)
-                .iter()
-                .zip(&components)
-                .map(|(&index, &(stride, limit))| index.clamp(0, limit) as isize * stride)
-                .sum();
-            copy_window(to, from + start);
-            n += 1;
-        });
+        windows.for_each::<false>(range, |from, to| copy_window(to, from));
     });
     Ok(())
+}
+
+/// Copies the windows `range`, each `bytes` side by side.
+///
+/// # Safety
+///
+/// Windows lie inside both arrays, and those of the target are disjoint.
+unsafe fn runs(
+    windows: &Windows<'_>,
+    range: std::ops::Range<usize>,
+    bytes: usize,
+    source: Shared,
+    target: Shared,
+) {
+    macro_rules! elements {
+        ($t:ty) => {
+            windows.for_each::<false>(range, |from, to| {
+                let (from, to) = (source.at(from), target.at(to));
+                // SAFETY: by the caller's promise.
+                unsafe {
+                    let value = from.cast::<$t>().read_unaligned();
+                    to.cast::<$t>().write_unaligned(value);
+                }
+            })
+        };
+    }
+    match bytes {
+        1 => elements!(u8),
+        2 => elements!(u16),
+        4 => elements!(u32),
+        8 => elements!(u64),
+        16 => elements!(u128),
+        _ => windows.for_each::<false>(range, |from, to| {
+            // SAFETY: by the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(source.at(from), target.at(to), bytes) };
+        }),
+    }
 }
 
 /// A nest whose rows are single windows, in row-major batch order.

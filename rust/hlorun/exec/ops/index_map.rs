@@ -1,8 +1,13 @@
 //! Window positions of `gather` and `scatter`.
 //!
 //! In: the indices array and an [`IndexMap`]. Out: [`Starts`]: one index vector per window, as
-//! `i64`.
+//! `i64`, and [`Windows`], which walks them some at a time.
 
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::walk::{Nest, Shared};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -12,11 +17,23 @@ use crate::types::{Dims, PrimitiveType};
 
 /// The index vectors of all windows, in the row-major order of the batch dimensions.
 pub struct Starts {
-    values: Vec<i64>,
+    values: Values,
     /// Components of a vector.
     pub width: usize,
     /// Sizes of the batch dimensions.
     pub batch: Dims,
+}
+
+/// Where the components are.
+enum Values {
+    /// In the array itself, in order.
+    InPlace {
+        pointer: Shared,
+        element_type: PrimitiveType,
+        convert: hlorun_kernels::Unary,
+    },
+    /// Read before.
+    Known(Vec<i64>),
 }
 
 /// All elements of an integer array as `i64` in row-major order; `u64` values beyond `i64` saturate.
@@ -62,7 +79,20 @@ impl Starts {
                 "the index vector has another length than planned",
             ));
         }
-        let values = to_i64(&array)?;
+        let is_row_major = RawArray::row_major_strides(&array.dims)
+            .iter()
+            .zip(array.dims.iter().zip(&array.strides))
+            .all(|(want, (&size, stride))| size == 1 || want == stride);
+        let ty = array.element_type;
+        let is_aligned = array.pointer.addr().is_multiple_of(ty.size_bytes().max(1));
+        let values = match dtype(ty) {
+            Some(from) if is_row_major && is_aligned => Values::InPlace {
+                pointer: Shared::new(array.pointer),
+                element_type: ty,
+                convert: hlorun_kernels::convert(from, hlorun_kernels::DType::S64),
+            },
+            _ => Values::Known(to_i64(&array)?),
+        };
         array.dims.pop();
         Ok(Starts {
             values,
@@ -76,8 +106,99 @@ impl Starts {
         self.batch.iter().product::<i64>().max(0) as usize
     }
 
-    /// The vector of window `n`.
-    pub fn get(&self, n: usize) -> &[i64] {
-        &self.values[n * self.width..(n + 1) * self.width]
+    /// Writes the vectors of the windows `range` to the beginning of `out`.
+    pub fn read(&self, range: Range<usize>, out: &mut [i64]) {
+        let range = range.start * self.width..range.end * self.width;
+        let out = &mut out[..range.len()];
+        match &self.values {
+            Values::Known(values) => out.copy_from_slice(&values[range]),
+            Values::InPlace {
+                pointer,
+                element_type,
+                convert,
+            } => {
+                // SAFETY: the array holds a vector for every window; `out` has room for these.
+                unsafe {
+                    let from = pointer.get().add(range.start * element_type.size_bytes());
+                    convert(from, out.as_mut_ptr().cast(), out.len());
+                }
+                if *element_type == PrimitiveType::U64 {
+                    for value in out.iter_mut().filter(|value| **value < 0) {
+                        *value = i64::MAX;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Components read at a time.
+const BLOCK: usize = 512;
+
+/// Where windows begin: in the array that the indices place them in, and in the other one.
+pub struct Windows<'s> {
+    starts: &'s Starts,
+    /// Bytes per unit of a component, and the largest one that keeps the window inside.
+    components: SmallVec<[(isize, i64); 4]>,
+    /// Along the batch dimensions: steps of the placed side, which batching dimensions move, and of
+    /// the other side.
+    batches: Nest<2>,
+}
+
+impl<'s> Windows<'s> {
+    /// With the byte steps `placed` and `plain` of either side along the batch dimensions.
+    pub fn new(
+        starts: &'s Starts,
+        components: SmallVec<[(isize, i64); 4]>,
+        placed: &[isize],
+        plain: &[isize],
+    ) -> Windows<'s> {
+        Windows {
+            components,
+            batches: Nest::in_order(&starts.batch, [placed, plain]),
+            starts,
+        }
+    }
+
+    /// Calls `f(placed, plain)` with the byte offsets of the windows `range` in order. A window
+    /// that begins outside is moved to the nearest place inside, or with `SKIP` left out.
+    pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
+        let width = self.starts.width;
+        let mut values: SmallVec<[i64; BLOCK]> = SmallVec::from_elem(0, BLOCK.max(width));
+        let at_once = values.len() / width.max(1);
+        let (length, [placed, plain]) = self.batches.inner;
+        let mut n = range.start;
+        while n < range.end {
+            let end = range.end.min(n + at_once);
+            self.starts.read(n..end, &mut values);
+            let mut read = values.iter();
+            self.batches
+                .for_rows(n / length..(end - 1) / length + 1, |[a, b]| {
+                    let columns = n % length..length.min(n % length + end - n);
+                    n += columns.len();
+                    for at in columns {
+                        let mut start = a + at as isize * placed;
+                        let mut is_inside = true;
+                        // Vectors of one and two components are most of all.
+                        let mut take = |&(step, limit): &(isize, i64)| {
+                            let value = read.next().copied().unwrap_or(0);
+                            let inside = value.clamp(0, limit.max(0));
+                            is_inside &= inside == value && limit >= 0;
+                            start += inside as isize * step;
+                        };
+                        match self.components.as_slice() {
+                            [one] => take(one),
+                            [one, two] => {
+                                take(one);
+                                take(two);
+                            }
+                            all => all.iter().for_each(take),
+                        }
+                        if !SKIP || is_inside {
+                            f(start, b + at as isize * plain);
+                        }
+                    }
+                });
+        }
     }
 }

@@ -20,6 +20,9 @@ pub struct Row {
     pub step: isize,
 }
 
+/// Rows of fewer elements are copied one by one where they do not lie side by side.
+const SHORT: usize = 256;
+
 /// Applies a combiner to rows.
 pub struct Folder<'c> {
     combiner: &'c Combiner,
@@ -39,6 +42,29 @@ fn lanes_for(length: usize) -> usize {
 
 /// Copies `n` elements of `size` bytes between rows.
 unsafe fn copy_row(size: usize, from: Row, to: Row, n: usize) {
+    macro_rules! elements {
+        ($t:ty) => {{
+            let (source, target) = (from.pointer.cast::<$t>(), to.pointer.cast::<$t>());
+            for i in 0..n as isize {
+                // SAFETY: the caller vouches for both rows.
+                unsafe {
+                    let value = source.offset(i * from.step).read_unaligned();
+                    target.offset(i * to.step).write_unaligned(value);
+                }
+            }
+            return;
+        }};
+    }
+    // Rows of a window's outputs are short, and stepping through one costs next to nothing.
+    if n < SHORT {
+        match size {
+            1 => elements!(u8),
+            2 => elements!(u16),
+            4 => elements!(u32),
+            8 => elements!(u64),
+            _ => {}
+        }
+    }
     let bytes = |step: isize| step * size as isize;
     // SAFETY: the caller vouches for both rows.
     unsafe {
@@ -116,6 +142,32 @@ impl<'c> Folder<'c> {
         let program = &self.combiner.program;
         let count = self.sizes.len();
         let mut done = 0;
+        if let (Some(kernel), [acc], [value]) = (self.kernel, accumulators, values)
+            && acc.step == 1
+        {
+            let size = self.sizes[0];
+            let lane = Row {
+                pointer: self.lanes[1],
+                step: 1,
+            };
+            while done < n {
+                let part = self.tile.min(n - done);
+                let from = Row {
+                    pointer: value
+                        .pointer
+                        .wrapping_offset(value.step * (done * size) as isize),
+                    step: value.step,
+                };
+                let to = acc.pointer.wrapping_add(done * size);
+                // SAFETY: as above; there are `tile` lanes.
+                unsafe {
+                    copy_row(size, from, lane, part);
+                    kernel(to, lane.pointer, to, part);
+                }
+                done += part;
+            }
+            return;
+        }
         while done < n {
             let part = self.tile.min(n - done);
             for k in 0..count {

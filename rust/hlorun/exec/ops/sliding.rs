@@ -23,6 +23,8 @@ use crate::types::{Dims, PrimitiveType};
 
 /// Windows shorter than this are folded position by position.
 const LONG: i64 = 8;
+/// With fewer lines than this, each is folded by itself.
+const LINES: usize = 8;
 /// Lanes of one block at most.
 const LANES: usize = 256;
 
@@ -184,6 +186,36 @@ fn running(
     let first: Vec<Shared> = inits.iter().map(|init| Shared::new(init.pointer)).collect();
     // Output o folds inputs 0..=o + reach.
     let reach = window.size - 1 - window.padding_low;
+    let few = from.inner == 1 && from.outer < LINES && from.length == to.length;
+    let kernel = match op.combiner.shortcut {
+        Some(Shortcut::Binary(binary)) if count == 1 && few && reach == 0 => dtype(types[0])
+            .and_then(|ty| Some((hlorun_kernels::binary(binary, ty)?, binary)))
+            .map(|(kernel, binary)| Line {
+                kernel,
+                binary,
+                ty: types[0],
+                length: to.length,
+            }),
+        _ => None,
+    };
+    if let Some(line) = kernel {
+        split(
+            environment,
+            to.outer,
+            (1 << 14) / to.length.max(1),
+            &|range| {
+                for n in range {
+                    let start = n * to.length * sizes[0];
+                    // SAFETY: line `n` of the copy and of the result, which no other task writes.
+                    unsafe { line.run(first[0].get(), &pointers[0], targets[0], start) };
+                }
+            },
+        );
+        for ((bytes, _), output) in results.iter_mut().zip(outputs) {
+            RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
+        }
+        return Ok(());
+    }
     let task = |range: std::ops::Range<usize>| -> Result<()> {
         let mut folder = Folder::new(&op.combiner, &types, LANES)?;
         let mut blocks = Vec::new();
@@ -256,6 +288,56 @@ fn running(
         RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
     }
     Ok(())
+}
+
+/// A line folded element by element.
+struct Line {
+    kernel: hlorun_kernels::Binary,
+    binary: BinaryOp,
+    ty: PrimitiveType,
+    length: usize,
+}
+
+impl Line {
+    /// `target[i]` folds the initial value and `source[0..=i]`; both begin `start` bytes in.
+    ///
+    /// # Safety
+    ///
+    /// `init` is one element, and the lines have all of theirs.
+    unsafe fn run(&self, init: *const u8, source: &Shared, target: Shared, start: usize) {
+        let (from, to) = (source.at(start as isize), target.at(start as isize));
+        macro_rules! typed {
+            ($t:ty, $f:expr) => {{
+                // SAFETY: by the caller's promise.
+                unsafe {
+                    let mut sum = init.cast::<$t>().read_unaligned();
+                    for i in 0..self.length {
+                        sum = $f(sum, from.cast::<$t>().add(i).read());
+                        to.cast::<$t>().add(i).write(sum);
+                    }
+                }
+            }};
+        }
+        match (self.binary, self.ty) {
+            (BinaryOp::Add, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a + b),
+            (BinaryOp::Add, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a + b),
+            (BinaryOp::Add, PrimitiveType::S32 | PrimitiveType::U32) => {
+                typed!(u32, u32::wrapping_add)
+            }
+            (BinaryOp::Multiply, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a * b),
+            (BinaryOp::Multiply, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a * b),
+            _ => {
+                let size = self.ty.size_bytes();
+                let mut before = init;
+                for i in 0..self.length {
+                    let (x, here) = (from.wrapping_add(i * size), to.wrapping_add(i * size));
+                    // SAFETY: as above.
+                    unsafe { (self.kernel)(before, x, here, 1) };
+                    before = here;
+                }
+            }
+        }
+    }
 }
 
 /// Splits `count` things into fallible tasks.

@@ -69,6 +69,7 @@ impl<'m> Lowering<'m> {
                 predicate,
                 body,
                 trip_count: known_trip_count(instruction),
+                is_brief: false,
             })),
         );
         Ok(value)

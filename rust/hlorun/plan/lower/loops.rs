@@ -74,6 +74,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads: cluster.loads,
                 stores: vec![store],
+                small: None,
             })),
         );
         Ok(())

@@ -48,6 +48,16 @@ impl<'m> Lowering<'m> {
             }
             _ => self.allocate_value(instruction, instruction.shape_id(), &mut outputs)?,
         };
+        for k in 0..kind.updated_operands() {
+            if let (Some(input), Some(output)) = (inputs.get_mut(k), outputs.get(k))
+                && input.dims == output.dims
+                && input.element_type == output.element_type
+            {
+                // The copy is dropped where the operand is not needed any more.
+                let operand = std::mem::replace(input, output.clone());
+                self.copy(scope, instruction.id, operand, output.clone());
+            }
+        }
         scope.push(
             instruction.id,
             ThunkKind::Op(Box::new(ops::OpThunk {

@@ -169,6 +169,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads,
                 stores,
+                small: None,
             })),
         );
     }

@@ -95,13 +95,21 @@ pub enum OpKind {
 }
 
 impl OpThunk {
-    /// Whether it may leave bytes of its outputs as they were, or reads them. None does.
+    /// Whether it may leave bytes of its outputs as they were, or reads them.
     pub fn updates_output(&self) -> bool {
-        false
+        self.kind.updated_operands() > 0
     }
 }
 
 impl OpKind {
+    /// How many of the first operands the first results are made of, in their memory.
+    pub fn updated_operands(&self) -> usize {
+        match self {
+            OpKind::Scatter(scatter) => scatter.count,
+            _ => 0,
+        }
+    }
+
     /// From which element of a tuple on vectors of bytes are workspaces of a library, which are never
     /// read or written here.
     pub fn first_workspace(&self) -> Option<usize> {

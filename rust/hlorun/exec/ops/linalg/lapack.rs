@@ -4,6 +4,7 @@
 //! library. Promise: arguments are what the routine's documentation asks for; callers pass
 //! workspaces of at least the documented sizes.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 
 use hlorun_kernels::gemm::blas::{Routine, routine};
@@ -22,6 +23,22 @@ pub fn letter(ty: PrimitiveType) -> char {
     }
 }
 
+/// Looking one up costs as much as a factorization of a small matrix, and a batch has many.
+fn known_routine(letter: char, name: &'static str) -> Option<Routine> {
+    type Known = Vec<((char, &'static str), Option<Routine>)>;
+    thread_local! {
+        static KNOWN: RefCell<Known> = const { RefCell::new(Vec::new()) };
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some((_, found)) = known.iter().find(|(key, _)| *key == (letter, name)) {
+            return *found;
+        }
+        let found = routine(&format!("{letter}{name}"));
+        known.push(((letter, name), found));
+        found
+    })
+}
+
 /// Most integer arguments of a call.
 const INTS: usize = 16;
 
@@ -38,9 +55,9 @@ pub struct Call {
 
 impl Call {
     /// The routine `name` for `ty`, if the library has it.
-    pub fn new(ty: PrimitiveType, name: &str) -> Option<Call> {
+    pub fn new(ty: PrimitiveType, name: &'static str) -> Option<Call> {
         Some(Call {
-            routine: routine(&format!("{}{name}", letter(ty)))?,
+            routine: known_routine(letter(ty), name)?,
             arguments: Vec::new(),
             ints: Box::new([0; INTS]),
             used: 0,

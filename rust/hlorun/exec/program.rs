@@ -1,10 +1,10 @@
 //! Runs a [`Program`] on one tile.
 
 use super::turned::Block;
-use crate::buffers::AlignedBytes;
+use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
 use crate::plan::elementwise::Kernel;
-use crate::plan::program::{Home, Program, Register};
+use crate::plan::program::{Home, Program, Register, Task};
 
 /// Scratch memory and register addresses of one thread running one program.
 pub struct Frame {
@@ -12,6 +12,8 @@ pub struct Frame {
     slots: Vec<*mut u8>,
     tile: usize,
     _scratch: AlignedBytes,
+    /// Inside the scratch.
+    chain_scratch: *mut u8,
     /// Rows of inputs that lie across memory, by input; filled by who made the frame.
     pub blocks: Vec<Option<Block>>,
 }
@@ -45,8 +47,16 @@ impl Frame {
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
         let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
         let fixed = program.slot_bytes() * tile;
-        let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
+        let chains_at = (fixed + staging).next_multiple_of(ALIGNMENT);
+        let chains = program.chain_scratch();
+        let scratch = AlignedBytes::uninitialized(chains_at + chains + ALIGNMENT)?;
         let base = scratch.shared_ptr();
+        // SAFETY: the scratch ends after that many bytes.
+        let chains = unsafe {
+            let at = base.add(chains_at);
+            at.write_bytes(0, chains);
+            at
+        };
         let mut top = program
             .homes
             .iter()
@@ -88,6 +98,7 @@ impl Frame {
             slots,
             tile,
             _scratch: scratch,
+            chain_scratch: chains,
             blocks: Vec::new(),
         })
     }
@@ -121,7 +132,16 @@ impl Frame {
     pub unsafe fn run(&self, program: &Program, n: usize) {
         debug_assert!(n <= self.tile);
         let at = |register: Register| self.pointers[register.0 as usize];
-        for step in &program.steps {
+        for task in &program.tasks {
+            let step = match task {
+                Task::Step(index) => &program.steps[*index as usize],
+                Task::Chain(chain) => {
+                    let outside = chain.outside.iter().map(|&register| at(register));
+                    // SAFETY: as for steps; the scratch is large enough for every chain.
+                    unsafe { chain.chain.run(outside, n, self.chain_scratch) };
+                    continue;
+                }
+            };
             let out = at(step.result);
             let [a, b, c] = step.operands;
             // SAFETY: by the caller's promise and the slot assignment, all pointers hold `n`

@@ -159,3 +159,55 @@ impl Frame {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::chains::Meaning;
+    use crate::plan::program::ProgramBuilder;
+    use crate::types::PrimitiveType as P;
+    use hlorun_kernels::chain::Op;
+    use hlorun_kernels::{BinaryOp, DType};
+
+    /// `(x·y + 2)² - x`, and `x·y` besides.
+    fn program() -> Program {
+        let mut b = ProgramBuilder::new();
+        let (x, y) = (b.input(P::F32), b.input(P::F32));
+        let two = b.constant(P::F32, &2f32.to_ne_bytes());
+        let mut step = |op, x, y| {
+            let kernel = Kernel::Binary(hlorun_kernels::binary(op, DType::F32).unwrap());
+            b.known_step(kernel, Some(Meaning::of(Op::Binary(op))), &[x, y], P::F32)
+        };
+        let product = step(BinaryOp::Multiply, x, y);
+        let sum = step(BinaryOp::Add, product, two);
+        let square = step(BinaryOp::Multiply, sum, sum);
+        let result = step(BinaryOp::Subtract, square, x);
+        b.finish(&[result, product])
+    }
+
+    fn run(program: &Program, x: &mut [f32], y: &mut [f32]) -> [Vec<f32>; 2] {
+        let n = x.len();
+        let mut frame = Frame::new(program, n).unwrap();
+        let mut out = [vec![0f32; n], vec![0f32; n]];
+        frame.bind(program.inputs[0], x.as_mut_ptr().cast());
+        frame.bind(program.inputs[1], y.as_mut_ptr().cast());
+        for (register, out) in program.outputs.iter().zip(&mut out) {
+            frame.bind(*register, out.as_mut_ptr().cast());
+        }
+        // SAFETY: all arrays hold as many elements.
+        unsafe { frame.run(program, n) };
+        out
+    }
+
+    #[test]
+    fn chained_programs_give_the_same() {
+        let plain = program();
+        let chained = plain.clone().chained();
+        for n in [1, 15, 128, 300] {
+            let mut x: Vec<f32> = (0..n).map(|i| i as f32 * 0.37 - 50.0).collect();
+            let mut y: Vec<f32> = (0..n).map(|i| 3.0 - i as f32 * 0.11).collect();
+            let want = run(&plain, &mut x, &mut y);
+            assert_eq!(run(&chained, &mut x, &mut y), want, "{n}");
+        }
+    }
+}

@@ -173,7 +173,9 @@ impl ProgramBuilder {
     /// Fixes the outputs and assigns slots.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
         self.program.outputs = outputs.to_vec();
-        self.program.tasks = (0..self.program.steps.len() as u32).map(Task::Step).collect();
+        self.program.tasks = (0..self.program.steps.len() as u32)
+            .map(Task::Step)
+            .collect();
         self.program.drop_unread_constants();
         self.program.assign_slots();
         self.program

@@ -8,13 +8,29 @@
 //! Values of a chain are 4 bytes wide, or 8; narrow floats are kept as the `f32` they round to, truth values as masks.
 
 mod code;
+mod compile;
+#[cfg(target_arch = "x86_64")]
+mod halves;
+#[cfg(target_arch = "x86_64")]
 mod run;
+#[cfg(target_arch = "x86_64")]
 mod vector;
+
+/// No tier of other architectures has chains.
+#[cfg(not(target_arch = "x86_64"))]
+mod run {
+    pub(super) const WIDE: usize = 1;
+    pub(super) type RunBlock = unsafe fn(&[super::Micro], &[super::Unary], *const *mut u8, bool);
+    pub(super) fn of(_: super::Isa, _: super::Width) -> Option<(RunBlock, usize, usize)> {
+        None
+    }
+}
 
 use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 use crate::table::Unary;
 use crate::{DType, Isa};
-use code::{Compiled, Compiler, Micro};
+use code::Micro;
+use compile::{Compiled, Compiler};
 use run::{RunBlock, WIDE};
 
 /// What a step of a chain does.
@@ -137,7 +153,12 @@ impl Chain {
 
     /// [`Chain::new`] for a given tier, which must be available.
     pub fn on(isa: Isa, inputs: &[DType], steps: &[Step], outputs: &[u32]) -> Option<Chain> {
-        let types = || inputs.iter().copied().chain(steps.iter().map(|step| step.to));
+        let types = || {
+            inputs
+                .iter()
+                .copied()
+                .chain(steps.iter().map(|step| step.to))
+        };
         let mut wide = None;
         for dtype in types() {
             match (width(dtype)?, wide) {
@@ -150,7 +171,8 @@ impl Chain {
         let values = inputs.len() + steps.len();
         let mut known = inputs.len() as u32;
         for step in steps {
-            if !code::is_supported(step.op, step.from, step.to) || step.values().any(|v| v >= known) {
+            if !code::is_supported(step.op, step.from, step.to) || step.values().any(|v| v >= known)
+            {
                 return None;
             }
             known += 1;
@@ -200,7 +222,12 @@ impl Chain {
     /// # Safety
     /// Each address holds `n` elements of its type; an output is one of the inputs of the same size, or overlaps none;
     /// scratch has [`Chain::scratch_bytes`] that nobody else uses meanwhile.
-    pub unsafe fn run(&self, outside: impl ExactSizeIterator<Item = *mut u8>, n: usize, scratch: *mut u8) {
+    pub unsafe fn run(
+        &self,
+        outside: impl ExactSizeIterator<Item = *mut u8>,
+        n: usize,
+        scratch: *mut u8,
+    ) {
         let count = self.sizes.len();
         debug_assert_eq!(outside.len(), count);
         let pointers = scratch.cast::<*mut u8>();

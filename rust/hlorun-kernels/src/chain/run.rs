@@ -5,7 +5,8 @@
 
 use super::Width;
 use super::code::{Code, Micro};
-use super::vector::{D4, D8, Halves, W8, W16};
+use super::halves::Halves;
+use super::vector::{D4, D8, W8, W16};
 use crate::Isa;
 use crate::ops::CompareDirection as Is;
 use crate::table::Unary;

@@ -9,7 +9,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize
     }
 
@@ -20,7 +23,19 @@ impl Random {
 
 /// `n` elements, special ones among them.
 fn elements(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
-    let special = [0.0, -0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2.5, -7.0, 3e9, -3e9];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        2.5,
+        -7.0,
+        3e9,
+        -3e9,
+    ];
     let values: Vec<f64> = (0..n)
         .map(|_| match random.next() % 3 {
             0 => random.pick(&special),
@@ -39,7 +54,9 @@ fn same(dtype: DType, a: &[u8], b: &[u8]) -> bool {
     let wide = |x: &[u8]| {
         let mut out = vec![0f64; n];
         // SAFETY: n elements on both sides.
-        unsafe { convert_on(Isa::Portable, dtype, DType::F64)(x.as_ptr(), out.as_mut_ptr().cast(), n) };
+        unsafe {
+            convert_on(Isa::Portable, dtype, DType::F64)(x.as_ptr(), out.as_mut_ptr().cast(), n)
+        };
         out
     };
     a == b
@@ -107,13 +124,19 @@ fn random_step(random: &mut Random, types: &[DType], all: &[DType]) -> Option<St
             bytes[..value.len()].copy_from_slice(&value);
             return Some(Operand::Constant(bytes));
         }
-        let known: Vec<u32> = (0..types.len() as u32).filter(|&v| types[v as usize] == dtype).collect();
+        let known: Vec<u32> = (0..types.len() as u32)
+            .filter(|&v| types[v as usize] == dtype)
+            .collect();
         (!known.is_empty()).then(|| Operand::Value(random.pick(&known)))
     };
     let (op, to, kinds): (Op, DType, &[DType]) = match random.next() % 8 {
         0 => (Op::Unary(random.pick(&UNARY)), from, &[from]),
         1..4 => (Op::Binary(random.pick(&BinaryOp::ALL)), from, &[from, from]),
-        4 => (Op::Compare(random.pick(&COMPARE)), DType::Pred, &[from, from]),
+        4 => (
+            Op::Compare(random.pick(&COMPARE)),
+            DType::Pred,
+            &[from, from],
+        ),
         5 => (Op::Select, from, &[DType::Pred, from, from]),
         6 => (Op::Clamp, from, &[from, from, from]),
         _ => {
@@ -141,7 +164,9 @@ fn random_step(random: &mut Random, types: &[DType], all: &[DType]) -> Option<St
 /// Runs a random chain of the types `all` on `n` elements and compares its results.
 fn check(isa: Isa, seed: u64, all: &[DType], n: usize) {
     let mut random = Random(seed);
-    let inputs: Vec<DType> = (0..1 + random.next() % 4).map(|_| random.pick(all)).collect();
+    let inputs: Vec<DType> = (0..1 + random.next() % 4)
+        .map(|_| random.pick(all))
+        .collect();
     let mut types = inputs.clone();
     let mut steps = Vec::new();
     let length = 1 + random.next() % 30;
@@ -165,11 +190,17 @@ fn check(isa: Isa, seed: u64, all: &[DType], n: usize) {
     }
     let Some(chain) = Chain::on(isa, &inputs, &steps, &outputs) else {
         // Values of one width only, and few enough of them.
-        let wide = types.iter().filter_map(|&t| super::width(t)).find(|&w| w != super::Width::Truth);
+        let wide = types
+            .iter()
+            .filter_map(|&t| super::width(t))
+            .find(|&w| w != super::Width::Truth);
         assert!(wide.is_none() || length > 20, "{isa:?} {seed} {steps:?}");
         return;
     };
-    let mut values: Vec<Vec<u8>> = inputs.iter().map(|&t| elements(&mut random, t, n)).collect();
+    let mut values: Vec<Vec<u8>> = inputs
+        .iter()
+        .map(|&t| elements(&mut random, t, n))
+        .collect();
     for step in &steps {
         let operands: Vec<Vec<u8>> = (0..usize::from(step.count))
             .map(|k| match step.operands[k] {
@@ -181,7 +212,8 @@ fn check(isa: Isa, seed: u64, all: &[DType], n: usize) {
     }
     let mut memory: Vec<Vec<u8>> = values[..inputs.len()].to_vec();
     // The first result takes the place of an input where it can; others have memory of their own.
-    let place = (0..inputs.len()).find(|&k| inputs[k].size_bytes() == types[outputs[0] as usize].size_bytes());
+    let place = (0..inputs.len())
+        .find(|&k| inputs[k].size_bytes() == types[outputs[0] as usize].size_bytes());
     let places: Vec<usize> = outputs
         .iter()
         .enumerate()
@@ -195,7 +227,10 @@ fn check(isa: Isa, seed: u64, all: &[DType], n: usize) {
         .collect();
     let mut scratch = vec![0u64; chain.scratch_bytes() / 8 + 8];
     let addresses: Vec<*mut u8> = memory.iter_mut().map(|m| m.as_mut_ptr()).collect();
-    let outside: Vec<*mut u8> = (0..inputs.len()).chain(places.iter().copied()).map(|k| addresses[k]).collect();
+    let outside: Vec<*mut u8> = (0..inputs.len())
+        .chain(places.iter().copied())
+        .map(|k| addresses[k])
+        .collect();
     // SAFETY: every array holds n elements; the scratch is as large as asked for.
     unsafe { chain.run(outside.into_iter(), n, scratch.as_mut_ptr().cast()) };
     for (&value, &place) in outputs.iter().zip(&places) {
@@ -243,9 +278,41 @@ fn what_chains_lack_is_refused() {
     let isa = *Isa::available().last().unwrap();
     let negate = Op::Unary(UnaryOp::Negate);
     // Complex numbers, widths that differ, values that are not there yet, results that are inputs.
-    assert!(Chain::on(isa, &[DType::C64], &[step(negate, DType::C64, DType::C64)], &[1]).is_none());
-    assert!(Chain::on(isa, &[DType::F32, DType::F64], &[step(negate, DType::F32, DType::F32)], &[2]).is_none());
+    assert!(
+        Chain::on(
+            isa,
+            &[DType::C64],
+            &[step(negate, DType::C64, DType::C64)],
+            &[1]
+        )
+        .is_none()
+    );
+    assert!(
+        Chain::on(
+            isa,
+            &[DType::F32, DType::F64],
+            &[step(negate, DType::F32, DType::F32)],
+            &[2]
+        )
+        .is_none()
+    );
     assert!(Chain::on(isa, &[], &[step(negate, DType::F32, DType::F32)], &[0]).is_none());
-    assert!(Chain::on(isa, &[DType::F32], &[step(negate, DType::F32, DType::F32)], &[0]).is_none());
-    assert!(Chain::on(Isa::Portable, &[DType::F32], &[step(negate, DType::F32, DType::F32)], &[1]).is_none());
+    assert!(
+        Chain::on(
+            isa,
+            &[DType::F32],
+            &[step(negate, DType::F32, DType::F32)],
+            &[0]
+        )
+        .is_none()
+    );
+    assert!(
+        Chain::on(
+            Isa::Portable,
+            &[DType::F32],
+            &[step(negate, DType::F32, DType::F32)],
+            &[1]
+        )
+        .is_none()
+    );
 }

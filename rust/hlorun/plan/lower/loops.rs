@@ -298,9 +298,10 @@ impl<'m> Lowering<'m> {
         if simple.is_some() && is_low_float(types[0]) {
             let widen = crate::plan::elementwise::conversion(types[0], PrimitiveType::F32)?;
             let meaning = Some(Meaning::of(Op::Convert));
-            values[0] = cluster
-                .builder
-                .known_step(widen, meaning, &[values[0]], PrimitiveType::F32);
+            values[0] =
+                cluster
+                    .builder
+                    .known_step(widen, meaning, &[values[0]], PrimitiveType::F32);
         }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))

@@ -4,6 +4,7 @@
 //! modules beside it do the same for conversions, products, reductions and copies. The instruction set is chosen once
 //! ([`Isa`]); everything else is pure.
 
+pub mod chain;
 pub mod convert;
 mod dtype;
 pub mod element;

@@ -22,7 +22,15 @@ const FEW_COLUMNS: usize = 128;
 const MIN_REGULAR: usize = 256;
 /// Shortest run that is worth lanes, and most lanes.
 const MIN_LANE_RUN: usize = 64;
-const MAX_LANES: usize = 256;
+const MAX_LANES: usize = 128;
+
+/// Values of a tile, and the result they belong to: the first one's, where they belong to several.
+#[derive(Clone, Copy)]
+struct Run {
+    from: usize,
+    count: usize,
+    index: usize,
+}
 
 /// How the values of a tile belong to results.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +127,12 @@ impl Tile {
     ) {
         let space = &job.thunk.space;
         let Some(&(inner, inner_reduced)) = space.last() else {
-            return self.fold_run(job, 0, 1, 0, accumulators);
+            let only = Run {
+                from: 0,
+                count: 1,
+                index: 0,
+            };
+            return self.fold_run(job, only, accumulators);
         };
         let inner = inner as usize;
         let is_whole = start.is_multiple_of(inner) && n.is_multiple_of(inner);
@@ -137,14 +150,17 @@ impl Tile {
         let mut done = 0;
         while done < n {
             let position = start + done;
-            let count = (inner - position % inner).min(n - done);
-            let index = result_of(space, position);
+            let run = Run {
+                from: done,
+                count: (inner - position % inner).min(n - done),
+                index: result_of(space, position),
+            };
             if inner_reduced {
-                self.fold_run(job, done, count, index, accumulators);
+                self.fold_run(job, run, accumulators);
             } else {
-                self.combine_run(job, done, count, index, accumulators);
+                self.combine_run(job, run, accumulators);
             }
-            done += count;
+            done += run.count;
         }
     }
 
@@ -155,84 +171,71 @@ impl Tile {
         unsafe { self.values.pointer(output).add(at * size).cast_const() }
     }
 
-    /// Folds values `from..from + count` into result `index`.
-    fn fold_run(
-        &mut self,
-        job: &Job<'_>,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
+    /// Folds the values of `run` into its result.
+    fn fold_run(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
         if let Some(fold) = job.fold {
-            let values = self.value(job, 0, from);
+            let values = self.value(job, 0, run.from);
             // SAFETY: the tile holds the values, the accumulator is one element.
-            unsafe { fold(values, count, accumulators.at(0, index)) };
+            unsafe { fold(values, run.count, accumulators.at(0, run.index)) };
             return;
         }
         let mut done = 0;
         if Tile::may_split(job) {
-            while count - done >= MIN_LANE_RUN {
-                let lanes = 1 << ((count - done) / 8).min(MAX_LANES).ilog2();
-                let steps = (count - done) / lanes;
-                self.fold_lanes(job, from + done, lanes, steps, index, accumulators);
-                done += lanes * steps;
+            while run.count - done >= MIN_LANE_RUN {
+                let left = run.count - done;
+                let lanes = 1 << (left / 8).min(MAX_LANES).ilog2();
+                let from = run.from + done;
+                let count = left / lanes * lanes;
+                self.fold_lanes(job, lanes, Run { from, count, ..run }, accumulators);
+                done += count;
             }
         }
-        for i in done..count {
-            self.step(job, from + i, 1, index, accumulators);
+        for from in run.from + done..run.from + run.count {
+            let one = Run {
+                from,
+                count: 1,
+                ..run
+            };
+            self.step(job, one, accumulators);
         }
     }
 
-    /// Folds `lanes * steps` values: lane by lane, then the lanes. Lane `p` takes the stretch whose
-    /// number is `p` with its bits reversed, so that halving the lanes joins neighbouring stretches.
-    fn fold_lanes(
-        &mut self,
-        job: &Job<'_>,
-        from: usize,
-        lanes: usize,
-        steps: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
-        let outputs = &job.thunk.program.outputs;
-        let bits = lanes.ilog2();
-        for (k, &output) in outputs.iter().enumerate() {
-            let values = self.value(job, k, from);
-            let size = job.thunk.program.types[output.0 as usize].size_bytes();
-            let stage = self.stage[k].as_mut_ptr();
-            for lane in 0..lanes {
-                let stretch = match bits {
-                    0 => 0,
-                    bits => lane.reverse_bits() >> (usize::BITS - bits),
-                };
-                // SAFETY: the stretch lies inside the values, the stage holds a tile.
-                unsafe {
-                    let source = values.add(stretch * steps * size);
-                    scatter_lane(size, source, steps, stage.add(lane * size), lanes);
-                }
-            }
+    /// Folds values of which each of `lanes` takes a stretch of the same length: lane by lane, then
+    /// neighbouring lanes with each other until one is left.
+    fn fold_lanes(&mut self, job: &Job<'_>, lanes: usize, run: Run, accumulators: &Accumulators) {
+        let steps = run.count / lanes;
+        let sizes = &accumulators.sizes;
+        for (k, &size) in sizes.iter().enumerate() {
+            let values = self.value(job, k, run.from);
+            // SAFETY: the values are `lanes` stretches of `steps`, and the stage holds a tile.
+            unsafe { turn(size, values, lanes, steps, self.stage[k].as_mut_ptr()) };
         }
         let stage: smallvec::SmallVec<[*mut u8; 4]> = self
             .stage
             .iter_mut()
             .map(AlignedBytes::as_mut_ptr)
             .collect();
-        let at = |k: usize, lane: usize| {
-            stage[k]
-                .wrapping_add(lane * accumulators.sizes[k])
-                .cast_const()
-        };
-        let lane_results = |k: usize| at(k, 0).cast_mut();
+        let at = |k: usize, lane: usize| stage[k].wrapping_add(lane * sizes[k]);
+        let first = |k: usize| at(k, 0);
         for row in 1..steps {
-            self.reduce_lanes(job, lanes, &lane_results, &|k| at(k, row * lanes));
+            self.reduce_lanes(job, lanes, &first, &|k| at(k, row * lanes).cast_const());
         }
-        let mut width = lanes / 2;
-        while width > 0 {
-            self.reduce_lanes(job, width, &lane_results, &|k| at(k, width));
+        let mut width = lanes;
+        while width > 1 {
+            // Lanes of even numbers become the left operands, those of odd ones the right.
+            for (k, &size) in sizes.iter().enumerate() {
+                // SAFETY: a stretch has eight values, so the stage has room behind the results.
+                unsafe {
+                    turn(size, at(k, 0), width / 2, 2, at(k, lanes));
+                    std::ptr::copy_nonoverlapping(at(k, lanes), at(k, 0), width * size);
+                }
+            }
             width /= 2;
+            self.reduce_lanes(job, width, &first, &|k| at(k, width).cast_const());
         }
-        self.reduce_lanes(job, 1, &|k| accumulators.at(k, index), &|k| at(k, 0));
+        self.reduce_lanes(job, 1, &|k| accumulators.at(k, run.index), &|k| {
+            at(k, 0).cast_const()
+        });
     }
 
     /// Turns `rows` rows of `size` values, so that their results are lanes.
@@ -247,18 +250,10 @@ impl Tile {
         let program = &job.thunk.program;
         let width = |k: usize| program.types[program.outputs[k].0 as usize].size_bytes();
         for k in 0..program.outputs.len() {
-            let width = width(k);
-            let bytes = width as isize;
             // SAFETY: the tile holds `rows * size` values and the stage as many.
             unsafe {
-                hlorun_kernels::copy_strided(
-                    width,
-                    &[size, rows],
-                    self.value(job, k, 0),
-                    &[bytes, bytes * size as isize],
-                    self.stage[k].as_mut_ptr(),
-                    &[bytes * rows as isize, bytes],
-                );
+                let values = self.value(job, k, 0);
+                turn(width(k), values, rows, size, self.stage[k].as_mut_ptr());
             }
         }
         let stage: smallvec::SmallVec<[*mut u8; 4]> = self
@@ -321,39 +316,24 @@ impl Tile {
         unsafe { combine(to, from, to, size) };
     }
 
-    /// Combines values `from..from + count` with results `index..index + count`.
-    fn combine_run(
-        &mut self,
-        job: &Job<'_>,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
+    /// Combines the values of `run` with as many results.
+    fn combine_run(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
         if let Some(combine) = job.combine {
-            let accumulator = accumulators.at(0, index);
-            // SAFETY: both hold `count` elements; kernels may write onto an operand.
-            unsafe {
-                combine(accumulator, self.value(job, 0, from), accumulator, count);
-            }
+            let to = accumulators.at(0, run.index);
+            // SAFETY: both hold as many elements; kernels may write onto an operand.
+            unsafe { combine(to, self.value(job, 0, run.from), to, run.count) };
             return;
         }
-        self.step(job, from, count, index, accumulators);
+        self.step(job, run, accumulators);
     }
 
-    /// Runs the reducer on `count` values and as many results.
-    fn step(
-        &mut self,
-        job: &Job<'_>,
-        from: usize,
-        count: usize,
-        index: usize,
-        accumulators: &Accumulators,
-    ) {
+    /// Runs the reducer on the values of `run` and as many results.
+    fn step(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
         let values: smallvec::SmallVec<[*const u8; 4]> = (0..job.thunk.program.outputs.len())
-            .map(|k| self.value(job, k, from))
+            .map(|k| self.value(job, k, run.from))
             .collect();
-        self.reduce_lanes(job, count, &|k| accumulators.at(k, index), &|k| values[k]);
+        let results = |k: usize| accumulators.at(k, run.index);
+        self.reduce_lanes(job, run.count, &results, &|k| values[k]);
     }
 
     /// Combines `parts` partial results from `first` on with result `index`.
@@ -408,29 +388,24 @@ impl Tile {
     }
 }
 
-/// Writes `count` elements `lanes` elements apart.
+/// Turns `rows` rows of `columns` elements of `size` bytes into `columns` rows.
 ///
 /// # Safety
 ///
-/// `source` holds `count` elements of `size` bytes, `to` has room for their places.
-unsafe fn scatter_lane(size: usize, source: *const u8, count: usize, to: *mut u8, lanes: usize) {
-    macro_rules! typed {
-        ($t:ty) => {
-            for i in 0..count {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let value = source.cast::<$t>().add(i).read_unaligned();
-                    to.cast::<$t>().add(i * lanes).write_unaligned(value);
-                }
-            }
-        };
-    }
-    match size {
-        1 => typed!(u8),
-        2 => typed!(u16),
-        4 => typed!(u32),
-        8 => typed!(u64),
-        _ => typed!([u64; 2]),
+/// Both hold all elements and do not overlap.
+unsafe fn turn(size: usize, from: *const u8, rows: usize, columns: usize, to: *mut u8) {
+    let bytes = size as isize;
+    let (row, column) = (bytes * columns as isize, bytes * rows as isize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        hlorun_kernels::copy_strided(
+            size,
+            &[columns, rows],
+            from,
+            &[bytes, row],
+            to,
+            &[column, bytes],
+        );
     }
 }
 

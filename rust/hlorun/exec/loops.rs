@@ -193,6 +193,17 @@ fn iota(load: &Load, ty: PrimitiveType, start: usize, n: usize, out: *mut u8) {
     let Some(to) = crate::plan::elementwise::dtype(ty) else {
         return;
     };
+    if let PrimitiveType::S32 | PrimitiveType::U32 = ty {
+        // The low bits of indices; what is beyond them wraps as the conversion would.
+        return walk::pieces(&load.walk, start, n, |offset, stride, done, count| {
+            // SAFETY: `out` is a whole tile of such elements.
+            let to = unsafe { std::slice::from_raw_parts_mut(out.cast::<i32>().add(done), count) };
+            let (offset, stride) = (offset as i32, stride as i32);
+            for (i, value) in to.iter_mut().enumerate() {
+                *value = offset.wrapping_add((i as i32).wrapping_mul(stride));
+            }
+        });
+    }
     let convert = hlorun_kernels::convert(hlorun_kernels::DType::S64, to);
     let mut values = [0i64; CHUNK];
     let mut done = 0;

@@ -1,10 +1,10 @@
 //! Runs a [`Program`] on one tile.
 
 use super::turned::Block;
-use crate::buffers::AlignedBytes;
+use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
 use crate::plan::elementwise::Kernel;
-use crate::plan::program::{Home, Program, Register};
+use crate::plan::program::{Home, Program, Register, Task};
 
 /// Scratch memory and register addresses of one thread running one program.
 pub struct Frame {
@@ -12,6 +12,8 @@ pub struct Frame {
     slots: Vec<*mut u8>,
     tile: usize,
     _scratch: AlignedBytes,
+    /// Inside the scratch.
+    chain_scratch: *mut u8,
     /// Rows of inputs that lie across memory, by input; filled by who made the frame.
     pub blocks: Vec<Option<Block>>,
 }
@@ -45,8 +47,16 @@ impl Frame {
         let size = |register: Register| program.types[register.0 as usize].size_bytes();
         let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
         let fixed = program.slot_bytes() * tile;
-        let scratch = AlignedBytes::uninitialized(fixed + staging + 64)?;
+        let chains_at = (fixed + staging).next_multiple_of(ALIGNMENT);
+        let chains = program.chain_scratch();
+        let scratch = AlignedBytes::uninitialized(chains_at + chains + ALIGNMENT)?;
         let base = scratch.shared_ptr();
+        // SAFETY: the scratch ends after that many bytes.
+        let chains = unsafe {
+            let at = base.add(chains_at);
+            at.write_bytes(0, chains);
+            at
+        };
         let mut top = program
             .homes
             .iter()
@@ -88,6 +98,7 @@ impl Frame {
             slots,
             tile,
             _scratch: scratch,
+            chain_scratch: chains,
             blocks: Vec::new(),
         })
     }
@@ -121,7 +132,16 @@ impl Frame {
     pub unsafe fn run(&self, program: &Program, n: usize) {
         debug_assert!(n <= self.tile);
         let at = |register: Register| self.pointers[register.0 as usize];
-        for step in &program.steps {
+        for task in &program.tasks {
+            let step = match task {
+                Task::Step(index) => &program.steps[*index as usize],
+                Task::Chain(chain) => {
+                    let outside = chain.outside.iter().map(|&register| at(register));
+                    // SAFETY: as for steps; the scratch is large enough for every chain.
+                    unsafe { chain.chain.run(outside, n, self.chain_scratch) };
+                    continue;
+                }
+            };
             let out = at(step.result);
             let [a, b, c] = step.operands;
             // SAFETY: by the caller's promise and the slot assignment, all pointers hold `n`
@@ -136,6 +156,58 @@ impl Frame {
                     Kernel::Copy(size) => std::ptr::copy(at(a), out, n * size),
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::chains::Meaning;
+    use crate::plan::program::ProgramBuilder;
+    use crate::types::PrimitiveType as P;
+    use hlorun_kernels::chain::Op;
+    use hlorun_kernels::{BinaryOp, DType};
+
+    /// `(x·y + 2)² - x`, and `x·y` besides.
+    fn program() -> Program {
+        let mut b = ProgramBuilder::new();
+        let (x, y) = (b.input(P::F32), b.input(P::F32));
+        let two = b.constant(P::F32, &2f32.to_ne_bytes());
+        let mut step = |op, x, y| {
+            let kernel = Kernel::Binary(hlorun_kernels::binary(op, DType::F32).unwrap());
+            b.known_step(kernel, Some(Meaning::of(Op::Binary(op))), &[x, y], P::F32)
+        };
+        let product = step(BinaryOp::Multiply, x, y);
+        let sum = step(BinaryOp::Add, product, two);
+        let square = step(BinaryOp::Multiply, sum, sum);
+        let result = step(BinaryOp::Subtract, square, x);
+        b.finish(&[result, product])
+    }
+
+    fn run(program: &Program, x: &mut [f32], y: &mut [f32]) -> [Vec<f32>; 2] {
+        let n = x.len();
+        let mut frame = Frame::new(program, n).unwrap();
+        let mut out = [vec![0f32; n], vec![0f32; n]];
+        frame.bind(program.inputs[0], x.as_mut_ptr().cast());
+        frame.bind(program.inputs[1], y.as_mut_ptr().cast());
+        for (register, out) in program.outputs.iter().zip(&mut out) {
+            frame.bind(*register, out.as_mut_ptr().cast());
+        }
+        // SAFETY: all arrays hold as many elements.
+        unsafe { frame.run(program, n) };
+        out
+    }
+
+    #[test]
+    fn chained_programs_give_the_same() {
+        let plain = program();
+        let chained = plain.clone().chained();
+        for n in [1, 15, 128, 300] {
+            let mut x: Vec<f32> = (0..n).map(|i| i as f32 * 0.37 - 50.0).collect();
+            let mut y: Vec<f32> = (0..n).map(|i| 3.0 - i as f32 * 0.11).collect();
+            let want = run(&plain, &mut x, &mut y);
+            assert_eq!(run(&chained, &mut x, &mut y), want, "{n}");
         }
     }
 }

@@ -209,7 +209,9 @@ impl<'t> Job<'t> {
         let widest = if is_plain && kernels.is_some() {
             PLAIN_TILE.min(total.next_multiple_of(64))
         } else {
-            Frame::tile_for(&thunk.program, total)
+            // Lanes of a general reducer are joined once per tile.
+            let tiles = if kernels.is_some() { 1 } else { 2 };
+            Frame::tile_for(&thunk.program, total) * tiles
         };
         let shape = Shape::of(&thunk.space, kernels.is_some(), widest);
         let (tile, run) = match shape {

@@ -4,6 +4,7 @@
 //! table lacks is an error that names opcode and type.
 
 use hlorun_kernels as kernels;
+use hlorun_kernels::chain::Op;
 use hlorun_kernels::{BinaryOp, CompareDirection, CompareOrder, DType, UnaryOp};
 
 use crate::error::{HloError, Result};
@@ -167,6 +168,24 @@ pub fn kernel_with_scalar(
         opcode => kernels::binary_with_scalar(binary_op(opcode)?, ty, side)?,
     };
     Some(Kernel::WithScalar(kernel, value))
+}
+
+/// What an elementwise instruction computes, where a chain may know it.
+pub fn meaning(instruction: InstructionRef<'_>, operands: &[PrimitiveType]) -> Option<Op> {
+    let opcode = instruction.opcode();
+    match opcode {
+        HloOpcode::Convert => Some(Op::Convert),
+        HloOpcode::Select => Some(Op::Select),
+        HloOpcode::Clamp => Some(Op::Clamp),
+        HloOpcode::Compare => {
+            let (direction, order) = comparison(instruction)?;
+            let is_float = operands.first().is_some_and(|ty| ty.is_floating());
+            (order == CompareOrder::Partial || !is_float).then_some(Op::Compare(direction))
+        }
+        _ if operands.len() == 1 => unary_op(opcode).map(Op::Unary),
+        _ if operands.len() == 2 => binary_op(opcode).map(Op::Binary),
+        _ => None,
+    }
 }
 
 /// The kernel of an elementwise instruction, whose operands have the element types `operands` and

@@ -6,6 +6,7 @@
 
 pub mod assign;
 pub mod bands;
+pub mod chains;
 pub mod collective;
 pub mod dataflow;
 pub mod elementwise;

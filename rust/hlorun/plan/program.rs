@@ -9,8 +9,10 @@
 
 use smallvec::SmallVec;
 
+use super::chains::{ChainTask, Meaning};
 use super::elementwise::Kernel;
 use crate::types::PrimitiveType;
+use hlorun_kernels::chain::Op;
 
 /// What inputs and outputs of one element take of the cache, roughly.
 const EXTERNAL_BYTES: u32 = 16;
@@ -28,6 +30,17 @@ pub struct Step {
     pub operands: [Register; 3],
     /// Where the result goes.
     pub result: Register,
+    /// What the kernel computes, where a chain can compute it too.
+    pub meaning: Option<Meaning>,
+}
+
+/// What runs at one time.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// The step of this number.
+    Step(u32),
+    /// Several steps in one pass.
+    Chain(Box<ChainTask>),
 }
 
 /// Where a register's elements are while the program runs.
@@ -54,6 +67,8 @@ pub struct Program {
     pub outputs: Vec<Register>,
     /// The code.
     pub steps: Vec<Step>,
+    /// How it runs: every step once, in order.
+    pub tasks: Vec<Task>,
     /// Values of constant registers.
     pub constants: Vec<[u8; 16]>,
     /// For every output, the first step that reads an input after it is written is none: it may be
@@ -108,6 +123,17 @@ impl ProgramBuilder {
 
     /// Adds a kernel call and returns its result.
     pub fn step(&mut self, kernel: Kernel, operands: &[Register], ty: PrimitiveType) -> Register {
+        self.known_step(kernel, None, operands, ty)
+    }
+
+    /// The same for a kernel of which it is known what it computes.
+    pub fn known_step(
+        &mut self,
+        kernel: Kernel,
+        meaning: Option<Meaning>,
+        operands: &[Register],
+        ty: PrimitiveType,
+    ) -> Register {
         let result = self.register(ty, Home::External);
         let mut all = [operands.first().copied().unwrap_or(result); 3];
         all[..operands.len().min(3)].copy_from_slice(&operands[..operands.len().min(3)]);
@@ -115,6 +141,7 @@ impl ProgramBuilder {
             kernel,
             operands: all,
             result,
+            meaning,
         });
         result
     }
@@ -131,7 +158,8 @@ impl ProgramBuilder {
 
     /// The same elements under another type of the same size.
     pub fn reinterpret(&mut self, register: Register, ty: PrimitiveType) -> Register {
-        self.step(Kernel::Copy(ty.size_bytes()), &[register], ty)
+        let meaning = Some(Meaning::of(Op::Bitcast));
+        self.known_step(Kernel::Copy(ty.size_bytes()), meaning, &[register], ty)
     }
 
     /// The bytes of a register that is a constant.
@@ -145,6 +173,9 @@ impl ProgramBuilder {
     /// Fixes the outputs and assigns slots.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
         self.program.outputs = outputs.to_vec();
+        self.program.tasks = (0..self.program.steps.len() as u32)
+            .map(Task::Step)
+            .collect();
         self.program.drop_unread_constants();
         self.program.assign_slots();
         self.program
@@ -167,11 +198,43 @@ impl Step {
 }
 
 impl Program {
+    /// The same program with neighbouring steps joined into chains, for tiles of more than a few elements.
+    pub fn chained(mut self) -> Program {
+        let tasks = super::chains::tasks(&self);
+        if tasks.len() < self.tasks.len() {
+            self.tasks = tasks;
+            for home in &mut self.homes {
+                if let Home::Slot(_) = home {
+                    *home = Home::External;
+                }
+            }
+            self.drop_unread_constants();
+            self.assign_slots();
+        }
+        self
+    }
+
+    /// The registers a task reads from memory.
+    fn reads<'p>(&'p self, task: &'p Task) -> &'p [Register] {
+        match task {
+            Task::Step(at) => self.steps[*at as usize].reads(),
+            Task::Chain(chain) => chain.inputs(),
+        }
+    }
+
+    /// The registers a task writes to memory.
+    fn writes<'p>(&'p self, task: &'p Task) -> &'p [Register] {
+        match task {
+            Task::Step(at) => std::slice::from_ref(&self.steps[*at as usize].result),
+            Task::Chain(chain) => chain.outputs(),
+        }
+    }
+
     /// Constants that kernels hold themselves need no tile of copies.
     fn drop_unread_constants(&mut self) {
         let mut is_read = vec![false; self.types.len()];
-        for step in &self.steps {
-            for register in step.reads() {
+        for task in &self.tasks {
+            for register in self.reads(task) {
                 is_read[register.0 as usize] = true;
             }
         }
@@ -191,11 +254,13 @@ impl Program {
         let count = self.types.len();
         let mut last_read = vec![0usize; count];
         let mut written = vec![usize::MAX; count];
-        for (at, step) in self.steps.iter().enumerate() {
-            for operand in step.reads() {
+        for (at, task) in self.tasks.iter().enumerate() {
+            for operand in self.reads(task) {
                 last_read[operand.0 as usize] = at;
             }
-            written[step.result.0 as usize] = at;
+            for result in self.writes(task) {
+                written[result.0 as usize] = at;
+            }
         }
         let last_input_read = self
             .inputs
@@ -214,11 +279,10 @@ impl Program {
         let mut free: SmallVec<[(u32, u32); 16]> = SmallVec::new();
         let mut top = 0u32;
         let mut homes = self.homes.clone();
-        for at in 0..self.steps.len() {
-            let result = self.steps[at].result.0 as usize;
-            let size = self.types[result].size_bytes() as u32;
-            // A kernel may write onto an operand, so operands that die here give their slot first.
-            for operand in self.steps[at].reads() {
+        for (at, task) in self.tasks.iter().enumerate() {
+            // A task may write onto an operand of the same size, so operands that die here give
+            // their slot first.
+            for operand in self.reads(task) {
                 let r = operand.0 as usize;
                 if let Home::Slot(offset) = homes[r]
                     && last_read[r] == at
@@ -230,15 +294,19 @@ impl Program {
                     }
                 }
             }
-            let slot = match free.iter().position(|&(s, _)| s == size) {
-                Some(found) => free.swap_remove(found).1,
-                None => {
-                    let slot = top.next_multiple_of(size);
-                    top = slot + size;
-                    slot
-                }
-            };
-            homes[result] = Home::Slot(slot);
+            for result in self.writes(task) {
+                let result = result.0 as usize;
+                let size = self.types[result].size_bytes() as u32;
+                let slot = match free.iter().position(|&(s, _)| s == size) {
+                    Some(found) => free.swap_remove(found).1,
+                    None => {
+                        let slot = top.next_multiple_of(size);
+                        top = slot + size;
+                        slot
+                    }
+                };
+                homes[result] = Home::Slot(slot);
+            }
         }
         for (r, home) in homes.iter().enumerate() {
             if let Home::Constant(_) = home {
@@ -252,6 +320,15 @@ impl Program {
     /// Bytes of slots and constants per element of a tile.
     pub fn slot_bytes(&self) -> usize {
         self.scratch_per_element.saturating_sub(EXTERNAL_BYTES) as usize
+    }
+
+    /// Bytes of scratch its chains need.
+    pub fn chain_scratch(&self) -> usize {
+        let each = self.tasks.iter().map(|task| match task {
+            Task::Step(_) => 0,
+            Task::Chain(chain) => chain.chain.scratch_bytes(),
+        });
+        each.max().unwrap_or(0)
     }
 
     /// Whether the program only copies inputs to outputs.

@@ -7,6 +7,7 @@
 use hlorun_kernels::Side;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::chains::Meaning;
 use super::elementwise;
 use super::program::{Program, ProgramBuilder, Register};
 use super::unsupported;
@@ -185,6 +186,7 @@ pub fn emit(
         ));
     };
     let types: smallvec::SmallVec<[_; 3]> = operands.iter().map(|&r| builder.ty(r)).collect();
+    let op = elementwise::meaning(instruction, &types);
     if let [left, right] = *operands {
         // A constant on one side needs no array of its own.
         let sides = [(Side::Right, right, left), (Side::Left, left, right)];
@@ -194,10 +196,13 @@ pub fn emit(
                 && let Some(kernel) =
                     elementwise::kernel_with_scalar(instruction, types[0], side, value)
             {
-                return Ok(builder.step(kernel, &[array], shape.element_type));
+                let side = Some(side);
+                let meaning = op.map(|op| Meaning { op, side });
+                return Ok(builder.known_step(kernel, meaning, &[array], shape.element_type));
             }
         }
     }
     let kernel = elementwise::kernel(instruction, &types, shape.element_type)?;
-    Ok(builder.step(kernel, operands, shape.element_type))
+    let meaning = op.map(Meaning::of);
+    Ok(builder.known_step(kernel, meaning, operands, shape.element_type))
 }

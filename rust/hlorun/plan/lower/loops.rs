@@ -6,12 +6,18 @@ use super::analysis::{ClusterId, Role};
 use super::{BufferKind, Lowering, Order, Scope, Value, views};
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, HloOpcode, InstructionId, InstructionRef, OpClass};
+use hlorun_kernels::chain::Op;
+
+use crate::plan::chains::Meaning;
 use crate::plan::elementwise::binary_op;
 use crate::plan::program::{Program, ProgramBuilder, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
 use crate::plan::view::{ArrayView, BufferSlice, Walk, major_to_minor};
 use crate::plan::{scalar, unsupported};
 use crate::types::{Dims, PrimitiveType};
+
+/// Fewest elements for which steps are joined into chains.
+const MIN_CHAINED: usize = 256;
 
 /// The code of a cluster while it is put together.
 struct Cluster {
@@ -66,7 +72,10 @@ impl<'m> Lowering<'m> {
             view: destination,
         };
         let count = store.view.count();
-        let program = cluster.builder.finish(&[root]);
+        let mut program = cluster.builder.finish(&[root]);
+        if count >= MIN_CHAINED {
+            program = program.chained();
+        }
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {
@@ -289,9 +298,11 @@ impl<'m> Lowering<'m> {
         let (combiner, simple) = self.combiner(instruction, &types)?;
         if simple.is_some() && is_low_float(types[0]) {
             let widen = crate::plan::elementwise::conversion(types[0], PrimitiveType::F32)?;
-            values[0] = cluster
-                .builder
-                .step(widen, &[values[0]], PrimitiveType::F32);
+            let meaning = Some(Meaning::of(Op::Convert));
+            values[0] =
+                cluster
+                    .builder
+                    .known_step(widen, meaning, &[values[0]], PrimitiveType::F32);
         }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))
@@ -315,7 +326,15 @@ impl<'m> Lowering<'m> {
         } else {
             Value::Tuple(outputs.iter().cloned().map(Value::Array).collect())
         };
-        let program = cluster.builder.finish(&values);
+        let mut program = cluster.builder.finish(&values);
+        let is_long = space.iter().map(|s| s.0).product::<i64>() >= MIN_CHAINED as i64;
+        let mut combiner = combiner;
+        if is_long {
+            program = program.chained();
+            if simple.is_none() {
+                combiner = combiner.chained();
+            }
+        }
         scope.push(
             instruction.id,
             ThunkKind::Reduce(Box::new(ReduceThunk {

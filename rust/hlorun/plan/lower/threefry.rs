@@ -1,12 +1,14 @@
 //! `cuda_threefry2x32` and its successors: the Threefry-2x32 block cipher of Salmon et al.,
 //! "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), 20 rounds, elementwise over four arrays.
 
+use hlorun_kernels::chain::Op;
 use hlorun_kernels::{self as kernels, BinaryOp, DType};
 
 use super::loops::is_one_run;
 use super::{Lowering, Scope, Value};
 use crate::error::{HloError, Result};
 use crate::module::InstructionRef;
+use crate::plan::chains::Meaning;
 use crate::plan::elementwise::Kernel;
 use crate::plan::program::{ProgramBuilder, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, Store, ThunkKind};
@@ -26,7 +28,9 @@ struct Code<'b> {
 impl Code<'_> {
     fn op(&mut self, op: BinaryOp, a: Register, b: Register) -> Option<Register> {
         let kernel = Kernel::Binary(kernels::binary(op, DType::U32)?);
-        Some(self.builder.step(kernel, &[a, b], PrimitiveType::U32))
+        let meaning = Some(Meaning::of(Op::Binary(op)));
+        let ty = PrimitiveType::U32;
+        Some(self.builder.known_step(kernel, meaning, &[a, b], ty))
     }
 
     fn constant(&mut self, value: u32) -> Register {
@@ -161,7 +165,7 @@ impl<'m> Lowering<'m> {
                 }
             })
             .collect();
-        let program = builder.finish(&results);
+        let program = builder.finish(&results).chained();
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {

@@ -1,0 +1,297 @@
+//! Which steps of a program run together, as one [`Chain`]: neighbours that chains can do, of one width.
+//!
+//! In: a program's steps. Out: its tasks. A chain keeps what its steps pass to each other in
+//! registers, where single steps write and read a tile each; what it computes is the same to the bit.
+
+use hlorun_kernels::chain::{self, Chain, Op, Operand, Width};
+use hlorun_kernels::{DType, Side};
+use rustc_hash::FxHashMap;
+
+use super::elementwise::{Kernel, dtype};
+use super::program::{Home, Program, Register, Step, Task};
+
+/// Least weight of a chain: below, single steps are as fast.
+const MIN_WEIGHT: usize = 4;
+/// Most steps of a chain.
+const MAX_STEPS: usize = 256;
+
+/// What a step's kernel computes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Meaning {
+    /// The operation.
+    pub op: Op,
+    /// Where the operand is that is a constant in the kernel, if there is one.
+    pub side: Option<Side>,
+}
+
+impl Meaning {
+    /// An operation whose operands are all registers.
+    pub fn of(op: Op) -> Meaning {
+        Meaning { op, side: None }
+    }
+}
+
+/// Several steps in one pass.
+#[derive(Clone, Debug)]
+pub struct ChainTask {
+    /// The code.
+    pub chain: Chain,
+    /// Registers it reads, then those it writes.
+    pub outside: Vec<Register>,
+    /// How many it reads.
+    reads: usize,
+}
+
+impl ChainTask {
+    /// Registers it reads from memory.
+    pub fn inputs(&self) -> &[Register] {
+        &self.outside[..self.reads]
+    }
+
+    /// Registers it writes to memory.
+    pub fn outputs(&self) -> &[Register] {
+        &self.outside[self.reads..]
+    }
+}
+
+/// The tasks of `program`, chains where they pay.
+pub(super) fn tasks(program: &Program) -> Vec<Task> {
+    let mut reads: FxHashMap<Register, usize> = FxHashMap::default();
+    for step in &program.steps {
+        for &register in step.reads() {
+            *reads.entry(register).or_default() += 1;
+        }
+    }
+    for &register in &program.outputs {
+        *reads.entry(register).or_default() += 1;
+    }
+    let mut tasks = Vec::new();
+    let mut begin = 0;
+    while begin < program.steps.len() {
+        let mut end = begin;
+        let mut width = Width::Truth;
+        while end < program.steps.len() && end - begin < MAX_STEPS {
+            let step = &program.steps[end];
+            match step_width(program, step) {
+                Some(Width::Truth) => {}
+                Some(own) if width == Width::Truth || width == own => width = own,
+                _ => break,
+            }
+            end += 1;
+        }
+        join(program, &reads, begin, end, &mut tasks);
+        if end == begin {
+            tasks.push(Task::Step(end as u32));
+            end += 1;
+        }
+        begin = end;
+    }
+    tasks
+}
+
+/// Steps `begin..end` as a chain, as several where one would be too large, or as they are.
+///
+/// Recursion halves the range.
+fn join(
+    program: &Program,
+    reads: &FxHashMap<Register, usize>,
+    begin: usize,
+    end: usize,
+    tasks: &mut Vec<Task>,
+) {
+    let weights = program.steps[begin..end]
+        .iter()
+        .map(|step| weight(program, step));
+    if weights.sum::<usize>() < MIN_WEIGHT {
+        tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
+    } else if let Some(chain) = build(program, reads, begin, end) {
+        tasks.push(Task::Chain(Box::new(chain)));
+    } else {
+        let middle = begin + (end - begin) / 2;
+        join(program, reads, begin, middle, tasks);
+        join(program, reads, middle, end, tasks);
+    }
+}
+
+/// What a chain spares a step: its passes over a tile, which are more where a narrow float is
+/// widened and rounded around the operation. A call spares nothing.
+fn weight(program: &Program, step: &Step) -> usize {
+    match (step.meaning, source(program, step)) {
+        (Some(meaning), Some(DType::BF16 | DType::F16)) if meaning.op != Op::Convert => 3,
+        (Some(meaning), Some(from)) => usize::from(!chain::is_call(meaning.op, from)),
+        _ => 0,
+    }
+}
+
+/// The type of a step's operands; of the values it chooses from, where it selects.
+fn source(program: &Program, step: &Step) -> Option<DType> {
+    let is_select = step.meaning.is_some_and(|meaning| meaning.op == Op::Select);
+    let operand = step.operands[usize::from(is_select)];
+    dtype(program.types[operand.0 as usize])
+}
+
+/// The width of the chains that can do the step.
+fn step_width(program: &Program, step: &Step) -> Option<Width> {
+    let op = step.meaning?.op;
+    let (from, to) = (
+        source(program, step)?,
+        dtype(program.types[step.result.0 as usize])?,
+    );
+    let has_mask_constant = step.reads().iter().any(|register| {
+        program.types[register.0 as usize] == crate::types::PrimitiveType::Pred
+            && matches!(program.homes[register.0 as usize], Home::Constant(_))
+    });
+    if !chain::is_supported(op, from, to) || has_mask_constant {
+        return None;
+    }
+    match (chain::width(from)?, chain::width(to)?) {
+        (Width::Truth, width) | (width, Width::Truth) => Some(width),
+        (width, other) => (width == other).then_some(width),
+    }
+}
+
+fn build(
+    program: &Program,
+    reads: &FxHashMap<Register, usize>,
+    begin: usize,
+    end: usize,
+) -> Option<ChainTask> {
+    let steps = &program.steps[begin..end];
+    let computed: FxHashMap<Register, usize> = steps
+        .iter()
+        .enumerate()
+        .map(|(at, step)| (step.result, at))
+        .collect();
+    let mut inputs: Vec<Register> = Vec::new();
+    let mut inside: FxHashMap<Register, usize> = FxHashMap::default();
+    for step in steps {
+        for &register in step.reads() {
+            *inside.entry(register).or_default() += 1;
+            let is_constant = matches!(program.homes[register.0 as usize], Home::Constant(_));
+            if !is_constant && !computed.contains_key(&register) && !inputs.contains(&register) {
+                inputs.push(register);
+            }
+        }
+    }
+    let operand = |register: Register| match program.homes[register.0 as usize] {
+        Home::Constant(index) => Some(Operand::Constant(program.constants[index as usize])),
+        _ => {
+            let value = match computed.get(&register) {
+                Some(at) => inputs.len() + at,
+                None => inputs.iter().position(|&input| input == register)?,
+            };
+            Some(Operand::Value(value as u32))
+        }
+    };
+    let chain_steps = steps
+        .iter()
+        .map(|step| {
+            let meaning = step.meaning?;
+            let registers = step.reads();
+            let mut operands = [Operand::Constant([0; 16]); 3];
+            for (to, &register) in operands.iter_mut().zip(registers) {
+                *to = operand(register)?;
+            }
+            let mut count = registers.len();
+            if let (Some(side), Kernel::WithScalar(_, value)) = (meaning.side, step.kernel) {
+                operands[1] = Operand::Constant(value);
+                if side == Side::Left {
+                    operands.swap(0, 1);
+                }
+                count = 2;
+            }
+            Some(chain::Step {
+                op: meaning.op,
+                operands,
+                count: count as u8,
+                from: source(program, step)?,
+                to: dtype(program.types[step.result.0 as usize])?,
+            })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let outputs: Vec<Register> = steps
+        .iter()
+        .map(|step| step.result)
+        .filter(|result| reads.get(result) != inside.get(result))
+        .collect();
+    let types = inputs
+        .iter()
+        .map(|register| dtype(program.types[register.0 as usize]))
+        .collect::<Option<Vec<_>>>()?;
+    let stored: Vec<u32> = outputs
+        .iter()
+        .map(|register| (inputs.len() + computed[register]) as u32)
+        .collect();
+    let chain = Chain::new(&types, &chain_steps, &stored)?;
+    let reads = inputs.len();
+    let mut outside = inputs;
+    outside.extend(outputs);
+    Some(ChainTask {
+        chain,
+        outside,
+        reads,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::program::ProgramBuilder;
+    use crate::types::PrimitiveType as P;
+    use hlorun_kernels::{BinaryOp, UnaryOp};
+
+    fn binary(b: &mut ProgramBuilder, op: BinaryOp, x: Register, y: Register) -> Register {
+        let kernel = Kernel::Binary(hlorun_kernels::binary(op, DType::F32).unwrap());
+        b.known_step(kernel, Some(Meaning::of(Op::Binary(op))), &[x, y], P::F32)
+    }
+
+    fn unary(b: &mut ProgramBuilder, op: UnaryOp, x: Register) -> Register {
+        let kernel = Kernel::Unary(hlorun_kernels::unary(op, DType::F32).unwrap());
+        b.known_step(kernel, Some(Meaning::of(Op::Unary(op))), &[x], P::F32)
+    }
+
+    /// `(x·y + 2)² - x`, and a step in between that no chain knows.
+    fn program(breaks: bool) -> Program {
+        let mut b = ProgramBuilder::new();
+        let (x, y) = (b.input(P::F32), b.input(P::F32));
+        let two = b.constant(P::F32, &2f32.to_ne_bytes());
+        let product = binary(&mut b, BinaryOp::Multiply, x, y);
+        let mut sum = binary(&mut b, BinaryOp::Add, product, two);
+        if breaks {
+            let floor = Kernel::Unary(hlorun_kernels::unary(UnaryOp::Floor, DType::F32).unwrap());
+            sum = b.step(floor, &[sum], P::F32);
+        }
+        let square = binary(&mut b, BinaryOp::Multiply, sum, sum);
+        let result = binary(&mut b, BinaryOp::Subtract, square, x);
+        b.finish(&[result])
+    }
+
+    #[test]
+    fn chains_need_neighbours_and_enough_of_them() {
+        if !chain::is_supported(Op::Unary(UnaryOp::Negate), DType::F32, DType::F32) {
+            return;
+        }
+        let is_chain = |task: &Task| matches!(task, Task::Chain(_));
+        assert!(program(false).chained().tasks.iter().all(is_chain));
+        assert!(!program(true).chained().tasks.iter().any(is_chain));
+        // Calls do not count.
+        let mut b = ProgramBuilder::new();
+        let x = b.input(P::F32);
+        let mut value = x;
+        for op in [UnaryOp::Exp, UnaryOp::Log, UnaryOp::Negate, UnaryOp::Tanh] {
+            value = unary(&mut b, op, value);
+        }
+        assert!(!b.finish(&[value]).chained().tasks.iter().any(is_chain));
+    }
+
+    #[test]
+    fn only_what_others_read_is_stored() {
+        let chained = program(false).chained();
+        if let [Task::Chain(chain)] = &chained.tasks[..] {
+            assert_eq!(chain.outputs(), &chained.outputs[..]);
+            assert_eq!(chain.inputs(), &chained.inputs[..]);
+            // One slot of four bytes for the result; the constant needs none.
+            assert_eq!(chained.slot_bytes(), 4);
+        }
+    }
+}

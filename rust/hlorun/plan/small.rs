@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::elementwise::dtype;
-use super::program::{Home, Register};
+use super::program::{Home, Register, Task};
 use super::thunk::{Load, LoadKind, LoopThunk, Thunk, ThunkKind};
 
 /// Bytes of the registers that are computed or gathered.
@@ -93,6 +93,10 @@ fn is_brief(thunk: &Thunk) -> bool {
 fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
     let (program, count) = (&thunk.program, thunk.count);
     if count == 0 || count > MAX_SCRATCH || count * (program.steps.len() + 1) > MAX_WORK {
+        return None;
+    }
+    // Registers inside a chain have no place.
+    if program.tasks.iter().any(|task| matches!(task, Task::Chain(_))) {
         return None;
     }
     let room = |register: Register| {

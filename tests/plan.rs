@@ -490,3 +490,50 @@ fn a_scatter_writes_into_an_operand_that_nobody_needs() {
     let of_parameter = build(&text.replace("scatter(y,", "scatter(x,"), &[]);
     assert_eq!(count(of_parameter.thunks(), is_copy), 1);
 }
+
+/// What is dear is computed once, through equal operands and equal called computations.
+#[test]
+fn twins_are_computed_once() {
+    let text = |second: &str, sum: &str| {
+        format!(
+            "HloModule m\n\
+             add {{\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}}\n\
+             plus {{\n c = f32[] parameter(0)\n d = f32[] parameter(1)\n ROOT t = f32[] add(c, d)\n}}\n\
+             max {{\n e = f32[] parameter(0)\n f = f32[] parameter(1)\n ROOT u = f32[] maximum(e, f)\n}}\n\
+             ENTRY main {{\n\
+               p = f32[8,8] parameter(0)\n q = f32[8,8] parameter(1)\n\
+               x = f32[8,8] tanh(p)\n y = f32[8,8] tanh(p)\n\
+               one = f32[8,8] dot(x, q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, metadata={{op_name=\"a\"}}\n\
+               two = f32[8,8] dot({second}\n\
+               zero = f32[] constant(0)\n nought = f32[] constant(0)\n\
+               r = f32[8] reduce(one, zero), dimensions={{1}}, to_apply=add\n\
+               s = f32[8] reduce(two, nought), dimensions={{1}}, to_apply={sum}\n\
+               ROOT t = (f32[8,8], f32[8,8], f32[8], f32[8]) tuple(one, two, r, s)\n\
+             }}\n"
+        )
+    };
+    let same = "y, q), rhs_contracting_dims={0}, lhs_contracting_dims={1}";
+    for (second, sum, fewer) in [
+        (same, "plus", 2),
+        (same, "max", 1),
+        (
+            "q, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "plus",
+            0,
+        ),
+        (
+            "y, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+            "plus",
+            0,
+        ),
+    ] {
+        let tried = build(&text(second, sum), &[]);
+        let plain = build(&text(second, sum), &["common-subexpressions"]);
+        let found = tried
+            .rewrites()
+            .iter()
+            .find(|r| r.0 == "common-subexpressions");
+        assert_eq!(found.map_or(0, |r| r.1), fewer, "{second} {sum}");
+        assert_close(&run(&tried), &run(&plain));
+    }
+}

@@ -212,10 +212,11 @@ ENTRY main {{
   d = f32[K,N] parameter(1)
   p = f32[M,N] parameter(2)
   q = f32[M,N] parameter(3)
+  e = f32[K,N] parameter(4)
   c = f32[] constant(0.1)
   cs = f32[M,N] broadcast(c), dimensions={{}}
   g = f32[M,N] dot(x, d), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
-  h = f32[M,N] dot(x, d), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  h = f32[M,N] dot(x, e), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
   one = (f32[M,N], f32[M,N]) all-reduce(g, h), replica_groups={{}}, to_apply=add
   g1 = f32[M,N] get-tuple-element(one), index=0
   h1 = f32[M,N] get-tuple-element(one), index=1
@@ -235,15 +236,16 @@ def test_products_are_members(m: int, k: int, n: int) -> None:
     text = GRADIENTS
     for name, size in {"M": m, "K": k, "N": n}.items():
         text = re.sub(rf"\b{name}\b", str(size), text)
-    x, d, p, q = values(k, m), values(k, n, seed=1), values(m, n, seed=2), values(m, n, seed=3)
+    x, d, e = values(k, m), values(k, n, seed=1), values(k, n, seed=4)
+    p, q = values(m, n, seed=2), values(m, n, seed=3)
     # One device alone needs no all-reduce, so that nothing stands between a product and its use.
     steps = str(hlorun.compile(hlorun.parse(text)).explain())
     assert "collective" not in steps
     # Rows of 9000 are too long to keep a band of three arrays in a cache.
     assert ("matrix product" in steps) == (n == 9000)
-    together, apart = both(text, x, d, p, q)
-    g = x.T.astype(np.float64) @ d
-    wants = (p - 0.1 * g, q - 0.1 * g, g, (q - 0.1 * g).sum(1))
+    together, apart = both(text, x, d, p, q, e)
+    g, h = (x.T.astype(np.float64) @ side for side in (d, e))
+    wants = (p - 0.1 * g, q - 0.1 * h, g, (q - 0.1 * h).sum(1))
     for got, other, want in zip(together, apart, wants, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-3)
         np.testing.assert_allclose(got, other, rtol=1e-4, atol=2e-3)

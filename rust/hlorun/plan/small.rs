@@ -96,7 +96,11 @@ fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
         return None;
     }
     // Registers inside a chain have no place.
-    if program.tasks.iter().any(|task| matches!(task, Task::Chain(_))) {
+    if program
+        .tasks
+        .iter()
+        .any(|task| matches!(task, Task::Chain(_)))
+    {
         return None;
     }
     let room = |register: Register| {

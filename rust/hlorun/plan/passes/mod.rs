@@ -3,6 +3,7 @@
 //! Each has a name by which `compile(…, disable=[name])` switches it off, keeps the module's
 //! meaning up to the order of floating-point sums, and states in its own file when it applies.
 
+mod common_subexpressions;
 mod dynamic_padding;
 mod emit;
 mod library_product;
@@ -28,7 +29,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 6] = [
+pub const PASSES: [&str; 7] = [
+    common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
@@ -60,8 +62,10 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             continue;
         }
         let mut changed = 0;
-        if name == "transpose-fold" {
-            changed = transpose_fold::run(module);
+        match name {
+            common_subexpressions::NAME => changed = common_subexpressions::run(module),
+            "transpose-fold" => changed = transpose_fold::run(module),
+            _ => {}
         }
         for id in while_loops(module) {
             let Some(mut info) = loop_info::LoopInfo::of(module, id) else {

@@ -21,7 +21,7 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let ([input], [output]) = (inputs, outputs) else {
+    let (Some(input), [output]) = (inputs.get(op.operand), outputs) else {
         return Err(HloError::execution("fft takes one array"));
     };
     if output.count() == 0 {
@@ -53,12 +53,13 @@ fn typed<T: FftNum + Default + num_complex::ComplexFloat<Real = T>>(
     let dense = input.to_row_major()?;
     match op.kind {
         FftKind::RealForward => {
-            // SAFETY: the dense copy holds `total` real elements.
+            // SAFETY: the dense copy holds the input's elements, which are `total` numbers of type `T`: the
+            // plan has checked types and sizes of both sides.
             let real = unsafe { std::slice::from_raw_parts(dense.as_ptr().cast::<T>(), total) };
             data.extend(real.iter().map(|&re| Complex::new(re, T::default())));
         }
         FftKind::RealInverse => {
-            // SAFETY: the dense copy holds half a spectrum per line.
+            // SAFETY: as above; the input holds half a spectrum per line.
             let spectrum = unsafe {
                 std::slice::from_raw_parts(dense.as_ptr().cast::<Complex<T>>(), lines * half)
             };
@@ -68,7 +69,7 @@ fn typed<T: FftNum + Default + num_complex::ComplexFloat<Real = T>>(
             }
         }
         FftKind::Forward | FftKind::Inverse => {
-            // SAFETY: the dense copy holds `total` complex elements.
+            // SAFETY: as above, `total` complex numbers.
             let all =
                 unsafe { std::slice::from_raw_parts(dense.as_ptr().cast::<Complex<T>>(), total) };
             data.extend_from_slice(all);

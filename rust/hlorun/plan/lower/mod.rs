@@ -140,7 +140,15 @@ impl<'m> Lowering<'m> {
     ) -> Result<ArrayView> {
         let size = crate::types::ArrayShape::new(ty, dims)
             .byte_size()
-            .ok_or_else(|| unsupported(instruction, "its size overflows".into()))?;
+            .ok_or_else(|| {
+                let unbounded = dims.iter().any(|&size| size < 0);
+                let why = if unbounded {
+                    "a dimension without a bound (?)"
+                } else {
+                    "its size overflows"
+                };
+                unsupported(instruction, why.into())
+            })?;
         let slice = self.buffer(size, BufferKind::Temp, Some(instruction.id));
         Ok(ArrayView::dense(slice, ty, dims, order))
     }

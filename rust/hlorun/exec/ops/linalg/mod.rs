@@ -90,11 +90,12 @@ pub fn run(
                 _ => !is_index && rank > 0,
             });
             // Singular values alone: scalars stand in for the vectors.
-            if op.routine == Routine::Gesdd && matches!(k, 2 | 3) {
-                if let Some(output) = found.filter(|output| output.dims.is_empty()) {
-                    results.push((output, 0));
-                    continue;
-                }
+            if op.routine == Routine::Gesdd
+                && matches!(k, 2 | 3)
+                && let Some(output) = found.filter(|output| output.dims.is_empty())
+            {
+                results.push((output, 0));
+                continue;
             }
             match found {
                 Some(output) => results.push((output, rank)),

@@ -18,6 +18,9 @@ DESCRIPTION = (
 )
 """What `random_inputs` makes, for people."""
 
+_MOST_NESTED = 256
+"""Deeper tuples do not compile either."""
+
 
 def _random(shape: Shape, generator: np.random.Generator) -> Any:
     dtype, dims = shape.dtype, tuple(shape.dims)
@@ -41,9 +44,11 @@ def _random(shape: Shape, generator: np.random.Generator) -> Any:
     return values.astype(dtype)
 
 
-def _fill(shape: Shape, make: Any) -> Any:
+def _fill(shape: Shape, make: Any, depth: int = 0) -> Any:
     if shape.is_tuple:
-        return tuple(_fill(part, make) for part in shape.tuple_shapes)
+        if depth > _MOST_NESTED:
+            raise HloUnsupportedError(f"a parameter of tuples deeper than {_MOST_NESTED}")
+        return tuple(_fill(part, make, depth + 1) for part in shape.tuple_shapes)
     return make(shape)
 
 

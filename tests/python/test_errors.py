@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,6 +205,49 @@ def test_mlir_is_told_apart() -> None:
     for text in ("module @jit_f attributes {} {\n}", "#loc = loc(unknown)\nmodule {\n}"):
         with pytest.raises(hlorun.HloParseError, match="MLIR"):
             hlorun.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"BufferAssignment:\nallocation 0: size 4:\n", "buffer assignment"),
+        ("HloModule m\n".encode("utf-16"), "UTF-16"),
+        (b"\n\x05jit_f\x12\x04main\x1a", "binary"),
+    ],
+)
+def test_other_files_are_told_apart(data: bytes, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_bytes(data)
+    with pytest.raises(hlorun.HloParseError, match=what):
+        hlorun.load(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "operands"),
+    [
+        ("lapack_strsm_ffi", "a, b"),
+        ("lapack_sormqr_ffi", "a, t, b"),
+        ("__cublas$triangularSolve", "a, b"),
+        ("__cusolver$cholesky", "a"),
+        ("__cublas$gemm", "a, b"),
+    ],
+)
+def test_options_the_text_leaves_out_are_not_guessed(target: str, operands: str) -> None:
+    module = hlorun.parse(f"""HloModule m
+ENTRY e {{
+  a = f32[2,2] parameter(0)
+  b = f32[2,2] parameter(1)
+  t = f32[2] parameter(2)
+  ROOT r = f32[2,2] custom-call({operands}), custom_call_target="{target}", api_version=API_VERSION_TYPED_FFI
+}}""")
+    with pytest.raises(hlorun.HloUnsupportedError, match="backend_config"):
+        hlorun.compile(module)
+
+
+def test_dimensions_without_a_bound_are_named() -> None:
+    module = hlorun.parse("HloModule m\nENTRY e { ROOT x = f32[?] parameter(0) }")
+    with pytest.raises(hlorun.HloUnsupportedError, match="without a bound"):
+        hlorun.compile(module)
 
 
 def test_what_a_text_leaves_out_is_printed_as_xla_prints_it() -> None:

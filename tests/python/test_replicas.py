@@ -280,7 +280,7 @@ def test_arguments_are_checked() -> None:
     assert (executable.replicas, executable.partitions) == (2, 1)
     for wrong, message in (
         ([[p]], "expects 2 lists of values, got 1"),
-        ([[p], [p, p]], "expects 1 arguments"),
+        ([[p], [p, p]], "expects 1 argument "),
         ([p, p], "a list of values for each replica"),
         ([[p], [np.ones(2, np.int32)]], "replica 1: argument 0"),
     ):

@@ -50,13 +50,15 @@ def _value(instruction: HloInstruction) -> dict[str, Any]:
     }
 
 
-def _logical(shape: Shape) -> str:
-    """The shape without layouts; long tuples are counted instead of listed."""
+def _logical(shape: Shape, depth: int = 0) -> str:
+    """The shape without layouts; long tuples are counted instead of listed, deep ones cut off."""
     if shape.is_tuple:
         parts = shape.tuple_shapes
         if len(parts) > 4:
             return f"({len(parts)} values)"
-        return f"({', '.join(map(_logical, parts))})"
+        if depth > 4:
+            return "(…)"
+        return f"({', '.join(_logical(part, depth + 1) for part in parts)})"
     if not shape.is_array:
         return shape.element_type
     return f"{shape.element_type}[{','.join(map(str, shape.dims))}]"

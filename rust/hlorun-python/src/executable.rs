@@ -332,8 +332,9 @@ impl PyExecutable {
             list.push("…".into());
         }
         Error::Hlo(HloError::argument(format!(
-            "expects {} arguments ({}), got {got}",
+            "expects {} argument{} ({}), got {got}",
             parameters.len(),
+            if parameters.len() == 1 { "" } else { "s" },
             list.join(", ")
         )))
     }

@@ -10,6 +10,7 @@ mod computation;
 mod enums;
 pub mod equality;
 mod error;
+mod foreign;
 mod header;
 mod infer;
 mod instruction;

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::ParseOptions;
 use super::error::{Fault, Parsed, closest};
+use super::foreign;
 use super::infer::InferShape;
 use super::lexer::Cursor;
 use super::limits::Limits;
@@ -197,12 +198,10 @@ impl<'s> Parser<'s> {
             self.cursor.eat(b':');
             self.header()?;
         }
-        if !named && self.at_mlir() {
-            return Err(Fault::new(
-                self.cursor.position,
-                "this is MLIR (StableHLO?), not HLO text; XLA dumps HLO text with --xla_dump_hlo_as_text"
-                    .to_owned(),
-            ));
+        if !named
+            && let Some(what) = foreign::recognize(&self.cursor.source[self.cursor.position..])
+        {
+            return Err(Fault::new(self.cursor.position, what.to_owned()));
         }
         if named || self.at_computation() {
             self.computations()?;
@@ -216,22 +215,6 @@ impl<'s> Parser<'s> {
         }
         self.module.shrink_to_fit();
         Ok(())
-    }
-
-    /// Whether the text starts as a module of MLIR does: what users have at hand besides HLO.
-    fn at_mlir(&self) -> bool {
-        const STARTS: [&[u8]; 5] = [
-            b"module @",
-            b"module attributes",
-            b"builtin.module",
-            b"func.func",
-            b"#loc",
-        ];
-        STARTS.iter().any(|start| {
-            let mut ahead = self.cursor;
-            ahead.skip_space();
-            ahead.eat_text(start)
-        })
     }
 
     /// Whether a computation starts at the cursor, rather than instructions without one.

@@ -77,7 +77,8 @@ fn unpack_zstd(mut packed: impl Read, limit: usize) -> io::Result<Vec<u8>> {
     let mut start = io::Cursor::new(Vec::new());
     loop {
         let frame = (&mut start).chain(&mut packed);
-        let decoder = ruzstd::decoding::StreamingDecoder::new(frame).map_err(io::Error::other)?;
+        let decoder = ruzstd::decoding::StreamingDecoder::new(frame)
+            .map_err(|_| io::Error::other("broken or incomplete zstd frame"))?;
         let left = (limit - bytes.len()) as u64;
         decoder.take(left + 1).read_to_end(&mut bytes)?;
         if bytes.len() > limit {

@@ -14,25 +14,10 @@ from dataclasses import dataclass, field
 
 import cases as c
 import numpy as np
+import random_modules
 
 Dims = tuple[int, ...]
-DTYPES = [
-    "pred",
-    "s8",
-    "s16",
-    "s32",
-    "s64",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "f16",
-    "bf16",
-    "f32",
-    "f64",
-    "c64",
-    "c128",
-]
+DTYPES = [dtype for dtype in random_modules.TYPES if not re.fullmatch(r"[su][24]|f[48]e.*", dtype)]
 RARE = ["s4", "u4", *c.TINY_FLOATS[:-1]]
 FLOATS = {"f16", "bf16", "f32", "f64", *c.TINY_FLOATS}
 MOST = 3000

@@ -185,9 +185,7 @@ impl<'m> Lowering<'m> {
     ) -> Result<Value> {
         match self.module.shapes().get(shape) {
             Shape::Array(array) => {
-                let size = array
-                    .byte_size()
-                    .ok_or_else(|| unsupported(instruction, "its size overflows".into()))?;
+                let size = super::dense_size(instruction, array)?;
                 let kind = BufferKind::Parameter(leaves.len() as u32);
                 let slice = self.buffer(size, kind, Some(instruction.id));
                 let order = crate::plan::view::identity_order(array.rank());

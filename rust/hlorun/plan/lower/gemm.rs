@@ -240,7 +240,7 @@ impl<'m> Lowering<'m> {
         let config = gemm_config(instruction).ok_or_else(|| {
             unsupported(
                 instruction,
-                "a product whose backend_config is no JSON".into(),
+                "a product without a backend_config in JSON, which says what is multiplied".into(),
             )
         })?;
         if let Some(epilogue) = config.epilogue {

@@ -138,9 +138,7 @@ impl<'m> Lowering<'m> {
         dims: &[i64],
         order: &[u8],
     ) -> Result<ArrayView> {
-        let size = crate::types::ArrayShape::new(ty, dims)
-            .byte_size()
-            .ok_or_else(|| unsupported(instruction, "its size overflows".into()))?;
+        let size = dense_size(instruction, &crate::types::ArrayShape::new(ty, dims))?;
         let slice = self.buffer(size, BufferKind::Temp, Some(instruction.id));
         Ok(ArrayView::dense(slice, ty, dims, order))
     }
@@ -508,4 +506,16 @@ pub fn collect_leaves(value: &Value, leaves: &mut Vec<ArrayView>) {
             Value::Nothing => {}
         }
     }
+}
+
+/// Bytes of a dense array of that shape.
+fn dense_size(instruction: InstructionRef<'_>, shape: &crate::types::ArrayShape) -> Result<usize> {
+    shape.byte_size().ok_or_else(|| {
+        let why = if shape.dims.iter().any(|&size| size < 0) {
+            "a dimension without a bound (?)"
+        } else {
+            "its size overflows"
+        };
+        unsupported(instruction, why.into())
+    })
 }

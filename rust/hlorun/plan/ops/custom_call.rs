@@ -6,7 +6,7 @@
 
 use super::OpKind;
 use super::config::Config;
-use super::{cudnn_attention, cudnn_conv, cudnn_norm, linalg, radix_sort, topk};
+use super::{cudnn_attention, cudnn_conv, cudnn_norm, fft, linalg, radix_sort, topk};
 use crate::error::Result;
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 
@@ -77,6 +77,9 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
     let target = target.as_ref();
     if let Some(op) = linalg::custom_call(instruction, target) {
         return Ok(OpKind::Linalg(Box::new(op?)));
+    }
+    if let Some(op) = fft::custom_call(instruction, target) {
+        return Ok(OpKind::Fft(Box::new(op?)));
     }
     if let Some(op) = cudnn_attention::plan(instruction, target) {
         return Ok(OpKind::CudnnAttention(Box::new(op?)));

@@ -21,6 +21,8 @@ pub enum Routine {
     Potrf,
     Trsm,
     Getrf,
+    /// As `Getrf`, with exchanges counted from 0 and the permutation they amount to.
+    Lu,
     Geqrf,
     Orgqr,
     Ormqr,
@@ -55,6 +57,8 @@ pub struct LinalgOp {
     pub routine: Routine,
     /// Position of every array operand that matters, in LAPACK's order.
     pub operands: SmallVec<[usize; 4]>,
+    /// Position of every result that matters, in the routine's order; found by their types when empty.
+    pub results: SmallVec<[usize; 6]>,
     /// The lower triangle is meant.
     pub lower: bool,
     /// The special matrix stands on the left.
@@ -82,6 +86,7 @@ impl LinalgOp {
         LinalgOp {
             routine,
             operands: operands.iter().copied().collect(),
+            results: SmallVec::new(),
             lower: true,
             left: true,
             transpose: Transpose::No,
@@ -131,6 +136,11 @@ fn routine_of(target: &str) -> Option<Routine> {
     match target {
         "__cusolver$cholesky" => return Some(R::Potrf),
         "__cublas$triangularSolve" => return Some(R::Trsm),
+        // What XLA:TPU calls them.
+        "LuDecomposition" => return Some(R::Lu),
+        "Qr" => return Some(R::Geqrf),
+        "ProductOfElementaryHouseholderReflectors" => return Some(R::Orgqr),
+        "Eigh" => return Some(R::Syevd),
         _ => {}
     }
     if target.ends_with("lu_pivots_to_permutation") {
@@ -193,7 +203,19 @@ fn with_config(
         Routine::Syrk | Routine::Gtsv => &[0, 1, 2, 3],
         _ => &[0],
     };
-    let flag = |name: &str, default: bool| config.flag(name).unwrap_or(default);
+    // Without them there is no telling which system is solved; jaxlib 0.5 leaves them out of `as_text`.
+    let needed = matches!(routine, Routine::Trsm | Routine::Ormqr | Routine::Syrk);
+    if (needed || target.starts_with("__")) && matches!(config, Config::None) {
+        return Err(unsupported(
+            instruction,
+            format!(
+                "the text leaves out the backend_config of {target:?}, which says how its matrices are read"
+            ),
+        ));
+    }
+    // Options of XLA's own calls are a message's fields, which are false when they are not there.
+    let absent = |default: bool| default && !target.starts_with("__");
+    let flag = |name: &str, default: bool| config.flag(name).unwrap_or(absent(default));
     // Letters come as their codes: 'L' 76, 'U' 85, 'N' 78, 'V' 86.
     let code = |name: &str| config.number(name).map(|n| n as i64);
     let mut op = LinalgOp::new(routine, operands);
@@ -222,7 +244,12 @@ fn with_config(
         Routine::Gesdd => {
             op.vectors = code("mode").is_none_or(|code| code != 78) && flag("compute_uv", true);
             op.v_as_columns = target.contains("gesvdj") || target.contains("gesvdp");
-            op.exchanged = flag("transposed", false);
+            // cuSOLVER's gesvd takes tall matrices only: wide ones are passed transposed.
+            let is_wide = match array_operand(instruction, 0)?.dims[..] {
+                [.., rows, columns] => rows < columns && target.contains("gesvd_ffi"),
+                _ => false,
+            };
+            op.exchanged = flag("transposed", matches!(config, Config::None) && is_wide);
         }
         Routine::Geev => {
             let wanted = |name, other| match code(name) {
@@ -234,8 +261,13 @@ fn with_config(
         }
         _ => {}
     }
+    if target == "Eigh" {
+        // "lower,sort,sweeps,tolerance"
+        op.lower = !matches!(config.bytes(), Some([b'0', ..]));
+    }
     // Descriptors of 2020 to 2024 are structs: the type's code, then (where there is one) the triangle.
     if let Some(bytes) = config.bytes()
+        && target != "Eigh"
         && matches!(routine, Routine::Potrf | Routine::Syevd)
         && let Some(word) = bytes.get(4..8)
     {
@@ -303,7 +335,34 @@ fn old_lapack(instruction: InstructionRef<'_>, routine: Routine) -> Result<Linal
             )),
         }
     };
+    let (wanted, complex) = (
+        i64::from(b'V'),
+        array_operand(instruction, first)?.element_type.is_complex(),
+    );
+    // Results that LAPACK wants as memory to work in stand among the others.
+    let results: &[usize] = match (routine, complex) {
+        (Routine::Geev, false) => &[3, 4, 5, 6, 7],
+        (Routine::Geev, true) => &[2, 3, 4, 5],
+        (Routine::Gees, false) => &[0, 3, 1, 2, 4, 5],
+        (Routine::Gees, true) => &[0, 3, 2, 4, 5],
+        (Routine::Gehrd, _) => &[0, 1, 2],
+        (Routine::Sytrd, _) => &[0, 1, 2, 3, 4],
+        _ => &[],
+    };
+    op.results = results.iter().copied().collect();
     match routine {
+        Routine::Geev if first >= 2 => {
+            op.vectors = option(first - 2)? == wanted;
+            op.right_vectors = option(first - 1)? == wanted;
+        }
+        Routine::Gees if first >= 2 => {
+            op.vectors = option(first - 2)? == wanted;
+            if option(first - 1)? == i64::from(b'S') {
+                return Err(unsupported(instruction, "a sorted Schur form".into()));
+            }
+        }
+        Routine::Gehrd => op.rows = Some((option(1)?, option(2)?)),
+        Routine::Sytrd => op.lower = option(1)? != 0,
         Routine::Potrf | Routine::Syevd => op.lower = option(0)? != 0,
         Routine::Trsm => {
             op.left = option(0)? != 0;

@@ -281,7 +281,10 @@ impl Builder<'_> {
 fn lt_matmul(b: &mut Builder<'_>, id: InstructionId, is_f8: bool) -> Result<InstructionId> {
     let refuse = |b: &Builder<'_>, what: String| Err(unsupported(b.module.instruction(id), what));
     let Some(config) = gemm_config(b.module.instruction(id)) else {
-        return refuse(b, "a product whose backend_config is no JSON".into());
+        return refuse(
+            b,
+            "a product without a backend_config in JSON, which says what is multiplied".into(),
+        );
     };
     let name = config.epilogue.as_deref().unwrap_or("DEFAULT");
     let Some((has_bias, activation, has_aux)) = epilogue_of(name) else {

@@ -72,7 +72,7 @@ pub fn syevd(op: &LinalgOp, part: &Part) -> Result<()> {
             w = Matrix::from_complex(&found, n, 1, real)?;
         }
     }
-    part.info(2, info);
+    part.info(2, info)?;
     a.store(&part.outputs[0])?;
     w.store(output(part, 1)?)
 }
@@ -140,9 +140,12 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
             .collect();
         vh = Matrix::from_complex(&kept, rows, n, ty)?;
     }
-    part.info(4, info);
+    part.info(4, info)?;
     a.store(&part.outputs[0])?;
     s.store(output(part, 1)?)?;
+    if u_out.dims.is_empty() || v_out.dims.is_empty() {
+        return Ok(());
+    }
     if !op.vectors {
         // Their memory is there, their values are nobody's.
         Matrix::zeros(ty, m, m)?.store(u_out)?;
@@ -245,7 +248,7 @@ pub fn geev(op: &LinalgOp, part: &Part) -> Result<()> {
         }
         next += 1;
     }
-    part.info(next, info);
+    part.info(next, info)?;
     Ok(())
 }
 
@@ -295,8 +298,8 @@ pub fn gees(op: &LinalgOp, part: &Part) -> Result<()> {
         wi.store(output(part, 3)?)?;
         next = 4;
     }
-    part.info(next, 0);
-    part.info(next + 1, info);
+    part.info(next, 0)?;
+    part.info(next + 1, info)?;
     Ok(())
 }
 
@@ -326,7 +329,7 @@ pub fn gehrd(op: &LinalgOp, part: &Part) -> Result<()> {
         // SAFETY: xGEHRD(N, ILO, IHI, A, LDA, TAU, WORK, LWORK, INFO).
         info = unsafe { call.run_with_info()? };
     }
-    part.info(2, info);
+    part.info(2, info)?;
     a.store(&part.outputs[0])?;
     tau.store(output(part, 1)?)
 }
@@ -358,7 +361,7 @@ pub fn sytrd(op: &LinalgOp, part: &Part) -> Result<()> {
         // SAFETY: xSYTRD(UPLO, N, A, LDA, D, E, TAU, WORK, LWORK, INFO).
         info = unsafe { call.run_with_info()? };
     }
-    part.info(4, info);
+    part.info(4, info)?;
     a.store(&part.outputs[0])?;
     diagonal.store(output(part, 1)?)?;
     beside.store(output(part, 2)?)?;

@@ -60,7 +60,7 @@ pub fn potrf(op: &LinalgOp, part: &Part) -> Result<()> {
             poison(&mut a)?;
         }
     }
-    part.info(1, info);
+    part.info(1, info)?;
     a.store(&part.outputs[0])
 }
 
@@ -118,6 +118,24 @@ pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
 }
 
 pub fn getrf(part: &Part) -> Result<()> {
+    let (a, pivots, info) = factored(part)?;
+    part.ints(1, &pivots)?;
+    part.info(2, info)?;
+    a.store(&part.outputs[0])
+}
+
+/// XLA:TPU's form: exchanges counted from 0, and the permutation they amount to.
+pub fn lu(part: &Part) -> Result<()> {
+    let (a, pivots, _) = factored(part)?;
+    let pivots: Vec<i32> = pivots.iter().map(|&pivot| pivot - 1).collect();
+    let exchanges: Vec<i64> = pivots.iter().map(|&pivot| i64::from(pivot)).collect();
+    part.ints(1, &pivots)?;
+    part.ints(2, &permutation(&exchanges, a.rows))?;
+    a.store(&part.outputs[0])
+}
+
+/// L and U in one matrix, the row exchanges counted from 1, LAPACK's status.
+fn factored(part: &Part) -> Result<(Matrix, Vec<i32>, i32)> {
     let mut a = Matrix::load(&part.inputs[0], part.ty())?;
     let (m, n) = (a.rows, a.cols);
     let (pivots, info) = if m * n == 0 {
@@ -142,9 +160,7 @@ pub fn getrf(part: &Part) -> Result<()> {
         a = Matrix::from_complex(&values, m, n, a.ty)?;
         result
     };
-    part.ints(1, &pivots);
-    part.info(2, info);
-    a.store(&part.outputs[0])
+    Ok((a, pivots, info))
 }
 
 pub fn geqrf(part: &Part) -> Result<()> {
@@ -172,7 +188,7 @@ pub fn geqrf(part: &Part) -> Result<()> {
             tau = Matrix::from_complex(&taus, taus.len(), 1, ty)?;
         }
     }
-    part.info(2, info);
+    part.info(2, info)?;
     a.store(&part.outputs[0])?;
     tau.store(
         part.outputs
@@ -210,7 +226,7 @@ pub fn orgqr(part: &Part) -> Result<()> {
             a = Matrix::from_complex(&values, m, n, ty)?;
         }
     }
-    part.info(1, info);
+    part.info(1, info)?;
     a.store(&part.outputs[0])
 }
 
@@ -293,7 +309,7 @@ pub fn geqp3(part: &Part) -> Result<()> {
         }
     }
     a.store(&part.outputs[0])?;
-    part.ints(1, &pivots);
+    part.ints(1, &pivots)?;
     tau.store(
         part.outputs
             .get(2)
@@ -328,7 +344,7 @@ pub fn gtsv(part: &Part) -> Result<()> {
     for (matrix, output) in [dl, d, du, &x].into_iter().zip(&part.outputs) {
         matrix.store(output)?;
     }
-    part.info(4, info);
+    part.info(4, info)?;
     Ok(())
 }
 
@@ -374,6 +390,12 @@ pub fn syrk(op: &LinalgOp, part: &Part) -> Result<()> {
 pub fn pivots(part: &Part) -> Result<()> {
     let pivots = super::super::index_map::to_i64(&part.inputs[0])?;
     let n = part.outputs[0].count();
+    part.ints(0, &permutation(&pivots, n))?;
+    Ok(())
+}
+
+/// What exchanging row `i` with row `pivots[i]`, one after the other, makes of the rows `0..n`.
+fn permutation(pivots: &[i64], n: usize) -> Vec<i32> {
     let mut permutation: Vec<i32> = (0..n as i32).collect();
     for (i, &pivot) in pivots.iter().enumerate() {
         if let Ok(pivot) = usize::try_from(pivot)
@@ -383,6 +405,5 @@ pub fn pivots(part: &Part) -> Result<()> {
             permutation.swap(i, pivot);
         }
     }
-    part.ints(0, &permutation);
-    Ok(())
+    permutation
 }

@@ -12,6 +12,7 @@ pub mod matrix;
 
 use super::OpEnvironment;
 use super::walk::{Shared, split};
+use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 pub use crate::plan::ops::linalg::Transpose;
@@ -32,6 +33,7 @@ fn ranks(routine: Routine, ty: PrimitiveType) -> (&'static [usize], &'static [us
         R::Potrf => (&[2], &[2, 0]),
         R::Trsm => (&[2, 2], &[2]),
         R::Getrf => (&[2], &[2, 1, 0]),
+        R::Lu => (&[2], &[2, 1, 1]),
         R::Geqrf => (&[2], &[2, 1, 0]),
         R::Orgqr => (&[2, 1], &[2, 0]),
         R::Ormqr => (&[2, 1, 2], &[2]),
@@ -67,7 +69,11 @@ pub fn run(
     let (in_ranks, out_ranks) = ranks(op.routine, first.element_type);
     let count = batch_count(first, in_ranks[0]);
     let mut results: Vec<(&RawArray, usize)> = Vec::new();
-    if op.routine == Routine::Gtsv && outputs.len() == 1 {
+    if !op.results.is_empty() {
+        for (&index, &rank) in op.results.iter().zip(out_ranks) {
+            results.push((outputs.get(index).ok_or_else(misfit)?, rank));
+        }
+    } else if op.routine == Routine::Gtsv && outputs.len() == 1 {
         // cuSPARSE returns the solution alone.
         results.push((&outputs[0], 2));
     } else {
@@ -76,13 +82,21 @@ pub fn run(
         for (k, &rank) in out_ranks.iter().enumerate() {
             let is_index = matches!(
                 (op.routine, k),
-                (Routine::Getrf | Routine::Geqp3, 1) | (Routine::Pivots, 0)
+                (Routine::Getrf | Routine::Geqp3, 1) | (Routine::Lu, 1 | 2) | (Routine::Pivots, 0)
             );
             let found = rest.find(|output| match output.element_type {
                 PrimitiveType::S32 => is_index || rank == 0,
                 PrimitiveType::U8 | PrimitiveType::S8 => false,
                 _ => !is_index && rank > 0,
             });
+            // Singular values alone: scalars stand in for the vectors.
+            if op.routine == Routine::Gesdd
+                && matches!(k, 2 | 3)
+                && let Some(output) = found.filter(|output| output.dims.is_empty())
+            {
+                results.push((output, 0));
+                continue;
+            }
             match found {
                 Some(output) => results.push((output, rank)),
                 None if rank == 0 => break,
@@ -93,11 +107,23 @@ pub fn run(
     let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
         array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)
     }) && results.iter().all(|&(array, rank)| {
-        // An info of one word may serve a whole batch; the first matrix that fails sets it.
-        array.dims.len() >= rank && [count, 1].contains(&batch_count(array, rank))
+        let found = batch_count(array, rank);
+        array.dims.len() >= rank && (found == count || rank == 0 && found == 1)
     });
     if !fits || results.is_empty() {
         return Err(misfit());
+    }
+    // A status of one word may serve a whole batch. Tasks run at once, so each gets a word of its own
+    // first; the first matrix that failed sets the one.
+    let mut statuses = AlignedBytes::zeroed(count.saturating_mul(4))?;
+    let own = RawArray::over(&mut statuses, PrimitiveType::S32, &[count as i64]);
+    let mut shared: Option<&RawArray> = None;
+    for (array, rank) in &mut results {
+        let is_shared = *rank == 0 && count > 1 && batch_count(array, 0) == 1;
+        if is_shared && array.element_type == PrimitiveType::S32 {
+            shared = Some(*array);
+            *array = &own;
+        }
     }
     let pieces: Vec<(Vec<&RawArray>, usize)> = vec![(operands, count)];
     let operands = &pieces[0].0;
@@ -152,10 +178,16 @@ pub fn run(
             }
         }
     });
-    match error.into_inner() {
-        Ok(Some(error)) => Err(error),
-        _ => Ok(()),
+    if let Ok(Some(error)) = error.into_inner() {
+        return Err(error);
     }
+    if let Some(status) = shared {
+        let mut words = statuses.as_slice().chunks_exact(4);
+        let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);
+        // SAFETY: the status is one word of a result, which no task has been given.
+        unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status.pointer, 4) };
+    }
+    Ok(())
 }
 
 fn one(op: &LinalgOp, part: &Part) -> Result<()> {
@@ -164,6 +196,7 @@ fn one(op: &LinalgOp, part: &Part) -> Result<()> {
         R::Potrf => factor::potrf(op, part),
         R::Trsm => factor::trsm(op, part),
         R::Getrf => factor::getrf(part),
+        R::Lu => factor::lu(part),
         R::Geqrf => factor::geqrf(part),
         R::Orgqr => factor::orgqr(part),
         R::Ormqr => factor::ormqr(op, part),
@@ -191,24 +224,31 @@ impl Part {
     }
 
     /// Writes a status to the result `index`, if there is one.
-    fn info(&self, index: usize, info: i32) {
-        self.ints(index, &[info]);
+    fn info(&self, index: usize, info: i32) -> Result<()> {
+        self.ints(index, &[info])
     }
 
     /// Writes 32-bit integers to the result `index`, if there is one.
-    fn ints(&self, index: usize, values: &[i32]) {
+    fn ints(&self, index: usize, values: &[i32]) -> Result<()> {
         if let Some(output) = self.outputs.get(index)
             && output.element_type == PrimitiveType::S32
         {
+            if output.dims.len() > 1 || output.count() > values.len() {
+                return Err(HloError::execution(
+                    "a result larger than what was computed",
+                ));
+            }
             let stride = output.strides.first().copied().unwrap_or(0);
             for (i, &value) in values.iter().enumerate().take(output.count()) {
                 let at = output
                     .pointer
                     .wrapping_offset(4 * (i as i64 * stride) as isize);
-                // SAFETY: element `i` of the result.
+                // SAFETY: element `i` of a result of at most one dimension, which has more than `i`; no
+                // other task writes this part of it.
                 unsafe { at.cast::<i32>().write_unaligned(value) };
             }
         }
+        Ok(())
     }
 }
 

@@ -46,7 +46,8 @@ pub fn run(
     split(environment, row_count, GRAIN / length, &|range| {
         let mut keys: Vec<u64> = Vec::new();
         let mut pairs: Vec<(u64, u32)> = Vec::new();
-        if keys.try_reserve_exact(length).is_err() || pairs.try_reserve_exact(length).is_err() {
+        let most = length.min(candidates(k));
+        if keys.try_reserve_exact(length).is_err() || pairs.try_reserve_exact(most).is_err() {
             failed.store(true, std::sync::atomic::Ordering::Relaxed);
             return;
         }
@@ -55,12 +56,7 @@ pub fn run(
             let from = source.at((row * length * size) as isize);
             // SAFETY: the row lies in the operand; results of rows are disjoint.
             unsafe { ordered(&key, from, &mut keys) };
-            pairs.clear();
-            pairs.extend(keys.iter().copied().zip(0u32..));
-            if k < length {
-                pairs.select_nth_unstable(k);
-            }
-            pairs[..k].sort_unstable();
+            first(k, &keys, &mut pairs);
             for (i, &(_, position)) in pairs[..k].iter().enumerate() {
                 let at = row * k + i;
                 // SAFETY: as above.
@@ -81,4 +77,67 @@ pub fn run(
     RawArray::over(&mut value_bytes, values.element_type, &values.dims).copy_to(values);
     RawArray::over(&mut index_bytes, indices.element_type, &indices.dims).copy_to(indices);
     Ok(())
+}
+
+/// Candidates that are kept before all but the first k are dropped.
+fn candidates(k: usize) -> usize {
+    k.saturating_mul(2).saturating_add(64)
+}
+
+/// Leaves the first `k` of `keys` with their positions in `pairs`, in order; `k` is neither 0 nor more
+/// than there are.
+fn first(k: usize, keys: &[u64], pairs: &mut Vec<(u64, u32)>) {
+    /// Keys that are compared at once.
+    const CHUNK: usize = 32;
+    pairs.clear();
+    // Once there are k candidates up to it, what is not below comes later than all of them.
+    let mut limit = None;
+    for (at, chunk) in (0u32..).step_by(CHUNK).zip(keys.chunks(CHUNK)) {
+        if let Some(limit) = limit
+            && !chunk.iter().fold(false, |any, &key| any | (key < limit))
+        {
+            continue;
+        }
+        for (&key, position) in chunk.iter().zip(at..) {
+            if limit.is_some_and(|limit| key >= limit) {
+                continue;
+            }
+            pairs.push((key, position));
+            if pairs.len() == candidates(k) {
+                let (_, &mut (last, _), _) = pairs.select_nth_unstable(k - 1);
+                limit = Some(last);
+                pairs.truncate(k);
+            }
+        }
+    }
+    if k < pairs.len() {
+        pairs.select_nth_unstable(k);
+    }
+    pairs.truncate(k);
+    pairs.sort_unstable();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_are_those_of_a_sort() {
+        let mut state = 1u64;
+        for (length, k, values) in [(1, 1, 1), (5000, 10, 40), (5000, 1, 5000), (300, 300, 7)] {
+            let keys: Vec<u64> = (0..length)
+                .map(|i| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                    let random = (state >> 33) % values;
+                    // Falling rows replace every candidate.
+                    if k == 1 { length - i } else { random }
+                })
+                .collect();
+            let mut all: Vec<(u64, u32)> = keys.iter().copied().zip(0u32..).collect();
+            all.sort_unstable();
+            let mut pairs = vec![(0, 0)];
+            first(k, &keys, &mut pairs);
+            assert_eq!(pairs, all[..k], "{length} {k}");
+        }
+    }
 }

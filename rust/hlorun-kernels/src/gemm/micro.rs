@@ -212,8 +212,10 @@ impl<E: 'static> Kernels<E> {
         } else {
             &self.direct_rows
         };
+        // The compiler makes poor code of `f64` tiles that are one vector wide.
+        let first = usize::from(size_of::<E>() == 8).min(vectors);
         let fits = |&v: &usize| columns <= self.lanes << v && rows <= most[v];
-        self.get(rows, (0..vectors).find(fits).unwrap_or(vectors), packed)
+        self.get(rows, (first..vectors).find(fits).unwrap_or(vectors), packed)
     }
 
     /// The kernel for `rows` rows and `1 << vectors` vectors of columns.

@@ -87,6 +87,19 @@ pub(super) fn prefetch<E>(at: *const E) {
     let _ = at;
 }
 
+/// Asks for what is read much later: into the second-level cache, so that rows a power of two apart do not drive each
+/// other out of the first.
+#[inline(always)]
+fn prefetch_far(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 #[inline(always)]
 fn prefetch_row<E, const NR: usize>(row: *const E) {
     let mut at = 0;
@@ -118,7 +131,7 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
             }
             let mut at = 0;
             while at < NR * size_of::<E>() {
-                prefetch(ahead.wrapping_add(at));
+                prefetch_far(ahead.wrapping_add(at));
                 at += 64;
             }
             ahead = ahead.wrapping_offset(t.ahead_step);
@@ -192,6 +205,19 @@ pub(super) struct Kernels<E: 'static> {
 }
 
 impl<E: 'static> Kernels<E> {
+    /// The narrowest kernel that takes `rows` rows and `columns` columns, at most `1 << vectors` vectors of them.
+    pub fn fitting(&self, rows: usize, vectors: usize, columns: usize, packed: bool) -> Kernel<E> {
+        let most = if packed {
+            &self.packed_rows
+        } else {
+            &self.direct_rows
+        };
+        // The compiler makes poor code of `f64` tiles that are one vector wide.
+        let first = usize::from(size_of::<E>() == 8).min(vectors);
+        let fits = |&v: &usize| columns <= self.lanes << v && rows <= most[v];
+        self.get(rows, (first..vectors).find(fits).unwrap_or(vectors), packed)
+    }
+
     /// The kernel for `rows` rows and `1 << vectors` vectors of columns.
     pub fn get(&self, rows: usize, vectors: usize, packed: bool) -> Kernel<E> {
         let set = if packed { &self.packed } else { &self.direct };
@@ -236,8 +262,9 @@ unsafe fn finish<E: Real, S: Source<E>>(
     }
 }
 
+// Of tiles one vector wide, `f64` has its own list: the compiler does not keep more than twelve of them in registers.
 macro_rules! tier {
-    ($module:ident, $tier:ident, $bytes:literal, $dots:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
+    ($module:ident, $tier:ident, $bytes:literal, $dots:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
         mod $module {
             use super::*;
 
@@ -296,9 +323,9 @@ macro_rules! tier {
                 const L: usize = $bytes / 8;
                 Kernels {
                     lanes: L,
-                    packed_rows: [[$($p1),*].len(), [$($p2),*].len(), [$($p4),*].len()],
+                    packed_rows: [[$($q1),*].len(), [$($p2),*].len(), [$($p4),*].len()],
                     direct_rows: [[$($d1),*].len(), [$($d2),*].len(), [$($d4),*].len()],
-                    packed: [&[$(run::<f64, $p1, L, true>),*], &[$(run::<f64, $p2, { 2 * L }, true>),*], &[$(run::<f64, $p4, { 4 * L }, true>),*]],
+                    packed: [&[$(run::<f64, $q1, L, true>),*], &[$(run::<f64, $p2, { 2 * L }, true>),*], &[$(run::<f64, $p4, { 4 * L }, true>),*]],
                     direct: [&[$(run::<f64, $d1, L, false>),*], &[$(run::<f64, $d2, { 2 * L }, false>),*], &[$(run::<f64, $d4, { 4 * L }, false>),*]],
                 }
             }
@@ -307,14 +334,14 @@ macro_rules! tier {
 }
 
 tier!(portable, Portable, 16, 3, strips::by_element, strips::by_element,
-    packed [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
+    packed [1 2 3 4] or [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
 #[cfg(target_arch = "x86_64")]
 tier!(avx2, Avx2, 32, 3, strips::by_element, strips::by_element,
-    packed [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
+    packed [1 2 3 4 5 6 7 8] or [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
     #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
 tier!(avx512, Avx512, 64, 6, strips::by_vector, strips::cut_by_vector,
-    packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
+    packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 

@@ -15,6 +15,7 @@ mod real;
 mod scratch;
 mod small;
 mod strips;
+mod tiles;
 mod vector;
 
 use crate::DType;

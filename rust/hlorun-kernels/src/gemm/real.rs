@@ -12,8 +12,9 @@
 
 use super::micro::{Kernels, Real, Source, Tile};
 use super::scratch::Scratch;
-use super::small::{few_rows, tiny};
+use super::small::{few_rows, narrow, tiny};
 use super::strips::Job;
+use super::tiles::{Tiles, strip_vectors};
 use super::{Gemm, Matrix, Parallel, Shared, share};
 use std::ops::Range;
 
@@ -29,14 +30,25 @@ const AHEAD: isize = 12;
 const GROUP: usize = 8;
 /// Columns of B below which a product runs by rows when it has more of those.
 const FEW: usize = 128;
+/// Half as many rows as a product has at least that runs by rows.
+const FEW_ROWS: usize = 16;
 /// Rows of A up to which B is read in place when its columns are contiguous.
 const SKINNY: usize = 32;
 /// Multiplications of a product that is too small to prepare anything for.
 const TINY: usize = 64 * 64 * 64;
 /// Elements of a B that stays in a cache while it is read in place.
 const CACHED: usize = 1 << 14;
-/// Multiplications, or elements read, that are worth another thread.
-const WORTH: usize = 1 << 20;
+/// Tiles of rows up to which B is read in place by each.
+const READERS: usize = 2;
+/// Strips that a task should have where B is read in place, so that it reads long rows.
+const NEIGHBOURS: usize = 4;
+/// Depth up to which a product of many columns runs by rows: it writes more than it reads.
+const SHALLOW: usize = 32;
+/// Most elements of its B, which every task reads for each of its tiles.
+const SHALLOW_ELEMENTS: usize = 1 << 17;
+/// Multiplications, and elements read, that are worth another thread.
+const WORTH: usize = 3 << 18;
+const WORTH_READ: usize = 1 << 17;
 
 /// Runs `body(0..tasks)`, on the calling thread when there is only one.
 pub(super) fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
@@ -54,8 +66,7 @@ pub(super) fn worth(
     elements: usize,
     most: usize,
 ) -> usize {
-    let size = multiplications.max(elements.saturating_mul(8));
-    if parallel.threads == 1 || size < WORTH {
+    if parallel.threads == 1 || (multiplications < WORTH && elements < WORTH_READ) {
         1
     } else {
         most.clamp(1, parallel.threads * 8)
@@ -111,7 +122,7 @@ impl<E: Real, S: Source<E>> Product<E, S> {
         unsafe { (S::loops().pack)(&job) }
     }
 
-    fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, width: usize, to: *mut E) {
+    pub fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, width: usize, to: *mut E) {
         let job = Job {
             from: self.b(depth.start, columns.start),
             lane: self.b_at.col_stride,
@@ -126,39 +137,8 @@ impl<E: Real, S: Source<E>> Product<E, S> {
     }
 
     /// β for a block of the depth: later blocks add to what the first one wrote.
-    fn beta(&self, p: usize) -> E {
+    pub fn beta(&self, p: usize) -> E {
         if p == 0 { self.beta } else { E::ONE }
-    }
-}
-
-/// Splits rows into tiles of nearly equal height.
-#[derive(Clone, Copy)]
-pub(super) struct Tiles {
-    rows: usize,
-    pub count: usize,
-}
-
-impl Tiles {
-    pub fn new(rows: usize, most: usize) -> Tiles {
-        Tiles {
-            rows,
-            count: rows.div_ceil(most),
-        }
-    }
-
-    pub fn get(self, tile: usize) -> Range<usize> {
-        share(self.rows, self.count, tile, 1)
-    }
-}
-
-/// How many vectors wide the strips are: as a power of two.
-fn strip_vectors(kernels_lanes: usize, rows: usize, columns: usize) -> usize {
-    if columns <= kernels_lanes {
-        0
-    } else if rows <= 4 && columns >= 4 * kernels_lanes {
-        2
-    } else {
-        1
     }
 }
 
@@ -187,8 +167,13 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
     let strips = g.n.div_ceil(width);
     let right = match panels {
         Some(_) => Right::Panels,
-        None if g.is_plain && g.b_at.col_stride == 1 && (g.m <= 4 || g.k * g.n <= CACHED) => {
-            Right::Direct
+        None if g.is_plain && g.b_at.col_stride == 1 => {
+            let few = g.m.div_ceil(kernels.packed_rows[vectors]) <= READERS;
+            if few || g.k * g.n <= CACHED {
+                Right::Direct
+            } else {
+                Right::Copied
+            }
         }
         None => Right::Copied,
     };
@@ -229,7 +214,13 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
                 });
             }
             let work = rows.len() * depth.len() * g.n;
-            let tasks = worth(parallel, work, depth.len() * g.n, strips);
+            let most = match right {
+                Right::Direct => strips
+                    .div_ceil(NEIGHBOURS)
+                    .max(strips.min(2 * parallel.threads)),
+                _ => strips,
+            };
+            let tasks = worth(parallel, work, depth.len() * g.n, most);
             let group = strips.div_ceil(tasks).min(GROUP);
             let run = |task: usize| {
                 let own = share(strips, tasks, task, 1);
@@ -323,7 +314,7 @@ fn columns<E: Real, S: Source<E>>(
         }
         _ => {}
     }
-    let next_rows = |p: usize, s: usize| -> (*const u8, isize) {
+    let rows_at = |p: usize, s: usize| -> (*const u8, isize) {
         let step = g.b_at.row_stride * size_of::<S>() as isize;
         match g.b_at.col_stride {
             1 => (g.b(p, s * width).cast(), step),
@@ -332,18 +323,24 @@ fn columns<E: Real, S: Source<E>>(
     };
     for tile in 0..tiles.count {
         let own = tiles.get(tile);
-        let kernel = kernels.get(own.len(), vectors, left.is_some());
         for s in strips.clone() {
+            let cut = width.min(g.n - s * width);
+            let kernel = kernels.fitting(own.len(), vectors, cut, left.is_some());
             let (b, b_row) = strip(s);
-            // While the first tile is computed: the strip's next rows, from where they will be read or copied.
-            let copied = matches!(right, Right::Copied) && tile == 0 && left.is_some();
+            // While the first tile is computed: what is read or copied from B after this.
+            let first = tile == 0;
             let (ahead, ahead_step) = match right {
-                Right::Copied if copied && depth.end < g.k => next_rows(depth.end, s),
-                Right::Copied if copied => next_rows(0, s + strips.len()),
-                _ => {
+                Right::Copied if first && left.is_some() && depth.end < g.k => {
+                    rows_at(depth.end, s)
+                }
+                Right::Copied if first && left.is_some() => rows_at(0, s + strips.len()),
+                Right::Direct if first && s + 1 < strips.end => rows_at(depth.start, s + 1),
+                Right::Direct if first && depth.end < g.k => rows_at(depth.end, strips.start),
+                Right::Panels => {
                     let step = b_row * size_of::<E>() as isize;
                     (b.wrapping_offset(AHEAD * b_row).cast(), step)
                 }
+                _ => (b.cast(), 0),
             };
             let i = rows.start + own.start;
             let tile = Tile {
@@ -360,7 +357,7 @@ fn columns<E: Real, S: Source<E>>(
                 ahead_step,
                 c: g.c(i, s * width),
                 c_row: g.c_row,
-                width: width.min(g.n - s * width),
+                width: cut,
                 alpha: g.alpha,
                 beta: g.beta(depth.start),
             };
@@ -415,7 +412,6 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
             let scratch = scratch.get::<E>();
             for tile in share(tiles.count, tasks, task, 1) {
                 let own = tiles.get(tile);
-                let kernel = kernels.get(own.len(), vectors, !direct_a);
                 for p in depth.clone().step_by(KC) {
                     let block = p..depth.end.min(p + KC);
                     let a: *const E = if direct_a {
@@ -425,6 +421,8 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
                         scratch
                     };
                     for s in 0..strips {
+                        let cut = width.min(g.n - s * width);
+                        let kernel = kernels.fitting(own.len(), vectors, cut, !direct_a);
                         let (b, b_row) = if direct_b {
                             (g.b(p, s * width).cast(), g.b_at.row_stride)
                         } else {
@@ -442,7 +440,7 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
                             ahead_step: b_row * size_of::<E>() as isize,
                             c: g.c(own.start, s * width),
                             c_row: g.c_row,
-                            width: width.min(g.n - s * width),
+                            width: cut,
                             alpha: g.alpha,
                             beta: g.beta(p),
                         };
@@ -469,7 +467,13 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
     if by_row || by_column {
         return few_rows(g, parallel);
     }
-    if g.n <= FEW && g.m >= 2 * g.n.max(16) {
+    let shallow =
+        g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;
+    let close = g.b_at.col_stride == 1 && g.b_at.row_stride == g.n as isize;
+    if g.is_plain && close && g.n <= 2 * E::kernels().lanes && g.m < 2 * FEW_ROWS {
+        return narrow(g);
+    }
+    if shallow || (g.n <= FEW && g.m >= 2 * g.n.max(FEW_ROWS)) {
         by_rows(g, parallel);
     } else {
         by_columns(g, None, parallel);
@@ -494,7 +498,7 @@ fn wants_swap(g: &Gemm) -> bool {
     // Columns that would fill a vector badly.
     let few = g.n < 16 && g.n < g.m;
     let tall = few && g.n < 8 && g.m >= 16 && g.a.row_stride == 1;
-    let narrow = few && g.m >= 256 && g.k >= 64 && g.a.col_stride == 1;
+    let narrow = few && g.m >= if g.n < 8 { 32 } else { 256 } && g.k >= 64 && g.a.col_stride == 1;
     let plain = g.c.col_stride == 1 || g.c.row_stride != 1;
     vector || tall || narrow || (!plain && g.m > SKINNY)
 }

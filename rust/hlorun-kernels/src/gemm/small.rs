@@ -1,10 +1,12 @@
 //! Products that are not worth preparing much for: of a few rows, or small in all.
 //!
-//! In: a [`Product`]. Out: its C. Promise: the larger operand is read once, where it lies.
+//! In: a [`Product`]. Out: its C. Promise: the larger operand is read once, where it lies. On one thread, except for
+//! [`few_rows`].
 
 use super::micro::{Real, Source, Tile};
-use super::real::{Product, Tiles, fork, worth};
+use super::real::{KC, Product, fork, worth};
 use super::scratch::Scratch;
+use super::tiles::Tiles;
 use super::vector::Columns;
 use super::{Parallel, Shared, share};
 
@@ -101,6 +103,53 @@ pub(super) fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
                 beta: g.beta,
             };
             // SAFETY: a tile of the product.
+            unsafe { kernel(&tile) }
+        }
+    }
+}
+
+/// A few rows by a dense B that is not wider than a strip: both are read where they lie. A strip that is wider than B
+/// reads on into B's next row, in lanes that are not written; the last rows, after which B ends, are copied.
+pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) {
+    let kernels = E::kernels();
+    let vectors = usize::from(g.n > kernels.lanes);
+    let width = kernels.lanes << vectors;
+    let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
+    // Row p is read to p·n + width, which is inside of k·n for so many rows.
+    let inside = (g.k + 1).saturating_sub(width.div_ceil(g.n));
+    let mut scratch = Scratch::new::<E>(width * (g.k - inside));
+    let last = scratch.get::<E>();
+    if inside < g.k {
+        g.pack_b(inside..g.k, 0..g.n, width, last);
+    }
+    let blocks = (0..inside)
+        .step_by(KC)
+        .chain((inside < g.k).then_some(inside));
+    for p in blocks {
+        let (end, b, b_row) = if p < inside {
+            (inside.min(p + KC), g.b(p, 0).cast(), g.n as isize)
+        } else {
+            (g.k, last.cast_const(), width as isize)
+        };
+        for tile in 0..tiles.count {
+            let own = tiles.get(tile);
+            let kernel = kernels.get(own.len(), vectors, false);
+            let tile = Tile {
+                depth: end - p,
+                a: g.a(own.start, p).cast(),
+                a_row: g.a_at.row_stride,
+                a_col: g.a_at.col_stride,
+                b,
+                b_row,
+                ahead: b.cast(),
+                ahead_step: 0,
+                c: g.c(own.start, 0),
+                c_row: g.c_row,
+                width: g.n,
+                alpha: g.alpha,
+                beta: g.beta(p),
+            };
+            // SAFETY: a tile of the product; every row of the strip ends before B or its copy does.
             unsafe { kernel(&tile) }
         }
     }

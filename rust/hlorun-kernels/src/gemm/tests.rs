@@ -93,6 +93,22 @@ fn every_layout_and_type_matches_the_naive_sum() {
         (300, 12, 280),
         (40, 130, 270),
         (16, 16, 16),
+        // Few rows by a B read in place; narrow ones; shallow ones; strips of which half a vector pair is left.
+        (14, 96, 520),
+        (15, 70, 257),
+        (28, 33, 300),
+        (29, 100, 64),
+        (12, 10, 515),
+        (31, 15, 40),
+        (2, 2, 20),
+        (5, 31, 3),
+        (12, 9, 1),
+        (16, 32, 33),
+        (64, 128, 12),
+        (131, 140, 32),
+        (100, 5, 300),
+        (32, 7, 64),
+        (50, 49, 49),
     ] {
         for flags in 0..8 {
             let (ta, tb, tc) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
@@ -238,6 +254,10 @@ fn bits_do_not_depend_on_the_number_of_threads() {
         (1, 1100, 40, 530),
         (1, 3000, 9, 200),
         (1, 260, 200, 1030),
+        (1, 300, 2000, 12),
+        (1, 14, 1000, 800),
+        (1, 28, 1000, 300),
+        (1, 104, 104, 104),
         (6, 70, 64, 90),
     ] {
         for (dtype, out) in [
@@ -271,6 +291,40 @@ fn bits_do_not_depend_on_the_number_of_threads() {
                     };
                     assert!(one == bits(&g, &parallel), "{g:?} on {threads}");
                 }
+            }
+        }
+    }
+}
+
+/// Values that are not numbers stay in their rows and columns, also where a strip reads on into the next row of B.
+#[test]
+fn what_is_no_number_does_not_spread() {
+    for (m, n, k) in [
+        (12, 10, 40),
+        (12, 70, 300),
+        (3, 17, 9),
+        (80, 130, 12),
+        (40, 5, 70),
+    ] {
+        for poison in [f64::NAN, f64::INFINITY] {
+            let (a, mut b) = (vec![1.0f64; m * k], vec![1.0f64; k * n]);
+            let bad = n / 2;
+            for p in 0..k {
+                b[p * n + bad] = poison;
+            }
+            let mut c = vec![f64::NAN; m * n];
+            let g = Gemm::dense(DType::F64, m, n, k);
+            // SAFETY: three dense matrices.
+            unsafe {
+                let (a, b) = (a.as_ptr().cast(), b.as_ptr().cast());
+                gemm(&g, a, b, c.as_mut_ptr().cast(), &Parallel::SERIAL);
+            }
+            for (at, &x) in c.iter().enumerate() {
+                let want = if at % n == bad { poison } else { k as f64 };
+                assert!(
+                    x == want || (x.is_nan() && want.is_nan()),
+                    "{m}x{k}x{n} at {at}: {x}"
+                );
             }
         }
     }

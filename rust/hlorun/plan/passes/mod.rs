@@ -28,12 +28,13 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 6] = [
+pub const PASSES: [&str; 7] = [
     "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
     crate::plan::lower::panels::NAME,
+    crate::plan::chains::NAME,
     crate::plan::bands::NAME,
 ];
 

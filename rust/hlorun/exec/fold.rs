@@ -150,12 +150,16 @@ impl Tile {
         let mut done = 0;
         while done < n {
             let position = start + done;
-            let run = Run {
+            let mut run = Run {
                 from: done,
                 count: (inner - position % inner).min(n - done),
                 index: result_of(space, position),
             };
-            if inner_reduced {
+            let is_general_row = inner_reduced && job.fold.is_none() && run.count == inner;
+            if is_general_row && let Some((lanes, rows)) = rows_together(job, position, n - done) {
+                run.count = rows * inner;
+                self.fold_lanes(job, lanes, rows, run, accumulators);
+            } else if inner_reduced {
                 self.fold_run(job, run, accumulators);
             } else {
                 self.combine_run(job, run, accumulators);
@@ -186,7 +190,7 @@ impl Tile {
                 let lanes = 1 << (left / 8).min(MAX_LANES).ilog2();
                 let from = run.from + done;
                 let count = left / lanes * lanes;
-                self.fold_lanes(job, lanes, Run { from, count, ..run }, accumulators);
+                self.fold_lanes(job, lanes, 1, Run { from, count, ..run }, accumulators);
                 done += count;
             }
         }
@@ -201,8 +205,15 @@ impl Tile {
     }
 
     /// Folds values of which each of `lanes` takes a stretch of the same length: lane by lane, then
-    /// neighbouring lanes with each other until one is left.
-    fn fold_lanes(&mut self, job: &Job<'_>, lanes: usize, run: Run, accumulators: &Accumulators) {
+    /// neighbouring lanes with each other until there is one for each of `results`.
+    fn fold_lanes(
+        &mut self,
+        job: &Job<'_>,
+        lanes: usize,
+        results: usize,
+        run: Run,
+        accumulators: &Accumulators,
+    ) {
         let steps = run.count / lanes;
         let sizes = &accumulators.sizes;
         for (k, &size) in sizes.iter().enumerate() {
@@ -221,21 +232,17 @@ impl Tile {
             self.reduce_lanes(job, lanes, &first, &|k| at(k, row * lanes).cast_const());
         }
         let mut width = lanes;
-        while width > 1 {
+        while width > results {
             // Lanes of even numbers become the left operands, those of odd ones the right.
-            for (k, &size) in sizes.iter().enumerate() {
-                // SAFETY: a stretch has eight values, so the stage has room behind the results.
-                unsafe {
-                    turn(size, at(k, 0), width / 2, 2, at(k, lanes));
-                    std::ptr::copy_nonoverlapping(at(k, lanes), at(k, 0), width * size);
-                }
-            }
             width /= 2;
-            self.reduce_lanes(job, width, &first, &|k| at(k, width).cast_const());
+            for (k, &size) in sizes.iter().enumerate() {
+                // SAFETY: a stretch has at least two values, so the stage has room behind the lanes.
+                unsafe { part_pairs(size, at(k, 0), width, at(k, lanes)) };
+            }
+            self.reduce_lanes(job, width, &first, &|k| at(k, lanes).cast_const());
         }
-        self.reduce_lanes(job, 1, &|k| accumulators.at(k, run.index), &|k| {
-            at(k, 0).cast_const()
-        });
+        let to = |k: usize| accumulators.at(k, run.index);
+        self.reduce_lanes(job, results, &to, &|k| at(k, 0).cast_const());
     }
 
     /// Turns `rows` rows of `size` values, so that their results are lanes.
@@ -409,6 +416,57 @@ unsafe fn turn(size: usize, from: *const u8, rows: usize, columns: usize, to: *m
     }
 }
 
+/// Of `pairs` pairs of elements at `at`, leaves the first ones there and moves the second ones.
+///
+/// # Safety
+///
+/// There are so many pairs; `seconds` has room and overlaps none of them.
+unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds: *mut u8) {
+    macro_rules! typed {
+        ($t:ty) => {{
+            let (at, seconds) = (at.cast::<$t>(), seconds.cast::<$t>());
+            // SAFETY: the caller's promise; what is written over has been read before.
+            unsafe {
+                for i in 0..pairs {
+                    seconds.add(i).write(at.add(2 * i + 1).read());
+                }
+                for i in 0..pairs {
+                    at.add(i).write(at.add(2 * i).read());
+                }
+            }
+        }};
+    }
+    match size {
+        1 => typed!(u8),
+        2 => typed!(u16),
+        4 => typed!(u32),
+        8 => typed!(u64),
+        _ => typed!([u64; 2]),
+    }
+}
+
+/// Lanes and rows, where the rows from `position` on, of which `left` values are there, are folded
+/// together: their results are neighbours, and the lanes of each have the same number of values.
+fn rows_together(job: &Job<'_>, position: usize, left: usize) -> Option<(usize, usize)> {
+    let (size, neighbours) = match *job.thunk.space {
+        [.., (results, _), (size, _)] => {
+            let (results, size) = (results as usize, size as usize);
+            (size, results - position / size % results)
+        }
+        [(size, _)] => (size as usize, 1),
+        [] => return None,
+    };
+    let rows = (left / size).min(neighbours);
+    let lanes = row_lanes(size) * rows;
+    (lanes >= MIN_LANE_RUN && Tile::may_split(job)).then_some((lanes, rows))
+}
+
+/// Lanes of a row that is folded as a whole: so many that each has the same number of values.
+fn row_lanes(size: usize) -> usize {
+    let most = 1 << (size / 8).clamp(1, MAX_LANES).ilog2();
+    most.min(1 << size.trailing_zeros().min(16))
+}
+
 /// The result that element `position` of the walk belongs to.
 fn result_of(space: &[(i64, bool)], position: usize) -> usize {
     let (mut rest, mut index, mut step) = (position, 0, 1);
@@ -434,6 +492,32 @@ mod tests {
         assert_eq!(result_of(&space, 5), 1);
         assert_eq!(result_of(&space, 20), 0);
         assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
+    }
+
+    #[test]
+    fn pairs_are_parted() {
+        let mut values = [0u32, 1, 2, 3, 4, 5, 6, 7];
+        let mut seconds = [0u32; 4];
+        // SAFETY: four pairs, and room for as many.
+        unsafe {
+            part_pairs(
+                4,
+                values.as_mut_ptr().cast(),
+                4,
+                seconds.as_mut_ptr().cast(),
+            )
+        };
+        assert_eq!(
+            (&values[..4], &seconds[..]),
+            (&[0, 2, 4, 6][..], &[1, 3, 5, 7][..])
+        );
+    }
+
+    #[test]
+    fn lanes_divide_rows() {
+        for (size, lanes) in [(4096, 128), (512, 64), (100, 4), (97, 1), (66, 2), (8, 1)] {
+            assert_eq!(row_lanes(size), lanes, "{size}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which steps of a program run together, as one [`Chain`]: neighbours that chains can do, of one width.
+//! `chains`: which steps of a program run together, as one [`Chain`]: neighbours that chains can do, of one width.
 //!
 //! In: a program's steps. Out: its tasks. A chain keeps what its steps pass to each other in
 //! registers, where single steps write and read a tile each; what it computes is the same to the bit.
@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 use super::elementwise::{Kernel, dtype};
 use super::program::{Home, Program, Register, Step, Task};
 
+/// Name by which it is switched off.
+pub const NAME: &str = "chains";
 /// Least weight of a chain: below, single steps are as fast.
 const MIN_WEIGHT: usize = 4;
 /// Most steps of a chain.

@@ -169,13 +169,11 @@ impl Chain {
             }
         }
         let values = inputs.len() + steps.len();
-        let mut known = inputs.len() as u32;
-        for step in steps {
+        for (known, step) in (inputs.len() as u32..).zip(steps) {
             if !code::is_supported(step.op, step.from, step.to) || step.values().any(|v| v >= known)
             {
                 return None;
             }
-            known += 1;
         }
         let is_result = |&v: &u32| (inputs.len()..values).contains(&(v as usize));
         if !outputs.iter().all(is_result) || values >= 1 << 14 || outputs.len() > MAX_OUTPUTS {

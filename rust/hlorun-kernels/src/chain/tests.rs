@@ -118,7 +118,7 @@ const COMPARE: [CompareDirection; 6] = [
 fn random_step(random: &mut Random, types: &[DType], all: &[DType]) -> Option<Step> {
     let from = random.pick(types);
     let operand = |random: &mut Random, dtype: DType, may_be_constant: bool| {
-        if may_be_constant && dtype != DType::Pred && random.next() % 4 == 0 {
+        if may_be_constant && dtype != DType::Pred && random.next().is_multiple_of(4) {
             let mut bytes = [0u8; 16];
             let value = elements(random, dtype, 1);
             bytes[..value.len()].copy_from_slice(&value);

@@ -74,15 +74,19 @@ pub(super) trait Vector: Copy {
 
 /// Sixteen 4-byte elements, AVX-512.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct W16(pub(super) __m512);
 /// Eight 8-byte elements, AVX-512.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct D8(pub(super) __m512d);
 /// Eight 4-byte elements, AVX2.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct W8(pub(super) __m256);
 /// Four 8-byte elements, AVX2.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct D4(pub(super) __m256d);
 
 /// `$f(self, …)` by the named intrinsic on floats.
@@ -114,12 +118,13 @@ macro_rules! lane_ops {
         unsafe fn $name(self, o: Self) -> Self {
             // SAFETY: a vector is its elements, of either kind.
             unsafe {
-                let (a, b): ($array, $array) = (std::mem::transmute(self.0), std::mem::transmute(o.0));
+                let a = std::mem::transmute_copy::<Self, $array>(&self);
+                let b = std::mem::transmute_copy::<Self, $array>(&o);
                 let mut out = a;
                 for (z, (&$x, &$y)) in out.iter_mut().zip(a.iter().zip(&b)) {
                     *z = $e;
                 }
-                Self(std::mem::transmute::<$array, _>(out))
+                std::mem::transmute_copy::<$array, Self>(&out)
             }
         }
     )*};
@@ -132,12 +137,12 @@ macro_rules! lane_map {
         unsafe fn $name(self) -> Self {
             // SAFETY: a vector is its elements, of either kind.
             unsafe {
-                let a: $from = std::mem::transmute(self.0);
-                let mut out: $to = std::mem::transmute(self.0);
+                let a = std::mem::transmute_copy::<Self, $from>(&self);
+                let mut out = std::mem::transmute_copy::<Self, $to>(&self);
                 for (z, &$x) in out.iter_mut().zip(&a) {
                     *z = $e;
                 }
-                Self(std::mem::transmute::<$to, _>(out))
+                std::mem::transmute_copy::<$to, Self>(&out)
             }
         }
     };

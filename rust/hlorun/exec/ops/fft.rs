@@ -36,7 +36,7 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let ([input], [output]) = (inputs, outputs) else {
+    let (Some(input), [output]) = (inputs.get(op.operand), outputs) else {
         return Err(HloError::execution("fft takes one array"));
     };
     if output.count() == 0 {

@@ -8,7 +8,7 @@ use crate::error::{HloError, Result};
 use crate::module::{AttrKey, HloOpcode, InstructionId, InstructionRef, OpClass};
 use hlorun_kernels::chain::Op;
 
-use crate::plan::chains::Meaning;
+use crate::plan::chains::{self, Meaning};
 use crate::plan::elementwise::binary_op;
 use crate::plan::program::{Program, ProgramBuilder, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
@@ -72,10 +72,7 @@ impl<'m> Lowering<'m> {
             view: destination,
         };
         let count = store.view.count();
-        let mut program = cluster.builder.finish(&[root]);
-        if count >= MIN_CHAINED {
-            program = program.chained();
-        }
+        let program = self.chained(cluster.builder.finish(&[root]), count);
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {
@@ -87,6 +84,16 @@ impl<'m> Lowering<'m> {
             })),
         );
         Ok(())
+    }
+
+    /// `program`, its steps joined into chains where it runs over that many elements.
+    pub(super) fn chained(&self, program: Program, elements: usize) -> Program {
+        let is_enabled = !self.options.disable.iter().any(|name| name == chains::NAME);
+        if is_enabled && elements >= MIN_CHAINED {
+            program.chained()
+        } else {
+            program
+        }
     }
 
     /// The register holding `root` in the walk `order`; adds code and loads for what it reads.
@@ -326,15 +333,13 @@ impl<'m> Lowering<'m> {
         } else {
             Value::Tuple(outputs.iter().cloned().map(Value::Array).collect())
         };
-        let mut program = cluster.builder.finish(&values);
-        let is_long = space.iter().map(|s| s.0).product::<i64>() >= MIN_CHAINED as i64;
-        let mut combiner = combiner;
-        if is_long {
-            program = program.chained();
-            if simple.is_none() {
-                combiner = combiner.chained();
-            }
-        }
+        let program = cluster.builder.finish(&values);
+        let elements = space.iter().map(|s| s.0.max(0) as usize).product();
+        let program = self.chained(program, elements);
+        let combiner = match simple {
+            Some(_) => combiner,
+            None => self.chained(combiner, elements),
+        };
         scope.push(
             instruction.id,
             ThunkKind::Reduce(Box::new(ReduceThunk {

@@ -165,7 +165,7 @@ impl<'m> Lowering<'m> {
                 }
             })
             .collect();
-        let program = builder.finish(&results).chained();
+        let program = self.chained(builder.finish(&results), outputs[0].count());
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {

@@ -29,13 +29,14 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 7] = [
+pub const PASSES: [&str; 8] = [
     common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
     crate::plan::lower::panels::NAME,
+    crate::plan::chains::NAME,
     crate::plan::bands::NAME,
 ];
 

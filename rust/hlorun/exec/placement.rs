@@ -36,8 +36,9 @@ pub struct Placement {
     thread: OnceLock<Affinity>,
 }
 
-impl Placement {
-    pub fn new() -> Placement {
+impl Default for Placement {
+    /// Of a helper that has not started.
+    fn default() -> Placement {
         Placement {
             cpu: AtomicUsize::new(UNKNOWN),
             avoided: AtomicUsize::new(UNKNOWN),
@@ -45,7 +46,9 @@ impl Placement {
             thread: OnceLock::new(),
         }
     }
+}
 
+impl Placement {
     /// The calling thread is the helper.
     pub fn enter(&self) {
         if let Some(affinity) = Affinity::of_this_thread() {
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_thread_leaves_a_cpu_it_is_kept_off() {
-        let (placement, stop) = (Placement::new(), AtomicBool::new(false));
+        let (placement, stop) = (Placement::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 placement.enter();
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn an_unknown_cpu_changes_nothing() {
-        let placement = Placement::new();
+        let placement = Placement::default();
         placement.enter();
         placement.avoid(UNKNOWN);
         placement.avoid(1 << 20);

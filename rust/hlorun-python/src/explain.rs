@@ -1,8 +1,9 @@
 //! `executable.explain()`: the plan in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
+use hlorun::module::{HloModule, HloOpcode, OpClass};
 use hlorun::plan::Executable;
 use hlorun::plan::assign::AllocationKind;
 use hlorun::plan::collective::CollectiveKind;
@@ -37,12 +38,47 @@ fn bytes(count: usize) -> String {
     }
 }
 
+/// Collectives that can run, by opcode: those that are nothing for lone devices, too.
+fn collectives(module: &HloModule) -> BTreeMap<String, usize> {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    let mut seen = HashSet::new();
+    let mut pending: Vec<_> = module
+        .entry_computation()
+        .map(|(id, _)| id)
+        .into_iter()
+        .collect();
+    while let Some(computation) = pending.pop() {
+        if !seen.insert(computation) {
+            continue;
+        }
+        for &id in &module.computation(computation).instructions {
+            let instruction = module.instruction(id);
+            let opcode = instruction.opcode();
+            let is_done = matches!(
+                opcode,
+                HloOpcode::AllGatherDone
+                    | HloOpcode::AllReduceDone
+                    | HloOpcode::CollectivePermuteDone
+            );
+            let is_transfer = matches!(opcode, HloOpcode::Send | HloOpcode::RecvDone);
+            if is_transfer || opcode.class() == OpClass::Collective && !is_done {
+                let name = instruction.opcode_name().into_owned();
+                *found.entry(name).or_default() += 1;
+            }
+            if matches!(opcode, HloOpcode::While | HloOpcode::Conditional) {
+                pending.extend(instruction.called_computations());
+            }
+        }
+    }
+    found
+}
+
 /// Steps by kind, memory by kind, and what collectives span.
 pub fn explain(executable: &Executable) -> String {
     let module = executable.module();
     let mut steps: BTreeMap<&str, usize> = BTreeMap::new();
     let mut operations: BTreeMap<String, usize> = BTreeMap::new();
-    let mut collectives: BTreeMap<String, usize> = BTreeMap::new();
+    let collectives = collectives(module);
     let mut absences = Vec::new();
     let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
     while let Some(thunks) = pending.pop() {
@@ -62,8 +98,6 @@ pub fn explain(executable: &Executable) -> String {
                     *operations.entry(name.into_owned()).or_default() += 1;
                 }
                 ThunkKind::Collective(collective) => {
-                    let name = module.instruction(thunk.instruction).opcode_name();
-                    *collectives.entry(name.into_owned()).or_default() += 1;
                     if let CollectiveKind::Receive { absent, .. } = collective.kind
                         && absent > 0
                     {

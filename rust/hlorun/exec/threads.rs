@@ -168,7 +168,7 @@ impl Pool {
         Pool {
             slots: std::array::from_fn(|_| Slot::new()),
             helpers,
-            placements: (0..helpers).map(|_| Placement::new()).collect(),
+            placements: (0..helpers).map(|_| Placement::default()).collect(),
             sleepers: AtomicUsize::new(0),
             sleeping: Mutex::new(()),
             wake: Condvar::new(),

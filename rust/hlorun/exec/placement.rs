@@ -37,7 +37,7 @@ pub struct Placement {
 }
 
 impl Default for Placement {
-    /// Of a helper that has not started.
+    /// A helper that has not started yet.
     fn default() -> Placement {
         Placement {
             cpu: AtomicUsize::new(UNKNOWN),
@@ -74,6 +74,10 @@ impl Placement {
 
     /// Keeps the helper off `cpu` from now on, instead of what it was kept off before.
     pub fn avoid(&self, cpu: usize) {
+        self.avoid_at(cpu, Instant::now());
+    }
+
+    fn avoid_at(&self, cpu: usize, now: Instant) {
         if cpu == UNKNOWN || self.avoided.load(SeqCst) == cpu {
             return;
         }
@@ -81,10 +85,10 @@ impl Placement {
             return;
         };
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        if moved.is_some_and(|at| at.elapsed() < STAY) {
+        if moved.is_some_and(|at| now.saturating_duration_since(at) < STAY) {
             return;
         }
-        *moved = Some(Instant::now());
+        *moved = Some(now);
         if thread.exclude(cpu) {
             self.avoided.store(cpu, SeqCst);
         }
@@ -147,7 +151,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn a_thread_leaves_a_cpu_it_is_kept_off() {
+    fn a_thread_leaves_a_cpu_it_is_kept_off_and_stays_a_while() {
         let (placement, stop) = (Placement::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -158,27 +162,30 @@ mod tests {
                 }
             });
             let until = Instant::now() + Duration::from_secs(10);
-            while placement.thread.get().is_none() && Instant::now() < until {
-                std::thread::yield_now();
-            }
-            let cpu = placement.cpu.load(SeqCst);
-            placement.leave(cpu.wrapping_add(1));
-            assert_eq!(placement.avoided.load(SeqCst), UNKNOWN);
-            placement.avoid(cpu);
-            // With a single CPU there is nowhere else to go.
-            if placement.avoided.load(SeqCst) == cpu {
-                while placement.cpu.load(SeqCst) == cpu && Instant::now() < until {
+            let wait = |what: &dyn Fn() -> bool| {
+                while !what() && Instant::now() < until {
                     std::thread::yield_now();
                 }
-                let now = placement.cpu.load(SeqCst);
-                // It stays there for a while.
-                placement.avoid(now);
-                let avoided = placement.avoided.load(SeqCst);
-                stop.store(true, SeqCst);
-                assert_ne!(now, cpu);
-                assert!(avoided == cpu || Instant::now() > until - Duration::from_secs(9));
+            };
+            let seen = || placement.cpu.load(SeqCst);
+            wait(&|| placement.thread.get().is_some() && seen() != UNKNOWN);
+            let (cpu, begin) = (seen(), Instant::now());
+            placement.avoid_at(cpu, begin);
+            // With a single CPU there is nowhere else to go.
+            let moved = placement.avoided.load(SeqCst) == cpu;
+            if moved {
+                wait(&|| seen() != cpu);
             }
+            let now = seen();
+            placement.avoid_at(now, begin + STAY / 2);
+            let soon = placement.avoided.load(SeqCst);
+            placement.avoid_at(now, begin + STAY);
+            let later = placement.avoided.load(SeqCst);
             stop.store(true, SeqCst);
+            if moved {
+                assert_ne!(now, cpu);
+                assert_eq!((soon, later), (cpu, now));
+            }
         });
     }
 

@@ -79,3 +79,27 @@ def test_what_a_function_raises_is_raised() -> None:
 def test_only_functions_are_registered() -> None:
     with pytest.raises(hlorun.HloArgumentError, match="callable"):
         hlorun.register_custom_call(TARGET, 3)  # type: ignore[arg-type]
+
+
+def test_eigenvalues_as_jaxlib_called_for_them_before_its_foreign_functions() -> None:
+    # Options and sizes are operands, and results begin with LAPACK's workspaces.
+    text = """HloModule case
+
+ENTRY main {
+  batch = s32[] constant(1)
+  n = s32[] constant(2)
+  no = u8[] constant(78)
+  yes = u8[] constant(86)
+  a = f32[2,2]{0,1} parameter(0)
+  f = (f32[2,2]{0,1}, f32[2,2]{0,1}, f32[2,2]{0,1}, f32[2]{0}, f32[2]{0}, /*index=5*/c64[2,2]{0,1}, c64[2,2]{0,1}, s32[]) custom-call(batch, n, no, yes, a), custom_call_target="lapack_sgeev", api_version=API_VERSION_STATUS_RETURNING
+  re = f32[2] get-tuple-element(f), index=3
+  im = f32[2] get-tuple-element(f), index=4
+  size = f32[2] abs(im)
+  info = s32[] get-tuple-element(f), index=7
+  ROOT o = (f32[2], f32[2], s32[]) tuple(re, size, info)
+}
+"""
+    real, imaginary, status = hlorun.run(hlorun.parse(text), np.array([[0, 2], [-2, 0]], np.float32))
+    np.testing.assert_allclose(real, [0, 0], atol=1e-6)
+    np.testing.assert_allclose(imaginary, [2, 2], rtol=1e-6)
+    assert status == 0

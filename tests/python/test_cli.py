@@ -192,7 +192,9 @@ def test_failures_are_messages_with_a_status(command: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("command", [["show"], ["run"], ["trace"], ["diff", "--run"]])
 def test_deep_tuples_are_no_traceback(command: list[str], tmp_path: Path) -> None:
     deep = tmp_path / "deep.hlo"
-    deep.write_text("HloModule m\nENTRY e { ROOT x = " + "(" * 5000 + "f32[]" + ")" * 5000 + " parameter(0) }")
+    deep.write_text(
+        "HloModule m\nENTRY e { ROOT x = " + "(" * 5000 + "f32[]" + ")" * 5000 + " parameter(0) }"
+    )
     files = [deep] * (1 + (command[0] == "diff"))
     done = hlorun(*command, *files, status=int(command != ["show"]))
     assert command == ["show"] or "tuples deeper than 256" in done.stdout + done.stderr

@@ -40,6 +40,9 @@ const TINY: usize = 64 * 64 * 64;
 const CACHED: usize = 1 << 14;
 /// Tiles of rows up to which B is read in place by each.
 const READERS: usize = 2;
+/// Bytes of a B of which no cache keeps much: it is read in place by one tile only, and asked for some rows ahead.
+const LARGE: usize = 16 << 20;
+const FAR_AHEAD: usize = 96;
 /// Strips that a task should have where B is read in place, so that it reads long rows.
 const NEIGHBOURS: usize = 4;
 /// Depth up to which a product of many columns runs by rows: it writes more than it reads.
@@ -136,6 +139,11 @@ impl<E: Real, S: Source<E>> Product<E, S> {
         unsafe { (S::loops().pack)(&job) }
     }
 
+    /// Whether B is read from memory, not from a cache.
+    fn is_large(&self) -> bool {
+        self.k.saturating_mul(self.n) > LARGE / size_of::<S>()
+    }
+
     /// β for a block of the depth: later blocks add to what the first one wrote.
     pub fn beta(&self, p: usize) -> E {
         if p == 0 { self.beta } else { E::ONE }
@@ -168,7 +176,8 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
     let right = match panels {
         Some(_) => Right::Panels,
         None if g.is_plain && g.b_at.col_stride == 1 => {
-            let few = g.m.div_ceil(kernels.packed_rows[vectors]) <= READERS;
+            let readers = if g.is_large() { 1 } else { READERS };
+            let few = g.m.div_ceil(kernels.packed_rows[vectors]) <= readers;
             if few || g.k * g.n <= CACHED {
                 Right::Direct
             } else {
@@ -334,6 +343,7 @@ fn columns<E: Real, S: Source<E>>(
                     rows_at(depth.end, s)
                 }
                 Right::Copied if first && left.is_some() => rows_at(0, s + strips.len()),
+                Right::Direct if first && g.is_large() => rows_at(depth.start + FAR_AHEAD, s),
                 Right::Direct if first && s + 1 < strips.end => rows_at(depth.start, s + 1),
                 Right::Direct if first && depth.end < g.k => rows_at(depth.end, strips.start),
                 Right::Panels => {

@@ -95,38 +95,27 @@ unsafe fn pass<T: Tier, E: Real, S: Source<E>, const R: usize>(
 /// Columns of B handled at once.
 const COLUMNS: usize = 4;
 
-/// Columns that all rows pass, some rows at a time, before the next ones are begun: they stay in the second-level cache
-/// meanwhile, and the rows in the first.
-const PASS: usize = 16;
-
-/// L is the length of a vector, X the most rows whose sums fit the registers beside four columns; they go by nearly
-/// equal parts.
+/// L is the length of a vector, X the most rows whose sums fit the registers beside four columns.
 #[inline(always)]
 pub(super) unsafe fn dots<T: Tier, E: Real, S: Source<E>, const L: usize, const X: usize>(
     c: &Columns<E, S>,
 ) {
-    let parts = c.rows.div_ceil(X);
-    for first in (0..c.columns).step_by(PASS) {
-        for part in 0..parts {
-            let rows = super::share(c.rows, parts, part, 1);
-            let (mut j, end) = (first, c.columns.min(first + PASS));
-            // SAFETY: the caller's contract.
-            unsafe {
-                while j < end {
-                    if j + COLUMNS <= end {
-                        some_rows::<T, E, S, L, X, COLUMNS>(c, rows.clone(), j);
-                        j += COLUMNS;
-                    } else {
-                        some_rows::<T, E, S, L, X, 1>(c, rows.clone(), j);
-                        j += 1;
-                    }
-                }
+    let mut j = 0;
+    // SAFETY: the caller's contract.
+    unsafe {
+        while j < c.columns {
+            if j + COLUMNS <= c.columns {
+                some_rows::<T, E, S, L, X, COLUMNS>(c, j);
+                j += COLUMNS;
+            } else {
+                some_rows::<T, E, S, L, X, 1>(c, j);
+                j += 1;
             }
         }
     }
 }
 
-/// At most X rows by C columns.
+/// All rows by C columns, as many rows at once as nearly equal parts allow.
 #[inline(always)]
 unsafe fn some_rows<
     T: Tier,
@@ -137,19 +126,22 @@ unsafe fn some_rows<
     const C: usize,
 >(
     c: &Columns<E, S>,
-    rows: std::ops::Range<usize>,
     j: usize,
 ) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        match rows.len() {
-            1 => dot_tile::<T, E, S, L, 1, C>(c, rows.start, j),
-            2 => dot_tile::<T, E, S, L, 2, C>(c, rows.start, j),
-            3 => dot_tile::<T, E, S, L, 3, C>(c, rows.start, j),
-            4 if X > 3 => dot_tile::<T, E, S, L, 4, C>(c, rows.start, j),
-            5 if X > 3 => dot_tile::<T, E, S, L, 5, C>(c, rows.start, j),
-            _ if X > 3 => dot_tile::<T, E, S, L, 6, C>(c, rows.start, j),
-            _ => {}
+    let parts = c.rows.div_ceil(X);
+    for part in 0..parts {
+        let own = super::share(c.rows, parts, part, 1);
+        // SAFETY: the caller's contract.
+        unsafe {
+            match own.len() {
+                1 => dot_tile::<T, E, S, L, 1, C>(c, own.start, j),
+                2 => dot_tile::<T, E, S, L, 2, C>(c, own.start, j),
+                3 => dot_tile::<T, E, S, L, 3, C>(c, own.start, j),
+                4 if X > 3 => dot_tile::<T, E, S, L, 4, C>(c, own.start, j),
+                5 if X > 3 => dot_tile::<T, E, S, L, 5, C>(c, own.start, j),
+                _ if X > 3 => dot_tile::<T, E, S, L, 6, C>(c, own.start, j),
+                _ => {}
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
 //! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
 
+use crate::isa::Isa;
 use crate::transpose;
 
 /// At most this many dimensions are copied without recursion or allocation.
@@ -89,9 +90,17 @@ pub unsafe fn copy_strided(
             .filter(|&i| dims[i].src != 0)
             .min_by_key(|&i| dims[i].src.unsigned_abs());
         let last = dims.len() - 1;
-        let Some(dense) = dense.filter(|&i| i != last) else {
+        // Rows of one element each are filled.
+        let Some(dense) = dense.filter(|&i| i != last && inner.src != 0) else {
             let outer = last;
-            return walk(&dims[..outer], src, dst, |s, d| row(elem_size, inner, s, d));
+            let is_filled = inner.src == 0 && inner.dst == es;
+            return walk(&dims[..outer], src, dst, |s, d| {
+                if is_filled {
+                    fill(elem_size, s, d, inner.size);
+                } else {
+                    row(elem_size, inner, s, d);
+                }
+            });
         };
         dims[dense..last].rotate_left(1);
         let across = dims[last - 1];
@@ -171,13 +180,6 @@ unsafe fn typed_row<T: Copy>(dim: Dim, src: *const u8, dst: *mut u8) {
     unsafe {
         if dim.dst == size_of::<T>() as isize {
             let to = dst.cast::<T>();
-            if dim.src == 0 {
-                let x = src.cast::<T>().read_unaligned();
-                for i in 0..dim.size {
-                    to.add(i).write_unaligned(x);
-                }
-                return;
-            }
             for i in 0..dim.size {
                 to.add(i).write_unaligned(
                     src.offset(i as isize * dim.src)
@@ -303,26 +305,66 @@ unsafe fn typed_plane<T: Copy>(across: Dim, inner: Dim, src: *const u8, dst: *mu
 /// # Safety
 /// `pattern` is readable and `dst` writable for their sizes; they do not overlap.
 pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's contract; the bytes of a one-byte pattern or an all-zero one repeat.
-    unsafe {
-        let bytes = std::slice::from_raw_parts(pattern, elem_size);
-        if let Some(&first) = bytes.first()
-            && bytes.iter().all(|&b| b == first)
-        {
-            std::ptr::write_bytes(dst, first, n * elem_size);
-            return;
+    let bytes = n * elem_size;
+    if bytes < LINE || !LINE.is_multiple_of(elem_size) {
+        for at in (0..bytes).step_by(elem_size.max(1)) {
+            // SAFETY: the caller's contract.
+            unsafe { std::ptr::copy_nonoverlapping(pattern, dst.add(at), elem_size) };
         }
-        row(
-            elem_size,
-            Dim {
-                size: n,
-                src: 0,
-                dst: elem_size as isize,
-            },
-            pattern,
-            dst,
-        );
+        return;
     }
+    let mut line = [0u8; LINE];
+    for at in (0..LINE).step_by(elem_size) {
+        // SAFETY: the caller's contract; elements divide the line.
+        unsafe {
+            std::ptr::copy_nonoverlapping(pattern, line.as_mut_ptr().add(at), elem_size);
+        }
+    }
+    let run: unsafe fn(&[u8; LINE], *mut u8, usize) = match Isa::active() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => lines_by_64,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => lines_by_32,
+        _ => lines,
+    };
+    let whole = bytes / LINE;
+    // SAFETY: whole lines, and then the first bytes of one, end where the elements do; the tiers are active.
+    unsafe {
+        run(&line, dst, whole);
+        let rest = bytes - whole * LINE;
+        std::ptr::copy_nonoverlapping(line.as_ptr(), dst.add(whole * LINE), rest);
+    }
+}
+
+/// Bytes that are filled at once.
+const LINE: usize = 64;
+
+#[inline(always)]
+unsafe fn lines(line: &[u8; LINE], dst: *mut u8, count: usize) {
+    for at in 0..count {
+        // SAFETY: the caller passes room for so many lines, of any alignment.
+        unsafe { dst.cast::<[u8; LINE]>().add(at).write(*line) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn lines_by_64(line: &[u8; LINE], dst: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
+    // SAFETY: as in lines.
+    unsafe {
+        let line = _mm512_loadu_si512(line.as_ptr().cast());
+        for at in 0..count {
+            _mm512_storeu_si512(dst.add(at * LINE).cast(), line);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn lines_by_32(line: &[u8; LINE], dst: *mut u8, count: usize) {
+    // SAFETY: as in lines.
+    unsafe { lines(line, dst, count) };
 }
 
 /// `dst[i] = src + offsets[i]` (byte offsets) for elements of `elem_size` bytes.
@@ -435,10 +477,13 @@ mod tests {
     fn fills_and_gathers_every_size() {
         for size in [1usize, 2, 3, 4, 8, 16] {
             let pattern: Vec<u8> = (1..=size as u8).collect();
-            let mut out = vec![0u8; 37 * size];
-            // SAFETY: 37 elements.
-            unsafe { fill(size, pattern.as_ptr(), out.as_mut_ptr(), 37) };
-            assert!(out.chunks(size).all(|c| c == pattern));
+            for n in [0, 1, 7, 37, 300] {
+                let mut out = vec![0u8; (n + 1) * size];
+                // SAFETY: room for one more.
+                unsafe { fill(size, pattern.as_ptr(), out.as_mut_ptr(), n) };
+                assert!(out[..n * size].chunks(size).all(|c| c == pattern));
+                assert!(out[n * size..].iter().all(|&b| b == 0));
+            }
             let table: Vec<u8> = (0..10 * size).map(|i| i as u8).collect();
             let offsets: Vec<isize> = [7, 0, 3, 9].iter().map(|i| i * size as isize).collect();
             let mut got = vec![0u8; 4 * size];

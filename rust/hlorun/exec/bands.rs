@@ -64,6 +64,11 @@ pub fn run(thunk: &BandThunk, environment: &Environment<'_>) -> Result<()> {
             }
             row = next;
         }
+        for member in &members {
+            if let Member::Loop { running, .. } = member {
+                running.finish();
+            }
+        }
         Ok(())
     })
 }

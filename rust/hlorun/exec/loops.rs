@@ -312,7 +312,7 @@ impl<'p> Running<'p> {
         self.sources.frame(&self.thunk.program, self.tile)
     }
 
-    /// Computes elements `range`.
+    /// Computes elements `range`; [`Running::finish`] must follow once before others read them.
     pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
         let program = &self.thunk.program;
         let mut start = range.start;
@@ -323,6 +323,10 @@ impl<'p> Running<'p> {
             self.store_tile(frame, start, n);
             start += n;
         }
+    }
+
+    /// Makes what this thread has computed visible to those that it tells about it.
+    pub fn finish(&self) {
         if self.targets.0.iter().any(|target| target.streams) {
             hlorun_kernels::stream::finish();
         }
@@ -408,6 +412,7 @@ pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
         let end = (begin + share).min(thunk.count);
         if begin < end {
             running.range(&mut running.frame()?, begin..end);
+            running.finish();
         }
         Ok(())
     })

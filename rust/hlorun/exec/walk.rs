@@ -110,12 +110,7 @@ pub unsafe fn gather(
                     let to = out.add(done);
                     match stride {
                         1 => std::ptr::copy_nonoverlapping(from, to, count),
-                        0 => {
-                            let value = from.read_unaligned();
-                            for i in 0..count {
-                                to.add(i).write(value);
-                            }
-                        }
+                        0 => hlorun_kernels::fill(size, from.cast(), to.cast(), count),
                         _ => {
                             for i in 0..count {
                                 to.add(i).write(

@@ -28,7 +28,7 @@ pub const NAME: &str = "bands";
 /// Fewest rows, so that there are enough for all threads.
 const MIN_ROWS: usize = 32;
 /// Bytes of one band: what stays in the second-level cache while all members pass over it.
-const BAND_BYTES: usize = 192 << 10;
+const BAND_BYTES: usize = 320 << 10;
 /// Most bytes of one row.
 const MAX_ROW_BYTES: usize = 1 << 20;
 /// Fewest bytes that members share.

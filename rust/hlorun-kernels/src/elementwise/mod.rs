@@ -171,6 +171,18 @@ unsafe fn binary_loop<T: Tier, A: Copy, O: Bin<A>>(
     }
 }
 
+/// Replaces the `i`-th of `n` elements, `x`, by `f(i, x)`, which has the same size.
+#[inline(always)]
+unsafe fn in_place<A: Copy, Out>(at: *mut Out, n: usize, f: impl Fn(usize, A) -> Out) {
+    for i in 0..n {
+        // SAFETY: the caller passes n elements.
+        unsafe {
+            let x = at.add(i).cast::<A>().read();
+            at.add(i).write(f(i, x));
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
     a: *const u8,
@@ -190,14 +202,15 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
             if !on_a && !on_b {
                 return binary_loop::<T, A, O>(a, b, out, n);
             }
-            if on_a && !on_b {
-                let b = std::slice::from_raw_parts(b, n);
-                for (i, &y) in b.iter().enumerate() {
-                    let x = out.add(i).cast::<A>().read();
-                    out.add(i).write(O::f::<T>(x, y));
+            // One operand, or both, make way for the result.
+            match (on_a, on_b) {
+                (true, true) => in_place::<A, O::Out>(out, n, |_, own| O::f::<T>(own, own)),
+                (true, false) => {
+                    in_place::<A, O::Out>(out, n, |i, own| O::f::<T>(own, b.add(i).read()));
                 }
-                return;
+                _ => in_place::<A, O::Out>(out, n, |i, own| O::f::<T>(a.add(i).read(), own)),
             }
+            return;
         }
         let mut stage_a = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();
         let mut stage_b = std::mem::MaybeUninit::<[A; CHUNK]>::uninit();

@@ -32,6 +32,11 @@ pub const fn reduce_accumulator(dtype: DType) -> DType {
 /// An associative operation with its neutral element.
 pub(crate) trait Monoid<A: Copy>: Bin<A, Out = A> {
     fn identity() -> A;
+    /// All elements combined, where a shorter way than one by one gives the same bits.
+    #[inline(always)]
+    fn shortcut(_: &[A]) -> Option<A> {
+        None
+    }
 }
 
 macro_rules! monoids {
@@ -47,8 +52,26 @@ monoids! {
     Float, E;
     float::Add => E::ZERO.neg();
     float::Multiply => E::ONE;
-    float::Maximum => E::from_f64(f64::NEG_INFINITY);
-    float::Minimum => E::from_f64(f64::INFINITY);
+}
+impl<E: Float> Monoid<E> for float::Maximum {
+    #[inline(always)]
+    fn identity() -> E {
+        E::from_f64(f64::NEG_INFINITY)
+    }
+    #[inline(always)]
+    fn shortcut(a: &[E]) -> Option<E> {
+        extreme(a, Self::identity(), |x, best| x > best)
+    }
+}
+impl<E: Float> Monoid<E> for float::Minimum {
+    #[inline(always)]
+    fn identity() -> E {
+        E::from_f64(f64::INFINITY)
+    }
+    #[inline(always)]
+    fn shortcut(a: &[E]) -> Option<E> {
+        extreme(a, Self::identity(), |x, best| x < best)
+    }
 }
 monoids! {
     IntElem, E;
@@ -84,6 +107,32 @@ impl Monoid<Pred> for int::PredXor {
 /// Lanes of every reduction.
 const LANES: usize = 64;
 
+/// The largest or smallest element by plain comparisons, which are blind to NaN and to the sign of zero: where one of
+/// them would decide, there is none.
+#[inline(always)]
+fn extreme<E: Float>(a: &[E], worst: E, is_better: impl Fn(E, E) -> bool) -> Option<E> {
+    if a.len() < 4 * LANES {
+        return None;
+    }
+    let (mut best, mut largest) = ([worst; LANES], [E::ZERO; LANES]);
+    let mut pass = |block: &[E]| {
+        for ((best, largest), &x) in best.iter_mut().zip(&mut largest).zip(block) {
+            *best = if is_better(x, *best) { x } else { *best };
+            *largest = x.larger_magnitude(*largest);
+        }
+    };
+    let mut blocks = a.chunks_exact(LANES);
+    for block in &mut blocks {
+        pass(block);
+    }
+    pass(blocks.remainder());
+    let largest = largest.iter().fold(E::ZERO, |l, &x| x.larger_magnitude(l));
+    let best = best
+        .iter()
+        .fold(worst, |best, &x| if is_better(x, best) { x } else { best });
+    (best != E::ZERO && largest <= E::from_f64(f64::INFINITY)).then_some(best)
+}
+
 #[inline(always)]
 pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
     a: *const u8,
@@ -95,6 +144,14 @@ pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
     }
     // SAFETY: the caller promises n elements behind a.
     let a = unsafe { std::slice::from_raw_parts(a.cast::<A>(), n) };
+    if let Some(all) = O::shortcut(a) {
+        // SAFETY: as below.
+        unsafe {
+            let acc = acc.cast::<A>();
+            acc.write(O::f::<T>(acc.read(), all));
+        }
+        return;
+    }
     let mut lanes = [O::identity(); LANES];
     let mut blocks = a.chunks_exact(LANES);
     for block in &mut blocks {

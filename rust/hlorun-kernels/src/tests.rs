@@ -310,3 +310,55 @@ fn conversions_agree_on_all_tiers_and_reductions_with_a_loop() {
         }
     }
 }
+
+#[test]
+fn extremes_heed_nan_and_the_sign_of_zero() {
+    let n = 1000;
+    let plain: Vec<f64> = (0..n).map(|i| f64::from(i * 37 % 101) - 50.0).collect();
+    let zeros: Vec<f64> = (0..n)
+        .map(|i| if i % 7 == 3 { 0.0 } else { -0.0 })
+        .collect();
+    let mut cases = vec![plain.clone(), zeros.clone(), vec![f64::NEG_INFINITY; 1000]];
+    cases.push(zeros.iter().map(|z| z - 1.0).chain(zeros.clone()).collect());
+    for at in [0, 5, 700, 999] {
+        for odd in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut case = plain.clone();
+            case[at] = odd;
+            cases.push(case);
+        }
+    }
+    for case in &cases {
+        for op in [BinaryOp::Maximum, BinaryOp::Minimum] {
+            for dtype in [DType::F32, DType::F64] {
+                let size = dtype.size_bytes();
+                let mut a = vec![0u8; case.len() * size];
+                // SAFETY: as many elements on both sides.
+                unsafe {
+                    convert(DType::F64, dtype)(case.as_ptr().cast(), a.as_mut_ptr(), case.len());
+                }
+                let mut want = a[..size].to_vec();
+                for x in a.chunks(size) {
+                    // SAFETY: one element behind each pointer.
+                    unsafe {
+                        binary(op, dtype).unwrap()(want.as_ptr(), x.as_ptr(), want.as_mut_ptr(), 1);
+                    }
+                }
+                for isa in Isa::available() {
+                    let mut got = a[..size].to_vec();
+                    // SAFETY: all elements and one accumulator.
+                    unsafe {
+                        reduce_on(isa, op, dtype).unwrap()(
+                            a.as_ptr(),
+                            case.len(),
+                            got.as_mut_ptr(),
+                        );
+                    }
+                    assert!(
+                        same(dtype, &got, &want),
+                        "{isa:?} {op:?} {dtype:?}: {got:?} {want:?}"
+                    );
+                }
+            }
+        }
+    }
+}

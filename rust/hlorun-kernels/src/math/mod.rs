@@ -40,6 +40,8 @@ pub trait Float: Copy + PartialOrd + 'static {
     fn maximum(self, o: Self) -> Self;
     /// IEEE 754-2019 minimum: NaN wins, -0 over +0.
     fn minimum(self, o: Self) -> Self;
+    /// The larger one of this magnitude and that of `o`, which is not negative; NaN is larger than all.
+    fn larger_magnitude(self, o: Self) -> Self;
     /// Whether neither infinite nor NaN.
     fn finite(self) -> bool;
     /// Total-order "less than".
@@ -181,6 +183,11 @@ macro_rules! basics {
             let zeros = $t::from_bits(self.to_bits() | o.to_bits());
             let ordered = if self == o { zeros } else { smaller };
             if self != self { self } else { ordered }
+        }
+        #[inline(always)]
+        fn larger_magnitude(self, o: Self) -> Self {
+            // Magnitudes are in the order of their bits.
+            $t::from_bits((self.to_bits() & !(1 << (<$bits>::BITS - 1))).max(o.to_bits()))
         }
         #[inline(always)]
         fn finite(self) -> bool {

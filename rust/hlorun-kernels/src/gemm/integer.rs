@@ -11,7 +11,7 @@ use super::real::{fork, worth};
 use super::scratch::Scratch;
 use super::tiles::Tiles;
 use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
-use super::units::{Pair, Row};
+use super::units::{Pair, Row, Single};
 use super::{Gemm, Matrix, One, Parallel, Shared, pack, share};
 use crate::DType;
 use crate::convert::convert;
@@ -233,7 +233,7 @@ unsafe fn turn<U>(
 }
 
 /// One row by a B that is read where it lies, if it can be.
-fn one_row<S: Stored, U: Unit<Sum = U>>(g: &Product<S, U>, parallel: &Parallel) -> bool {
+fn one_row<S: Stored, U: Single>(g: &Product<S, U>, parallel: &Parallel) -> bool {
     let [by_row, by_column] = row_loops::<S, U>();
     let (run, stride, column): (Row<S, U>, isize, isize) =
         match (g.b_at.col_stride, g.b_at.row_stride) {
@@ -269,7 +269,7 @@ fn one_row<S: Stored, U: Unit<Sum = U>>(g: &Product<S, U>, parallel: &Parallel) 
 ///
 /// # Safety
 /// As [`super::gemm`]; `S` is what `g.dtype` is stored as, and `W` is `U`'s sum.
-unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Unit<Sum = W>>(
+unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
     g: &Gemm,
     a: *const u8,
     b: *const u8,
@@ -346,7 +346,7 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Unit<Sum = W>>(
 ///
 /// # Safety
 /// `sums` has `rows` dense rows, and `c` is the first of as many rows of C.
-unsafe fn finish<W: Unit<Sum = W>>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
+unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
     let wide = if size_of::<W>() == 8 {
         DType::S64
     } else {
@@ -365,9 +365,7 @@ unsafe fn finish<W: Unit<Sum = W>>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usi
                 .iter_mut()
                 .zip(old)
             {
-                let mut one = [*sum];
-                W::step::<super::units::Plain, 1>(&mut one, beta, &[old]);
-                *sum = one[0];
+                *sum = sum.mul_add(beta, old);
             }
         }
         if size == size_of::<W>() {

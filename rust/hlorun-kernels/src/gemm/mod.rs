@@ -6,6 +6,7 @@
 //! first use ([`blas`]), on one thread per task of the caller's [`Parallel`]; the rest is [`portable`] code. No thread
 //! is ever started here, and the bits of a result do not depend on how many there are.
 
+mod batch;
 pub mod blas;
 mod integer;
 mod micro;
@@ -15,6 +16,7 @@ pub mod portable;
 mod real;
 mod scratch;
 mod small;
+mod steps;
 mod strips;
 mod tiles;
 mod units;
@@ -179,6 +181,9 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &
     let compute = compute_type(g.dtype, g.out);
     // SAFETY: the same contract.
     unsafe {
+        if batch::fits(g) {
+            return batch::gemm(g, a, b, c, parallel);
+        }
         if let Some(own) = own(g) {
             return batched(g, own, a, b, c, parallel);
         }

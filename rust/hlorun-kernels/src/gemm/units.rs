@@ -4,6 +4,11 @@
 //! 16-bit integers that are neighbours along the depth. Promise: everything is modulo 2³² or 2⁶⁴, so that no order, tile
 //! or instruction set changes a bit.
 
+#[cfg(not(target_arch = "x86_64"))]
+use super::steps::Plain;
+use super::steps::Steps;
+#[cfg(target_arch = "x86_64")]
+use super::steps::{Eight, Four, Sixteen, Vnni};
 use crate::isa::Isa;
 
 /// Units along the depth in one block.
@@ -61,7 +66,7 @@ pub(super) struct Pair(pub u32);
 
 impl Pair {
     #[inline(always)]
-    fn dot(self, o: Pair) -> u32 {
+    pub(super) fn dot(self, o: Pair) -> u32 {
         let half = |x: u32| i32::from(x as i16);
         let low = half(self.0).wrapping_mul(half(o.0));
         let high = half(self.0 >> 16).wrapping_mul(half(o.0 >> 16));
@@ -110,8 +115,20 @@ impl Unit for Pair {
     }
 }
 
+/// An integer that is its own unit.
+pub(super) trait Single: Unit<Sum = Self> {
+    fn mul_add(self, a: Self, b: Self) -> Self;
+}
+
 macro_rules! single {
-    ($t:ident, $kernels:ident) => {
+    ($t:ident, $kernels:ident, $step:ident) => {
+        impl Single for $t {
+            #[inline(always)]
+            fn mul_add(self, a: $t, b: $t) -> $t {
+                self.wrapping_add(a.wrapping_mul(b))
+            }
+        }
+
         impl Unit for $t {
             const DEPTH: usize = 1;
             type Sum = $t;
@@ -131,9 +148,7 @@ macro_rules! single {
             }
             #[inline(always)]
             fn step<S: Steps, const NR: usize>(sums: &mut [$t; NR], a: $t, b: &[$t; NR]) {
-                for (s, &b) in sums.iter_mut().zip(b) {
-                    *s = s.wrapping_add(a.wrapping_mul(b));
-                }
+                S::$step(sums, a, b);
             }
             fn kernels() -> &'static Kernels<$t> {
                 static SET: std::sync::LazyLock<Kernels<$t>> =
@@ -149,69 +164,8 @@ macro_rules! single {
         }
     };
 }
-single!(u32, kernels32);
-single!(u64, kernels64);
-
-/// How an instruction set multiplies pairs.
-pub(super) trait Steps: 'static {
-    fn pairs<const NR: usize>(sums: &mut [u32; NR], a: Pair, b: &[Pair; NR]);
-}
-
-/// In plain code.
-pub(super) struct Plain;
-
-impl Steps for Plain {
-    #[inline(always)]
-    fn pairs<const NR: usize>(sums: &mut [u32; NR], a: Pair, b: &[Pair; NR]) {
-        for (s, &b) in sums.iter_mut().zip(b) {
-            *s = s.wrapping_add(a.dot(b));
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! steps {
-    ($name:ident, $lanes:literal, $vector:ident, $splat:ident, |$s:ident, $a:ident, $b:ident| $step:expr) => {
-        struct $name;
-        impl Steps for $name {
-            #[inline(always)]
-            fn pairs<const NR: usize>(sums: &mut [u32; NR], a: Pair, b: &[Pair; NR]) {
-                use std::arch::x86_64::*;
-                let mut at = 0;
-                while at < NR {
-                    // SAFETY: NR is a multiple of the lanes; the kernels of this type run on CPUs that have its
-                    // instructions.
-                    unsafe {
-                        let to = sums.as_mut_ptr().add(at).cast::<$vector>();
-                        let $s = to.read_unaligned();
-                        let $a = $splat(a.0 as i32);
-                        let $b = b.as_ptr().add(at).cast::<$vector>().read_unaligned();
-                        to.write_unaligned($step);
-                    }
-                    at += $lanes;
-                }
-            }
-        }
-    };
-}
-// -32768·-32768 twice is the one sum that leaves 32 bits; it wraps, as it must.
-#[cfg(target_arch = "x86_64")]
-steps!(Madd4, 4, __m128i, _mm_set1_epi32, |s, a, b| _mm_add_epi32(
-    s,
-    _mm_madd_epi16(a, b)
-));
-#[cfg(target_arch = "x86_64")]
-steps!(Madd8, 8, __m256i, _mm256_set1_epi32, |s, a, b| {
-    _mm256_add_epi32(s, _mm256_madd_epi16(a, b))
-});
-#[cfg(target_arch = "x86_64")]
-steps!(Madd16, 16, __m512i, _mm512_set1_epi32, |s, a, b| {
-    _mm512_add_epi32(s, _mm512_madd_epi16(a, b))
-});
-#[cfg(target_arch = "x86_64")]
-steps!(Vnni, 16, __m512i, _mm512_set1_epi32, |s, a, b| {
-    _mm512_dpwssd_epi32(s, a, b)
-});
+single!(u32, kernels32, words);
+single!(u64, kernels64, doubles);
 
 /// A block of the product: `c[rows, width] (+)= a[rows, depth]·b[depth, strip]`.
 pub(super) struct Tile<U: Unit> {
@@ -377,71 +331,48 @@ const COLUMNS: usize = 512;
 
 /// One row by a B whose rows are contiguous: `y[..n] = x·B`.
 #[inline(always)]
-unsafe fn axpy<S: Stored, U: Unit<Sum = U>>(x: &[S], b: *const S, b_row: isize, y: &mut [U]) {
+unsafe fn axpy<S: Stored, U: Single>(x: &[S], b: *const S, b_row: isize, y: &mut [U]) {
     let of = |s: S| U::unit(s.wide(), 0);
     let mut start = 0;
     while start < y.len() {
         let end = y.len().min(start + COLUMNS);
         let y = &mut y[start..end];
         y.fill(U::ZERO);
-        let mut p = 0;
         // SAFETY: rows of B, of which these columns are inside.
-        unsafe {
-            let row = |p: usize| {
-                let at = b.offset(p as isize * b_row).add(start);
-                std::slice::from_raw_parts(at, end - start)
-            };
-            while p + 4 <= x.len() {
-                let (b0, b1, b2, b3) = (row(p), row(p + 1), row(p + 2), row(p + 3));
-                let (x0, x1, x2, x3) = (of(x[p]), of(x[p + 1]), of(x[p + 2]), of(x[p + 3]));
-                for ((((y, &b0), &b1), &b2), &b3) in y.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
-                    let mut sum = [*y];
-                    U::step::<Plain, 1>(&mut sum, x0, &[of(b0)]);
-                    U::step::<Plain, 1>(&mut sum, x1, &[of(b1)]);
-                    U::step::<Plain, 1>(&mut sum, x2, &[of(b2)]);
-                    U::step::<Plain, 1>(&mut sum, x3, &[of(b3)]);
-                    *y = sum[0];
-                }
-                p += 4;
+        let row = |p: usize| unsafe {
+            let at = b.offset(p as isize * b_row).add(start);
+            std::slice::from_raw_parts(at, end - start)
+        };
+        let mut p = 0;
+        while p + 4 <= x.len() {
+            let (b0, b1, b2, b3) = (row(p), row(p + 1), row(p + 2), row(p + 3));
+            let (x0, x1, x2, x3) = (of(x[p]), of(x[p + 1]), of(x[p + 2]), of(x[p + 3]));
+            for ((((y, &b0), &b1), &b2), &b3) in y.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
+                let low = y.mul_add(x0, of(b0)).mul_add(x1, of(b1));
+                *y = low.mul_add(x2, of(b2)).mul_add(x3, of(b3));
             }
-            while p < x.len() {
-                let x0 = of(x[p]);
-                for (y, &b) in y.iter_mut().zip(row(p)) {
-                    let mut sum = [*y];
-                    U::step::<Plain, 1>(&mut sum, x0, &[of(b)]);
-                    *y = sum[0];
-                }
-                p += 1;
+            p += 4;
+        }
+        for (p, &x) in x.iter().enumerate().skip(p) {
+            let x = of(x);
+            for (y, &b) in y.iter_mut().zip(row(p)) {
+                *y = y.mul_add(x, of(b));
             }
         }
         start = end;
     }
 }
 
-/// Elements a sum of [`dots`] takes at once.
-const LANES: usize = 64;
-
 /// One row by a B whose columns are contiguous: `y[..n] = x·B`.
 #[inline(always)]
-unsafe fn dots<S: Stored, U: Unit<Sum = U>>(x: &[S], b: *const S, b_col: isize, y: &mut [U]) {
+unsafe fn dots<S: Stored, U: Single>(x: &[S], b: *const S, b_col: isize, y: &mut [U]) {
     let of = |s: S| U::unit(s.wide(), 0);
-    let whole = x.len() / LANES * LANES;
     for (j, y) in y.iter_mut().enumerate() {
         // SAFETY: a column of B.
         let b = unsafe { std::slice::from_raw_parts(b.offset(j as isize * b_col), x.len()) };
-        let mut sums = [U::ZERO; LANES];
-        for (x, b) in x.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-            for ((s, &x), &b) in sums.iter_mut().zip(x).zip(b) {
-                let mut sum = [*s];
-                U::step::<Plain, 1>(&mut sum, of(x), &[of(b)]);
-                *s = sum[0];
-            }
-        }
-        let mut sum = sums.iter().fold(U::ZERO, |sum, &s| U::add(sum, s));
-        for (&x, &b) in x[whole..].iter().zip(&b[whole..]) {
-            let mut one = [sum];
-            U::step::<Plain, 1>(&mut one, of(x), &[of(b)]);
-            sum = one[0];
+        let mut sum = U::ZERO;
+        for (&x, &b) in x.iter().zip(b) {
+            sum = sum.mul_add(of(x), of(b));
         }
         *y = sum;
     }
@@ -496,7 +427,7 @@ macro_rules! tier {
         }
 
         $(#[$features])?
-        unsafe fn row<S: Stored, U: Unit<Sum = U>>(x: &[S], b: *const S, b_row: isize, y: &mut [U]) {
+        unsafe fn row<S: Stored, U: Single>(x: &[S], b: *const S, b_row: isize, y: &mut [U]) {
             // SAFETY: the caller's contract.
             unsafe { super::axpy::<S, U>(x, b, b_row, y) }
         }
@@ -506,12 +437,12 @@ macro_rules! tier {
         }
 
         $(#[$features])?
-        unsafe fn column<S: Stored, U: Unit<Sum = U>>(x: &[S], b: *const S, b_col: isize, y: &mut [U]) {
+        unsafe fn column<S: Stored, U: Single>(x: &[S], b: *const S, b_col: isize, y: &mut [U]) {
             // SAFETY: the caller's contract.
             unsafe { super::dots::<S, U>(x, b, b_col, y) }
         }
 
-        pub fn row_loops<S: Stored, U: Unit<Sum = U>>() -> [Row<S, U>; 2] {
+        pub fn row_loops<S: Stored, U: Single>() -> [Row<S, U>; 2] {
             [row::<S, U>, column::<S, U>]
         }
 
@@ -534,13 +465,13 @@ trait Only: Unit {}
 impl Only for Pair {}
 
 #[cfg(target_arch = "x86_64")]
-tier!(portable, Madd4, 16, [1 2 3 4], Unit32,);
+tier!(portable, Four, 16, [1 2 3 4], Unit32,);
 #[cfg(not(target_arch = "x86_64"))]
 tier!(portable, Plain, 16, [1 2 3 4], Unit32,);
 #[cfg(target_arch = "x86_64")]
-tier!(avx2, Madd8, 32, [1 2 3 4], Unit32, #[target_feature(enable = "avx2,fma,f16c")]);
+tier!(avx2, Eight, 32, [1 2 3 4], Unit32, #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-tier!(avx512, Madd16, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Unit32,
+tier!(avx512, Sixteen, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Unit32,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
 tier!(vnni, Vnni, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Only,
@@ -558,7 +489,7 @@ pub(super) fn loops<S: Stored, U: Unit>() -> Loops<S, U> {
 }
 
 /// [`axpy`] and [`dots`] on the active tier.
-pub(super) fn row_loops<S: Stored, U: Unit<Sum = U>>() -> [Row<S, U>; 2] {
+pub(super) fn row_loops<S: Stored, U: Single>() -> [Row<S, U>; 2] {
     match Isa::active() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::row_loops(),

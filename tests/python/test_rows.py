@@ -26,7 +26,7 @@ def run(text: str, *arguments: np.ndarray, disable: tuple[str, ...] = ()) -> lis
     module = hlorun.parse(text)
     results = [
         hlorun.compile(module, threads=threads, disable=list(disable))(*arguments)
-        for threads in (1, 0)
+        for threads in (1, 3)
     ]
     alone, shared = ([x] if isinstance(x, np.ndarray) else list(x) for x in results)
     for x, y in zip(alone, shared, strict=True):

@@ -25,8 +25,7 @@ def run(text: str, *arguments: np.ndarray, disable: tuple[str, ...] = ()) -> lis
     """Results, which must not depend on the number of threads."""
     module = hlorun.parse(text)
     results = [
-        hlorun.compile(module, threads=threads, disable=list(disable))(*arguments)
-        for threads in (1, 3)
+        hlorun.compile(module, threads=threads, disable=list(disable))(*arguments) for threads in (1, 3)
     ]
     alone, shared = ([x] if isinstance(x, np.ndarray) else list(x) for x in results)
     for x, y in zip(alone, shared, strict=True):
@@ -106,9 +105,7 @@ ENTRY main {{
     np.testing.assert_array_equal(run(text, x, at, updates)[0], want)
 
 
-@pytest.mark.parametrize(
-    "dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)]
-)
+@pytest.mark.parametrize("dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)])
 def test_sums_of_groups(dims: tuple[int, ...]) -> None:
     """Group normalization: kept and reduced dimensions alternate."""
     x = np.random.default_rng(0).standard_normal(dims, dtype=np.float32)

@@ -6,6 +6,7 @@
 
 pub mod chain;
 pub mod convert;
+mod divide;
 mod dtype;
 pub mod element;
 mod elementwise;
@@ -15,6 +16,7 @@ pub mod low_float;
 mod math;
 mod ops;
 mod reduce;
+mod rows;
 mod stochastic;
 pub mod stream;
 pub mod strided;
@@ -29,6 +31,7 @@ pub use gemm::{Gemm, Matrix, Parallel, adds_once, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
+pub use rows::{CombineRows, combine_rows};
 pub use stochastic::stochastic_convert;
 pub use strided::{copy_strided, fill, gather_strided};
 pub use table::{

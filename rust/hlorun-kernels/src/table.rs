@@ -64,6 +64,10 @@ fn unary_tier<T: Tier>(op: UnaryOp, dtype: DType) -> Option<Unary> {
             float::unary::<$t, $e>(op)
         };
     }
+    // The one function of complex numbers that vectors have instructions for.
+    if (op, dtype) == (UnaryOp::Abs, DType::C64) {
+        return Some(T::unary::<Cx<f32>, complex::Abs>());
+    }
     macro_rules! complex {
         ($t:ident, $e:ty) => {
             complex::unary::<$t, $e>(op)

@@ -362,3 +362,45 @@ fn extremes_heed_nan_and_the_sign_of_zero() {
         }
     }
 }
+
+#[test]
+fn lengths_of_complex_numbers_are_rounded_once() {
+    let parts = [
+        0.0f32,
+        -0.0,
+        1.0,
+        -3.0,
+        4.0,
+        1e-45,
+        1e-38,
+        3e38,
+        f32::MAX,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        0.1,
+        -7.3e-20,
+        5.5e19,
+    ];
+    let numbers: Vec<[f32; 2]> = parts
+        .iter()
+        .flat_map(|&re| parts.iter().map(move |&im| [re, im]))
+        .collect();
+    for isa in Isa::available() {
+        let kernel = table::unary_on(isa, UnaryOp::Abs, DType::C64).unwrap();
+        let mut got = vec![0f32; numbers.len()];
+        // SAFETY: as many numbers on both sides.
+        unsafe {
+            kernel(
+                numbers.as_ptr().cast(),
+                got.as_mut_ptr().cast(),
+                numbers.len(),
+            )
+        };
+        for (&[re, im], &x) in numbers.iter().zip(&got) {
+            let want = libm::hypot(re.into(), im.into()) as f32;
+            let is_same = x == want || x.is_nan() && want.is_nan();
+            assert!(is_same, "{isa:?} |{re} + {im}i| = {x}, not {want}");
+        }
+    }
+}

@@ -108,7 +108,9 @@ macro_rules! tiers {
 
 /// The kernel of a binary operation with a scalar on one side: `f(array, scalar, out, n)`.
 pub fn binary_with_scalar(op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
-    tiers!(Isa::active(), side, binary_tier(op, dtype))
+    let isa = Isa::active();
+    crate::divide::by_scalar(isa, op, dtype, side)
+        .or_else(|| tiers!(isa, side, binary_tier(op, dtype)))
 }
 
 /// The kernel of a comparison with a scalar on one side; total-order comparisons have none.

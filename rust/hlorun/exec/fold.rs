@@ -49,6 +49,15 @@ pub(super) enum Shape {
         /// Values for them.
         run: usize,
     },
+    /// Whole rows of `size` values, each for the same results, of which `row` neighbours belong to one.
+    FewGroups {
+        /// Values of a row.
+        size: usize,
+        /// Values of one result.
+        row: usize,
+        /// Values of the same results.
+        run: usize,
+    },
     /// Anything else.
     Plain,
 }
@@ -56,6 +65,20 @@ pub(super) enum Shape {
 impl Shape {
     /// The shape of tiles of `tile` values of a walk.
     pub(super) fn of(space: &[(i64, bool)], is_simple: bool, tile: usize) -> Shape {
+        if let [.., (outer, true), (groups, false), (row, true)] = *space
+            && is_simple
+            && let Some(size) = groups.checked_mul(row)
+            && (1..=FEW_COLUMNS as i64).contains(&size)
+            && let Some(run) = outer.checked_mul(size)
+            && run >= MIN_REGULAR as i64
+            && size as usize * 2 <= tile
+        {
+            return Shape::FewGroups {
+                size: size as usize,
+                row: row as usize,
+                run: run as usize,
+            };
+        }
         let [.., (outer, outer_reduced), (inner, inner_reduced)] = *space else {
             return Shape::Plain;
         };
@@ -143,7 +166,13 @@ impl Tile {
             }
             Shape::FewColumns { .. } if is_whole && n > inner => {
                 let index = result_of(space, start);
-                return self.fold_columns(job, n / inner, inner, index, accumulators);
+                return self.fold_columns(job, n / inner, inner, (1, index), accumulators);
+            }
+            Shape::FewGroups { size, row, .. }
+                if start.is_multiple_of(size) && n.is_multiple_of(size) && n > size =>
+            {
+                let index = result_of(space, start);
+                return self.fold_columns(job, n / size, size, (row, index), accumulators);
             }
             _ => {}
         }
@@ -286,16 +315,16 @@ impl Tile {
     }
 
     /// Folds `rows` rows of `size` values onto each other, the upper half onto the lower one until
-    /// one row is left.
+    /// one row is left; of that, every `group` values belong to one result, the first of which is `index`.
     fn fold_columns(
         &mut self,
         job: &Job<'_>,
         rows: usize,
         size: usize,
-        index: usize,
+        (group, index): (usize, usize),
         accumulators: &Accumulators,
     ) {
-        let Some(combine) = job.combine else {
+        let (Some(combine), Some(fold)) = (job.combine, job.fold) else {
             return;
         };
         let width = accumulators.sizes[0];
@@ -317,6 +346,16 @@ impl Tile {
             }
             from = stage.cast_const();
             left = upper;
+        }
+        if group > 1 {
+            for at in 0..size / group {
+                // SAFETY: a group of the row that is left, and its result.
+                unsafe {
+                    let values = from.add(at * group * width);
+                    fold(values, group, accumulators.at(0, index + at));
+                }
+            }
+            return;
         }
         let to = accumulators.at(0, index);
         // SAFETY: both hold `size` elements.

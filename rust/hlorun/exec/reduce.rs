@@ -215,9 +215,9 @@ impl<'t> Job<'t> {
         };
         let shape = Shape::of(&thunk.space, kernels.is_some(), widest);
         let (tile, run) = match shape {
-            Shape::ShortRows { size, run } | Shape::FewColumns { size, run } => {
-                (widest / size * size, run)
-            }
+            Shape::ShortRows { size, run }
+            | Shape::FewColumns { size, run }
+            | Shape::FewGroups { size, run, .. } => (widest / size * size, run),
             Shape::Plain => (widest, usize::MAX),
         };
         Job {

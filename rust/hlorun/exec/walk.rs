@@ -2,64 +2,130 @@
 
 use crate::plan::view::Walk;
 
-/// A position on a walk.
-struct Cursor {
-    /// Offset in elements of the current row's first element.
-    row: i64,
-    /// Position within the row.
-    inner: i64,
-    /// Indices of the outer dimensions, same order as the walk.
-    index: smallvec::SmallVec<[i64; 4]>,
-}
-
-impl Cursor {
-    fn new(walk: &Walk, start: usize) -> Cursor {
-        let mut rest = start as i64;
-        let mut index: smallvec::SmallVec<[i64; 4]> = smallvec::SmallVec::from_elem(0, walk.len());
-        let mut row = 0;
-        for (at, &(size, stride)) in walk.iter().enumerate().rev() {
-            index[at] = rest % size;
-            rest /= size;
-            if at + 1 < walk.len() {
-                row += index[at] * stride;
-            }
-        }
-        let inner = index.last().copied().unwrap_or(0);
-        Cursor { row, inner, index }
-    }
-
-    /// Moves to the next row.
-    fn next_row(&mut self, walk: &Walk) {
-        self.inner = 0;
-        for at in (0..walk.len().saturating_sub(1)).rev() {
-            let (size, stride) = walk[at];
-            self.index[at] += 1;
-            self.row += stride;
-            if self.index[at] < size {
-                return;
-            }
-            self.row -= stride * size;
-            self.index[at] = 0;
-        }
-    }
-}
-
 /// Calls `f(offset, stride, done, count)` for every piece of a row among elements
 /// `start..start + n`: `count` elements from `offset`, `stride` apart, after `done` others.
+#[inline(always)]
 pub fn pieces(walk: &Walk, start: usize, n: usize, mut f: impl FnMut(i64, i64, usize, usize)) {
-    let Some(&(size, stride)) = walk.last() else {
+    let walk = walk.as_slice();
+    let Some((&(size, stride), rows)) = walk.split_last() else {
         if n > 0 {
             f(0, 0, 0, n);
         }
         return;
     };
-    let mut cursor = Cursor::new(walk, start);
+    let mut inner = start as i64 % size;
+    let mut rest = start as i64 / size;
+    // Rows are counted along the fastest of their dimensions here, along the others where that ends.
+    let (&(times, step), outer) = rows.split_last().unwrap_or((&(1, 0), &[]));
+    let mut left = times - rest % times;
+    let mut row = rest % times * step;
+    rest /= times;
+    let mut index: smallvec::SmallVec<[i64; 6]> = smallvec::SmallVec::from_elem(0, outer.len());
+    for (&(size, stride), index) in outer.iter().zip(&mut index).rev() {
+        *index = rest % size;
+        rest /= size;
+        row += *index * stride;
+    }
     let mut done = 0usize;
     while done < n {
-        let count = ((size - cursor.inner) as usize).min(n - done);
-        f(cursor.row + cursor.inner * stride, stride, done, count);
+        let count = ((size - inner) as usize).min(n - done);
+        f(row + inner * stride, stride, done, count);
         done += count;
-        cursor.next_row(walk);
+        inner = 0;
+        row += step;
+        left -= 1;
+        if left == 0 {
+            left = times;
+            row += carry(outer, &mut index) - times * step;
+        }
+    }
+}
+
+/// Moves on along the outer dimensions; how far that is.
+#[inline(never)]
+fn carry(outer: &[(i64, i64)], index: &mut [i64]) -> i64 {
+    let mut moved = 0;
+    for (&(size, stride), index) in outer.iter().zip(index).rev() {
+        *index += 1;
+        moved += stride;
+        if *index < size {
+            break;
+        }
+        moved -= stride * size;
+        *index = 0;
+    }
+    moved
+}
+
+/// Bytes up to which a run is copied here: a call takes longer.
+const SHORT: usize = 256;
+/// Bytes that are copied at once.
+const STEP: usize = 32;
+
+/// Copies `count` elements.
+///
+/// # Safety
+///
+/// Both hold `count` elements; they do not overlap.
+#[inline(always)]
+unsafe fn copy_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    let bytes = count * size_of::<T>();
+    // SAFETY: the caller's promise; every step lies inside the run.
+    unsafe {
+        if bytes > SHORT {
+            return std::ptr::copy_nonoverlapping(from, to, count);
+        }
+        let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+        let step = |at: usize| {
+            let value = from.add(at).cast::<[u64; STEP / 8]>().read_unaligned();
+            to.add(at).cast::<[u64; STEP / 8]>().write_unaligned(value);
+        };
+        if bytes >= STEP {
+            let mut at = 0;
+            while at + STEP <= bytes {
+                step(at);
+                at += STEP;
+            }
+            if at < bytes {
+                step(bytes - STEP);
+            }
+            return;
+        }
+        let (from, to) = (from.cast::<T>(), to.cast::<T>());
+        for i in 0..count {
+            to.add(i).write_unaligned(from.add(i).read_unaligned());
+        }
+    }
+}
+
+/// Writes `count` times the element at `from`.
+///
+/// # Safety
+///
+/// There is one element at `from`, and room for `count` at `to`.
+#[inline(always)]
+unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    /// Elements that are written at once.
+    const AT_ONCE: usize = 8;
+    // SAFETY: the caller's promise; every step lies inside the run.
+    unsafe {
+        let value = from.read_unaligned();
+        if count >= AT_ONCE {
+            let values = [value; AT_ONCE];
+            let mut at = 0;
+            while at + AT_ONCE <= count {
+                to.add(at).cast::<[T; AT_ONCE]>().write_unaligned(values);
+                at += AT_ONCE;
+            }
+            if at < count {
+                let last = to.add(count - AT_ONCE).cast::<[T; AT_ONCE]>();
+                last.write_unaligned(values);
+            }
+            return;
+        }
+        for i in 0..count {
+            to.add(i).write_unaligned(value);
+        }
     }
 }
 
@@ -109,8 +175,11 @@ pub unsafe fn gather(
                     let from = base.offset(offset as isize);
                     let to = out.add(done);
                     match stride {
-                        1 => std::ptr::copy_nonoverlapping(from, to, count),
-                        0 => hlorun_kernels::fill(size, from.cast(), to.cast(), count),
+                        1 => copy_run(from, to, count),
+                        0 if count * size > SHORT => {
+                            hlorun_kernels::fill(size, from.cast(), to.cast(), count);
+                        }
+                        0 => fill_run(from, to, count),
                         _ => {
                             for i in 0..count {
                                 to.add(i).write(
@@ -154,7 +223,7 @@ pub unsafe fn scatter(
                     let to = base.offset(offset as isize);
                     let from = from.add(done);
                     if stride == 1 {
-                        std::ptr::copy_nonoverlapping(from, to, count);
+                        copy_run(from, to, count);
                     } else {
                         for i in 0..count {
                             to.offset(i as isize * stride as isize)

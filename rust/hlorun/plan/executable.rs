@@ -128,6 +128,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
             .any(|name| name == super::bands::NAME)
     {
         super::bands::run(&mut thunks, &mut buffers);
+        super::shared_steps::run(&mut thunks);
     }
     let assignment = assign::assign(&mut thunks, &buffers);
     if devices > 1 {

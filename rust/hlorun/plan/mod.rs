@@ -26,6 +26,7 @@ pub mod replica_groups;
 pub mod replication;
 pub mod scalar;
 pub mod schedule;
+pub mod shared_steps;
 pub mod small;
 pub mod thunk;
 pub mod touches;

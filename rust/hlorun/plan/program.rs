@@ -71,6 +71,8 @@ pub struct Program {
     pub tasks: Vec<Task>,
     /// Values of constant registers.
     pub constants: Vec<[u8; 16]>,
+    /// Constant registers, and which of the values each holds, whether or not it has a home.
+    pub values: Vec<(Register, u32)>,
     /// For every output, the first step that reads an input after it is written is none: it may be
     /// written straight into memory that one of the inputs occupies.
     pub in_place: Vec<bool>,
@@ -118,7 +120,9 @@ impl ProgramBuilder {
         }
         self.program.constants.push(value);
         let index = self.program.constants.len() as u32 - 1;
-        self.register(ty, Home::Constant(index))
+        let register = self.register(ty, Home::Constant(index));
+        self.program.values.push((register, index));
+        register
     }
 
     /// Adds a kernel call and returns its result.

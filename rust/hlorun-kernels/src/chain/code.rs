@@ -22,6 +22,10 @@ pub(super) enum Code {
     IntAdd, IntAddC, IntSub, IntSubC, RIntSub, RIntSubC, IntMul, IntMulC, And, AndC, Or, OrC, Xor, XorC,
     Shl, ShlC, Shr, ShrC, Sar, SarC, IntMax, IntMaxC, IntMin, IntMinC, UintMax, UintMaxC, UintMin, UintMinC,
     IntToFloat, FloatToInt,
+    /// `(accumulator << d) | (accumulator >>> e)`, where `bits` holds the distances, or else the addresses they are at.
+    Turn, TurnC,
+    /// The sum of the accumulator and `a` is written to `b`, and combined with the turned accumulator by exclusive or.
+    Mix, MixC,
     /// Comparisons write the mask `b`.
     Eq, EqC, Ne, NeC, Lt, LtC, Le, LeC, Gt, GtC, Ge, GeC,
     IntEq, IntEqC, IntNe, IntNeC, IntLt, IntLtC, IntLe, IntLeC, IntGt, IntGtC, IntGe, IntGeC,
@@ -40,6 +44,18 @@ pub(super) struct Micro {
     pub(super) b: u16,
     pub(super) c: u16,
     pub(super) bits: u64,
+}
+
+impl Micro {
+    /// The two distances of a turn, or their addresses.
+    pub(super) fn pair(&self) -> [u16; 2] {
+        [self.bits as u16, (self.bits >> 16) as u16]
+    }
+}
+
+/// Two distances, or addresses, as a [`Micro`] holds them.
+pub(super) fn pair([left, right]: [u16; 2]) -> u64 {
+    u64::from(left) | u64::from(right) << 16
 }
 
 /// How an operation of two operands is done: with the value or the constant on the right, or on the left.

@@ -3,7 +3,8 @@
 //! In: steps over values. Out: [`Micro`]s. Promise: what a chain writes outside itself it writes after it has read
 //! everything, so that a result may take the place of an operand.
 
-use super::code::{Code, Micro, Pair, binary, compare, constant, direct, one, two_way};
+use super::code::{Code, Micro, Pair, binary, compare, constant, direct, one, pair, two_way};
+use super::fuse::{Act, Mix, Turn, acts, distance};
 use super::{Operand, Step, is_half};
 use crate::ops::{BinaryOp, UnaryOp};
 use crate::table::{Unary, unary_on};
@@ -95,8 +96,15 @@ impl<'s> Compiler<'s> {
 
     /// The code, or `None` where a step is beyond what chains do.
     pub(super) fn compile(mut self) -> Option<Compiled> {
-        for at in 0..self.steps.len() {
-            self.step(at)?;
+        let acts = acts(self.steps, &self.uses, self.inputs.len());
+        for (at, act) in acts.into_iter().enumerate() {
+            let result = (self.inputs.len() + at) as u32;
+            match act {
+                Act::Step => self.step(at)?,
+                Act::Skip => {}
+                Act::Turn(turn) => self.turn(turn, None, result),
+                Act::Mix(mix) => self.turn(mix.turn, Some(mix), result),
+            }
         }
         self.store_outputs();
         let locals = self.locals;
@@ -107,6 +115,9 @@ impl<'s> Compiler<'s> {
         for micro in &mut self.code {
             micro.a = place(micro.a);
             micro.b = place(micro.b);
+            if matches!(micro.code, Code::Turn | Code::Mix) {
+                micro.bits = pair(micro.pair().map(place));
+            }
         }
         Some(Compiled {
             code: self.code,
@@ -376,6 +387,53 @@ impl<'s> Compiler<'s> {
         self.places[result as usize] = Place::Accumulator;
         self.held = Some(result);
         Some(())
+    }
+
+    /// A turn, or the mix it is part of.
+    fn turn(&mut self, turn: Turn, mix: Option<Mix>, result: u32) {
+        let other = mix.map(|mix| self.in_memory(mix.other));
+        let distances = [turn.left, turn.right];
+        let is_value = |operand: &Operand| matches!(operand, Operand::Value(_));
+        let are_values = distances.iter().any(is_value);
+        let mut own = None;
+        let held = distances.map(|operand| match operand {
+            Operand::Value(value) => self.in_memory(value),
+            // A constant beside a value is put where values are.
+            Operand::Constant(bytes) if are_values => {
+                self.vacate();
+                self.emit(Code::LoadConstant, 0, 0, 0, constant(bytes, DType::U32));
+                *own.insert(self.store())
+            }
+            operand => distance(operand).unwrap_or(0),
+        });
+        self.load(turn.x);
+        for _ in 0..2 + usize::from(mix.is_some()) {
+            self.used(turn.x);
+        }
+        self.vacate();
+        // The sum may take the place of a summand, but not that of a distance.
+        let to = mix.map(|mix| {
+            self.used(mix.other);
+            let to = self.local();
+            self.places[mix.sum as usize] = Place::Memory(to);
+            self.used(mix.sum);
+            to
+        });
+        for operand in distances {
+            if let Operand::Value(value) = operand {
+                self.used(value);
+            }
+        }
+        self.free.extend(own);
+        let code = match (mix, are_values) {
+            (None, true) => Code::Turn,
+            (None, false) => Code::TurnC,
+            (Some(_), true) => Code::Mix,
+            (Some(_), false) => Code::MixC,
+        };
+        self.emit(code, other.unwrap_or(0), to.unwrap_or(0), 0, pair(held));
+        self.places[result as usize] = Place::Accumulator;
+        self.held = Some(result);
     }
 
     fn unary(&mut self, op: UnaryOp, x: Operand, dtype: DType) -> Option<()> {

@@ -9,6 +9,7 @@
 
 mod code;
 mod compile;
+mod fuse;
 #[cfg(target_arch = "x86_64")]
 mod halves;
 #[cfg(target_arch = "x86_64")]

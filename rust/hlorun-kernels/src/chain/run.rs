@@ -222,6 +222,40 @@ macro_rules! block {
                         Code::UintMinC => constant!($each, acc, micro, V, uint_min),
                         Code::IntToFloat => $each!(acc, |_k, v| v.int_to_float()),
                         Code::FloatToInt => $each!(acc, |_k, v| v.float_to_int()),
+                        Code::Turn => {
+                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                            $each!(acc, |k, v| {
+                                let at = k * V::LANES * V::SIZE;
+                                v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))))
+                            })
+                        }
+                        Code::TurnC => {
+                            let [l, r] = micro.pair();
+                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                            $each!(acc, |_k, v| v.shl(l).or(v.shr(r)))
+                        }
+                        Code::Mix => {
+                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                            let to = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, v| {
+                                let at = k * V::LANES * V::SIZE;
+                                let turned = v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))));
+                                let sum = V::load(vector(k)).int_add(v);
+                                sum.store(to.add(at));
+                                turned.xor(sum)
+                            })
+                        }
+                        Code::MixC => {
+                            let [l, r] = micro.pair();
+                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                            let to = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, v| {
+                                let turned = v.shl(l).or(v.shr(r));
+                                let sum = V::load(vector(k)).int_add(v);
+                                sum.store(to.add(k * V::LANES * V::SIZE));
+                                turned.xor(sum)
+                            })
+                        }
                         Code::Eq => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Eq),
                         Code::EqC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Eq),
                         Code::Ne => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Ne),

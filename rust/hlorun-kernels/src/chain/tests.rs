@@ -197,11 +197,28 @@ fn check(isa: Isa, seed: u64, all: &[DType], n: usize) {
         assert!(wide.is_none() || length > 20, "{isa:?} {seed} {steps:?}");
         return;
     };
+    compare(isa, seed, &chain, (&inputs, &steps, &outputs), n);
+}
+
+/// Compares a run of `chain`, made of these inputs, steps and outputs, with the kernels of its steps.
+fn compare(
+    isa: Isa,
+    seed: u64,
+    chain: &Chain,
+    (inputs, steps, outputs): (&[DType], &[Step], &[u32]),
+    n: usize,
+) {
+    let mut random = Random(seed);
+    let types: Vec<DType> = inputs
+        .iter()
+        .copied()
+        .chain(steps.iter().map(|s| s.to))
+        .collect();
     let mut values: Vec<Vec<u8>> = inputs
         .iter()
         .map(|&t| elements(&mut random, t, n))
         .collect();
-    for step in &steps {
+    for step in steps {
         let operands: Vec<Vec<u8>> = (0..usize::from(step.count))
             .map(|k| match step.operands[k] {
                 Operand::Value(v) => values[v as usize].clone(),
@@ -261,6 +278,91 @@ fn chains_give_what_their_kernels_give() {
             for seed in 0..400 {
                 let n = [1, 3, 8, 16, 127, 128, 129, 300][seed as usize % 8];
                 check(isa, seed * 6 + k as u64, family, n);
+            }
+        }
+    }
+}
+
+/// Rounds of add, turn and exclusive or, of which sums and turns are read in all the ways that keep them from being one
+/// operation, or do not.
+#[test]
+fn turns_and_mixes_give_what_their_steps_give() {
+    let small = |value: u16| {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&value.to_le_bytes());
+        Operand::Constant(bytes)
+    };
+    for isa in Isa::available()
+        .into_iter()
+        .filter(|&isa| isa != Isa::Portable)
+    {
+        for dtype in [DType::U32, DType::S32, DType::U64] {
+            for seed in 0..200u64 {
+                let mut random = Random(seed * 77 + 5);
+                let inputs = [dtype; 4];
+                let mut steps: Vec<Step> = Vec::new();
+                let mut add = |op, x: Operand, y: Operand| {
+                    steps.push(Step {
+                        op: Op::Binary(op),
+                        operands: [x, y, x],
+                        count: 2,
+                        from: dtype,
+                        to: dtype,
+                    });
+                    Operand::Value(3 + steps.len() as u32)
+                };
+                let (mut x, mut y) = (Operand::Value(0), Operand::Value(1));
+                let mut seen = Vec::new();
+                for _ in 0..1 + random.next() % 6 {
+                    let (left, right) = match random.next() % 3 {
+                        0 => (Operand::Value(2), Operand::Value(3)),
+                        1 => (small(13), Operand::Value(2)),
+                        _ => {
+                            let by = (random.next() % 70) as u16;
+                            (small(by), small(32u16.abs_diff(by)))
+                        }
+                    };
+                    let sum = match random.next() % 2 {
+                        0 => add(BinaryOp::Add, x, y),
+                        _ => add(BinaryOp::Add, y, x),
+                    };
+                    if random.next().is_multiple_of(4) {
+                        seen.push(add(BinaryOp::Multiply, sum, x));
+                    }
+                    let high = add(BinaryOp::ShiftLeft, y, left);
+                    let low = add(BinaryOp::ShiftRightLogical, y, right);
+                    let turned = match random.next() % 2 {
+                        0 => add(BinaryOp::Or, high, low),
+                        _ => add(BinaryOp::Or, low, high),
+                    };
+                    if random.next().is_multiple_of(5) {
+                        seen.push(random.pick(&[high, turned]));
+                    }
+                    let mixed = match random.next() % 2 {
+                        0 => add(BinaryOp::Xor, sum, turned),
+                        _ => add(BinaryOp::Xor, turned, sum),
+                    };
+                    (x, y) = match random.next() % 4 {
+                        0 => (mixed, sum),
+                        _ => (sum, mixed),
+                    };
+                }
+                let last = add(BinaryOp::Add, x, Operand::Value(2));
+                let mut outputs: Vec<u32> = [y, last]
+                    .into_iter()
+                    .chain(seen)
+                    .filter_map(|value| match value {
+                        Operand::Value(value) => Some(value),
+                        Operand::Constant(_) => None,
+                    })
+                    .take(4)
+                    .collect();
+                outputs.sort_unstable();
+                outputs.dedup();
+                outputs.retain(|&value| value >= 4);
+                let chain = Chain::on(isa, &inputs, &steps, &outputs).unwrap();
+                let n = [1, 16, 127, 128, 300][seed as usize % 5];
+                compare(isa, seed, &chain, (&inputs, &steps, &outputs), n);
             }
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! In: a [`Gemm`] and three pointers. Out: C. Promise: with β = 0 the old C is never read; with k = 0 the result is
 //! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. Products of `f32`,
-//! `f64`, `bf16` and `f16` are our own ([`real`]); large ones of `c64` and `c128` go to a BLAS library loaded at the
+//! `f64`, `bf16` and `f16` are our own ([`real`]), and so are those of integers ([`integer`]); large ones of `c64` and `c128` go to a BLAS library loaded at the
 //! first use ([`blas`]), on one thread per task of the caller's [`Parallel`]; the rest is [`portable`] code. No thread
 //! is ever started here, and the bits of a result do not depend on how many there are.
 
+mod batch;
 pub mod blas;
+mod integer;
 mod micro;
 mod pack;
 pub mod packed;
@@ -14,8 +16,10 @@ pub mod portable;
 mod real;
 mod scratch;
 mod small;
+mod steps;
 mod strips;
 mod tiles;
+mod units;
 mod vector;
 
 use crate::DType;
@@ -177,6 +181,9 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &
     let compute = compute_type(g.dtype, g.out);
     // SAFETY: the same contract.
     unsafe {
+        if batch::fits(g) {
+            return batch::gemm(g, a, b, c, parallel);
+        }
         if let Some(own) = own(g) {
             return batched(g, own, a, b, c, parallel);
         }
@@ -199,6 +206,9 @@ type One = unsafe fn(&Gemm, *const u8, *const u8, *mut u8, &Parallel);
 fn own(g: &Gemm) -> Option<One> {
     if g.k == 0 {
         return None;
+    }
+    if let Some(own) = integer::own(g) {
+        return Some(own);
     }
     // Without vectors of our own a library is faster.
     let small = g.m.saturating_mul(g.n).saturating_mul(g.k) < SMALL;
@@ -373,5 +383,7 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
     }
 }
 
+#[cfg(test)]
+mod integer_tests;
 #[cfg(test)]
 mod tests;

@@ -227,18 +227,26 @@ fn batches_and_tasks_cover_every_element_once() {
     }
 }
 
-/// Matrices of any floats; the layouts of `g` are dense.
+fn fractions(count: usize, seed: u32, d: DType) -> Vec<u8> {
+    let x: Vec<f64> = values(count, seed).iter().map(|x| x / 7.0).collect();
+    let mut bytes = vec![0u8; count * d.size_bytes()];
+    // SAFETY: both hold `count` elements.
+    unsafe { convert(DType::F64, d)(x.as_ptr().cast(), bytes.as_mut_ptr(), count) };
+    bytes
+}
+
+/// A and B of any floats.
+fn operands(g: &Gemm) -> (Vec<u8>, Vec<u8>) {
+    (
+        fractions(g.batch * g.m * g.k, 21, g.dtype),
+        fractions(g.batch * g.k * g.n, 22, g.dtype),
+    )
+}
+
+/// C of such matrices; the layouts of `g` are dense.
 fn bits(g: &Gemm, parallel: &Parallel) -> Vec<u8> {
-    let store = |count: usize, seed: u32, d: DType| {
-        let x: Vec<f64> = values(count, seed).iter().map(|x| x / 7.0).collect();
-        let mut bytes = vec![0u8; count * d.size_bytes()];
-        // SAFETY: both hold `count` elements.
-        unsafe { convert(DType::F64, d)(x.as_ptr().cast(), bytes.as_mut_ptr(), count) };
-        bytes
-    };
-    let a = store(g.batch * g.m * g.k, 21, g.dtype);
-    let b = store(g.batch * g.k * g.n, 22, g.dtype);
-    let mut c = store(g.batch * g.m * g.n, 23, g.out);
+    let (a, b) = operands(g);
+    let mut c = fractions(g.batch * g.m * g.n, 23, g.out);
     // SAFETY: the buffers hold the matrices of g.
     unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) };
     c
@@ -325,6 +333,82 @@ fn what_is_no_number_does_not_spread() {
                     x == want || (x.is_nan() && want.is_nan()),
                     "{m}x{k}x{n} at {at}: {x}"
                 );
+            }
+        }
+    }
+}
+
+/// Small products of a batch, summed in order.
+fn check_batch<E: Copy + PartialEq + std::fmt::Debug>(
+    dtype: DType,
+    (m, n, k): (usize, usize, usize),
+    flags: u32,
+    read: impl Fn(&[u8]) -> E,
+    (zero, fused): (E, impl Fn(E, E, E) -> E),
+) {
+    let side = |t: bool, rows: usize, cols: usize| {
+        if t {
+            Matrix::row_major(rows, rows * cols).transposed()
+        } else {
+            Matrix::row_major(cols, rows * cols)
+        }
+    };
+    let g = Gemm {
+        batch: 37,
+        a: side(flags & 1 != 0, m, k),
+        b: side(flags & 2 != 0, k, n),
+        c: side(flags & 4 != 0, m, n),
+        ..Gemm::dense(dtype, m, n, k)
+    };
+    let reversed: &ParallelFor = &|tasks, body| (0..tasks).rev().for_each(body);
+    let parallel = Parallel {
+        threads: 3,
+        run: reversed,
+    };
+    let c = bits(&g, &parallel);
+    assert!(c == bits(&g, &Parallel::SERIAL));
+    let (a, b) = operands(&g);
+    let size = dtype.size_bytes();
+    let at = |from: &[u8], l: Matrix, z: usize, i: usize, j: usize| {
+        let [z, i, j] = [z, i, j].map(|x| x as isize);
+        let at = z * l.batch_stride + i * l.row_stride + j * l.col_stride;
+        read(&from[at as usize * size..][..size])
+    };
+    for z in 0..g.batch {
+        for i in 0..m {
+            for j in 0..n {
+                let step = |sum, p| fused(at(&a, g.a, z, i, p), at(&b, g.b, z, p, j), sum);
+                let want = (0..k).fold(zero, step);
+                assert_eq!(at(&c, g.c, z, i, j), want, "{g:?} at {z} {i} {j}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_products_of_a_batch_are_summed_in_order() {
+    for sizes in [
+        (3, 3, 3),
+        (4, 4, 4),
+        (4, 1, 4),
+        (1, 4, 3),
+        (2, 5, 2),
+        (8, 8, 8),
+        (6, 7, 16),
+        (8, 1, 1),
+        (3, 2, 5),
+        (1, 1, 3),
+        (2, 3, 4),
+    ] {
+        for flags in 0..8 {
+            let single = |x: &[u8]| f32::from_ne_bytes(x.try_into().unwrap());
+            let double = |x: &[u8]| f64::from_ne_bytes(x.try_into().unwrap());
+            if Isa::active() == Isa::Portable {
+                let plain = (0.0, |a: f32, b: f32, c: f32| a * b + c);
+                check_batch(DType::F32, sizes, flags, single, plain);
+            } else {
+                check_batch(DType::F32, sizes, flags, single, (0.0, f32::mul_add));
+                check_batch(DType::F64, sizes, flags, double, (0.0, f64::mul_add));
             }
         }
     }

@@ -9,6 +9,8 @@ use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::plan::ops::gather::GatherOp;
 
+/// Windows from which one element of each is copied before the next one of any.
+const FEW: usize = 16;
 /// Bytes one task moves at least.
 const GRAIN: usize = 256 << 10;
 /// The same where windows lie side by side, and what finding one costs counts as bytes.
@@ -64,6 +66,25 @@ pub fn run(
             // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
             // offset dimensions cover it without overlap.
             unsafe { runs(&windows, range, bytes, source, target) };
+        });
+        return Ok(());
+    }
+    // Elements of a window lie apart, and those of neighbouring windows side by side: row by row, then.
+    let side_by_side = windows.plain_step() == element && nest.rows() == 1;
+    if side_by_side && starts.count() >= FEW && matches!(size, 1 | 2 | 4 | 8) {
+        let (n, [to, from]) = nest.inner;
+        split(environment, n, GRAIN / (starts.count() * size), &|rows| {
+            // SAFETY: as above; tasks write rows of their own.
+            unsafe {
+                across(
+                    &windows,
+                    starts.count(),
+                    size,
+                    (rows, to, from),
+                    source,
+                    target,
+                )
+            };
         });
         return Ok(());
     }
@@ -130,6 +151,52 @@ unsafe fn runs(
             // SAFETY: by the caller's promise.
             unsafe { std::ptr::copy_nonoverlapping(source.at(from), target.at(to), bytes) };
         }),
+    }
+}
+
+/// Copies the elements `rows` of all windows, which are `to` and `from` bytes apart.
+///
+/// # Safety
+///
+/// Windows lie inside both arrays, and those of the target are disjoint; `size` is that of an element.
+unsafe fn across(
+    windows: &Windows<'_>,
+    count: usize,
+    size: usize,
+    (rows, to, from): (std::ops::Range<usize>, isize, isize),
+    source: Shared,
+    target: Shared,
+) {
+    /// Windows at a time.
+    const BLOCK: usize = 512;
+    let mut places = [[0isize; 2]; BLOCK];
+    for first in (0..count).step_by(BLOCK) {
+        let mut found = 0;
+        windows.for_each::<false>(first..count.min(first + BLOCK), |from, to| {
+            places[found] = [to, from];
+            found += 1;
+        });
+        macro_rules! elements {
+            ($t:ty) => {
+                for row in rows.clone() {
+                    let row = row as isize;
+                    for &[t, f] in &places[..found] {
+                        let (t, f) = (target.at(t + row * to), source.at(f + row * from));
+                        // SAFETY: by the caller's promise.
+                        unsafe {
+                            let value = f.cast::<$t>().read_unaligned();
+                            t.cast::<$t>().write_unaligned(value);
+                        }
+                    }
+                }
+            };
+        }
+        match size {
+            1 => elements!(u8),
+            2 => elements!(u16),
+            4 => elements!(u32),
+            _ => elements!(u64),
+        }
     }
 }
 

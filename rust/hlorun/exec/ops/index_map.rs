@@ -160,8 +160,14 @@ impl<'s> Windows<'s> {
         }
     }
 
+    /// From one window to the next along the fastest batch dimension, in the array they are not placed in.
+    pub fn plain_step(&self) -> isize {
+        self.batches.inner.1[1]
+    }
+
     /// Calls `f(placed, plain)` with the byte offsets of the windows `range` in order. A window
     /// that begins outside is moved to the nearest place inside, or with `SKIP` left out.
+    #[inline(always)]
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
         let width = self.starts.width;
         let mut values: SmallVec<[i64; BLOCK]> = SmallVec::from_elem(0, BLOCK.max(width));
@@ -171,34 +177,47 @@ impl<'s> Windows<'s> {
         while n < range.end {
             let end = range.end.min(n + at_once);
             self.starts.read(n..end, &mut values);
-            let mut read = values.iter();
+            let mut left = values.as_slice();
             self.batches
                 .for_rows(n / length..(end - 1) / length + 1, |[a, b]| {
-                    let columns = n % length..length.min(n % length + end - n);
-                    n += columns.len();
-                    for at in columns {
-                        let mut start = a + at as isize * placed;
-                        let mut is_inside = true;
-                        // Vectors of one and two components are most of all.
-                        let mut take = |&(step, limit): &(isize, i64)| {
-                            let value = read.next().copied().unwrap_or(0);
-                            let inside = value.clamp(0, limit.max(0));
-                            is_inside &= inside == value && limit >= 0;
-                            start += inside as isize * step;
-                        };
-                        match self.components.as_slice() {
-                            [one] => take(one),
-                            [one, two] => {
-                                take(one);
-                                take(two);
-                            }
-                            all => all.iter().for_each(take),
-                        }
+                    let first = n % length;
+                    let count = (length - first).min(end - n);
+                    n += count;
+                    let (own, rest) = left.split_at(count * width);
+                    left = rest;
+                    let mut start = a + first as isize * placed;
+                    let mut other = b + first as isize * plain;
+                    let mut window = |(moved, is_inside): (isize, bool)| {
                         if !SKIP || is_inside {
-                            f(start, b + at as isize * plain);
+                            f(start + moved, other);
                         }
+                        start += placed;
+                        other += plain;
+                    };
+                    // Vectors of one and two components are most of all.
+                    match *self.components.as_slice() {
+                        [one] => own.iter().for_each(|&x| window(place(x, one))),
+                        [one, two] => own.chunks_exact(2).for_each(|pair| {
+                            let ((a, a_inside), (b, b_inside)) =
+                                (place(pair[0], one), place(pair[1], two));
+                            window((a + b, a_inside && b_inside));
+                        }),
+                        [] => (0..count).for_each(|_| window((0, true))),
+                        ref all => own.chunks_exact(width).for_each(|vector| {
+                            let each = vector.iter().zip(all).map(|(&x, &to)| place(x, to));
+                            window(
+                                each.fold((0, true), |sum, one| (sum.0 + one.0, sum.1 && one.1)),
+                            );
+                        }),
                     }
                 });
         }
     }
+}
+
+/// How far a component moves a window, or the nearest place inside does; whether that is its own.
+#[inline(always)]
+fn place(value: i64, (step, limit): (isize, i64)) -> (isize, bool) {
+    let inside = value.clamp(0, limit.max(0));
+    (inside as isize * step, inside == value && limit >= 0)
 }

@@ -19,6 +19,8 @@ use crate::plan::ops::scatter::ScatterOp;
 
 /// Elements of all windows together that make a second task worth it.
 const GRAIN: usize = 64 << 10;
+/// Windows that are combined at once.
+const AT_ONCE: usize = 256;
 /// Elements of a window from which threads may share it.
 const SHARED_WINDOW: usize = 128;
 
@@ -145,12 +147,20 @@ fn runs(
         (Shortcut::Binary(BinaryOp::Add), P::S32 | P::U32, 4) => elements!(u32, u32::wrapping_add),
         (Shortcut::Binary(BinaryOp::Add), P::S64 | P::U64, 8) => elements!(u64, u64::wrapping_add),
         (Shortcut::Binary(binary), ty, _) => {
-            let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty))?;
+            let kernel = dtype(ty).and_then(|ty| hlorun_kernels::combine_rows(binary, ty))?;
+            let mut places = [[0isize; 2]; AT_ONCE];
+            let mut found = 0;
             windows.for_each::<true>(all, |to, from| {
-                let (to, from) = (target.wrapping_offset(to), source.wrapping_offset(from));
-                // SAFETY: as above; a kernel may write onto an operand.
-                unsafe { kernel(to, from, to, n) };
+                places[found] = [to, from];
+                found += 1;
+                if found == AT_ONCE {
+                    // SAFETY: as above.
+                    unsafe { kernel.run(target, source, &places, n) };
+                    found = 0;
+                }
             });
+            // SAFETY: as above.
+            unsafe { kernel.run(target, source, &places[..found], n) };
         }
     }
     Some(Ok(()))

@@ -4,7 +4,8 @@
 //! operands of the same numbers and the same attributes. Of those that are dear, such as products,
 //! reductions and sorts, the later ones give way to the first. Elementwise operations and movements
 //! stay where they are: they are fused into their readers, and to store one for several costs more
-//! than to compute it again.
+//! than to compute it again. Scalars that are only broadcast are stored in any case, so they give
+//! way too: what is computed from them is then seen to be the same (see [`crate::plan::shared_steps`]).
 //!
 //! Applies to pure instructions only: no random numbers, custom calls, collectives or control flow.
 
@@ -88,6 +89,33 @@ fn is_pure(class: OpClass) -> bool {
         )
 }
 
+/// Scalars that are computed, of which every reader is a broadcast.
+fn spread(module: &HloModule, ids: &[InstructionId]) -> FxHashSet<InstructionId> {
+    let mut read: FxHashMap<InstructionId, bool> = FxHashMap::default();
+    for &id in ids {
+        let is_broadcast = module.instruction_data(id).opcode == HloOpcode::Broadcast;
+        for &operand in module.operand_ids(id) {
+            *read.entry(operand).or_insert(true) &= is_broadcast;
+        }
+    }
+    read.retain(|&id, only| {
+        let class = module.instruction_data(id).opcode.class();
+        let shape = module.instruction(id).array_shape();
+        *only
+            && matches!(
+                class,
+                OpClass::Unary
+                    | OpClass::Binary
+                    | OpClass::Compare
+                    | OpClass::Select
+                    | OpClass::Clamp
+                    | OpClass::Convert
+            )
+            && shape.is_some_and(|shape| shape.dims.is_empty())
+    });
+    read.into_keys().collect()
+}
+
 /// The first of its kind for every dear instruction that is not.
 fn twins(
     module: &HloModule,
@@ -97,8 +125,11 @@ fn twins(
     let data = module.computation(computation);
     let ids = &data.instructions;
     let mut twins = FxHashMap::default();
-    let is_dear_one = |id: &&InstructionId| is_dear(module.instruction_data(**id).opcode.class());
-    if ids.iter().filter(is_dear_one).nth(1).is_none() {
+    let spread = spread(module, ids);
+    let gives_way = |id: &InstructionId| {
+        is_dear(module.instruction_data(*id).opcode.class()) || spread.contains(id)
+    };
+    if ids.iter().filter(|id| gives_way(id)).nth(1).is_none() {
         return twins;
     }
     // Instructions are numbered by the first of their kind. One that stands behind its reader has
@@ -123,7 +154,7 @@ fn twins(
         match firsts.get(&key) {
             Some(&first) => {
                 numbers.insert(id, first);
-                if is_dear(class) {
+                if gives_way(&id) && gives_way(&first) {
                     twins.insert(id, first);
                 }
             }

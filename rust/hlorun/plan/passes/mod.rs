@@ -11,6 +11,7 @@ mod loop_accumulate;
 mod loop_defer;
 mod loop_hoist;
 mod loop_info;
+mod loop_unroll;
 mod product;
 mod rewrite;
 mod scan;
@@ -29,7 +30,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 8] = [
+pub const PASSES: [&str; 9] = [
+    loop_unroll::NAME,
     common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
@@ -73,6 +75,10 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
                 continue;
             };
             match name {
+                loop_unroll::NAME => {
+                    changed += usize::from(loop_unroll::run(module, &info)?);
+                    continue;
+                }
                 "loop-hoist" => loop_hoist::run(module, &mut info),
                 "loop-accumulate" => loop_accumulate::run(module, &mut info),
                 "loop-defer" => loop_defer::run(module, &mut info),

@@ -1,0 +1,378 @@
+//! Products of integers and truth values.
+//!
+//! In: a [`Gemm`] of any strides. Out: C. Promise: sums modulo 2³² or 2⁶⁴ whose low bits C gets (an "or" where C holds
+//! truth values), whatever the tiles and the number of threads. Scratch memory is bounded by the larger of C's rows and
+//! the depth, whatever the size of the matrices.
+//!
+//! A is copied into rows of units once, by all threads; each task multiplies some of them with strips of B that it
+//! copies into its cache. Integers of up to 16 bits are multiplied in pairs.
+
+use super::real::{fork, worth};
+use super::scratch::Scratch;
+use super::tiles::Tiles;
+use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
+use super::units::{Pair, Row, Single};
+use super::{Gemm, Matrix, One, Parallel, Shared, pack, share};
+use crate::DType;
+use crate::convert::convert;
+use std::ops::Range;
+
+/// Most rows of A that are packed for all threads at once.
+const BAND: usize = 2048;
+/// Most bytes of a packed A, unless one block of the depth has more.
+const PACKED: usize = 4 << 20;
+/// Strips of B a task keeps in its second-level cache.
+const GROUP: usize = 8;
+/// Multiplications below which nothing is prepared.
+const TINY: usize = 16 * 16 * 16;
+
+/// The product for the types of `g`, if it is here.
+pub(super) fn own(g: &Gemm) -> Option<One> {
+    use DType::*;
+    if g.alpha != (1.0, 0.0) || g.m.saturating_mul(g.n).saturating_mul(g.k) < TINY {
+        return None;
+    }
+    let narrow = matches!(g.out, Pred | S8 | U8 | S16 | U16);
+    Some(match (g.dtype, g.out) {
+        (S2 | S4 | S8, S32 | U32) => gemm::<i8, Pair, u32>,
+        (U2 | U4 | U8, S32 | U32) => gemm::<u8, Pair, u32>,
+        (S8, _) if narrow => gemm::<i8, Pair, u32>,
+        (U8, _) if narrow => gemm::<u8, Pair, u32>,
+        (Pred, S32 | U32) => gemm::<Truth, Pair, u32>,
+        (Pred, _) if narrow => gemm::<Truth, Pair, u32>,
+        (S16, S32 | U32) => gemm::<i16, Pair, u32>,
+        (S16, _) if narrow => gemm::<i16, Pair, u32>,
+        // The low 16 bits of a sum do not depend on the operands' signs.
+        (U16, S8 | U8 | S16 | U16) => gemm::<i16, Pair, u32>,
+        (S32 | U32, S32 | U32) => gemm::<i32, u32, u32>,
+        (S64 | U64, S64 | U64) => gemm::<i64, u64, u64>,
+        _ => return None,
+    })
+}
+
+/// One product, of which the sums go to `c`, row-major.
+struct Product<S, U: Unit> {
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Shared<S>,
+    a_at: Matrix,
+    b: Shared<S>,
+    b_at: Matrix,
+    c: Shared<U::Sum>,
+    c_row: isize,
+}
+
+impl<S: Stored, U: Unit> Product<S, U> {
+    /// Rows of A, for one block of the depth, as rows of units at `to`.
+    fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut U) {
+        let (row, col) = (self.a_at.row_stride, self.a_at.col_stride);
+        let at = rows.start as isize * row + depth.start as isize * col;
+        let mut job = Job {
+            from: self.a.get().wrapping_offset(at).cast_const(),
+            lane: row,
+            step: col,
+            lanes: rows.len(),
+            depth: depth.len(),
+            to,
+            to_row: ROW,
+        };
+        let units = depth.len().div_ceil(U::DEPTH);
+        // SAFETY: a block of A, and room for its rows.
+        unsafe {
+            if col == 1 || row != 1 {
+                return (loops::<S, U>().by_lane)(&job);
+            }
+            let mut turned = Scratch::new::<U>(rows.len() * units);
+            (job.to, job.to_row) = (turned.get(), rows.len());
+            (loops::<S, U>().by_step)(&job);
+            turn(job.to, rows.len(), to, ROW, units, rows.len());
+        }
+    }
+
+    /// Columns of B, for one block of the depth, as strips at `to`.
+    fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, strip: usize, to: *mut U) {
+        let (row, col) = (self.b_at.row_stride, self.b_at.col_stride);
+        let units = depth.len().div_ceil(U::DEPTH);
+        let turns = row == 1 && col != 1;
+        let mut turned = Scratch::new::<U>(if turns { strip * ROW } else { 0 });
+        for (s, first) in columns.clone().step_by(strip).enumerate() {
+            let lanes = strip.min(columns.end - first);
+            let to = to.wrapping_add(s * strip * units);
+            let at = depth.start as isize * row + first as isize * col;
+            let mut job = Job {
+                from: self.b.get().wrapping_offset(at).cast_const(),
+                lane: col,
+                step: row,
+                lanes,
+                depth: depth.len(),
+                to,
+                to_row: strip,
+            };
+            // SAFETY: a block of B, and room for its strips.
+            unsafe {
+                if lanes < strip {
+                    // What the kernels multiply and do not write.
+                    std::ptr::write_bytes(to, 0, strip * units);
+                }
+                if turns {
+                    (job.to, job.to_row) = (turned.get(), ROW);
+                    (loops::<S, U>().by_lane)(&job);
+                    turn(job.to, ROW, to, strip, lanes, units);
+                } else {
+                    (loops::<S, U>().by_step)(&job);
+                }
+            }
+        }
+    }
+
+    fn run(&self, parallel: &Parallel) {
+        let kernels = U::kernels();
+        let (most, strip) = (kernels.tiles.len(), kernels.strip);
+        let strips = self.n.div_ceil(strip);
+        let block = KC * U::DEPTH;
+        for first in (0..self.m).step_by(BAND) {
+            let rows = first..self.m.min(first + BAND);
+            let tiles = Tiles::new(rows.len(), most);
+            // Blocks of the depth whose A is packed at once.
+            let packed = rows.len() * ROW;
+            let step = (PACKED / size_of::<U>() / packed).max(1) * block;
+            for start in (0..self.k).step_by(step) {
+                let depth = start..self.k.min(start + step);
+                let blocks = depth.len().div_ceil(block);
+                let part = |at: usize| {
+                    let p = depth.start + at * block;
+                    p..depth.end.min(p + block)
+                };
+                let mut left = Scratch::new::<U>(blocks * packed);
+                let left = Shared(left.get::<U>());
+                let tasks = worth(parallel, 0, rows.len() * depth.len() / 4, tiles.count);
+                fork(parallel, tasks, &|task| {
+                    for tile in share(tiles.count, tasks, task, 1) {
+                        let own = tiles.get(tile);
+                        for at in 0..blocks {
+                            let to = left.get().wrapping_add(at * packed + own.start * ROW);
+                            let own = first + own.start..first + own.end;
+                            self.pack_a(own, part(at), to);
+                        }
+                    }
+                });
+                let work = rows.len() * depth.len() * self.n;
+                let tasks = worth(parallel, work / 2, depth.len() * self.n / 4, usize::MAX);
+                // Few strips: some tasks share one, and copy it each for itself.
+                let across = tasks.min(strips);
+                let down = (tasks / across).min(tiles.count.div_ceil(4)).max(1);
+                let group = strips.div_ceil(across).min(GROUP);
+                fork(parallel, across * down, &|task| {
+                    let own = share(strips, across, task % across, 1);
+                    let tall = share(tiles.count, down, task / across, 1);
+                    let mut right = Scratch::new::<U>(group * strip * KC);
+                    let right = right.get::<U>();
+                    for s in own.clone().step_by(group) {
+                        let strips = s..own.end.min(s + group);
+                        for at in 0..blocks {
+                            let depth = part(at);
+                            let columns = s * strip..self.n.min(strips.end * strip);
+                            self.pack_b(depth.clone(), columns, strip, right);
+                            let units = depth.len().div_ceil(U::DEPTH);
+                            for tile in tall.clone() {
+                                let own = tiles.get(tile);
+                                for (slot, s) in strips.clone().enumerate() {
+                                    let at = at * packed + own.start * ROW;
+                                    let row = (first + own.start) as isize * self.c_row;
+                                    let tile = Tile::<U> {
+                                        depth: units,
+                                        a: left.get().wrapping_add(at),
+                                        b: right.wrapping_add(slot * strip * units),
+                                        c: self
+                                            .c
+                                            .get()
+                                            .wrapping_offset(row)
+                                            .wrapping_add(s * strip),
+                                        c_row: self.c_row,
+                                        width: strip.min(self.n - s * strip),
+                                        adds: depth.start > 0,
+                                    };
+                                    // SAFETY: a tile of the product; tasks own their part of C.
+                                    unsafe { kernels.tiles[own.len() - 1](&tile) }
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Transposes units.
+///
+/// # Safety
+/// `from` has `rows` rows of `cols` units, `from_row` apart, and `to` room for `cols` rows.
+unsafe fn turn<U>(
+    from: *const U,
+    from_row: usize,
+    to: *mut U,
+    to_row: usize,
+    rows: usize,
+    cols: usize,
+) {
+    let layout = |row| Matrix::row_major(row, 0);
+    // SAFETY: the caller's contract.
+    unsafe {
+        pack::strided(
+            from.cast(),
+            layout(from_row),
+            to.cast(),
+            layout(to_row).transposed(),
+            rows,
+            cols,
+            size_of::<U>(),
+        );
+    }
+}
+
+/// One row by a B that is read where it lies, if it can be.
+fn one_row<S: Stored, U: Single>(g: &Product<S, U>, parallel: &Parallel) -> bool {
+    let [by_row, by_column] = row_loops::<S, U>();
+    let (run, stride, column): (Row<S, U>, isize, isize) =
+        match (g.b_at.col_stride, g.b_at.row_stride) {
+            (1, row) => (by_row, row, 1),
+            (column, 1) => (by_column, column, column),
+            _ => return false,
+        };
+    let mut x = Scratch::new::<S>(g.k);
+    let x = x.get::<S>();
+    for p in 0..g.k {
+        // SAFETY: the row of A.
+        unsafe {
+            let at = p as isize * g.a_at.col_stride;
+            x.add(p).write(g.a.get().offset(at).read())
+        };
+    }
+    let x = Shared(x);
+    let tasks = worth(parallel, g.k * g.n, g.k * g.n, g.n.div_ceil(64));
+    fork(parallel, tasks, &|task| {
+        let own = share(g.n, tasks, task, 64);
+        // SAFETY: the copy of A, these columns of B and of C, which are this task's.
+        unsafe {
+            let x = std::slice::from_raw_parts(x.get().cast_const(), g.k);
+            let y = std::slice::from_raw_parts_mut(g.c.get().add(own.start), own.len());
+            let b = g.b.get().offset(own.start as isize * column);
+            run(x, b, stride, y);
+        }
+    });
+    true
+}
+
+/// Runs one product: operands stored as `S`, multiplied as units `U`, or one by one as `W`.
+///
+/// # Safety
+/// As [`super::gemm`]; `S` is what `g.dtype` is stored as, and `W` is `U`'s sum.
+unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) {
+    if g.n == 1 && g.m > 1 {
+        let turned = Gemm {
+            m: 1,
+            n: g.m,
+            a: g.b.transposed(),
+            b: g.a.transposed(),
+            c: g.c.transposed(),
+            ..*g
+        };
+        // SAFETY: the same contract.
+        return unsafe { gemm::<S, U, W>(&turned, b, a, c, parallel) };
+    }
+    let plain = g.out.size_bytes() == size_of::<W>() && g.c.col_stride == 1 && g.beta == 0.0;
+    // The sums of a band of rows are made beside C and moved into it.
+    let band = if plain {
+        g.m
+    } else {
+        (PACKED / g.n).max(BAND).min(g.m)
+    };
+    let mut sums = Scratch::new::<W>(if plain { 0 } else { band * g.n });
+    let sums = sums.get::<W>();
+    for first in (0..g.m).step_by(band) {
+        let rows = band.min(g.m - first);
+        let from = a
+            .cast::<S>()
+            .wrapping_offset(first as isize * g.a.row_stride);
+        let (to, to_row) = if plain {
+            (c.cast(), g.c.row_stride)
+        } else {
+            (sums, g.n as isize)
+        };
+        let (a, b) = (Shared(from.cast_mut()), Shared(b.cast_mut().cast::<S>()));
+        let single = Product::<S, W> {
+            m: rows,
+            n: g.n,
+            k: g.k,
+            a,
+            a_at: g.a,
+            b,
+            b_at: g.b,
+            c: Shared(to),
+            c_row: to_row,
+        };
+        if g.m > 1 || !one_row(&single, parallel) {
+            Product::<S, U> {
+                m: rows,
+                n: g.n,
+                k: g.k,
+                a,
+                a_at: g.a,
+                b,
+                b_at: g.b,
+                c: Shared(to),
+                c_row: to_row,
+            }
+            .run(parallel);
+        }
+        if !plain {
+            let size = g.out.size_bytes();
+            let at = first as isize * g.c.row_stride * size as isize;
+            // SAFETY: these rows of C, and their sums.
+            unsafe { finish::<W>(g, sums, c.wrapping_offset(at), rows) };
+        }
+    }
+}
+
+/// Moves sums into rows of C.
+///
+/// # Safety
+/// `sums` has `rows` dense rows, and `c` is the first of as many rows of C.
+unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
+    let wide = if size_of::<W>() == 8 {
+        DType::S64
+    } else {
+        DType::S32
+    };
+    let (count, size) = (rows * g.n, g.out.size_bytes());
+    // SAFETY: the caller's contract; the buffers made here have room for the rows.
+    unsafe {
+        if g.beta != 0.0 {
+            let old = pack::dense(c, rows, g.n, g.c, size);
+            let mut wider = Scratch::new::<W>(count);
+            convert(g.out, wide)(old.as_ptr(), wider.get(), count);
+            let beta = W::unit(g.beta as i64, 0);
+            let old = std::slice::from_raw_parts(wider.get::<W>().cast_const(), count);
+            for (sum, &old) in std::slice::from_raw_parts_mut(sums, count)
+                .iter_mut()
+                .zip(old)
+            {
+                *sum = sum.mul_add(beta, old);
+            }
+        }
+        if size == size_of::<W>() {
+            return pack::scatter(sums.cast(), c, rows, g.n, g.c, size);
+        }
+        let mut narrow = Scratch::new::<u8>(count * size);
+        convert(wide, g.out)(sums.cast(), narrow.get(), count);
+        pack::scatter(narrow.get(), c, rows, g.n, g.c, size);
+    }
+}

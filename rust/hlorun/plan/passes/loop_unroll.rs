@@ -1,0 +1,116 @@
+//! `loop-unroll`: a loop of few trips over large arrays, written out.
+//!
+//! A trip that is elementwise reads its arrays from memory and writes them back. Written out, trips
+//! are loops over the same rows like any others: they run together, a band of rows at a time, and
+//! what one leaves for the next stays in the cache (see [`crate::plan::bands`]).
+//!
+//! Applies to loops of 2 to [`MAX_TRIPS`] trips, known from the condition, whose body has nothing but
+//! elementwise operations and movements, few of them, and changes at least [`MIN_BYTES`].
+
+use super::loop_info::LoopInfo;
+use crate::error::{HloError, Result};
+use crate::module::post_order::instruction_post_order;
+use crate::module::{HloModule, HloOpcode, InstructionId, OpClass};
+use crate::plan::inline;
+
+/// Name by which it is switched off.
+pub const NAME: &str = "loop-unroll";
+/// Most trips.
+const MAX_TRIPS: usize = 8;
+/// Most instructions of all trips together.
+const MAX_INSTRUCTIONS: usize = 1024;
+/// Fewest bytes that a trip changes.
+const MIN_BYTES: i64 = 1 << 18;
+
+/// Runs the pass on one loop; whether it was written out.
+pub fn run(module: &mut HloModule, info: &LoopInfo) -> Result<bool> {
+    if !applies(module, info) {
+        return Ok(false);
+    }
+    let mut value = match module.operand_ids(info.id) {
+        [init] => *init,
+        _ => return Ok(false),
+    };
+    for _ in &info.trips {
+        value = inline::clone_body(module, info.body, info.parent, &[value])?;
+    }
+    redirect(module, info, value);
+    let order = instruction_post_order(module, info.parent)
+        .map_err(|_| HloError::execution("a rewrite made a cycle"))?;
+    module.computation_mut(info.parent).instructions = order;
+    inline::remove_dead(module, info.parent);
+    Ok(true)
+}
+
+fn applies(module: &HloModule, info: &LoopInfo) -> bool {
+    let body = &module.computation(info.body).instructions;
+    let trips = info.trips.len();
+    if !(2..=MAX_TRIPS).contains(&trips) || body.len() * trips > MAX_INSTRUCTIONS {
+        return false;
+    }
+    let is_simple = |&id: &InstructionId| {
+        use OpClass as C;
+        matches!(
+            module.instruction_data(id).opcode.class(),
+            C::Unary
+                | C::Binary
+                | C::Compare
+                | C::Select
+                | C::Clamp
+                | C::Convert
+                | C::BitcastConvert
+                | C::Constant
+                | C::Iota
+                | C::Tuple
+                | C::Movement
+                | C::Parameter
+        )
+    };
+    let shape = |id: InstructionId| module.instruction_data(id).shape;
+    let mut leaves = info.initial.iter().zip(&info.results).enumerate();
+    let bytes = |(k, (_, &result)): (usize, (_, &InstructionId))| {
+        let shape = module.instruction(result).array_shape();
+        let count = shape.and_then(|s| Some((s.element_count()?, s.element_type)));
+        let size = count.map_or(0, |(count, ty)| {
+            count.saturating_mul(ty.size_bytes() as i64)
+        });
+        if info.is_invariant(k) { 0 } else { size }
+    };
+    body.iter().all(is_simple)
+        && leaves.clone().all(|(_, (&a, &b))| shape(a) == shape(b))
+        && leaves.try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf))) >= Some(MIN_BYTES)
+}
+
+/// Lets everything that reads the loop read `value`, a tuple.
+fn redirect(module: &mut HloModule, info: &LoopInfo, value: InstructionId) {
+    let elements = module.operand_ids(value).to_vec();
+    let instructions = module.computation(info.parent).instructions.clone();
+    let new = |module: &HloModule, old: InstructionId| {
+        let data = module.instruction_data(old);
+        if old == info.id {
+            Some(value)
+        } else if data.opcode == HloOpcode::GetTupleElement
+            && module.operand_ids(old).first() == Some(&info.id)
+        {
+            elements.get(data.immediate as usize).copied()
+        } else {
+            None
+        }
+    };
+    // The elements themselves go on reading the loop until nobody reads them.
+    for &id in &instructions {
+        if new(module, id).is_some() {
+            continue;
+        }
+        for k in 0..module.operand_ids(id).len() {
+            if let Some(new) = new(module, module.operand_ids(id)[k]) {
+                module.operand_ids_mut(id)[k] = new;
+            }
+        }
+    }
+    if let Some(root) = module.computation(info.parent).root
+        && let Some(new) = new(module, root)
+    {
+        module.computation_mut(info.parent).root = Some(new);
+    }
+}

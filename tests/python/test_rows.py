@@ -1,0 +1,221 @@
+"""Gathers, scatters, reductions and rounds of ciphers over enough elements for their own paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hlorun
+
+ADD = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+max {
+  a.1 = f32[] parameter(0)
+  b.1 = f32[] parameter(1)
+  ROOT m = f32[] maximum(a.1, b.1)
+}
+"""
+
+
+def run(text: str, *arguments: np.ndarray, disable: tuple[str, ...] = ()) -> list[np.ndarray]:
+    """Results, which must not depend on the number of threads."""
+    module = hlorun.parse(text)
+    results = [
+        hlorun.compile(module, threads=threads, disable=list(disable))(*arguments) for threads in (1, 3)
+    ]
+    alone, shared = ([x] if isinstance(x, np.ndarray) else list(x) for x in results)
+    for x, y in zip(alone, shared, strict=True):
+        assert x.tobytes() == y.tobytes()
+    return shared
+
+
+@pytest.mark.parametrize("windows", [1, 15, 16, 700])
+@pytest.mark.parametrize("dtype", ["s8", "u16", "f32", "f64"])
+def test_columns_of_a_matrix(windows: int, dtype: str) -> None:
+    rng = np.random.default_rng(windows)
+    numpy_dtype = {"s8": np.int8, "u16": np.uint16, "f32": np.float32, "f64": np.float64}[dtype]
+    x = rng.integers(-99, 99, (333, 50)).astype(numpy_dtype)
+    at = rng.integers(-5, 60, windows).astype(np.int32)
+    text = f"""HloModule columns
+ENTRY main {{
+  x = {dtype}[333,50] parameter(0)
+  i = s32[{windows}] parameter(1)
+  ROOT g = {dtype}[333,{windows}] gather(x, i), offset_dims={{0}}, collapsed_slice_dims={{1}},
+    start_index_map={{1}}, index_vector_dim=1, slice_sizes={{333,1}}
+}}
+"""
+    np.testing.assert_array_equal(run(text, x, at)[0], x[:, at.clip(0, 49)])
+
+
+@pytest.mark.parametrize("rows", [1, 513, 3000])
+def test_elements_by_one_and_by_two_indices(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    x = rng.standard_normal((40, 30), dtype=np.float32)
+    pairs = rng.integers(-3, 45, (rows, 2)).astype(np.int64)
+    text = f"""HloModule pairs
+ENTRY main {{
+  x = f32[40,30] parameter(0)
+  i = s64[{rows},2] parameter(1)
+  ROOT g = f32[{rows}] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{0,1}},
+    start_index_map={{1,0}}, index_vector_dim=1, slice_sizes={{1,1}}
+}}
+"""
+    want = x[pairs[:, 1].clip(0, 39), pairs[:, 0].clip(0, 29)]
+    np.testing.assert_array_equal(run(text, x, pairs)[0], want)
+    # One index per row, of which the row is a batching dimension.
+    at = rng.integers(-3, 45, (40, 77)).astype(np.int32)
+    text = """HloModule along
+ENTRY main {
+  x = f32[40,30] parameter(0)
+  i = s32[40,77,1] parameter(1)
+  ROOT g = f32[40,77] gather(x, i), offset_dims={}, collapsed_slice_dims={1}, start_index_map={1},
+    operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1}
+}
+"""
+    want = np.take_along_axis(x, at.clip(0, 29), 1)
+    np.testing.assert_array_equal(run(text, x, at[..., None])[0], want)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 33])
+@pytest.mark.parametrize("reducer", ["add", "max"])
+def test_rows_are_scattered_in_order(width: int, reducer: str) -> None:
+    rng = np.random.default_rng(width)
+    x = rng.standard_normal((20, width), dtype=np.float32)
+    updates = rng.standard_normal((1000, width), dtype=np.float32)
+    at = rng.integers(-2, 23, 1000).astype(np.int32)
+    text = f"""HloModule rows
+{ADD}
+ENTRY main {{
+  x = f32[20,{width}] parameter(0)
+  i = s32[1000] parameter(1)
+  u = f32[1000,{width}] parameter(2)
+  ROOT s = f32[20,{width}] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={reducer}
+}}
+"""
+    want = x.copy()
+    combine = np.add if reducer == "add" else np.maximum
+    for row, update in zip(at, updates, strict=True):
+        if 0 <= row < 20:
+            want[row] = combine(want[row], update)
+    np.testing.assert_array_equal(run(text, x, at, updates)[0], want)
+
+
+@pytest.mark.parametrize("dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)])
+def test_sums_of_groups(dims: tuple[int, ...]) -> None:
+    """Group normalization: kept and reduced dimensions alternate."""
+    x = np.random.default_rng(0).standard_normal(dims, dtype=np.float32)
+    shape, (b, _, _, g, _) = ",".join(map(str, dims)), dims
+    text = f"""HloModule groups
+{ADD}
+ENTRY main {{
+  x = f32[{shape}] parameter(0)
+  zero = f32[] constant(1)
+  low = f32[] constant(-inf)
+  square = f32[{shape}] multiply(x, x)
+  s = f32[{b},{g}] reduce(x, zero), dimensions={{1,2,4}}, to_apply=add
+  q = f32[{b},{g}] reduce(square, zero), dimensions={{1,2,4}}, to_apply=add
+  m = f32[{b},{g}] reduce(x, low), dimensions={{1,2,4}}, to_apply=max
+  ROOT t = (f32[{b},{g}], f32[{b},{g}], f32[{b},{g}]) tuple(s, q, m)
+}}
+"""
+    total, squares, most = run(text, x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(total, 1 + wide.sum((1, 2, 4)), rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(squares, 1 + (wide**2).sum((1, 2, 4)), rtol=1e-5)
+    np.testing.assert_array_equal(most, x.max((1, 2, 4)))
+
+
+def rounds(shape: str, results: str, prefix: str) -> str:
+    """Rounds of add, rotate and exclusive or as a fusion that returns one of both words."""
+    lines = []
+    x, y = "x", "y"
+    for k in range(4):
+        lines.append(f"""
+  d{k}.1 = u32[1] slice(d), slice={{[{k}:{k + 1}]}}
+  d{k} = u32[] reshape(d{k}.1)
+  l{k} = {shape} broadcast(d{k}), dimensions={{}}
+  w{k} = u32[] constant(32)
+  e{k} = u32[] subtract(w{k}, d{k})
+  r{k} = {shape} broadcast(e{k}), dimensions={{}}
+  a{k} = {shape} add({x}, {y})
+  h{k} = {shape} shift-left({y}, l{k})
+  o{k} = {shape} shift-right-logical({y}, r{k})
+  t{k} = {shape} or(h{k}, o{k})
+  z{k} = {shape} xor(a{k}, t{k})""")
+        x, y = f"a{k}", f"z{k}"
+    root = x if results == "x" else y
+    return f"""
+{prefix} {{
+  x = {shape} parameter(0)
+  y = {shape} parameter(1)
+  d = u32[4] parameter(2)
+  i = s32[] parameter(3)
+{"".join(lines)}
+  j = u32[] convert(i)
+  k = {shape} broadcast(j), dimensions={{}}
+  ROOT out = {shape} add({root}, k)
+}}
+"""
+
+
+@pytest.mark.parametrize("trips", [1, 2, 5, 9])
+@pytest.mark.parametrize("dims", [(512, 1024), (3, 5)])
+def test_rounds_of_a_cipher(trips: int, dims: tuple[int, int]) -> None:
+    """What two results have in common is computed once, and few trips are written out."""
+    shape = f"u32[{dims[0]},{dims[1]}]"
+    state = f"(s32[], {shape}, {shape}, u32[4], u32[4])"
+    text = f"""HloModule cipher
+{rounds(shape, "x", "first")}
+{rounds(shape, "y", "second")}
+body {{
+  p = {state} parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = {shape} get-tuple-element(p), index=1
+  y = {shape} get-tuple-element(p), index=2
+  d = u32[4] get-tuple-element(p), index=3
+  e = u32[4] get-tuple-element(p), index=4
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  u = {shape} fusion(x, y, d, i), kind=kLoop, calls=first
+  v = {shape} fusion(x, y, d, next), kind=kLoop, calls=second
+  ROOT t = {state} tuple(next, u, v, e, d)
+}}
+condition {{
+  p = {state} parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant({trips})
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+ENTRY main {{
+  zero = s32[] constant(0)
+  x = {shape} parameter(0)
+  y = {shape} parameter(1)
+  d = u32[4] constant({{13, 15, 26, 6}})
+  e = u32[4] constant({{17, 29, 16, 24}})
+  init = {state} tuple(zero, x, y, d, e)
+  w = {state} while(init), condition=condition, body=body
+  u = {shape} get-tuple-element(w), index=1
+  v = {shape} get-tuple-element(w), index=2
+  ROOT out = ({shape}, {shape}) tuple(u, v)
+}}
+"""
+    rng = np.random.default_rng(trips)
+    x, y = (rng.integers(0, 1 << 32, dims, dtype=np.uint32) for _ in range(2))
+    found = run(text, x, y)
+    for name in ("bands", "chains", "loop-unroll", "common-subexpressions"):
+        for a, b in zip(found, run(text, x, y, disable=(name,)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    distances = [(13, 15, 26, 6), (17, 29, 16, 24)]
+    for trip in range(trips):
+        u, v = x, y
+        for by in distances[trip % 2]:
+            u = u + v
+            v = u ^ (v << np.uint32(by) | v >> np.uint32(32 - by))
+        x, y = u + np.uint32(trip), v + np.uint32(trip + 1)
+    np.testing.assert_array_equal(found[0], x)
+    np.testing.assert_array_equal(found[1], y)

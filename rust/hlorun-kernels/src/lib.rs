@@ -9,6 +9,7 @@ pub mod convert;
 mod dtype;
 pub mod element;
 mod elementwise;
+pub mod flat;
 pub mod gemm;
 mod isa;
 pub mod low_float;

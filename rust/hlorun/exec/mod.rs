@@ -9,6 +9,7 @@ pub mod collectives;
 pub mod copy;
 pub mod environment;
 pub mod executor;
+pub mod flat;
 pub mod fold;
 pub mod gemm;
 pub mod lockstep;

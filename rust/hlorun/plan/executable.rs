@@ -134,6 +134,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         super::products::divide(&mut thunks, &assignment);
     }
     super::small::prepare(&mut thunks);
+    if !options.disable.iter().any(|name| name == super::flat::NAME) {
+        super::flat::prepare(&mut thunks);
+    }
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),

@@ -11,6 +11,7 @@ pub mod collective;
 pub mod dataflow;
 pub mod elementwise;
 pub mod executable;
+pub mod flat;
 pub mod heap_simulator;
 pub mod inline;
 pub mod lifetime;

@@ -29,7 +29,7 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 8] = [
+pub const PASSES: [&str; 9] = [
     common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
@@ -38,6 +38,7 @@ pub const PASSES: [&str; 8] = [
     crate::plan::lower::panels::NAME,
     crate::plan::chains::NAME,
     crate::plan::bands::NAME,
+    crate::plan::flat::NAME,
 ];
 
 /// What the passes did.

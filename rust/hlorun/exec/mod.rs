@@ -8,6 +8,7 @@ pub mod bands;
 pub mod collectives;
 pub mod copy;
 pub mod environment;
+pub mod evaluate;
 pub mod executor;
 pub mod flat;
 pub mod fold;

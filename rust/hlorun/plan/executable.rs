@@ -182,7 +182,7 @@ fn effective(options: &CompileOptions) -> Result<CompileOptions> {
 
 /// Copies every array of the result into an output buffer, row-major. Copies of values that were
 /// computed for this alone are dropped by the assignment.
-fn store_results(
+pub(super) fn store_results(
     lowering: &mut Lowering<'_>,
     thunks: &mut ThunkSequence,
     root: InstructionId,

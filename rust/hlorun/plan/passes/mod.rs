@@ -4,6 +4,7 @@
 //! meaning up to the order of floating-point sums, and states in its own file when it applies.
 
 mod common_subexpressions;
+mod constant_folding;
 mod dynamic_padding;
 mod emit;
 mod library_product;
@@ -29,7 +30,8 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 9] = [
+pub const PASSES: [&str; 10] = [
+    constant_folding::NAME,
     common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
@@ -65,6 +67,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
         }
         let mut changed = 0;
         match name {
+            constant_folding::NAME => changed = constant_folding::run(module, options),
             common_subexpressions::NAME => changed = common_subexpressions::run(module),
             "transpose-fold" => changed = transpose_fold::run(module),
             _ => {}

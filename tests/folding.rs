@@ -1,4 +1,4 @@
-//! `constant-folding`: what it computes while planning, what it leaves, and that numbers stay.
+//! Passes that simplify: what constants, counters and single windows make known, and that numbers stay.
 
 use hlorun::exec::evaluate::evaluate;
 use hlorun::plan::{CompileOptions, Executable, compile};
@@ -209,4 +209,119 @@ fn nothing_is_folded_without_a_means_to_compute() {
     let module = hlorun::text::parse(module.as_bytes().into(), &Default::default()).unwrap();
     let executable = compile(&module, &CompileOptions::default()).unwrap();
     assert_eq!(folded(&executable), 0);
+}
+
+fn count_of(executable: &Executable, name: &str) -> usize {
+    let mut rewrites = executable.rewrites().iter();
+    rewrites
+        .find(|found| found.0 == name)
+        .map_or(0, |found| found.1)
+}
+
+/// `s` is an `s32` scalar computed from the parameter, which is 0 at first.
+const WINDOWS: &[(&str, usize)] = &[
+    (
+        "u = f32[] constant(7); x = s32[1] reshape(s); ROOT r = f32[8] scatter(p, x, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=put",
+        1,
+    ),
+    (
+        "u = f32[] constant(7); x = s32[1] reshape(s); ROOT r = f32[8] scatter(p, x, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=plus",
+        1,
+    ),
+    (
+        "u = f32[3] constant({7, 8, 9}); x = s32[1] reshape(s); ROOT r = f32[8] scatter(p, x, u), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=put",
+        1,
+    ),
+    (
+        "q = f32[2,4] reshape(p); u = f32[2] constant({7, 8}); x = s32[1] reshape(s); ROOT r = f32[2,4] scatter(q, x, u), update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=plus",
+        1,
+    ),
+    (
+        "q = f32[2,4] reshape(p); u = f32[] constant(7); y = s32[1] reshape(s); x = s32[2] concatenate(y, y), dimensions={0}; ROOT r = f32[2,4] scatter(q, x, u), update_window_dims={}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={1,0}, index_vector_dim=0, to_apply=put",
+        1,
+    ),
+    (
+        "u = f32[1] constant({7}); x = s32[1,1] reshape(s); ROOT r = f32[8] scatter(p, x, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=put",
+        1,
+    ),
+    // Two windows.
+    (
+        "u = f32[2] constant({7, 8}); x = s32[2,1] broadcast(s), dimensions={}; ROOT r = f32[8] scatter(p, x, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=plus",
+        0,
+    ),
+    (
+        "x = s32[1] reshape(s); ROOT r = f32[3] gather(p, x), offset_dims={0}, collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=0, slice_sizes={3}",
+        1,
+    ),
+    (
+        "q = f32[2,4] reshape(p); y = s32[1] reshape(s); x = s32[2] concatenate(y, y), dimensions={0}; ROOT r = f32[2] gather(q, x), offset_dims={0}, collapsed_slice_dims={0}, start_index_map={1,0}, index_vector_dim=0, slice_sizes={1,2}",
+        1,
+    ),
+    (
+        "x = s32[2,1] broadcast(s), dimensions={}; ROOT r = f32[2] gather(p, x), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}",
+        0,
+    ),
+];
+
+#[test]
+fn single_windows_are_slices_that_are_not_outside() {
+    let put =
+        "\nput { a = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT r = f32[] copy(b) }\nENTRY";
+    for &(entry, count) in WINDOWS {
+        for start in [-9, -1, 0, 1, 3, 5, 6, 7, 8, 100, i32::MIN, i32::MAX] {
+            let index = format!(
+                "h = f32[1] slice(p), slice={{[0:1]}}; f = f32[] reshape(h); z = s32[] convert(f); o = s32[] constant({start}); s = s32[] add(z, o); {entry}"
+            );
+            let text = module(&index).replacen("\nENTRY", put, 1);
+            let tried = build(&text, &[]);
+            assert_eq!(count_of(&tried, "single-window"), count, "{entry}");
+            let plain = build(&text, &["single-window"]);
+            assert_eq!(run(&tried), run(&plain), "{start}: {entry}");
+        }
+    }
+}
+
+/// What the body makes of the counter `i`, which goes from 0 to 4, and whether it is decided.
+const RANGES: &[(&str, usize)] = &[
+    (
+        "z = s32[] constant(0); c = pred[] compare(i, z), direction=LT; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        1,
+    ),
+    (
+        "z = s32[] constant(4); c = pred[] compare(i, z), direction=LE; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        1,
+    ),
+    (
+        "z = s32[] constant(4); c = pred[] compare(i, z), direction=LT; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        0,
+    ),
+    (
+        "z = s32[] constant(2); m = s32[] subtract(i, z); y = s32[] constant(0); c = pred[] compare(m, y), direction=LT; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        0,
+    ),
+    (
+        "z = s32[] constant(2147483647); m = s32[] add(i, z); c = pred[] compare(m, i), direction=GE; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        0,
+    ),
+    (
+        "z = s32[] constant(3); m = s32[] remainder(i, z); c = pred[] compare(m, z), direction=LT; w = s32[] add(i, one); k = s32[] select(c, w, i)",
+        1,
+    ),
+    (
+        "z = s32[] constant(9); c = pred[] compare(i, z), direction=LT; y = s32[] constant(2); d = pred[] compare(i, y), direction=GT; a = pred[] and(c, d); w = s32[] add(i, one); k = s32[] select(a, w, i)",
+        1,
+    ),
+];
+
+#[test]
+fn what_a_counter_decides_is_decided_before() {
+    for &(body, count) in RANGES {
+        let text = format!(
+            "HloModule m\nbody {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n x = f32[] get-tuple-element(p), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n {}\n e = f32[] convert(k)\n y = f32[] add(x, e)\n h = f32[] add(y, y)\n ROOT r = (s32[], f32[]) tuple(j, h) }}\ncondition {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(5)\n ROOT q = pred[] compare(i, n), direction=LT }}\nENTRY e {{ a = f32[] parameter(0)\n zero = s32[] constant(0)\n t = (s32[], f32[]) tuple(zero, a)\n ROOT w = (s32[], f32[]) while(t), condition=condition, body=body }}\n",
+            body.replace("; ", "\n")
+        );
+        let tried = build(&text, &[]);
+        assert_eq!(count_of(&tried, "known-ranges"), count, "{body}");
+        assert_eq!(run(&tried), run(&build(&text, &["known-ranges"])), "{body}");
+    }
 }

@@ -4,7 +4,7 @@
 //! unknown instruction reads of known ones is computed by the thunks that a run would use, so that
 //! the numbers are the same, and becomes a constant.
 //!
-//! Applies to pure instructions of static shape in every computation that can run: no random
+//! Applies to pure instructions of static shape in every computation: no random
 //! numbers, custom calls, collectives, device numbers or branches; a loop only where its trips are
 //! known and few. What is read as a view of a constant anyway (a broadcast, a transposed constant)
 //! stays a view. A result of more than [`MAX_CHEAP`] bytes is stored only where it is dear to
@@ -50,7 +50,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
         bytes: MAX_BYTES,
     };
     let mut changed = 0;
-    for computation in reachable(module) {
+    for computation in module.computation_ids().collect::<Vec<_>>() {
         let wanted = Search::new(module, computation, &mut budget).find();
         if wanted.is_empty() {
             continue;
@@ -68,42 +68,6 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
 struct Budget {
     work: u64,
     bytes: usize,
-}
-
-/// The entry and what it calls.
-fn reachable(module: &HloModule) -> Vec<ComputationId> {
-    let mut seen = FxHashSet::default();
-    let mut found = Vec::new();
-    let mut open: Vec<ComputationId> = module.entry.into_iter().collect();
-    while let Some(id) = open.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        found.push(id);
-        for &instruction in &module.computation(id).instructions {
-            if calls(module.instruction_data(instruction).opcode.class()) {
-                open.extend(module.instruction(instruction).called_computations());
-            }
-        }
-    }
-    found
-}
-
-/// Whether instructions of this class have computations.
-fn calls(class: OpClass) -> bool {
-    use OpClass as C;
-    matches!(
-        class,
-        C::ControlFlow
-            | C::Reduce
-            | C::Window
-            | C::Map
-            | C::Scan
-            | C::Sort
-            | C::GatherScatter
-            | C::Collective
-            | C::CustomCall
-    )
 }
 
 /// How much it costs to compute an instruction.

@@ -7,6 +7,7 @@ mod common_subexpressions;
 mod constant_folding;
 mod dynamic_padding;
 mod emit;
+mod known_ranges;
 mod library_product;
 mod loop_accumulate;
 mod loop_defer;
@@ -15,6 +16,7 @@ mod loop_info;
 mod product;
 mod rewrite;
 mod scan;
+mod single_window;
 mod transpose_fold;
 mod trip_index;
 mod tuple_select;
@@ -23,15 +25,17 @@ pub use dynamic_padding::DynamicSize;
 
 use crate::error::Result;
 use crate::module::{
-    ComputationId, HloComputation, HloModule, HloOpcode, InstructionId, NewInstruction,
+    ComputationId, HloComputation, HloModule, HloOpcode, IdMap, InstructionId, NewInstruction,
 };
 use crate::plan::CompileOptions;
 use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 10] = [
+pub const PASSES: [&str; 12] = [
+    single_window::NAME,
     constant_folding::NAME,
+    known_ranges::NAME,
     common_subexpressions::NAME,
     "transpose-fold",
     "loop-hoist",
@@ -59,6 +63,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
     library_product::run(module)?;
     let dynamic_sizes = dynamic_padding::run(module)?;
     crate::plan::transfer::order(module);
+    forget_unreachable(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -67,6 +72,8 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
         }
         let mut changed = 0;
         match name {
+            single_window::NAME => changed = single_window::run(module),
+            known_ranges::NAME => changed = known_ranges::run(module),
             constant_folding::NAME => changed = constant_folding::run(module, options),
             common_subexpressions::NAME => changed = common_subexpressions::run(module),
             "transpose-fold" => changed = transpose_fold::run(module),
@@ -93,6 +100,26 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
         rewrites: applied,
         dynamic_sizes,
     })
+}
+
+/// Empties computations that nothing runs any more: those of fusions and calls, which stand in the
+/// place of the calls now. What they call would otherwise seem to have a second caller.
+fn forget_unreachable(module: &mut HloModule) {
+    let mut is_reached = IdMap::new(module.computation_count(), false);
+    let mut open: Vec<ComputationId> = module.entry.into_iter().collect();
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut is_reached[id], true) {
+            continue;
+        }
+        for &instruction in &module.computation(id).instructions {
+            open.extend(module.instruction(instruction).called_computations());
+        }
+    }
+    for id in module.computation_ids() {
+        if !is_reached[id] {
+            module.computation_mut(id).instructions.clear();
+        }
+    }
 }
 
 /// An empty computation of one parameter, named and placed after `like`.

@@ -74,6 +74,7 @@ fn resolve(flat: &FlatLoop, op: &FlatOp, address: &dyn Fn(Place) -> *mut u8) -> 
                 Call::Unary(unary) => Extra { unary },
                 Call::Binary(binary) => Extra { binary },
                 Call::Ternary(ternary) => Extra { ternary },
+                Call::Reduce(reduce) => Extra { reduce },
             };
             (function.run, op.x, extra)
         }

@@ -9,11 +9,15 @@ mod moves;
 mod scalar;
 
 pub use moves::{copy, index, load, store};
-pub use scalar::{binary, clamp, compare, convert, select, unary};
+pub use scalar::{back_if_compare, binary, clamp, compare, convert, select, unary};
 
 use crate::elementwise::{Binary, Ternary, Unary};
+use crate::reduce::Reduce;
 
-/// Runs an operation; returns the next one, or null to leave.
+/// Most operations between two that jump or leave: each may run the next from within itself.
+pub const MAX_RUN: usize = 64;
+
+/// Runs an operation, and maybe some after it; returns the next one, or null to leave.
 ///
 /// # Safety
 /// The operation's addresses hold what its function reads and writes, and those that it may go on to are operations.
@@ -30,6 +34,8 @@ pub union Extra {
     pub binary: Binary,
     /// A kernel.
     pub ternary: Ternary,
+    /// A kernel.
+    pub reduce: Reduce,
     /// Bytes per unit of an index.
     pub stride: isize,
     /// Something that lives as long as the code.
@@ -69,6 +75,8 @@ pub enum Call {
     Binary(Binary),
     /// Three operands.
     Ternary(Ternary),
+    /// Elements folded into one.
+    Reduce(Reduce),
 }
 
 /// What an operation does, before it has addresses.
@@ -163,6 +171,17 @@ unsafe fn next(op: &Op) -> *const Op {
     unsafe { std::ptr::from_ref(op).add(1) }
 }
 
+/// Runs the next operation from within this one: as the last thing a function does, the call is a
+/// jump. Where a compiler does not make it one, [`MAX_RUN`] bounds the stack.
+#[inline(always)]
+unsafe fn go_on(op: &Op, state: &mut State) -> *const Op {
+    // SAFETY: the last operation of a code leaves.
+    unsafe {
+        let next = next(op);
+        ((*next).run)(next, state)
+    }
+}
+
 operations! {
     /// The end.
     end => run_end(_op, state) {
@@ -180,6 +199,10 @@ operations! {
             return std::ptr::null();
         }
         by(op)
+    }
+    /// Where the byte at `a` is not zero, goes back as `back` does.
+    back_if => run_back_if(op, state) {
+        if op.a.read() == 0 { next(op) } else { run_back(op, state) }
     }
     /// Goes on `x` operations further where the byte at `a` is zero.
     jump_if_zero => run_jump_if_zero(op, _state) {
@@ -199,30 +222,47 @@ operations! {
     }
 }
 
-unsafe fn run_unary(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_unary(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: by the promise of `Run`; the code was made with a unary kernel.
     unsafe {
         let op = &*at;
         (op.extra.unary)(op.a, op.out, op.n);
-        next(op)
+        go_on(op, state)
     }
 }
 
-unsafe fn run_binary(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_binary(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: by the promise of `Run`; the code was made with a binary kernel.
     unsafe {
         let op = &*at;
         (op.extra.binary)(op.a, op.b, op.out, op.n);
-        next(op)
+        go_on(op, state)
     }
 }
 
-unsafe fn run_ternary(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_ternary(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: by the promise of `Run`; the code was made with a ternary kernel.
     unsafe {
         let op = &*at;
         (op.extra.ternary)(op.a, op.b, op.c, op.out, op.n);
-        next(op)
+        go_on(op, state)
+    }
+}
+
+unsafe fn run_reduce(at: *const Op, state: &mut State) -> *const Op {
+    // SAFETY: by the promise of `Run`; the code was made with a reduction kernel.
+    unsafe {
+        let op = &*at;
+        (op.extra.reduce)(op.a, op.n, op.out);
+        go_on(op, state)
+    }
+}
+
+/// `n` elements at `a` folded into the one at `out`.
+pub fn call_reduce(kernel: Reduce) -> Function {
+    Function {
+        run: run_reduce,
+        call: Call::Reduce(kernel),
     }
 }
 

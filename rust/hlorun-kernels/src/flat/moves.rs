@@ -2,7 +2,7 @@
 //!
 //! An index is a scalar that is clamped to `0..=x` and moves an address by `stride` bytes per unit.
 
-use super::{Function, Op, State, next};
+use super::{Function, Op, State, go_on};
 use crate::DType;
 
 /// An index type: how it is read.
@@ -49,12 +49,12 @@ unsafe fn transfer<const SIZE: usize>(from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-unsafe fn run_copy<const SIZE: usize>(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_copy<const SIZE: usize>(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: by the promise of `Run`.
     unsafe {
         let op = &*at;
         transfer::<SIZE>(op.a, op.out, op.n);
-        next(op)
+        go_on(op, state)
     }
 }
 
@@ -68,7 +68,7 @@ unsafe fn run_index<I: Index, const FIRST: bool>(at: *const Op, state: &mut Stat
         } else {
             state.offset.wrapping_add(by)
         };
-        next(op)
+        go_on(op, state)
     }
 }
 
@@ -84,7 +84,7 @@ unsafe fn run_load<I: Index, const SIZE: usize, const MORE: bool>(
             by = by.wrapping_add(state.offset);
         }
         transfer::<SIZE>(op.a.wrapping_offset(by), op.out, op.n);
-        next(op)
+        go_on(op, state)
     }
 }
 
@@ -100,7 +100,7 @@ unsafe fn run_store<I: Index, const SIZE: usize, const MORE: bool>(
             by = by.wrapping_add(state.offset);
         }
         transfer::<SIZE>(op.a, op.out.wrapping_offset(by), op.n);
-        next(op)
+        go_on(op, state)
     }
 }
 

@@ -3,24 +3,24 @@
 //! In: an operation and an element type. Out: a [`Function`] that reads one element of each operand and writes one, or
 //! `None` where the kernel has to be called, because it is long or the type is rare.
 
-use super::{Function, Op, State, next};
+use super::{Function, Op, State, go_on, next, run_back};
 use crate::DType;
 use crate::convert::Convert;
 use crate::element::Pred;
-use crate::elementwise::{Bin, Portable, Un, float, int};
+use crate::elementwise::{Bin, Portable, Tier, Un, float, int};
 use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 
-unsafe fn run_unary<A: Copy, O: Un<A>>(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_unary<A: Copy, O: Un<A>>(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: by the promise of `Run`, the addresses hold one element each.
     unsafe {
         let op = &*at;
         let a = op.a.cast::<A>().read_unaligned();
         op.out.cast::<O::Out>().write_unaligned(O::f::<Portable>(a));
-        next(op)
+        go_on(op, state)
     }
 }
 
-unsafe fn run_binary<A: Copy, O: Bin<A>>(at: *const Op, _: &mut State) -> *const Op {
+unsafe fn run_binary<A: Copy, O: Bin<A>>(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: as above.
     unsafe {
         let op = &*at;
@@ -29,11 +29,61 @@ unsafe fn run_binary<A: Copy, O: Bin<A>>(at: *const Op, _: &mut State) -> *const
         op.out
             .cast::<O::Out>()
             .write_unaligned(O::f::<Portable>(a, b));
-        next(op)
+        go_on(op, state)
     }
 }
 
-unsafe fn run_select<A: Copy>(at: *const Op, _: &mut State) -> *const Op {
+/// Integer division of single elements, where the kernels' way through floats takes longer.
+struct Quotient;
+/// Its remainder.
+struct Rest;
+
+macro_rules! division {
+    ($($t:ty)*) => {$(
+        impl Bin<$t> for Quotient {
+            type Out = $t;
+            #[inline(always)]
+            fn f<T: Tier>(a: $t, b: $t) -> $t {
+                if b & b.wrapping_sub(1) == 0 && b > 0 {
+                    // Towards zero: what is negative is raised by less than the divisor first.
+                    #[allow(unused_comparisons, reason = "also for unsigned types")]
+                    let raised = if a < 0 { a.wrapping_add(b - 1) } else { a };
+                    return raised >> b.trailing_zeros();
+                }
+                if b == 0 { !0 } else { a.wrapping_div(b) }
+            }
+        }
+        impl Bin<$t> for Rest {
+            type Out = $t;
+            #[inline(always)]
+            fn f<T: Tier>(a: $t, b: $t) -> $t {
+                if b & b.wrapping_sub(1) == 0 && b > 0 {
+                    #[allow(unused_comparisons, reason = "also for unsigned types")]
+                    let raised = if a < 0 { a.wrapping_add(b - 1) } else { a };
+                    return a.wrapping_sub(raised & !(b - 1));
+                }
+                if b == 0 { a } else { a.wrapping_rem(b) }
+            }
+        }
+    )*};
+}
+division!(i32 i64 u8 u32 u64);
+
+unsafe fn run_back_if<A: Copy, O: Bin<A, Out = u8>>(at: *const Op, state: &mut State) -> *const Op {
+    // SAFETY: as above; the code holds the operation it jumps to.
+    unsafe {
+        let op = &*at;
+        let a = op.a.cast::<A>().read_unaligned();
+        let b = op.b.cast::<A>().read_unaligned();
+        if O::f::<Portable>(a, b) == 0 {
+            next(op)
+        } else {
+            run_back(at, state)
+        }
+    }
+}
+
+unsafe fn run_select<A: Copy>(at: *const Op, state: &mut State) -> *const Op {
     // SAFETY: as above.
     unsafe {
         let op = &*at;
@@ -41,13 +91,13 @@ unsafe fn run_select<A: Copy>(at: *const Op, _: &mut State) -> *const Op {
         op.out
             .cast::<A>()
             .write_unaligned(from.cast::<A>().read_unaligned());
-        next(op)
+        go_on(op, state)
     }
 }
 
 unsafe fn run_clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>(
     at: *const Op,
-    _: &mut State,
+    state: &mut State,
 ) -> *const Op {
     // SAFETY: as above.
     unsafe {
@@ -59,7 +109,7 @@ unsafe fn run_clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>(
         op.out
             .cast::<A>()
             .write_unaligned(Min::f::<Portable>(at_least, high));
-        next(op)
+        go_on(op, state)
     }
 }
 
@@ -131,8 +181,8 @@ pub fn binary(op: BinaryOp, dtype: DType) -> Option<Function> {
                 BinaryOp::Add => int::Add,
                 BinaryOp::Subtract => int::Subtract,
                 BinaryOp::Multiply => int::Multiply,
-                BinaryOp::Divide => int::Divide,
-                BinaryOp::Remainder => int::Remainder,
+                BinaryOp::Divide => Quotient,
+                BinaryOp::Remainder => Rest,
                 BinaryOp::Maximum => int::Maximum,
                 BinaryOp::Minimum => int::Minimum,
                 BinaryOp::And => int::And,
@@ -168,18 +218,34 @@ pub fn binary(op: BinaryOp, dtype: DType) -> Option<Function> {
     )))
 }
 
+macro_rules! relation {
+    ($run:ident, $t:ty, $direction:expr) => {
+        match $direction {
+            CompareDirection::Eq => $run::<$t, int::Eq>,
+            CompareDirection::Ne => $run::<$t, int::Ne>,
+            CompareDirection::Lt => $run::<$t, int::Lt>,
+            CompareDirection::Le => $run::<$t, int::Le>,
+            CompareDirection::Gt => $run::<$t, int::Gt>,
+            CompareDirection::Ge => $run::<$t, int::Ge>,
+        }
+    };
+}
+
 /// Whether `a` is in the relation to `b`, floats by the partial order.
 pub fn compare(direction: CompareDirection, dtype: DType) -> Option<Function> {
     macro_rules! any {
         ($t:ty) => {
-            match direction {
-                CompareDirection::Eq => run_binary::<$t, int::Eq>,
-                CompareDirection::Ne => run_binary::<$t, int::Ne>,
-                CompareDirection::Lt => run_binary::<$t, int::Lt>,
-                CompareDirection::Le => run_binary::<$t, int::Le>,
-                CompareDirection::Gt => run_binary::<$t, int::Gt>,
-                CompareDirection::Ge => run_binary::<$t, int::Ge>,
-            }
+            relation!(run_binary, $t, direction)
+        };
+    }
+    Some(Function::of(with_type!(dtype, any, any, any!(Pred))))
+}
+
+/// Where `a` is in the relation to `b`, goes back as [`super::back`] does.
+pub fn back_if_compare(direction: CompareDirection, dtype: DType) -> Option<Function> {
+    macro_rules! any {
+        ($t:ty) => {
+            relation!(run_back_if, $t, direction)
         };
     }
     Some(Function::of(with_type!(dtype, any, any, any!(Pred))))

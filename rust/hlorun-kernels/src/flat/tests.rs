@@ -27,6 +27,7 @@ fn op(function: Function) -> Op {
         Call::Unary(unary) => Extra { unary },
         Call::Binary(binary) => Extra { binary },
         Call::Ternary(ternary) => Extra { ternary },
+        Call::Reduce(reduce) => Extra { reduce },
     };
     Op {
         run: function.run,

@@ -317,11 +317,33 @@ const RANGES: &[(&str, usize)] = &[
 fn what_a_counter_decides_is_decided_before() {
     for &(body, count) in RANGES {
         let text = format!(
-            "HloModule m\nbody {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n x = f32[] get-tuple-element(p), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n {}\n e = f32[] convert(k)\n y = f32[] add(x, e)\n h = f32[] add(y, y)\n ROOT r = (s32[], f32[]) tuple(j, h) }}\ncondition {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(5)\n ROOT q = pred[] compare(i, n), direction=LT }}\nENTRY e {{ a = f32[] parameter(0)\n zero = s32[] constant(0)\n t = (s32[], f32[]) tuple(zero, a)\n ROOT w = (s32[], f32[]) while(t), condition=condition, body=body }}\n",
+            "HloModule m\nbody {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n x = f32[] get-tuple-element(p), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n {}\n e = f32[] convert(k)\n sum = f32[] add(x, e)\n twice = f32[] add(sum, sum)\n ROOT r = (s32[], f32[]) tuple(j, twice) }}\ncondition {{ p = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(5)\n ROOT q = pred[] compare(i, n), direction=LT }}\nENTRY e {{ a = f32[] parameter(0)\n zero = s32[] constant(0)\n t = (s32[], f32[]) tuple(zero, a)\n ROOT w = (s32[], f32[]) while(t), condition=condition, body=body }}\n",
             body.replace("; ", "\n")
         );
         let tried = build(&text, &[]);
         assert_eq!(count_of(&tried, "known-ranges"), count, "{body}");
         assert_eq!(run(&tried), run(&build(&text, &["known-ranges"])), "{body}");
+    }
+}
+
+#[test]
+fn leaves_that_grow_by_a_constant_are_counters_too() {
+    for (start, step, count) in [
+        (8, -2, 1),
+        (7, -2, 0),
+        (-8, 2, 0),
+        (0, 3, 1),
+        (2147483636, 3, 0),
+    ] {
+        let text = format!(
+            "HloModule m\nbody {{ p = (s32[], s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n m = s32[] get-tuple-element(p), index=1\n x = f32[] get-tuple-element(p), index=2\n one = s32[] constant(1)\n j = s32[] add(i, one)\n by = s32[] constant({step})\n n = s32[] add(by, m)\n z = s32[] constant(0)\n c = pred[] compare(m, z), direction=LT\n w = s32[] subtract(m, i)\n k = s32[] select(c, w, m)\n e = f32[] convert(k)\n sum = f32[] add(x, e)\n ROOT r = (s32[], s32[], f32[]) tuple(j, n, sum) }}\ncondition {{ p = (s32[], s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(5)\n ROOT q = pred[] compare(i, n), direction=LT }}\nENTRY e {{ a = f32[] parameter(0)\n zero = s32[] constant(0)\n s = s32[] constant({start})\n t = (s32[], s32[], f32[]) tuple(zero, s, a)\n ROOT w = (s32[], s32[], f32[]) while(t), condition=condition, body=body }}\n"
+        );
+        let tried = build(&text, &[]);
+        assert_eq!(count_of(&tried, "known-ranges"), count, "{start} {step}");
+        assert_eq!(
+            run(&tried),
+            run(&build(&text, &["known-ranges"])),
+            "{start} {step}"
+        );
     }
 }

@@ -40,7 +40,7 @@ class Body:
         return self.rng.choice(self.values[shape])
 
     def constant(self, shape: str) -> str:
-        numbers = {
+        numbers: dict[str, list[float]] = {
             "s32[]": [-3, -1, 0, 1, 2, 4, 5, 7, 1000003, -2147483648],
             "u32[]": [0, 1, 2, 7, 1664525, 4294967295],
             "f32[]": [-1.5, -0.0, 0.5, 0.99, 2.0, 3.25],

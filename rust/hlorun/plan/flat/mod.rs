@@ -106,6 +106,9 @@ pub fn prepare(thunks: &mut [Thunk]) {
         match &mut thunk.kind {
             ThunkKind::While(repeated) => {
                 repeated.flat = Builder::default().finish(repeated).map(Box::new);
+                if repeated.flat.is_none() {
+                    rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
+                }
             }
             ThunkKind::Conditional(choice) => rest.extend(choice.branches.iter_mut().flatten()),
             _ => {}
@@ -118,8 +121,11 @@ pub fn renew(thunk: &mut Thunk) {
     let mut rest = vec![thunk];
     while let Some(thunk) = rest.pop() {
         match &mut thunk.kind {
-            ThunkKind::While(repeated) if repeated.flat.is_some() => {
-                repeated.flat = Builder::default().finish(repeated).map(Box::new);
+            ThunkKind::While(repeated) => {
+                if repeated.flat.is_some() {
+                    repeated.flat = Builder::default().finish(repeated).map(Box::new);
+                }
+                rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
             }
             ThunkKind::Conditional(choice) => rest.extend(choice.branches.iter_mut().flatten()),
             _ => {}

@@ -35,6 +35,8 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_WORK: u64 = 1 << 20;
 /// Most instructions that are computed for the values of one computation.
 const MAX_INSTRUCTIONS: usize = 4096;
+/// Most instructions that are looked at to find what to fold.
+const MAX_VISITS: usize = 1 << 16;
 /// Most trips of a loop.
 const MAX_TRIPS: usize = 1 << 10;
 /// Most instructions of all computations that one instruction calls.
@@ -48,6 +50,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
     let mut budget = Budget {
         work: MAX_WORK,
         bytes: MAX_BYTES,
+        visits: MAX_VISITS,
     };
     let mut changed = 0;
     for computation in module.computation_ids().collect::<Vec<_>>() {
@@ -68,6 +71,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
 struct Budget {
     work: u64,
     bytes: usize,
+    visits: usize,
 }
 
 /// How much it costs to compute an instruction.
@@ -223,6 +227,10 @@ impl<'m> Search<'m> {
                 continue;
             }
             new.push(id);
+            let Some(visits) = self.budget.visits.checked_sub(1) else {
+                return false;
+            };
+            self.budget.visits = visits;
             let Some(own) = work_of(self.module, id, MAX_CALLED) else {
                 return false;
             };

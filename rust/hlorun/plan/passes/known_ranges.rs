@@ -5,7 +5,8 @@
 //! known; a `select` by it is the one operand, and an `and` or `or` with it the other. Index code
 //! is full of such: `i < 0 ? i + n : i`.
 //!
-//! Ranges go from a loop to the loops inside it along leaves that never change. They hold for every
+//! Other leaves that grow by a constant are counters too. Ranges go from a loop to the loops inside
+//! it along leaves that never change. They hold for every
 //! element of an array, and end where an operation might wrap around.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -87,12 +88,47 @@ fn inside(
             ranges.insert(*element, range);
         }
     }
+    // Leaves that grow by the same in every trip count as well.
+    for (k, element) in info.elements.iter().enumerate() {
+        if let Some(element) = *element
+            && let Some(step) = step_of(module, info.results[k], element)
+            && let Some(&(low, high)) = outside.get(&info.initial[k])
+            && let Some(all) = array_range(module, element)
+        {
+            let way = step * (info.trips.len() as i128 - 1).max(0);
+            let range = (low + way.min(0), high + way.max(0));
+            if range.0 >= all.0 && range.1 <= all.1 {
+                ranges.insert(element, range);
+            }
+        }
+    }
     let first = info.trips.iter().min().copied();
     let last = info.trips.iter().max().copied();
     if let (Some(first), Some(last)) = (first, last) {
         ranges.insert(info.counter, (i128::from(first), i128::from(last)));
     }
     Some((info.body, ranges))
+}
+
+/// What `next` adds to `element`, where it adds a constant.
+fn step_of(module: &HloModule, next: InstructionId, element: InstructionId) -> Option<i128> {
+    if module.instruction_data(next).opcode != HloOpcode::Add {
+        return None;
+    }
+    let &[a, b] = module.operand_ids(next) else {
+        return None;
+    };
+    let other = match (a == element, b == element) {
+        (true, false) => b,
+        (false, true) => a,
+        _ => return None,
+    };
+    trip_index::constant(module, other).map(i128::from)
+}
+
+/// All values of an array's elements.
+fn array_range(module: &HloModule, id: InstructionId) -> Option<Range> {
+    type_range(module.instruction(id).array_shape()?.element_type)
 }
 
 /// All values of an integer type; `None` for others.

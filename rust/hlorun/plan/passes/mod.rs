@@ -79,18 +79,21 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             "transpose-fold" => changed = transpose_fold::run(module),
             _ => {}
         }
-        for id in while_loops(module) {
-            let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
-                continue;
-            };
-            match name {
-                "loop-hoist" => loop_hoist::run(module, &mut info),
-                "loop-accumulate" => loop_accumulate::run(module, &mut info),
-                "loop-defer" => loop_defer::run(module, &mut info),
-                _ => continue,
+        let pass: Option<fn(&mut HloModule, &mut loop_info::LoopInfo)> = match name {
+            "loop-hoist" => Some(loop_hoist::run),
+            "loop-accumulate" => Some(loop_accumulate::run),
+            "loop-defer" => Some(loop_defer::run),
+            _ => None,
+        };
+        if let Some(pass) = pass {
+            for id in while_loops(module) {
+                let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
+                    continue;
+                };
+                pass(module, &mut info);
+                changed += usize::from(info.is_changed());
+                info.finish(module)?;
             }
-            changed += usize::from(info.is_changed());
-            info.finish(module)?;
         }
         if changed > 0 {
             applied.push((name, changed));

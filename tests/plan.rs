@@ -537,3 +537,17 @@ fn twins_are_computed_once() {
         assert_close(&run(&tried), &run(&plain));
     }
 }
+
+#[test]
+fn a_condition_leaves_what_is_read_after_the_loop() {
+    let text = "HloModule m\nbody { p = (f32[], f32[]) parameter(0)\n i = f32[] get-tuple-element(p), index=0\n one = f32[] constant(1)\n j = f32[] add(i, one)\n k = f32[] multiply(j, j)\n ROOT r = (f32[], f32[]) tuple(j, k) }\ncondition { p = (f32[], f32[]) parameter(0)\n i = f32[] get-tuple-element(p), index=0\n x = f32[] get-tuple-element(p), index=1\n low = f32[] constant(0.1)\n n = f32[] minimum(x, low)\n ROOT q = pred[] compare(i, n), direction=LT }\nENTRY e { a = f32[] parameter(0)\n nine = f32[] constant(9)\n t = (f32[], f32[]) tuple(a, nine)\n ROOT w = (f32[], f32[]) while(t), condition=condition, body=body }\n";
+    let expected = [vec![0.5f32], vec![0.25]];
+    for disable in [
+        &[][..],
+        &["fusion"],
+        &["fusion", "flat-loops"],
+        &["flat-loops"],
+    ] {
+        assert_eq!(run(&build(text, disable)), expected, "{disable:?}");
+    }
+}

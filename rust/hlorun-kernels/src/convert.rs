@@ -9,7 +9,7 @@ use crate::isa::Isa;
 use crate::low_float::{Bf16, F8, F16};
 use crate::{DType, Isa as Level};
 
-struct Convert<To>(std::marker::PhantomData<To>);
+pub(crate) struct Convert<To>(std::marker::PhantomData<To>);
 impl<From: Elem, To: Elem> Un<From> for Convert<To> {
     type Out = To;
     #[inline(always)]

@@ -10,6 +10,7 @@ mod divide;
 mod dtype;
 pub mod element;
 mod elementwise;
+pub mod flat;
 pub mod gemm;
 mod isa;
 pub mod low_float;

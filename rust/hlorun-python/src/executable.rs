@@ -94,6 +94,7 @@ pub fn compile(
         replicas,
         partitions,
         disable,
+        evaluate: Some(hlorun::exec::evaluate::evaluate),
         ..CompileOptions::default()
     };
     let source = match constants {

@@ -167,7 +167,7 @@ pub(super) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) ->
     Ok(())
 }
 
-fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
+pub(super) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     let memory = &environment.memory;
     match &thunk.kind {
         ThunkKind::Copy(copy) => {
@@ -196,6 +196,11 @@ fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             ops::run(&op.kind, &inputs, &outputs, &environment.operation())
         }
         ThunkKind::While(body) => {
+            if let Some(flat) = &body.flat
+                && environment.options.profile.is_none()
+            {
+                return super::flat::run(flat, body, environment);
+            }
             let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
             loop {
                 environment.check()?;

@@ -34,6 +34,11 @@ impl Memory {
         self.privates = privates;
     }
 
+    /// The address of an allocation.
+    pub fn base(&self, allocation: u32) -> *mut u8 {
+        self.bases[allocation as usize]
+    }
+
     /// The first byte of a slice.
     pub fn pointer(&self, slice: &BufferSlice) -> *mut u8 {
         if slice.allocation >= PRIVATE {

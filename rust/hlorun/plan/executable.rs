@@ -135,6 +135,9 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         super::products::divide(&mut thunks, &assignment);
     }
     super::small::prepare(&mut thunks);
+    if !options.disable.iter().any(|name| name == super::flat::NAME) {
+        super::flat::prepare(&mut thunks);
+    }
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -180,7 +183,7 @@ fn effective(options: &CompileOptions) -> Result<CompileOptions> {
 
 /// Copies every array of the result into an output buffer, row-major. Copies of values that were
 /// computed for this alone are dropped by the assignment.
-fn store_results(
+pub(super) fn store_results(
     lowering: &mut Lowering<'_>,
     thunks: &mut ThunkSequence,
     root: InstructionId,

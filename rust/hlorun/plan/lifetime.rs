@@ -21,6 +21,8 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug)]
 struct Loop {
     span: Segment,
+    /// When the predicate is read, and the loop may end.
+    check: u32,
     parent: Option<u32>,
 }
 
@@ -122,11 +124,13 @@ impl Walk {
                         start: time,
                         end: time,
                     },
+                    check: time,
                     parent: inside,
                 });
                 self.sequence(&mut body.condition, Some(id), depth + 1);
                 let check = self.clock;
                 self.clock += 1;
+                self.loops[id as usize].check = check;
                 self.touch(
                     body.predicate.slice.allocation,
                     check,
@@ -301,7 +305,12 @@ impl Walk {
             return vec![hull];
         };
         let span = self.loops[id as usize].span;
-        let mut last_read = span.start;
+        // What is read after the loop was there when the condition ended it.
+        let mut last_read = if hull.end > span.end {
+            self.loops[id as usize].check
+        } else {
+            span.start
+        };
         for touch in touches {
             if touch.time >= span.start && touch.time < write {
                 last_read = last_read.max(match self.foreign_loop(touch.inside, Some(id)) {

@@ -11,6 +11,8 @@ pub mod collective;
 pub mod dataflow;
 pub mod elementwise;
 pub mod executable;
+pub mod flat;
+pub mod fragment;
 pub mod heap_simulator;
 pub mod inline;
 pub mod lifetime;
@@ -85,6 +87,9 @@ pub struct CompileOptions {
     /// Show every computed value to the run's observer. Nothing is fused and no pass runs, so that
     /// every instruction of the text has a value.
     pub observe: bool,
+    /// Computes for `constant-folding` what depends on constants alone; `None` leaves it for the
+    /// run.
+    pub evaluate: Option<fragment::Evaluate>,
 }
 
 impl Default for CompileOptions {
@@ -96,6 +101,7 @@ impl Default for CompileOptions {
             partitions: 1,
             disable: Vec::new(),
             observe: false,
+            evaluate: None,
         }
     }
 }

@@ -317,6 +317,7 @@ impl Analysis<'_> {
         };
         let mut thunk = self.thunks[at].clone();
         visit_all(&mut thunk, &mut rename);
+        super::flat::renew(&mut thunk);
         thunk
     }
 }

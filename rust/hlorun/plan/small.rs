@@ -90,7 +90,8 @@ fn is_brief(thunk: &Thunk) -> bool {
     }
 }
 
-fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
+/// What makes `thunk` a small loop, if it is one.
+pub(super) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
     let (program, count) = (&thunk.program, thunk.count);
     if count == 0 || count > MAX_SCRATCH || count * (program.steps.len() + 1) > MAX_WORK {
         return None;

@@ -229,6 +229,9 @@ pub struct WhileThunk {
     pub trip_count: Option<u64>,
     /// A trip takes no more than microseconds.
     pub is_brief: bool,
+    /// Set once everything else is decided, where no loop around it has any; see
+    /// [`super::flat`].
+    pub flat: Option<Box<super::flat::FlatLoop>>,
 }
 
 /// A choice.

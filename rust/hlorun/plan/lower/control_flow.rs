@@ -70,6 +70,7 @@ impl<'m> Lowering<'m> {
                 body,
                 trip_count: known_trip_count(instruction),
                 is_brief: false,
+                flat: None,
             })),
         );
         Ok(value)

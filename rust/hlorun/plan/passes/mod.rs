@@ -4,8 +4,10 @@
 //! meaning up to the order of floating-point sums, and states in its own file when it applies.
 
 mod common_subexpressions;
+mod constant_folding;
 mod dynamic_padding;
 mod emit;
+mod known_ranges;
 mod library_product;
 mod loop_accumulate;
 mod loop_defer;
@@ -15,6 +17,7 @@ mod loop_unroll;
 mod product;
 mod rewrite;
 mod scan;
+mod single_window;
 mod transpose_fold;
 mod trip_index;
 mod tuple_select;
@@ -23,14 +26,17 @@ pub use dynamic_padding::DynamicSize;
 
 use crate::error::Result;
 use crate::module::{
-    ComputationId, HloComputation, HloModule, HloOpcode, InstructionId, NewInstruction,
+    ComputationId, HloComputation, HloModule, HloOpcode, IdMap, InstructionId, NewInstruction,
 };
 use crate::plan::CompileOptions;
 use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 9] = [
+pub const PASSES: [&str; 13] = [
+    single_window::NAME,
+    constant_folding::NAME,
+    known_ranges::NAME,
     loop_unroll::NAME,
     common_subexpressions::NAME,
     "transpose-fold",
@@ -40,6 +46,7 @@ pub const PASSES: [&str; 9] = [
     crate::plan::lower::panels::NAME,
     crate::plan::chains::NAME,
     crate::plan::bands::NAME,
+    crate::plan::flat::NAME,
 ];
 
 /// What the passes did.
@@ -58,6 +65,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
     library_product::run(module)?;
     let dynamic_sizes = dynamic_padding::run(module)?;
     crate::plan::transfer::order(module);
+    forget_unreachable(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -66,26 +74,35 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
         }
         let mut changed = 0;
         match name {
+            single_window::NAME => changed = single_window::run(module),
+            known_ranges::NAME => changed = known_ranges::run(module),
+            constant_folding::NAME => changed = constant_folding::run(module, options),
             common_subexpressions::NAME => changed = common_subexpressions::run(module),
+            loop_unroll::NAME => {
+                for id in while_loops(module) {
+                    if let Some(info) = loop_info::LoopInfo::of(module, id) {
+                        changed += usize::from(loop_unroll::run(module, &info)?);
+                    }
+                }
+            }
             "transpose-fold" => changed = transpose_fold::run(module),
             _ => {}
         }
-        for id in while_loops(module) {
-            let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
-                continue;
-            };
-            match name {
-                loop_unroll::NAME => {
-                    changed += usize::from(loop_unroll::run(module, &info)?);
+        let pass: Option<fn(&mut HloModule, &mut loop_info::LoopInfo)> = match name {
+            "loop-hoist" => Some(loop_hoist::run),
+            "loop-accumulate" => Some(loop_accumulate::run),
+            "loop-defer" => Some(loop_defer::run),
+            _ => None,
+        };
+        if let Some(pass) = pass {
+            for id in while_loops(module) {
+                let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
                     continue;
-                }
-                "loop-hoist" => loop_hoist::run(module, &mut info),
-                "loop-accumulate" => loop_accumulate::run(module, &mut info),
-                "loop-defer" => loop_defer::run(module, &mut info),
-                _ => continue,
+                };
+                pass(module, &mut info);
+                changed += usize::from(info.is_changed());
+                info.finish(module)?;
             }
-            changed += usize::from(info.is_changed());
-            info.finish(module)?;
         }
         if changed > 0 {
             applied.push((name, changed));
@@ -95,6 +112,26 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
         rewrites: applied,
         dynamic_sizes,
     })
+}
+
+/// Empties computations that nothing runs any more: those of fusions and calls, which stand in the
+/// place of the calls now. What they call would otherwise seem to have a second caller.
+fn forget_unreachable(module: &mut HloModule) {
+    let mut is_reached = IdMap::new(module.computation_count(), false);
+    let mut open: Vec<ComputationId> = module.entry.into_iter().collect();
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut is_reached[id], true) {
+            continue;
+        }
+        for &instruction in &module.computation(id).instructions {
+            open.extend(module.instruction(instruction).called_computations());
+        }
+    }
+    for id in module.computation_ids() {
+        if !is_reached[id] {
+            module.computation_mut(id).instructions.clear();
+        }
+    }
 }
 
 /// An empty computation of one parameter, named and placed after `like`.

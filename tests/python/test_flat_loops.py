@@ -1,0 +1,87 @@
+"""Loops of small steps run as flat code: the same bits as step by step, with any passes."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlorun
+import random_loops
+
+INPUTS: list[Any] = [
+    np.int32(5),
+    np.float32(1.25),
+    np.uint32(77),
+    np.array([3, -1, 4, 1, -5, 9], np.int32),
+    np.array([0.5, -2.0, 8.25, 0.0, -0.0, 3.0], np.float32),
+]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_loops_are_the_same_step_by_step(seed: int) -> None:
+    module = hlorun.parse(random_loops.text(seed))
+    wanted = hlorun.compile(module, disable=["flat-loops"])(*INPUTS)
+    plain = hlorun.compile(module, disable=hlorun.Executable.passes)(*INPUTS)
+    for result in (hlorun.compile(module)(*INPUTS), plain):
+        for a, b in zip(result, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+COUNT = """HloModule count
+body {
+  p = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  half = f32[] constant(0.5)
+  j = s32[] add(i, one)
+  y = f32[] multiply(x, half)
+  ROOT r = (s32[], f32[]) tuple(j, y)
+}
+condition {
+  p = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(LIMIT)
+  ROOT q = pred[] compare(i, n), direction=RELATION
+}
+ENTRY main {
+  x = f32[] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[]) tuple(zero, x)
+  ROOT w = (s32[], f32[]) while(t), condition=condition, body=body
+}
+"""
+
+
+def test_no_trip_and_many() -> None:
+    for limit in (-1, 0, 1, 2, 70000):
+        module = hlorun.parse(COUNT.replace("LIMIT", str(limit)).replace("RELATION", "LT"))
+        count, value = hlorun.compile(module)(np.float32(3))
+        assert count == max(limit, 0)
+        assert value == np.float32(3) * np.float32(0.5) ** min(max(limit, 0), 200)
+
+
+def test_an_endless_comparison_can_be_interrupted() -> None:
+    text = COUNT.replace("LIMIT", "-1").replace("RELATION", "NE").replace("add(i, one)", "and(i, one)")
+    executable = hlorun.compile(hlorun.parse(text))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            executable(np.float32(1))
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_profiles_still_show_every_step() -> None:
+    module = hlorun.parse(COUNT.replace("LIMIT", "3").replace("RELATION", "LT"))
+    (count, _), steps = hlorun.compile(module).profile(np.float32(1))
+    assert count == 3
+    assert len(steps) > 6

@@ -314,11 +314,13 @@ pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize)
         return;
     }
     let mut line = [0u8; LINE];
-    for at in (0..LINE).step_by(elem_size) {
-        // SAFETY: the caller's contract; elements divide the line.
-        unsafe {
-            std::ptr::copy_nonoverlapping(pattern, line.as_mut_ptr().add(at), elem_size);
-        }
+    // SAFETY: the caller's contract; elements divide the line.
+    unsafe {
+        by_size!(elem_size, repeat(pattern, &mut line), {
+            for at in (0..LINE).step_by(elem_size) {
+                std::ptr::copy_nonoverlapping(pattern, line.as_mut_ptr().add(at), elem_size);
+            }
+        });
     }
     let run: unsafe fn(&[u8; LINE], *mut u8, usize) = match Isa::active() {
         #[cfg(target_arch = "x86_64")]
@@ -327,12 +329,22 @@ pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize)
         Isa::Avx2 => lines_by_32,
         _ => lines,
     };
-    let whole = bytes / LINE;
-    // SAFETY: whole lines, and then the first bytes of one, end where the elements do; the tiers are active.
+    // SAFETY: the tiers are active. Whole lines fit, and the last one ends where the elements do.
     unsafe {
-        run(&line, dst, whole);
-        let rest = bytes - whole * LINE;
-        std::ptr::copy_nonoverlapping(line.as_ptr(), dst.add(whole * LINE), rest);
+        run(&line, dst, bytes / LINE);
+        dst.add(bytes - LINE).cast::<[u8; LINE]>().write(line);
+    }
+}
+
+/// Fills a line with the element at `pattern`.
+unsafe fn repeat<T: Copy>(pattern: *const u8, line: &mut [u8; LINE]) {
+    // SAFETY: the caller's element, and a line's worth of them.
+    unsafe {
+        let x = pattern.cast::<T>().read_unaligned();
+        let to = line.as_mut_ptr().cast::<T>();
+        for i in 0..LINE / size_of::<T>() {
+            to.add(i).write_unaligned(x);
+        }
     }
 }
 

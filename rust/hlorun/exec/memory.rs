@@ -93,8 +93,14 @@ pub unsafe fn read_integer(pointer: *const u8, ty: PrimitiveType) -> i64 {
     // SAFETY: by the caller's promise; elements may be unaligned in packed user arrays.
     unsafe {
         match ty {
-            P::S8 | P::S4 | P::S2 | P::S1 => i64::from(pointer.cast::<i8>().read()),
-            P::U8 | P::U4 | P::U2 | P::U1 | P::Pred => i64::from(pointer.read()),
+            // Bits above a narrow type's own say nothing.
+            P::S4 | P::S2 | P::S1 => {
+                let shift = 8 - ty.bit_width();
+                i64::from(pointer.cast::<i8>().read() << shift >> shift)
+            }
+            P::U4 | P::U2 | P::U1 => i64::from(pointer.read() & u8::MAX >> (8 - ty.bit_width())),
+            P::S8 => i64::from(pointer.cast::<i8>().read()),
+            P::U8 | P::Pred => i64::from(pointer.read()),
             P::S16 => i64::from(pointer.cast::<i16>().read_unaligned()),
             P::U16 => i64::from(pointer.cast::<u16>().read_unaligned()),
             P::S32 => i64::from(pointer.cast::<i32>().read_unaligned()),

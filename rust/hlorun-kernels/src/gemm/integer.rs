@@ -15,6 +15,7 @@ use super::units::{Pair, Row, Single};
 use super::{Gemm, Matrix, One, Parallel, Shared, pack, share};
 use crate::DType;
 use crate::convert::convert;
+use crate::element::{SubS, SubU};
 use std::ops::Range;
 
 /// Most rows of A that are packed for all threads at once.
@@ -34,8 +35,12 @@ pub(super) fn own(g: &Gemm) -> Option<One> {
     }
     let narrow = matches!(g.out, Pred | S8 | U8 | S16 | U16);
     Some(match (g.dtype, g.out) {
-        (S2 | S4 | S8, S32 | U32) => gemm::<i8, Pair, u32>,
-        (U2 | U4 | U8, S32 | U32) => gemm::<u8, Pair, u32>,
+        (S2, S32 | U32) => gemm::<SubS<2>, Pair, u32>,
+        (S4, S32 | U32) => gemm::<SubS<4>, Pair, u32>,
+        (S8, S32 | U32) => gemm::<i8, Pair, u32>,
+        (U2, S32 | U32) => gemm::<SubU<2>, Pair, u32>,
+        (U4, S32 | U32) => gemm::<SubU<4>, Pair, u32>,
+        (U8, S32 | U32) => gemm::<u8, Pair, u32>,
         (S8, _) if narrow => gemm::<i8, Pair, u32>,
         (U8, _) if narrow => gemm::<u8, Pair, u32>,
         (Pred, S32 | U32) => gemm::<Truth, Pair, u32>,

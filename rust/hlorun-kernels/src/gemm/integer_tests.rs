@@ -27,6 +27,11 @@ fn read(from: &[u8], at: usize, d: DType) -> i64 {
         DType::Pred => i64::from(from[0] != 0),
         DType::S8 => i64::from(from[0] as i8),
         DType::U8 => i64::from(from[0]),
+        // Bits above a narrow type's own say nothing.
+        DType::S2 => i64::from((from[0] << 6) as i8 >> 6),
+        DType::S4 => i64::from((from[0] << 4) as i8 >> 4),
+        DType::U2 => i64::from(from[0] & 3),
+        DType::U4 => i64::from(from[0] & 15),
         DType::S16 => i64::from(i16::from_ne_bytes(from.try_into().unwrap())),
         DType::U16 => i64::from(u16::from_ne_bytes(from.try_into().unwrap())),
         DType::S32 => i64::from(i32::from_ne_bytes(from.try_into().unwrap())),
@@ -127,6 +132,11 @@ fn integers_wrap_in_every_layout_and_type() {
         (S64, S64),
         (U64, U64),
         (S8, S64),
+        (S2, S32),
+        (S4, S32),
+        (S4, S64),
+        (U2, U32),
+        (U4, S32),
     ] {
         for (at, shape) in [
             (16, 16, 16),

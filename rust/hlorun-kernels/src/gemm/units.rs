@@ -9,6 +9,7 @@ use super::steps::Plain;
 use super::steps::Steps;
 #[cfg(target_arch = "x86_64")]
 use super::steps::{Eight, Four, Sixteen, Vnni};
+use crate::element::{Elem, SubS, SubU};
 use crate::isa::Isa;
 
 /// Units along the depth in one block.
@@ -41,6 +42,20 @@ macro_rules! stored {
     )*};
 }
 stored!(i8 u8 i16 i32 i64);
+
+// Bits above a narrow type's own say nothing.
+impl<const BITS: u32> Stored for SubS<BITS> {
+    #[inline(always)]
+    fn wide(self) -> i64 {
+        self.widen()
+    }
+}
+impl<const BITS: u32> Stored for SubU<BITS> {
+    #[inline(always)]
+    fn wide(self) -> i64 {
+        self.widen() as i64
+    }
+}
 
 /// What products are made of.
 pub(super) trait Unit: Copy + Send + Sync + 'static {

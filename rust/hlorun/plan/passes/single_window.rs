@@ -205,6 +205,10 @@ fn replace_scatter(
     for (&from, &to) in plan.update_window_dims.iter().zip(&plan.map.window) {
         window[to] = updates.dims[from];
     }
+    // Indices without components may stand for many windows.
+    if window.iter().product::<i64>() != updates.element_count()? {
+        return None;
+    }
     // Starts beyond which some of the window is outside.
     let ends: Dims = operand
         .dims

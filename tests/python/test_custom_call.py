@@ -103,3 +103,44 @@ ENTRY main {
     np.testing.assert_allclose(real, [0, 0], atol=1e-6)
     np.testing.assert_allclose(imaginary, [2, 2], rtol=1e-6)
     assert status == 0
+
+
+CONDITION = """HloModule condition
+condition {
+  p = (s32[], f32[131072]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(4)
+  seen = s32[] custom-call(i), custom_call_target="seen", custom_call_has_side_effect=true
+  ROOT q = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[131072]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[131072] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[131072] add(x, x)
+  ROOT r = (s32[], f32[131072]) tuple(j, y)
+}
+ENTRY main {
+  x = f32[131072] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[131072]) tuple(zero, x)
+  ROOT w = (s32[], f32[131072]) while(t), condition=condition, body=body
+}
+"""
+
+
+def test_a_condition_calls_in_every_trip() -> None:
+    seen: list[int] = []
+
+    def call(i: Any) -> np.int32:
+        seen.append(int(i))
+        return np.int32(i)
+
+    hlorun.register_custom_call("seen", call)
+    try:
+        hlorun.run(hlorun.parse(CONDITION), np.ones(131072, np.float32))
+    finally:
+        hlorun.register_custom_call("seen", None)
+    assert seen == [0, 1, 2, 3, 4]

@@ -85,3 +85,46 @@ def test_profiles_still_show_every_step() -> None:
     (count, _), steps = hlorun.compile(module).profile(np.float32(1))
     assert count == 3
     assert len(steps) > 6
+
+
+BITCAST = """HloModule bitcast
+condition {
+  p = (s32[], f32[2,3]{0,1}, f32[2,3]{1,0}, f32[6]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(4)
+  ROOT q = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[2,3]{0,1}, f32[2,3]{1,0}, f32[6]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[2,3]{0,1} get-tuple-element(p), index=1
+  y = f32[2,3]{1,0} get-tuple-element(p), index=2
+  sum = f32[6] get-tuple-element(p), index=3
+  zero = s32[] constant(0)
+  always = pred[] compare(i, zero), direction=GE
+  chosen = f32[2,3]{1,0} select(always, x, y)
+  flat = f32[6] bitcast(chosen)
+  more = f32[6] add(sum, flat)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], f32[2,3]{0,1}, f32[2,3]{1,0}, f32[6]) tuple(j, x, y, more)
+}
+ENTRY main {
+  x = f32[2,3]{0,1} parameter(0)
+  y = f32[2,3]{1,0} parameter(1)
+  sum = f32[6] parameter(2)
+  zero = s32[] constant(0)
+  t = (s32[], f32[2,3]{0,1}, f32[2,3]{1,0}, f32[6]) tuple(zero, x, y, sum)
+  w = (s32[], f32[2,3]{0,1}, f32[2,3]{1,0}, f32[6]) while(t), condition=condition, body=body
+  ROOT g = f32[6] get-tuple-element(w), index=3
+}
+"""
+
+
+@pytest.mark.parametrize("disable", [[], ["known-ranges"]])
+def test_a_known_choice_keeps_its_layout(disable: list[str]) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    result = hlorun.compile(hlorun.parse(BITCAST), disable=disable)(
+        x, np.ones_like(x), np.zeros(6, np.float32)
+    )
+    np.testing.assert_array_equal(result, 4 * np.arange(6, dtype=np.float32))

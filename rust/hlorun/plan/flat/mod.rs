@@ -339,6 +339,8 @@ impl Builder {
         for end in ends {
             self.land(end);
         }
+        // Other branches come to here without what the last one compares.
+        self.comparison = None;
         Some(())
     }
 

@@ -14,7 +14,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::loop_info::LoopInfo;
+use super::loop_info::{Callers, LoopInfo};
 use crate::module::{
     AttrKey, ComputationId, HloComputation, HloModule, HloOpcode, Id, InstructionId,
     NewInstruction, OpClass,
@@ -47,6 +47,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
     let Some(evaluate) = options.evaluate else {
         return 0;
     };
+    let callers = Callers::new(module);
     let mut budget = Budget {
         work: MAX_WORK,
         bytes: MAX_BYTES,
@@ -54,7 +55,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
     };
     let mut changed = 0;
     for computation in module.computation_ids().collect::<Vec<_>>() {
-        let wanted = Search::new(module, computation, &mut budget).find();
+        let wanted = Search::new(module, &callers, computation, &mut budget).find();
         if wanted.is_empty() {
             continue;
         }
@@ -122,6 +123,7 @@ fn kind(opcode: HloOpcode) -> Option<Kind> {
 /// Finds what to fold in one computation.
 struct Search<'m> {
     module: &'m HloModule,
+    callers: &'m Callers,
     computation: ComputationId,
     budget: &'m mut Budget,
     /// Known instructions, and whether anything dear is among what they are computed from.
@@ -144,9 +146,15 @@ impl Wanted {
 }
 
 impl<'m> Search<'m> {
-    fn new(module: &'m HloModule, computation: ComputationId, budget: &'m mut Budget) -> Self {
+    fn new(
+        module: &'m HloModule,
+        callers: &'m Callers,
+        computation: ComputationId,
+        budget: &'m mut Budget,
+    ) -> Self {
         Search {
             module,
+            callers,
             computation,
             budget,
             known: FxHashMap::default(),
@@ -231,7 +239,7 @@ impl<'m> Search<'m> {
                 return false;
             };
             self.budget.visits = visits;
-            let Some(own) = work_of(self.module, id, MAX_CALLED) else {
+            let Some(own) = work_of(self.module, self.callers, id, MAX_CALLED) else {
                 return false;
             };
             work = work.saturating_add(own);
@@ -269,7 +277,7 @@ fn leaves(module: &HloModule, id: InstructionId) -> Option<u64> {
 /// it is not to be computed now. `left` is how many instructions may be looked at.
 ///
 /// Recursion is bounded by the nesting of loops, which flattening bounds.
-fn work_of(module: &HloModule, id: InstructionId, left: usize) -> Option<u64> {
+fn work_of(module: &HloModule, callers: &Callers, id: InstructionId, left: usize) -> Option<u64> {
     use OpClass as C;
     let instruction = module.instruction(id);
     let opcode = instruction.opcode();
@@ -283,33 +291,33 @@ fn work_of(module: &HloModule, id: InstructionId, left: usize) -> Option<u64> {
     Some(match opcode.class() {
         C::Constant | C::Tuple => 1,
         C::ControlFlow => {
-            let info = LoopInfo::of(module, id)?;
+            let info = LoopInfo::of(module, callers, id)?;
             let trips = info.trips.len();
             if trips > MAX_TRIPS {
                 return None;
             }
             let mut trip = 0u64;
             for callee in instruction.called_computations() {
-                trip = trip.saturating_add(called_work(module, callee, left)?);
+                trip = trip.saturating_add(called_work(module, callers, callee, left)?);
             }
             trip.saturating_mul(trips as u64 + 1)
         }
         C::Dot | C::Window => {
             for callee in instruction.called_computations() {
-                called_work(module, callee, left)?;
+                called_work(module, callers, callee, left)?;
             }
             read.saturating_mul(result.max(1))
         }
         C::Sort | C::Fft => {
             for callee in instruction.called_computations() {
-                called_work(module, callee, left)?;
+                called_work(module, callers, callee, left)?;
             }
             all.saturating_mul(u64::from(64 - all.leading_zeros()))
         }
         C::Reduce | C::Map | C::GatherScatter => {
             let mut each = 1u64;
             for callee in instruction.called_computations() {
-                each = each.saturating_add(called_work(module, callee, left)?);
+                each = each.saturating_add(called_work(module, callers, callee, left)?);
             }
             all.saturating_mul(each)
         }
@@ -318,7 +326,12 @@ fn work_of(module: &HloModule, id: InstructionId, left: usize) -> Option<u64> {
 }
 
 /// Work of all instructions of a called computation, which must be foldable or its parameters.
-fn called_work(module: &HloModule, callee: ComputationId, left: usize) -> Option<u64> {
+fn called_work(
+    module: &HloModule,
+    callers: &Callers,
+    callee: ComputationId,
+    left: usize,
+) -> Option<u64> {
     let instructions = &module.computation(callee).instructions;
     let left = left.checked_sub(instructions.len())?;
     let mut work = 0u64;
@@ -331,7 +344,7 @@ fn called_work(module: &HloModule, callee: ComputationId, left: usize) -> Option
             {
                 return None;
             }
-            work = work.saturating_add(work_of(module, id, left)?);
+            work = work.saturating_add(work_of(module, callers, id, left)?);
         }
     }
     Some(work)

@@ -11,7 +11,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::loop_info::LoopInfo;
+use super::loop_info::{Callers, LoopInfo};
 use super::trip_index;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::inline;
@@ -28,6 +28,7 @@ type Ranges = FxHashMap<InstructionId, Range>;
 
 /// Runs the pass on the entry and the loops in it; how many instructions gave way.
 pub fn run(module: &mut HloModule) -> usize {
+    let callers = Callers::new(module);
     let mut changed = 0;
     let mut seen: FxHashSet<ComputationId> = FxHashSet::default();
     let mut open: Vec<(ComputationId, Ranges)> = module
@@ -48,7 +49,7 @@ pub fn run(module: &mut HloModule) -> usize {
                 ranges.insert(id, range);
             }
             match module.instruction_data(id).opcode {
-                HloOpcode::While => open.extend(inside(module, id, &ranges)),
+                HloOpcode::While => open.extend(inside(module, &callers, id, &ranges)),
                 HloOpcode::Conditional => {
                     let branches = module.instruction(id).called_computations();
                     open.extend(
@@ -70,10 +71,11 @@ pub fn run(module: &mut HloModule) -> usize {
 /// The body of a loop, and what is known in it.
 fn inside(
     module: &HloModule,
+    callers: &Callers,
     id: InstructionId,
     outside: &Ranges,
 ) -> Option<(ComputationId, Ranges)> {
-    let Some(info) = LoopInfo::of(module, id) else {
+    let Some(info) = LoopInfo::of(module, callers, id) else {
         let body = module
             .instruction(id)
             .computation_attribute(AttrKey::Body)?;
@@ -280,14 +282,12 @@ fn simplify(
         let Some(&other) = operands.get(which) else {
             continue;
         };
-        // Old texts leave broadcasts out.
-        let dims = |id| {
-            module
-                .instruction(id)
-                .array_shape()
-                .map(|shape| shape.dims.clone())
+        // Old texts leave broadcasts out; a bitcast of the result asks for its layout.
+        let form = |id| {
+            let shape = module.instruction(id).array_shape()?;
+            Some((shape.dims.clone(), shape.minor_to_major()))
         };
-        if dims(other) == dims(id) && dims(id).is_some() {
+        if form(other) == form(id) && form(id).is_some() {
             instead.insert(id, other);
         }
     }

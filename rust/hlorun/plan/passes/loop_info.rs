@@ -9,7 +9,7 @@ use super::rewrite::Builder;
 use super::trip_index;
 use crate::error::{HloError, Result};
 use crate::module::post_order::instruction_post_order;
-use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId};
+use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId};
 use crate::plan::inline;
 use crate::types::ArrayShape;
 
@@ -53,11 +53,14 @@ pub struct LoopInfo {
 
 impl LoopInfo {
     /// Takes a loop apart; `None` where its trips are not known or its parts are used elsewhere.
-    pub fn of(module: &HloModule, id: InstructionId) -> Option<LoopInfo> {
+    ///
+    /// `callers` counts the module's, as it is or was before passes that add no calls of old
+    /// computations.
+    pub fn of(module: &HloModule, callers: &Callers, id: InstructionId) -> Option<LoopInfo> {
         let instruction = module.instruction(id);
         let body = instruction.computation_attribute(AttrKey::Body)?;
         let condition = instruction.computation_attribute(AttrKey::Condition)?;
-        if body == condition || calls_of(module, body) != 1 || calls_of(module, condition) != 1 {
+        if body == condition || callers.of(body) != 1 || callers.of(condition) != 1 {
             return None;
         }
         let init = instruction.operand(0)?;
@@ -176,6 +179,16 @@ impl LoopInfo {
             let value = |i| trip_index::evaluate(module, i, self.counter, &self.trips);
             value(a).is_some() && value(a) == value(b)
         }
+    }
+
+    /// Whether all instructions of the condition pass a test.
+    pub fn condition_has_only(
+        &self,
+        module: &HloModule,
+        is_wanted: impl FnMut(&InstructionId) -> bool,
+    ) -> bool {
+        let condition = module.computation(self.condition);
+        condition.instructions.iter().all(is_wanted)
     }
 
     /// Whether the condition reads leaf `k`.
@@ -409,17 +422,31 @@ impl LoopInfo {
     }
 }
 
-fn calls_of(module: &HloModule, computation: ComputationId) -> usize {
-    module
-        .computation_ids()
-        .flat_map(|id| &module.computation(id).instructions)
-        .filter(|&&i| {
-            module
-                .instruction(i)
-                .called_computations()
-                .contains(&computation)
-        })
-        .count()
+/// How often each computation is called, counted once for all loops.
+pub struct Callers(IdMap<ComputationId, u32>);
+
+impl Callers {
+    /// Those of the module as it is.
+    pub fn new(module: &HloModule) -> Callers {
+        let mut callers = IdMap::new(module.computation_count(), 0u32);
+        for id in module.computation_ids() {
+            for &instruction in &module.computation(id).instructions {
+                for called in module.instruction(instruction).called_computations() {
+                    callers[called] = callers[called].saturating_add(1);
+                }
+            }
+        }
+        Callers(callers)
+    }
+
+    /// Of one computation; none of one made since.
+    fn of(&self, computation: ComputationId) -> u32 {
+        if computation.index() < self.0.len() {
+            self.0[computation]
+        } else {
+            0
+        }
+    }
 }
 
 /// The counter and its values: the condition is `counter < limit`, the counter starts at a constant

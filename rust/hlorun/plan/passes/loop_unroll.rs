@@ -77,6 +77,8 @@ fn applies(module: &HloModule, info: &LoopInfo) -> bool {
         if info.is_invariant(k) { 0 } else { size }
     };
     body.iter().all(is_simple)
+        // What the condition does besides, such as taking from a queue, is to be done.
+        && info.condition_has_only(module, is_simple)
         && leaves.clone().all(|(_, (&a, &b))| shape(a) == shape(b))
         && leaves.try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf))) >= Some(MIN_BYTES)
 }

@@ -79,8 +79,9 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             constant_folding::NAME => changed = constant_folding::run(module, options),
             common_subexpressions::NAME => changed = common_subexpressions::run(module),
             loop_unroll::NAME => {
+                let callers = loop_info::Callers::new(module);
                 for id in while_loops(module) {
-                    if let Some(info) = loop_info::LoopInfo::of(module, id) {
+                    if let Some(info) = loop_info::LoopInfo::of(module, &callers, id) {
                         changed += usize::from(loop_unroll::run(module, &info)?);
                     }
                 }
@@ -95,8 +96,9 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             _ => None,
         };
         if let Some(pass) = pass {
+            let callers = loop_info::Callers::new(module);
             for id in while_loops(module) {
-                let Some(mut info) = loop_info::LoopInfo::of(module, id) else {
+                let Some(mut info) = loop_info::LoopInfo::of(module, &callers, id) else {
                     continue;
                 };
                 pass(module, &mut info);

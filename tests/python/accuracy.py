@@ -193,7 +193,7 @@ def inputs(dtype: str, low: float, high: float, count: int, seed: int) -> Array:
         return np.arange(1 << 16, dtype=np.uint16).view(kind)
     rng = np.random.RandomState(seed)
     third = count // 3
-    bits = rng.randint(0, 1 << 32, third * kind.itemsize // 4, np.uint32).view(kind)
+    bits = np.frombuffer(rng.bytes(third * kind.itemsize), kind)
     even = rng.uniform(low, high, third)
     top = math.log2(max(high, -low))
     bent = np.exp2(rng.uniform(top - 40, top, third)) * np.where(rng.rand(third) < 0.5, -1, 1)
@@ -205,7 +205,9 @@ def ulps(got: Array, true: Array, dtype: str) -> Array:
     kind = TYPES[dtype]
     wide = np.longdouble if dtype == "f64" else np.float64
     with np.errstate(all="ignore"):
-        rounded, g, t = true.astype(kind).astype(wide), got.astype(wide), true.astype(wide)
+        rounded: Array = true.astype(kind).astype(wide)
+        g: Array = got.astype(wide)
+        t: Array = true.astype(wide)
         exponent = np.frexp(t)[1] - 1
         unit = np.ldexp(wide(1), np.maximum(exponent, LOWEST[dtype]) - MANTISSA[dtype])
         distance = np.abs(g - t) / unit

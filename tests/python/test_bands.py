@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hlorun
+
+Array = np.ndarray[Any, Any]
 
 ADD = """
 add {
@@ -93,7 +96,7 @@ ENTRY main {{
 """
 
 
-def both(text: str, *arguments: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def both(text: str, *arguments: Array) -> tuple[list[Array], list[Array]]:
     """Results with and without bands, and of one thread, which has to give the same bits."""
     module = hlorun.parse(text)
     apart = hlorun.compile(module, disable=["bands"])(*arguments)
@@ -105,7 +108,7 @@ def both(text: str, *arguments: np.ndarray) -> tuple[list[np.ndarray], list[np.n
     return lists[0], lists[1]
 
 
-def values(*dims: int, seed: int = 0) -> np.ndarray:
+def values(*dims: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(dims, dtype=np.float32)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import hlorun
+
+Array = np.ndarray[Any, Any]
 
 ADD = """
 add {
@@ -21,7 +25,7 @@ max {
 """
 
 
-def run(text: str, *arguments: np.ndarray, disable: tuple[str, ...] = ()) -> list[np.ndarray]:
+def run(text: str, *arguments: Array, disable: tuple[str, ...] = ()) -> list[Array]:
     """Results, which must not depend on the number of threads."""
     module = hlorun.parse(text)
     results = [

@@ -97,6 +97,16 @@ impl<'m> InstructionRef<'m> {
         self.data().computation
     }
 
+    /// Whether its elements are of another type than its first operand's: what a `bitcast` may do,
+    /// unlike other instructions that only move elements.
+    pub fn changes_element_type(self) -> bool {
+        let operand = self.operand(0).and_then(InstructionRef::array_shape);
+        match (operand, self.array_shape()) {
+            (Some(from), Some(to)) => from.element_type != to.element_type,
+            _ => false,
+        }
+    }
+
     /// Ids of the operands.
     pub fn operand_ids(self) -> &'m [InstructionId] {
         self.module.operand_ids(self.id)

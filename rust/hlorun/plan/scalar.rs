@@ -126,8 +126,8 @@ fn lower(
             let ty = shape.map_or(crate::types::PrimitiveType::S32, |s| s.element_type);
             vec![builder.constant(ty, &[0; 16])]
         }
-        OpClass::Movement => vec![scalar(0)?],
-        OpClass::BitcastConvert => {
+        OpClass::Movement if !instruction.changes_element_type() => vec![scalar(0)?],
+        OpClass::Movement | OpClass::BitcastConvert => {
             let register = scalar(0)?;
             match instruction.array_shape() {
                 Some(shape)
@@ -138,7 +138,7 @@ fn lower(
                 _ => {
                     return Err(unsupported(
                         instruction,
-                        "bitcast-convert of another width on scalars".into(),
+                        format!("{} of another width on scalars", instruction.opcode_name()),
                     ));
                 }
             }

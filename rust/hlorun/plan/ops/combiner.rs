@@ -82,7 +82,9 @@ pub fn origin(module: &HloModule, mut id: InstructionId) -> InstructionId {
                 | H::Transpose
                 | H::OptimizationBarrier,
                 &[from],
-            ) if instruction.array_shape().is_some() => id = from,
+            ) if instruction.array_shape().is_some() && !instruction.changes_element_type() => {
+                id = from;
+            }
             (H::Tuple, &[from]) => id = from,
             _ => break,
         }

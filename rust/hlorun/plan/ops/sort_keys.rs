@@ -149,7 +149,9 @@ fn examine(
     }
     use HloOpcode as H;
     let opcode = instruction.opcode();
-    if let (H::Copy | H::Reshape | H::Bitcast | H::Broadcast, [only]) = (opcode, &operands[..]) {
+    if let (H::Copy | H::Reshape | H::Bitcast | H::Broadcast, [only]) = (opcode, &operands[..])
+        && !instruction.changes_element_type()
+    {
         return (*only).clone();
     }
     let mut detail: Vec<u8> = Vec::new();
@@ -162,6 +164,7 @@ fn examine(
     match opcode.class() {
         OpClass::Unary | OpClass::Binary | OpClass::Select | OpClass::Clamp | OpClass::Complex => {}
         OpClass::BitcastConvert => {}
+        OpClass::Movement if opcode == H::Bitcast => {}
         OpClass::Convert if opcode == H::Convert => {}
         OpClass::Compare => {
             detail.extend(text(AttrKey::Direction).bytes());

@@ -148,7 +148,8 @@ fn output_row(
                     instruction.operand(0)?.array_shape()?,
                     instruction.array_shape()?,
                 );
-                if !(from.is_row_major() && to.is_row_major()) {
+                if instruction.changes_element_type() || !(from.is_row_major() && to.is_row_major())
+                {
                     return None;
                 }
                 at = user;

@@ -143,7 +143,9 @@ impl LoopInfo {
             HloOpcode::Reshape | HloOpcode::Bitcast | HloOpcode::Copy
         ) {
             let (from, to) = (at.operand(0)?.array_shape()?, at.array_shape()?);
-            if at.opcode() == HloOpcode::Bitcast && !(from.is_row_major() && to.is_row_major()) {
+            if at.changes_element_type()
+                || at.opcode() == HloOpcode::Bitcast && !(from.is_row_major() && to.is_row_major())
+            {
                 return None;
             }
             at = at.operand(0)?;

@@ -3,6 +3,7 @@
 //! Each has a name by which `compile(…, disable=[name])` switches it off, keeps the module's
 //! meaning up to the order of floating-point sums, and states in its own file when it applies.
 
+mod bitcast_width;
 mod common_subexpressions;
 mod constant_folding;
 mod dynamic_padding;
@@ -62,6 +63,7 @@ pub struct Applied {
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> {
     scan::run(module)?;
     tuple_select::run(module);
+    bitcast_width::run(module);
     library_product::run(module)?;
     let dynamic_sizes = dynamic_padding::run(module)?;
     crate::plan::transfer::order(module);

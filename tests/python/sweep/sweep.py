@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE.parent, HERE.parent / "ops"):
     sys.path.insert(0, str(folder))
 
+import bitcasts
 import cases as c
 import emit
 import numpy as np
@@ -51,7 +52,7 @@ def ours(text: str, inputs: list[c.Array]) -> list[c.Array]:
 def wrong(g: Graph, nodes: list[Node], xla: oracle.Oracle) -> tuple[Node, str] | None:
     """The first array that differs, or what hlorun raises."""
     text = g.module(nodes)
-    want = xla.run(plain(text), g.inputs)
+    want = xla.run(plain(bitcasts.spell_out(text)), g.inputs)
     try:
         got = ours(text, g.inputs)
     except Exception as error:

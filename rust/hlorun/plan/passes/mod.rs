@@ -6,6 +6,7 @@
 mod bitcast_width;
 mod common_subexpressions;
 mod constant_folding;
+mod dot_strength;
 mod dynamic_padding;
 mod emit;
 mod known_ranges;
@@ -34,7 +35,7 @@ use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
 /// lowering.
-pub const PASSES: [&str; 13] = [
+pub const PASSES: [&str; 14] = [
     single_window::NAME,
     constant_folding::NAME,
     known_ranges::NAME,
@@ -44,6 +45,7 @@ pub const PASSES: [&str; 13] = [
     "loop-hoist",
     "loop-accumulate",
     "loop-defer",
+    dot_strength::NAME,
     crate::plan::lower::panels::NAME,
     crate::plan::chains::NAME,
     crate::plan::bands::NAME,
@@ -89,6 +91,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
                 }
             }
             "transpose-fold" => changed = transpose_fold::run(module),
+            dot_strength::NAME => changed = dot_strength::run(module),
             _ => {}
         }
         let pass: Option<fn(&mut HloModule, &mut loop_info::LoopInfo)> = match name {

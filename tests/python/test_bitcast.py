@@ -121,3 +121,35 @@ def test_widths_change_in_physical_order() -> None:
     nibbles = "q = u4[4] bitcast(p)\n ROOT r = s32[4] convert(q)"
     assert run(entry("s8[2]", nibbles), np.array([-1, 0x21], np.int8)).tolist() == [15, 15, 1, 2]
     assert run(entry("pred[3]", "ROOT r = u8[3] bitcast(p)"), np.array([False, True, True])).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("call", ["fusion(p), kind=kInput, calls=f", "call(p), to_apply=f"])
+def test_the_layout_of_the_text_counts(call: str) -> None:
+    """A parameter of a called computation may have another layout than what is passed."""
+    text = f"""HloModule m
+f {{
+  p = f32[2,3]{{1,0}} parameter(0)
+  ROOT r = f32[3,2]{{1,0}} bitcast(p)
+}}
+ENTRY e {{
+  p = f32[2,3]{{0,1}} parameter(0)
+  ROOT c = f32[3,2]{{1,0}} {call}
+}}"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(run(text, x), x.reshape(3, 2))
+
+
+def test_the_layout_of_a_replaced_operand_counts() -> None:
+    text = """HloModule m
+ENTRY e {
+  p = f32[2,3]{0,1} parameter(0)
+  q = f32[2,3]{0,1} parameter(1)
+  c = pred[] parameter(2)
+  t = (f32[2,3]{0,1}) tuple(p)
+  u = (f32[2,3]{0,1}) tuple(q)
+  s = (f32[2,3]{0,1}) tuple-select(c, t, u)
+  g = f32[2,3]{0,1} get-tuple-element(s), index=0
+  ROOT r = f32[3,2]{1,0} bitcast(g)
+}"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(run(text, x, -x, np.array(True)), x.T)

@@ -30,6 +30,7 @@ pub mod scalar;
 pub mod schedule;
 pub mod shared_steps;
 pub mod small;
+pub mod stated_layouts;
 pub mod thunk;
 pub mod touches;
 pub mod transfer;

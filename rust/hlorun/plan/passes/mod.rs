@@ -31,6 +31,7 @@ use crate::module::{
     ComputationId, HloComputation, HloModule, HloOpcode, IdMap, InstructionId, NewInstruction,
 };
 use crate::plan::CompileOptions;
+use crate::plan::stated_layouts::StatedLayouts;
 use crate::types::ShapeId;
 
 /// Names of what can be switched off: passes, in the order in which they run, and choices of the
@@ -63,6 +64,7 @@ pub struct Applied {
 /// Replaces what the lowering has no thunk for, then runs every pass that is not switched off;
 /// returns what they did.
 pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> {
+    let layouts = StatedLayouts::of(module);
     scan::run(module)?;
     tuple_select::run(module);
     bitcast_width::run(module);
@@ -70,6 +72,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
     let dynamic_sizes = dynamic_padding::run(module)?;
     crate::plan::transfer::order(module);
     forget_unreachable(module);
+    layouts.keep(module);
     let mut applied = Vec::new();
     let enabled = |name: &str| !options.disable.iter().any(|d| d == name);
     for name in PASSES {
@@ -112,6 +115,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> Result<Applied> 
             }
         }
         if changed > 0 {
+            layouts.keep(module);
             applied.push((name, changed));
         }
     }

@@ -28,6 +28,7 @@ pub mod sort_merge;
 pub mod topk;
 pub mod walk;
 pub mod window;
+mod window_rows;
 
 use super::array::RawArray;
 use crate::error::Result;

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use super::OpEnvironment;
 use super::lanes::{Folder, Row};
-use super::sliding;
 use super::walk::{Nest, Shared, split};
 use super::window::{Span, spans};
+use super::{sliding, window_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -44,7 +44,9 @@ pub fn run(
     if outputs[0].count() == 0 {
         return Ok(());
     }
-    if sliding::run(op, operands, inits, outputs, environment)? {
+    if window_rows::run(op, operands, inits, outputs, environment)?
+        || sliding::run(op, operands, inits, outputs, environment)?
+    {
         return Ok(());
     }
     let operands = Uniform::read(operands)?;

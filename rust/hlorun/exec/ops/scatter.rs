@@ -276,31 +276,90 @@ fn simple(
         } else {
             (0..nest.rows(), part)
         };
+        let mut lanes = [Lanes([0; LANES * 16]), Lanes([0; LANES * 16])];
         for &[to, from] in windows {
             nest.for_rows(rows.clone(), |[t, f]| {
                 let at = columns.start as isize;
-                let mut to = target.at(to + t + at * steps[0]);
-                let mut from = source.at(from + f + at * steps[1]);
-                let (times, n) = if dense {
-                    (1, columns.len())
-                } else {
-                    (columns.len(), 1)
-                };
-                for _ in 0..times {
-                    // SAFETY: only windows inside the operand are in the list, and tasks have
-                    // disjoint rows or columns of them; a kernel may write onto an operand.
-                    unsafe {
-                        match kernel {
-                            Some(kernel) => kernel(to, from, to, n),
-                            None => std::ptr::copy_nonoverlapping(from, to, n * size),
+                let to = target.at(to + t + at * steps[0]);
+                let from = source.at(from + f + at * steps[1]);
+                // SAFETY: only windows inside the operand are in the list, and tasks have disjoint
+                // rows or columns of them; a kernel may write onto an operand.
+                unsafe {
+                    match kernel {
+                        None if dense => {
+                            std::ptr::copy_nonoverlapping(from, to, columns.len() * size);
+                        }
+                        None => spread([to, from], steps, size, columns.len()),
+                        Some(kernel) if dense => kernel(to, from, to, columns.len()),
+                        Some(kernel) => {
+                            combine(kernel, [to, from], steps, size, columns.len(), &mut lanes);
                         }
                     }
-                    to = to.wrapping_offset(steps[0]);
-                    from = from.wrapping_offset(steps[1]);
                 }
             });
         }
     });
+}
+
+/// Elements of a row that do not lie side by side and are brought together at once.
+const LANES: usize = 512;
+
+/// Room for them, whatever their type.
+#[repr(align(64))]
+struct Lanes([u8; LANES * 16]);
+
+/// Combines `n` elements of a window with their updates where either do not lie side by side.
+///
+/// # Safety
+/// `n` elements of `size` bytes lie `steps` bytes apart from each of the two pointers on; those of
+/// the first may be written.
+unsafe fn combine(
+    kernel: hlorun_kernels::Binary,
+    [to, from]: [*mut u8; 2],
+    steps: [isize; 2],
+    size: usize,
+    n: usize,
+    [targets, sources]: &mut [Lanes; 2],
+) {
+    let (targets, sources) = (targets.0.as_mut_ptr(), sources.0.as_mut_ptr());
+    let dense = size as isize;
+    let place =
+        |pointer: *mut u8, step: isize, at: usize| pointer.wrapping_offset(at as isize * step);
+    for at in (0..n).step_by(LANES) {
+        let count = LANES.min(n - at);
+        let (to, from) = (place(to, steps[0], at), place(from, steps[1], at));
+        // SAFETY: as the caller promises; `count` elements have room in either of the lanes.
+        unsafe {
+            spread([sources, from], [dense, steps[1]], size, count);
+            if steps[0] == dense {
+                kernel(to, sources, to, count);
+            } else {
+                spread([targets, to], [dense, steps[0]], size, count);
+                kernel(targets, sources, targets, count);
+                spread([to, targets], [steps[0], dense], size, count);
+            }
+        }
+    }
+}
+
+/// Copies `n` elements of `size` bytes, `steps` bytes apart, from the second pointer to the first.
+///
+/// # Safety
+/// They can be read and written, and do not overlap.
+unsafe fn spread([to, from]: [*mut u8; 2], steps: [isize; 2], size: usize, n: usize) {
+    // Setting up the copy of a whole row costs about as much as some elements.
+    if n < 16 {
+        for at in 0..n as isize {
+            let to = to.wrapping_offset(at * steps[0]);
+            // SAFETY: as the caller promises.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.wrapping_offset(at * steps[1]), to, size);
+            }
+        }
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { hlorun_kernels::copy_strided(size, &[n], from, &[steps[1]], to, &[steps[0]]) };
 }
 
 /// Any combiner over any number of operands.

@@ -341,7 +341,7 @@ impl Line {
 }
 
 /// Splits `count` things into fallible tasks.
-fn run_tasks(
+pub(super) fn run_tasks(
     environment: &OpEnvironment<'_>,
     count: usize,
     grain: usize,
@@ -360,7 +360,7 @@ fn run_tasks(
 }
 
 /// The value that changes nothing, as bytes; `None` where order matters or there is none.
-fn identity(op: BinaryOp, ty: PrimitiveType) -> Option<[u8; 8]> {
+pub(super) fn identity(op: BinaryOp, ty: PrimitiveType) -> Option<[u8; 8]> {
     use BinaryOp as B;
     use PrimitiveType as P;
     let mut bytes = [0u8; 8];

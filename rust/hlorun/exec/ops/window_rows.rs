@@ -1,0 +1,273 @@
+//! Windows over rows of neighbours in memory, by vectors along the row.
+//!
+//! In: a `reduce-window` of one operand, whose computation is one associative and commutative
+//! operation, with a window along the dimension that lies densest. Out: `true` when done here.
+//! Rows that one row of outputs needs are combined first, over their whole length; then that row is
+//! combined with itself, shifted. Promise: only the order of additions and products of `f32` and
+//! `f64` changes.
+
+use hlorun_kernels::Binary;
+use smallvec::SmallVec;
+
+use super::OpEnvironment;
+use super::sliding::{identity, run_tasks};
+use super::walk::{Shared, byte_strides};
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::exec::array::RawArray;
+use crate::module::attributes::WindowDimension;
+use crate::plan::elementwise::dtype;
+use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::reduce_window::ReduceWindowOp;
+
+/// Longest window along a row, and most rows of a window, that are combined one by one.
+const LONGEST: i64 = 64;
+/// Applications of the operation that make a task.
+const GRAIN: usize = 64 << 10;
+
+/// Runs `op` if it has the form.
+pub fn run(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let ([operand], [init], [output]) = (operands, inits, outputs) else {
+        return Ok(false);
+    };
+    let ty = operand.element_type;
+    let Some(Shortcut::Binary(binary)) = op.combiner.shortcut else {
+        return Ok(false);
+    };
+    let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty));
+    let (Some(kernel), Some(identity)) = (kernel, identity(binary, ty)) else {
+        return Ok(false);
+    };
+    let Some(rows) = Rows::new(op, operand, output) else {
+        return Ok(false);
+    };
+    let work = Work {
+        rows: &rows,
+        kernel,
+        identity,
+        init: Shared::new(init.pointer),
+        size: ty.size_bytes(),
+        from: Shared::new(operand.pointer),
+        to: Shared::new(output.pointer),
+    };
+    let per_row = (rows.reach + rows.length) * (rows.positions + rows.along.size as usize);
+    let count = output.count() / rows.length.max(1);
+    run_tasks(
+        environment,
+        count,
+        (GRAIN / per_row.max(1)).max(1),
+        &|part| work.run(part),
+    )?;
+    Ok(true)
+}
+
+/// A dimension across the rows.
+struct Across {
+    outputs: i64,
+    inputs: i64,
+    window: WindowDimension,
+    /// Bytes between neighbours in the operand and in the output.
+    steps: [isize; 2],
+}
+
+/// How outputs lie in rows.
+struct Rows {
+    across: SmallVec<[Across; 5]>,
+    /// The window along a row.
+    along: WindowDimension,
+    /// Inputs and outputs of a row.
+    width: usize,
+    length: usize,
+    /// Elements from the first to the last one that a row of outputs reads, padding included.
+    reach: usize,
+    /// Rows of inputs for a row of outputs.
+    positions: usize,
+}
+
+impl Rows {
+    fn new(op: &ReduceWindowOp, operand: &RawArray, output: &RawArray) -> Option<Rows> {
+        let windows = &op.window.0;
+        let legal = |w: &WindowDimension| w.base_dilation == 1 && !w.window_reversal && w.size > 0;
+        if !windows.iter().all(legal) || operand.count() == 0 {
+            return None;
+        }
+        let row = (0..windows.len())
+            .find(|&d| operand.strides[d] == 1 && output.strides[d] == 1 && output.dims[d] > 1)?;
+        let along = windows[row];
+        let (width, length) = (operand.dims[row], output.dims[row]);
+        let reach = (length - 1)
+            .checked_mul(along.stride)?
+            .checked_add((along.size - 1).checked_mul(along.window_dilation)?)?
+            .checked_add(1)?;
+        // Rows that are mostly padding or skipped are not worth it.
+        let is_short = reach <= width.checked_mul(2)?.checked_add(4 * LONGEST)?;
+        if along.size > LONGEST || along.size == 1 && along.stride == 1 || !is_short {
+            return None;
+        }
+        let size = operand.element_type.size_bytes();
+        let from = byte_strides(&operand.strides, size);
+        let to = byte_strides(&output.strides, size);
+        let mut positions = 1i64;
+        let mut across = SmallVec::new();
+        for d in (0..windows.len()).filter(|&d| d != row) {
+            positions = positions.checked_mul(windows[d].size)?;
+            across.push(Across {
+                outputs: output.dims[d],
+                inputs: operand.dims[d],
+                window: windows[d],
+                steps: [from[d], to[d]],
+            });
+        }
+        (positions <= LONGEST).then_some(Rows {
+            across,
+            along,
+            width: width as usize,
+            length: length as usize,
+            reach: reach as usize,
+            positions: positions as usize,
+        })
+    }
+}
+
+struct Work<'a> {
+    rows: &'a Rows,
+    kernel: Binary,
+    identity: [u8; 8],
+    init: Shared,
+    size: usize,
+    from: Shared,
+    to: Shared,
+}
+
+impl Work<'_> {
+    /// Computes the rows of outputs `part`, which are counted in row-major order.
+    fn run(&self, part: std::ops::Range<usize>) -> Result<()> {
+        let (rows, size) = (self.rows, self.size);
+        let stride = rows.along.stride as usize;
+        // The inputs of a row from the first that it reads on: as they lie, and every `stride`th.
+        let mut row = AlignedBytes::uninitialized(rows.reach * size)?;
+        let each = rows.reach.div_ceil(stride);
+        let phases = if stride > 1 {
+            stride.min(rows.along.size as usize * rows.along.window_dilation as usize)
+        } else {
+            0
+        };
+        let mut apart = AlignedBytes::uninitialized(phases * each * size)?;
+        let low = rows.along.padding_low;
+        let first = low.clamp(-(rows.width as i64), 0).unsigned_abs() as usize;
+        let before = low.clamp(0, rows.reach as i64) as usize;
+        let count = (rows.width - first).min(rows.reach - before);
+        let pointer = row.as_mut_ptr();
+        let inside = pointer.wrapping_add(before * size);
+        // SAFETY: `before + count` is at most `reach`.
+        unsafe {
+            hlorun_kernels::fill(size, self.identity.as_ptr(), pointer, rows.reach);
+        }
+        let sizes: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.outputs).collect();
+        let windows: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.window.size).collect();
+        let positions: Vec<_> = (0..rows.positions).map(|n| place(n, &windows)).collect();
+        for n in part {
+            let at = place(n, &sizes);
+            let mut to = 0isize;
+            for (&i, across) in at.iter().zip(&rows.across) {
+                to += i as isize * across.steps[1];
+            }
+            let mut is_first = true;
+            for step in &positions {
+                let mut from = Some(0isize);
+                for ((&i, &k), across) in at.iter().zip(step).zip(&rows.across) {
+                    let w = &across.window;
+                    // What saturates is outside.
+                    let index = (i.saturating_mul(w.stride))
+                        .saturating_add(k.saturating_mul(w.window_dilation))
+                        .saturating_sub(w.padding_low);
+                    from = from
+                        .filter(|_| (0..across.inputs).contains(&index))
+                        .map(|from| from + index as isize * across.steps[0]);
+                }
+                let Some(from) = from else { continue };
+                let source = self.from.at(from + (first * size) as isize);
+                // SAFETY: the row of inputs lies inside the operand, and `count` elements in both.
+                unsafe {
+                    if std::mem::take(&mut is_first) {
+                        std::ptr::copy_nonoverlapping(source, inside, count * size);
+                    } else {
+                        (self.kernel)(inside, source, inside, count);
+                    }
+                }
+            }
+            if is_first {
+                // SAFETY: as above.
+                unsafe { hlorun_kernels::fill(size, self.identity.as_ptr(), inside, count) };
+            }
+            // SAFETY: each phase holds `each` elements; a row of outputs reads `length` from where
+            // its window stands, which end inside `reach`.
+            unsafe {
+                let target = self.to.at(to);
+                hlorun_kernels::fill(size, self.init.at(0), target, rows.length);
+                for phase in 0..phases {
+                    let n = (rows.reach - phase.min(rows.reach)).div_ceil(stride);
+                    let from = pointer.wrapping_add(phase * size);
+                    let to = apart.as_mut_ptr().wrapping_add(phase * each * size);
+                    every(size, stride, from, to, n);
+                }
+                for k in 0..rows.along.size as usize {
+                    let offset = k * rows.along.window_dilation as usize;
+                    let source = if stride > 1 {
+                        let at = offset % stride * each + offset / stride;
+                        apart.as_mut_ptr().wrapping_add(at * size)
+                    } else {
+                        pointer.wrapping_add(offset * size)
+                    };
+                    (self.kernel)(target, source, target, rows.length);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The index of element `n` of an array of those sizes, in row-major order.
+fn place(mut n: usize, sizes: &[i64]) -> SmallVec<[i64; 5]> {
+    let mut index: SmallVec<[i64; 5]> = SmallVec::from_elem(0, sizes.len());
+    for (index, &size) in index.iter_mut().zip(sizes).rev() {
+        *index = n as i64 % size;
+        n /= size as usize;
+    }
+    index
+}
+
+/// Copies `n` elements that lie `stride` elements apart.
+///
+/// # Safety
+/// They can be read and written, and do not overlap.
+unsafe fn every(size: usize, stride: usize, from: *const u8, to: *mut u8, n: usize) {
+    macro_rules! copy {
+        ($t:ty) => {
+            for i in 0..n {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    let value = from.cast::<$t>().add(i * stride).read_unaligned();
+                    to.cast::<$t>().add(i).write_unaligned(value);
+                }
+            }
+        };
+    }
+    match size {
+        1 => copy!(u8),
+        2 => copy!(u16),
+        4 => copy!(u32),
+        8 => copy!(u64),
+        // SAFETY: as the caller promises.
+        _ => unsafe {
+            let step = (stride * size) as isize;
+            hlorun_kernels::copy_strided(size, &[n], from, &[step], to, &[size as isize]);
+        },
+    }
+}

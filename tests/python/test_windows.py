@@ -1,0 +1,115 @@
+"""`reduce-window` over small random shapes against a plain loop over windows."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlorun
+
+Array = np.ndarray[Any, Any]
+TYPES: dict[str, Any] = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "s8": np.int8,
+    "u32": np.uint32,
+    "pred": np.bool_,
+}
+OPERATIONS: dict[str, Any] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "or": np.logical_or,
+    "and": np.logical_and,
+}
+
+
+def naive(x: Array, init: Any, op: Any, window: list[dict[str, int]]) -> Array:
+    """Every window by itself, in row-major order."""
+    sizes = []
+    for n, w in zip(x.shape, window, strict=True):
+        base = (n - 1) * w["base"] + 1 if n else 0
+        reach = (w["size"] - 1) * w["dilate"] + 1
+        sizes.append(max(0, (base + w["low"] + w["high"] - reach) // w["stride"] + 1))
+    out = np.full(sizes, init, x.dtype)
+    with np.errstate(all="ignore"):
+        fold(x, out, op, window)
+    return out
+
+
+def fold(x: Array, out: Array, op: Any, window: list[dict[str, int]]) -> None:
+    """Folds the windows of `x` into `out`."""
+    for at in np.ndindex(*out.shape):
+        total = out[at]
+        for step in itertools.product(*(range(w["size"]) for w in window)):
+            index = [
+                i * w["stride"] + k * w["dilate"] - w["low"] for i, k, w in zip(at, step, window, strict=True)
+            ]
+            inside = all(
+                i >= 0 and i % w["base"] == 0 and i // w["base"] < n
+                for i, w, n in zip(index, window, x.shape, strict=True)
+            )
+            if inside:
+                place = tuple(i // w["base"] for i, w in zip(index, window, strict=True))
+                total = op(total, x[place]).astype(x.dtype)
+        out[at] = total
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_windows(seed: int) -> None:
+    rng = random.Random(seed)
+    dtype = list(TYPES)[seed % len(TYPES)]
+    op = rng.choice(["or", "and"] if dtype == "pred" else ["add", "multiply", "maximum", "minimum"])
+    rank = rng.randint(1, 4)
+    dims = [rng.choice([1, 2, 5, 9] if rank > 2 else [1, 3, 8, 40]) for _ in range(rank)]
+    window = []
+    for n in dims:
+        w = {"size": rng.choice([1, 1, 2, 3, 4]), "stride": rng.choice([1, 1, 2, 3]), "dilate": rng.choice([1, 1, 2])}
+        w["base"] = 2 if rng.random() < 0.06 else 1
+        w["low"], w["high"] = rng.choice([0, 0, 1, 2, 5, -1]), rng.choice([0, 0, 1, 3, -1])
+        reach = (w["size"] - 1) * w["dilate"] + 1
+        if (n - 1) * w["base"] + 1 + w["low"] + w["high"] < reach:
+            w["low"] = reach
+            w["high"] = max(w["high"], 0)
+        window.append(w)
+    # Small integers, so that any order of the operation gives the same; products stay small.
+    kind = TYPES[dtype]
+    values = [0, 1] if dtype in ("pred", "u32") else [-1, 1, 1, 2] if op == "multiply" else [-3, -1, 0, 2, 5]
+    x = np.array([rng.choice(values) for _ in range(int(np.prod(dims)))]).astype(kind).reshape(dims)
+    if dtype in ("f32", "f64", "bf16") and op in ("maximum", "minimum") and rng.random() < 0.5:
+        x.reshape(-1)[rng.randrange(x.size)] = np.nan
+    init = np.asarray(rng.choice([0, 1, 3])).astype(kind)
+    text = "x".join
+    attributes = [
+        "size=" + text(str(w["size"]) for w in window),
+        "stride=" + text(str(w["stride"]) for w in window),
+        "pad=" + text(f"{w['low']}_{w['high']}" for w in window),
+        "lhs_dilate=" + text(str(w["base"]) for w in window),
+        "rhs_dilate=" + text(str(w["dilate"]) for w in window),
+    ]
+    want = naive(x, init, OPERATIONS[op], window)
+    layout = list(range(rank))
+    rng.shuffle(layout)
+    sizes, result = (",".join(map(str, shape)) for shape in (dims, want.shape))
+    order = ",".join(map(str, layout))
+    program = f"""HloModule m
+c {{
+  a = {dtype}[] parameter(0)
+  b = {dtype}[] parameter(1)
+  ROOT r = {dtype}[] {op}(a, b)
+}}
+ENTRY e {{
+  x = {dtype}[{sizes}]{{{order}}} parameter(0)
+  i = {dtype}[] parameter(1)
+  ROOT w = {dtype}[{result}]{{{order}}} reduce-window(x, i), window={{{" ".join(attributes)}}}, to_apply=c
+}}"""
+    got = hlorun.run(hlorun.parse(program), x, init)
+    assert got.shape == want.shape
+    assert np.array_equal(got.astype(np.float64), want.astype(np.float64), equal_nan=True)

@@ -17,6 +17,19 @@ struct Dim {
     dst: isize,
 }
 
+macro_rules! by_size {
+    ($size:expr, $run:ident($($arg:expr),*), $other:expr) => {
+        match $size {
+            1 => $run::<u8>($($arg),*),
+            2 => $run::<u16>($($arg),*),
+            4 => $run::<u32>($($arg),*),
+            8 => $run::<u64>($($arg),*),
+            16 => $run::<[u64; 2]>($($arg),*),
+            _ => $other,
+        }
+    };
+}
+
 /// Copies `dims.iter().product()` elements of `elem_size` bytes; strides are in bytes, one per dimension, of any sign.
 ///
 /// # Panics
@@ -94,6 +107,17 @@ pub unsafe fn copy_strided(
         let Some(dense) = dense.filter(|&i| i != last && inner.src != 0) else {
             let outer = last;
             let is_filled = inner.src == 0 && inner.dst == es;
+            if is_filled && inner.size <= REPEATED && outer > 0 {
+                let rows = dims[outer - 1];
+                return walk(&dims[..outer - 1], src, dst, |s, d| {
+                    by_size!(elem_size, repeated(rows, inner.size, s, d), {
+                        for i in 0..rows.size as isize {
+                            let (s, d) = (s.offset(i * rows.src), d.offset(i * rows.dst));
+                            fill(elem_size, s, d, inner.size);
+                        }
+                    });
+                });
+            }
             return walk(&dims[..outer], src, dst, |s, d| {
                 if is_filled {
                     fill(elem_size, s, d, inner.size);
@@ -147,17 +171,49 @@ unsafe fn walk(dims: &[Dim], src: *const u8, dst: *mut u8, f: impl Fn(*const u8,
     }
 }
 
-macro_rules! by_size {
-    ($size:expr, $run:ident($($arg:expr),*), $other:expr) => {
-        match $size {
-            1 => $run::<u8>($($arg),*),
-            2 => $run::<u16>($($arg),*),
-            4 => $run::<u32>($($arg),*),
-            8 => $run::<u64>($($arg),*),
-            16 => $run::<[u64; 2]>($($arg),*),
-            _ => $other,
+/// Longest row of equal elements that is written with the others around it.
+const REPEATED: usize = 16;
+
+/// Every element of `rows` `count` times, side by side.
+unsafe fn repeated<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        match count {
+            2 => times::<T, 2>(rows, src, dst),
+            3 => times::<T, 3>(rows, src, dst),
+            4 => times::<T, 4>(rows, src, dst),
+            8 => times::<T, 8>(rows, src, dst),
+            _ => {
+                for i in 0..rows.size as isize {
+                    let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+                    let to = dst.offset(i * rows.dst).cast::<T>();
+                    for k in 0..count {
+                        to.add(k).write_unaligned(value);
+                    }
+                }
+            }
         }
-    };
+    }
+}
+
+unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    // Steps that are known where they are plain, so that the copy goes by vectors.
+    let is_dense = rows.src == size_of::<T>() as isize && rows.dst == (N * size_of::<T>()) as isize;
+    // SAFETY: as in repeated.
+    unsafe {
+        if is_dense {
+            for i in 0..rows.size {
+                let value = src.cast::<T>().add(i).read_unaligned();
+                dst.cast::<[T; N]>().add(i).write_unaligned([value; N]);
+            }
+            return;
+        }
+        for i in 0..rows.size as isize {
+            let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+            let to = dst.offset(i * rows.dst).cast::<[T; N]>();
+            to.write_unaligned([value; N]);
+        }
+    }
 }
 
 unsafe fn row(elem_size: usize, dim: Dim, src: *const u8, dst: *mut u8) {

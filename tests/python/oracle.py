@@ -110,7 +110,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return small
 
 
 def _send(pipe: IO[bytes], value: object) -> None:

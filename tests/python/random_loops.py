@@ -111,9 +111,21 @@ class Body:
         zero = self.add("s32[]", "s32[] constant(0)")
         self.add("s32[]", f"s32[] reduce({self.pick('s32[6]')}, {zero}), dimensions={{0}}, to_apply=plus")
 
+    def late(self, shape: str) -> str:
+        """An element of a computed array, at a place that the state names."""
+        ty = shape[:-2]
+        whole = self.add(f"{ty}[6]", f"{ty}[6] negate({self.pick(f'{ty}[6]')})")
+        index = self.rng.choice([self.state[0], self.state[1], self.state[3]])
+        part = self.add(f"{ty}[1]", f"{ty}[1] dynamic-slice({whole}, {index}), dynamic_slice_sizes={{1}}")
+        return self.add(shape, f"{shape} reshape({part})")
+
     def results(self) -> list[str]:
         """A value for every leaf but the counter."""
-        return [self.pick(shape) for shape in STATE[1:]]
+        is_late = [shape in ("s32[]", "f32[]") and self.rng.random() < 0.2 for shape in STATE[1:]]
+        return [
+            self.late(shape) if late else self.pick(shape)
+            for shape, late in zip(STATE[1:], is_late, strict=True)
+        ]
 
     def inner(self) -> None:
         """A loop or a choice over all of the state."""
@@ -180,6 +192,20 @@ class Module:
                 "n = s32[] clamp(low, limit, high)",
             ]
         root = f"q = pred[] compare(i, {'n' if limit else 'limit'}), direction=LT"
+        if self.rng.random() < 0.2:
+            # What is left at a place between the counter and the state.
+            lines += [
+                root,
+                "all = pred[6] broadcast(q), dimensions={}",
+                "a = s32[6] get-tuple-element(p), index=4",
+                "b = s32[6] broadcast(i), dimensions={}",
+                f"c = pred[6] compare(a, b), direction={self.rng.choice(DIRECTIONS)}",
+                "k = s32[] get-tuple-element(p), index=1",
+                "at = s32[] add(i, k)",
+                "both = pred[6] and(all, c)",
+                "part = pred[1] dynamic-slice(both, at), dynamic_slice_sizes={1}",
+            ]
+            root = "r = pred[] reshape(part)"
         return self.put(lines, root), body
 
 

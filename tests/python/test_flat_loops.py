@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hlorun
+import oracle
 import random_loops
 
 INPUTS: list[Any] = [
@@ -30,6 +31,23 @@ def test_random_loops_are_the_same_step_by_step(seed: int) -> None:
     for result in (hlorun.compile(module)(*INPUTS), plain):
         for a, b in zip(result, wanted, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.skipif(not oracle.available(), reason="needs jaxlib")
+def test_random_loops_agree() -> None:
+    """Counters, slices at places that change and conditions mean what they mean to XLA:CPU."""
+    xla = oracle.Oracle()
+    try:
+        for seed in range(80):
+            text = random_loops.text(seed)
+            try:
+                wanted = xla.run(text, [np.asarray(x) for x in INPUTS])
+            except oracle.Refused:
+                continue
+            for k, (a, b) in enumerate(zip(hlorun.compile(hlorun.parse(text))(*INPUTS), wanted, strict=True)):
+                np.testing.assert_allclose(a, b, rtol=1e-5, err_msg=f"seed {seed}, result {k}")
+    finally:
+        xla.close()
 
 
 COUNT = """HloModule count

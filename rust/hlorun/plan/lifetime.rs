@@ -5,7 +5,7 @@
 //! and what is read in a loop it was not made in lives through the whole loop.
 
 use super::lower::{BufferKind, LogicalBuffer};
-use super::thunk::{Access, BandThunk, Load, Thunk, ThunkKind, ThunkSequence};
+use super::thunk::{Access, BandThunk, Load, Thunk, ThunkKind, ThunkSequence, visit_view};
 use super::view::PRIVATE;
 
 /// A stretch of time, both ends included.
@@ -131,12 +131,10 @@ impl Walk {
                 let check = self.clock;
                 self.clock += 1;
                 self.loops[id as usize].check = check;
-                self.touch(
-                    body.predicate.slice.allocation,
-                    check,
-                    Access::Read,
-                    Some(id),
-                );
+                // Its indices, too, are read after the whole condition.
+                visit_view(&mut body.predicate, Access::Read, &mut |slice, access| {
+                    self.touch(slice.allocation, check, access, Some(id));
+                });
                 self.sequence(&mut body.body, Some(id), depth + 1);
                 self.loops[id as usize].span.end = self.clock;
                 self.clock += 1;

@@ -243,7 +243,12 @@ pub struct ConditionalThunk {
     pub branches: Vec<ThunkSequence>,
 }
 
-fn visit_view(view: &mut ArrayView, access: Access, f: &mut dyn FnMut(&mut BufferSlice, Access)) {
+/// Calls `f` on the slice of a view and on those of its indices.
+pub(super) fn visit_view(
+    view: &mut ArrayView,
+    access: Access,
+    f: &mut dyn FnMut(&mut BufferSlice, Access),
+) {
     f(&mut view.slice, access);
     for index in &mut view.dynamic {
         f(&mut index.slice, Access::Read);

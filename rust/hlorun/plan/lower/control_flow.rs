@@ -77,8 +77,8 @@ impl<'m> Lowering<'m> {
     }
 
     /// Copies the results of a body into the state. Results that live in the state themselves, as
-    /// when a body swaps two leaves, go through memory of their own, so that the order of the
-    /// copies does not matter.
+    /// when a body swaps two leaves, or at a place that the state names, go through memory of their
+    /// own, so that the order of the copies does not matter.
     fn write_back(
         &mut self,
         instruction: InstructionRef<'m>,
@@ -97,9 +97,10 @@ impl<'m> Lowering<'m> {
             if result.slice == leaf.slice && result.strides == leaf.strides && result.offset == 0 {
                 continue;
             }
-            let in_state = state
-                .iter()
-                .any(|s| s.slice.allocation == result.slice.allocation);
+            let indices = result.dynamic.iter().map(|index| index.slice.allocation);
+            let in_state = std::iter::once(result.slice.allocation)
+                .chain(indices)
+                .any(|read| state.iter().any(|s| s.slice.allocation == read));
             if in_state {
                 let slice = self.buffer(leaf.slice.size, BufferKind::Temp, Some(instruction.id));
                 let scratch = ArrayView {

@@ -93,6 +93,13 @@ pub unsafe fn copy_strided(
         if inner.src == es && inner.dst == es {
             let bytes = inner.size * elem_size;
             let outer = dims.len() - 1;
+            if let Some(rows) = dims[..outer].last().copied()
+                && bytes <= SHORT
+            {
+                return walk(&dims[..outer - 1], src, dst, |s, d| {
+                    short_rows(rows, bytes, s, d);
+                });
+            }
             walk(&dims[..outer], src, dst, |s, d| {
                 std::ptr::copy_nonoverlapping(s, d, bytes)
             });
@@ -116,6 +123,12 @@ pub unsafe fn copy_strided(
                             fill(elem_size, s, d, inner.size);
                         }
                     });
+                });
+            }
+            if !is_filled && inner.size <= REPEATED && outer > 0 {
+                let rows = dims[outer - 1];
+                return walk(&dims[..outer - 1], src, dst, |s, d| {
+                    plane(elem_size, rows, inner, s, d);
                 });
             }
             return walk(&dims[..outer], src, dst, |s, d| {
@@ -167,6 +180,59 @@ unsafe fn walk(dims: &[Dim], src: *const u8, dst: *mut u8, f: impl Fn(*const u8,
             index[axis] = 0;
             s = s.wrapping_offset(dim.src.wrapping_mul(-(dim.size as isize)));
             d = d.wrapping_offset(dim.dst.wrapping_mul(-(dim.size as isize)));
+        }
+    }
+}
+
+/// Longest row, in bytes, that is copied with the others around it.
+const SHORT: usize = 256;
+
+/// Rows of `bytes` bytes each.
+unsafe fn short_rows(rows: Dim, bytes: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        if rows.src == 0 && rows.dst == bytes as isize {
+            // The same row over and over: what is there already is copied behind it.
+            let total = rows.size * bytes;
+            std::ptr::copy_nonoverlapping(src, dst, bytes);
+            let mut done = bytes;
+            while done < total {
+                let more = done.min(total - done);
+                std::ptr::copy_nonoverlapping(dst, dst.add(done), more);
+                done += more;
+            }
+            return;
+        }
+        match bytes {
+            2 => sized_rows::<2>(rows, src, dst),
+            3 => sized_rows::<3>(rows, src, dst),
+            4 => sized_rows::<4>(rows, src, dst),
+            6 => sized_rows::<6>(rows, src, dst),
+            8 => sized_rows::<8>(rows, src, dst),
+            12 => sized_rows::<12>(rows, src, dst),
+            16 => sized_rows::<16>(rows, src, dst),
+            20 => sized_rows::<20>(rows, src, dst),
+            24 => sized_rows::<24>(rows, src, dst),
+            32 => sized_rows::<32>(rows, src, dst),
+            40 => sized_rows::<40>(rows, src, dst),
+            48 => sized_rows::<48>(rows, src, dst),
+            64 => sized_rows::<64>(rows, src, dst),
+            _ => {
+                for i in 0..rows.size as isize {
+                    let (s, d) = (src.offset(i * rows.src), dst.offset(i * rows.dst));
+                    std::ptr::copy_nonoverlapping(s, d, bytes);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn sized_rows<const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    for i in 0..rows.size as isize {
+        // SAFETY: as in short_rows.
+        unsafe {
+            let row = src.offset(i * rows.src).cast::<[u8; N]>().read();
+            dst.offset(i * rows.dst).cast::<[u8; N]>().write(row);
         }
     }
 }

@@ -223,3 +223,52 @@ ENTRY main {{
         x, y = u + np.uint32(trip), v + np.uint32(trip + 1)
     np.testing.assert_array_equal(found[0], x)
     np.testing.assert_array_equal(found[1], y)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "s8", "f64"])
+@pytest.mark.parametrize("kept", [(2,), (1, 2), (1,), (0, 2)])
+def test_broadcasts_that_repeat(dtype: str, kept: tuple[int, ...]) -> None:
+    """Tiles begin anywhere in a short operand that repeats over a large result."""
+    dims = (1531, 7, 3)
+    kind = {"f32": np.float32, "s8": np.int8, "f64": np.float64}[dtype]
+    small = [dims[d] for d in kept]
+    text = f"""HloModule m
+ENTRY e {{
+  x = {dtype}[1531,7,3] parameter(0)
+  y = {dtype}[{",".join(map(str, small))}] parameter(1)
+  b = {dtype}[1531,7,3] broadcast(y), dimensions={{{",".join(map(str, kept))}}}
+  s = {dtype}[1531,7,3] subtract(b, x)
+  ROOT r = {dtype}[1531,7,3] multiply(s, b)
+}}"""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-5, 6, shape).astype(kind) for shape in (dims, small))
+    shape = [n if d in kept else 1 for d, n in enumerate(dims)]
+    b = y.reshape(shape)
+    (got,) = run(text, x, y)
+    assert np.array_equal(got, (b - x) * b)
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f16", "f32", "f64", "c128"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 20])
+def test_short_rows_are_copied(dtype: str, count: int) -> None:
+    """Elements repeated side by side, and short rows in another order."""
+    types = {"s8": np.int8, "f16": np.float16, "f32": np.float32, "f64": np.float64, "c128": np.complex128}
+    text = f"""HloModule m
+ENTRY e {{
+  x = {dtype}[50,9,{count}] parameter(0)
+  y = {dtype}[50,9] parameter(1)
+  t = {dtype}[9,50,{count}] transpose(x), dimensions={{1,0,2}}
+  v = {dtype}[50,9,{count}] reverse(x), dimensions={{2}}
+  w = {dtype}[50,9,{count}] reverse(x), dimensions={{1}}
+  b = {dtype}[50,9,{count}] broadcast(y), dimensions={{0,1}}
+  c = {dtype}[9,50,{count}]{{2,0,1}} copy(t)
+  ROOT r = ({dtype}[9,50,{count}], {dtype}[50,9,{count}], {dtype}[50,9,{count}], {dtype}[50,9,{count}]) tuple(c, v, w, b)
+}}"""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-5, 6, (50, 9, count)).astype(types[dtype])
+    y = rng.integers(-5, 6, (50, 9)).astype(types[dtype])
+    turned, reversed_rows, reversed_lines, repeated = run(text, x, y)
+    assert np.array_equal(turned, x.transpose(1, 0, 2))
+    assert np.array_equal(reversed_rows, x[:, :, ::-1])
+    assert np.array_equal(reversed_lines, x[:, ::-1])
+    assert np.array_equal(repeated, np.repeat(y[..., None], count, 2))

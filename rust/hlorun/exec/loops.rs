@@ -9,14 +9,18 @@ use super::program::Frame;
 use super::stream;
 use super::turned::Turn;
 use super::walk;
+use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::plan::program::{Home, Program, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
-use crate::plan::view::PRIVATE;
+use crate::plan::view::{PRIVATE, Walk};
 use crate::types::PrimitiveType;
 
 /// Rows of fewer elements are gathered into tiles of several.
 const MIN_RUN: i64 = 512;
+
+/// Most elements of a period that is laid out once for all tiles.
+const MOST_REPEATED: i64 = 1024;
 
 /// Elements times steps from which a second thread pays.
 const PARALLEL_WORK: usize = 1 << 16;
@@ -30,6 +34,8 @@ struct Source<'p> {
     is_constant: bool,
     /// Its rows lie across memory.
     turn: Option<Turn>,
+    /// Elements after which it repeats, if they are few.
+    period: Option<usize>,
 }
 
 /// Inputs of a running loop, ready to be put into a frame.
@@ -45,7 +51,7 @@ unsafe impl Sync for Sources<'_> {}
 impl<'p> Sources<'p> {
     /// The inputs `loads`, addresses resolved.
     pub fn new(memory: &Memory, program: &Program, loads: &'p [Load]) -> Sources<'p> {
-        let sources = loads
+        let sources: Vec<Source<'_>> = loads
             .iter()
             .map(|load| {
                 let (base, is_constant) = match &load.kind {
@@ -57,22 +63,30 @@ impl<'p> Sources<'p> {
                 };
                 let size = program.types[load.register.0 as usize].size_bytes();
                 // Of a band's scratch there is never more than the band.
-                let may_turn = !load.is_dense && !is_constant && load.private().is_none();
+                let is_fixed = !load.is_dense && !is_constant && load.private().is_none();
+                let period = match load.kind {
+                    LoadKind::View(_) if is_fixed => period(&load.walk),
+                    _ => None,
+                };
                 Source {
                     load,
                     base,
                     size,
                     is_constant,
                     turn: match load.kind {
-                        LoadKind::View(_) if may_turn => Turn::of(&load.walk, size),
+                        LoadKind::View(_) if is_fixed && period.is_none() => {
+                            Turn::of(&load.walk, size)
+                        }
                         _ => None,
                     },
+                    period,
                 }
             })
             .collect();
-        let rows = loads.iter().filter(|load| !load.is_dense);
-        let run = rows
-            .filter_map(|load| load.walk.last())
+        let run = sources
+            .iter()
+            .filter(|source| !source.load.is_dense && source.period.is_none())
+            .filter_map(|source| source.load.walk.last())
             .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
             .map(|step| step.0 as usize)
             .min();
@@ -116,13 +130,18 @@ impl<'p> Sources<'p> {
         let staged = self
             .sources
             .iter()
-            .filter(|s| !s.load.is_dense && s.turn.is_none())
+            .filter(|s| !s.load.is_dense && s.turn.is_none() && s.period.is_none())
             .map(|s| s.load.register);
         let mut frame = Frame::with_staging(program, tile, staged)?;
         frame.blocks = self
             .sources
             .iter()
             .map(|s| s.turn.map(|turn| turn.block(s.size)).transpose())
+            .collect::<Result<_>>()?;
+        frame.periods = self
+            .sources
+            .iter()
+            .map(|s| s.period.map(|n| s.repeated(n, frame.tile())).transpose())
             .collect::<Result<_>>()?;
         for source in &self.sources {
             if source.is_constant {
@@ -150,6 +169,11 @@ impl<'p> Sources<'p> {
                     turn.bring(&source.load.walk, source.size, source.base, start, block)
                 };
                 frame.bind(register, at);
+                continue;
+            }
+            if let (Some(period), Some(Some(repeated))) = (source.period, frame.periods.get(at)) {
+                let at = start % period * source.size;
+                frame.bind(register, repeated.as_slice()[at..].as_ptr().cast_mut());
                 continue;
             }
             match &source.load.kind {
@@ -185,6 +209,36 @@ impl<'p> Sources<'p> {
             }
         }
     }
+}
+
+impl Source<'_> {
+    /// Its first `period + tile` elements: a tile may begin anywhere in a period.
+    fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes> {
+        let mut bytes = AlignedBytes::uninitialized((period + tile) * self.size)?;
+        let to = bytes.as_mut_ptr();
+        // SAFETY: the walk has a period's elements inside the view; the rest is copied from what is
+        // written already.
+        unsafe { walk::gather(&self.load.walk, self.size, self.base, 0, period, to) };
+        let (mut done, all) = (period * self.size, bytes.len());
+        while done < all {
+            let more = done.min(all - done);
+            bytes.as_mut_slice().copy_within(..more, done);
+            done += more;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Elements after which a walk begins again, where they are few and it does so often.
+fn period(walk: &Walk) -> Option<usize> {
+    let outer = walk.iter().take_while(|step| step.1 == 0).count();
+    let count = |steps: &[(i64, i64)]| {
+        let sizes = steps.iter().map(|step| step.0);
+        sizes.fold(1i64, i64::saturating_mul)
+    };
+    let (times, period) = (count(&walk[..outer]), count(&walk[outer..]));
+    let pays = times.saturating_mul(period) >= 4 * MOST_REPEATED;
+    (pays && times > 1 && (1..=MOST_REPEATED).contains(&period)).then_some(period as usize)
 }
 
 /// Writes the indices of elements `start..start + n` as `ty`.

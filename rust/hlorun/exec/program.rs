@@ -16,6 +16,8 @@ pub struct Frame {
     chain_scratch: *mut u8,
     /// Rows of inputs that lie across memory, by input; filled by who made the frame.
     pub blocks: Vec<Option<Block>>,
+    /// A tile and a period of inputs that repeat, by input; likewise.
+    pub periods: Vec<Option<AlignedBytes>>,
 }
 
 /// Scratch of a frame that stays in the first-level cache.
@@ -100,6 +102,7 @@ impl Frame {
             _scratch: scratch,
             chain_scratch: chains,
             blocks: Vec::new(),
+            periods: Vec::new(),
         })
     }
 

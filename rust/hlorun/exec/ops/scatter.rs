@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::OpEnvironment;
 use super::gather::batch_nest;
 use super::index_map::{Starts, Windows};
-use super::walk::{Nest, Shared, byte_strides, split};
+use super::walk::{Nest, Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -16,6 +16,7 @@ use crate::exec::program::Frame;
 use crate::plan::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
+use crate::plan::program::Program;
 
 /// Elements of all windows together that make a second task worth it.
 const GRAIN: usize = 64 << 10;
@@ -53,20 +54,43 @@ pub fn run(
     if count == 1
         && let Some(shortcut) = op.combiner.shortcut
     {
-        let binary = match shortcut {
+        let combine = match shortcut {
             Shortcut::First => return Ok(()),
-            Shortcut::Second => None,
+            Shortcut::Second => Combine::Overwrite,
             Shortcut::Binary(binary) => {
                 match dtype(output.element_type).and_then(|ty| hlorun_kernels::binary(binary, ty)) {
-                    Some(kernel) => Some(kernel),
+                    Some(kernel) => Combine::Kernel(kernel),
                     None => return general(op, &windows, outputs, updates),
                 }
             }
         };
-        simple(op, binary, &windows, output, &updates[0], environment);
-        return Ok(());
+        return simple(op, combine, &windows, output, &updates[0], environment);
+    }
+    if count == 1 && window_nest(op, output, &updates[0]).inner.0 >= WIDE_WINDOW {
+        let combine = Combine::Program(checked(op, outputs)?);
+        return simple(op, combine, &windows, output, &updates[0], environment);
     }
     general(op, &windows, outputs, updates)
+}
+
+/// How a row of a window and its updates become one.
+#[derive(Clone, Copy)]
+enum Combine<'p> {
+    Overwrite,
+    Kernel(hlorun_kernels::Binary),
+    Program(&'p Program),
+}
+
+/// The program of the computation, which takes elements of the outputs' sizes.
+fn checked<'p>(op: &'p ScatterOp, outputs: &[RawArray]) -> Result<&'p Program> {
+    let program = &op.combiner.program;
+    for (k, &register) in program.inputs.iter().enumerate() {
+        let size = outputs[k % op.count].element_type.size_bytes();
+        if program.types[register.0 as usize].size_bytes() != size {
+            return Err(HloError::execution("scatter computation of other types"));
+        }
+    }
+    Ok(program)
 }
 
 /// Scatters windows whose elements lie side by side, on this thread; `None` where they do not, or
@@ -250,15 +274,15 @@ fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) -> Nest<2> 
     Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
 }
 
-/// One operand and a combiner that is one kernel, or an overwrite (`None`).
+/// One operand, its windows combined row by row.
 fn simple(
     op: &ScatterOp,
-    kernel: Option<hlorun_kernels::Binary>,
+    combine: Combine<'_>,
     windows: &[Place],
     output: &RawArray,
     update: &RawArray,
     environment: &OpEnvironment<'_>,
-) {
+) -> Result<()> {
     let nest = window_nest(op, output, update);
     let size = output.element_type.size_bytes();
     let (inner, steps) = nest.inner;
@@ -270,13 +294,22 @@ fn simple(
     let by_row = nest.rows() > inner;
     let length = if by_row { nest.rows() } else { inner };
     let grain = length.div_ceil(parts).max(64);
-    split(environment, length, grain, &|part| {
+    try_split(environment, length, grain, &|part| {
         let (rows, columns) = if by_row {
             (part, 0..inner)
         } else {
             (0..nest.rows(), part)
         };
-        let mut lanes = [Lanes([0; LANES * 16]), Lanes([0; LANES * 16])];
+        let mut lanes = match combine {
+            Combine::Overwrite => None,
+            Combine::Kernel(_) if dense => None,
+            Combine::Kernel(kernel) => Some(Lanes::new(Apply::Kernel(kernel), LANES, size)?),
+            Combine::Program(program) => {
+                let tile = Frame::tile_for(program, LANES);
+                let frame = Frame::new(program, tile)?;
+                Some(Lanes::new(Apply::Program(program, frame), tile, size)?)
+            }
+        };
         for &[to, from] in windows {
             nest.for_rows(rows.clone(), |[t, f]| {
                 let at = columns.start as isize;
@@ -285,58 +318,86 @@ fn simple(
                 // SAFETY: only windows inside the operand are in the list, and tasks have disjoint
                 // rows or columns of them; a kernel may write onto an operand.
                 unsafe {
-                    match kernel {
-                        None if dense => {
-                            std::ptr::copy_nonoverlapping(from, to, columns.len() * size);
-                        }
-                        None => spread([to, from], steps, size, columns.len()),
-                        Some(kernel) if dense => kernel(to, from, to, columns.len()),
-                        Some(kernel) => {
-                            combine(kernel, [to, from], steps, size, columns.len(), &mut lanes);
-                        }
+                    match (combine, &mut lanes) {
+                        (Combine::Kernel(kernel), None) => kernel(to, from, to, columns.len()),
+                        (_, Some(lanes)) => lanes.combine([to, from], steps, columns.len()),
+                        _ if dense => std::ptr::copy_nonoverlapping(from, to, columns.len() * size),
+                        _ => spread([to, from], steps, size, columns.len()),
                     }
                 }
             });
         }
-    });
+        Ok(())
+    })
 }
 
-/// Elements of a row that do not lie side by side and are brought together at once.
+/// Most elements of a row that are brought together at once.
 const LANES: usize = 512;
+/// Elements of a window's rows from which they are combined row by row, whatever the computation.
+const WIDE_WINDOW: usize = 16;
 
-/// Room for them, whatever their type.
-#[repr(align(64))]
-struct Lanes([u8; LANES * 16]);
+/// What is applied to lanes.
+enum Apply<'p> {
+    Kernel(hlorun_kernels::Binary),
+    Program(&'p Program, Frame),
+}
 
-/// Combines `n` elements of a window with their updates where either do not lie side by side.
-///
-/// # Safety
-/// `n` elements of `size` bytes lie `steps` bytes apart from each of the two pointers on; those of
-/// the first may be written.
-unsafe fn combine(
-    kernel: hlorun_kernels::Binary,
-    [to, from]: [*mut u8; 2],
-    steps: [isize; 2],
+/// Room for elements of an operand and their updates, side by side.
+struct Lanes<'p> {
+    apply: Apply<'p>,
+    most: usize,
     size: usize,
-    n: usize,
-    [targets, sources]: &mut [Lanes; 2],
-) {
-    let (targets, sources) = (targets.0.as_mut_ptr(), sources.0.as_mut_ptr());
-    let dense = size as isize;
-    let place =
-        |pointer: *mut u8, step: isize, at: usize| pointer.wrapping_offset(at as isize * step);
-    for at in (0..n).step_by(LANES) {
-        let count = LANES.min(n - at);
-        let (to, from) = (place(to, steps[0], at), place(from, steps[1], at));
-        // SAFETY: as the caller promises; `count` elements have room in either of the lanes.
-        unsafe {
-            spread([sources, from], [dense, steps[1]], size, count);
-            if steps[0] == dense {
-                kernel(to, sources, to, count);
-            } else {
-                spread([targets, to], [dense, steps[0]], size, count);
-                kernel(targets, sources, targets, count);
-                spread([to, targets], [steps[0], dense], size, count);
+    targets: AlignedBytes,
+    sources: AlignedBytes,
+}
+
+impl<'p> Lanes<'p> {
+    fn new(apply: Apply<'p>, most: usize, size: usize) -> Result<Lanes<'p>> {
+        Ok(Lanes {
+            apply,
+            most,
+            size,
+            targets: AlignedBytes::uninitialized(most * size)?,
+            sources: AlignedBytes::uninitialized(most * size)?,
+        })
+    }
+
+    /// Combines `n` elements of a window with their updates.
+    ///
+    /// # Safety
+    /// `n` elements lie `steps` bytes apart from each of the two pointers on; those of the first may
+    /// be written.
+    unsafe fn combine(&mut self, [to, from]: [*mut u8; 2], steps: [isize; 2], n: usize) {
+        let size = self.size;
+        let (targets, sources) = (self.targets.as_mut_ptr(), self.sources.as_mut_ptr());
+        let dense = size as isize;
+        for at in (0..n).step_by(self.most) {
+            let count = self.most.min(n - at);
+            let to = to.wrapping_offset(at as isize * steps[0]);
+            let from = from.wrapping_offset(at as isize * steps[1]);
+            // SAFETY: as the caller promises; `count` elements have room in either of the lanes, and
+            // no more than a tile of the frame's.
+            unsafe {
+                spread([sources, from], [dense, steps[1]], size, count);
+                match &mut self.apply {
+                    Apply::Kernel(kernel) if steps[0] == dense => {
+                        kernel(to, sources, to, count);
+                        continue;
+                    }
+                    Apply::Kernel(kernel) => {
+                        spread([targets, to], [dense, steps[0]], size, count);
+                        kernel(targets, sources, targets, count);
+                        spread([to, targets], [steps[0], dense], size, count);
+                    }
+                    Apply::Program(program, frame) => {
+                        spread([targets, to], [dense, steps[0]], size, count);
+                        frame.bind(program.inputs[0], targets);
+                        frame.bind(program.inputs[1], sources);
+                        frame.run(program, count);
+                        let results = frame.pointer(program.outputs[0]);
+                        spread([to, results], [steps[0], dense], size, count);
+                    }
+                }
             }
         }
     }
@@ -369,16 +430,11 @@ fn general(
     outputs: &[RawArray],
     updates: &[RawArray],
 ) -> Result<()> {
-    let (program, count) = (&op.combiner.program, op.count);
+    let (program, count) = (checked(op, outputs)?, op.count);
     let sizes: SmallVec<[usize; 2]> = outputs
         .iter()
         .map(|o| o.element_type.size_bytes())
         .collect();
-    for (k, &register) in program.inputs.iter().enumerate() {
-        if program.types[register.0 as usize].size_bytes() != sizes[k % count] {
-            return Err(HloError::execution("scatter computation of other types"));
-        }
-    }
     let dims: SmallVec<[i64; 6]> = op
         .update_window_dims
         .iter()

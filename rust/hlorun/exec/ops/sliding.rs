@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use super::OpEnvironment;
 use super::lanes::{Folder, Row};
-use super::walk::{Shared, split};
+use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
-use crate::error::{HloError, Result};
+use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::module::attributes::WindowDimension;
 use crate::plan::elementwise::dtype;
@@ -283,7 +283,7 @@ fn running(
         Ok(())
     };
     let grain = (LANES * 64 / (LANES.min(from.group(0).lanes) * from.length.max(1))).max(1);
-    run_tasks(environment, from.count(), grain, &task)?;
+    try_split(environment, from.count(), grain, &task)?;
     for ((bytes, _), output) in results.iter_mut().zip(outputs) {
         RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
     }
@@ -338,25 +338,6 @@ impl Line {
             }
         }
     }
-}
-
-/// Splits `count` things into fallible tasks.
-pub(super) fn run_tasks(
-    environment: &OpEnvironment<'_>,
-    count: usize,
-    grain: usize,
-    task: &(dyn Fn(std::ops::Range<usize>) -> Result<()> + Sync),
-) -> Result<()> {
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, count, grain, &|range| {
-        if task(range).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for reduce-window"));
-    }
-    Ok(())
 }
 
 /// The value that changes nothing, as bytes; `None` where order matters or there is none.
@@ -449,7 +430,7 @@ fn associative(
             to: Lines::new(&dims, dim),
         };
         let (source, destination) = (Shared::new(array.pointer), Shared::new(target.pointer));
-        run_tasks(environment, pass.from.count(), 1, &|range| {
+        try_split(environment, pass.from.count(), 1, &|range| {
             pass.run(range, source, destination)
         })?;
         bytes = next;

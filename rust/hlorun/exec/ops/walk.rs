@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::error::Result;
 use crate::types::Dims;
 
 /// A pointer that tasks may share; each touches only its own part.
@@ -156,6 +157,28 @@ pub fn split(
     }
     let cut = |t: usize| (count as u128 * t as u128 / tasks as u128) as usize;
     (environment.parallel)(tasks, &|t| task(cut(t)..cut(t + 1)));
+}
+
+/// [`split`] of tasks that can fail; the error is that of one of them.
+pub fn try_split(
+    environment: &super::OpEnvironment<'_>,
+    count: usize,
+    grain: usize,
+    task: &(dyn Fn(std::ops::Range<usize>) -> Result<()> + Sync),
+) -> Result<()> {
+    let failed = std::sync::Mutex::new(None);
+    split(environment, count, grain, &|range| {
+        if let Err(error) = task(range) {
+            let mut failed = failed
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            failed.get_or_insert(error);
+        }
+    });
+    let failed = failed
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    failed.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use hlorun_kernels::Binary;
 use smallvec::SmallVec;
 
 use super::OpEnvironment;
-use super::sliding::{identity, run_tasks};
-use super::walk::{Shared, byte_strides};
+use super::sliding::identity;
+use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
@@ -58,7 +58,7 @@ pub fn run(
     };
     let per_row = (rows.reach + rows.length) * (rows.positions + rows.along.size as usize);
     let count = output.count() / rows.length.max(1);
-    run_tasks(
+    try_split(
         environment,
         count,
         (GRAIN / per_row.max(1)).max(1),

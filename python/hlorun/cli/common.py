@@ -33,9 +33,14 @@ def fail(message: str) -> None:
 
 def describe_error(error: Exception) -> str:
     """An error in one sentence: `absent.txt: No such file or directory`."""
+    from hlorun.errors import HloParseError
+
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(getattr(error, "message", None) or error)
+    message = str(getattr(error, "message", None) or error)
+    if isinstance(error, HloParseError) and error.lineno:
+        return f"line {error.lineno}, column {error.offset}: {message}"
+    return message
 
 
 @contextmanager

@@ -188,7 +188,8 @@ def _entry(module: HloModule) -> Any:
 def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
     from hlorun import _inputs
 
-    _entry(module)
+    if not _entry(module).parameters and source in ("random", "zeros"):
+        return [], "Inputs: none, the module has no parameters"
     if source == "random":
         arguments = _inputs.random_inputs(module, seed)
         return (

@@ -105,10 +105,16 @@ def _print(
             [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 32)]
         )
     if cells:
-        table(out, f"{plural(count, 'value')}, in the order of the run", columns, cells)
+        title = (
+            plural(count, "value") if len(cells) == count else f"{len(cells):,} of {plural(count, 'value')}"
+        )
+        table(out, f"{title}, in the order of the run", columns, cells)
+    elif count:
+        row(out, "values", f"none of {count:,} holds NaN or Inf")
     for kind, label in (("nan", "first NaN"), ("inf", "first Inf")):
         if (at := first.get(kind)) is None:
-            row(out, label, "none")
+            is_constant = any(item[kind] for item in rows)
+            row(out, label, "none but in constants of the text, as masks are" if is_constant else "none")
             continue
         text = f"{at['name']} ({at['opcode']} in {at['computation']}), {plural(at['count'], 'element')}"
         if at["time"] > 1:

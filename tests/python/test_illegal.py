@@ -1,0 +1,123 @@
+"""Modules that parse but are not legal, and dumps that contradict themselves, in every report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hlorun
+from conftest import dump_path
+from hlorun.report.cost import costs
+from hlorun.report.graph import to_dot, to_html
+from hlorun.report.loops import MOST_RUNS, run_counts, trip_count
+from hlorun.report.memory import memory_report
+from hlorun.report.summary import summarize
+from test_cli import DUMP
+from test_cli import hlorun as command
+
+GEMM = ', custom_call_target="__cublas$gemm", backend_config='
+LOOP = ", condition=c, body=b, backend_config="
+ILLEGAL = [
+    "convolution(), dim_labels=bf_io->bf",
+    "convolution(p), dim_labels=bf_io->bf",
+    "dot(), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    "dot(p, p), lhs_contracting_dims={7}, rhs_contracting_dims={0}",
+    f"custom-call(){GEMM}{{}}",
+    f'custom-call(p){GEMM}{{"dot_dimension_numbers":[1]}}',
+    f'custom-call(p){GEMM}{{"gemm_backend_config":3}}',
+    f'custom-call(p){GEMM}{{"dot_dimension_numbers":{{"lhs_contracting_dimensions":["x",null,-3]}}}}',
+    "while(), condition=c, body=b",
+    f'while(t){LOOP}{{"known_trip_count":{{"n":1e999}}}}',
+    f'while(t){LOOP}{{"known_trip_count":{{"n":[1]}}}}',
+    f'while(t){LOOP}{{"known_trip_count":{{"n":"-5"}}}}',
+    f'while(t){LOOP}{{"known_trip_count":{{"n":"{"9" * 400}"}}}}',
+    "get-tuple-element(), index=0",
+    "fusion(), kind=kLoop, calls=c",
+    "conditional(), branch_computations={c, b}",
+    "all-reduce(), replica_groups={{0,1},{2}}, to_apply=c",
+]
+
+
+def _module(instruction: str) -> hlorun.HloModule:
+    return hlorun.parse(f"""HloModule m
+c {{ s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT }}
+b {{ s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(1)
+  a = s32[] add(i, n)
+  ROOT r = (s32[]) tuple(a) }}
+ENTRY e {{ p = f32[2,3] parameter(0)
+  i = s32[] constant(0)
+  t = (s32[]) tuple(i)
+  ROOT r = (s32[]) {instruction} }}
+""")
+
+
+@pytest.mark.parametrize("instruction", ILLEGAL)
+def test_reports_of_illegal_modules(instruction: str) -> None:
+    module = _module(instruction)
+    for report in (summarize, costs, to_dot, to_html):
+        try:
+            json.dumps(report(module), allow_nan=False)
+        except hlorun.HloError as error:
+            assert str(error)
+
+
+def test_trip_counts_that_cannot_be_are_not_believed() -> None:
+    loops = [_module(text).entry_computation for text in ILLEGAL if 'n":' in text]
+    assert [trip_count(entry.root) for entry in loops if entry is not None and entry.root is not None] == [
+        3
+    ] * 4
+
+
+def test_runs_are_counted_up_to_a_bound() -> None:
+    text = "HloModule m\nc0 { p = f32[] parameter(0)\n ROOT n = f32[] negate(p) }\n"
+    for level in range(1, 1100):
+        text += f"c{level} {{ p = f32[] parameter(0)\n a = f32[] call(p), to_apply=c{level - 1}\n"
+        text += f" ROOT q = f32[] call(a), to_apply=c{level - 1} }}\n"
+    module = hlorun.parse(
+        text + "ENTRY e { p = f32[] parameter(0)\n ROOT q = f32[] call(p), to_apply=c1099 }\n"
+    )
+    assert max(run_counts(module).values()) == MOST_RUNS
+    assert costs(module)["run"]["flops"] == pytest.approx(MOST_RUNS)
+
+
+def test_live_ranges_that_end_before_they_begin() -> None:
+    text = str(hlorun.load_buffer_assignment(dump_path("002")))
+    changed = text.replace(" cublas-gemm.3{}:5-6\n", " cublas-gemm.3{}:6-5\n")
+    assert changed != text
+    report = memory_report(hlorun.parse_buffer_assignment(changed))
+    (value,) = [v for v in report["values"] if v["name"] == "cublas-gemm.3"]
+    assert (value["start"], value["end"]) == (6, 6)
+
+
+def test_a_computation_is_shown_with_its_attributes() -> None:
+    out = command("show", DUMP, "fused_computation.1").stdout
+    assert "constant_9 = f32[] constant(0)\n" in out
+    assert "broadcast.12 = f32[32,10]{1,0} broadcast(param_1.25), dimensions={0}\n" in out
+    assert "  ROOT log.0 = " in out and "op_name" not in out
+    assert "operands" not in command("show", DUMP, "constant_33").stdout
+
+
+def test_memory_says_whether_an_assignment_fits(tmp_path: Path) -> None:
+    assert "the assignment fits the module" in command("memory", dump_path("002"), DUMP).stdout
+    out = command("memory", dump_path("000"), DUMP, status=1).stdout
+    assert "does not fit: UnknownInstruction: " in out and "more; --json has all of them" in out
+    report = json.loads(command("memory", dump_path("000"), DUMP, "--json", status=1).stdout)
+    assert len(report["findings"]) > 100
+    diff = command("diff", dump_path("000"), dump_path("002"), "--limit", "3", status=1).stdout
+    assert "2,564,824 → 525,448 bytes" in diff and "more; --limit shows them" in diff
+    assert "hlorun[plot]" in command("memory", "--help").stdout
+    bad = tmp_path / "bad.txt"
+    bad.write_text("HloModule m\nENTRY e { ROOT p = f32[] parametr(0) }\n\n}")
+    assert "bad.txt: line 2, column 35: " in command("batch", bad, status=1).stderr
+
+
+def test_constants_that_are_nan_are_named_as_such() -> None:
+    out = command("trace", DUMP, "--only-odd").stdout
+    assert "1 of 66 values" in out and "none but in constants" in out

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import hlorun
 from conftest import dump_path
+from hlorun._inputs import file_inputs
 from hlorun.report.cost import costs
 from hlorun.report.graph import to_dot, to_html
 from hlorun.report.loops import MOST_RUNS, run_counts, trip_count
@@ -118,6 +123,49 @@ def test_memory_says_whether_an_assignment_fits(tmp_path: Path) -> None:
     assert "bad.txt: line 2, column 35: " in command("batch", bad, status=1).stderr
 
 
+def test_inputs_of_broken_files(tmp_path: Path) -> None:
+    module = hlorun.parse(
+        "HloModule m\nENTRY e { x = f32[40] parameter(0)\n y = s32[3] parameter(1)\n"
+        " ROOT t = (f32[40], s32[3]) tuple(x, y) }"
+    )
+    path = tmp_path / "inputs.npz"
+    rng = random.Random(3)
+    for save in (np.savez, np.savez_compressed):
+        save(path, x=np.arange(40, dtype=np.float32), y=np.arange(3, dtype=np.int32))
+        whole = path.read_bytes()
+        assert len(file_inputs(module, str(path))) == 2
+        for _ in range(300):
+            broken = bytearray(whole)
+            for _ in range(rng.choice([1, 1, 2, 5])):
+                broken[rng.randrange(len(broken))] = rng.randrange(256)
+            path.write_bytes(broken[: rng.choice([len(broken), rng.randrange(len(broken))])])
+            with contextlib.suppress(hlorun.HloError, OSError, MemoryError):
+                file_inputs(module, str(path))
+
+
+def test_outputs_that_cannot_be_written_are_known_before_the_run(tmp_path: Path) -> None:
+    for option in ("--out", "--profile"):
+        done = command("run", DUMP, option, tmp_path / "absent" / "file", status=1)
+        assert "No such file or directory" in done.stderr
+        assert "Running" not in done.stdout
+    error = command("batch", tmp_path / "absent.txt", status=1).stderr
+    assert error.count("absent.txt") == 1
+
+
 def test_constants_that_are_nan_are_named_as_such() -> None:
     out = command("trace", DUMP, "--only-odd").stdout
     assert "1 of 66 values" in out and "none but in constants" in out
+
+
+def test_counts_and_indentations_that_cannot_be() -> None:
+    module = hlorun.parse("HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }\n")
+    for count in (0, -1):
+        wrong: list[dict[str, Any]] = [{"replicas": count}, {"partitions": count}, {"threads": count}]
+        for options in wrong:
+            with pytest.raises(ValueError, match="at least 1"):
+                hlorun.compile(module, **options)
+    for replicas in (16385, 1 << 40):
+        with pytest.raises(ValueError, match="at most 16384"):
+            hlorun.compile(module, replicas=replicas)
+    with pytest.raises(ValueError, match="at most 1000"):
+        module.to_string(indent_amount=1 << 40)

@@ -66,6 +66,14 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def check_folder(path: Path) -> None:
+    """Raise what writing a file would raise for want of its folder, before work is lost to it."""
+    if not path.parent.is_dir():
+        import errno
+
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     import json

@@ -12,6 +12,7 @@ from hlorun.cli.common import (
     Dump,
     Json,
     bytes_text,
+    check_folder,
     console,
     plural,
     print_json,
@@ -80,6 +81,8 @@ def _run(
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
+    for path in filter(None, (out, profile)):
+        check_folder(path)
     times: dict[str, Any] = {}
     start = perf_counter()
     module = hlorun.load(dump)

@@ -169,3 +169,17 @@ def test_counts_and_indentations_that_cannot_be() -> None:
             hlorun.compile(module, replicas=replicas)
     with pytest.raises(ValueError, match="at most 1000"):
         module.to_string(indent_amount=1 << 40)
+
+
+def test_tables_are_not_cut_in_a_pipe(tmp_path: Path) -> None:
+    dump = tmp_path / "m.txt"
+    name = "a_long_name_of_a_value_" * 9
+    dump.write_text(
+        f"HloModule m\nENTRY e {{ c = c64[1,2,3] parameter(0)\n {name} = c64[1,2,3] negate(c)\n"
+        " z = f32[] constant(0)\n d = f32[] divide(z, z)\n n = f32[3] broadcast(d), dimensions={}\n"
+        f" ROOT t = (c64[1,2,3], f32[3]) tuple({name}, n) }}"
+    )
+    out = command("run", dump).stdout
+    assert f"{name}  [1,2,3]  complex64  " in out
+    assert "3 nan  nan nan nan" in out
+    assert name in command("memory", dump, "--plan", "xla").stdout

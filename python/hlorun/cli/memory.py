@@ -139,6 +139,8 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from hlorun.cli.screen import print_table
+
     table = Table(
         title=title,
         title_justify="left",
@@ -157,4 +159,4 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
         shape = v["shape"] if len(v["shape"]) <= 34 else v["shape"][:33] + "…"
         cells = (bytes_text(v["size"]), v["kind"], moments, v["name"], shape, shown, v["source"])
         table.add_row(*map(Text, cells))
-    out.print(table)
+    print_table(out, table)

@@ -73,8 +73,10 @@ def zero_inputs(module: HloModule) -> list[Any]:
 
 def _as_declared(array: Any, shape: Shape) -> Any:
     """Undo what `.npz` files do to dtypes of `ml_dtypes`: they come back as bare bytes."""
-    if array.dtype.kind == "V" and shape.dtype is not None and array.dtype.itemsize == shape.dtype.itemsize:
-        return array.view(shape.dtype)
+    is_bare = array.dtype.kind == "V" and array.dtype.names is None
+    # NumPy's own dtypes come back as themselves; 2 marks those that others registered.
+    if is_bare and shape.dtype is not None and shape.dtype.isbuiltin == 2:
+        return array.view(shape.dtype) if array.dtype.itemsize == shape.dtype.itemsize else array
     return array
 
 

@@ -183,3 +183,15 @@ def test_tables_are_not_cut_in_a_pipe(tmp_path: Path) -> None:
     assert f"{name}  [1,2,3]  complex64  " in out
     assert "3 nan  nan nan nan" in out
     assert name in command("memory", dump, "--plan", "xla").stdout
+
+
+def test_nan_of_the_inputs_is_told(tmp_path: Path) -> None:
+    dump, inputs = tmp_path / "m.txt", tmp_path / "x.npz"
+    dump.write_text("HloModule m\nENTRY e { p = f32[3] parameter(0)\n ROOT r = f32[3] negate(p) }")
+    np.savez(inputs, p=np.array([1, np.nan, np.inf], np.float32))
+    assert "parameter 0 p holds 1 nan 1 inf" in command("trace", dump, "--inputs", inputs).stdout
+    report = json.loads(command("trace", dump, "--inputs", inputs, "--json").stdout)
+    assert report["odd_inputs"] == [{"number": 0, "name": "p", "nan": 1, "inf": 1}]
+    for wrong in (np.array(["a", "b", "c"]), np.zeros(3, [("a", "f4")]), np.zeros(3, "M8[s]")):
+        np.savez(inputs, p=wrong)
+        assert "expects f32[3]" in command("trace", dump, "--inputs", inputs, status=1).stderr

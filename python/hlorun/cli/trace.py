@@ -32,7 +32,7 @@ def trace(
     """
     import hlorun
     from hlorun.cli.run import _inputs
-    from hlorun.report.trace import Trace
+    from hlorun.report.trace import Trace, odd_inputs
 
     with reporting_errors(dump):
         module = hlorun.load(dump)
@@ -42,6 +42,7 @@ def trace(
                 unknown(module, until)
                 raise typer.Exit(1)
         arguments, described = _inputs(module, inputs, seed)
+        odd = odd_inputs(module, arguments)
         found = Trace(until, until_nan=until_nan)
         executable = hlorun.compile(module)
         screen = console(stderr=True)
@@ -60,12 +61,15 @@ def trace(
                 {
                     "module": module.name,
                     "inputs": described,
+                    "odd_inputs": odd,
                     "values": shown,
                     "first_nan": found.first.get("nan"),
                     "first_inf": found.first.get("inf"),
                 }
             )
         else:
+            for item in odd:
+                described += f"; parameter {item['number']} {item['name']} holds {_odd(item)}"
             _print(module.name, described, shown, found.first, len(rows))
 
 
@@ -75,6 +79,10 @@ def _number(value: Any) -> str:
     if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10**6):
         return f"{value:.4g}"
     return str(value)
+
+
+def _odd(item: dict[str, Any]) -> str:
+    return " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
 
 
 def _print(
@@ -97,7 +105,7 @@ def _print(
     cells = []
     for item in rows:
         index = "" if item["index"] is None else f"{{{item['index']}}}"
-        odd = " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
+        odd = _odd(item)
         shape = f"{item['dtype']}[{','.join(map(str, item['shape']))}]"
         numbers = [_number(item[key]) for key in ("min", "mean", "max")]
         name = short(item["name"], 32) + index

@@ -41,7 +41,7 @@ fn bench(c: &mut Criterion) {
             let options = ParseOptions::default();
             let text = text::read(Path::new(path), &options).expect("the file can be read");
             let name = Path::new(path).file_name().unwrap_or_default();
-            texts.push((name.to_string_lossy().into_owned(), text));
+            texts.push((name.to_string_lossy().into_owned(), Arc::from(&*text)));
         }
     }
     let options = ParseOptions::default();

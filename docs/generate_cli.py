@@ -28,12 +28,17 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def _plain(text: str | None) -> str:
+    """A help text without the backslashes that keep brackets from being markup."""
+    return (text or "").strip().replace("\\[", "[")
+
+
 def _option(parameter: Any) -> tuple[str, str]:
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     default = parameter.default
     is_plain = isinstance(default, (str, int, float)) and not isinstance(default, bool)
     note = f" Default: `{default}`." if is_plain else ""
-    return names, (parameter.help or "").strip() + note
+    return names, _plain(parameter.help) + note
 
 
 def _command(name: str, command: Any) -> str:
@@ -42,7 +47,7 @@ def _command(name: str, command: Any) -> str:
     words = ["hlorun", name, *(["[OPTIONS]"] if options else []), *(p.metavar or p.name for p in arguments)]
     usage = " ".join(words)
     lines = [f"## hlorun {name}", "", (command.help or "").strip(), "", "```", usage, "```", ""]
-    rows = [(f"`{p.metavar or p.name}`", (p.help or "").strip()) for p in arguments]
+    rows = [(f"`{p.metavar or p.name}`", _plain(p.help)) for p in arguments]
     rows += map(_option, options)
     if rows:
         lines += ["| | |", "|---|---|", *(f"| {_cell(a)} | {_cell(b)} |" for a, b in rows), ""]

@@ -433,6 +433,75 @@ fn compressed_files_are_unpacked_within_bounds() {
     std::fs::remove_dir_all(&folder).expect("the temporary folder can be removed");
 }
 
+/// What loading a file of these bytes says.
+fn loaded(bytes: &[u8], unpacked_bytes: usize) -> Result<usize, String> {
+    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = format!("hlorun-packed-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, bytes).expect("it can be written");
+    let mut options = ParseOptions::default();
+    options.limits.unpacked_bytes = unpacked_bytes;
+    let module = text::load(&path, &options);
+    std::fs::remove_file(&path).expect("it can be removed");
+    module
+        .map(|m| m.instruction_count())
+        .map_err(|e| e.to_string())
+}
+
+#[test]
+fn broken_packed_files_are_errors_of_bounded_size() {
+    const LIMIT: usize = 1 << 20;
+    let dump = "dumps/001_ff6c88b06f55b1d5.txt.zst";
+    let whole = std::fs::read(self::folder("../data").join(dump)).expect("it is there");
+    let magic = &whole[..4];
+    assert_eq!(loaded(&whole, LIMIT), Ok(133));
+    let skipped = [
+        b"\x5a\x2a\x4d\x18\x03\0\0\0abc",
+        &whole[..],
+        b"\x50\x2a\x4d\x18\0\0\0\0",
+    ];
+    assert_eq!(loaded(&skipped.concat(), LIMIT), Ok(133));
+
+    let mut changed = whole.clone();
+    *changed.last_mut().expect("it is not empty") ^= 1;
+    // A hundred thousand blocks of one repeated byte, 128 KiB each, in a window of as many.
+    let blocks = [0x02, 0, 0x10, b'x'].repeat(100_000);
+    let bomb = [magic, &[0, 0x38], &blocks].concat();
+    let window = [magic, &[0, 0xff], &blocks].concat();
+    let segment = [magic, &[0xe0, 0, 0, 0, 0, 0, 1, 0, 0], &blocks].concat();
+    let cases: [(&[u8], &str); 10] = [
+        (&changed, "checksum"),
+        (&bomb, "more than 1048576 bytes"),
+        (&window, "window of 4123168604160 bytes"),
+        (&segment, "window of 1099511627776 bytes"),
+        (&whole[..whole.len() - 1], "incomplete"),
+        (&whole[..5], "incomplete"),
+        (b"\x50\x2a\x4d\x18\x09\0\0\0ab", "incomplete"),
+        (
+            &[&whole[..], b"\x50\x2a\x4d\x18\x09\0\0\0ab"].concat(),
+            "incomplete",
+        ),
+        (b"\xfd7zXZ\0\0\x04", "xz -d"),
+        (b"BZh91AY&SY", "bunzip2"),
+    ];
+    for (bytes, message) in cases {
+        let found = loaded(bytes, LIMIT);
+        assert!(
+            found.as_ref().is_err_and(|text| text.contains(message)),
+            "{message}: {found:?}"
+        );
+    }
+    for at in 4..whole.len() {
+        let mut broken = whole.clone();
+        broken[at] ^= 0x55;
+        // Some bits mean nothing; the checksum covers what the text is made of.
+        let found = loaded(&broken, LIMIT);
+        assert!(found.is_err() || found == Ok(133), "byte {at}: {found:?}");
+        drop(loaded(&whole[..at], LIMIT).expect_err("it is cut off"));
+    }
+}
+
 #[test]
 fn a_module_stays_small_beside_its_text() {
     let mut text = String::from("HloModule m\nENTRY e {\n  x.0 = f32[16,1024]{1,0} parameter(0)\n");

@@ -24,7 +24,8 @@ fn read(path: &str) -> Arc<[u8]> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
         .join(path);
-    text::read(&path, &text::ParseOptions::default()).expect("stored data")
+    let bytes = text::read(&path, &text::ParseOptions::default()).expect("stored data");
+    Arc::from(&*bytes)
 }
 
 /// One of the five dumps, by the start of its name.

@@ -1,12 +1,14 @@
-"""Parse, verify, compile and run changed texts until time is up, in a child process that may die.
+"""Parse, report on, verify, compile and run changed texts until time is up, in a child process that may die.
 
-`python tests/python/fuzz_run.py SECONDS [SEED]`. Texts are random modules and the cases of `ops`, with words changed.
+`python tests/python/fuzz_run.py SECONDS [SEED]`. Texts are random modules, the cases of `ops` and the small dumps, with
+words changed; buffer assignments, likewise changed, are read, printed, reported on and checked.
 What kills the child, hangs it, or escapes as anything but a typed error is printed with its text and saved under
 `fuzz-found/`. Exit 1 when anything was found.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import select
@@ -17,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FOUND = HERE.parents[1] / "fuzz-found"
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 23
 SILENCE = 60.0
 MEMORY = 6 << 30
 
@@ -32,12 +34,45 @@ def text_of(seed: int, corpus: list[str]) -> str:
 
 
 def load_corpus() -> list[str]:
-    """Texts of the differential cases that are not long."""
+    """Texts of the differential cases that are not long, and many times those of the dumps."""
     for folder in (HERE, HERE / "ops"):
         sys.path.insert(0, str(folder))
     import cases
 
-    return [case.text for _, case in cases.all_cases() if len(case.text) < 6000]
+    import hlorun
+    from conftest import dump_path
+
+    texts = [case.text for _, case in cases.all_cases() if len(case.text) < 6000]
+    modules = [hlorun.load(dump_path(start)).source.decode() for start in ("001", "003")]
+    assignments = [str(hlorun.load_buffer_assignment(dump_path(start))) for start in ("000", "002")]
+    return texts + (modules + assignments) * (len(texts) // 8)
+
+
+def look_at(text: str) -> bool:
+    """Everything but a run, of what need not be legal; whether the text may be a module."""
+    import hlorun
+    from conftest import dump_path
+    from hlorun.report.cost import costs
+    from hlorun.report.graph import to_dot, to_html
+    from hlorun.report.memory import memory_report
+    from hlorun.report.summary import summarize
+
+    if text.startswith("BufferAssignment"):
+        assignment = hlorun.parse_buffer_assignment(text)
+        memory_report(assignment)
+        hlorun.parse_buffer_assignment(str(assignment))
+        module = hlorun.load(dump_path("001"))
+        assignment.check(module)
+        hlorun.compile(module, buffer_assignment=assignment)
+        return False
+    module = hlorun.parse(text)
+    for report in (summarize, costs, to_dot, to_html):
+        # Some reports refuse what is not legal; the others come all the same.
+        with contextlib.suppress(hlorun.HloError):
+            report(module)
+    for preset in ("default", "short_parsable", "canonical", "fingerprint"):
+        module.to_string(preset)
+    return True
 
 
 def child(first: int) -> None:
@@ -59,6 +94,10 @@ def child(first: int) -> None:
         print(f"begin {seed}", flush=True)
         verdict = "ran"
         try:
+            if not look_at(text):
+                print("end looked", flush=True)
+                seed += 1
+                continue
             module = hlorun.parse(text)
             entry = module.entry_computation
             parameters = entry.parameters if entry is not None else ()

@@ -27,11 +27,12 @@ def test_the_page_holds_every_instruction_and_needs_no_network(tmp_path: Path) -
 def test_names_cannot_end_the_script(tmp_path: Path) -> None:
     dump, out = tmp_path / "m.txt", tmp_path / "g.html"
     dump.write_text(
-        'HloModule m\nENTRY e { p = f32[] parameter(0), metadata={op_name="</script><script>x"}\n'
+        'HloModule m\nENTRY e { p = f32[] parameter(0), metadata={op_name="</script><!--<script>x"}\n'
         " ROOT r = f32[] negate(p) }"
     )
     hlorun("graph", dump, "--html", out)
     assert out.read_text().count("</script>") == 2
+    assert "<!--<script>" not in out.read_text()
 
 
 def test_graphviz() -> None:

@@ -66,7 +66,9 @@ def batch(
             for record in hlorun.batch(paths, fn=describe, workers=workers):
                 rows.append(_row(record.path, record.value, record.error))
                 if record.error is not None and not json:
-                    fail(f"{record.path}: {rows[-1]['message']}")
+                    message = rows[-1]["message"]
+                    is_named = message.startswith(f"{record.path}: ")
+                    fail(message if is_named else f"{record.path}: {message}")
         if write is not None:
             write(rows)
         bad = sum(not row["ok"] for row in rows)

@@ -33,9 +33,14 @@ def fail(message: str) -> None:
 
 def describe_error(error: Exception) -> str:
     """An error in one sentence: `absent.txt: No such file or directory`."""
+    from hlorun.errors import HloParseError
+
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(getattr(error, "message", None) or error)
+    message = str(getattr(error, "message", None) or error)
+    if isinstance(error, HloParseError) and error.lineno:
+        return f"line {error.lineno}, column {error.offset}: {message}"
+    return message
 
 
 @contextmanager
@@ -59,6 +64,14 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
     except MemoryError:
         fail(f"out of memory{f' with {path}' if path else ''}")
         raise typer.Exit(1) from None
+
+
+def check_folder(path: Path) -> None:
+    """Raise what writing a file would raise for want of its folder, before work is lost to it."""
+    if not path.parent.is_dir():
+        import errno
+
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def print_json(value: Any) -> None:

@@ -33,7 +33,7 @@ def cost(
 def _line(costs: dict[str, float]) -> str:
     flops, size = costs["flops"], costs["bytes accessed"]
     text = (
-        f"{scaled(flops)}FLOP, {scaled(costs['transcendentals'])}transcendentals, "
+        f"{scaled(flops)}FLOP, {scaled(costs['transcendentals']).strip()} transcendentals, "
         f"{bytes_text(int(size))} accessed"
     )
     return text + (f", {flops / size:.3g} FLOP/B" if size > 0 else "")

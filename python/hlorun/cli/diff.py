@@ -88,13 +88,22 @@ def _assignments(found: dict[str, Any], limit: int) -> None:
         out.print("The assignments put the same values in the same places.", markup=False)
         return
     for name, (x, y) in found["totals"].items():
-        row(out, name.replace("_", " "), f"{x:,}" if x == y else f"{x or 0:,} → {y or 0:,}")
+        unit = "" if name in ("moments", "peak_moment", "allocations") else " bytes"
+        values = f"{x:,}" if x == y else f"{x or 0:,} → {y or 0:,}"
+        row(out, name.replace("_", " "), values + unit)
+
+    def rest(entries: list[dict[str, Any]]) -> None:
+        if len(entries) > limit:
+            row(out, "", f"… {len(entries) - limit:,} more; --limit shows them")
+
     for key, label in (("only_in_a", "only in A"), ("only_in_b", "only in B")):
         for entry in found[key][:limit]:
             row(out, label, f"{entry['name']}, {entry['bytes']:,} bytes")
+        rest(found[key])
     for entry in found["changed"][:limit]:
         pairs = {key: value for key, value in entry.items() if key not in ("name", "bytes")}
         row(out, short(entry["name"], 60), ", ".join(f"{key} {x} → {y}" for key, (x, y) in pairs.items()))
+    rest(found["changed"])
 
 
 def _modules(found: dict[str, Any], limit: int) -> None:

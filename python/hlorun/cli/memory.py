@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from hlorun import BufferAssignment, HloModule
 
 
+MOST_FINDINGS = 40
+"""Findings listed on the screen."""
+
+
 def memory(
     dump: Annotated[
         Path, typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment.")
@@ -26,7 +30,7 @@ def memory(
     html: Annotated[Optional[Path], typer.Option(help="Write a page that works offline.")] = None,  # noqa: UP045
     png: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Draw a picture, .png or .svg; needs matplotlib: hlorun[plot]."),
+        typer.Option(help="Draw a picture, .png or .svg; needs matplotlib: pip install 'hlorun\\[plot]'."),
     ] = None,
     plan: Annotated[
         str, typer.Option(help="Of a module alone: 'hlorun' for its own plan, 'xla' for XLA's rules.")
@@ -34,7 +38,10 @@ def memory(
     as_dump: Annotated[bool, typer.Option("--as-dump", help="Print the assignment in XLA's format.")] = False,
     json: Json = False,
 ) -> None:
-    """Peak, who is live then, what is wasted and what would help, in the terminal or as a picture."""
+    """Peak, who is live then, what is wasted and what would help, in the terminal or as a picture.
+
+    Exit status 1 when an assignment does not fit the module given with it.
+    """
     if plan not in ("hlorun", "xla"):
         fail(f"--plan is 'hlorun' or 'xla', not {plan!r}")
         raise typer.Exit(2)
@@ -60,6 +67,8 @@ def memory(
             print_json(report)
         else:
             _show(report)
+    if report.get("findings"):
+        raise typer.Exit(1)
 
 
 def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment, HloModule | None, str]:
@@ -116,13 +125,21 @@ def _show(report: dict[str, Any]) -> None:
             out.print(
                 line + (f"  {origin}" if origin else ""), markup=False, no_wrap=True, overflow="ellipsis"
             )
-    for finding in report.get("findings", []):
-        out.print(f"does not fit: {finding}", markup=False, style="red")
+    findings = report.get("findings")
+    if findings is not None:
+        fits = "the assignment fits the module"
+        row(out, "check", f"{plural(len(findings), 'finding')}:" if findings else fits)
+        for finding in findings[:MOST_FINDINGS]:
+            out.print(f"does not fit: {finding}", markup=False, style="red")
+        if len(findings) > MOST_FINDINGS:
+            out.print(f"… {len(findings) - MOST_FINDINGS:,} more; --json has all of them", markup=False)
 
 
 def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
+
+    from hlorun.cli.screen import print_table
 
     table = Table(
         title=title,
@@ -142,4 +159,4 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
         shape = v["shape"] if len(v["shape"]) <= 34 else v["shape"][:33] + "…"
         cells = (bytes_text(v["size"]), v["kind"], moments, v["name"], shape, shown, v["source"])
         table.add_row(*map(Text, cells))
-    out.print(table)
+    print_table(out, table)

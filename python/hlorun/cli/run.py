@@ -12,6 +12,7 @@ from hlorun.cli.common import (
     Dump,
     Json,
     bytes_text,
+    check_folder,
     console,
     plural,
     print_json,
@@ -80,6 +81,8 @@ def _run(
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
+    for path in filter(None, (out, profile)):
+        check_folder(path)
     times: dict[str, Any] = {}
     start = perf_counter()
     module = hlorun.load(dump)
@@ -188,7 +191,8 @@ def _entry(module: HloModule) -> Any:
 def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
     from hlorun import _inputs
 
-    _entry(module)
+    if not _entry(module).parameters and source in ("random", "zeros"):
+        return [], "Inputs: none, the module has no parameters"
     if source == "random":
         arguments = _inputs.random_inputs(module, seed)
         return (
@@ -302,32 +306,33 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from hlorun.cli.screen import print_table
+
     screen.print("\n** Result with test runner hlorun **", markup=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("output", "name", "shape", "dtype", "min", "mean", "max", "first values"):
+        # What may be folded is made narrower first; the text in it is cut instead.
         table.add_column(
-            heading, justify="right" if heading in ("min", "mean", "max") else "left", no_wrap=True
+            heading,
+            justify="right" if heading in ("min", "mean", "max") else "left",
+            no_wrap=heading != "first values",
         )
     rows = report["outputs"]
     for number, row in enumerate(rows):
         more = " …" if (row["bytes"] and len(row["first"]) < _size(row["shape"])) else ""
-        odd = "".join(f"  {row[kind]} {kind}" for kind in ("nan", "inf") if row.get(kind))
-        table.add_row(
-            *map(
-                Text,
-                (
-                    row["index"] or str(number),
-                    row["name"],
-                    "[" + ",".join(map(str, row["shape"])) + "]",
-                    row["dtype"],
-                    _cell(row.get("min")),
-                    _cell(row.get("mean")),
-                    _cell(row.get("max")),
-                    " ".join(map(_cell, row["first"])) + more + odd,
-                ),
-            )
+        odd = "".join(f"{row[kind]:,} {kind}  " for kind in ("nan", "inf") if row.get(kind))
+        cells = (
+            row["index"] or str(number),
+            row["name"],
+            "[" + ",".join(map(str, row["shape"])) + "]",
+            row["dtype"],
+            _cell(row.get("min")),
+            _cell(row.get("mean")),
+            _cell(row.get("max")),
         )
-    screen.print(table)
+        first = odd + " ".join(map(_cell, row["first"])) + more
+        table.add_row(*map(Text, cells), Text(first, no_wrap=True, overflow="ellipsis"))
+    print_table(screen, table)
     seconds, size = report["seconds"], report["bytes"]
     runs = f"run {seconds_text(seconds['median'])}"
     if len(seconds["runs"]) > 1:

@@ -8,6 +8,7 @@ from hlorun.cli.common import fail
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def unknown(module: Any, name: str) -> None:
@@ -62,4 +63,16 @@ def table(out: Console, title: str, columns: list[tuple[str, str]], rows: list[l
         made.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True, style=None)
     for row in rows:
         made.add_row(*map(Text, row))
-    out.print(made)
+    print_table(out, made)
+
+
+def print_table(out: Console, table: Table) -> None:
+    """Print a table; into files and pipes in its full width, so that nothing is cut."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    width = out.width
+    wide = out.options.update(width=1 << 20)
+    out.width = max(width, table.__rich_measure__(out, wide).maximum)
+    out.print(table)
+    out.width = width

@@ -194,8 +194,15 @@ def _computation(found: HloComputation) -> None:
     if found.root is not None:
         row(out, "returns", str(found.root.shape))
     for instruction in found.instructions:
-        mark = "ROOT " if instruction.is_root else ""
-        out.print(f"  {mark}{short(str(instruction), out.width - 8)}", markup=False, no_wrap=True)
+        out.print(f"  {short(_line(instruction), out.width - 8)}", markup=False, no_wrap=True)
+
+
+def _line(instruction: HloInstruction) -> str:
+    """The instruction as the text has it, without what comes last and is longest."""
+    text = instruction.text
+    for key in (", metadata={", ", backend_config="):
+        text = text.partition(key)[0]
+    return text
 
 
 def _instruction(found: HloInstruction) -> None:
@@ -204,12 +211,13 @@ def _instruction(found: HloInstruction) -> None:
     row(out, "opcode", found.opcode)
     row(out, "computation", found.computation.name)
     row(out, "shape", f"{found.shape}, {bytes_text(found.shape.nbytes)}")
-    table(
-        out,
-        f"operands ({len(found.operands)})",
-        [("", "left"), ("shape", "left"), ("opcode", "left")],
-        [[o.name, short(str(o.shape), 80), o.opcode] for o in found.operands],
-    )
+    if found.operands:
+        table(
+            out,
+            f"operands ({len(found.operands)})",
+            [("", "left"), ("shape", "left"), ("opcode", "left")],
+            [[o.name, short(str(o.shape), 80), o.opcode] for o in found.operands],
+        )
     if found.users:
         row(out, "users", ", ".join(user.name for user in found.users))
     for key, value in found.attributes.items():

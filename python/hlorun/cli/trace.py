@@ -32,7 +32,7 @@ def trace(
     """
     import hlorun
     from hlorun.cli.run import _inputs
-    from hlorun.report.trace import Trace
+    from hlorun.report.trace import Trace, odd_inputs
 
     with reporting_errors(dump):
         module = hlorun.load(dump)
@@ -42,6 +42,7 @@ def trace(
                 unknown(module, until)
                 raise typer.Exit(1)
         arguments, described = _inputs(module, inputs, seed)
+        odd = odd_inputs(module, arguments)
         found = Trace(until, until_nan=until_nan)
         executable = hlorun.compile(module)
         screen = console(stderr=True)
@@ -60,12 +61,15 @@ def trace(
                 {
                     "module": module.name,
                     "inputs": described,
+                    "odd_inputs": odd,
                     "values": shown,
                     "first_nan": found.first.get("nan"),
                     "first_inf": found.first.get("inf"),
                 }
             )
         else:
+            for item in odd:
+                described += f"; parameter {item['number']} {item['name']} holds {_odd(item)}"
             _print(module.name, described, shown, found.first, len(rows))
 
 
@@ -75,6 +79,10 @@ def _number(value: Any) -> str:
     if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10**6):
         return f"{value:.4g}"
     return str(value)
+
+
+def _odd(item: dict[str, Any]) -> str:
+    return " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
 
 
 def _print(
@@ -97,7 +105,7 @@ def _print(
     cells = []
     for item in rows:
         index = "" if item["index"] is None else f"{{{item['index']}}}"
-        odd = " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
+        odd = _odd(item)
         shape = f"{item['dtype']}[{','.join(map(str, item['shape']))}]"
         numbers = [_number(item[key]) for key in ("min", "mean", "max")]
         name = short(item["name"], 32) + index
@@ -105,10 +113,16 @@ def _print(
             [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 32)]
         )
     if cells:
-        table(out, f"{plural(count, 'value')}, in the order of the run", columns, cells)
+        title = (
+            plural(count, "value") if len(cells) == count else f"{len(cells):,} of {plural(count, 'value')}"
+        )
+        table(out, f"{title}, in the order of the run", columns, cells)
+    elif count:
+        row(out, "values", f"none of {count:,} holds NaN or Inf")
     for kind, label in (("nan", "first NaN"), ("inf", "first Inf")):
         if (at := first.get(kind)) is None:
-            row(out, label, "none")
+            is_constant = any(item[kind] for item in rows)
+            row(out, label, "none but in constants of the text, as masks are" if is_constant else "none")
             continue
         text = f"{at['name']} ({at['opcode']} in {at['computation']}), {plural(at['count'], 'element')}"
         if at["time"] > 1:

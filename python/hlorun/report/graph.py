@@ -156,8 +156,8 @@ def to_html(module: HloModule) -> str:
             for c in sorted(module.computations, key=lambda c: not c.is_entry)
         ],
     }
-    # "</" would end the script; JSON may write it with a backslash.
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    # "</script" would end the script, and "<!--<script" keep it from ending.
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     title = escape(module.name)
     about = f"{len(module.computations):,} computations, {module.instruction_count:,} instructions"
     page = files("hlorun.report").joinpath("graph.html").read_text(encoding="utf-8")

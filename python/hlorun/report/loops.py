@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 
+MOST_RUNS = 10**18
+"""Counts end here: nothing can run more often, and texts can ask for any number."""
+
 
 def _through_copies(instruction: HloInstruction) -> HloInstruction:
     while instruction.opcode in ("copy", "bitcast", "reshape") and len(instruction.operands) == 1:
@@ -26,9 +29,9 @@ def _integer(instruction: HloInstruction) -> int | None:
 def _state_element(instruction: HloInstruction) -> int | None:
     """Which element of the loop's state an instruction of its condition or body reads."""
     instruction = _through_copies(instruction)
-    if instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter":
-        return instruction.tuple_index
-    return None
+    if instruction.opcode != "get-tuple-element" or not instruction.operands:
+        return None
+    return instruction.tuple_index if instruction.operands[0].opcode == "parameter" else None
 
 
 def _counted(loop: HloInstruction) -> int | None:
@@ -37,13 +40,19 @@ def _counted(loop: HloInstruction) -> int | None:
     body = loop.attributes.get("body")
     if not isinstance(condition, HloComputation) or not isinstance(body, HloComputation):
         return None
-    test, next_state, state = condition.root, body.root, loop.operands[0]
-    if test is None or next_state is None or test.opcode != "compare":
+    test, next_state = condition.root, body.root
+    # A module that was not verified may lack operands.
+    if test is None or next_state is None or not loop.operands:
+        return None
+    state = loop.operands[0]
+    if test.opcode != "compare" or len(test.operands) != 2:
         return None
     if next_state.opcode != "tuple" or state.opcode != "tuple":
         return None
     element, limit = _state_element(test.operands[0]), _integer(test.operands[1])
     if element is None or limit is None:
+        return None
+    if not element < min(len(state.operands), len(next_state.operands)):
         return None
     start = _integer(state.operands[element])
     step = _through_copies(next_state.operands[element])
@@ -68,9 +77,11 @@ def trip_count(loop: HloInstruction) -> int | None:
         known = config.get("known_trip_count")
         if isinstance(known, dict):
             try:
-                return int(known["n"])
-            except (KeyError, TypeError, ValueError):
-                pass
+                trips = int(known["n"])
+            except (KeyError, TypeError, ValueError, OverflowError):
+                trips = -1
+            if 0 <= trips < 2**63:
+                return trips
     return _counted(loop)
 
 
@@ -114,5 +125,5 @@ def run_counts(module: HloModule) -> dict[HloComputation, int]:
     counts[entry] = 1
     for computation in reversed(order):
         for callee, times in calls[computation]:
-            counts[callee] += counts[computation] * times
+            counts[callee] = min(counts[callee] + counts[computation] * times, MOST_RUNS)
     return counts

@@ -158,6 +158,8 @@ def memory_report(
         sequence = [name for _, name in ranges.instruction_sequence]
         last = max(0, ranges.max - 1)
         for name, index, start, end in ranges.buffer_live_ranges:
+            # A broken dump may end a range before it begins.
+            end = max(start, end)
             bounds[name, "" if index == "{}" else index] = (start, end)
             last = max(last, end)
     allocations: list[dict[str, Any]] = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlorun._hlorun import Executable, HloInstruction
+import numpy as np
+
+from hlorun._hlorun import Executable, HloInstruction, HloModule
 from hlorun._statistics import leaves, statistics
 
 
@@ -33,6 +35,26 @@ def _is_moved_constant(instruction: HloInstruction) -> bool:
             return False
         instruction = instruction.operands[0]
     return instruction.opcode == "constant"
+
+
+def odd_inputs(module: HloModule, arguments: list[Any]) -> list[dict[str, Any]]:
+    """The parameters whose values hold NaN or Inf, with how many."""
+    entry = module.entry_computation
+    found = []
+    for parameter, value in zip(entry.parameters if entry is not None else (), arguments, strict=True):
+        counts = {"nan": 0, "inf": 0}
+        for array in leaves(value):
+            if array is None:
+                continue
+            try:
+                of = statistics(np.asarray(array))
+            except (TypeError, ValueError):
+                # No numbers: the run says what it expects.
+                continue
+            counts = {kind: count + of[kind] for kind, count in counts.items()}
+        if any(counts.values()):
+            found.append({"number": parameter.parameter_number, "name": parameter.name, **counts})
+    return found
 
 
 class Trace:

@@ -153,7 +153,7 @@ pub fn load_buffer_assignment(
 ) -> Result<PyBufferAssignment> {
     let options = file_options(&path, max_bytes);
     let source = py.detach(|| read_file(&path, &options))?;
-    read(py, source.into(), options.filename)
+    read(py, source, options.filename)
 }
 
 fn read(py: Python<'_>, source: Source, filename: Option<Arc<str>>) -> Result<PyBufferAssignment> {

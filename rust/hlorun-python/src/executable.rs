@@ -68,13 +68,16 @@ pub struct PyExecutable {
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
-    replicas: u32,
-    partitions: u32,
-    threads: Option<usize>,
+    replicas: i64,
+    partitions: i64,
+    threads: Option<i64>,
     constants: Option<&Bound<'_, PyDict>>,
     disable: Vec<String>,
     buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
 ) -> Result<PyExecutable> {
+    let counts = [replicas, partitions].map(|count| u32::try_from(count).unwrap_or(0));
+    let [replicas, partitions] = counts;
+    let threads = threads.map(|count| usize::try_from(count).unwrap_or(0));
     let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
         let message = format!(

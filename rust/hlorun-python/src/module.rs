@@ -79,7 +79,7 @@ pub fn load(
         ..file_options(&path, max_bytes)
     };
     let bytes = py.detach(|| read_file(&path, &options))?;
-    parse_source(py, bytes.into(), &options)
+    parse_source(py, bytes, &options)
 }
 
 #[pymethods]

@@ -56,6 +56,9 @@ const MODES: [(&str, PrintSubcomputationMode); 4] = [
     ),
 ];
 
+/// Deepest indentation, in levels; every line of the text pays for it.
+const MOST_INDENTED: usize = 1000;
+
 /// The options of `preset`, changed by keyword arguments.
 ///
 /// # Errors
@@ -69,7 +72,14 @@ pub fn print_options(preset: &str, changes: Option<&Bound<'_, PyDict>>) -> Resul
     for (key, value) in changes.into_iter().flatten() {
         let key: String = key.extract()?;
         match key.as_str() {
-            "indent_amount" => options.indent_amount = value.extract()?,
+            "indent_amount" => {
+                options.indent_amount = value.extract()?;
+                if options.indent_amount > MOST_INDENTED {
+                    return Err(Error::Python(PyValueError::new_err(format!(
+                        "indent_amount is at most {MOST_INDENTED}"
+                    ))));
+                }
+            }
             "print_operand_index_annotation_interval" => {
                 options.print_operand_index_annotation_interval = value.extract()?;
             }

@@ -49,7 +49,7 @@ pub fn file_options(path: &Path, max_bytes: Option<usize>) -> ParseOptions {
 /// # Errors
 /// `OSError` when it cannot be opened, `HloParseError` when it is packed wrongly or larger than the
 /// options allow.
-pub fn read_file(path: &Path, options: &ParseOptions) -> Result<Arc<[u8]>> {
+pub fn read_file(path: &Path, options: &ParseOptions) -> Result<Source> {
     let file = File::open(path).map_err(|error| os_error(&error, path))?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         let message = format!("{} is a directory", path.display());

@@ -88,6 +88,10 @@ pub fn parse_source(source: Source, options: &ParseOptions) -> Result<HloModule>
 /// # Errors
 /// [`crate::HloError::Parse`] at the first thing that is no HLO.
 pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<HloModule>> {
+    parse_module_sources(source.into(), options)
+}
+
+fn parse_module_sources(source: Source, options: &ParseOptions) -> Result<Vec<HloModule>> {
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let mut modules = Vec::new();
@@ -125,7 +129,7 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
 /// [`crate::HloError::Parse`] as for [`parse`]; [`crate::HloError::Execution`] when the file cannot
 /// be read or unpacks to more than the limits allow.
 pub fn load(path: &Path, options: &ParseOptions) -> Result<HloModule> {
-    parse(read(path, options)?, &named(path, options))
+    parse_source(read(path, options)?, &named(path, options))
 }
 
 /// As [`load`], for a file of several modules.
@@ -133,14 +137,14 @@ pub fn load(path: &Path, options: &ParseOptions) -> Result<HloModule> {
 /// # Errors
 /// As for [`load`].
 pub fn load_modules(path: &Path, options: &ParseOptions) -> Result<Vec<HloModule>> {
-    parse_modules(read(path, options)?, &named(path, options))
+    parse_module_sources(read(path, options)?, &named(path, options))
 }
 
 /// The text of the file at `path`, unpacked.
 ///
 /// # Errors
 /// [`crate::HloError::Execution`] when the file cannot be read or is too large.
-pub fn read(path: &Path, options: &ParseOptions) -> Result<Arc<[u8]>> {
+pub fn read(path: &Path, options: &ParseOptions) -> Result<Source> {
     let limits = &options.limits;
     source::read(path, limits.unpacked_bytes.min(limits.source_bytes))
 }

@@ -1,0 +1,109 @@
+//! Rows of so few bytes that a call for each would take longer than the copy.
+//!
+//! In: the dimension along which the rows lie, and both sides. Out: the copied bytes.
+
+use super::Dim;
+
+/// Longest row, in bytes, that is copied with the others around it.
+pub const SHORT: usize = 256;
+
+/// Copies rows of `bytes` bytes each.
+///
+/// # Safety
+/// The rows are readable in `src` and writable in `dst`; the two do not overlap.
+pub unsafe fn short_rows(rows: Dim, bytes: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        if rows.src == 0 && rows.dst == bytes as isize {
+            // The same row over and over: what is there already is copied behind it.
+            let total = rows.size * bytes;
+            std::ptr::copy_nonoverlapping(src, dst, bytes);
+            let mut done = bytes;
+            while done < total {
+                let more = done.min(total - done);
+                std::ptr::copy_nonoverlapping(dst, dst.add(done), more);
+                done += more;
+            }
+            return;
+        }
+        match bytes {
+            2 => sized_rows::<2>(rows, src, dst),
+            3 => sized_rows::<3>(rows, src, dst),
+            4 => sized_rows::<4>(rows, src, dst),
+            6 => sized_rows::<6>(rows, src, dst),
+            8 => sized_rows::<8>(rows, src, dst),
+            12 => sized_rows::<12>(rows, src, dst),
+            16 => sized_rows::<16>(rows, src, dst),
+            20 => sized_rows::<20>(rows, src, dst),
+            24 => sized_rows::<24>(rows, src, dst),
+            32 => sized_rows::<32>(rows, src, dst),
+            40 => sized_rows::<40>(rows, src, dst),
+            48 => sized_rows::<48>(rows, src, dst),
+            64 => sized_rows::<64>(rows, src, dst),
+            _ => {
+                for i in 0..rows.size as isize {
+                    let (s, d) = (src.offset(i * rows.src), dst.offset(i * rows.dst));
+                    std::ptr::copy_nonoverlapping(s, d, bytes);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn sized_rows<const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    for i in 0..rows.size as isize {
+        // SAFETY: as in short_rows.
+        unsafe {
+            let row = src.offset(i * rows.src).cast::<[u8; N]>().read();
+            dst.offset(i * rows.dst).cast::<[u8; N]>().write(row);
+        }
+    }
+}
+
+/// Longest row of equal elements that is written with the others around it.
+pub const REPEATED: usize = 16;
+
+/// Writes every element of `rows` `count` times, side by side.
+///
+/// # Safety
+/// The elements are readable in `src`, `count` times as many writable in `dst`; the two do not overlap.
+pub unsafe fn repeated<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        match count {
+            2 => times::<T, 2>(rows, src, dst),
+            3 => times::<T, 3>(rows, src, dst),
+            4 => times::<T, 4>(rows, src, dst),
+            8 => times::<T, 8>(rows, src, dst),
+            _ => {
+                for i in 0..rows.size as isize {
+                    let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+                    let to = dst.offset(i * rows.dst).cast::<T>();
+                    for k in 0..count {
+                        to.add(k).write_unaligned(value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    // Steps that are known where they are plain, so that the copy goes by vectors.
+    let is_dense = rows.src == size_of::<T>() as isize && rows.dst == (N * size_of::<T>()) as isize;
+    // SAFETY: as in repeated.
+    unsafe {
+        if is_dense {
+            for i in 0..rows.size {
+                let value = src.cast::<T>().add(i).read_unaligned();
+                dst.cast::<[T; N]>().add(i).write_unaligned([value; N]);
+            }
+            return;
+        }
+        for i in 0..rows.size as isize {
+            let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+            let to = dst.offset(i * rows.dst).cast::<[T; N]>();
+            to.write_unaligned([value; N]);
+        }
+    }
+}

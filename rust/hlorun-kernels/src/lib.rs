@@ -34,7 +34,7 @@ pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
 pub use rows::{CombineRows, combine_rows};
 pub use stochastic::stochastic_convert;
-pub use strided::{copy_strided, fill, gather_strided};
+pub use strided::{copy_row, copy_strided, fill, gather_strided};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
 };

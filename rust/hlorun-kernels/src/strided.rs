@@ -187,6 +187,39 @@ unsafe fn walk(dims: &[Dim], src: *const u8, dst: *mut u8, f: impl Fn(*const u8,
     }
 }
 
+/// Copies `n` elements of `elem_size` bytes that lie `src_stride` and `dst_stride` bytes apart: [`copy_strided`] of one
+/// dimension, without what that does to find the best order of several.
+///
+/// # Safety
+/// As for [`copy_strided`].
+pub unsafe fn copy_row(
+    elem_size: usize,
+    n: usize,
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+) {
+    let es = elem_size as isize;
+    // SAFETY: the caller's contract.
+    unsafe {
+        match (src_stride, dst_stride == es) {
+            (0, true) => fill(elem_size, src, dst, n),
+            (stride, true) if stride == es => {
+                std::ptr::copy_nonoverlapping(src, dst, n * elem_size);
+            }
+            _ => {
+                let dim = Dim {
+                    size: n,
+                    src: src_stride,
+                    dst: dst_stride,
+                };
+                row(elem_size, dim, src, dst);
+            }
+        }
+    }
+}
+
 unsafe fn row(elem_size: usize, dim: Dim, src: *const u8, dst: *mut u8) {
     // SAFETY: the caller passes a row inside both arrays.
     unsafe {

@@ -13,7 +13,7 @@ use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId,
     NewInstruction,
 };
-use crate::plan::stated_layouts::in_stated_layout;
+use crate::plan::stated_layouts::keep_stated_layout;
 
 /// Most instructions a flattened module may have beyond [`MAX_GROWTH`] times those of the text:
 /// computations that call each other twice, level upon level, double each time.
@@ -161,10 +161,7 @@ fn inline_computation(
             replaced.insert(id, same);
             continue;
         }
-        if let (&[stated], &[operand]) = (module.operand_ids(id), &operands[..]) {
-            let shape = module.instruction_data(stated).shape;
-            operands[0] = in_stated_layout(module, computation, id, operand, shape);
-        }
+        keep_stated_layout(module, computation, id, &mut operands);
         module.operand_ids_mut(id).copy_from_slice(&operands);
         module.computation_mut(computation).instructions.push(id);
     }
@@ -246,10 +243,7 @@ pub fn clone_body(
             map.insert(id, element);
             continue;
         }
-        if let (&[stated], &[operand]) = (module.operand_ids(id), &operands[..]) {
-            let shape = module.instruction_data(stated).shape;
-            operands[0] = in_stated_layout(module, into, id, operand, shape);
-        }
+        keep_stated_layout(module, into, id, &mut operands);
         let mut attributes = module.attributes_of(id).to_vec();
         attributes.retain(|a| !matches!(a.value, AttrValue::Instructions(_)));
         let new = module.add_instruction(

@@ -50,9 +50,23 @@ impl StatedLayouts {
     }
 }
 
+/// Changes `operands`, which are to take the place of those of `reader`, so that it reads what the
+/// text says; a copy is appended to the computation where one is needed.
+pub fn keep_stated_layout(
+    module: &mut HloModule,
+    computation: ComputationId,
+    reader: InstructionId,
+    operands: &mut [InstructionId],
+) {
+    if let (&[stated], [operand]) = (module.operand_ids(reader), operands) {
+        let shape = module.instruction_data(stated).shape;
+        *operand = in_stated_layout(module, computation, reader, *operand, shape);
+    }
+}
+
 /// `operand` for `reader`, or, if that is a `bitcast` and the layout of `stated` is another one, a
 /// copy in that layout, which is appended to the computation.
-pub fn in_stated_layout(
+fn in_stated_layout(
     module: &mut HloModule,
     computation: ComputationId,
     reader: InstructionId,

@@ -20,9 +20,6 @@ pub struct Row {
     pub step: isize,
 }
 
-/// Rows of fewer elements are copied one by one where they do not lie side by side.
-const SHORT: usize = 256;
-
 /// Applies a combiner to rows.
 pub struct Folder<'c> {
     combiner: &'c Combiner,
@@ -41,42 +38,14 @@ fn lanes_for(length: usize) -> usize {
 }
 
 /// Copies `n` elements of `size` bytes between rows.
+///
+/// # Safety
+/// Both rows have so many, and they do not overlap.
 unsafe fn copy_row(size: usize, from: Row, to: Row, n: usize) {
-    macro_rules! elements {
-        ($t:ty) => {{
-            let (source, target) = (from.pointer.cast::<$t>(), to.pointer.cast::<$t>());
-            for i in 0..n as isize {
-                // SAFETY: the caller vouches for both rows.
-                unsafe {
-                    let value = source.offset(i * from.step).read_unaligned();
-                    target.offset(i * to.step).write_unaligned(value);
-                }
-            }
-            return;
-        }};
-    }
-    // Rows of a window's outputs are short, and stepping through one costs next to nothing.
-    if n < SHORT {
-        match size {
-            1 => elements!(u8),
-            2 => elements!(u16),
-            4 => elements!(u32),
-            8 => elements!(u64),
-            _ => {}
-        }
-    }
     let bytes = |step: isize| step * size as isize;
+    let (source, target) = (bytes(from.step), bytes(to.step));
     // SAFETY: the caller vouches for both rows.
-    unsafe {
-        hlorun_kernels::copy_strided(
-            size,
-            &[n],
-            from.pointer,
-            &[bytes(from.step)],
-            to.pointer,
-            &[bytes(to.step)],
-        );
-    }
+    unsafe { hlorun_kernels::copy_row(size, n, from.pointer, source, to.pointer, target) };
 }
 
 impl<'c> Folder<'c> {

@@ -1,6 +1,7 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
-pub mod batch_norm;
+pub mod associative;
+mod batch_norm;
 pub mod bitcast_convert;
 pub mod block_dot;
 pub mod convolution;

@@ -3,6 +3,7 @@
 //! Promise: two updates of one element are combined in index order, whatever the number of
 //! threads; threads share a scatter by splitting the windows, never the indices.
 
+use hlorun_kernels::copy_row;
 use smallvec::SmallVec;
 
 use super::OpEnvironment;
@@ -322,7 +323,7 @@ fn simple(
                         (Combine::Kernel(kernel), None) => kernel(to, from, to, columns.len()),
                         (_, Some(lanes)) => lanes.combine([to, from], steps, columns.len()),
                         _ if dense => std::ptr::copy_nonoverlapping(from, to, columns.len() * size),
-                        _ => spread([to, from], steps, size, columns.len()),
+                        _ => copy_row(size, columns.len(), from, steps[1], to, steps[0]),
                     }
                 }
             });
@@ -378,49 +379,29 @@ impl<'p> Lanes<'p> {
             // SAFETY: as the caller promises; `count` elements have room in either of the lanes, and
             // no more than a tile of the frame's.
             unsafe {
-                spread([sources, from], [dense, steps[1]], size, count);
+                copy_row(size, count, from, steps[1], sources, dense);
                 match &mut self.apply {
                     Apply::Kernel(kernel) if steps[0] == dense => {
                         kernel(to, sources, to, count);
                         continue;
                     }
                     Apply::Kernel(kernel) => {
-                        spread([targets, to], [dense, steps[0]], size, count);
+                        copy_row(size, count, to, steps[0], targets, dense);
                         kernel(targets, sources, targets, count);
-                        spread([to, targets], [steps[0], dense], size, count);
+                        copy_row(size, count, targets, dense, to, steps[0]);
                     }
                     Apply::Program(program, frame) => {
-                        spread([targets, to], [dense, steps[0]], size, count);
+                        copy_row(size, count, to, steps[0], targets, dense);
                         frame.bind(program.inputs[0], targets);
                         frame.bind(program.inputs[1], sources);
                         frame.run(program, count);
                         let results = frame.pointer(program.outputs[0]);
-                        spread([to, results], [steps[0], dense], size, count);
+                        copy_row(size, count, results, dense, to, steps[0]);
                     }
                 }
             }
         }
     }
-}
-
-/// Copies `n` elements of `size` bytes, `steps` bytes apart, from the second pointer to the first.
-///
-/// # Safety
-/// They can be read and written, and do not overlap.
-unsafe fn spread([to, from]: [*mut u8; 2], steps: [isize; 2], size: usize, n: usize) {
-    // Setting up the copy of a whole row costs about as much as some elements.
-    if n < 16 {
-        for at in 0..n as isize {
-            let to = to.wrapping_offset(at * steps[0]);
-            // SAFETY: as the caller promises.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from.wrapping_offset(at * steps[1]), to, size);
-            }
-        }
-        return;
-    }
-    // SAFETY: as the caller promises.
-    unsafe { hlorun_kernels::copy_strided(size, &[n], from, &[steps[1]], to, &[steps[0]]) };
 }
 
 /// Any combiner over any number of operands.

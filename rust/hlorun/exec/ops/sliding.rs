@@ -10,6 +10,7 @@ use hlorun_kernels::BinaryOp;
 use smallvec::SmallVec;
 
 use super::OpEnvironment;
+use super::associative::Associative;
 use super::lanes::{Folder, Row};
 use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
@@ -340,53 +341,6 @@ impl Line {
     }
 }
 
-/// The value that changes nothing, as bytes; `None` where order matters or there is none.
-pub(super) fn identity(op: BinaryOp, ty: PrimitiveType) -> Option<[u8; 8]> {
-    use BinaryOp as B;
-    use PrimitiveType as P;
-    let mut bytes = [0u8; 8];
-    let mut put = |value: &[u8]| {
-        bytes[..value.len()].copy_from_slice(value);
-        Some(())
-    };
-    let float = |value: f64, put: &mut dyn FnMut(&[u8]) -> Option<()>| match ty {
-        P::F32 => put(&(value as f32).to_ne_bytes()),
-        P::F64 => put(&value.to_ne_bytes()),
-        P::F16 => put(&half::f16::from_f64(value).to_ne_bytes()),
-        P::BF16 => put(&half::bf16::from_f64(value).to_ne_bytes()),
-        _ => None,
-    };
-    let low = matches!(ty, P::F16 | P::BF16);
-    let int = ty.is_integral() && ty.bit_width() >= 8;
-    let signed = ty.is_signed_integral();
-    let (min, max) = if signed {
-        (
-            i64::MIN >> (64 - ty.bit_width()),
-            i64::MAX >> (64 - ty.bit_width()),
-        )
-    } else {
-        (0, (u64::MAX >> (64 - ty.bit_width())) as i64)
-    };
-    let whole = |value: i64, put: &mut dyn FnMut(&[u8]) -> Option<()>| {
-        int.then(|| put(&value.to_le_bytes()[..ty.size_bytes()]))?
-    };
-    match op {
-        B::Add if ty.is_floating() && !low => float(-0.0, &mut put)?,
-        B::Multiply if ty.is_floating() && !low => float(1.0, &mut put)?,
-        B::Maximum if ty.is_floating() => float(f64::NEG_INFINITY, &mut put)?,
-        B::Minimum if ty.is_floating() => float(f64::INFINITY, &mut put)?,
-        B::Or | B::Maximum if ty == P::Pred => put(&[0])?,
-        B::And | B::Minimum if ty == P::Pred => put(&[1])?,
-        B::Add | B::Or | B::Xor => whole(0, &mut put)?,
-        B::Multiply => whole(1, &mut put)?,
-        B::And => whole(-1, &mut put)?,
-        B::Maximum => whole(min, &mut put)?,
-        B::Minimum => whole(max, &mut put)?,
-        _ => return None,
-    }
-    Some(bytes)
-}
-
 fn associative(
     op: &ReduceWindowOp,
     operands: &[RawArray],
@@ -399,11 +353,7 @@ fn associative(
         return Ok(false);
     };
     let ty = operand.element_type;
-    let Some(Shortcut::Binary(binary)) = op.combiner.shortcut else {
-        return Ok(false);
-    };
-    let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty));
-    let (Some(kernel), Some(identity)) = (kernel, identity(binary, ty)) else {
+    let Some(Associative { kernel, identity }) = Associative::of(&op.combiner, ty) else {
         return Ok(false);
     };
     let fits = long.iter().all(|&d| {

@@ -10,14 +10,12 @@ use hlorun_kernels::Binary;
 use smallvec::SmallVec;
 
 use super::OpEnvironment;
-use super::sliding::identity;
+use super::associative::Associative;
 use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::module::attributes::WindowDimension;
-use crate::plan::elementwise::dtype;
-use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 
 /// Longest window along a row, and most rows of a window, that are combined one by one.
@@ -37,11 +35,7 @@ pub fn run(
         return Ok(false);
     };
     let ty = operand.element_type;
-    let Some(Shortcut::Binary(binary)) = op.combiner.shortcut else {
-        return Ok(false);
-    };
-    let kernel = dtype(ty).and_then(|ty| hlorun_kernels::binary(binary, ty));
-    let (Some(kernel), Some(identity)) = (kernel, identity(binary, ty)) else {
+    let Some(Associative { kernel, identity }) = Associative::of(&op.combiner, ty) else {
         return Ok(false);
     };
     let Some(rows) = Rows::new(op, operand, output) else {
@@ -215,7 +209,14 @@ impl Work<'_> {
                     let n = (rows.reach - phase.min(rows.reach)).div_ceil(stride);
                     let from = pointer.wrapping_add(phase * size);
                     let to = apart.as_mut_ptr().wrapping_add(phase * each * size);
-                    every(size, stride, from, to, n);
+                    hlorun_kernels::copy_row(
+                        size,
+                        n,
+                        from,
+                        (stride * size) as isize,
+                        to,
+                        size as isize,
+                    );
                 }
                 for k in 0..rows.along.size as usize {
                     let offset = k * rows.along.window_dilation as usize;
@@ -241,33 +242,4 @@ fn place(mut n: usize, sizes: &[i64]) -> SmallVec<[i64; 5]> {
         n /= size as usize;
     }
     index
-}
-
-/// Copies `n` elements that lie `stride` elements apart.
-///
-/// # Safety
-/// They can be read and written, and do not overlap.
-unsafe fn every(size: usize, stride: usize, from: *const u8, to: *mut u8, n: usize) {
-    macro_rules! copy {
-        ($t:ty) => {
-            for i in 0..n {
-                // SAFETY: as the caller promises.
-                unsafe {
-                    let value = from.cast::<$t>().add(i * stride).read_unaligned();
-                    to.cast::<$t>().add(i).write_unaligned(value);
-                }
-            }
-        };
-    }
-    match size {
-        1 => copy!(u8),
-        2 => copy!(u16),
-        4 => copy!(u32),
-        8 => copy!(u64),
-        // SAFETY: as the caller promises.
-        _ => unsafe {
-            let step = (stride * size) as isize;
-            hlorun_kernels::copy_strided(size, &[n], from, &[step], to, &[size as isize]);
-        },
-    }
 }

@@ -26,10 +26,8 @@ pub fn run(module: &mut HloModule) -> usize {
     let mut changed = 0;
     for computation in module.computation_ids().collect::<Vec<_>>() {
         let instructions = &module.computation(computation).instructions;
-        if !instructions
-            .iter()
-            .any(|&id| Weak::of(module, id).is_some())
-        {
+        let opcode = |id: &InstructionId| module.instruction_data(*id).opcode;
+        if !instructions.iter().any(|id| opcode(id) == HloOpcode::Dot) {
             continue;
         }
         let old = std::mem::take(&mut module.computation_mut(computation).instructions);

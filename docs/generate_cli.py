@@ -12,6 +12,7 @@ from hlorun.cli import app
 EXAMPLES = {
     "run": "hlorun run dump.txt --inputs inputs.npz --out outputs.npz --profile trace.json",
     "show": "hlorun show dump.txt fusion.3",
+    "passes": "hlorun passes dumps/ jit_step",
     "cost": "hlorun cost dump.txt --top 20",
     "memory": "hlorun memory dump.txt --html memory.html",
     "trace": "hlorun trace dump.txt --until-nan",

@@ -17,10 +17,10 @@ use hlorun::analysis::buffer_assignment::{
     AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, check, parse, print,
     print_file, rebuild_module,
 };
+use hlorun::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis};
+use hlorun::analysis::live_range::{HloLiveRange, LiveRangeOptions};
+use hlorun::analysis::schedule::HloSchedule;
 use hlorun::module::{HloModule, InstructionId};
-use hlorun::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis};
-use hlorun::plan::live_range::{HloLiveRange, LiveRangeOptions};
-use hlorun::plan::schedule::HloSchedule;
 
 fn parse_text(text: impl Into<Vec<u8>>) -> Result<BufferAssignmentDump, HloError> {
     let text: Vec<u8> = text.into();

@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hlorun::HloError;
-use hlorun::exec::RunOptions;
-use hlorun::exec::collectives::{Network, Transport};
-use hlorun::exec::replicas::DeviceArrays;
-use hlorun::plan::{CompileOptions, Executable, compile};
+use hlorun::exec::{DeviceArrays, Network, RunOptions, Transport};
+use hlorun::plan::{Check, CompileOptions, Executable, compile};
 use hlorun::text::ParseOptions;
+use hlorun::verify::verify;
 
 fn executable(text: &str, replicas: u32, partitions: u32, threads: usize) -> Executable {
     let module = hlorun::text::parse(text.as_bytes().into(), &ParseOptions::default()).unwrap();
-    hlorun::verify::verify(&module).unwrap();
+    let module = verify(&module).unwrap();
     let options = CompileOptions {
         replicas,
         partitions,
         threads,
+        check: Check::Plan,
         ..CompileOptions::default()
     };
     compile(&module, &options).unwrap()
@@ -343,11 +343,12 @@ ENTRY e {
 
 fn compiled(text: &str, replicas: u32, disable: &[&str]) -> Executable {
     let module = hlorun::text::parse(text.as_bytes().into(), &ParseOptions::default()).unwrap();
-    hlorun::verify::verify(&module).unwrap();
+    let module = verify(&module).unwrap();
     let options = CompileOptions {
         replicas,
         threads: 2,
         disable: disable.iter().map(|&name| name.to_owned()).collect(),
+        check: Check::Plan,
         ..CompileOptions::default()
     };
     compile(&module, &options).unwrap()

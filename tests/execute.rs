@@ -7,10 +7,12 @@
 
 use std::path::{Path, PathBuf};
 
-use hlorun::buffers::AlignedBytes;
-use hlorun::plan::{CompileOptions, compile};
+use hlorun::HloError;
+use hlorun::exec::{CustomCallHook, RunOptions};
+use hlorun::plan::{Check, CompileOptions, compile};
 use hlorun::text::{self, ParseOptions};
 use hlorun::types::PrimitiveType;
+use hlorun::verify::verify;
 
 struct Array {
     ty: PrimitiveType,
@@ -76,34 +78,21 @@ fn difference(ty: PrimitiveType, got: &[u8], want: &[u8], close: f64) -> Option<
     bad.map(|i| format!("element {i}: {} instead of {}", got[i], want[i]))
 }
 
-fn run(source: &str, inputs: &[Array], threads: usize) -> hlorun::Result<Vec<Vec<u8>>> {
+fn run(
+    source: &str,
+    inputs: &[Array],
+    threads: usize,
+    check: Check,
+) -> hlorun::Result<Vec<Vec<u8>>> {
     let module = text::parse(source.as_bytes().into(), &ParseOptions::default())?;
     let options = CompileOptions {
         threads,
+        check,
         ..CompileOptions::default()
     };
-    let executable = compile(&module, &options)?;
-    let mut kept = Vec::new();
-    for (input, leaf) in inputs.iter().zip(executable.inputs()) {
-        assert_eq!(
-            input.bytes.len(),
-            leaf.byte_size(),
-            "an `in:` of another size"
-        );
-        let mut bytes = AlignedBytes::uninitialized(input.bytes.len())?;
-        bytes.as_mut_slice().copy_from_slice(&input.bytes);
-        kept.push(bytes);
-    }
-    let mut results = Vec::new();
-    for leaf in executable.outputs() {
-        let mut bytes = AlignedBytes::uninitialized(leaf.byte_size())?;
-        bytes.as_mut_slice().fill(0xa5);
-        results.push(bytes);
-    }
-    let from: Vec<*const u8> = kept.iter().map(AlignedBytes::as_ptr).collect();
-    let to: Vec<*mut u8> = results.iter_mut().map(AlignedBytes::as_mut_ptr).collect();
-    // SAFETY: every address has room for its leaf.
-    unsafe { executable.run(&from, &to, &Default::default())? };
+    let executable = compile(&verify(&module)?, &options)?;
+    let inputs: Vec<&[u8]> = inputs.iter().map(|input| &input.bytes[..]).collect();
+    let results = executable.call(&inputs, &Default::default())?;
     Ok(results
         .iter()
         .map(|bytes| bytes.as_slice().to_vec())
@@ -126,7 +115,7 @@ fn check(path: &Path) -> Result<(), String> {
         .first()
         .map_or(Ok(0.0), |text| text.parse())
         .map_err(|_| "no tolerance")?;
-    let results = run(&source, &inputs, 4).map_err(|error| error.to_string())?;
+    let results = run(&source, &inputs, 4, Check::Plan).map_err(|error| error.to_string())?;
     if results.len() != wanted.len() {
         return Err(format!(
             "{} results instead of {}",
@@ -139,9 +128,15 @@ fn check(path: &Path) -> Result<(), String> {
             return Err(format!("result {k}: {what}"));
         }
     }
-    let alone = run(&source, &inputs, 1).map_err(|error| error.to_string())?;
-    if alone != results {
-        return Err("other bits on one thread".into());
+    let others = [
+        ("on one thread", 1, Check::Plan),
+        ("in a shadow run", 3, Check::Shadow),
+    ];
+    for (how, threads, check) in others {
+        let bits = run(&source, &inputs, threads, check).map_err(|error| error.to_string())?;
+        if bits != results {
+            return Err(format!("other bits {how}"));
+        }
     }
     Ok(())
 }
@@ -168,4 +163,67 @@ fn results_are_those_of_xla() {
         failures.len(),
         failures.join("\n")
     );
+}
+
+const NEGATED: &str = "HloModule m
+ENTRY e {
+  p = f64[3] parameter(0)
+  ROOT n = f64[3] negate(p)
+}
+";
+
+#[test]
+fn slices_of_other_sizes_are_refused() {
+    let module = text::parse(NEGATED.as_bytes().into(), &ParseOptions::default()).unwrap();
+    let executable = compile(&verify(&module).unwrap(), &CompileOptions::default()).unwrap();
+    for inputs in [&[] as &[&[u8]], &[&[0; 23]], &[&[0; 25]], &[&[0; 24], &[]]] {
+        let error = executable.call(inputs, &RunOptions::default());
+        assert!(matches!(error, Err(HloError::Argument(_))), "{inputs:?}");
+    }
+}
+
+#[test]
+fn slices_lie_anywhere() {
+    let module = text::parse(NEGATED.as_bytes().into(), &ParseOptions::default()).unwrap();
+    let executable = compile(&verify(&module).unwrap(), &CompileOptions::default()).unwrap();
+    let numbers = |sign: f64| [1.0, 2.0, 3.0].map(|x: f64| sign * x).map(f64::to_ne_bytes);
+    for offset in 0..8 {
+        let mut bytes = vec![0; offset];
+        bytes.extend(numbers(1.0).as_flattened());
+        let results = executable.call(&[&bytes[offset..]], &RunOptions::default());
+        assert_eq!(results.unwrap()[0].as_slice(), numbers(-1.0).as_flattened());
+    }
+}
+
+#[test]
+fn a_hook_writes_all_of_a_result_or_the_run_ends() {
+    let text = "HloModule m
+ENTRY e {
+  p = s8[3] parameter(0)
+  ROOT c = (s8[3], s8[2]) custom-call(p), custom_call_target=\"mine\"
+}
+";
+    let module = text::parse(text.as_bytes().into(), &ParseOptions::default()).unwrap();
+    let executable = compile(&verify(&module).unwrap(), &CompileOptions::default()).unwrap();
+    let run = |written: &[&[u8]]| {
+        let hook: &CustomCallHook<'_> = &|_, _, inputs, outputs| {
+            assert_eq!(inputs[0].dims(), [3]);
+            let mut pairs = outputs.iter().zip(written);
+            Some(pairs.try_for_each(|(to, bytes)| to.write_row_major(bytes)))
+        };
+        executable.call(
+            &[&[1, 2, 3]],
+            &RunOptions {
+                custom_call: Some(hook),
+                ..RunOptions::default()
+            },
+        )
+    };
+    let results = run(&[&[4, 5, 6], &[7, 8]]).unwrap();
+    let results: Vec<&[u8]> = results.iter().map(|bytes| bytes.as_slice()).collect();
+    assert_eq!(results, [&[4u8, 5, 6] as &[u8], &[7, 8]]);
+    for written in [&[] as &[&[u8]], &[&[4, 5, 6]], &[&[4, 5, 6], &[7]]] {
+        let error = run(written).unwrap_err();
+        assert!(matches!(error, HloError::Execution(_)), "{error}");
+    }
 }

@@ -2,14 +2,16 @@
 
 use hlorun::module::HloOpcode;
 use hlorun::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
-use hlorun::plan::{CompileOptions, Executable, compile};
+use hlorun::plan::{Check, CompileOptions, Executable, compile};
+use hlorun::verify::verify;
 
 fn build(text: &str, disable: &[&str]) -> Executable {
     let module = hlorun::text::parse(text.as_bytes().into(), &Default::default())
         .unwrap_or_else(|error| panic!("{error}"));
-    hlorun::verify::verify(&module).unwrap_or_else(|error| panic!("{error}"));
+    let module = verify(&module).unwrap_or_else(|error| panic!("{error}"));
     let options = CompileOptions {
         disable: disable.iter().map(|&name| name.to_owned()).collect(),
+        check: Check::Plan,
         ..CompileOptions::default()
     };
     compile(&module, &options).unwrap_or_else(|error| panic!("{error}"))
@@ -129,7 +131,7 @@ ENTRY main {
 }
 ";
 
-const ALL: &[&str] = &hlorun::plan::passes::PASSES;
+const ALL: &[&str] = &hlorun::plan::hlo::PASSES;
 
 #[test]
 fn a_loop_copies_none_of_its_state() {
@@ -348,8 +350,10 @@ ENTRY main {
 fn results_do_not_depend_on_threads() {
     for text in [CELL, GRADIENT] {
         let module = hlorun::text::parse(text.as_bytes().into(), &Default::default()).expect("HLO");
+        let module = verify(&module).expect("a legal module");
         let one = CompileOptions {
             threads: 1,
+            check: Check::Plan,
             ..CompileOptions::default()
         };
         let one = run(&compile(&module, &one).expect("a plan"));
@@ -382,7 +386,10 @@ ENTRY main {{
         let plain = build(text, ALL);
         let tried = build(text, &[]);
         assert_close(&run(&tried), &run(&plain));
-        tried.rewrites().iter().any(|r| r.0 == "transpose-fold")
+        tried
+            .passes()
+            .iter()
+            .any(|pass| pass.name == "transpose-fold" && pass.changes > 0)
     };
     assert!(turned(&text(
         "2,6,3,4",
@@ -421,7 +428,7 @@ fn products_of_odd_dimension_numbers_are_refused() {
         );
         let module = hlorun::text::parse(text.as_bytes().into(), &Default::default())
             .unwrap_or_else(|error| panic!("{error}"));
-        compile(&module, &CompileOptions::default()).map(drop)
+        compile(&verify(&module)?, &CompileOptions::default()).map(drop)
     };
     assert!(compiled("\"1\"", "", "5,3").is_ok());
     for (contracting, batch, result) in [
@@ -491,7 +498,7 @@ fn a_scatter_writes_into_an_operand_that_nobody_needs() {
     assert_eq!(count(of_parameter.thunks(), is_copy), 1);
 }
 
-/// What is dear is computed once, through equal operands and equal called computations.
+/// What is expensive is computed once, through equal operands and equal called computations.
 #[test]
 fn twins_are_computed_once() {
     let text = |second: &str, sum: &str| {
@@ -530,10 +537,14 @@ fn twins_are_computed_once() {
         let tried = build(&text(second, sum), &[]);
         let plain = build(&text(second, sum), &["common-subexpressions"]);
         let found = tried
-            .rewrites()
+            .passes()
             .iter()
-            .find(|r| r.0 == "common-subexpressions");
-        assert_eq!(found.map_or(0, |r| r.1), fewer, "{second} {sum}");
+            .find(|pass| pass.name == "common-subexpressions");
+        assert_eq!(
+            found.map_or(0, |pass| pass.changes),
+            fewer,
+            "{second} {sum}"
+        );
         assert_close(&run(&tried), &run(&plain));
     }
 }
@@ -545,8 +556,8 @@ fn a_condition_leaves_what_is_read_after_the_loop() {
     for disable in [
         &[][..],
         &["fusion"],
-        &["fusion", "flat-loops"],
-        &["flat-loops"],
+        &["fusion", "scalar-bytecode"],
+        &["scalar-bytecode"],
     ] {
         assert_eq!(run(&build(text, disable)), expected, "{disable:?}");
     }

@@ -51,7 +51,7 @@ fn check(path: &Path, text: &str) -> Result<(), HloError> {
         filename: path.file_name().map(|name| name.to_string_lossy().into()),
         ..ParseOptions::default()
     };
-    verify(&text::parse(Arc::from(text.as_bytes()), &options)?)
+    verify(&text::parse(Arc::from(text.as_bytes()), &options)?).map(drop)
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::grow::grow;
+use crate::lie::lie;
 
 /// A small generator of numbers; the same ones for the same seed.
 pub(crate) struct Numbers(u64);
@@ -195,7 +196,8 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
     for _ in 0..1 + numbers.below(3) {
         match numbers.below(10) {
             0 => change_line(&mut text, &mut numbers),
-            1..=4 => change_word(&mut text, &mut numbers),
+            1..=3 => change_word(&mut text, &mut numbers),
+            4..=5 => lie(&mut text, &mut numbers),
             _ => grow(&mut text, &mut numbers),
         }
     }

@@ -10,6 +10,7 @@ outputs = executable(*arrays)
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from hlorun import _blas, _hlorun
@@ -28,20 +29,24 @@ from hlorun._hlorun import (
     HloInstruction,
     HloModule,
     Layout,
+    MemorySpaceUsage,
     OpMetadata,
     Shape,
     __version__,
     compile,
+    extract,
     load,
     load_buffer_assignment,
     parse,
     parse_buffer_assignment,
 )
+from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
 from hlorun.errors import (
     HloArgumentError,
     HloError,
     HloExecutionError,
     HloParseError,
+    HloTimeoutError,
     HloUnsupportedError,
     HloVerifyError,
     VerifyFinding,
@@ -56,6 +61,9 @@ __all__ = [
     "BufferLiveRanges",
     "BufferValue",
     "CompiledMemoryStats",
+    "DumpFolder",
+    "DumpModule",
+    "DumpStage",
     "Executable",
     "HloArgumentError",
     "HloComputation",
@@ -64,21 +72,26 @@ __all__ = [
     "HloInstruction",
     "HloModule",
     "HloParseError",
+    "HloTimeoutError",
     "HloUnsupportedError",
     "HloVerifyError",
     "Layout",
+    "MemorySpaceUsage",
     "OpMetadata",
     "Shape",
     "VerifyFinding",
     "__version__",
     "batch",
     "compile",
+    "extract",
     "load",
     "load_buffer_assignment",
+    "make_inputs",
     "parse",
     "parse_buffer_assignment",
     "register_custom_call",
     "run",
+    "scan",
 ]
 
 # Only the path is handed over: the library is loaded at the first matrix product.
@@ -87,15 +100,35 @@ if (_path := _blas.library_path()) is not None:
 del _path
 
 
-def run(module_or_path: HloModule | str | os.PathLike[str], *arrays: Any) -> Any:
+def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | None = None) -> list[Any]:
+    """One value per parameter of the entry computation: reproducible random ones, as `hlorun run` makes.
+
+    Args:
+        module: The module.
+        seed: Of the random values.
+        given: Values by the names of parameters, instead of random ones.
+
+    Returns:
+        Values that an executable of the module takes.
+    """
+    # NumPy is slow to import, and reading modules needs none of it.
+    from hlorun._inputs import make_inputs
+
+    return make_inputs(module, seed, given=given)
+
+
+def run(
+    module_or_path: HloModule | str | os.PathLike[str], *arrays: Any, timeout: float | None = None
+) -> Any:
     """Compile a module, or the file at a path, and run it once.
 
     Args:
-        module_or_path: A module, or the path of an HLO text file.
+        module_or_path: A module of one device, or the path of an HLO text file.
         *arrays: One value per parameter of the entry computation.
+        timeout: Seconds after which the run ends with `HloTimeoutError`.
 
     Returns:
         One array, or nested tuples of arrays when the root is a tuple.
     """
     module = module_or_path if isinstance(module_or_path, HloModule) else load(module_or_path)
-    return compile(module)(*arrays)
+    return compile(module)(*arrays, timeout=timeout)

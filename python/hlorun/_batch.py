@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SUFFIXES = (".txt", ".hlo", ".txt.gz", ".hlo.gz", ".txt.zst", ".hlo.zst")
-"""What files of a directory are read: HLO text, plain or packed."""
+SUFFIXES = tuple(kind + packed for packed in ("", ".gz", ".zst") for kind in (".txt", ".hlo", ".hlo.pb"))
+"""What files of a directory are read: HLO text and protos, plain or packed."""
 
 
 @dataclass(frozen=True)

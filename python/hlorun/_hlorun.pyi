@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 
@@ -21,7 +21,9 @@ __all__ = [
     "HloModule",
     "Layout",
     "Memory",
+    "MemorySpaceUsage",
     "OpMetadata",
+    "PassRecord",
     "Shape",
     "_Network",
     "__version__",
@@ -29,6 +31,7 @@ __all__ = [
     "_restore",
     "_set_blas_path",
     "compile",
+    "extract",
     "load",
     "load_buffer_assignment",
     "parse",
@@ -130,6 +133,7 @@ class HloInstruction:
     def tuple_index(self) -> int | None: ...
     @property
     def custom_call_target(self) -> str | None: ...
+    def signature(self) -> str: ...
     @property
     def is_root(self) -> bool: ...
     @property
@@ -204,6 +208,8 @@ class HloModule:
     @property
     def input_output_alias(self) -> tuple[tuple[tuple[int, ...], int, tuple[int, ...], str], ...]: ...
     @property
+    def buffer_donor(self) -> tuple[tuple[int, tuple[int, ...]], ...]: ...
+    @property
     def attributes(self) -> dict[str, str]: ...
     @property
     def source(self) -> bytes: ...
@@ -214,6 +220,30 @@ class HloModule:
     def verify(self) -> None: ...
     def cost_analysis(self) -> dict[str, float]: ...
     def to_arrow(self) -> ArrowTable: ...
+    def to_proto(self) -> bytes:
+        """The module as an HloModuleProto, which XLA and jaxlib read."""
+
+    def find(self, *, opcode: str) -> tuple[HloInstruction, ...]:
+        """The instructions of an opcode, in the order of the text."""
+
+    @property
+    def instructions(self) -> tuple[HloInstruction, ...]:
+        """All instructions, computation by computation."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...] | None:
+        """The arguments of the run that a snapshot is of."""
+
+    @property
+    def result(self) -> Any:
+        """The result of that run."""
+
+    @property
+    def execution_platform(self) -> str:
+        """Where it ran; "" where the snapshot does not say."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[HloComputation]: ...
     def buffer_assignment(self) -> BufferAssignment: ...
     def live_ranges(self) -> BufferLiveRanges | None: ...
     def memory_analysis(self) -> CompiledMemoryStats: ...
@@ -319,9 +349,28 @@ class BufferFinding:
     def rendered(self) -> str: ...
 
 @final
+class MemorySpaceUsage:
+    """What a memory-usage report says of one memory space."""
+
+    @property
+    def memory_space(self) -> str: ...
+    @property
+    def color(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def allocations(self) -> int: ...
+
+@final
 class BufferAssignment:
     """A buffer assignment as XLA dumped it."""
 
+    @property
+    def files(self) -> tuple[str, ...]: ...
+    @property
+    def module_file(self) -> str | None: ...
+    @property
+    def usage(self) -> tuple[MemorySpaceUsage, ...]: ...
     @property
     def allocations(self) -> tuple[BufferAllocation, ...]: ...
     @property
@@ -360,7 +409,7 @@ class CompiledMemoryStats:
     @property
     def host_generated_code_size_in_bytes(self) -> int: ...
     @property
-    def peak_memory_in_bytes(self) -> int: ...
+    def peak_memory_in_bytes(self) -> int | None: ...
 
 @final
 class Executable:
@@ -375,10 +424,21 @@ class Executable:
     @property
     def partitions(self) -> int: ...
     def explain(self) -> str: ...
+    def unknown_custom_calls(self) -> tuple[HloInstruction, ...]: ...
     def buffer_assignment(self) -> BufferAssignment: ...
-    def run_replicas(self, arrays: Iterable[Iterable[Any]]) -> list[Any]: ...
-    def _run_devices(self, arrays: Iterable[Iterable[Any]], network: _Network) -> list[Any]: ...
-    passes: ClassVar[list[str]]
+    def run_replicas(
+        self,
+        arrays: Iterable[Iterable[Any]],
+        *,
+        observer: Callable[[HloInstruction, Any, int], object] | None = None,
+        timeout: float | None = None,
+    ) -> list[Any]: ...
+    def _run_devices(
+        self, arrays: Iterable[Iterable[Any]], network: _Network, *, timeout: float | None = None
+    ) -> list[Any]: ...
+    optional_passes: ClassVar[list[str]]
+    @property
+    def passes(self) -> list[PassRecord]: ...
     def profile(self, *arrays: Any) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]: ...
     def run(
         self,
@@ -386,6 +446,7 @@ class Executable:
         *,
         observer: Callable[[HloInstruction, Any], object] | None = None,
         out: Any = None,
+        timeout: float | None = None,
     ) -> Any: ...
     def __call__(
         self,
@@ -393,7 +454,16 @@ class Executable:
         *arrays: Any,
         observer: Callable[[HloInstruction, Any], object] | None = None,
         out: Any = None,
+        timeout: float | None = None,
     ) -> Any: ...
+
+@final
+class PassRecord:
+    """What a pass did: instructions, loops or steps it changed, and its time."""
+
+    name: str
+    changes: int
+    milliseconds: float
 
 @final
 class _Network:
@@ -409,14 +479,27 @@ class Memory:
 def compile(
     module: HloModule,
     *,
-    replicas: int = 1,
-    partitions: int = 1,
+    replicas: int | None = None,
+    partitions: int | None = None,
     threads: int | None = None,
     constants: dict[str, Any] | None = None,
     disable: Sequence[str] = ...,
     buffer_assignment: BufferAssignment | None = None,
+    dump: str | os.PathLike[str] | None = None,
+    pass_limit: int | None = None,
+    check: bool | Literal["shadow"] | None = None,
 ) -> Executable:
-    """Verifies and compiles a module."""
+    """Verifies and compiles a module.
+
+    Without `replicas` or `partitions` it is compiled for as many as its header names.
+
+    `check=True` proves the plan: every read finds the value that was computed for it, nothing is
+    written while another task of the same step needs it, everything lies inside its memory.
+    `check="shadow"` also proves it in every run, slowly: each step gets copies of exactly the memory
+    it says it touches, between guard pages. Both raise `HloExecutionError` naming the instruction; what
+    they find is a bug of hlorun. Without `check` the environment variable HLORUN_CHECK decides (1, 0
+    or shadow; unset is 0).
+    """
 
 def parse(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None, strict: bool = False
@@ -426,12 +509,21 @@ def parse(
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: bool = False) -> HloModule:
     """Parses a file of HLO text, plain or packed with gzip or zstd. As for `parse`."""
 
+def extract(module: HloModule, name: str, depth: int | None = None) -> HloModule:
+    """A module of a computation of another module, or of what an instruction needs.
+
+    Of an instruction, `depth` says how many steps of operands to take along; what lies beyond becomes
+    parameters. The header is kept, but for what it says of other parameters and results.
+    """
+
 def parse_buffer_assignment(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None
 ) -> BufferAssignment:
     """Parses a buffer-assignment dump."""
 
-def load_buffer_assignment(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> BufferAssignment:
+def load_buffer_assignment(
+    path: str | os.PathLike[str], *, siblings: bool = True, max_bytes: int | None = None
+) -> BufferAssignment:
     """Parses the file of a buffer-assignment dump, plain or packed with gzip or zstd."""
 
 def _restore(source: bytes, filename: str | None) -> HloModule: ...

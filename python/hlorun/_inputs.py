@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from hlorun._hlorun import HloInstruction, HloModule, Shape
 
 DESCRIPTION = (
-    "weights (rank >= 2) normal with deviation 0.05, vectors and scalars uniform in 0.01 ... 0.1, "
+    "weights (rank >= 2) bell-shaped with deviation 0.05, vectors and scalars uniform in 0.01 ... 0.1, "
     "integers below 256 (unsigned: below 2^31, 8 bits and fewer below 10; scalars 10)"
 )
 """What `random_inputs` makes, for people."""
@@ -23,26 +24,31 @@ _MOST_NESTED = 256
 """Deeper tuples do not compile either."""
 
 
-def _random(shape: Shape, generator: np.random.Generator) -> Any:
+_SINGLE = np.float32(0.05 * math.sqrt(3) / 2**16)
+"""The sum of four numbers of 16 bits times this has deviation 0.05."""
+
+
+def _random(shape: Shape, bits: Callable[[int], Any]) -> Any:
+    """Values of `bits`, whole numbers of 64 bits, by operations that give the same on every machine."""
     dtype, dims = shape.dtype, tuple(shape.dims)
     if dtype is None:
         raise HloUnsupportedError(f"no random inputs for parameters of shape {shape}")
     name = shape.element_type
+    whole = bits(math.prod(dims))
     if name == "pred":
-        return np.asarray(generator.integers(0, 2, dims)).astype(dtype)
-    if name[0] == "u":
-        bits = int(name[1:])
-        high = 2**31 if bits > 16 else 10 if bits >= 8 else 2**bits
-        return np.asarray(generator.integers(0, high, dims)).astype(dtype)
-    if name[0] == "s":
+        values = whole % 2
+    elif name[0] == "u":
+        width = int(name[1:])
+        values = whole % (2**31 if width > 16 else 10 if width >= 8 else 2**width)
+    elif name[0] == "s":
         high = min(256, 2 ** (int(name[1:]) - 1))
-        values = generator.integers(0, high, dims) if dims else min(10, high - 1)
-        return np.asarray(values).astype(dtype)
-    if len(dims) >= 2:
-        values = 0.05 * generator.standard_normal(dims, dtype=np.float32)
+        values = whole % high if dims else np.asarray([min(10, high - 1)])
+    elif len(dims) >= 2:
+        parts = whole.view(np.uint16).reshape(-1, 4).sum(axis=1, dtype=np.int32)
+        values = (parts - 2 * 0xFFFF).astype(np.float32) * _SINGLE
     else:
-        values = np.asarray(generator.uniform(0.01, 0.1, dims))
-    return values.astype(dtype)
+        values = 0.01 + (whole >> 11) * (0.09 / 2**53)
+    return values.reshape(dims).astype(dtype)
 
 
 def _fill(shape: Shape, make: Any, depth: int = 0) -> Any:
@@ -60,8 +66,8 @@ def _parameters(module: HloModule) -> tuple[HloInstruction, ...]:
 
 def random_inputs(module: HloModule, seed: int = 0) -> list[Any]:
     """One value per parameter of the entry computation, the same for the same seed."""
-    generator = np.random.Generator(np.random.PCG64(seed))
-    return [_fill(p.shape, lambda shape: _random(shape, generator)) for p in _parameters(module)]
+    bits = np.random.PCG64(seed).random_raw
+    return [_fill(p.shape, lambda shape: _random(shape, bits)) for p in _parameters(module)]
 
 
 def zero_inputs(module: HloModule) -> list[Any]:
@@ -88,10 +94,12 @@ def _keys(number: int, parameter: HloInstruction) -> Iterator[str]:
 
 
 def _open(path: str) -> Any:
-    """The `.npz` file at a path."""
+    """The `.npz` file at a path, or the array of an `.npy` file."""
     import zipfile
 
     try:
+        if _is_npy(path):
+            return np.load(path, allow_pickle=False)
         # NumPy's own object for a broken archive complains a second time when it is collected.
         zipfile.ZipFile(path).close()
         return np.load(path, allow_pickle=False)
@@ -100,31 +108,185 @@ def _open(path: str) -> Any:
     except Exception:
         # Of broken files zipfile and NumPy raise what they stumble over, and NumPy's own words would
         # have the user load whatever is in there unsafely.
-        with Path(path).open("rb") as file:
-            if file.read(6) == b"\x93NUMPY":
-                message = f"{path} holds one array without a name; inputs come from an .npz file"
-                raise HloArgumentError(message) from None
-        raise HloArgumentError(f"{path} is no .npz file of arrays") from None
+        raise HloArgumentError(f"{path} is no .npy or .npz file of arrays") from None
 
 
-def file_inputs(module: HloModule, path: str) -> list[Any]:
-    """Inputs from an `.npz` file, by parameter name or by number (`arg_0`, `arg0`, `0`)."""
-    values = []
+def _is_npy(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(6) == b"\x93NUMPY"
+
+
+def file_inputs(module: HloModule, path: str, *, rest: list[Any] | None = None) -> list[Any]:
+    """Inputs from an `.npy` file of the one parameter, or from an `.npz` file by name or number.
+
+    Names of arrays are those of parameters, or `arg_0`, `arg0`, `0`. What the file does not have comes
+    from `rest`; without it, that is an error.
+    """
+    parameters = _parameters(module)
     opened = _open(path)
+    if isinstance(opened, np.ndarray):
+        if len(parameters) != 1:
+            raise HloArgumentError(
+                f"{path} holds one array, and the module has {len(parameters)} parameters; "
+                "an .npz file holds several"
+            )
+        return [_as_declared(opened, parameters[0].shape)]
+    values = []
     with opened as file:
-        for number, parameter in enumerate(_parameters(module)):
+        used = set()
+        for number, parameter in enumerate(parameters):
             key = next((key for key in _keys(number, parameter) if key in file), None)
+            if key is None and rest is not None:
+                values.append(rest[number])
+                continue
             if key is None:
                 found = ", ".join(file.files[:8]) + (", ..." if len(file.files) > 8 else "")
                 raise HloArgumentError(
                     f"{path} has no array for parameter {number}, {parameter.name} {parameter.shape}: "
                     f"expected the key {parameter.name!r} or 'arg_{number}'; the file has {found or 'none'}"
                 )
-            try:
-                array = np.asarray(file[key])
-            except (OSError, MemoryError):
-                raise
-            except Exception as error:
-                raise HloArgumentError(f"{path}: {key} is no array: {error}") from None
-            values.append(_as_declared(array, parameter.shape))
+            used.add(key)
+            values.append(_as_declared(_array(file, key, path), parameter.shape))
+        if rest is not None and (unused := [key for key in file.files if key not in used]):
+            raise HloArgumentError(f"{path}: the module has no parameter {', '.join(unused[:8])}")
     return values
+
+
+def _array(file: Any, key: str, path: str) -> Any:
+    try:
+        return np.asarray(file[key])
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise HloArgumentError(f"{path}: {key} is no array: {error}") from None
+
+
+def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | None = None) -> list[Any]:
+    """One value per parameter of the entry computation: reproducible random ones, as `hlorun run` makes.
+
+    Args:
+        module: The module.
+        seed: Of the random values.
+        given: Values by the names of parameters, instead of random ones.
+
+    Raises:
+        HloArgumentError: A name is no parameter's.
+    """
+    values = random_inputs(module, seed)
+    names = [parameter.name for parameter in _parameters(module)]
+    for name, value in (given or {}).items():
+        if name.removeprefix("%") not in names:
+            raise HloArgumentError(f"the module has no parameter {name}; it has {', '.join(names) or 'none'}")
+        values[names.index(name.removeprefix("%"))] = value
+    return values
+
+
+def default_source(module: HloModule) -> str:
+    """The word for the inputs of a module when none are asked for."""
+    return "recorded" if module.inputs is not None else "random"
+
+
+def describe_inputs(module: HloModule, source: str | None, seed: int) -> tuple[list[Any], str]:
+    """The inputs that `--inputs` asks for, and a sentence on them.
+
+    Args:
+        module: The module.
+        source: `random`, `zeros`, `recorded`, a file, or a file and one of these words, separated by a
+            comma, for what the file does not have; None for recorded ones where there are any, else
+            random ones.
+        seed: Of random values.
+
+    Raises:
+        HloArgumentError: The word is unknown, or a file does not fit.
+    """
+    count = len(_parameters(module))
+    source = source or default_source(module)
+    words = {
+        "random": lambda: random_inputs(module, seed),
+        "zeros": lambda: zero_inputs(module),
+        "recorded": lambda: _recorded(module),
+    }
+    texts = {
+        "random": f"random, seed {seed}: {DESCRIPTION}",
+        "zeros": "zeros",
+        "recorded": "those of the recorded run",
+    }
+    if source in words:
+        if not count:
+            return [], "Inputs: none, the module has no parameters"
+        return words[source](), f"Inputs: {count:,} array{'s' * (count != 1)}, {texts[source]}"
+    path, comma, rest = source.rpartition(",")
+    if comma and rest in words:
+        values = file_inputs(module, path, rest=words[rest]())
+        return values, f"Inputs: {count:,} arrays, from {path} what it has, the rest {texts[rest]}"
+    if not Path(source).exists() and not source.endswith((".npz", ".npy")):
+        raise HloArgumentError(
+            f"{source!r} is no word for inputs and no file: expected random, zeros, "
+            "recorded (of a snapshot), an .npy or .npz file, or FILE.npz,random for what it does not have"
+        )
+    return file_inputs(module, source), f"Inputs: {count:,} array{'s' * (count != 1)} from {source}"
+
+
+def _recorded(module: HloModule) -> list[Any]:
+    if module.inputs is None:
+        raise HloArgumentError(
+            "the file holds no recorded inputs; snapshots do, --xla_dump_hlo_snapshots writes them"
+        )
+    return list(module.inputs)
+
+
+def elided_constants(module: HloModule) -> list[HloInstruction]:
+    """The constants of arrays whose values the text leaves out."""
+    return [c for c in module.find(opcode="constant") if c.shape.dtype is not None and c.literal is None]
+
+
+def describe_constants(module: HloModule, source: str | None, seed: int) -> tuple[dict[str, Any], str]:
+    """Values for the elided constants as `--constants` asks for, and a sentence on them.
+
+    Args:
+        module: The module.
+        source: `random`, `zeros` or an `.npz` file of arrays by the names of constants.
+        seed: Of random values.
+
+    Raises:
+        HloArgumentError: Constants are elided and nothing is said about them, the word is unknown, or the
+            file lacks one.
+    """
+    elided = elided_constants(module)
+    if not elided:
+        return {}, ""
+    names = ", ".join(f"{c.name} {c.shape}" for c in elided[:6]) + (", …" if len(elided) > 6 else "")
+    what = f"{len(elided):,} constant{'s' * (len(elided) != 1)} without values in the text ({names})"
+    if source is None:
+        raise HloArgumentError(f"{what}; give them with --constants random, zeros or FILE.npz")
+    if source == "zeros":
+        return {c.name: np.zeros(tuple(c.shape.dims), c.shape.dtype) for c in elided}, f"{what}: zeros"
+    if source == "random":
+        bits = np.random.PCG64([seed, 1]).random_raw
+        return {c.name: _random(c.shape, bits) for c in elided}, f"{what}: random, seed {seed}"
+    if not Path(source).exists() and not source.endswith(".npz"):
+        raise HloArgumentError(
+            f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
+        )
+    opened = _open(source)
+    if isinstance(opened, np.ndarray):
+        raise HloArgumentError(f"{source} holds one array without a name; constants come from an .npz file")
+    with opened as file:
+        missing = [c.name for c in elided if c.name not in file]
+        if missing:
+            raise HloArgumentError(f"{source} has no array for the constants {', '.join(missing[:8])}")
+        values = {c.name: _as_declared(_array(file, c.name, source), c.shape) for c in elided}
+    return values, f"{what}: from {source}"
+
+
+def save_inputs(module: HloModule, values: list[Any], path: Path) -> None:
+    """Write inputs to an `.npz` file that `--inputs` takes.
+
+    Raises:
+        HloArgumentError: A parameter is a tuple, which an `.npz` file cannot hold.
+    """
+    parameters = _parameters(module)
+    for parameter, value in zip(parameters, values, strict=True):
+        if isinstance(value, tuple):
+            raise HloArgumentError(f"parameter {parameter.name} is a tuple, which an .npz file cannot hold")
+    np.savez(path, **{f"arg_{number}": value for number, value in enumerate(values)})

@@ -126,3 +126,15 @@ class HloArgumentError(HloError, TypeError):
 
 class HloExecutionError(HloError):
     """A run that failed."""
+
+
+class HloTimeoutError(HloExecutionError, TimeoutError):
+    """A run that was ended because it took longer than its `timeout`.
+
+    Attributes:
+        timeout: The seconds it had.
+    """
+
+    def __init__(self, rendered: str = "", *, timeout: float = 0.0) -> None:
+        super().__init__(rendered)
+        self.timeout = timeout

@@ -150,17 +150,21 @@ class Group:
         """Numbers of the devices that run here: `replica * partitions + partition`."""
         return range(*self._network.local(executable.replicas, executable.partitions))
 
-    def run(self, executable: Executable, arrays: Sequence[Sequence[Any]]) -> list[Any]:
+    def run(
+        self, executable: Executable, arrays: Sequence[Sequence[Any]], *, timeout: float | None = None
+    ) -> list[Any]:
         """Run all devices; every process calls this.
 
         Args:
             executable: The same in every process.
             arrays: One list of values for each of this process's `devices`.
+            timeout: Seconds after which this process ends the run for all with `HloTimeoutError`; the
+                others raise `HloExecutionError`.
 
         Returns:
             The results of this process's devices.
         """
-        return executable._run_devices(arrays, self._network)
+        return executable._run_devices(arrays, self._network, timeout=timeout)
 
     def abort(self, status: int = 1) -> None:
         """End the whole job: for a process that cannot go on."""

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct Location {
     /// Name of the file, where there is one.
     pub filename: Option<Arc<str>>,
-    /// Line, from 1.
+    /// Line, from 1; 0 for what has no lines.
     pub line: usize,
     /// Column in bytes, from 1.
     pub column: usize,
@@ -21,6 +21,9 @@ pub struct Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.filename.as_deref().unwrap_or("<text>");
+        if self.line == 0 {
+            return write!(f, "  --> {name}");
+        }
         writeln!(f, "  --> {name}:{}:{}", self.line, self.column)?;
         writeln!(f, "   | {}", self.excerpt)?;
         write!(f, "   | {:>width$}", "^", width = self.caret + 1)
@@ -116,6 +119,16 @@ impl HloError {
             instruction: instruction.into(),
             location: None,
         }))
+    }
+}
+
+impl From<hlorun_kernels::OutOfMemory> for HloError {
+    #[cold]
+    fn from(error: hlorun_kernels::OutOfMemory) -> HloError {
+        HloError::execution(format!(
+            "out of memory: cannot allocate {} bytes",
+            error.bytes
+        ))
     }
 }
 

@@ -6,9 +6,15 @@ pub mod analysis;
 pub mod buffers;
 pub mod error;
 pub mod exec;
+#[cfg(test)]
+mod fault_tests;
+mod float_mode;
+pub mod library;
 pub mod module;
 pub mod plan;
+pub mod proto;
 pub mod replay;
+mod suggestion;
 pub mod text;
 pub mod types;
 pub mod verify;

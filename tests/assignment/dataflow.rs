@@ -1,7 +1,7 @@
 //! Which values a module has, where they are and what must share memory, by opcode.
 
+use hlorun::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex};
 use hlorun::module::HloModule;
-use hlorun::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex};
 
 use crate::bundle::module;
 

@@ -2,33 +2,40 @@
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::{
-    AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, parse,
+    AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, check, parse,
 };
+use hlorun::analysis::schedule::HloSchedule;
 use hlorun::exec::RunOptions;
 use hlorun::module::HloModule;
-use hlorun::plan::schedule::HloSchedule;
-use hlorun::plan::{self, CompileOptions, Executable, Leaf};
+use hlorun::plan::{self, Check, CompileOptions, Executable, Leaf};
 use hlorun::replay::Replay;
 use hlorun::types::PrimitiveType;
+use hlorun::verify::{VerifiedModule, verify};
 
 use crate::bundle::{JAXLIBS, assignment_of, bundle, module, module_of, text_of};
 use crate::corruptions::CORRUPTIONS;
+
+fn legal(module: &HloModule) -> VerifiedModule<'_> {
+    verify(module).unwrap_or_else(|error| panic!("{error}"))
+}
 
 fn compile(module: &HloModule, fuse: bool) -> Executable {
     let options = CompileOptions {
         fuse,
         threads: 1,
+        check: Check::Plan,
         ..CompileOptions::default()
     };
-    plan::compile(module, &options).expect("a plan")
+    plan::compile(&legal(module), &options).expect("a plan")
 }
 
 fn replay(module: &HloModule, dump: &BufferAssignmentDump) -> Result<Replay, HloError> {
     let options = CompileOptions {
         threads: 1,
+        check: Check::Plan,
         ..CompileOptions::default()
     };
-    Replay::new(module, dump, &compile(module, true), &options)
+    Replay::new(&legal(module), dump, &compile(module, true), &options)
 }
 
 /// Memory aligned for any element.
@@ -184,6 +191,44 @@ fn a_clobber_names_both_sides() {
     }
 }
 
+/// Values moved onto others, in whole and in part: what the replay names, the check names.
+#[test]
+fn the_check_names_what_the_replay_names() {
+    let module = module_of("001");
+    let executable = compile(&module, true);
+    let inputs = inputs(executable.inputs(), 3);
+    let original = assignment_of("002");
+    let mut clobbered = 0;
+    for allocation in &original.allocations {
+        let range = allocation.values.range();
+        for (moved, onto) in range
+            .clone()
+            .flat_map(|i| range.clone().map(move |j| (i, j)))
+        {
+            let (size, target) = (original.assigned[moved].size, original.assigned[onto]);
+            for shift in [0, 16, target.size / 32 * 16] {
+                let offset = target.offset + shift;
+                // Each third, so that it takes seconds.
+                let is_taken = (moved + onto + shift as usize / 16).is_multiple_of(3);
+                if moved == onto || !is_taken || offset + size > allocation.size {
+                    continue;
+                }
+                let mut dump = original.clone();
+                dump.assigned[moved].offset = offset;
+                let outcome = replay(&module, &dump)
+                    .and_then(|replay| run_replay(&replay, &executable, &inputs));
+                let Err(error) = outcome else { continue };
+                clobbered += 1;
+                let findings = check(&dump, &module).expect("a check");
+                let name = dump.display_name(target.name.instruction, target.name.index);
+                let place = format!("value {moved} at {offset}, on {name}");
+                assert!(!findings.is_empty(), "{place}: {error}");
+            }
+        }
+    }
+    assert!(clobbered > 20, "{clobbered}");
+}
+
 /// hlorun's own assignment of a module holds the module too.
 #[test]
 fn every_module_runs_inside_its_own_assignment() {
@@ -195,7 +240,7 @@ fn every_module_runs_inside_its_own_assignment() {
             continue;
         };
         let options = CompileOptions::default();
-        let Ok(executable) = plan::compile(&module, &options) else {
+        let Ok(executable) = plan::compile(&legal(&module), &options) else {
             continue;
         };
         let inputs = inputs(executable.inputs(), 11);
@@ -218,12 +263,13 @@ fn what_jax_writes_runs_inside_its_assignments() {
             let module = module(&dump.module, &dump.name);
             let options = CompileOptions {
                 threads: 1,
+                check: Check::Plan,
                 ..CompileOptions::default()
             };
-            let Ok(executable) = plan::compile(&module, &options) else {
+            let Ok(executable) = plan::compile(&legal(&module), &options) else {
                 continue;
             };
-            let replay = match Replay::new(&module, &dump.parse(), &executable, &options) {
+            let replay = match Replay::new(&legal(&module), &dump.parse(), &executable, &options) {
                 Ok(replay) => replay,
                 Err(error) => {
                     refused.push(format!("{}: {error}", dump.name));

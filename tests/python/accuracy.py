@@ -16,6 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from streams import Stream, paired
+
 Array = np.ndarray[Any, Any]
 OUT = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 TYPES = {
@@ -191,12 +193,12 @@ def inputs(dtype: str, low: float, high: float, count: int, seed: int) -> Array:
     kind = TYPES[dtype]
     if kind.itemsize == 2:
         return np.arange(1 << 16, dtype=np.uint16).view(kind)
-    rng = np.random.RandomState(seed)
+    stream = Stream("accuracy", seed)
     third = count // 3
-    bits = np.frombuffer(rng.bytes(third * kind.itemsize), kind)
-    even = rng.uniform(low, high, third)
-    top = math.log2(max(high, -low))
-    bent = np.exp2(rng.uniform(top - 40, top, third)) * np.where(rng.rand(third) < 0.5, -1, 1)
+    bits = np.frombuffer(stream.bytes(third * kind.itemsize), kind)
+    even = stream.uniform(low, high, third)
+    top = math.frexp(max(high, -low))[1]
+    bent = stream.magnitudes(top - 40, top, third)
     return np.concatenate([specials(dtype), bits, even.astype(kind), np.clip(bent, low, high).astype(kind)])
 
 
@@ -263,7 +265,7 @@ def measure(
     if binary:
         some = specials(dtype)
         pairs = np.meshgrid(some, some)
-        xs[1] = np.random.RandomState(9).permutation(xs[1])
+        xs[1] = Stream("pairs").permutation(xs[1])
         xs = [np.concatenate([pair.ravel(), x]) for pair, x in zip(pairs, xs, strict=True)]
     got = runner(opcode, dtype, *xs)
     wide = np.longdouble if dtype == "f64" else np.float64
@@ -303,17 +305,15 @@ def measure_complex(opcode: str, dtype: str, count: int, runner: Callable[..., A
     import mpmath
 
     kind = COMPLEX_TYPES[dtype]
-    rng = np.random.RandomState(11)
+    stream = Stream("complex", opcode)
 
     def part() -> Array:
-        even = rng.uniform(-8, 8, count // 2)
-        bent = np.exp2(rng.uniform(-24, 4, count - count // 2)) * np.where(
-            rng.rand(count - count // 2) < 0.5, -1, 1
-        )
-        return rng.permutation(np.concatenate([even, bent]))
+        even = stream.uniform(-8, 8, count // 2)
+        bent = stream.magnitudes(-24, 4, count - count // 2)
+        return stream.permutation(np.concatenate([even, bent]))
 
     zs: list[Array] = [
-        np.asarray(part() + 1j * part(), dtype=kind) for _ in range(2 if opcode in COMPLEX_BINARY else 1)
+        paired(part(), part()).astype(kind) for _ in range(2 if opcode in COMPLEX_BINARY else 1)
     ]
     result = {"c64": "f32", "c128": "f64"}[dtype] if opcode == "abs" else None
     got = runner(opcode, dtype, *zs, result=result)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import hlorun
+
+# Every plan that a test makes is proved; `shadow` runs every step on what it declares, too.
+os.environ.setdefault("HLORUN_CHECK", "1")
 
 DUMPS = Path(__file__).parents[1] / "data" / "dumps"
 

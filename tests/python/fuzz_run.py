@@ -1,7 +1,7 @@
 """Parse, report on, verify, compile and run changed texts until time is up, in a child process that may die.
 
 `python tests/python/fuzz_run.py SECONDS [SEED]`. Texts are random modules, the cases of `ops` and the small dumps, with
-words changed; buffer assignments, likewise changed, are read, printed, reported on and checked.
+words changed or with a lie about an instruction; buffer assignments, likewise changed, are read, printed, reported on and checked.
 What kills the child, hangs it, or escapes as anything but a typed error is printed with its text and saved under
 `fuzz-found/`. Exit 1 when anything was found.
 """
@@ -27,10 +27,12 @@ MEMORY = 6 << 30
 def text_of(seed: int, corpus: list[str]) -> str:
     """The module of a seed."""
     import random_modules
+    from lies import lie
 
     rng = random.Random(seed)
     text = random_modules.Generator(rng).module() if rng.random() < 0.3 or not corpus else rng.choice(corpus)
-    return text if rng.random() < 0.1 else random_modules.mutate(text, rng)
+    choice = rng.random()
+    return text if choice < 0.1 else lie(text, rng) if choice < 0.5 else random_modules.mutate(text, rng)
 
 
 def load_corpus() -> list[str]:

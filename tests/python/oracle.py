@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import time
+from importlib import import_module
 from typing import IO, Any
 
 import numpy as np
@@ -141,17 +142,18 @@ def _receive_within(pipe: IO[bytes], seconds: float) -> Any:
 
 def parse_here(text: str) -> None:
     """Read the text in this process, which XLA may end."""
-    from jaxlib import _hlo
-
+    _hlo: Any = import_module("jaxlib._hlo")
     _hlo.hlo_module_from_text(text)
 
 
 def run_here(text: str, inputs: Arrays) -> Arrays:
     """Compile and run in this process, which XLA may end."""
     import jax
-    from jax._src.lib import xla_client
-    from jaxlib import _hlo, lapack
 
+    # No stubs: what they are differs from version to version.
+    xla_client: Any = import_module("jax._src.lib").xla_client
+    _hlo: Any = import_module("jaxlib._hlo")
+    lapack: Any = import_module("jaxlib.lapack")
     # The LAPACK calls find their routines in SciPy only after this.
     lapack._lapack.initialize()
     module = _hlo.hlo_module_from_text(text)

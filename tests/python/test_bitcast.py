@@ -120,7 +120,11 @@ def test_widths_change_in_physical_order() -> None:
     assert np.array_equal(got, np.arange(24, dtype=np.uint8).view(np.float64))
     nibbles = "q = u4[4] bitcast(p)\n ROOT r = s32[4] convert(q)"
     assert run(entry("s8[2]", nibbles), np.array([-1, 0x21], np.int8)).tolist() == [15, 15, 1, 2]
-    assert run(entry("pred[3]", "ROOT r = u8[3] bitcast(p)"), np.array([False, True, True])).tolist() == [0, 1, 1]
+    assert run(entry("pred[3]", "ROOT r = u8[3] bitcast(p)"), np.array([False, True, True])).tolist() == [
+        0,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("call", ["fusion(p), kind=kInput, calls=f", "call(p), to_apply=f"])

@@ -35,8 +35,8 @@ def test_run_prints_outputs_a_person_can_read() -> None:
     assert "Running HLO module with runner hlorun..." in out
     assert "... compiled and ran in " in out
     assert "** Result with test runner hlorun **" in out
-    assert "8 random arrays, seed 0" in out
-    assert "73.39" in out
+    assert "8 arrays, random, seed 0" in out
+    assert "73.84" in out
     assert "bitcast.4" in out
     assert "Time: load" in out
     assert "Memory: arguments 507.5 kB" in out
@@ -86,7 +86,7 @@ def test_run_refuses_what_is_no_npz(tmp_path: Path) -> None:
     garbage.write_text("no archive\n")
     np.save(single, np.ones(4, np.float32))
     np.savez(objects, arg_0=np.array([{}], dtype=object))
-    for path, words in ((garbage, "no .npz"), (single, "one array"), (objects, "no array")):
+    for path, words in ((garbage, "is no .npy or .npz file"), (single, "one array"), (objects, "no array")):
         error = hlorun("run", DUMP, "--inputs", str(path), status=1).stderr
         assert path.name in error and words in error
         assert "Traceback" not in error
@@ -233,3 +233,17 @@ def test_import_loads_nothing_heavy() -> None:
         "asyncio",
     }
     assert not loaded & heavy
+
+
+def test_check_notes_custom_calls_that_nobody_can_run(tmp_path: Path) -> None:
+    path = tmp_path / "calls.txt"
+    path.write_text(
+        "HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n"
+        '  a = f32[4,4] custom-call(p), custom_call_target="mine"\n'
+        '  b = f32[4,4] custom-call(a), custom_call_target="Sharding", sharding={replicated}\n'
+        '  ROOT c = f32[4,4] custom-call(b), custom_call_target="mine"\n}\n'
+    )
+    assert "note: nobody can run 2 custom calls of 'mine' (a, c)" in hlorun("check", path).stdout
+    (report,) = json.loads(hlorun("check", path, "--json").stdout)
+    assert report["ok"] and len(report["notes"]) == 1
+    assert "note" not in hlorun("check", DUMP).stdout

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from conftest import dump_path
 from hlorun import compile, load
 from test_cli import hlorun
+from test_partitions import PARTITIONS
 
 A = """HloModule a
 ENTRY e { p = f32[3] parameter(0)
@@ -38,6 +41,59 @@ def test_what_changed_is_listed(tmp_path: Path) -> None:
     swapped = write(tmp_path / "c.txt", A.replace("(t, p)", "(p, t)"))
     text = hlorun("diff", a, swapped, status=1).stdout
     assert "- r = f32[3] add(t, p)" in text and "+ r = f32[3] add(p, t)" in text
+
+
+CALLS = """HloModule m
+f { a = f32[3] parameter(0)
+  ROOT b = f32[3] negate(a) }
+g { a = f32[3] parameter(0)
+  ROOT b = f32[3] cosine(a) }
+ENTRY e { p = f32[3] parameter(0)
+  c = f32[3] constant({0, nan, 3})
+  k = f32[3] custom-call(p), custom_call_target="t", backend_config="one"
+  s = f32[3] add(c, k), control-predecessors={p}
+  x = f32[3] call(s), to_apply=f
+  ROOT y = f32[3] call(x), to_apply=g }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("{0, nan, 3}", "{0, nan, 4}", "c"),
+        ("{0, nan, 3}", "{-0, nan, 3}", "c"),
+        ("{0, nan, 3}", "{0, -nan, 3}", "c"),
+        ("{0, nan, 3}", "{0, nan(0x400001), 3}", "c"),
+        ('"one"', '"two"', "k"),
+        ('"t"', '"u"', "k"),
+        ("predecessors={p}", "predecessors={c}", "s"),
+        ("cosine", "sine", "b"),
+        ("to_apply=g", "to_apply=f", "y"),
+    ],
+)
+def test_what_is_called_the_same_is_the_same(tmp_path: Path, old: str, new: str, name: str) -> None:
+    a = write(tmp_path / "a.txt", CALLS)
+    b = write(tmp_path / "b.txt", CALLS.replace(old, new))
+    assert load(a).fingerprint() != load(b).fingerprint()
+    found = json.loads(hlorun("diff", a, b, "--json", status=1).stdout)
+    changes = [change["name"] for part in found["differences"] for change in part.get("changes", [])]
+    assert not found["identical"] and changes == [name, name]
+
+
+def test_elided_constants_are_said_to_be(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", CALLS.replace("{0, nan, 3}", "{...}"))
+    assert "but for the values of 1 constant" in hlorun("diff", a, a).stdout
+
+
+def test_modules_of_partitions_run_on_them(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", PARTITIONS)
+    b = write(tmp_path / "b.txt", PARTITIONS.replace("add(x, f)", "subtract(x, f)"))
+    found = json.loads(hlorun("diff", "--run", a, b, "--json", "--inputs", "zeros", status=1).stdout)
+    assert [gap["output"] for gap in found["output_differences"]] == [0, 1, 2, 3]
+    one = json.loads(hlorun("diff", "--run", a, b, "--json", "--inputs", "zeros", "--partitions", "1").stdout)
+    assert one["equal"]
+    c = write(tmp_path / "c.txt", PARTITIONS.replace("num_partitions=4", "num_partitions=2"))
+    assert "--partitions" in hlorun("diff", "--run", a, c, status=1).stderr
 
 
 def test_runs_diverge_at_an_instruction(tmp_path: Path) -> None:

@@ -180,6 +180,9 @@ ENTRY e {
 COMPILE: list[tuple[str, str, str]] = [
     ("calls that double on every level", _doubling_calls(60), "calls expand to more than"),
     ("loops in loops in loops", _nested_loops(5000), "control flow nests deeper"),
+]
+
+CALLS: list[tuple[str, str, str]] = [
     ("a product over a dimension that is not there", GEMM.replace('["1"]', '["9"]'), "product"),
     ("a product over a negative dimension", GEMM.replace('["0"]', '["-1"]'), "product"),
     ("a product of sizes that do not fit", GEMM.replace("f32[8,6]", "f32[7,6]"), "product"),
@@ -188,6 +191,15 @@ COMPILE: list[tuple[str, str, str]] = [
     ("a window of cuDNN that makes more", CUDNN.replace("size=3x3", "size=3x3 pad=1_1x0_0"), "conv"),
     ("a window of cuDNN that overflows", CUDNN.replace("size=3x3", f"size=3x3 pad={2**63 - 1}_0x0_0"), "conv"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "names"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS])
+def test_calls_of_libraries_are_verified(text: str, names: str) -> None:
+    module = hlorun.parse(text)
+    with pytest.raises(hlorun.HloVerifyError, match=names):
+        module.verify()
+    with pytest.raises(hlorun.HloVerifyError, match=names):
+        hlorun.compile(module)
 
 
 @pytest.mark.parametrize(("text", "names"), [case[1:] for case in COMPILE], ids=[case[0] for case in COMPILE])

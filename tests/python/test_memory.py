@@ -51,6 +51,19 @@ def test_holes_padding_and_donations_are_counted() -> None:
     assert report["advice"]
 
 
+@pytest.mark.parametrize(
+    "header", ["input_output_alias={ {}: (0, {}, may-alias) }", "buffer_donor={ (0, {}) }"]
+)
+def test_what_is_given_away_is_no_advice(header: str) -> None:
+    text = "HloModule m, is_scheduled=true\nENTRY e {\n  a = f32[100] parameter(0)\n  ROOT b = f32[100] negate(a)\n}\n"
+    assert memory_report(hlorun.parse(text).buffer_assignment())["waste"]["missed_donations"]
+    module = hlorun.parse(text.replace("is_scheduled=true", f"is_scheduled=true, {header}"))
+    for assignment in (module.buffer_assignment(), hlorun.compile(module).buffer_assignment()):
+        report = memory_report(assignment, module)
+        assert not report["waste"]["missed_donations"]
+        assert not any("donating" in entry["what"] for entry in report["advice"])
+
+
 def test_the_sums_have_the_names_of_jax(modules: dict[str, hlorun.HloModule]) -> None:
     stats = hlorun.load_buffer_assignment(dump_path("002")).memory_analysis()
     assert stats.temp_size_in_bytes == 17808
@@ -58,7 +71,7 @@ def test_the_sums_have_the_names_of_jax(modules: dict[str, hlorun.HloModule]) ->
     assert stats.alias_size_in_bytes == 0
     own = modules["001"].memory_analysis()
     assert own.argument_size_in_bytes == stats.argument_size_in_bytes
-    assert own.peak_memory_in_bytes > 0
+    assert own.peak_memory_in_bytes is not None and own.peak_memory_in_bytes > 0
     assert own.generated_code_size_in_bytes == own.host_temp_size_in_bytes == 0
 
 

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 NARROW = {"s2": ml_dtypes.int2, "s4": ml_dtypes.int4, "u2": ml_dtypes.uint2, "u4": ml_dtypes.uint4}
 
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_products_read_the_own_bits_alone(dtype: str) -> None:
-    rng = np.random.default_rng(4)
+    stream = Stream("narrow", dtype)
     low, high = (-8, 8) if dtype == "s4" else (-2, 2) if dtype == "s2" else (0, 4 if dtype == "u2" else 16)
     for m, k, n in [(3, 4, 5), (17, 40, 33), (1, 70, 90), (90, 70, 1)]:
-        a, b = (rng.integers(low, high, dims) for dims in [(m, k), (k, n)])
+        a, b = (stream.integers(low, high, dims) for dims in [(m, k), (k, n)])
         text = f"""HloModule narrow
 ENTRY e {{
   a = {dtype}[{m},{k}] parameter(0)

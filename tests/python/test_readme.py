@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,7 +22,23 @@ def test_the_first_commands_install_run_and_test() -> None:
     run, test, *_ = blocks("sh")
     assert re.fullmatch(r"pip install \. && hlorun run (\S+)\n", run)
     assert (ROOT / run.split()[-1]).is_file()
-    assert test.startswith("pip install '.[test]' && pytest")
+    assert test.startswith("pip install '.[test]' && ")
+
+
+@pytest.mark.parametrize("fails", [(), ("pytest",), ("cargo",), ("pytest", "cargo"), ("pip",)])
+@pytest.mark.parametrize("shell", [["sh"], ["bash", "-e", "-o", "pipefail"]], ids=["pasted", "CI"])
+def test_the_second_command_runs_both_suites(tmp_path: Path, shell: list[str], fails: tuple[str, ...]) -> None:
+    """Whichever fails, the other runs, and the exit status tells."""
+    for name in ("pip", "pytest", "cargo"):
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\necho {name}\nexit {int(name in fails)}\n")
+        tool.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*shell, "-c", blocks("sh")[1]], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == (["pip"] if "pip" in fails else ["pip", "pytest", "cargo"]), done.stderr
+    assert (done.returncode == 0) is (not fails)
 
 
 @pytest.mark.parametrize("code", blocks("python"))

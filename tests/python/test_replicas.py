@@ -15,6 +15,7 @@ import pytest
 import hlorun
 from conftest import dump_path
 from replicas.collective_cases import CASES, DTYPES, Case
+from streams import Stream
 
 GOLDENS = np.load(Path(__file__).parents[1] / "data" / "replicas" / "goldens.npz")
 
@@ -92,15 +93,15 @@ def test_ragged_all_to_all(per_peer: int) -> None:
       p4 = s32[{count}] parameter(4)
       p5 = s32[{count}] parameter(5)
       ROOT r = f32[{rows},3] ragged-all-to-all(p0, p1, p2, p3, p4, p5), replica_groups={{{{0,2,1,3}}}}"""
-    generator = np.random.Generator(np.random.PCG64(per_peer))
+    stream = Stream("ragged", per_peer)
     order = [0, 2, 1, 3]
     inputs: list[list[Any]] = []
     for device in range(n):
-        sizes = generator.integers(0, 3, count).astype(np.int32)
+        sizes = stream.integers(0, 3, count).astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
         place = order.index(device)
         targets = np.array([place * 6 + 3 * (i % per_peer) for i in range(count)], np.int32)
-        data = generator.standard_normal((rows, 3), dtype=np.float32)
+        data = stream.normal((rows, 3))
         inputs.append([data, np.full((rows, 3), device, np.float32), starts, sizes, targets, sizes])
     want = [inputs[device][1].copy() for device in range(n)]
     for sender in order:
@@ -330,9 +331,9 @@ ENTRY e {
 
 def test_what_is_the_same_everywhere_is_one_read_only_array() -> None:
     n = 4
-    generator = np.random.Generator(np.random.PCG64(3))
-    weights = generator.standard_normal((300, 400), dtype=np.float32)
-    batches = [generator.standard_normal((10, 300), dtype=np.float32) for _ in range(n)]
+    stream = Stream("step")
+    weights = stream.normal((300, 400))
+    batches = [stream.normal((10, 300)) for _ in range(n)]
     module = hlorun.parse(STEP)
     shared = hlorun.compile(module, replicas=n)
     each = hlorun.compile(module, replicas=n, disable=["replicated-values"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 Array = np.ndarray[Any, Any]
 
@@ -40,10 +41,10 @@ def run(text: str, *arguments: Array, disable: tuple[str, ...] = ()) -> list[Arr
 @pytest.mark.parametrize("windows", [1, 15, 16, 700])
 @pytest.mark.parametrize("dtype", ["s8", "u16", "f32", "f64"])
 def test_columns_of_a_matrix(windows: int, dtype: str) -> None:
-    rng = np.random.default_rng(windows)
+    stream = Stream("rows", windows)
     numpy_dtype = {"s8": np.int8, "u16": np.uint16, "f32": np.float32, "f64": np.float64}[dtype]
-    x = rng.integers(-99, 99, (333, 50)).astype(numpy_dtype)
-    at = rng.integers(-5, 60, windows).astype(np.int32)
+    x = stream.integers(-99, 99, (333, 50)).astype(numpy_dtype)
+    at = stream.integers(-5, 60, windows).astype(np.int32)
     text = f"""HloModule columns
 ENTRY main {{
   x = {dtype}[333,50] parameter(0)
@@ -57,9 +58,9 @@ ENTRY main {{
 
 @pytest.mark.parametrize("rows", [1, 513, 3000])
 def test_elements_by_one_and_by_two_indices(rows: int) -> None:
-    rng = np.random.default_rng(rows)
-    x = rng.standard_normal((40, 30), dtype=np.float32)
-    pairs = rng.integers(-3, 45, (rows, 2)).astype(np.int64)
+    stream = Stream("rows", rows)
+    x = stream.normal((40, 30))
+    pairs = stream.integers(-3, 45, (rows, 2)).astype(np.int64)
     text = f"""HloModule pairs
 ENTRY main {{
   x = f32[40,30] parameter(0)
@@ -71,7 +72,7 @@ ENTRY main {{
     want = x[pairs[:, 1].clip(0, 39), pairs[:, 0].clip(0, 29)]
     np.testing.assert_array_equal(run(text, x, pairs)[0], want)
     # One index per row, of which the row is a batching dimension.
-    at = rng.integers(-3, 45, (40, 77)).astype(np.int32)
+    at = stream.integers(-3, 45, (40, 77)).astype(np.int32)
     text = """HloModule along
 ENTRY main {
   x = f32[40,30] parameter(0)
@@ -87,10 +88,10 @@ ENTRY main {
 @pytest.mark.parametrize("width", [1, 3, 8, 33])
 @pytest.mark.parametrize("reducer", ["add", "max"])
 def test_rows_are_scattered_in_order(width: int, reducer: str) -> None:
-    rng = np.random.default_rng(width)
-    x = rng.standard_normal((20, width), dtype=np.float32)
-    updates = rng.standard_normal((1000, width), dtype=np.float32)
-    at = rng.integers(-2, 23, 1000).astype(np.int32)
+    stream = Stream("rows", width)
+    x = stream.normal((20, width))
+    updates = stream.normal((1000, width))
+    at = stream.integers(-2, 23, 1000).astype(np.int32)
     text = f"""HloModule rows
 {ADD}
 ENTRY main {{
@@ -112,7 +113,7 @@ ENTRY main {{
 @pytest.mark.parametrize("dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)])
 def test_sums_of_groups(dims: tuple[int, ...]) -> None:
     """Group normalization: kept and reduced dimensions alternate."""
-    x = np.random.default_rng(0).standard_normal(dims, dtype=np.float32)
+    x = Stream("rows").normal(dims)
     shape, (b, _, _, g, _) = ",".join(map(str, dims)), dims
     text = f"""HloModule groups
 {ADD}
@@ -208,10 +209,10 @@ ENTRY main {{
   ROOT out = ({shape}, {shape}) tuple(u, v)
 }}
 """
-    rng = np.random.default_rng(trips)
-    x, y = (rng.integers(0, 1 << 32, dims, dtype=np.uint32) for _ in range(2))
+    stream = Stream("rows", trips)
+    x, y = (stream.integers(0, 1 << 32, dims, dtype=np.uint32) for _ in range(2))
     found = run(text, x, y)
-    for name in ("bands", "chains", "loop-unroll", "common-subexpressions"):
+    for name in ("row-tiling", "vector-bytecode", "loop-unroll", "common-subexpressions"):
         for a, b in zip(found, run(text, x, y, disable=(name,)), strict=True):
             np.testing.assert_array_equal(a, b)
     distances = [(13, 15, 26, 6), (17, 29, 16, 24)]
@@ -240,8 +241,8 @@ ENTRY e {{
   s = {dtype}[1531,7,3] subtract(b, x)
   ROOT r = {dtype}[1531,7,3] multiply(s, b)
 }}"""
-    rng = np.random.default_rng(0)
-    x, y = (rng.integers(-5, 6, shape).astype(kind) for shape in (dims, small))
+    stream = Stream("rows", 0)
+    x, y = (stream.integers(-5, 6, shape).astype(kind) for shape in (dims, small))
     shape = [n if d in kept else 1 for d, n in enumerate(dims)]
     b = y.reshape(shape)
     (got,) = run(text, x, y)
@@ -264,9 +265,9 @@ ENTRY e {{
   c = {dtype}[9,50,{count}]{{2,0,1}} copy(t)
   ROOT r = ({dtype}[9,50,{count}], {dtype}[50,9,{count}], {dtype}[50,9,{count}], {dtype}[50,9,{count}]) tuple(c, v, w, b)
 }}"""
-    rng = np.random.default_rng(0)
-    x = rng.integers(-5, 6, (50, 9, count)).astype(types[dtype])
-    y = rng.integers(-5, 6, (50, 9)).astype(types[dtype])
+    stream = Stream("rows", 0)
+    x = stream.integers(-5, 6, (50, 9, count)).astype(types[dtype])
+    y = stream.integers(-5, 6, (50, 9)).astype(types[dtype])
     turned, reversed_rows, reversed_lines, repeated = run(text, x, y)
     assert np.array_equal(turned, x.transpose(1, 0, 2))
     assert np.array_equal(reversed_rows, x[:, :, ::-1])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 RING = "{{0,1},{1,2},{2,3},{3,0}}"
 
@@ -327,10 +328,10 @@ def test_slices_permute_in_place(devices: int, is_async: bool) -> None:
             "s = (f32[4,6], f32[4,8], u32[], u32[]) collective-permute-start(",
         )
         text = text[:-1] + "  ROOT r = f32[4,8] collective-permute-done(s)\n}"
-    generator = np.random.Generator(np.random.PCG64(1))
+    stream = Stream("slices permute")
     inputs: list[list[Any]] = []
     for d in range(devices):
-        big = [generator.standard_normal(s, dtype=np.float32) for s in ((4, 6), (4, 8))]
+        big = [stream.normal(s) for s in ((4, 6), (4, 8))]
         # The last device's are beyond the end, and are clamped.
         inputs.append([*big, np.int32(1 + 5 * (d == 2)), np.int32(d)])
     executable = hlorun.compile(hlorun.parse(text), replicas=devices)

@@ -71,7 +71,11 @@ def test_windows(seed: int) -> None:
     dims = [rng.choice([1, 2, 5, 9] if rank > 2 else [1, 3, 8, 40]) for _ in range(rank)]
     window = []
     for n in dims:
-        w = {"size": rng.choice([1, 1, 2, 3, 4]), "stride": rng.choice([1, 1, 2, 3]), "dilate": rng.choice([1, 1, 2])}
+        w = {
+            "size": rng.choice([1, 1, 2, 3, 4]),
+            "stride": rng.choice([1, 1, 2, 3]),
+            "dilate": rng.choice([1, 1, 2]),
+        }
         w["base"] = 2 if rng.random() < 0.06 else 1
         w["low"], w["high"] = rng.choice([0, 0, 1, 2, 5, -1]), rng.choice([0, 0, 1, 3, -1])
         reach = (w["size"] - 1) * w["dilate"] + 1

@@ -12,8 +12,10 @@ from hlorun.cli.cost import cost
 from hlorun.cli.diff import diff
 from hlorun.cli.extract import extract
 from hlorun.cli.fmt import fmt
+from hlorun.cli.folder import passes
 from hlorun.cli.graph import graph
 from hlorun.cli.memory import memory
+from hlorun.cli.plan import plan
 from hlorun.cli.run import run
 from hlorun.cli.show import show
 from hlorun.cli.trace import trace
@@ -28,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, cost, memory, trace, diff, check, fmt, extract, graph, batch):
+for _command in (run, show, passes, plan, cost, memory, trace, diff, check, fmt, extract, graph, batch):
     app.command()(_command)
 
 

@@ -7,15 +7,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Dump = Annotated[Path, typer.Argument(metavar="DUMP", help="HLO text, plain or packed with gzip or zstd.")]
+Dump = Annotated[
+    Path,
+    typer.Argument(metavar="DUMP", help="HLO text, proto or snapshot, plain or packed with gzip or zstd."),
+]
+Inputs = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="WORD|FILE",
+        help="random, zeros, recorded (of a snapshot), an .npy or .npz file of arrays by parameter name, or "
+        "FILE.npz,random for what the file does not have.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Replicas = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        min=1, max=16384, help="Replicas that run together; as many as the module names by default."
+    ),
+]
+Partitions = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        min=1, max=16384, help="Partitions of each replica; as many as the module names by default."
+    ),
+]
 
 
 def console(*, stderr: bool = False) -> Console:

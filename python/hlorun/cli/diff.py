@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, console, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, Partitions, Replicas, console, plural, print_json, reporting_errors
+from hlorun.cli.replicas import Devices
 from hlorun.cli.screen import row, short
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
+
+    from hlorun import Executable, HloModule
 
 
 def diff(
@@ -26,6 +31,8 @@ def diff(
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance.")] = 1e-6,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
     limit: Annotated[int, typer.Option(min=1, help="Lines listed for each computation.")] = 20,
     json: Json = False,
 ) -> None:
@@ -35,8 +42,7 @@ def diff(
     compared: a module stands for hlorun's own plan of it. Exit status 1 when they differ.
     """
     import hlorun
-    from hlorun.cli.run import _inputs
-    from hlorun.report.diff import compare_modules, compare_runs
+    from hlorun.report.diff import compare_modules
 
     with reporting_errors():
         if not run and (_is_assignment(a) or _is_assignment(b)):
@@ -48,9 +54,9 @@ def diff(
             raise typer.Exit(0 if found["equal"] else 1)
         left, right = hlorun.load(a), hlorun.load(b)
         if run:
-            arguments, described = _inputs(left, inputs, seed)
-            found = compare_runs(left, right, arguments, rtol=rtol, atol=atol)
-            found = {"A": str(a), "B": str(b), "inputs": described, "rtol": rtol, "atol": atol, **found}
+            devices = Devices(replicas, partitions)
+            found = _compare_runs(left, right, devices, inputs, seed, rtol=rtol, atol=atol)
+            found = {"A": str(a), "B": str(b), **found}
             same = found["equal"]
         else:
             found = {"A": str(a), "B": str(b), **compare_modules(left, right)}
@@ -63,6 +69,29 @@ def diff(
             _modules(found, limit)
     if not same:
         raise typer.Exit(1)
+
+
+def _compare_runs(
+    a: HloModule, b: HloModule, devices: Devices, inputs: str, seed: int, *, rtol: float, atol: float
+) -> dict[str, Any]:
+    import hlorun
+    from hlorun.cli.run import device_inputs
+    from hlorun.report.diff import Observer, compare_runs
+
+    first = devices.compile(a)
+    wanted = str(devices)
+    arguments, described = device_inputs(a, devices, inputs, seed)
+    second = devices.compile(b)
+    if str(devices) != wanted:
+        raise hlorun.HloArgumentError(
+            f"A runs on {wanted} and B on {devices}: --replicas and --partitions say for both"
+        )
+
+    def run(executable: Executable) -> Callable[[Observer], list[Any]]:
+        return lambda observer: devices.run(executable, arguments, observer=observer)
+
+    found = compare_runs(run(first), run(second), rtol=rtol, atol=atol)
+    return {"inputs": described, "rtol": rtol, "atol": atol, **found}
 
 
 def _is_assignment(path: Path) -> bool:
@@ -109,7 +138,11 @@ def _assignments(found: dict[str, Any], limit: int) -> None:
 def _modules(found: dict[str, Any], limit: int) -> None:
     out = console()
     if found["identical"]:
-        out.print("The modules compute the same in the same way.", markup=False)
+        elided = max(found["elided_constants"])
+        but = (
+            f", but for the values of {plural(elided, 'constant')} that the texts leave out" if elided else ""
+        )
+        out.print(f"The modules compute the same in the same way{but}.", markup=False)
         return
     for label in ("instructions", "computations"):
         x, y = found[label]

@@ -23,20 +23,18 @@ def extract(
 ) -> None:
     """Print a computation, or an instruction with all it depends on, as a module that runs by itself."""
     import hlorun
-    from hlorun._extract import extract
 
     with reporting_errors(dump):
         module = hlorun.load(dump)
         if name not in module:
             unknown(module, name)
             raise typer.Exit(1)
-        text = extract(module, name, depth)
-        made = hlorun.parse(text)
+        made = hlorun.extract(module, name, depth)
         made.verify()
         if out is None:
-            sys.stdout.write(text)
+            sys.stdout.write(str(made))
             return
-        out.write_text(text, encoding="utf-8")
+        out.write_text(str(made), encoding="utf-8")
         entry = made.entry_computation
         parameters = len(entry.parameters) if entry is not None else 0
         console(stderr=True).print(

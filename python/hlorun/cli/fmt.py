@@ -19,13 +19,23 @@ def fmt(
     long: Annotated[
         bool, typer.Option("--long", help="Operand shapes, as dumps before 2025 have them.")
     ] = False,
+    to: Annotated[str, typer.Option(help="text, or pb for an HloModuleProto.")] = "text",
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
-    """Print a module again, in the dialect asked for."""
+    """Print a module again, in the dialect asked for, or write it as a proto."""
     import hlorun
 
+    if to not in ("text", "pb"):
+        raise typer.BadParameter(f"{to!r} is neither text nor pb", param_hint="--to")
     with reporting_errors(dump):
         module = hlorun.load(dump)
+        if to == "pb":
+            proto = module.to_proto()
+            if out is not None:
+                out.write_bytes(proto)
+            else:
+                sys.stdout.buffer.write(proto)
+            return
         options = {"print_operand_shape": True} if long else {}
         try:
             text = module.to_string(preset, **options)

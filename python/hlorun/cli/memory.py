@@ -40,7 +40,9 @@ def memory(
 ) -> None:
     """Peak, who is live then, what is wasted and what would help, in the terminal or as a picture.
 
-    Exit status 1 when an assignment does not fit the module given with it.
+    Files that XLA wrote beside the assignment are found and read too: its values, its live ranges, its
+    usage report and its module. Exit status 1 when an assignment does not fit the module given with
+    it, or the usage report says other bytes.
     """
     if plan not in ("hlorun", "xla"):
         fail(f"--plan is 'hlorun' or 'xla', not {plan!r}")
@@ -50,11 +52,14 @@ def memory(
         if as_dump:
             typer.echo(str(assignment), nl=False)
             return
+        import hlorun
         from hlorun.report.memory import memory_report
 
         report = memory_report(assignment, loaded, title=title)
         if loaded is not None and module is not None:
             report["findings"] = [f"{f.kind}: {f.message}" for f in assignment.check(loaded)]
+        if report["unknown"] and (html is not None or png is not None):
+            raise hlorun.HloArgumentError(f"no picture: it cannot be known {report['unknown']}")
         if html is not None:
             from hlorun.report.memory_html import memory_html
 
@@ -67,7 +72,7 @@ def memory(
             print_json(report)
         else:
             _show(report)
-    if report.get("findings"):
+    if report.get("findings") or (report["usage"] and not report["usage"]["agrees"]):
         raise typer.Exit(1)
 
 
@@ -88,7 +93,8 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
             return loaded.buffer_assignment(), loaded, f"{loaded.name}, by XLA's rules"
         own = hlorun.compile(loaded).buffer_assignment()
         return own, loaded, f"{loaded.name}, hlorun's plan"
-    loaded_module = hlorun.load(module) if module is not None else None
+    beside = module or assignment.module_file
+    loaded_module = hlorun.load(beside) if beside is not None else None
     return assignment, loaded_module, loaded_module.name if loaded_module is not None else dump.name
 
 
@@ -104,19 +110,30 @@ def _show(report: dict[str, Any]) -> None:
         "total",
         f"{bytes_text(report['total_bytes'])} in {total}, {plural(len(report['values']), 'value')}",
     )
-    where = f" ({peak['instruction']})" if peak["instruction"] else ""
-    moment = f"at moment {peak['moment']}{where} of {report['moments']:,}"
-    row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
+    if report["unknown"]:
+        row(out, "not known", report["unknown"])
+    else:
+        where = f" ({peak['instruction']})" if peak["instruction"] else ""
+        moment = f"at moment {peak['moment']}{where} of {report['moments']:,}"
+        row(out, "peak", f"{bytes_text(peak['bytes'])} live {moment}, {plural(peak['live_values'], 'value')}")
+    if report["live_ranges_from"].endswith("module"):
+        row(out, "", f"live ranges from {report['live_ranges_from']}")
     if peak["xla_moment"] is not None and peak["xla_moment"] != peak["moment"]:
         row(out, "", f"XLA names moment {peak['xla_moment']}, counting tuples whole and shared bytes twice")
     kinds = [
         f"{kind} {bytes_text(entry['bytes'])}" for kind, entry in report["kinds"].items() if entry["bytes"]
     ]
     row(out, "for", ", ".join(kinds))
+    if report["usage"]:
+        _usage(out, report["usage"])
     holes = f"holes {bytes_text(waste['fragmentation_bytes'])}, padding {bytes_text(waste['padding_bytes'])}"
     row(out, "wasted", f"{holes}, donations missed {bytes_text(waste['missed_donation_bytes'])}")
     live = sorted((v for v in report["values"] if v["at_peak"]), key=lambda v: -v["size"])
-    _table(out, "live at the peak, largest first", live[:16])
+    title = "live at the peak, largest first"
+    if report["unknown"]:
+        live = sorted(report["values"], key=lambda v: -v["size"])
+        title = "largest values; those with the same place share it"
+    _table(out, title, live[:16])
     if report["advice"]:
         out.print("what would help most", style="bold cyan")
         for entry in report["advice"][:5]:
@@ -133,6 +150,18 @@ def _show(report: dict[str, Any]) -> None:
             out.print(f"does not fit: {finding}", markup=False, style="red")
         if len(findings) > MOST_FINDINGS:
             out.print(f"… {len(findings) - MOST_FINDINGS:,} more; --json has all of them", markup=False)
+
+
+def _usage(out: Console, usage: dict[str, Any]) -> None:
+    from hlorun.cli.screen import row
+
+    for space in usage["spaces"]:
+        of = f"memory space {space['memory_space'] or space['color']}: {space['total_bytes']:,} B"
+        said = f"{of} in {plural(space['allocations'], 'allocation')}"
+        if space["total_bytes"] == space["assigned_bytes"]:
+            row(out, "usage report", f"{said}, as the assignment says")
+        else:
+            row(out, "usage report", f"{said}, but the assignment's add up to {space['assigned_bytes']:,} B")
 
 
 def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
@@ -153,7 +182,7 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
         justify: Any = "right" if heading == "bytes" else "left"
         table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis", ratio=None)
     for v in values:
-        moments = f"{v['start']}-{v['end']}"
+        moments = "" if v["start"] is None else f"{v['start']}-{v['end']}"
         origin = v["op_name"] or v["opcode"]
         shown = origin if len(origin) <= 44 else "…" + origin[-43:]
         shape = v["shape"] if len(v["shape"]) <= 34 else v["shape"][:33] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -10,7 +11,10 @@ import typer
 
 from hlorun.cli.common import (
     Dump,
+    Inputs,
     Json,
+    Partitions,
+    Replicas,
     bytes_text,
     check_folder,
     console,
@@ -19,7 +23,7 @@ from hlorun.cli.common import (
     reporting_errors,
     seconds_text,
 )
-from hlorun.cli.replicas import Devices
+from hlorun.cli.replicas import Devices, devices_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,18 +33,31 @@ if TYPE_CHECKING:
 
 def run(
     dump: Dump,
-    inputs: Annotated[
-        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
-    ] = "random",
+    inputs: Inputs = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Run this often; times are of each run.")] = 1,
-    replicas: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, max=16384, help="Replicas that run together; with --mpi, one per rank."),
-    ] = None,
-    mpi: Annotated[bool, typer.Option("--mpi", help="Share the replicas among the ranks of mpirun.")] = False,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
+    mpi: Annotated[
+        bool,
+        typer.Option(
+            "--mpi", help="Share the devices among the ranks of mpirun; one replica per rank by default."
+        ),
+    ] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
+    timeout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(min=0, help="Seconds after which a run is ended, with exit status 1."),
+    ] = None,
+    constants: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="WORD|FILE", help="Values of elided constants: random, zeros, or an .npz file."),
+    ] = None,
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
+    save: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--save-inputs", help="Write the inputs to this .npz file, which --inputs takes."),
+    ] = None,
     profile: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
@@ -49,31 +66,38 @@ def run(
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
 
-    Without inputs it makes reproducible random ones.
+    Without --inputs, a snapshot runs with the inputs of its recorded run and is compared with its result;
+    any other module gets reproducible random ones. Exit status 1 when a recorded result is not met.
     """
-    if profile is not None and (mpi or (replicas or 1) > 1):
-        raise typer.BadParameter("a profile is of one replica", param_hint="--profile")
     with reporting_errors(dump):
-        with Devices(replicas, mpi=mpi) as devices:
-            quiet = json or devices.is_quiet
-            report = _run(dump, inputs, seed, repeat, threads, out, profile, devices, quiet=quiet)
+        with Devices(replicas, partitions, mpi=mpi) as devices:
+            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile)
+            report = _run(asked, devices, quiet=json or devices.is_quiet)
         if json and not devices.is_quiet:
             print_json(report)
+    if report["recorded"] and not report["recorded"]["agrees"]:
+        raise typer.Exit(1)
 
 
-def _run(
-    dump: Path,
-    source: str,
-    seed: int,
-    repeat: int,
-    threads: int | None,
-    out: Path | None,
-    profile: Path | None,
-    devices: Devices,
-    *,
-    quiet: bool,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Asked:
+    """What of the command line a run needs."""
+
+    dump: Path
+    inputs: str | None
+    seed: int
+    repeat: int
+    threads: int | None
+    timeout: float | None
+    constants: str | None
+    save: Path | None
+    out: Path | None
+    profile: Path | None
+
+
+def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     import hlorun
+    from hlorun import _inputs
 
     screen = console(stderr=False)
 
@@ -81,35 +105,32 @@ def _run(
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
-    for path in filter(None, (out, profile)):
+    for path in filter(None, (asked.out, asked.profile, asked.save)):
         check_folder(path)
     times: dict[str, Any] = {}
     start = perf_counter()
-    module = hlorun.load(dump)
+    module = hlorun.load(asked.dump)
     times["load"] = perf_counter() - start
-    say(f"** Running {dump} **")
+    say(f"** Running {asked.dump} **")
     say(f"Module {module.name}: {plural(module.instruction_count, 'instruction')}")
+    _entry(module)
+    constants, about_constants = _inputs.describe_constants(module, asked.constants, asked.seed)
+    if about_constants:
+        say(f"Constants: {about_constants}")
     start = perf_counter()
-    executable = devices.compile(module, threads)
+    executable = devices.compile(module, asked.threads, constants)
     times["compile"] = perf_counter() - start
-    described = ""
-
-    def make(replica: int) -> list[Any]:
-        nonlocal described
-        values, text = _inputs(module, source, seed + replica)
-        described = described or text
-        return values
-
-    arguments = devices.arguments(make, differ=source == "random")
-    if source == "random" and devices.replicas > 1:
-        described += f"; replica R has seed {seed} + R"
-    say(described)
-    notes = _collectives(module, devices.replicas)
-    if devices.group is not None:
-        notes.append(
-            f"{plural(devices.replicas, 'replica')} on {plural(devices.group.size, 'MPI rank')}; outputs "
-            f"are those of rank {devices.group.rank}"
+    if asked.profile is not None and devices.count > 1:
+        raise hlorun.HloArgumentError(
+            f"a profile is of one device, but this runs on {devices}: --replicas 1 --partitions 1 runs one"
         )
+    arguments, described = device_inputs(module, devices, asked.inputs, asked.seed)
+    say(described)
+    if asked.save is not None and not devices.is_quiet:
+        _inputs.save_inputs(module, arguments[0], asked.save)
+        whose = f" of {devices.name(devices.local[0])}" if devices.count > 1 else ""
+        say(f"Inputs{whose} written to {asked.save}")
+    notes = _notes(module, devices)
     for note in notes:
         say(f"Note: {note}")
     say("Running HLO module with runner hlorun...")
@@ -117,31 +138,30 @@ def _run(
     results: list[Any] = []
     is_watched = screen.is_terminal and not quiet and devices.group is None
     with screen.status("running") if is_watched else _nothing():
-        for _ in range(repeat):
+        for _ in range(asked.repeat):
             results = []
             start = perf_counter()
-            results = devices.run(executable, arguments)
+            results = devices.run(executable, arguments, timeout=asked.timeout)
             times["runs"].append(perf_counter() - start)
     say(f"... compiled and ran in {times['compile'] + times['runs'][0]:.6g}s.")
-    names = _output_names(module)
-    if devices.replicas > 1:
-        names = [(name, f"{r}:{index}") for r in devices.local for name, index in names]
-    outputs = [leaf for result in results for leaf in _flat(result)]
-    rows = [_statistics(name, index, value) for (name, index), value in zip(names, outputs, strict=True)]
+    out = asked.out
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
     steps = None
-    if profile is not None:
+    if asked.profile is not None:
         from hlorun.report.profile import slowest, write_trace
 
         events = executable.profile(*arguments[0])[1]
-        write_trace(profile, module.name, events)
+        write_trace(asked.profile, module.name, events)
         steps = slowest(events)
     report = {
         "module": module.name,
-        "file": str(dump),
+        "file": str(asked.dump),
         "inputs": described,
+        "constants": about_constants,
+        "recorded": _against_recorded(module, devices, asked.inputs, results),
         "replicas": devices.replicas,
+        "partitions": devices.partitions,
         "notes": notes,
         "seconds": {
             **times,
@@ -152,14 +172,60 @@ def _run(
             **executable.memory,
             "peak_rss": _peak_rss(),
         },
-        "outputs": rows,
+        "outputs": _outputs(module, devices, results),
         "out": str(out) if out is not None else None,
-        "profile": str(profile) if profile is not None else None,
+        "profile": str(asked.profile) if asked.profile is not None else None,
         "slowest_steps": steps,
     }
     if not quiet:
         _print(screen, report)
     return report
+
+
+def device_inputs(
+    module: HloModule, devices: Devices, source: str | None, seed: int
+) -> tuple[list[list[Any]], str]:
+    """Values for every device that runs here, and what they are in words."""
+    from hlorun import _inputs
+
+    source = source or _inputs.default_source(module)
+    described = ""
+
+    def make(device: int) -> list[Any]:
+        nonlocal described
+        values, text = _inputs.describe_inputs(module, source, seed + device)
+        described = described or text
+        return values
+
+    arguments = devices.arguments(make, differ=source == "random")
+    if source == "random" and devices.count > 1 and arguments[0]:
+        who = "replica R" if devices.partitions == 1 else "partition P of replica R"
+        number = "R" if devices.partitions == 1 else f"R * {devices.partitions} + P"
+        described += f"; {who} has seed {seed} + {number}"
+    return arguments, described
+
+
+def _notes(module: HloModule, devices: Devices) -> list[str]:
+    """What the outputs are outputs of, where that is not all the module says."""
+    notes = _collectives(module, devices)
+    stated = module.replica_count, module.num_partitions
+    if devices.count < stated[0] * stated[1]:
+        notes.append(f"the module is for {devices_text(*stated)}, this runs on {devices}")
+    if devices.group is not None:
+        notes.append(
+            f"{devices} on {plural(devices.group.size, 'MPI rank')}; outputs "
+            f"are those of rank {devices.group.rank}"
+        )
+    return notes
+
+
+def _outputs(module: HloModule, devices: Devices, results: list[Any]) -> list[dict[str, Any]]:
+    """Statistics of every array that came out, on each device."""
+    names = _output_names(module)
+    if devices.count > 1:
+        names = [(name, f"{device}:{index}") for device in devices.local for name, index in names]
+    leaves = [leaf for result in results for leaf in _flat(result)]
+    return [_statistics(name, index, value) for (name, index), value in zip(names, leaves, strict=True)]
 
 
 LABELS = {
@@ -188,25 +254,49 @@ def _entry(module: HloModule) -> Any:
     return entry
 
 
-def _inputs(module: HloModule, source: str, seed: int) -> tuple[list[Any], str]:
+def _against_recorded(
+    module: HloModule, devices: Devices, source: str | None, results: list[Any]
+) -> dict[str, Any] | None:
+    """How far the outputs are from those of the recorded run; None where that was another run."""
+    import numpy as np
+
     from hlorun import _inputs
 
-    if not _entry(module).parameters and source in ("random", "zeros"):
-        return [], "Inputs: none, the module has no parameters"
-    if source == "random":
-        arguments = _inputs.random_inputs(module, seed)
-        return (
-            arguments,
-            f"Inputs: {plural(len(arguments), 'random array')}, seed {seed}: {_inputs.DESCRIPTION}",
-        )
-    if source == "zeros":
-        arguments = _inputs.zero_inputs(module)
-        return arguments, f"Inputs: {plural(len(arguments), 'array')} of zeros"
-    arguments = _inputs.file_inputs(module, source)
-    return arguments, f"Inputs: {plural(len(arguments), 'array')} from {source}"
+    is_recorded = (source or _inputs.default_source(module)) == "recorded"
+    if module.result is None or not is_recorded or devices.count > 1:
+        return None
+    rows: list[dict[str, Any]] = []
+    outputs = zip(_output_names(module), _flat(results[0]), _flat(module.result), strict=True)
+    for (name, index), ours, theirs in outputs:
+        row: dict[str, Any] = {"name": name, "index": index, "agrees": True, "equal": True, "largest": 0.0}
+        rows.append(row)
+        if ours is None or theirs is None:
+            continue
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            row.update(agrees=False, equal=False, largest=None)
+            continue
+        row["equal"] = ours.tobytes() == theirs.tobytes()
+        if row["equal"]:
+            continue
+        wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+        a, b = ours.astype(wide), theirs.astype(wide)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        largest = float(np.max(apart, initial=0.0))
+        row["largest"] = largest
+        bits = {8: 2.0**-40, 4: 2.0**-15, 2: 2.0**-6, 1: 2.0**-2}
+        is_float = ours.dtype.kind in "fcV"
+        size = ours.dtype.itemsize // (2 if ours.dtype.kind == "c" else 1)
+        row["agrees"] = is_float and bool(largest <= bits.get(size, 0.0) * max(scale, 1e-30))
+    return {
+        "agrees": all(row["agrees"] for row in rows),
+        "platform": module.execution_platform,
+        "outputs": rows,
+    }
 
 
-def _collectives(module: HloModule, replicas: int) -> list[str]:
+def _collectives(module: HloModule, devices: Devices) -> list[str]:
     """What collectives span."""
     from hlorun.report.summary import base_collective, group_text
 
@@ -216,7 +306,7 @@ def _collectives(module: HloModule, replicas: int) -> list[str]:
             if (kind := base_collective(instruction.opcode)) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
-    who = f"{plural(replicas, 'replica')} that {'runs' if replicas == 1 else 'run'} here"
+    who = f"{devices} that {'runs' if devices.count == 1 else 'run'} here"
     return [
         f"{plural(count, kind)} over {groups}: spans the {who}" for (kind, groups), count in found.items()
     ]
@@ -333,6 +423,8 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
         first = odd + " ".join(map(_cell, row["first"])) + more
         table.add_row(*map(Text, cells), Text(first, no_wrap=True, overflow="ellipsis"))
     print_table(screen, table)
+    if report["recorded"]:
+        _print_recorded(screen, report["recorded"])
     seconds, size = report["seconds"], report["bytes"]
     runs = f"run {seconds_text(seconds['median'])}"
     if len(seconds["runs"]) > 1:
@@ -348,6 +440,29 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
         screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
+
+
+def _print_recorded(screen: Console, recorded: dict[str, Any]) -> None:
+    rows = recorded["outputs"]
+    equal = sum(row["equal"] for row in rows)
+    where = f" on {recorded['platform']}" if recorded["platform"] else ""
+    if recorded["agrees"]:
+        rest = len(rows) - equal
+        close = f", {rest:,} differ by rounding" if rest else ""
+        text = (
+            f"agrees with the result recorded{where}: {equal:,} of {plural(len(rows), 'output')} equal{close}"
+        )
+        screen.print(f"\nRecorded: {text}", markup=False)
+        return
+    for row in rows:
+        if not row["agrees"]:
+            apart = (
+                "another shape or type" if row["largest"] is None else f"apart by up to {row['largest']:.6g}"
+            )
+            what = f"{row['name']}{row['index']}"
+            screen.print(
+                f"Recorded: output {what} differs from the result recorded{where}: {apart}", markup=False
+            )
 
 
 def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from hlorun.cli.common import (
     Json,
     bytes_text,
     console,
+    fail,
     plural,
     print_json,
     reporting_errors,
@@ -32,11 +33,23 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Sizes, opcodes, parameters, loops, custom calls and the largest values on one screen."""
+    """Sizes, opcodes, parameters, loops, custom calls and the largest values on one screen.
+
+    Of a folder that --xla_dump_to named: its modules, stages and passes, and what is missing.
+    """
     import hlorun
     from hlorun.report.summary import summarize
 
     with reporting_errors(dump):
+        if dump.is_dir():
+            from hlorun.cli.folder import show_folder
+
+            if name is not None:
+                fail(f"{dump} is a folder; name a file of it to see {name}")
+                raise typer.Exit(2)
+            if not show_folder(dump, as_json=json):
+                raise typer.Exit(1)
+            return
         module = hlorun.load(dump)
         if name is None:
             summary = summarize(module)

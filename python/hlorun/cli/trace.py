@@ -6,15 +6,25 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, Json, console, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import (
+    Dump,
+    Inputs,
+    Json,
+    Partitions,
+    Replicas,
+    console,
+    fail,
+    plural,
+    print_json,
+    reporting_errors,
+)
+from hlorun.cli.replicas import Devices
 from hlorun.cli.screen import row, short, table, tail, unknown
 
 
 def trace(
     dump: Dump,
-    inputs: Annotated[
-        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
-    ] = "random",
+    inputs: Inputs = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     until: Annotated[
         Optional[str],  # noqa: UP045
@@ -24,14 +34,17 @@ def trace(
     only_odd: Annotated[
         bool, typer.Option("--only-odd", help="List only values that are not all finite.")
     ] = False,
+    replicas: Replicas = None,
+    partitions: Partitions = None,
     json: Json = False,
 ) -> None:
     """Run without fusion and print statistics of every intermediate, and where NaN and Inf first appear.
 
-    Values of loops are of all trips together; "times" says how many there were.
+    Values of loops are of all trips together, and those of several devices of all devices; "times" says
+    how many there were.
     """
     import hlorun
-    from hlorun.cli.run import _inputs
+    from hlorun.cli.run import device_inputs
     from hlorun.report.trace import Trace, odd_inputs
 
     with reporting_errors(dump):
@@ -41,16 +54,17 @@ def trace(
             if until not in module or isinstance(module[until], hlorun.HloComputation):
                 unknown(module, until)
                 raise typer.Exit(1)
-        arguments, described = _inputs(module, inputs, seed)
+        devices = Devices(replicas, partitions)
+        executable = devices.compile(module)
+        arguments, described = device_inputs(module, devices, inputs, seed)
         odd = odd_inputs(module, arguments)
         found = Trace(until, until_nan=until_nan)
-        executable = hlorun.compile(module)
         screen = console(stderr=True)
         if screen.is_terminal and not json:
             with screen.status("running"):
-                found.run(executable, arguments)
+                found.run(lambda observer: devices.run(executable, arguments, observer=observer))
         else:
-            found.run(executable, arguments)
+            found.run(lambda observer: devices.run(executable, arguments, observer=observer))
         rows = list(found.rows.values())
         if until is not None and all(item["name"] != until for item in rows):
             fail(f"{until} computes no value of its own in a run, or was never reached")

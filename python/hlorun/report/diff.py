@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
-from hashlib import sha1
 from typing import Any
 
 import numpy as np
 
-import hlorun
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun._statistics import as_numbers, leaves
 from hlorun.report.trace import place
@@ -22,43 +20,48 @@ MAX_KEPT = 2 << 30
 """Bytes of intermediates of the first run that are kept to compare the second with."""
 
 
-def _value(instruction: HloInstruction) -> str:
-    """What tells constants apart: their bytes, in short."""
-    if instruction.literal is None:
-        return ""
-    parts = (b"" if leaf is None else leaf.tobytes() for leaf in leaves(instruction.literal))
-    return " " + sha1(b"".join(parts), usedforsecurity=False).hexdigest()
+Pair = tuple[HloComputation | None, HloComputation | None]
 
 
-def _signature(instruction: HloInstruction, position: dict[HloInstruction, int]) -> str:
-    """What an instruction does, without names and metadata."""
-    attributes = {
-        key: value.name if isinstance(value, HloComputation) else value
-        for key, value in instruction.attributes.items()
-        if key not in ("calls", "to_apply", "body", "condition", "control-predecessors")
-    }
-    operands = ",".join(f"#{position.get(operand, -1)}" for operand in instruction.operands)
-    target = f" {instruction.custom_call_target}" if instruction.custom_call_target else ""
-    number = "" if instruction.parameter_number is None else str(instruction.parameter_number)
-    config = "" if instruction.backend_config is None else f" {instruction.backend_config!r}"
-    what = f"{instruction.shape} {instruction.opcode}{target}({operands or number}){_value(instruction)}"
-    return f"{what} {attributes or ''}{config}"
+class _Side:
+    """One of two modules: what its instructions do, without names.
+
+    Computations count by their partners in the other module once those are known, so that a change in
+    a called computation is no change of its callers.
+    """
+
+    def __init__(self) -> None:
+        self.partners: dict[HloComputation, int] = {}
+        self.plain: dict[HloComputation, list[str]] = {}
+
+    def plain_signatures(self, computation: HloComputation) -> list[str]:
+        """What each instruction does, whatever its operands, which shift when something is put in."""
+        if computation not in self.plain:
+            self.plain[computation] = [instruction.signature() for instruction in computation.instructions]
+        return self.plain[computation]
+
+    def signatures(self, computation: HloComputation) -> list[str]:
+        """What each instruction does, to which operands and with which computations."""
+        position = {instruction: at for at, instruction in enumerate(computation.instructions)}
+
+        def positions(instructions: Iterable[HloInstruction]) -> list[int]:
+            return [position.get(instruction, -1) for instruction in instructions]
+
+        return [
+            f"{plain} {positions(instruction.operands)}"
+            f" {positions(instruction.attributes.get('control-predecessors', ()))}"
+            f" {[self.partners.get(called) for called in instruction.called_computations]}"
+            f" {instruction.is_root}"
+            for instruction, plain in zip(
+                computation.instructions, self.plain_signatures(computation), strict=True
+            )
+        ]
 
 
-def _signatures(computation: HloComputation) -> list[str]:
-    position = {instruction: at for at, instruction in enumerate(computation.instructions)}
-    return [_signature(instruction, position) for instruction in computation.instructions]
-
-
-def _plain(signature: str) -> str:
-    """The signature without operand positions, which shift when something is put in before them."""
-    return re.sub(r"\(#[^)]*\)", "()", signature)
-
-
-def _pairs(a: HloModule, b: HloModule) -> list[tuple[HloComputation | None, HloComputation | None]]:
+def _pairs(a: HloModule, b: HloModule, sides: tuple[_Side, _Side]) -> list[Pair]:
     """Computations that belong together: by name, then by what they hold."""
     by_name = {computation.name: computation for computation in b.computations}
-    pairs: list[tuple[HloComputation | None, HloComputation | None]] = []
+    pairs: list[Pair] = []
     left = []
     taken = set()
     for computation in a.computations:
@@ -71,11 +74,15 @@ def _pairs(a: HloModule, b: HloModule) -> list[tuple[HloComputation | None, HloC
     rest: dict[tuple[str, ...], list[HloComputation]] = defaultdict(list)
     for computation in b.computations:
         if computation not in taken:
-            rest[tuple(map(_plain, _signatures(computation)))].append(computation)
+            rest[tuple(sides[1].plain_signatures(computation))].append(computation)
     for computation in left:
-        same = rest.get(tuple(map(_plain, _signatures(computation))))
+        same = rest.get(tuple(sides[0].plain_signatures(computation)))
         pairs.append((computation, same.pop(0) if same else None))
     pairs += [(None, computation) for same in rest.values() for computation in same]
+    for number, pair in enumerate(pairs):
+        for side, paired in zip(sides, pair, strict=True):
+            if paired is not None:
+                side.partners[paired] = number
     return pairs
 
 
@@ -103,28 +110,36 @@ def _blocks(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]
     return [(start + i, start + j, start + k, start + m) for kind, i, j, k, m in codes if kind != "equal"]
 
 
-def _changes(a: HloComputation, b: HloComputation) -> list[dict[str, Any]]:
+def _changes(a: HloComputation, b: HloComputation, sides: tuple[_Side, _Side]) -> list[dict[str, Any]]:
     """Instructions that are only in one of two computations."""
-    if _signatures(a) == _signatures(b):
+    exact = sides[0].signatures(a), sides[1].signatures(b)
+    if exact[0] == exact[1]:
         return []
-    left, right = [list(map(_plain, _signatures(c))) for c in (a, b)]
     changes: list[dict[str, Any]] = []
-    for i, j, k, m in _blocks(left, right):
+    for i, j, k, m in _blocks(sides[0].plain_signatures(a), sides[1].plain_signatures(b)):
         changes += [{"side": "-", "text": _line(x), "name": x.name} for x in a.instructions[i:j]]
         changes += [{"side": "+", "text": _line(x), "name": x.name} for x in b.instructions[k:m]]
     if not changes:
         # The same instructions in the same order, wired differently.
-        for x, y, p, q in zip(a.instructions, b.instructions, _signatures(a), _signatures(b), strict=True):
+        for x, y, p, q in zip(a.instructions, b.instructions, *exact, strict=True):
             if p != q:
                 changes.append({"side": "-", "text": _line(x), "name": x.name})
                 changes.append({"side": "+", "text": _line(y), "name": y.name})
     return changes
 
 
+def _elided(module: HloModule) -> int:
+    """Constants whose values the text leaves out."""
+    return sum(
+        i.opcode == "constant" and i.literal is None for c in module.computations for i in c.instructions
+    )
+
+
 def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
     """How two modules differ: nothing, names only, or which opcodes, values and instructions.
 
-    `identical` is true when both compute the same in the same way, whatever their names and metadata.
+    `identical` is true when both compute the same in the same way, whatever their names and metadata;
+    values that a text leaves out are nobody's to compare, and `elided_constants` counts them.
     """
 
     def opcodes(module: HloModule) -> Counter[str]:
@@ -140,18 +155,20 @@ def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
     counts = opcodes(a), opcodes(b)
     computations: list[dict[str, Any]] = []
     if not identical:
-        for left, right in _pairs(a, b):
+        sides = _Side(), _Side()
+        for left, right in _pairs(a, b, sides):
             if left is None or right is None:
                 only = left or right
                 assert only is not None
                 computations.append(
                     {"name": only.name, "only_in": "A" if left else "B", "instructions": len(only)}
                 )
-            elif changes := _changes(left, right):
+            elif changes := _changes(left, right, sides):
                 computations.append({"name": left.name, "other": right.name, "changes": changes})
     (parameters_a, output_a), (parameters_b, output_b) = interface(a), interface(b)
     return {
         "identical": identical,
+        "elided_constants": [_elided(a), _elided(b)],
         "instructions": [a.instruction_count, b.instruction_count],
         "computations": [len(a.computations), len(b.computations)],
         "opcodes": {
@@ -212,16 +229,16 @@ def distance(a: Any, b: Any, rtol: float, atol: float) -> dict[str, Any] | None:
 
 
 class _Kept:
-    """Intermediates of the first run, by computation, name and how often they have been seen."""
+    """Intermediates of the first run, by device, computation, name and how often they have been seen."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[str, str, int], list[Any]] = {}
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.values: dict[tuple[int, str, str, int], list[Any]] = {}
+        self.seen: Counter[tuple[int, str, str]] = Counter()
         self.bytes = 0
         self.dropped = 0
 
-    def __call__(self, instruction: HloInstruction, value: Any) -> None:
-        name = instruction.computation.name, instruction.name
+    def __call__(self, instruction: HloInstruction, value: Any, device: int) -> None:
+        name = device, instruction.computation.name, instruction.name
         self.seen[name] += 1
         arrays = leaves(value)
         size = sum(array.nbytes for array in arrays if array is not None)
@@ -238,12 +255,12 @@ class _Compare:
 
     def __init__(self, kept: _Kept, rtol: float, atol: float) -> None:
         self.kept, self.rtol, self.atol = kept, rtol, atol
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.seen: Counter[tuple[int, str, str]] = Counter()
         self.compared = 0
         self.found: list[dict[str, Any]] = []
 
-    def __call__(self, instruction: HloInstruction, value: Any) -> None:
-        name = instruction.computation.name, instruction.name
+    def __call__(self, instruction: HloInstruction, value: Any, device: int) -> None:
+        name = device, instruction.computation.name, instruction.name
         self.seen[name] += 1
         # Each value is looked at once; what is left then has no partner.
         ours = self.kept.values.pop((*name, self.seen[name]), None)
@@ -258,14 +275,17 @@ class _Compare:
                 return
 
 
-def compare_runs(
-    a: HloModule, b: HloModule, arguments: list[Any], *, rtol: float, atol: float
-) -> dict[str, Any]:
+Observer = Callable[[HloInstruction, Any, int], None]
+Run = Callable[[Observer], list[Any]]
+"""Runs a module, shows an observer every value, and returns the results of all devices."""
+
+
+def compare_runs(a: Run, b: Run, *, rtol: float, atol: float) -> dict[str, Any]:
     """Run two modules on the same inputs and compare outputs, and intermediates of the same name."""
     kept = _Kept()
-    first = leaves(hlorun.compile(a)(*arguments, observer=kept))
+    first = [leaf for result in a(kept) for leaf in leaves(result)]
     compare = _Compare(kept, rtol, atol)
-    second = leaves(hlorun.compile(b)(*arguments, observer=compare))
+    second = [leaf for result in b(compare) for leaf in leaves(result)]
     outputs = []
     for number in range(max(len(first), len(second))):
         if number >= min(len(first), len(second)):

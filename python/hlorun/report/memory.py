@@ -6,8 +6,10 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from hlorun.errors import HloArgumentError
+
 if TYPE_CHECKING:
-    from hlorun._hlorun import BufferAllocation, BufferAssignment, HloModule
+    from hlorun._hlorun import BufferAllocation, BufferAssignment, BufferLiveRanges, HloModule
 
 ALIGNMENT = 64
 """Gaps below this many bytes are padding; larger ones are fragmentation."""
@@ -19,13 +21,23 @@ _METADATA = re.compile(r'\b(op_name|source_file|source_line)=(?:"((?:[^"\\]|\\.)
 _SHAPE = re.compile(r"\{[^{}]*\}")
 
 
-def _kind(allocation: BufferAllocation) -> str:
+def _donated(module: HloModule | None) -> set[tuple[int, str]]:
+    """The parameters a module's header gives away, and the parts of them."""
+    if module is None:
+        return set()
+    given = [(number, index) for _, number, index, _ in module.input_output_alias]
+    given += module.buffer_donor
+    return {(number, "{" + ",".join(map(str, index)) + "}") for number, index in given}
+
+
+def _kind(allocation: BufferAllocation, donated: set[tuple[int, str]]) -> str:
     if allocation.is_thread_local:
         return "thread-local"
     if allocation.is_constant:
         return "constant"
     if allocation.parameter_number is not None:
-        return "donated" if allocation.maybe_live_out else "argument"
+        is_given = (allocation.parameter_number, allocation.parameter_index or "{}") in donated
+        return "donated" if is_given or allocation.maybe_live_out else "argument"
     return "output" if allocation.maybe_live_out else "temporary"
 
 
@@ -136,6 +148,134 @@ def _missed_donations(allocations: list[dict[str, Any]]) -> list[dict[str, Any]]
     return sorted(found, key=lambda entry: -entry["bytes"])
 
 
+def _nothing_found(assignment: BufferAssignment) -> str:
+    """What a file without allocations has instead, and where they may be."""
+    found = [
+        f"a usage report of {sum(space.total_bytes for space in assignment.usage):,} bytes"
+        if assignment.usage
+        else "",
+        "live ranges" if assignment.live_range is not None else "",
+        f"{len(assignment.values):,} values" if assignment.values else "",
+    ]
+    has = " and ".join(filter(None, found)) or "a total" * (assignment.total_bytes > 0) or "nothing"
+    name = assignment.files[0] if assignment.files else "the text"
+    return (
+        f"{name} holds {has}, but no allocations; they stand in the file that ends in "
+        "-buffer-assignment.txt, which belongs beside it"
+    )
+
+
+def _live_ranges(
+    assignment: BufferAssignment, module: HloModule | None
+) -> tuple[BufferLiveRanges | None, str]:
+    """When values are live, and who says so."""
+    if assignment.live_range is not None and assignment.live_range.buffer_live_ranges:
+        return assignment.live_range, "the assignment"
+    if module is None or not module.is_scheduled:
+        return None, ""
+    ranges = module.live_ranges()
+    if ranges is None:
+        return None, ""
+    known = {(name, "" if index == "{}" else index) for name, index, _, _ in ranges.buffer_live_ranges}
+    # What each thread has of its own is in no schedule, and constants are there all the time.
+    needed = (a for a in assignment.allocations if not (a.is_thread_local or a.is_constant))
+    for value in (value for allocation in needed for value in allocation.values):
+        if (value.instruction, "" if value.index == "{}" else value.index) not in known:
+            return None, ""
+    return ranges, "the schedule of the module"
+
+
+def _by_kind(allocations: list[dict[str, Any]], at_peak: list[dict[str, Any]] | None) -> dict[str, Any]:
+    return {
+        kind: {
+            "bytes": sum(a["size"] for a in allocations if a["kind"] == kind),
+            "allocations": sum(a["kind"] == kind for a in allocations),
+            "live_at_peak": None
+            if at_peak is None
+            else _live_bytes([v for v in at_peak if v["kind"] == kind]),
+        }
+        for kind in KINDS
+    }
+
+
+def _common(
+    assignment: BufferAssignment,
+    module: HloModule | None,
+    title: str,
+    allocations: list[dict[str, Any]],
+    values: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What is known whether or not live ranges are."""
+    statistics = assignment.memory_analysis()
+    return {
+        "title": title,
+        "files": list(assignment.files),
+        "module": module.name if module is not None else "",
+        "total_bytes": assignment.total_bytes,
+        "usage": _usage(assignment),
+        "memory_analysis": {
+            name: getattr(statistics, name) for name in dir(statistics) if name.endswith("_in_bytes")
+        },
+        "allocations": [
+            {key: a[key] for key in ("index", "size", "kind", "parameter", "name", "shape", "values")}
+            for a in allocations
+        ],
+        "values": values,
+    }
+
+
+def _usage(assignment: BufferAssignment) -> dict[str, Any] | None:
+    """The memory-usage report, and whether its sums are those of the allocations."""
+    if not assignment.usage:
+        return None
+    spaces = []
+    for space in assignment.usage:
+        held = [a.size for a in assignment.allocations if a.color == space.color]
+        spaces.append(
+            {
+                "memory_space": space.memory_space,
+                "color": space.color,
+                "total_bytes": space.total_bytes,
+                "allocations": space.allocations,
+                "assigned_bytes": sum(held),
+            }
+        )
+    agrees = all(space["total_bytes"] == space["assigned_bytes"] for space in spaces)
+    return {"spaces": spaces, "agrees": agrees}
+
+
+def _without_ranges(
+    assignment: BufferAssignment,
+    module: HloModule | None,
+    title: str,
+    allocations: list[dict[str, Any]],
+    values: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """The report when nothing says which values are live together."""
+    for value in values:
+        value.update(start=None, end=None, at_peak=False)
+    donations = _missed_donations(allocations)
+    return {
+        **_common(assignment, module, title, allocations, values),
+        "live_ranges_from": "",
+        "unknown": "which values are live together, hence the peak and the holes: there are no live ranges, "
+        "and no scheduled module of these values",
+        "moments": None,
+        "peak": dict.fromkeys(("moment", "bytes", "instruction", "xla_moment", "live_values")),
+        "kinds": _by_kind(allocations, None),
+        "waste": {
+            "fragmentation_bytes": None,
+            "padding_bytes": None,
+            "missed_donation_bytes": sum(entry["bytes"] for entry in donations),
+            "missed_donations": donations,
+        },
+        "advice": _donation_advice(donations),
+        "curve": [],
+        "curves": {},
+        "sequence": [],
+    }
+
+
 def memory_report(
     assignment: BufferAssignment, module: HloModule | None = None, *, title: str = ""
 ) -> dict[str, Any]:
@@ -147,9 +287,16 @@ def memory_report(
         title: What it is called.
 
     Returns:
-        A dictionary that JSON can hold. Sizes are bytes; moments count scheduled instructions.
+        A dictionary that JSON can hold. Sizes are bytes; moments count scheduled instructions. Where
+        neither the assignment nor a scheduled module says when values are live, what depends on it
+        is None, and "unknown" says what is missing.
+
+    Raises:
+        HloArgumentError: The assignment has no allocations.
     """
-    ranges = assignment.live_range
+    if not assignment.allocations:
+        raise HloArgumentError(_nothing_found(assignment))
+    ranges, ranges_from = _live_ranges(assignment, module)
     sources = _sources(assignment, module)
     bounds: dict[tuple[str, str], tuple[int, int]] = {}
     last = 0
@@ -164,8 +311,9 @@ def memory_report(
             last = max(last, end)
     allocations: list[dict[str, Any]] = []
     values: list[dict[str, Any]] = []
+    donated = _donated(module)
     for allocation in assignment.allocations:
-        kind = _kind(allocation)
+        kind = _kind(allocation, donated)
         held: list[dict[str, Any]] = []
         for value in allocation.values:
             index = "" if value.index == "{}" else value.index
@@ -204,20 +352,15 @@ def memory_report(
                 "values": len(held),
             }
         )
+    if ranges is None:
+        return _without_ranges(assignment, module, title, allocations, values)
     counted = [value for value in values if value["kind"] != "thread-local"]
     curve = _curve(counted, last + 1)
     peak_moment, peak_bytes = max(curve, key=lambda point: (point[1], -point[0]))
     at_peak = [v for v in counted if v["start"] <= peak_moment <= v["end"]]
     for row in values:
         row["at_peak"] = row["kind"] != "thread-local" and row["start"] <= peak_moment <= row["end"]
-    by_kind = {
-        kind: {
-            "bytes": sum(a["size"] for a in allocations if a["kind"] == kind),
-            "allocations": sum(a["kind"] == kind for a in allocations),
-            "live_at_peak": _live_bytes([v for v in at_peak if v["kind"] == kind]),
-        }
-        for kind in KINDS
-    }
+    by_kind = _by_kind(allocations, at_peak)
     padding = fragmentation = 0
     for block in allocations:
         if block["kind"] == "temporary" and block["values"] > 1:
@@ -226,12 +369,11 @@ def memory_report(
             small, large = _gaps(held, block["size"], busiest)
             padding, fragmentation = padding + small, fragmentation + large
     donations = _missed_donations(allocations)
-    statistics = assignment.memory_analysis()
     instruction = sequence[peak_moment] if peak_moment < len(sequence) else ""
     return {
-        "title": title,
-        "module": module.name if module is not None else "",
-        "total_bytes": assignment.total_bytes,
+        **_common(assignment, module, title, allocations, values),
+        "live_ranges_from": ranges_from,
+        "unknown": "",
         "moments": last + 1,
         "peak": {
             "moment": peak_moment,
@@ -241,9 +383,6 @@ def memory_report(
             "live_values": len(at_peak),
         },
         "kinds": by_kind,
-        "memory_analysis": {
-            name: getattr(statistics, name) for name in dir(statistics) if name.endswith("_in_bytes")
-        },
         "waste": {
             "fragmentation_bytes": fragmentation,
             "padding_bytes": padding,
@@ -258,11 +397,6 @@ def memory_report(
             if by_kind[kind]["bytes"]
         },
         "sequence": sequence,
-        "allocations": [
-            {key: a[key] for key in ("index", "size", "kind", "parameter", "name", "shape", "values")}
-            for a in allocations
-        ],
-        "values": values,
     }
 
 
@@ -302,17 +436,7 @@ def _advice(
                     "source": value["source"],
                 }
             )
-    for entry in donations[:10]:
-        found.append(
-            {
-                "saves_bytes": entry["bytes"],
-                "what": f"donating parameter {entry['parameter']} ({entry['name']}) "
-                f"to the result {entry['output']}",
-                "name": entry["name"],
-                "op_name": "",
-                "source": "",
-            }
-        )
+    found += _donation_advice(donations)
     if fragmentation:
         found.append(
             {
@@ -324,3 +448,17 @@ def _advice(
             }
         )
     return sorted(found, key=lambda entry: -entry["saves_bytes"])[:8]
+
+
+def _donation_advice(donations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "saves_bytes": entry["bytes"],
+            "what": f"donating parameter {entry['parameter']} ({entry['name']}) "
+            f"to the result {entry['output']}",
+            "name": entry["name"],
+            "op_name": "",
+            "source": "",
+        }
+        for entry in donations[:10]
+    ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hlorun._hlorun import Executable, HloInstruction, HloModule
+from hlorun._hlorun import HloInstruction, HloModule
 from hlorun._statistics import leaves, statistics
 
 
@@ -37,13 +38,15 @@ def _is_moved_constant(instruction: HloInstruction) -> bool:
     return instruction.opcode == "constant"
 
 
-def odd_inputs(module: HloModule, arguments: list[Any]) -> list[dict[str, Any]]:
-    """The parameters whose values hold NaN or Inf, with how many."""
+def odd_inputs(module: HloModule, arguments: list[list[Any]]) -> list[dict[str, Any]]:
+    """The parameters whose values hold NaN or Inf, with how many; `arguments` are those of each device."""
     entry = module.entry_computation
     found = []
-    for parameter, value in zip(entry.parameters if entry is not None else (), arguments, strict=True):
+    for number, parameter in enumerate(entry.parameters if entry is not None else ()):
         counts = {"nan": 0, "inf": 0}
-        for array in leaves(value):
+        # Devices may share a value.
+        values = {id(values[number]): values[number] for values in arguments}
+        for array in (array for value in values.values() for array in leaves(value)):
             if array is None:
                 continue
             try:
@@ -67,8 +70,8 @@ class Trace:
         self.rows: dict[tuple[HloInstruction, int], dict[str, Any]] = {}
         self.first: dict[str, dict[str, Any]] = {}
 
-    def __call__(self, instruction: HloInstruction, value: Any) -> None:
-        """Take a value down."""
+    def __call__(self, instruction: HloInstruction, value: Any, device: int = 0) -> None:
+        """Take a value down, whatever device has it."""
         for index, array in enumerate(leaves(value)):
             if array is not None:
                 self._leaf(instruction, index if isinstance(value, tuple) else -1, array)
@@ -102,9 +105,9 @@ class Trace:
             mean = row["mean"]
             row["mean"] = found["mean"] if mean is None else mean + (found["mean"] - mean) / times
 
-    def run(self, executable: Executable, arguments: list[Any]) -> Any:
-        """Run; None when it stopped early."""
+    def run(self, run: Callable[[Trace], Any]) -> Any:
+        """What `run` returns, which takes this for its observer; None when it stopped early."""
         try:
-            return executable(*arguments, observer=self)
+            return run(self)
         except _Until:
             return None

@@ -159,7 +159,8 @@ fn measure(filter: &str, parallel: &Parallel) {
             while start.elapsed().as_secs_f64() < 0.1 || times.len() < 5 {
                 let t = Instant::now();
                 // SAFETY: three matrices of these sizes.
-                unsafe { gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) };
+                unsafe { gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) }
+                    .expect("memory");
                 times.push(t.elapsed().as_secs_f64());
             }
             times.sort_by(f64::total_cmp);

@@ -143,7 +143,7 @@ fn main() {
                 };
                 // SAFETY: three dense matrices.
                 let t = best(|| unsafe {
-                    gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel);
+                    gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel).expect("memory");
                 });
                 line += &format!("  {:7.1} GFLOP/s", 2.0 * (m * n * k) as f64 / t / 1e9);
             }

@@ -4,13 +4,11 @@
 //! modules beside it do the same for conversions, products, reductions and copies. The instruction set is chosen once
 //! ([`Isa`]); everything else is pure.
 
-pub mod chain;
 pub mod convert;
 mod divide;
 mod dtype;
 pub mod element;
 mod elementwise;
-pub mod flat;
 pub mod gemm;
 mod isa;
 pub mod low_float;
@@ -18,17 +16,20 @@ mod math;
 mod ops;
 mod reduce;
 mod rows;
+pub mod scalar_bytecode;
 mod stochastic;
 pub mod stream;
 pub mod strided;
 pub mod table;
 mod transpose;
+pub mod vector_bytecode;
 mod with_scalar;
 
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use dtype::DType;
-pub use gemm::packed::{gemm_panels, pack_panels, panels_size};
-pub use gemm::{Gemm, Matrix, Parallel, adds_once, blas::set_blas_path, gemm};
+pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
+pub use gemm::packed::{gemm_packed, pack_operand, packed_size};
+pub use gemm::{Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_path, gemm};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};

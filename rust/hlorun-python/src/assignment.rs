@@ -20,6 +20,31 @@ use crate::source::{file_options, read_file, text_source};
 #[pyclass(frozen, module = "hlorun", name = "BufferAssignment")]
 pub struct PyBufferAssignment {
     pub(crate) dump: Arc<core::BufferAssignmentDump>,
+    files: Vec<PathBuf>,
+    module_file: Option<PathBuf>,
+}
+
+/// What a memory-usage report says of one memory space.
+#[pyclass(frozen, get_all, module = "hlorun", name = "MemorySpaceUsage")]
+pub struct PyMemorySpaceUsage {
+    /// Its name; "" where the report has none.
+    memory_space: String,
+    /// Its number.
+    color: i64,
+    /// Bytes of all its allocations.
+    total_bytes: u64,
+    /// Its allocations, as far as the report lists them.
+    allocations: usize,
+}
+
+#[pymethods]
+impl PyMemorySpaceUsage {
+    fn __repr__(&self) -> String {
+        format!(
+            "MemorySpaceUsage(memory_space={:?}, color={}, total_bytes={}, allocations={})",
+            self.memory_space, self.color, self.total_bytes, self.allocations
+        )
+    }
 }
 
 /// One value in an allocation.
@@ -140,30 +165,62 @@ pub fn parse_buffer_assignment(
     filename: Option<String>,
 ) -> Result<PyBufferAssignment> {
     let source = text_source(text)?;
-    read(py, source, filename.map(Arc::from))
+    let dump = detached(py, move || core::parse(source, filename.map(Arc::from)))?;
+    Ok(PyBufferAssignment::of(Arc::new(dump)))
 }
 
 /// Parses the file of a buffer-assignment dump, plain or packed with gzip or zstd.
+///
+/// XLA divides a dump into several files, and since 2026 no file says all. With `siblings`, those
+/// beside the file whose names begin alike are read too: allocations, values, live ranges and the
+/// memory-usage report.
 #[pyfunction]
-#[pyo3(signature = (path, *, max_bytes=None))]
+#[pyo3(signature = (path, *, siblings=true, max_bytes=None))]
 pub fn load_buffer_assignment(
     py: Python<'_>,
     path: PathBuf,
+    siblings: bool,
     max_bytes: Option<usize>,
 ) -> Result<PyBufferAssignment> {
-    let options = file_options(&path, max_bytes);
-    let source = py.detach(|| read_file(&path, &options))?;
-    read(py, source, options.filename)
-}
-
-fn read(py: Python<'_>, source: Source, filename: Option<Arc<str>>) -> Result<PyBufferAssignment> {
-    let dump = detached(py, move || core::parse(source, filename))?;
+    let paths = match siblings {
+        true => core::dump_files(&path),
+        false => vec![path.clone()],
+    };
+    let (mut joined, mut ends, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut only = None;
+    for file in &paths {
+        let options = file_options(file, max_bytes);
+        let source = py.detach(|| read_file(file, &options))?;
+        names.push(options.filename);
+        if paths.len() == 1 {
+            only = Some(source);
+            break;
+        }
+        joined.extend_from_slice(&source);
+        ends.push(joined.len());
+    }
+    let source = only.unwrap_or_else(|| Source::from(joined));
+    if ends.is_empty() {
+        ends.push(source.len());
+    }
+    let dump = detached(py, || core::parse_files(source, &ends, &names))?;
     Ok(PyBufferAssignment {
         dump: Arc::new(dump),
+        files: paths,
+        module_file: core::module_file(&path).filter(|_| siblings),
     })
 }
 
 impl PyBufferAssignment {
+    /// An assignment that comes from no file.
+    pub(crate) fn of(dump: Arc<core::BufferAssignmentDump>) -> PyBufferAssignment {
+        PyBufferAssignment {
+            dump,
+            files: Vec::new(),
+            module_file: None,
+        }
+    }
+
     fn str(&self, text: TextRef) -> String {
         self.dump.str(text).into_owned()
     }
@@ -251,6 +308,34 @@ impl PyBufferAssignment {
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let values = self.dump.used_values.iter().map(|value| self.value(value));
         PyTuple::new(py, values.collect::<Vec<_>>())
+    }
+
+    /// The files it was read from; empty for assignments from memory.
+    #[getter]
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.files.iter().map(|file| file.to_string_lossy()))
+    }
+
+    /// The file of the assignment's module, where it stands beside the assignment; None otherwise.
+    #[getter]
+    fn module_file(&self) -> Option<String> {
+        let file = self.module_file.as_ref()?;
+        Some(file.to_string_lossy().into_owned())
+    }
+
+    /// What the memory-usage report says, by memory space; empty without a report.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let spaces = core::usage(&self.dump);
+        PyTuple::new(
+            py,
+            spaces.into_iter().map(|space| PyMemorySpaceUsage {
+                memory_space: self.str(space.name),
+                color: space.color,
+                total_bytes: space.bytes,
+                allocations: space.allocations,
+            }),
+        )
     }
 
     /// Schedule, live ranges and peak; None where the dump has none.

@@ -9,8 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hlorun::HloError;
-use hlorun::exec::array::RawArray;
-use hlorun::exec::executor::Step;
+use hlorun::exec::{ArrayMut, ArrayRef, Step};
 use hlorun::module::InstructionId;
 use hlorun::plan::Executable;
 use hlorun::types::{ArrayShape, Dims, ShapeId};
@@ -52,11 +51,18 @@ fn has_functions() -> bool {
     !lock(&FUNCTIONS).is_empty()
 }
 
+/// Whether this target has a function.
+pub fn has_function(target: &str) -> bool {
+    lock(&FUNCTIONS).contains_key(target)
+}
+
 /// What Python code of one run needs.
 pub struct Callbacks<'a> {
     executable: &'a Executable,
     module: &'a SharedModule,
     raised: Mutex<Option<PyErr>>,
+    /// Held while an observer runs: it sees one value at a time, whatever thread it comes from.
+    observing: Mutex<()>,
 }
 
 impl<'a> Callbacks<'a> {
@@ -66,6 +72,7 @@ impl<'a> Callbacks<'a> {
             executable,
             module,
             raised: Mutex::new(None),
+            observing: Mutex::new(()),
         }
     }
 
@@ -93,19 +100,25 @@ impl<'a> Callbacks<'a> {
         PyInstruction::new(self.module, self.executable.original(id))
     }
 
-    /// Shows a value to `function(instruction, value)`.
+    /// Shows a value to `function(instruction, value)`, or to `function(instruction, value, device)`.
     pub fn observe(
         &self,
         function: &Py<PyAny>,
+        device: Option<u32>,
         id: InstructionId,
-        leaves: &[RawArray],
+        leaves: &[ArrayRef<'_>],
     ) -> hlorun::Result<()> {
         let work = |py: Python<'_>| -> Result<()> {
             let shape = self.executable.module().instruction(id).shape_id();
             let value = self.value(py, shape, leaves)?;
-            function.call1(py, (self.instruction(id), value))?;
+            match device {
+                Some(device) => function.call1(py, (self.instruction(id), value, device))?,
+                None => function.call1(py, (self.instruction(id), value))?,
+            };
             Ok(())
         };
+        // Before the interpreter lock, which the observer may give up in between.
+        let _turn = lock(&self.observing);
         Python::attach(|py| work(py).map_err(|error| self.end(error)))
     }
 
@@ -114,8 +127,8 @@ impl<'a> Callbacks<'a> {
         &self,
         id: InstructionId,
         target: &str,
-        inputs: &[RawArray],
-        outputs: &[RawArray],
+        inputs: &[ArrayRef<'_>],
+        outputs: &[ArrayMut<'_>],
     ) -> Option<hlorun::Result<()>> {
         if !has_functions() {
             return None;
@@ -132,8 +145,8 @@ impl<'a> Callbacks<'a> {
         function: &Bound<'_, PyAny>,
         id: InstructionId,
         target: &str,
-        inputs: &[RawArray],
-        outputs: &[RawArray],
+        inputs: &[ArrayRef<'_>],
+        outputs: &[ArrayMut<'_>],
     ) -> Result<()> {
         let py = function.py();
         let module = self.executable.module();
@@ -154,21 +167,15 @@ impl<'a> Callbacks<'a> {
         let mut arrays = Vec::new();
         flatten(module, instruction.shape_id(), &result, &place, &mut arrays)?;
         for (array, output) in arrays.iter().zip(outputs) {
-            let source = RawArray {
-                pointer: data_pointer(array),
-                element_type: output.element_type,
-                dims: output.dims.clone(),
-                strides: RawArray::row_major_strides(&output.dims),
-            };
-            if array
-                .shape()
-                .iter()
-                .zip(&output.dims)
-                .any(|(&a, &b)| a as i64 != b)
-            {
+            let sizes = array.shape().iter().map(|&size| size as i64);
+            if !sizes.eq(output.dims().iter().copied()) {
                 return Err(place.refuse(&"the sizes of the call", "fewer elements"));
             }
-            source.copy_to(output);
+            let bytes = array.len() * output.element_type().size_bytes();
+            // SAFETY: `flatten` made the array dense, row-major and of the leaf's type; it lives
+            // during the copy, and the interpreter lock is held.
+            let bytes = unsafe { std::slice::from_raw_parts(data_pointer(array), bytes) };
+            output.write_row_major(bytes)?;
         }
         Ok(())
     }
@@ -187,7 +194,7 @@ impl<'a> Callbacks<'a> {
         &self,
         py: Python<'py>,
         shape: ShapeId,
-        leaves: &[RawArray],
+        leaves: &[ArrayRef<'_>],
     ) -> Result<Bound<'py, PyAny>> {
         let mut arrays = Vec::with_capacity(leaves.len());
         for leaf in leaves {
@@ -200,9 +207,9 @@ impl<'a> Callbacks<'a> {
 }
 
 /// A NumPy array with memory of its own.
-fn copy<'py>(py: Python<'py>, array: &RawArray) -> Result<Bound<'py, PyAny>> {
+fn copy<'py>(py: Python<'py>, array: &ArrayRef<'_>) -> Result<Bound<'py, PyAny>> {
     let mut block = array.to_row_major()?;
-    let shape = ArrayShape::new(array.element_type, &array.dims);
+    let shape = ArrayShape::new(array.element_type(), array.dims());
     let data = block.as_mut_ptr();
     // SAFETY: the block holds the elements, aligned, and moving its owner does not move it.
     unsafe { array_over(py, &shape, data, block) }
@@ -237,7 +244,7 @@ impl Profile {
         if events.len() < MAX_EVENTS {
             events.push(Event {
                 instruction: step.thunk.instruction,
-                kind: crate::explain::kind(step.thunk),
+                kind: step.thunk.kind.name(),
                 device: step.device,
                 start: step
                     .start

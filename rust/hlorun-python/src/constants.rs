@@ -5,7 +5,7 @@
 //! `HloArgumentError`.
 
 use hlorun::HloError;
-use hlorun::module::{Id, InstructionId};
+use hlorun::module::{HloModule, Id, InstructionId};
 use hlorun::types::{ArrayShape, Literal};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,7 +19,7 @@ pub fn with_constants(
     handle: &SharedModule,
     constants: &Bound<'_, PyDict>,
 ) -> Result<SharedModule> {
-    let mut module = handle.module.clone();
+    let mut module = HloModule::clone(&handle.module);
     for (key, value) in constants {
         let key = key.extract::<String>()?;
         let name = key.strip_prefix('%').unwrap_or(&key);

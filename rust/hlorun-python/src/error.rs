@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use hlorun::HloError;
 use hlorun::error::Location;
@@ -104,6 +105,19 @@ fn to_exception(py: Python<'_>, error: HloError) -> PyResult<PyErr> {
     };
     let exception = classes.getattr(class)?.call((rendered,), Some(&facts))?;
     Ok(PyErr::from_value(exception))
+}
+
+/// The exception of a run that took longer than `limit`.
+pub fn timed_out(py: Python<'_>, limit: Duration) -> Error {
+    let seconds = limit.as_secs_f64();
+    let make = || {
+        let facts = PyDict::new(py);
+        facts.set_item("timeout", seconds)?;
+        let message = format!("the run was ended after its timeout of {seconds} s");
+        let class = classes(py)?.getattr("HloTimeoutError")?;
+        Ok(PyErr::from_value(class.call((message,), Some(&facts))?))
+    };
+    Error::Python(make().unwrap_or_else(|error: PyErr| error))
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> &str {

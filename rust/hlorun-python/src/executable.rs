@@ -4,16 +4,18 @@
 //! the run wrote directly. Promise: the interpreter lock is free during both, and Ctrl-C ends a long
 //! run.
 
+mod arrays;
+
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::buffers::AlignedBytes;
-use hlorun::exec::executor::{RunOptions, Step};
-use hlorun::exec::replicas::DeviceArrays;
-use hlorun::plan::assign::AllocationKind;
-use hlorun::plan::replica_groups::MAX_DEVICES;
-use hlorun::plan::{self, CompileOptions, Executable};
+use hlorun::exec::{ArrayRef, DeviceArrays, EVALUATE, RunOptions, Step};
+use hlorun::plan::memory::assign::AllocationKind;
+use hlorun::plan::spmd::groups::MAX_DEVICES;
+use hlorun::plan::{self, Check, CompileOptions, Executable};
 use hlorun::replay::Replay;
 use hlorun::types::ArrayShape;
 use numpy::PyUntypedArray;
@@ -23,17 +25,16 @@ use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::array::{ParameterName, array_over, data_pointer};
 use crate::assignment::PyBufferAssignment;
-use crate::callbacks::{Callbacks, Profile, destinations};
+use crate::callbacks::{Callbacks, Profile, destinations, has_function};
 use crate::constants::with_constants;
 use crate::error::{Error, Result, detached};
 use crate::handle::SharedModule;
 use crate::memory::plan_dump;
 use crate::module::PyHloModule;
+use crate::passes::{self, PyPassRecord};
 use crate::replicas::{self, PyNetwork};
 use crate::values::{flatten, unflatten};
-
-/// Bytes above which a run is long enough to be watched for Ctrl-C.
-const WATCHED_BYTES: usize = 1 << 22;
+use crate::watch::{TimeLimit, run_detached};
 
 /// How to run.
 #[derive(Clone, Copy, Default)]
@@ -44,6 +45,8 @@ struct How<'a, 'py> {
     out: Option<&'a Bound<'py, PyAny>>,
     /// Where times go.
     profile: Option<&'a Profile>,
+    /// When it has to end.
+    limit: TimeLimit,
 }
 
 /// A compiled module.
@@ -57,37 +60,73 @@ pub struct PyExecutable {
     module: SharedModule,
     /// The assignment it runs inside, where one was given.
     inside: Option<(Replay, Arc<BufferAssignmentDump>)>,
-    pub(crate) is_watched: bool,
 }
 
-/// Verifies and compiles a module.
+/// The environment variable that says what is checked where the caller does not.
+const CHECK_VARIABLE: &str = "HLORUN_CHECK";
+
+/// What `check=` asks for: a bool or `"shadow"`; without it, the environment.
+fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
+    let word = match check {
+        Some(value) => match value.extract::<bool>() {
+            Ok(true) => return Ok(Check::Plan),
+            Ok(false) => return Ok(Check::Off),
+            Err(_) => value.extract::<String>().unwrap_or_default(),
+        },
+        None => match std::env::var(CHECK_VARIABLE).as_deref() {
+            Err(_) | Ok("" | "0") => return Ok(Check::Off),
+            Ok("1") => return Ok(Check::Plan),
+            Ok(word) => word.to_owned(),
+        },
+    };
+    match word.as_str() {
+        "shadow" => Ok(Check::Shadow),
+        _ => Err(Error::Python(PyValueError::new_err(format!(
+            "check is True, False or \"shadow\" ({CHECK_VARIABLE}: 1, 0 or shadow)"
+        )))),
+    }
+}
+
+/// Verifies and compiles a module. Without `replicas` or `partitions` it is compiled for as many as its
+/// header names.
 // Python's keywords are arguments here.
 #[allow(clippy::too_many_arguments)]
 #[pyfunction]
-#[pyo3(signature = (module, *, replicas=1, partitions=1, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None))]
+#[pyo3(signature = (module, *, replicas=None, partitions=None, threads=None, constants=None, disable=Vec::new(), buffer_assignment=None, dump=None, pass_limit=None, check=None))]
 pub fn compile(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
-    replicas: i64,
-    partitions: i64,
+    replicas: Option<i64>,
+    partitions: Option<i64>,
     threads: Option<i64>,
     constants: Option<&Bound<'_, PyDict>>,
     disable: Vec<String>,
     buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
+    dump: Option<PathBuf>,
+    pass_limit: Option<usize>,
+    check: Option<&Bound<'_, PyAny>>,
 ) -> Result<PyExecutable> {
-    let counts = [replicas, partitions].map(|count| u32::try_from(count).unwrap_or(0));
-    let [replicas, partitions] = counts;
+    let check = check_of(check)?;
+    let config = &module.get().handle.module.config;
+    // A count of the header that is none is for the verifier to refuse.
+    let count = |given: Option<i64>, stated: Option<i64>| match given {
+        Some(count) => u32::try_from(count).unwrap_or(0),
+        None => u32::try_from(stated.unwrap_or(1)).unwrap_or(1).max(1),
+    };
+    let replicas = count(replicas, config.replica_count);
+    let partitions = count(partitions, config.num_partitions);
     let threads = threads.map(|count| usize::try_from(count).unwrap_or(0));
     let devices = replicas.saturating_mul(partitions);
     if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
         let message = format!(
             "replicas, partitions and threads must be at least 1, and replicas times partitions at \
-             most {MAX_DEVICES}"
+             most {MAX_DEVICES}, not {replicas} times {partitions}; what is not given is the module's"
         );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
     if buffer_assignment.is_some() && devices != 1 {
-        let message = "a buffer assignment is for one device: no replicas or partitions with it";
+        let message =
+            "a buffer assignment is for one device: give replicas=1, partitions=1 with it";
         return Err(Error::Python(PyValueError::new_err(message)));
     }
     let inside = buffer_assignment.map(|given| given.get().dump.clone());
@@ -97,7 +136,10 @@ pub fn compile(
         replicas,
         partitions,
         disable,
-        evaluate: Some(hlorun::exec::evaluate::evaluate),
+        check,
+        evaluate: Some(EVALUATE),
+        pass_limit,
+        inspect: passes::inspect(dump)?,
         ..CompileOptions::default()
     };
     let source = match constants {
@@ -105,42 +147,48 @@ pub fn compile(
         None => handle.clone(),
     };
     let (executable, inside) = detached(py, || {
-        hlorun::verify::verify(&source.module)?;
-        let executable = plan::compile(&source.module, &options)?;
+        let verified = source.verified()?;
+        let executable = plan::compile(verified, &options)?;
         let inside = match inside {
             Some(dump) => {
-                let replay = Replay::new(&source.module, &dump, &executable, &options)?;
+                let replay = Replay::new(verified, &dump, &executable, &options)?;
                 Some((replay, dump))
             }
             None => None,
         };
         Ok((executable, inside))
     })?;
-    let touched: usize = executable.temp_size()
-        + executable
-            .inputs()
-            .iter()
-            .map(|leaf| leaf.byte_size())
-            .sum::<usize>();
     Ok(PyExecutable {
         executable: Arc::new(executable),
         source,
         observed: OnceLock::new(),
         module: handle,
         inside,
-        is_watched: touched >= WATCHED_BYTES,
     })
 }
 
 impl PyExecutable {
-    /// Callbacks of a run of [`PyExecutable::core`].
-    pub(crate) fn callbacks(&self) -> Callbacks<'_> {
-        Callbacks::new(&self.executable, &self.module)
+    /// Callbacks of a run of `executable`, which is [`PyExecutable::core`] or
+    /// [`PyExecutable::observed`].
+    pub(crate) fn callbacks<'a>(&'a self, executable: &'a Executable) -> Callbacks<'a> {
+        Callbacks::new(executable, &self.module)
     }
 
     /// What runs.
     pub(crate) fn core(&self) -> &Executable {
         &self.executable
+    }
+
+    /// Refuses to run several devices on the arguments of one.
+    fn require_one_device(&self) -> Result<()> {
+        let devices = self.core().devices();
+        if devices.count() == 1 {
+            return Ok(());
+        }
+        Err(Error::Hlo(HloError::argument(format!(
+            "compiled for {devices}, which run together: run_replicas([[…], …]) takes a list of values \
+             for each of them; compile(module, replicas=1, partitions=1) makes one that runs alone"
+        ))))
     }
 
     fn run_values<'py>(
@@ -149,6 +197,7 @@ impl PyExecutable {
         values: &[Bound<'py, PyAny>],
         how: How<'_, 'py>,
     ) -> Result<Bound<'py, PyAny>> {
+        self.require_one_device()?;
         let executable = match how.observer {
             Some(_) => self.observed(py)?,
             None => self.core(),
@@ -177,11 +226,11 @@ impl PyExecutable {
                 .collect(),
             outputs,
         }];
-        let callbacks = Callbacks::new(executable, &self.module);
+        let callbacks = self.callbacks(executable);
         let observer = how.observer.map(|function| function.clone().unbind());
-        self.run_detached(py, &callbacks, &|options| {
-            let observe = |id, leaves: &[_]| match &observer {
-                Some(function) => callbacks.observe(function, id, leaves),
+        run_detached(py, &callbacks, how.limit, &|options| {
+            let observe = |_, id, leaves: &[ArrayRef<'_>]| match &observer {
+                Some(function) => callbacks.observe(function, None, id, leaves),
                 None => Ok(()),
             };
             let profile = |step: &Step<'_>| how.profile.into_iter().for_each(|p| p.record(step));
@@ -209,7 +258,7 @@ impl PyExecutable {
     }
 
     /// The executable that shows every value.
-    fn observed(&self, py: Python<'_>) -> Result<&Executable> {
+    pub(crate) fn observed(&self, py: Python<'_>) -> Result<&Executable> {
         if let Some(executable) = self.observed.get() {
             return Ok(executable);
         }
@@ -217,130 +266,8 @@ impl PyExecutable {
             observe: true,
             ..self.executable.options().clone()
         };
-        let made = detached(py, || plan::compile(&self.source.module, &options))?;
+        let made = detached(py, || plan::compile(self.source.verified()?, &options))?;
         Ok(self.observed.get_or_init(|| Arc::new(made)))
-    }
-
-    /// The arrays of one value per parameter: dense, row-major, of the leaves' types and sizes.
-    pub(crate) fn arguments<'py>(
-        &self,
-        values: &[Bound<'py, PyAny>],
-    ) -> Result<Vec<Bound<'py, PyUntypedArray>>> {
-        let parameters = self.executable.parameters();
-        if values.len() != parameters.len() {
-            return Err(self.wrong_count(values.len()));
-        }
-        let mut arrays = Vec::with_capacity(self.executable.inputs().len());
-        for (number, value) in values.iter().enumerate() {
-            self.argument(number, value, &mut arrays)?;
-        }
-        Ok(arrays)
-    }
-
-    /// Appends the arrays of parameter `number`'s value.
-    pub(crate) fn argument<'py>(
-        &self,
-        number: usize,
-        value: &Bound<'py, PyAny>,
-        arrays: &mut Vec<Bound<'py, PyUntypedArray>>,
-    ) -> Result<()> {
-        let parameter = &self.executable.parameters()[number];
-        let name = ParameterName {
-            number: Some(number),
-            name: &parameter.name,
-        };
-        flatten(
-            self.executable.module(),
-            parameter.shape,
-            value,
-            &name,
-            arrays,
-        )
-    }
-
-    /// Memory for one device's results.
-    pub(crate) fn blocks(&self) -> Result<Vec<AlignedBytes>> {
-        Ok(self
-            .executable
-            .outputs()
-            .iter()
-            .map(|leaf| AlignedBytes::uninitialized(leaf.byte_size()))
-            .collect::<hlorun::Result<Vec<_>>>()?)
-    }
-
-    /// The value whose arrays were written to `blocks`.
-    pub(crate) fn results<'py>(
-        &self,
-        py: Python<'py>,
-        blocks: Vec<AlignedBytes>,
-    ) -> Result<Bound<'py, PyAny>> {
-        let mut outputs = Vec::with_capacity(blocks.len());
-        for (leaf, block) in blocks.into_iter().enumerate() {
-            outputs.push(self.result_array(py, leaf, block)?);
-        }
-        self.result(py, outputs)
-    }
-
-    /// The array of leaf `leaf` of the result, which was written to `block`.
-    pub(crate) fn result_array<'py>(
-        &self,
-        py: Python<'py>,
-        leaf: usize,
-        mut block: AlignedBytes,
-    ) -> Result<Bound<'py, PyAny>> {
-        let leaf = &self.core().outputs()[leaf];
-        let shape = ArrayShape::new(leaf.element_type, &leaf.dims);
-        let data = block.as_mut_ptr();
-        // SAFETY: the block has the leaf's bytes at a 64-byte boundary; moving its owner does not
-        // move it, and the run that wrote it is over.
-        unsafe { array_over(py, &shape, data, block) }
-    }
-
-    /// The value of these arrays.
-    pub(crate) fn result<'py>(
-        &self,
-        py: Python<'py>,
-        mut arrays: Vec<Bound<'py, PyAny>>,
-    ) -> Result<Bound<'py, PyAny>> {
-        let executable = self.core();
-        // The sizes of dynamic dimensions follow the result.
-        let sizes = executable.dynamic_sizes();
-        let first = arrays.len().saturating_sub(sizes.len());
-        for (k, size) in sizes.iter().enumerate() {
-            let limit: isize = arrays[first + k].call_method0("item")?.extract()?;
-            let mut parts: Vec<Bound<'_, PyAny>> = Vec::new();
-            for d in 0..=size.dim {
-                let limit = if d == size.dim { limit } else { isize::MAX };
-                parts.push(PySlice::new(py, 0, limit.max(0), 1).into_any());
-            }
-            arrays[size.leaf] = arrays[size.leaf].get_item(PyTuple::new(py, parts)?)?;
-        }
-        unflatten(
-            py,
-            executable.module(),
-            executable.result_shape_id(),
-            arrays,
-        )
-    }
-
-    pub(crate) fn wrong_count(&self, got: usize) -> Error {
-        let parameters = self.executable.parameters();
-        let shapes = self.executable.module().shapes();
-        let style = hlorun::types::ShapeStyle::LOGICAL;
-        let mut list: Vec<String> = parameters
-            .iter()
-            .take(8)
-            .map(|p| format!("{} {}", p.name, shapes.display(p.shape, style)))
-            .collect();
-        if parameters.len() > 8 {
-            list.push("…".into());
-        }
-        Error::Hlo(HloError::argument(format!(
-            "expects {} argument{} ({}), got {got}",
-            parameters.len(),
-            if parameters.len() == 1 { "" } else { "s" },
-            list.join(", ")
-        )))
     }
 }
 
@@ -350,19 +277,22 @@ impl PyExecutable {
     ///
     /// An observer is called as `observer(instruction, value)` with every value the run computes, also
     /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
-    /// result's shape, results are written into its arrays.
-    #[pyo3(signature = (*arrays, observer=None, out=None))]
+    /// result's shape, results are written into its arrays. A run that takes longer than `timeout`
+    /// seconds ends with `HloTimeoutError`.
+    #[pyo3(signature = (*arrays, observer=None, out=None, timeout=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyTuple>,
         observer: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
+        timeout: Option<f64>,
     ) -> Result<Bound<'py, PyAny>> {
         let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
         let how = How {
             observer,
             out,
+            limit: TimeLimit::new(timeout)?,
             ..How::default()
         };
         self.run_values(py, &values, how)
@@ -384,17 +314,21 @@ impl PyExecutable {
             ..How::default()
         };
         let outputs = self.run_values(py, &values, how)?;
-        Ok((outputs, profile.into_list(py, &self.callbacks())?))
+        Ok((
+            outputs,
+            profile.into_list(py, &self.callbacks(self.core()))?,
+        ))
     }
 
     /// Runs on values by the names of their parameters; options as in a call.
-    #[pyo3(signature = (arrays, *, observer=None, out=None))]
+    #[pyo3(signature = (arrays, *, observer=None, out=None, timeout=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyDict>,
         observer: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
+        timeout: Option<f64>,
     ) -> Result<Bound<'py, PyAny>> {
         let parameters = self.executable.parameters();
         let mut values = Vec::with_capacity(parameters.len());
@@ -424,6 +358,7 @@ impl PyExecutable {
         let how = How {
             observer,
             out,
+            limit: TimeLimit::new(timeout)?,
             ..How::default()
         };
         self.run_values(py, &values, how)
@@ -431,26 +366,42 @@ impl PyExecutable {
 
     /// Runs all replicas together, each on its list of values; returns their results. With
     /// partitions there is one list for each partition of each replica, replica by replica.
+    ///
+    /// An observer is called as `observer(instruction, value, device)`, otherwise as in a call, from
+    /// one device at a time but in no order between devices; devices count as the lists do. A value
+    /// that is the same on all devices is computed and shown once, as the first device's.
+    #[pyo3(signature = (arrays, *, observer=None, timeout=None))]
     fn run_replicas<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyAny>,
+        observer: Option<&Bound<'py, PyAny>>,
+        timeout: Option<f64>,
     ) -> Result<Bound<'py, PyList>> {
         if self.inside.is_some() {
             let message = "an executable inside a buffer assignment runs one device: call it";
             return Err(Error::Hlo(HloError::argument(message)));
         }
-        replicas::run(self, py, arrays, None)
+        replicas::run(self, py, arrays, None, observer, TimeLimit::new(timeout)?)
     }
 
     /// The same over the processes of `network`: lists and results are of this process's devices.
+    #[pyo3(signature = (arrays, network, *, timeout=None))]
     fn _run_devices<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyAny>,
         network: &Bound<'py, PyNetwork>,
+        timeout: Option<f64>,
     ) -> Result<Bound<'py, PyList>> {
-        replicas::run(self, py, arrays, Some(network))
+        replicas::run(
+            self,
+            py,
+            arrays,
+            Some(network),
+            None,
+            TimeLimit::new(timeout)?,
+        )
     }
 
     /// Replicas that run together.
@@ -500,13 +451,39 @@ impl PyExecutable {
             Some((_, dump)) => dump.clone(),
             None => Arc::new(detached(py, || plan_dump(&self.executable))?),
         };
-        Ok(PyBufferAssignment { dump })
+        Ok(PyBufferAssignment::of(dump))
     }
 
     /// Names of the passes that `compile(..., disable=[...])` can switch off.
     #[classattr]
-    fn passes() -> Vec<&'static str> {
+    fn optional_passes() -> Vec<&'static str> {
         plan::PASSES.to_vec()
+    }
+
+    /// The custom calls that nobody can run: hlorun does not know their targets, and no function is
+    /// registered for them. A run that reaches one ends with an error.
+    fn unknown_custom_calls<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let callbacks = self.callbacks(self.core());
+        let mut calls = crate::explain::foreign_calls(self.core());
+        calls.retain(|(_, target)| !has_function(target));
+        let mut ids: Vec<_> = calls
+            .iter()
+            .map(|(id, _)| self.core().original(*id))
+            .collect();
+        // A computation that is called twice is planned twice.
+        ids.sort_unstable();
+        ids.dedup();
+        PyTuple::new(py, ids.into_iter().map(|id| callbacks.instruction(id)))
+    }
+
+    /// What each pass did, in the order in which they ran.
+    #[getter]
+    fn passes(&self) -> Vec<PyPassRecord> {
+        self.executable
+            .passes()
+            .iter()
+            .map(PyPassRecord::of)
+            .collect()
     }
 
     /// What the plan is, and its bytes, as text.

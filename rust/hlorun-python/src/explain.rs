@@ -3,31 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use hlorun::module::{HloModule, HloOpcode, OpClass};
+use hlorun::module::{HloModule, HloOpcode, InstructionId, OpClass};
 use hlorun::plan::Executable;
-use hlorun::plan::assign::AllocationKind;
-use hlorun::plan::collective::CollectiveKind;
+use hlorun::plan::memory::assign::AllocationKind;
+use hlorun::plan::ops::OpKind;
+use hlorun::plan::spmd::collective::CollectiveKind;
 use hlorun::plan::thunk::{Thunk, ThunkKind};
-
-/// The name of a kind of step.
-pub fn kind(thunk: &Thunk) -> &'static str {
-    match &thunk.kind {
-        ThunkKind::Copy(_) => "copy",
-        ThunkKind::Loop(_) => "fused loop",
-        ThunkKind::Reduce(_) => "fused reduction",
-        ThunkKind::Bands(_) => "fused rows",
-        ThunkKind::Gemm(_) => "matrix product",
-        ThunkKind::PackPanels(_) => "matrix packing",
-        ThunkKind::Op(_) => "operation",
-        ThunkKind::While(_) => "while",
-        ThunkKind::Conditional(_) => "conditional",
-        ThunkKind::DeviceId(_) => "device id",
-        ThunkKind::CollectiveStart(_) => "collective start",
-        ThunkKind::Collective(_) => "collective",
-        ThunkKind::Observe(_) => "observation",
-        ThunkKind::Nop => "elided copy",
-    }
-}
 
 fn bytes(count: usize) -> String {
     match count {
@@ -73,6 +54,39 @@ fn collectives(module: &HloModule) -> BTreeMap<String, usize> {
     found
 }
 
+/// Every step, those inside loops and branches too.
+fn all_steps(executable: &Executable) -> Vec<&Thunk> {
+    let mut found = Vec::new();
+    let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
+    while let Some(thunks) = pending.pop() {
+        for thunk in thunks {
+            found.push(thunk);
+            match &thunk.kind {
+                ThunkKind::While(body) => pending.extend([&body.condition[..], &body.body[..]]),
+                ThunkKind::Conditional(choice) => {
+                    pending.extend(choice.branches.iter().map(|branch| &branch[..]));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Calls of targets that are not hlorun's own, as (instruction, target).
+pub fn foreign_calls(executable: &Executable) -> Vec<(InstructionId, &str)> {
+    all_steps(executable)
+        .into_iter()
+        .filter_map(|thunk| match &thunk.kind {
+            ThunkKind::Op(op) => match &op.kind {
+                OpKind::Custom(call) => Some((thunk.instruction, call.info.target.as_str())),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
 /// Steps by kind, memory by kind, and what collectives span.
 pub fn explain(executable: &Executable) -> String {
     let module = executable.module();
@@ -80,32 +94,25 @@ pub fn explain(executable: &Executable) -> String {
     let mut operations: BTreeMap<String, usize> = BTreeMap::new();
     let collectives = collectives(module);
     let mut absences = Vec::new();
-    let mut pending: Vec<&[Thunk]> = vec![executable.thunks()];
-    while let Some(thunks) = pending.pop() {
-        for thunk in thunks {
-            *steps.entry(kind(thunk)).or_default() += 1;
-            match &thunk.kind {
-                ThunkKind::While(body) => pending.extend([&body.condition[..], &body.body[..]]),
-                ThunkKind::Conditional(choice) => {
-                    pending.extend(choice.branches.iter().map(|branch| &branch[..]));
-                }
-                ThunkKind::Op(_) => {
-                    let instruction = module.instruction(thunk.instruction);
-                    let name = match instruction.custom_call_target() {
-                        Some(target) => target,
-                        None => instruction.opcode_name(),
-                    };
-                    *operations.entry(name.into_owned()).or_default() += 1;
-                }
-                ThunkKind::Collective(collective) => {
-                    if let CollectiveKind::Receive { absent, .. } = collective.kind
-                        && absent > 0
-                    {
-                        absences.push((&collective.name, absent));
-                    }
-                }
-                _ => {}
+    for thunk in all_steps(executable) {
+        *steps.entry(thunk.kind.name()).or_default() += 1;
+        match &thunk.kind {
+            ThunkKind::Op(_) => {
+                let instruction = module.instruction(thunk.instruction);
+                let name = match instruction.custom_call_target() {
+                    Some(target) => target,
+                    None => instruction.opcode_name(),
+                };
+                *operations.entry(name.into_owned()).or_default() += 1;
             }
+            ThunkKind::Collective(collective) => {
+                if let CollectiveKind::Receive { absent, .. } = collective.kind
+                    && absent > 0
+                {
+                    absences.push((&collective.name, absent));
+                }
+            }
+            _ => {}
         }
     }
     let mut out = String::new();
@@ -148,9 +155,10 @@ pub fn explain(executable: &Executable) -> String {
     let _ = writeln!(out, "memory: {}", list.join(", "));
     let options = executable.options();
     let rewrites: Vec<String> = executable
-        .rewrites()
+        .passes()
         .iter()
-        .map(|(name, places)| format!("{name} (in {places} places)"))
+        .filter(|pass| pass.changes > 0)
+        .map(|pass| format!("{} (in {} places)", pass.name, pass.changes))
         .collect();
     let off = if options.fuse { "" } else { "; fusion is off" };
     let passes = match &rewrites[..] {

@@ -5,17 +5,33 @@ use std::sync::{Arc, OnceLock};
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
 use hlorun::module::metadata::OpMetadata;
 use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
-use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId};
+use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId, Source};
+use hlorun::types::Literal;
+use hlorun::verify::{VerifiedModule, verify_shared};
 use rustc_hash::FxHashMap;
 
 /// A module that Python objects point into.
 pub struct ModuleHandle {
     /// The module.
-    pub module: HloModule,
+    pub module: Arc<HloModule>,
+    verified: OnceLock<hlorun::Result<VerifiedModule<'static>>>,
     users: OnceLock<Users>,
     names: OnceLock<Names>,
     frames: OnceLock<StackFrameTables>,
     costs: OnceLock<hlorun::Result<CostAnalysis>>,
+    /// What the proto it was read from holds beside it.
+    pub proto: Option<FromProto>,
+}
+
+/// What a proto holds beside its module.
+pub struct FromProto {
+    /// Its bytes.
+    pub bytes: Source,
+    /// Of a snapshot: the arguments of the run, and its result.
+    pub arguments: Option<Vec<Literal>>,
+    pub result: Option<Literal>,
+    /// Where it ran.
+    pub platform: String,
 }
 
 /// A module shared by its handles.
@@ -36,8 +52,15 @@ struct Names {
 impl ModuleHandle {
     /// Takes a module over.
     pub fn new(module: HloModule) -> SharedModule {
+        ModuleHandle::with_proto(module, None)
+    }
+
+    /// Takes a module over that a proto held.
+    pub fn with_proto(module: HloModule, proto: Option<FromProto>) -> SharedModule {
         Arc::new(ModuleHandle {
-            module,
+            module: Arc::new(module),
+            verified: OnceLock::new(),
+            proto,
             users: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),
@@ -78,6 +101,14 @@ impl ModuleHandle {
         self.frames
             .get_or_init(|| self.module.stack_frame_tables())
             .stack(id)
+    }
+
+    /// The module with the proof that it is legal, found out once.
+    pub fn verified(&self) -> hlorun::Result<&VerifiedModule<'static>> {
+        let verified = self
+            .verified
+            .get_or_init(|| verify_shared(self.module.clone()));
+        verified.as_ref().map_err(Clone::clone)
     }
 
     /// What everything costs, found out once.

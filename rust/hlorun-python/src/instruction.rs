@@ -132,6 +132,13 @@ impl PyInstruction {
         Some(String::from_utf8_lossy(&unescape(target)).into_owned())
     }
 
+    /// What it does, without names and metadata: equal for instructions that do the same with equal
+    /// operands, called computations and control predecessors, which are not part of it. Constants are
+    /// digests of their bits.
+    fn signature(&self) -> String {
+        self.module.module.instruction_signature(self.id)
+    }
+
     /// Whether it is its computation's root.
     #[getter]
     fn is_root(&self) -> bool {

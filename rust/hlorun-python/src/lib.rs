@@ -22,6 +22,7 @@ mod literal;
 mod memory;
 mod metadata;
 mod module;
+mod passes;
 mod printing;
 mod replicas;
 mod shape;
@@ -40,7 +41,7 @@ mod _hlorun {
     #[pymodule_export]
     use super::assignment::{
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,
-        PyLiveRanges, load_buffer_assignment, parse_buffer_assignment,
+        PyLiveRanges, PyMemorySpaceUsage, load_buffer_assignment, parse_buffer_assignment,
     };
     #[pymodule_export]
     use super::callbacks::_register_custom_call;
@@ -55,7 +56,9 @@ mod _hlorun {
     #[pymodule_export]
     use super::metadata::PyMetadata;
     #[pymodule_export]
-    use super::module::{_restore, _set_blas_path, PyHloModule, load, parse};
+    use super::module::{_restore, _set_blas_path, PyHloModule, extract, load, parse};
+    #[pymodule_export]
+    use super::passes::PyPassRecord;
     #[pymodule_export]
     use super::replicas::PyNetwork;
     #[pymodule_export]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hlorun::analysis::buffer_assignment::{
     AssignOptions, AssignedValue, BufferAssignmentDump, assign_buffers, human_bytes, parse,
 };
+use hlorun::analysis::schedule::HloSchedule;
 use hlorun::module::HloModule;
 use hlorun::plan::Executable;
-use hlorun::plan::assign::{AllocationKind, Placement};
-use hlorun::plan::schedule::HloSchedule;
+use hlorun::plan::memory::assign::{AllocationKind, Placement};
 use hlorun::types::ShapeStyle;
 use pyo3::prelude::*;
 
@@ -36,13 +36,17 @@ pub struct PyMemoryStats {
     host_alias_size_in_bytes: u64,
     /// Code in host memory.
     host_generated_code_size_in_bytes: u64,
-    /// Most bytes needed at one moment: arguments, results, constants and live temporaries.
-    peak_memory_in_bytes: u64,
+    /// Most bytes needed at one moment: arguments, results, constants and live temporaries; None
+    /// where the dump has temporaries and does not say when they are live.
+    peak_memory_in_bytes: Option<u64>,
 }
 
 #[pymethods]
 impl PyMemoryStats {
     fn __repr__(&self) -> String {
+        let peak = self
+            .peak_memory_in_bytes
+            .map_or("None".to_owned(), |bytes| bytes.to_string());
         format!(
             "CompiledMemoryStats(argument_size_in_bytes={}, output_size_in_bytes={}, \
              temp_size_in_bytes={}, alias_size_in_bytes={}, peak_memory_in_bytes={})",
@@ -50,7 +54,7 @@ impl PyMemoryStats {
             self.output_size_in_bytes,
             self.temp_size_in_bytes,
             self.alias_size_in_bytes,
-            self.peak_memory_in_bytes
+            peak
         )
     }
 }
@@ -86,6 +90,7 @@ pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
             false => fixed += allocation.size,
         }
     }
+    let is_known = heap.is_empty() || dump.live_range.is_some();
     // Temporaries that are live together; values that share bytes count once.
     let ranges = dump.live_range.iter().flat_map(|r| &r.buffer_live_ranges);
     let ranges: std::collections::HashMap<_, _> = ranges
@@ -146,7 +151,7 @@ pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
         host_temp_size_in_bytes: 0,
         host_alias_size_in_bytes: 0,
         host_generated_code_size_in_bytes: 0,
-        peak_memory_in_bytes: fixed + most,
+        peak_memory_in_bytes: is_known.then_some(fixed + most),
     }
 }
 

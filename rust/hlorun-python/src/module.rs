@@ -5,21 +5,23 @@ use std::sync::Arc;
 
 use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::config::AliasKind;
-use hlorun::module::{HloModule, Source};
+use hlorun::module::part::{computation_part, instruction_part};
+use hlorun::module::{HloModule, InstructionId, Source};
 use hlorun::text::ParseOptions;
-use hlorun::text::printer::print_module;
+use hlorun::text::printer::{PrintOptions, print_module};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyTuple};
 
 use crate::arrow::{PyArrowTable, instruction_table};
 use crate::assignment::{PyBufferAssignment, PyLiveRanges};
 use crate::computation::PyComputation;
 use crate::error::{Result, detached};
-use crate::handle::{ModuleHandle, SharedModule};
+use crate::handle::{FromProto, ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
+use crate::literal::literal_to_python;
 use crate::memory::{PyMemoryStats, assign, statistics};
-use crate::printing::{fingerprint, print_options};
+use crate::printing::print_options;
 use crate::source::{file_options, read_file, text_source};
 
 /// A module of HLO text.
@@ -32,13 +34,35 @@ impl PyHloModule {
     pub fn module(&self) -> &HloModule {
         &self.handle.module
     }
+
+    fn instructions_where(&self, wanted: impl Fn(InstructionId) -> bool) -> Vec<PyInstruction> {
+        let module = self.module();
+        let ids = module
+            .computation_ids()
+            .flat_map(|id| &module.computation(id).instructions);
+        ids.filter(|&&id| wanted(id))
+            .map(|&id| PyInstruction::new(&self.handle, id))
+            .collect()
+    }
 }
 
 fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
-    let module = detached(py, move || hlorun::text::parse_source(source, options))?;
-    Ok(PyHloModule {
-        handle: ModuleHandle::new(module),
-    })
+    let handle = detached(py, move || {
+        if hlorun::proto::kind_of(&source).is_none() {
+            let module = hlorun::text::parse_source(source, options)?;
+            return Ok(ModuleHandle::new(module));
+        }
+        let file = hlorun::proto::read(&source, options)?;
+        let is_snapshot = file.kind == hlorun::proto::Kind::Snapshot;
+        let proto = FromProto {
+            bytes: source,
+            arguments: is_snapshot.then_some(file.arguments),
+            result: file.result,
+            platform: file.platform,
+        };
+        Ok(ModuleHandle::with_proto(file.module, Some(proto)))
+    })?;
+    Ok(PyHloModule { handle })
 }
 
 fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
@@ -50,7 +74,7 @@ fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
     }
 }
 
-/// Parses HLO text.
+/// Parses HLO text, or the bytes of an HloModuleProto, HloProto or HloSnapshot.
 ///
 /// What hlorun does not know, an opcode, an attribute or a word, is a warning of the module; with
 /// `strict`, an error.
@@ -65,7 +89,7 @@ pub fn parse(
     parse_source(py, text_source(text)?, &text_options(filename, strict))
 }
 
-/// Parses a file of HLO text, plain or packed with gzip or zstd.
+/// Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
 #[pyfunction]
 #[pyo3(signature = (path, *, max_bytes=None, strict=false))]
 pub fn load(
@@ -80,6 +104,39 @@ pub fn load(
     };
     let bytes = py.detach(|| read_file(&path, &options))?;
     parse_source(py, bytes, &options)
+}
+
+/// A module of a computation of another module, or of what an instruction needs.
+///
+/// Of an instruction, `depth` says how many steps of operands to take along; what lies beyond becomes
+/// parameters. The header is kept, but for what it says of other parameters and results.
+#[pyfunction]
+#[pyo3(signature = (module, name, depth=None))]
+pub fn extract(
+    py: Python<'_>,
+    module: &Bound<'_, PyHloModule>,
+    name: &str,
+    depth: Option<usize>,
+) -> Result<PyHloModule> {
+    let handle = &module.get().handle;
+    let name = name.strip_prefix('%').unwrap_or(name);
+    let module = &handle.module;
+    let part: Box<dyn FnOnce() -> HloModule + Send> =
+        match (handle.computation(name), handle.instruction(name)) {
+            (Some(computation), _) => Box::new(move || computation_part(module, computation)),
+            (None, Some(instruction)) => {
+                Box::new(move || instruction_part(module, instruction, depth))
+            }
+            (None, None) => {
+                let name = format!("no computation or instruction is called {name}");
+                return Err(PyKeyError::new_err(name).into());
+            }
+        };
+    let text = detached(py, move || {
+        Ok(print_module(&part(), &PrintOptions::default()))
+    })?;
+    // Read again, so that it holds no more text than its own.
+    parse_source(py, text.into_bytes().into(), &text_options(None, false))
 }
 
 #[pymethods]
@@ -113,6 +170,71 @@ impl PyHloModule {
         self.module()
             .entry
             .map(|id| PyComputation::new(&self.handle, id))
+    }
+
+    /// All instructions, computation by computation in the order of the text.
+    #[getter]
+    fn instructions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.instructions_where(|_| true))
+    }
+
+    /// The instructions of an opcode, computation by computation in the order of the text.
+    #[pyo3(signature = (*, opcode))]
+    fn find<'py>(&self, py: Python<'py>, opcode: &str) -> PyResult<Bound<'py, PyTuple>> {
+        let module = self.module();
+        let found = self.instructions_where(|id| module.instruction(id).opcode_name() == opcode);
+        PyTuple::new(py, found)
+    }
+
+    fn __len__(&self) -> usize {
+        self.module().computation_count()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.computations(py)?.try_iter()
+    }
+
+    /// The module as an HloModuleProto, which XLA and jaxlib read.
+    ///
+    /// Raises HloUnsupportedError for what a proto has no field for.
+    fn to_proto<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || hlorun::proto::write_module(self.module()))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The arguments of the run that a snapshot is of; None for modules from elsewhere.
+    #[getter]
+    fn inputs<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>> {
+        let arguments = self
+            .handle
+            .proto
+            .as_ref()
+            .and_then(|p| p.arguments.as_ref());
+        let Some(arguments) = arguments else {
+            return Ok(None);
+        };
+        let arrays = arguments
+            .iter()
+            .map(|literal| literal_to_python(py, literal));
+        Ok(Some(PyTuple::new(py, arrays.collect::<Result<Vec<_>>>()?)?))
+    }
+
+    /// The result of the run that a snapshot is of; None for modules from elsewhere.
+    #[getter]
+    fn result<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        let result = self.handle.proto.as_ref().and_then(|p| p.result.as_ref());
+        result
+            .map(|literal| literal_to_python(py, literal))
+            .transpose()
+    }
+
+    /// The platform that the run of a snapshot was on; "" where that is not said.
+    #[getter]
+    fn execution_platform(&self) -> &str {
+        self.handle
+            .proto
+            .as_ref()
+            .map_or("", |proto| &proto.platform)
     }
 
     /// Number of instructions in all computations.
@@ -156,6 +278,19 @@ impl PyHloModule {
                     AliasKind::MustAlias => "must-alias",
                 };
                 (output, entry.parameter, index, kind).into_pyobject(py)
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, entries)
+    }
+
+    /// Parameters that are given away with no output for them: (parameter number, index in it).
+    #[getter]
+    fn buffer_donor<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let donors = self.module().config.buffer_donor.iter();
+        let entries = donors
+            .map(|donor| {
+                let index = PyTuple::new(py, donor.parameter_index.0.iter().copied())?;
+                (donor.parameter, index).into_pyobject(py)
             })
             .collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, entries)
@@ -213,7 +348,7 @@ impl PyHloModule {
     /// Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
     /// their names and metadata.
     fn fingerprint(&self, py: Python<'_>) -> Result<String> {
-        detached(py, || Ok(fingerprint(self.module())))
+        detached(py, || Ok(self.module().fingerprint()))
     }
 
     /// What the text holds that hlorun does not know, each as (message, the text).
@@ -229,7 +364,7 @@ impl PyHloModule {
 
     /// Raises HloVerifyError with every rule of HLO the module breaks.
     fn verify(&self, py: Python<'_>) -> Result<()> {
-        detached(py, || hlorun::verify::verify(self.module()))
+        detached(py, || self.handle.verified().map(drop))
     }
 
     /// What a run costs by XLA's HloCostAnalysis, under its keys: "flops", "transcendentals",
@@ -248,7 +383,7 @@ impl PyHloModule {
     /// The memory XLA's rules give the module's values, in the order of the text.
     fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
         let dump = detached(py, || assign(self.module()))?;
-        Ok(PyBufferAssignment { dump })
+        Ok(PyBufferAssignment::of(dump))
     }
 
     /// Schedule, live ranges and peak of the module in the order of the text.
@@ -261,7 +396,7 @@ impl PyHloModule {
         detached(py, || Ok(statistics(&*assign(self.module())?)))
     }
 
-    /// The bytes it was parsed from.
+    /// The text it was parsed from; of a module from a proto, the text hlorun made of it.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.module().text().source())
@@ -269,7 +404,12 @@ impl PyHloModule {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let restore = py.import("hlorun._hlorun")?.getattr("_restore")?;
-        let arguments = (self.source(py), self.filename()).into_pyobject(py)?;
+        // The text of a proto does not have the values of large constants.
+        let source = match &self.handle.proto {
+            Some(proto) => PyBytes::new(py, &proto.bytes),
+            None => self.source(py),
+        };
+        let arguments = (source, self.filename()).into_pyobject(py)?;
         (restore, arguments).into_pyobject(py)
     }
 

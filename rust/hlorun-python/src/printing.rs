@@ -1,7 +1,6 @@
 //! Presets and options of printing, by XLA's names.
 
-use hlorun::module::HloModule;
-use hlorun::text::printer::{PrintOptions, PrintSubcomputationMode, print_module};
+use hlorun::text::printer::{PrintOptions, PrintSubcomputationMode};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -109,21 +108,4 @@ pub fn print_options(preset: &str, changes: Option<&Bound<'_, PyDict>>) -> Resul
 
 fn find<T: Copy>(rows: &[(&str, T)], name: &str) -> Option<T> {
     rows.iter().find(|row| row.0 == name).map(|row| row.1)
-}
-
-/// FNV-1a of 128 bits over the text that leaves out names and metadata. Each computation's text holds
-/// those it calls, so the order they stand in says nothing and is sorted away.
-pub fn fingerprint(module: &HloModule) -> String {
-    const OFFSET: u128 = 0x6c62272e07bb014262b821756295c58d;
-    const PRIME: u128 = 0x0000000001000000000000000000013b;
-    let text = print_module(module, &PrintOptions::module_fingerprint());
-    let mut computations: Vec<&str> = text.split("\n\n").map(str::trim_end).collect();
-    computations.sort_unstable();
-    let hash = computations
-        .iter()
-        .flat_map(|computation| computation.bytes().chain([b'\n']))
-        .fold(OFFSET, |hash, byte| {
-            (hash ^ u128::from(byte)).wrapping_mul(PRIME)
-        });
-    format!("{hash:032x}")
 }

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use hlorun::HloError;
 use hlorun::buffers::AlignedBytes;
-use hlorun::exec::collectives::{Network, Transport};
-use hlorun::exec::replicas::DeviceArrays;
-use hlorun::plan::replica_groups::Devices;
+use hlorun::exec::{ArrayRef, DeviceArrays, Network, RunOptions, Transport};
+use hlorun::plan::spmd::groups::Devices;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,6 +18,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use crate::array::data_pointer;
 use crate::error::{Error, Result};
 use crate::executable::PyExecutable;
+use crate::watch::{TimeLimit, run_detached};
 
 /// The processes a run spans, over a Python object with `rank`, `size`, `send(rank, message)` and
 /// `receive(patience)`, which returns `(rank, message)` or None.
@@ -110,9 +110,14 @@ pub fn run<'py>(
     py: Python<'py>,
     lists: &Bound<'py, PyAny>,
     network: Option<&Bound<'py, PyNetwork>>,
+    observer: Option<&Bound<'py, PyAny>>,
+    limit: TimeLimit,
 ) -> Result<Bound<'py, PyList>> {
     let network = network.map(|network| &network.get().network);
-    let core = executable.core();
+    let core = match observer {
+        Some(_) => executable.observed(py)?,
+        None => executable.core(),
+    };
     let devices = core.devices();
     let local = network.map_or(0..devices.count(), |network| network.local(devices));
     let mut values: Vec<Vec<Bound<'py, PyAny>>> = Vec::with_capacity(local.len());
@@ -127,17 +132,12 @@ pub fn run<'py>(
         values.push(list.try_iter()?.collect::<PyResult<_>>()?);
     }
     if values.len() != local.len() {
-        let partitions = match devices.partitions {
-            1 => String::new(),
-            n => format!(" of {n} partitions each"),
-        };
         let here = match network {
             None => String::new(),
             Some(_) => format!(", {} of them in this process", local.len()),
         };
         return Err(Error::Hlo(HloError::argument(format!(
-            "compiled for {} replicas{partitions}{here}: expects {} lists of values, got {}",
-            devices.replicas,
+            "compiled for {devices}{here}: expects {} lists of values, got {}",
             local.len(),
             values.len()
         ))));
@@ -177,7 +177,17 @@ pub fn run<'py>(
             arrays[device].outputs.push(pointer);
         }
     }
-    executable.run_detached(py, &executable.callbacks(), &|options| {
+    let callbacks = executable.callbacks(core);
+    let observer = observer.map(|function| function.clone().unbind());
+    run_detached(py, &callbacks, limit, &|options| {
+        let observe = |device, id, leaves: &[ArrayRef<'_>]| match &observer {
+            Some(function) => callbacks.observe(function, Some(device), id, leaves),
+            None => Ok(()),
+        };
+        let options = &RunOptions {
+            observer: observer.as_ref().map(|_| &observe as _),
+            ..*options
+        };
         // SAFETY: every input is dense, row-major and of its leaf's type and sizes; every output is
         // a block with its leaf's size of its own, or of all where `common_outputs` allows it; all
         // outlive the call.

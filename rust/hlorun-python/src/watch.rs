@@ -1,140 +1,123 @@
-//! Runs without the interpreter lock, and ends when a signal comes.
+//! Runs without the interpreter lock, and ends when a signal comes or its time is up.
 //!
-//! In: what to run. Out: its result, or the exception of the signal. Promise: the lock is free while
-//! it runs, and Ctrl-C ends it soon.
+//! In: what to run. Out: its result, the exception of the signal, or `HloTimeoutError`. Promise: the
+//! lock is free while it runs, and Ctrl-C and the time limit end it soon.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hlorun::HloError;
-use hlorun::exec::executor::RunOptions;
+use hlorun::exec::{ArrayMut, ArrayRef, RunOptions};
 use hlorun::plan::ops::custom_call::CustomCallInfo;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::callbacks::Callbacks;
-use crate::error::{Error, Result, guarded};
-use crate::executable::PyExecutable;
+use crate::error::{Error, Result, guarded, timed_out};
 
-/// How often a watched run looks for signals.
-const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a run looks for signals, in nanoseconds.
+const WATCH_INTERVAL: u64 = 50_000_000;
 
-impl PyExecutable {
-    /// Runs without the interpreter lock; a long run of several devices on a thread of its own, so that
-    /// this one can look for signals.
-    pub(crate) fn run_detached(
-        &self,
-        py: Python<'_>,
-        callbacks: &Callbacks<'_>,
-        body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
-    ) -> Result<()> {
-        self.run_watched(py, callbacks, body)
-            .map_err(|error| callbacks.error(error))
-    }
+/// The longest a run may take.
+#[derive(Clone, Copy, Default)]
+pub struct TimeLimit(Option<Duration>);
 
-    fn run_watched(
-        &self,
-        py: Python<'_>,
-        callbacks: &Callbacks<'_>,
-        body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
-    ) -> Result<()> {
-        let custom_call = |id, info: &CustomCallInfo, inputs: &[_], outputs: &[_]| {
-            callbacks.custom_call(id, &info.target, inputs, outputs)
+impl TimeLimit {
+    /// From Python's seconds; None for no limit.
+    pub fn new(seconds: Option<f64>) -> Result<TimeLimit> {
+        let Some(seconds) = seconds else {
+            return Ok(TimeLimit(None));
         };
-        let run = |options: &RunOptions<'_>| {
-            let options = RunOptions {
-                custom_call: Some(&custom_call),
-                ..*options
-            };
-            guarded(|| body(&options))
-        };
-        let run = &run;
-        let stop = AtomicBool::new(false);
-        // A small program may still loop for ever.
-        if self.core().devices().count() == 1 {
-            return run_polled(py, run, &stop);
+        if seconds.is_nan() || seconds < 0.0 {
+            let message = format!("timeout is a number of seconds of at least 0, not {seconds}");
+            return Err(Error::Python(PyValueError::new_err(message)));
         }
-        if !self.is_watched {
-            return py
-                .detach(|| run(&RunOptions::default()))
-                .map_err(Error::Hlo);
-        }
-        py.detach(|| {
-            std::thread::scope(|scope| {
-                let (sender, receiver) = mpsc::channel();
-                let interrupted = || stop.load(Ordering::Relaxed);
-                let work = move || {
-                    let result = run(&RunOptions {
-                        interrupted: &interrupted,
-                        ..RunOptions::default()
-                    });
-                    // The receiver lives until the result is there.
-                    let _ = sender.send(result);
-                };
-                if let Err(error) = std::thread::Builder::new()
-                    .name("hlorun-run".into())
-                    .spawn_scoped(scope, work)
-                {
-                    let message = format!("cannot start a thread: {error}");
-                    return Err(Error::Hlo(HloError::execution(message)));
-                }
-                let mut signal = None;
-                loop {
-                    match receiver.recv_timeout(WATCH_INTERVAL) {
-                        Ok(result) => {
-                            return match signal {
-                                Some(error) => Err(Error::Python(error)),
-                                None => result.map_err(Error::Hlo),
-                            };
-                        }
-                        Err(mpsc::RecvTimeoutError::Timeout) if signal.is_none() => {
-                            signal = Python::attach(|py| py.check_signals()).err();
-                            stop.store(signal.is_some(), Ordering::Relaxed);
-                        }
-                        Err(mpsc::RecvTimeoutError::Timeout) => {}
-                        Err(mpsc::RecvTimeoutError::Disconnected) => {
-                            let message = "internal error: a run ended without a result";
-                            return Err(Error::Hlo(HloError::execution(message)));
-                        }
-                    }
-                }
-            })
-        })
+        // What is longer than a clock can tell is no limit.
+        Ok(TimeLimit(Duration::try_from_secs_f64(seconds).ok()))
     }
 }
 
-/// Runs on this thread, which looks for signals itself when the run asks whether to go on.
-fn run_polled(
-    py: Python<'_>,
-    run: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
-    stop: &AtomicBool,
-) -> Result<()> {
-    let start = Instant::now();
-    let caller = std::thread::current().id();
-    let next = Mutex::new(WATCH_INTERVAL);
-    let signal = Mutex::new(None);
-    let interrupted = || {
-        if !stop.load(Ordering::Relaxed) && std::thread::current().id() == caller {
-            let now = start.elapsed();
-            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-            if now >= *next {
-                *next = now + WATCH_INTERVAL;
-                if let Err(error) = Python::attach(|py| py.check_signals()) {
-                    stop.store(true, Ordering::Relaxed);
-                    *signal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
+/// Whether a run is to end, and why.
+struct Watch {
+    start: Instant,
+    limit: TimeLimit,
+    /// The thread that asked for the run, which alone may handle signals.
+    caller: std::thread::ThreadId,
+    /// When to look for signals again, in nanoseconds since the start.
+    next: AtomicU64,
+    is_over: AtomicBool,
+    signal: Mutex<Option<PyErr>>,
+}
+
+impl Watch {
+    fn new(limit: TimeLimit) -> Watch {
+        Watch {
+            start: Instant::now(),
+            limit,
+            caller: std::thread::current().id(),
+            next: AtomicU64::new(WATCH_INTERVAL),
+            is_over: AtomicBool::new(false),
+            signal: Mutex::new(None),
+        }
+    }
+
+    /// Called often, from every thread of the run.
+    fn interrupted(&self) -> bool {
+        if self.is_over.load(Ordering::Relaxed) {
+            return true;
+        }
+        let now = self.start.elapsed();
+        if self.limit.0.is_some_and(|limit| now >= limit) {
+            self.is_over.store(true, Ordering::Relaxed);
+            return true;
+        }
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        if now >= self.next.load(Ordering::Relaxed) && std::thread::current().id() == self.caller {
+            self.next
+                .store(now.saturating_add(WATCH_INTERVAL), Ordering::Relaxed);
+            if let Err(error) = Python::attach(|py| py.check_signals()) {
+                *self.signal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                self.is_over.store(true, Ordering::Relaxed);
+                return true;
             }
         }
-        stop.load(Ordering::Relaxed)
-    };
-    let result = py.detach(|| {
-        run(&RunOptions {
-            interrupted: &interrupted,
-            ..RunOptions::default()
-        })
-    });
-    match signal.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(Error::Python(error)),
-        None => result.map_err(Error::Hlo),
+        false
     }
+
+    /// What the caller is told of a run that ended with `result`.
+    fn outcome(self, py: Python<'_>, result: hlorun::Result<()>) -> Result<()> {
+        let signal = self.signal.into_inner();
+        if let Some(error) = signal.unwrap_or_else(PoisonError::into_inner) {
+            return Err(Error::Python(error));
+        }
+        match (result, self.limit.0) {
+            (Err(_), Some(limit)) if self.is_over.into_inner() => Err(timed_out(py, limit)),
+            (result, _) => result.map_err(Error::Hlo),
+        }
+    }
+}
+
+/// Runs `body` without the interpreter lock.
+pub fn run_detached(
+    py: Python<'_>,
+    callbacks: &Callbacks<'_>,
+    limit: TimeLimit,
+    body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+) -> Result<()> {
+    let custom_call =
+        |id, info: &CustomCallInfo, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]| {
+            callbacks.custom_call(id, &info.target, inputs, outputs)
+        };
+    let watch = Watch::new(limit);
+    let result = py.detach(|| {
+        let options = RunOptions {
+            interrupted: &|| watch.interrupted(),
+            custom_call: Some(&custom_call),
+            ..RunOptions::default()
+        };
+        guarded(|| body(&options))
+    });
+    watch
+        .outcome(py, result)
+        .map_err(|error| callbacks.error(error))
 }

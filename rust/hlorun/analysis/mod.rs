@@ -5,3 +5,6 @@
 
 pub mod buffer_assignment;
 pub mod cost;
+pub mod dataflow;
+pub mod live_range;
+pub mod schedule;

@@ -79,7 +79,7 @@ impl RawArray {
     }
 
     /// The elements in row-major order, in memory of their own.
-    pub fn to_row_major(&self) -> crate::Result<AlignedBytes> {
+    pub fn to_row_major(&self) -> crate::Result<AlignedBytes<u8>> {
         let mut bytes = AlignedBytes::uninitialized(self.byte_size())?;
         self.copy_to(&RawArray {
             pointer: bytes.as_mut_ptr(),
@@ -87,11 +87,16 @@ impl RawArray {
             dims: self.dims.clone(),
             strides: RawArray::row_major_strides(&self.dims),
         });
-        Ok(bytes)
+        // SAFETY: the copy wrote every element, and they fill the block.
+        Ok(unsafe { bytes.assume_init() })
     }
 
     /// A row-major array over `bytes`.
-    pub fn over(bytes: &mut AlignedBytes, element_type: PrimitiveType, dims: &[i64]) -> RawArray {
+    pub fn over<B>(
+        bytes: &mut AlignedBytes<B>,
+        element_type: PrimitiveType,
+        dims: &[i64],
+    ) -> RawArray {
         RawArray {
             pointer: bytes.as_mut_ptr(),
             element_type,

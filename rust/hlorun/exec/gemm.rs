@@ -1,63 +1,39 @@
 //! Matrix products.
 
-use hlorun_kernels::{Gemm, Matrix};
+use hlorun_kernels::Gemm;
 
 use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
 use crate::error::{HloError, Result};
-use crate::plan::elementwise::dtype;
-use crate::plan::thunk::{GemmThunk, PackPanelsThunk};
-use crate::plan::view::ArrayView;
-
-fn matrix(view: &ArrayView) -> Matrix {
-    Matrix {
-        batch_stride: view.strides[0] as isize,
-        row_stride: view.strides[1] as isize,
-        col_stride: view.strides[2] as isize,
-    }
-}
+use crate::plan::element::elementwise::dtype;
+use crate::plan::schedule::scalar_bytecode::products::matrix;
+use crate::plan::thunk::{GemmThunk, PackOperandThunk};
 
 /// Packs the right operand of a loop's products.
-pub fn pack(thunk: &PackPanelsThunk, environment: &Environment<'_>) -> Result<()> {
+pub fn pack(thunk: &PackOperandThunk, environment: &Environment<'_>) -> Result<()> {
     let memory = &environment.memory;
     let Some(ty) = dtype(thunk.b.element_type) else {
         return Err(HloError::execution("a product of 1-bit integers"));
     };
-    // SAFETY: the view has these sizes and strides; the slice was made as large as the panels are.
+    // SAFETY: the view has these sizes and strides; the slice was made as large as the packed operand.
     unsafe {
-        hlorun_kernels::pack_panels(
+        hlorun_kernels::pack_operand(
             ty,
             thunk.b.dims[1] as usize,
             thunk.b.dims[2] as usize,
             memory.first(&thunk.b),
             matrix(&thunk.b),
-            memory.pointer(&thunk.panels),
+            memory.pointer(&thunk.to),
             &environment.products(),
         );
     }
     Ok(())
 }
 
-/// The product of some of the rows, with C at `c`.
+/// The product of some of the rows.
 fn rows_of(thunk: &GemmThunk, rows: usize) -> Result<Gemm> {
-    let (batch, _, n, k) = thunk.sizes();
-    let (Some(operands), Some(out)) = (dtype(thunk.a.element_type), dtype(thunk.c.element_type))
-    else {
-        return Err(HloError::execution("a product of 1-bit integers"));
-    };
-    Ok(Gemm {
-        dtype: operands,
-        out,
-        m: rows,
-        n: n as usize,
-        k: k as usize,
-        a: matrix(&thunk.a),
-        b: matrix(&thunk.b),
-        c: matrix(&thunk.c),
-        alpha: thunk.alpha,
-        beta: thunk.beta,
-        batch: batch as usize,
-    })
+    let gemm = thunk.kernel(rows);
+    gemm.ok_or_else(|| HloError::execution("a product of 1-bit integers"))
 }
 
 /// Whether [`add_block`] may be used: it then has the bits of a block and a sum.
@@ -78,8 +54,7 @@ pub unsafe fn block(
 ) -> Result<()> {
     let gemm = rows_of(thunk, rows.len())?;
     // SAFETY: the caller's promise.
-    unsafe { run_block(thunk, &gemm, rows.start, memory, c) };
-    Ok(())
+    unsafe { run_block(thunk, &gemm, rows.start, memory, c) }
 }
 
 /// The same, added to the rows that are at `c`.
@@ -96,11 +71,16 @@ pub unsafe fn add_block(
     let mut gemm = rows_of(thunk, rows.len())?;
     gemm.beta = 1.0;
     // SAFETY: the caller's promise.
-    unsafe { run_block(thunk, &gemm, rows.start, memory, c) };
-    Ok(())
+    unsafe { run_block(thunk, &gemm, rows.start, memory, c) }
 }
 
-unsafe fn run_block(thunk: &GemmThunk, gemm: &Gemm, first: usize, memory: &Memory, c: *mut u8) {
+unsafe fn run_block(
+    thunk: &GemmThunk,
+    gemm: &Gemm,
+    first: usize,
+    memory: &Memory,
+    c: *mut u8,
+) -> Result<()> {
     let offset = first as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
     // SAFETY: by the caller's promise; the views have these sizes and strides.
     unsafe {
@@ -110,8 +90,9 @@ unsafe fn run_block(thunk: &GemmThunk, gemm: &Gemm, first: usize, memory: &Memor
             memory.first(&thunk.b),
             c,
             &hlorun_kernels::Parallel::SERIAL,
-        );
+        )?;
     }
+    Ok(())
 }
 
 /// The blocks of a product: their rows.
@@ -140,16 +121,16 @@ pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
         });
     }
     let memory = &environment.memory;
-    if let Some(panels) = &thunk.panels {
-        // SAFETY: the plan packed B of this very product into the panels.
+    if let Some(packed) = &thunk.packed_b {
+        // SAFETY: the plan packed B of this very product into the packed operand.
         unsafe {
-            hlorun_kernels::gemm_panels(
+            hlorun_kernels::gemm_packed(
                 &gemm,
                 memory.first(&thunk.a),
-                memory.pointer(panels),
+                memory.pointer(packed),
                 memory.first(&thunk.c),
                 &environment.products(),
-            );
+            )?;
         }
         return Ok(());
     }
@@ -162,7 +143,7 @@ pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
             memory.first(&thunk.b),
             memory.first(&thunk.c),
             &environment.products(),
-        );
+        )?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::types::PrimitiveType;
 #[derive(Clone)]
 pub struct Memory {
     bases: Vec<*mut u8>,
-    /// Shifted addresses of a band's scratch; see [`crate::exec::bands`].
+    /// Shifted addresses of a row tile's scratch; see [`crate::exec::row_tiling`].
     privates: Vec<*mut u8>,
 }
 
@@ -32,6 +32,16 @@ impl Memory {
     /// Names the addresses of values that only the calling task has.
     pub fn set_privates(&mut self, privates: Vec<*mut u8>) {
         self.privates = privates;
+    }
+
+    /// Number of allocations.
+    pub fn len(&self) -> usize {
+        self.bases.len()
+    }
+
+    /// The addresses of all allocations, in order.
+    pub fn bases(&self) -> &[*mut u8] {
+        &self.bases
     }
 
     /// The address of an allocation.
@@ -55,7 +65,7 @@ impl Memory {
             offset += self.index(index) as isize * index.stride as isize;
         }
         let size = view.element_type.size_bytes() as isize;
-        // A view's offset and clamped run-time offsets stay inside its slice; a band's scratch may
+        // A view's offset and clamped run-time offsets stay inside its slice; a row tile's scratch may
         // begin behind the address that stands for the whole value.
         self.pointer(&view.slice).wrapping_offset(offset * size)
     }

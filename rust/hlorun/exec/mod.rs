@@ -3,28 +3,25 @@
 //! In: an [`crate::plan::Executable`] and addresses of arrays. Out: the results in the caller's
 //! memory. Promise: the same inputs give the same bits, whatever the number of threads.
 
-pub mod array;
-pub mod bands;
-pub mod collectives;
-pub mod copy;
-pub mod environment;
-pub mod evaluate;
-pub mod executor;
-pub mod flat;
-pub mod fold;
-pub mod gemm;
-pub mod lockstep;
-pub mod loops;
-pub mod memory;
-pub mod ops;
-pub mod placement;
-pub mod program;
-pub mod reduce;
-pub mod replicas;
-pub mod small;
-mod stream;
-pub mod threads;
-pub mod turned;
-pub mod walk;
+pub(crate) mod array;
+pub(crate) mod element;
+pub(crate) mod environment;
+pub(crate) mod gemm;
+pub(crate) mod hooks;
+pub(crate) mod memory;
+pub(crate) mod ops;
+pub(crate) mod options;
+pub(crate) mod parallel;
+pub(crate) mod reduce;
+pub(crate) mod rendezvous;
+pub(crate) mod row_tiling;
+pub(crate) mod run;
+pub(crate) mod spmd;
+pub(crate) mod threads;
 
-pub use executor::RunOptions;
+pub use hooks::{ArrayMut, ArrayRef};
+pub use hooks::{CustomCallHook, Observer};
+pub use options::DeviceArrays;
+pub use options::{RunOptions, Step};
+pub use rendezvous::{Network, Transport};
+pub use run::evaluate::EVALUATE;

@@ -60,6 +60,8 @@ pub struct HloModuleConfig {
     pub replica_count: Option<i64>,
     /// `num_partitions`; 1 when absent.
     pub num_partitions: Option<i64>,
+    /// The text is instructions without a module around them.
+    pub stands_alone: bool,
     /// All header attributes as written, in order: key and value, the ones above included.
     pub attributes: Vec<(TextRef, TextRef)>,
 }

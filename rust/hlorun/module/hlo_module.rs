@@ -210,6 +210,11 @@ impl HloModule {
         LiteralId::from_index(self.literals.len() - 1)
     }
 
+    /// Replaces a literal.
+    pub fn set_literal(&mut self, id: LiteralId, literal: Literal) {
+        self.literals[id.index()] = literal;
+    }
+
     /// Adds an empty computation.
     pub fn add_computation(&mut self, computation: HloComputation) -> ComputationId {
         self.computations.push(computation);

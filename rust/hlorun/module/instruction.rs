@@ -188,6 +188,18 @@ impl<'m> InstructionRef<'m> {
         }
     }
 
+    /// The branches of a conditional, in the order of its operands; `None` where it states none.
+    pub fn branch_computations(self) -> Option<Vec<ComputationId>> {
+        if let Some(AttrValue::Computations(branches)) = self.attribute(AttrKey::BranchComputations)
+        {
+            return Some(branches.to_vec());
+        }
+        Some(vec![
+            self.computation_attribute(AttrKey::TrueComputation)?,
+            self.computation_attribute(AttrKey::FalseComputation)?,
+        ])
+    }
+
     /// A computation such as `to_apply`.
     pub fn computation_attribute(self, key: AttrKey) -> Option<ComputationId> {
         match self.attribute(key) {

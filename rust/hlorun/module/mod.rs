@@ -6,8 +6,11 @@
 
 pub mod attributes;
 pub mod backend_config;
+pub mod compact;
 pub mod computation;
 pub mod config;
+pub(crate) mod copy;
+pub mod effects;
 pub mod escape;
 pub mod hlo_module;
 pub mod ids;
@@ -17,16 +20,19 @@ pub mod mesh_groups;
 pub mod metadata;
 pub mod names;
 pub mod opcode;
+pub mod part;
 pub mod post_order;
 pub mod scan;
 pub mod sharding;
 pub mod source;
 pub mod stack_frames;
+pub mod words;
 
 pub use attributes::{AttrKey, AttrValue, Attribute};
 pub use backend_config::BackendConfig;
 pub use computation::HloComputation;
 pub use config::HloModuleConfig;
+pub use effects::{Effect, Effects};
 pub use hlo_module::{HloModule, ModuleWarning, NewInstruction};
 pub use ids::{ComputationId, Id, IdMap, InstructionId, LiteralId, PoolRange};
 pub use instruction::{HloInstruction, InstructionRef};

@@ -3,6 +3,38 @@
 //! Stages match on [`OpClass`] exhaustively, so that the compiler lists what a new class touches;
 //! a new opcode of an existing class is one row here.
 
+/// A pattern: classes that compute each element of their result from one of each operand.
+macro_rules! elementwise_classes {
+    () => {
+        OpClass::Unary
+            | OpClass::Binary
+            | OpClass::Compare
+            | OpClass::Select
+            | OpClass::Clamp
+            | OpClass::Convert
+            | OpClass::Complex
+    };
+}
+
+/// A pattern: classes that have a thunk of their own and no effect.
+macro_rules! operation_classes {
+    () => {
+        OpClass::GatherScatter
+            | OpClass::Dot
+            | OpClass::Convolution
+            | OpClass::Window
+            | OpClass::Map
+            | OpClass::Scan
+            | OpClass::Sort
+            | OpClass::Fft
+            | OpClass::LinearAlgebra
+            | OpClass::BatchNorm
+            | OpClass::DynamicShape
+    };
+}
+
+pub(crate) use {elementwise_classes, operation_classes};
+
 /// What family an opcode belongs to; the stages dispatch on it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpClass {
@@ -251,6 +283,36 @@ impl HloOpcode {
             .iter()
             .map(|row| row.0)
             .filter(|&op| op != HloOpcode::Unknown)
+    }
+
+    /// Whether it is a function that no machine computes exactly.
+    pub fn is_transcendental(self) -> bool {
+        use HloOpcode as Op;
+        matches!(
+            self,
+            Op::Acos
+                | Op::Acosh
+                | Op::Asin
+                | Op::Asinh
+                | Op::Atan2
+                | Op::Atanh
+                | Op::Cbrt
+                | Op::Cos
+                | Op::Cosh
+                | Op::Erf
+                | Op::Exp
+                | Op::Expm1
+                | Op::Log
+                | Op::Log1p
+                | Op::Logistic
+                | Op::Power
+                | Op::Rsqrt
+                | Op::Sin
+                | Op::Sinh
+                | Op::Sqrt
+                | Op::Tan
+                | Op::Tanh
+        )
     }
 
     /// The name in HLO text, `"dynamic-update-slice"`.

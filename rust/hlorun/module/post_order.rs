@@ -13,15 +13,16 @@ enum Mark {
 /// The instructions of `computation` such that operands come before users, visiting roots in the
 /// order of the text and operands left to right. `Err` names an instruction on a cycle.
 ///
-/// Control predecessors count as operands.
+/// Control predecessors count as operands where they are instructions of the computation; a rewrite
+/// may have dropped them.
 pub fn instruction_post_order(
     module: &HloModule,
     computation: ComputationId,
 ) -> Result<Vec<InstructionId>, InstructionId> {
     use super::attributes::{AttrKey, AttrValue};
     let instructions = &module.computation(computation).instructions;
-    let mut marks: rustc_hash::FxHashMap<InstructionId, Mark> = rustc_hash::FxHashMap::default();
-    marks.reserve(instructions.len());
+    let mut marks: foldhash::HashMap<InstructionId, Mark> = foldhash::HashMap::default();
+    marks.extend(instructions.iter().map(|&id| (id, Mark::New)));
     let mut order = Vec::with_capacity(instructions.len());
     let mut stack: Vec<(InstructionId, usize)> = Vec::new();
     for &start in instructions {
@@ -41,6 +42,12 @@ pub fn instruction_post_order(
                     _ => None,
                 }
             };
+            let is_foreign =
+                |id: InstructionId| *next >= operands.len() && !marks.contains_key(&id);
+            if dependency.is_some_and(is_foreign) {
+                *next += 1;
+                continue;
+            }
             match dependency {
                 Some(dependency) => {
                     *next += 1;

@@ -180,6 +180,9 @@ fn read_devices(scan: &mut Scanner<'_>) -> Result<Devices, ScanError> {
     if scan.eat(b'T') {
         scan.expect(b'(', "'('")?;
         transpose = scan.integers()?;
+        if transpose.len() != reshape.len() {
+            return Err(scan.error("as many dimensions of the transpose as of the devices"));
+        }
         scan.expect(b')', "')'")?;
     }
     Ok(Devices::Iota { reshape, transpose })

@@ -45,6 +45,12 @@ impl Deref for Source {
     }
 }
 
+impl AsRef<[u8]> for Source {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Default for Source {
     fn default() -> Source {
         Source {

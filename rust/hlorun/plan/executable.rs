@@ -8,18 +8,26 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::CompileOptions;
-use super::assign::{self, AllocationKind, Assignment};
-use super::lower::{BufferKind, Lowering, Value, collect_leaves};
-use super::passes::DynamicSize;
-use super::replica_groups::{Devices, MAX_DEVICES};
+use super::hlo::DynamicSize;
+use super::hlo::pass::PassContext;
+use super::lower::{Lowering, Value, collect_leaves};
+use super::memory::assign::{self, AllocationKind, Assignment};
+use super::memory::checker;
+use super::options::{Check, CompileOptions, MachineCode};
+use super::passes;
+use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
+use super::spmd::groups::{Devices, MAX_DEVICES};
+use super::thunk::machine_code;
+use super::thunk::{BufferKind, LogicalBuffer};
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, identity_order};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
+use crate::float_mode::DefaultMode;
 use crate::module::{HloModule, Id, InstructionId};
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId};
+use crate::verify::VerifiedModule;
 
 /// An array that comes in or goes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +69,7 @@ const MAX_LOCKSTEPS: usize = 8;
 pub struct Executable {
     module: HloModule,
     options: CompileOptions,
-    rewrites: Vec<(&'static str, usize)>,
+    passes: Vec<PassRecord>,
     original_count: usize,
     thunks: ThunkSequence,
     assignment: Assignment,
@@ -75,10 +83,11 @@ pub struct Executable {
     originals: OnceLock<FxHashMap<u32, InstructionId>>,
 }
 
-/// Compiles a verified module.
+/// Compiles a module.
 ///
 /// Errors: `HloError::Unsupported` naming the first instruction that cannot be run.
-pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executable> {
+pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<Executable> {
+    let _mode = DefaultMode::enter();
     let devices = u64::from(options.replicas) * u64::from(options.partitions);
     if devices > u64::from(MAX_DEVICES) {
         return Err(HloError::argument(format!(
@@ -86,14 +95,20 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         )));
     }
     let options = &effective(options)?;
+    super::element::elementwise::check_types(module)?;
     let original_count = module.instruction_count();
-    let mut module = module.clone();
-    let stand_ins = super::inline::inline(&mut module, options.observe)?;
-    let (mut rewrites, mut dynamic_sizes) = (Vec::new(), Vec::new());
+    let mut module = HloModule::clone(module);
+    let mut pipeline = Pipeline::new(options);
+    let mut cx = PassContext {
+        options,
+        dynamic_sizes: Vec::new(),
+        calls: Vec::new(),
+    };
+    pipeline.run(&mut module, &super::hlo::FLATTEN, &mut cx)?;
     if !options.observe {
-        let applied = super::passes::run(&mut module, options)?;
-        (rewrites, dynamic_sizes) = (applied.rewrites, applied.dynamic_sizes);
+        pipeline.run(&mut module, &super::hlo::TABLE, &mut cx)?;
     }
+    let dynamic_sizes = cx.dynamic_sizes;
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };
@@ -103,7 +118,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         .ok_or_else(|| HloError::execution("the entry computation has no root"))?;
     let mut lowering = Lowering::new(&module, options);
     if options.observe {
-        lowering.observe(&stand_ins);
+        lowering.observe(&cx.calls);
     }
     let mut leaves = Vec::new();
     let mut values = Vec::new();
@@ -121,23 +136,25 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     let (mut thunks, result) = lowering.computation(entry, &values)?;
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
     let mut buffers = std::mem::take(&mut lowering.buffers);
-    if options.fuse
-        && !options
-            .disable
-            .iter()
-            .any(|name| name == super::bands::NAME)
-    {
-        super::bands::run(&mut thunks, &mut buffers);
-        super::shared_steps::run(&mut thunks);
+    if options.fuse {
+        pipeline.step(super::schedule::row_tiling::NAME, || {
+            super::schedule::row_tiling::run(&mut thunks, &mut buffers);
+            super::schedule::loop_merging::run(&mut thunks);
+            count(&thunks, &|kind| matches!(kind, ThunkKind::RowTiled(_)))
+        });
     }
-    let assignment = assign::assign(&mut thunks, &buffers);
+    let assignment = place(&mut thunks, &buffers, &module, options)?;
     if devices > 1 {
-        super::products::divide(&mut thunks, &assignment);
+        super::replication::products::divide(&mut thunks, &assignment);
     }
-    super::small::prepare(&mut thunks);
-    if !options.disable.iter().any(|name| name == super::flat::NAME) {
-        super::flat::prepare(&mut thunks);
-    }
+    super::schedule::small_loop::prepare(&mut thunks);
+    pipeline.step(super::schedule::scalar_bytecode::NAME, || {
+        super::schedule::scalar_bytecode::prepare(&mut thunks, options.machine_code);
+        count(
+            &thunks,
+            &|kind| matches!(kind, ThunkKind::While(repeated) if repeated.bytecode.is_some()),
+        )
+    });
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -153,7 +170,7 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
         dynamic_sizes,
         parameters: infos,
         options: options.clone(),
-        rewrites,
+        passes: pipeline.into_records(),
         original_count,
         thunks,
         assignment,
@@ -164,19 +181,54 @@ pub fn compile(module: &HloModule, options: &CompileOptions) -> Result<Executabl
     })
 }
 
+/// Gives buffers their memory and, where the options ask for it, proves that the plan holds.
+pub(super) fn place(
+    thunks: &mut ThunkSequence,
+    buffers: &[LogicalBuffer],
+    module: &HloModule,
+    options: &CompileOptions,
+) -> Result<Assignment> {
+    let logical = (options.check != Check::Off).then(|| thunks.clone());
+    let assignment = assign::assign(thunks, buffers);
+    if let Some(logical) = logical {
+        let plan = checker::Plan {
+            logical: &logical,
+            assigned: thunks,
+            buffers,
+            assignment: &assignment,
+        };
+        checker::check(&plan, module)?;
+    }
+    assign::forget_dropped(thunks);
+    Ok(assignment)
+}
+
+/// Thunks of a kind, those inside others included. Recursion is bounded by the nesting the lowering
+/// allows.
+fn count(thunks: &ThunkSequence, is_wanted: &dyn Fn(&ThunkKind) -> bool) -> usize {
+    thunks
+        .iter()
+        .map(|thunk| {
+            let own = usize::from(is_wanted(&thunk.kind));
+            let nested = thunk.nested().into_iter();
+            own + nested.map(|inner| count(inner, is_wanted)).sum::<usize>()
+        })
+        .sum()
+}
+
 /// The options with everything they imply.
 fn effective(options: &CompileOptions) -> Result<CompileOptions> {
-    if let Some(unknown) = options
+    let mut options = options.clone();
+    for name in &mut options.disable {
+        *name = passes::named(name)?.to_owned();
+    }
+    if options
         .disable
         .iter()
-        .find(|name| !super::PASSES.contains(&name.as_str()))
+        .any(|name| name == machine_code::NAME)
     {
-        return Err(HloError::argument(format!(
-            "no pass is called {unknown:?}; there are {}",
-            super::PASSES.join(", ")
-        )));
+        options.machine_code = MachineCode::Never;
     }
-    let mut options = options.clone();
     options.fuse &= !options.observe && !options.disable.iter().any(|name| name == "fusion");
     Ok(options)
 }
@@ -217,9 +269,9 @@ impl Executable {
         &self.module
     }
 
-    /// Passes that changed something, and how many loops they changed.
-    pub fn rewrites(&self) -> &[(&'static str, usize)] {
-        &self.rewrites
+    /// Passes that ran, in order.
+    pub fn passes(&self) -> &[PassRecord] {
+        &self.passes
     }
 
     /// The instruction of the module that was compiled from which `id`, of [`Executable::module`],

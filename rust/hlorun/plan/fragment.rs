@@ -1,10 +1,11 @@
 //! A computation without parameters, planned by itself so that it can be run while planning.
 
-use super::assign::{self, Assignment};
-use super::executable::{Leaf, store_results};
+use super::executable::{Leaf, place, store_results};
 use super::lower::Lowering;
+use super::memory::assign::Assignment;
+use super::options::CompileOptions;
+use super::schedule::{scalar_bytecode, small_loop};
 use super::thunk::ThunkSequence;
-use super::{CompileOptions, flat, small};
 use crate::error::{HloError, Result};
 use crate::module::{ComputationId, HloModule};
 
@@ -19,12 +20,6 @@ pub struct Fragment<'m> {
     /// Arrays of the result, in order.
     pub outputs: Vec<Leaf>,
 }
-
-/// Runs a fragment: the row-major elements of every array of its result.
-///
-/// Planning cannot run anything itself; who compiles may lend it this, see
-/// [`CompileOptions::evaluate`].
-pub type Evaluate = fn(&Fragment<'_>) -> Result<Vec<Box<[u8]>>>;
 
 /// Plans `computation`, a flattened one.
 ///
@@ -41,9 +36,9 @@ pub fn plan<'m>(
     let mut lowering = Lowering::new(module, options);
     let (mut thunks, result) = lowering.computation(computation, &[])?;
     let outputs = store_results(&mut lowering, &mut thunks, root, &result);
-    let assignment = assign::assign(&mut thunks, &lowering.buffers);
-    small::prepare(&mut thunks);
-    flat::prepare(&mut thunks);
+    let assignment = place(&mut thunks, &lowering.buffers, module, options)?;
+    small_loop::prepare(&mut thunks);
+    scalar_bytecode::prepare(&mut thunks, options.machine_code);
     Ok(Fragment {
         module,
         thunks,

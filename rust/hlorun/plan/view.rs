@@ -28,7 +28,7 @@ impl BufferSlice {
     }
 }
 
-/// Slices of allocations from this number on are scratch of a band; see [`super::bands`].
+/// Slices of allocations from this number on are scratch of a row tile; see [`super::schedule::row_tiling`].
 pub const PRIVATE: u32 = 1 << 31;
 
 /// A start index known when the program runs, as `dynamic-slice` has.
@@ -65,6 +65,15 @@ pub struct ArrayView {
 
 /// Dimensions and strides of a walk, outermost first, neighbours merged where memory allows.
 pub type Walk = SmallVec<[(i64, i64); 4]>;
+
+/// One contiguous run, or a single element.
+pub fn is_one_run(walk: &Walk) -> bool {
+    match walk.as_slice() {
+        [] => true,
+        [(_, stride)] => *stride == 1,
+        _ => false,
+    }
+}
 
 /// Strides of a dense array whose dimensions, slowest first, are `order`.
 pub fn dense_strides(dims: &[i64], order: &[u8]) -> Dims {

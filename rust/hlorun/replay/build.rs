@@ -1,6 +1,6 @@
 //! Binds a module's instructions to the places of their values.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::extract::{Extracted, extract};
 use super::sharing::{Overlap, is_allowed};
@@ -8,15 +8,19 @@ use super::{Access, Boundary, Compute, Place, Replay, Step};
 use crate::analysis::buffer_assignment::{
     BufferAssignmentDump, ComputationKind, computation_kinds,
 };
+use crate::analysis::dataflow::{
+    HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, byte_size_of,
+};
+use crate::analysis::schedule::HloSchedule;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId, InstructionRef};
-use crate::plan::dataflow::{
-    HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, byte_size_of,
-};
-use crate::plan::schedule::HloSchedule;
-use crate::plan::{self, CompileOptions, Executable, Leaf, unsupported};
+use crate::plan::error::elided_constant;
+use crate::plan::error::unsupported;
+use crate::plan::options::CompileOptions;
+use crate::plan::{self, Executable, Leaf};
 use crate::types::{ArrayShape, PrimitiveType, Shape};
+use crate::verify::{VerifiedModule, verify};
 
 pub(super) struct Builder<'a> {
     pub(super) module: &'a HloModule,
@@ -31,7 +35,7 @@ pub(super) struct Builder<'a> {
 
 /// Builds a replay; see [`Replay::new`].
 pub fn build(
-    module: &HloModule,
+    module: &VerifiedModule<'_>,
     dump: &BufferAssignmentDump,
     whole: &Executable,
     options: &CompileOptions,
@@ -54,7 +58,7 @@ pub fn build(
     let Some((entry, computation)) = module.entry_computation() else {
         return Err(HloError::execution("the module has no entry computation"));
     };
-    let mut steps = FxHashMap::default();
+    let mut steps = HashMap::default();
     for id in module.computation_ids() {
         if builder.kinds[id] == ComputationKind::Global {
             let order = schedule
@@ -88,8 +92,8 @@ pub fn build(
 
 impl<'a> Builder<'a> {
     /// Instructions that get memory of the assignment, by name.
-    fn names(&self) -> FxHashMap<&'a [u8], InstructionId> {
-        let mut names: FxHashMap<&[u8], InstructionId> = FxHashMap::default();
+    fn names(&self) -> HashMap<&'a [u8], InstructionId> {
+        let mut names: HashMap<&[u8], InstructionId> = HashMap::default();
         for computation in self.module.computation_ids() {
             if self.kinds[computation] == ComputationKind::Global {
                 for &id in &self.module.computation(computation).instructions {
@@ -118,7 +122,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The order the dump says, or that of the text.
-    fn schedule(&self, names: &FxHashMap<&'a [u8], InstructionId>) -> Result<HloSchedule> {
+    fn schedule(&self, names: &HashMap<&'a [u8], InstructionId>) -> Result<HloSchedule> {
         let Some(range) = &self.dump.live_range else {
             return Ok(HloSchedule::from_text_order(self.module));
         };
@@ -142,7 +146,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Where the dump puts each value.
-    fn read_places(&mut self, names: &FxHashMap<&'a [u8], InstructionId>) -> Result<()> {
+    fn read_places(&mut self, names: &HashMap<&'a [u8], InstructionId>) -> Result<()> {
         for (block, allocation) in self.dump.allocations.iter().enumerate() {
             for assigned in self.dump.values_of(allocation) {
                 let name = &assigned.name;
@@ -287,7 +291,7 @@ impl<'a> Builder<'a> {
                 };
                 let value = self.value_at(self.dataflow.positions.root(id))?;
                 let Some(bytes) = literal.bytes() else {
-                    return Err(plan::elided_constant(instruction));
+                    return Err(elided_constant(instruction));
                 };
                 let access = self.access(value, None)?;
                 found.push((access, laid_out(array, bytes)?));
@@ -370,7 +374,7 @@ impl<'a> Builder<'a> {
             partitions: 1,
             ..self.options.clone()
         };
-        let executable = plan::compile(&extracted.module, &options)?;
+        let executable = plan::compile(&verify(&extracted.module)?, &options)?;
         let (reads, read_positions) = self.reads(instruction, &extracted)?;
         let (writes, written_positions) = self.writes(instruction, &extracted, &executable)?;
         let mut staged = vec![false; executable.outputs().len()];

@@ -5,12 +5,12 @@
 //! memory: dimensions in the order of the layout. Small constants are taken along as constants, so
 //! that the instruction is compiled as it is in the whole module.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::error::{HloError, Result};
+use crate::module::copy::Copier;
 use crate::module::{
-    AttrValue, Attribute, ComputationId, HloComputation, HloModule, HloModuleConfig, HloOpcode, Id,
-    InstructionId, LiteralId, NewInstruction, TextRef,
+    ComputationId, HloComputation, HloModule, HloOpcode, InstructionId, NewInstruction, TextRef,
 };
 use crate::types::{ArrayShape, Shape, ShapeId, ShapeIndex};
 
@@ -30,10 +30,7 @@ pub struct Extracted {
 }
 
 struct Extractor<'m> {
-    from: &'m HloModule,
-    to: HloModule,
-    computations: FxHashMap<ComputationId, ComputationId>,
-    literals: FxHashMap<LiteralId, LiteralId>,
+    copier: Copier<'m>,
     entry: ComputationId,
 }
 
@@ -42,34 +39,19 @@ struct Extractor<'m> {
 /// # Errors
 /// [`HloError::Unsupported`] for tuples of absurdly many parts.
 pub fn extract(module: &HloModule, id: InstructionId) -> Result<Extracted> {
-    let mut to = HloModule {
-        name: module.name,
-        config: HloModuleConfig {
-            replica_count: module.config.replica_count,
-            num_partitions: module.config.num_partitions,
-            ..HloModuleConfig::default()
-        },
-        text: module.text.clone(),
-        shapes: module.shapes.clone(),
-        ints: module.ints.clone(),
-        ..HloModule::default()
-    };
-    let entry = to.add_computation(HloComputation {
+    let mut copier = Copier::new(module);
+    copier.to.config.replica_count = module.config.replica_count;
+    copier.to.config.num_partitions = module.config.num_partitions;
+    let entry = copier.to.add_computation(HloComputation {
         name: module.instruction_data(id).name,
         ..HloComputation::default()
     });
-    to.entry = Some(entry);
-    let mut extractor = Extractor {
-        from: module,
-        to,
-        computations: FxHashMap::default(),
-        literals: FxHashMap::default(),
-        entry,
-    };
-    extractor.copy_computations(id);
+    copier.to.entry = Some(entry);
+    copier.copy_computations(module.instruction(id).called_computations());
+    let mut extractor = Extractor { copier, entry };
     let mut parameters = Vec::new();
     let mut operands: Vec<InstructionId> = Vec::new();
-    let mut known: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+    let mut known: HashMap<InstructionId, InstructionId> = HashMap::default();
     for (number, &operand) in module.operand_ids(id).iter().enumerate() {
         let new = match known.get(&operand) {
             Some(&new) => new,
@@ -78,10 +60,10 @@ pub fn extract(module: &HloModule, id: InstructionId) -> Result<Extracted> {
         known.insert(operand, new);
         operands.push(new);
     }
-    let body = extractor.copy_instruction(id, entry, &operands);
+    let body = extractor.copier.copy_instruction(id, entry, &operands);
     let results = extractor.results(id, body)?;
     Ok(Extracted {
-        module: extractor.to,
+        module: extractor.copier.to,
         parameters,
         results,
     })
@@ -99,100 +81,6 @@ fn physical(shape: &ArrayShape) -> ArrayShape {
 }
 
 impl Extractor<'_> {
-    /// Copies every computation the instruction calls, and those they call.
-    fn copy_computations(&mut self, id: InstructionId) {
-        let from = self.from;
-        let mut stack = from.instruction(id).called_computations();
-        let mut order = Vec::new();
-        while let Some(computation) = stack.pop() {
-            if self.computations.contains_key(&computation) {
-                continue;
-            }
-            let old = from.computation(computation);
-            let new = self.to.add_computation(HloComputation {
-                name: old.name,
-                text: old.text,
-                ..HloComputation::default()
-            });
-            self.computations.insert(computation, new);
-            order.push((computation, new));
-            for &instruction in &old.instructions {
-                stack.extend(from.instruction(instruction).called_computations());
-            }
-        }
-        for (computation, new) in order {
-            let old = from.computation(computation);
-            let mut map: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
-            for &instruction in &old.instructions {
-                let operands: Vec<InstructionId> = from
-                    .operand_ids(instruction)
-                    .iter()
-                    .filter_map(|operand| map.get(operand).copied())
-                    .collect();
-                let copy = self.copy_instruction(instruction, new, &operands);
-                map.insert(instruction, copy);
-            }
-            let parameters = old.parameters.iter().filter_map(|p| map.get(p).copied());
-            self.to.computation_mut(new).parameters = parameters.collect();
-            self.to.computation_mut(new).root = old.root.and_then(|root| map.get(&root).copied());
-        }
-    }
-
-    fn literal(&mut self, id: LiteralId) -> LiteralId {
-        if let Some(&new) = self.literals.get(&id) {
-            return new;
-        }
-        let new = self.to.add_literal(self.from.literal(id).clone());
-        self.literals.insert(id, new);
-        new
-    }
-
-    fn copy_instruction(
-        &mut self,
-        id: InstructionId,
-        into: ComputationId,
-        operands: &[InstructionId],
-    ) -> InstructionId {
-        let from = self.from;
-        let data = from.instruction_data(id);
-        let mut attributes: Vec<Attribute> = Vec::new();
-        for attribute in from.attributes_of(id) {
-            let mapped = |id: &ComputationId| self.computations.get(id).copied().unwrap_or(*id);
-            let value = match &attribute.value {
-                AttrValue::Instructions(_) => continue,
-                AttrValue::Computation(id) => AttrValue::Computation(mapped(id)),
-                AttrValue::Computations(ids) => {
-                    AttrValue::Computations(ids.iter().map(mapped).collect())
-                }
-                AttrValue::Literal(id) => AttrValue::Literal(self.literal(*id)),
-                value => value.clone(),
-            };
-            attributes.push(Attribute {
-                key: attribute.key,
-                value,
-            });
-        }
-        let immediate = match data.opcode {
-            HloOpcode::Constant => {
-                let id = LiteralId::from_index(data.immediate as usize);
-                self.literal(id).index() as u32
-            }
-            _ => data.immediate,
-        };
-        self.to.add_instruction(
-            into,
-            NewInstruction {
-                name: data.name,
-                text: data.text,
-                opcode: data.opcode,
-                shape: data.shape,
-                operands,
-                attributes: &attributes,
-                immediate,
-            },
-        )
-    }
-
     fn add(
         &mut self,
         opcode: HloOpcode,
@@ -200,8 +88,8 @@ impl Extractor<'_> {
         operands: &[InstructionId],
         immediate: u32,
     ) -> InstructionId {
-        let name: TextRef = self.to.computation(self.entry).name;
-        self.to.add_instruction(
+        let name: TextRef = self.copier.to.computation(self.entry).name;
+        self.copier.to.add_instruction(
             self.entry,
             NewInstruction {
                 name,
@@ -222,11 +110,11 @@ impl Extractor<'_> {
         id: InstructionId,
         parameters: &mut Vec<(usize, ShapeIndex)>,
     ) -> Result<InstructionId> {
-        let instruction = self.from.instruction(id);
+        let instruction = self.copier.from.instruction(id);
         if let Some(literal) = instruction.literal()
             && literal.bytes().is_some_and(|b| b.len() <= LARGEST_CONSTANT)
         {
-            return Ok(self.copy_instruction(id, self.entry, &[]));
+            return Ok(self.copier.copy_instruction(id, self.entry, &[]));
         }
         let whole = instruction.shape_id();
         self.checked_leaves(id, whole)?;
@@ -238,7 +126,7 @@ impl Extractor<'_> {
         let mut stack = vec![Step::Shape(whole, ShapeIndex::default())];
         while let Some(step) = stack.pop() {
             match step {
-                Step::Shape(shape, index) => match self.to.shapes.get(shape).clone() {
+                Step::Shape(shape, index) => match self.copier.to.shapes.get(shape).clone() {
                     Shape::Tuple(parts) => {
                         stack.push(Step::Close(shape, parts.len()));
                         for (k, &part) in parts.iter().enumerate().rev() {
@@ -264,16 +152,17 @@ impl Extractor<'_> {
     }
 
     fn parameter(&mut self, shape: ShapeId, array: &ArrayShape) -> InstructionId {
-        let number = self.to.computation(self.entry).parameters.len() as u32;
-        let dense = self.to.shapes.array(physical(array));
+        let number = self.copier.to.computation(self.entry).parameters.len() as u32;
+        let dense = self.copier.to.shapes.array(physical(array));
         let parameter = self.add(HloOpcode::Parameter, dense, &[], number);
-        self.to
+        self.copier
+            .to
             .computation_mut(self.entry)
             .parameters
             .push(parameter);
         match array.is_row_major() && array.is_static() {
             true => {
-                self.to.instruction_data_mut(parameter).shape = shape;
+                self.copier.to.instruction_data_mut(parameter).shape = shape;
                 parameter
             }
             false => self.add(HloOpcode::Bitcast, shape, &[parameter], 0),
@@ -282,17 +171,17 @@ impl Extractor<'_> {
 
     /// Makes the arrays of `body` the result.
     fn results(&mut self, id: InstructionId, body: InstructionId) -> Result<Vec<ShapeIndex>> {
-        let whole = self.from.instruction(id).shape_id();
+        let whole = self.copier.from.instruction(id).shape_id();
         let leaves = self.checked_leaves(id, whole)?;
         let mut indices = Vec::new();
         let mut parts = Vec::new();
         for (index, leaf) in leaves {
-            let Shape::Array(array) = self.to.shapes.get(leaf).clone() else {
+            let Shape::Array(array) = self.copier.to.shapes.get(leaf).clone() else {
                 continue;
             };
             let (mut at, mut shape) = (body, whole);
             for &element in &index.0 {
-                let inner = self.to.shapes.get(shape).as_tuple();
+                let inner = self.copier.to.shapes.get(shape).as_tuple();
                 let Some(&part) = inner.and_then(|parts| parts.get(element as usize)) else {
                     break;
                 };
@@ -300,22 +189,22 @@ impl Extractor<'_> {
                 shape = part;
             }
             if !array.is_row_major() || !array.is_static() {
-                let dense = self.to.shapes.array(physical(&array));
+                let dense = self.copier.to.shapes.array(physical(&array));
                 at = self.add(HloOpcode::Bitcast, dense, &[at], 0);
             }
             indices.push(index);
             parts.push(at);
         }
-        let root = match (&parts[..], self.from.instruction(id).shape()) {
+        let root = match (&parts[..], self.copier.from.instruction(id).shape()) {
             (&[only], Shape::Array(_)) => only,
             _ => {
-                let shape_of = |&part: &InstructionId| self.to.instruction_data(part).shape;
+                let shape_of = |&part: &InstructionId| self.copier.to.instruction_data(part).shape;
                 let shapes: Vec<ShapeId> = parts.iter().map(shape_of).collect();
-                let shape = self.to.shapes.tuple(&shapes);
+                let shape = self.copier.to.shapes.tuple(&shapes);
                 self.add(HloOpcode::Tuple, shape, &parts, 0)
             }
         };
-        self.to.computation_mut(self.entry).root = Some(root);
+        self.copier.to.computation_mut(self.entry).root = Some(root);
         Ok(indices)
     }
 
@@ -324,12 +213,16 @@ impl Extractor<'_> {
         id: InstructionId,
         shape: ShapeId,
     ) -> Result<Vec<(ShapeIndex, ShapeId)>> {
-        self.from.shapes.leaves(shape, MAX_LEAVES).ok_or_else(|| {
-            let name = self.from.instruction(id).name();
-            HloError::unsupported(
-                format!("{name}: more than {MAX_LEAVES} parts in one tuple"),
-                name,
-            )
-        })
+        self.copier
+            .from
+            .shapes
+            .leaves(shape, MAX_LEAVES)
+            .ok_or_else(|| {
+                let name = self.copier.from.instruction(id).name();
+                HloError::unsupported(
+                    format!("{name}: more than {MAX_LEAVES} parts in one tuple"),
+                    name,
+                )
+            })
     }
 }

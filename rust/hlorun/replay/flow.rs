@@ -2,10 +2,10 @@
 
 use super::build::Builder;
 use super::{Flow, Step};
+use crate::analysis::dataflow::{PositionId, graph};
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionId, InstructionRef};
-use crate::plan::dataflow::{PositionId, graph};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 use crate::types::PrimitiveType;
 
 impl<'a> Builder<'a> {

@@ -15,12 +15,14 @@ mod shadow;
 mod sharing;
 
 use crate::analysis::buffer_assignment::BufferAssignmentDump;
+use crate::analysis::dataflow::ValueIndex;
 use crate::error::Result;
-use crate::module::{ComputationId, HloModule, InstructionId};
-use crate::plan::dataflow::ValueIndex;
-use crate::plan::{CompileOptions, Executable};
+use crate::module::{ComputationId, InstructionId};
+use crate::plan::Executable;
+use crate::plan::options::CompileOptions;
 use crate::types::ArrayShape;
-use rustc_hash::FxHashMap;
+use crate::verify::VerifiedModule;
+use foldhash::HashMap;
 
 /// Where a value lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +119,7 @@ pub struct Replay {
     blocks: Vec<usize>,
     /// Name of every value, `fusion.7{0}`.
     names: Vec<Box<str>>,
-    steps: FxHashMap<ComputationId, Vec<Step>>,
+    steps: HashMap<ComputationId, Vec<Step>>,
     entry: ComputationId,
     parameters: Vec<Boundary>,
     constants: Vec<(Access, Box<[u8]>)>,
@@ -132,7 +134,7 @@ impl Replay {
     /// [`crate::HloError::Execution`] when a value has no place, too small a one, or one outside its
     /// allocation; [`crate::HloError::Unsupported`] for instructions that cannot be run alone.
     pub fn new(
-        module: &HloModule,
+        module: &VerifiedModule<'_>,
         dump: &BufferAssignmentDump,
         whole: &Executable,
         options: &CompileOptions,

@@ -2,12 +2,12 @@
 
 use super::shadow::{Mark, Shadow};
 use super::{Access, Boundary, Compute, Flow, Place, Replay, Step};
+use crate::analysis::dataflow::ValueIndex;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::exec::executor::RunOptions;
+use crate::exec::{ArrayMut, ArrayRef, RunOptions};
 use crate::module::{ComputationId, InstructionId};
-use crate::plan::dataflow::ValueIndex;
 use crate::plan::ops::custom_call::CustomCallInfo;
 use crate::types::Dims;
 
@@ -83,7 +83,7 @@ fn row_major(boundary: &Boundary, pointer: *mut u8) -> RawArray {
 
 struct Run<'r> {
     replay: &'r Replay,
-    blocks: Vec<AlignedBytes>,
+    blocks: Vec<AlignedBytes<u8>>,
     shadow: Shadow,
     /// By value: the write that made it; 0 when it was not made yet.
     tags: Vec<u64>,
@@ -313,8 +313,8 @@ impl Run<'_> {
         let (given, id) = (self.options.custom_call, compute.id);
         let hook = |_: InstructionId,
                     info: &CustomCallInfo,
-                    inputs: &[RawArray],
-                    outputs: &[RawArray]| given?(id, info, inputs, outputs);
+                    inputs: &[ArrayRef<'_>],
+                    outputs: &[ArrayMut<'_>]| given?(id, info, inputs, outputs);
         let options = RunOptions {
             custom_call: given.is_some().then_some(&hook as _),
             observer: None,

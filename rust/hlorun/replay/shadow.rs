@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::dataflow::ValueIndex;
+use crate::analysis::dataflow::ValueIndex;
 
 /// One write: what was written, and a number no other write has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! May a result lie where an operand of the same instruction does?
 
 use crate::analysis::buffer_assignment::can_share;
+use crate::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex};
 use crate::module::{HloModule, HloOpcode, InstructionId};
-use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex};
 
 use super::Place;
 

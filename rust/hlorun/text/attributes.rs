@@ -1,5 +1,6 @@
 //! Attributes: `, key=value` after the operands; the key decides the form of the value.
 
+use super::attribute_table::may_have;
 use super::error::{Fault, Parsed};
 use super::lexer::is_name_byte;
 use super::literal::parse_typed_literal;
@@ -15,7 +16,7 @@ use crate::types::ShapeIndex;
 impl Parser<'_> {
     /// All attributes of an instruction, into the module's pool.
     #[inline]
-    pub(super) fn attributes(&mut self, opcode: HloOpcode) -> Parsed<()> {
+    pub(super) fn attributes(&mut self, opcode: HloOpcode, is_async: bool) -> Parsed<()> {
         self.open_attributes = self.module.attributes.len();
         // Most often the line ends here.
         while self.cursor.peek() != b'\n' && self.cursor.eat(b',') {
@@ -45,6 +46,9 @@ impl Parser<'_> {
                     text.start as usize,
                     format!("attribute '{}' is given twice", self.module.str(text)),
                 ));
+            }
+            if !matches!(key, AttrKey::Other(_)) && !may_have(opcode, is_async, key) {
+                self.warn_foreign_key(text, opcode)?;
             }
             self.cursor.skip_space();
             let value = match opcode {
@@ -173,7 +177,8 @@ impl Parser<'_> {
             }
             Literal => self.literal_value()?,
             FrontendAttributes => AttrValue::Raw(self.frontend_attributes()?),
-            Padding | Domain | Origin | OriginalValue | ResultAccuracy | Sparsity | Statistics
+            ResultAccuracy => AttrValue::Raw(self.result_accuracy()?),
+            Padding | Domain | Origin | OriginalValue | Sparsity | Statistics
             | SliceSizesPerDim => AttrValue::Raw(self.raw_value()?),
             Other(text) => {
                 self.warn_unknown_key(text, "attribute")?;
@@ -209,6 +214,39 @@ impl Parser<'_> {
             }
         }
         Ok(TextRef::new(start, self.cursor.position))
+    }
+
+    /// `{mode=highest}` or `{tolerance={atol=0,rtol=0,ulps=1}}`.
+    fn result_accuracy(&mut self) -> Parsed<TextRef> {
+        let text = self.raw_value()?;
+        let compact: Vec<u8> = (self.cursor.bytes(text).iter())
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .map(u8::to_ascii_lowercase)
+            .collect();
+        let inside = |text: &[u8], start: &[u8], end: &[u8]| -> Option<Vec<u8>> {
+            Some(text.strip_prefix(start)?.strip_suffix(end)?.to_vec())
+        };
+        let is_number = |field: &[u8], name: &[u8]| {
+            let value = field.strip_prefix(name).and_then(|v| v.strip_prefix(b"="));
+            let value = value.and_then(|value| std::str::from_utf8(value).ok());
+            value.is_some_and(|value| value.parse::<f64>().is_ok())
+        };
+        let known = match inside(&compact, b"{tolerance={", b"}}") {
+            Some(fields) => fields.split(|&byte| byte == b',').all(|field| {
+                let names: [&[u8]; 3] = [b"atol", b"rtol", b"ulps"];
+                names.iter().any(|name| is_number(field, name))
+            }),
+            None => matches!(&compact[..], b"{mode=default}" | b"{mode=highest}"),
+        };
+        if !known {
+            let note = "known are mode=default, mode=highest and tolerance={atol=…,rtol=…,ulps=…}";
+            let message = format!(
+                "'{}' is no result_accuracy that is known",
+                super::lexer::snippet(self.cursor.bytes(text))
+            );
+            self.warn(text, message, Some(note.to_owned()))?;
+        }
+        Ok(text)
     }
 
     /// `{devices=[2,1]<=[2]}` in any of its forms.

@@ -1,44 +1,45 @@
 //! Words that attributes such as `direction=EQ` take.
 
-use super::error::{Fault, Parsed, closest};
+use super::error::{Fault, Parsed};
 use super::lexer::snippet;
 use super::parser::Parser;
+use crate::module::words;
 use crate::module::{AttrKey, HloOpcode, TextRef};
+use crate::suggestion::closest;
 
 /// The words of one attribute.
-struct Words {
-    words: &'static [&'static str],
+struct Known {
+    words: words::Words,
     /// Whether later versions of XLA may add to them; a word not listed is then kept.
     open: bool,
+    /// Whether XLA reads them in capitals and small letters alike.
+    any_case: bool,
 }
 
 /// What `key` of an `opcode` may say; `None` where anything goes.
-fn words_of(key: AttrKey, opcode: HloOpcode) -> Option<Words> {
-    let closed = |words| Some(Words { words, open: false });
-    let open = |words| Some(Words { words, open: true });
+fn words_of(key: AttrKey, opcode: HloOpcode) -> Option<Known> {
+    let some = |words, open, any_case| {
+        Some(Known {
+            words,
+            open,
+            any_case,
+        })
+    };
+    let closed = |list| some(list, false, false);
+    let open = |list| some(list, true, false);
+    let any_case = |list| some(list, true, true);
     match key {
         AttrKey::Direction => closed(&["EQ", "NE", "GE", "GT", "LE", "LT"]),
         AttrKey::Type => closed(&["FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]),
-        AttrKey::FftType => closed(&["FFT", "IFFT", "RFFT", "IRFFT"]),
-        AttrKey::Distribution => {
-            closed(&["rng_uniform", "rng_normal", "rng_invalid", "rng_bernoulli"])
-        }
-        AttrKey::TransposeA | AttrKey::TransposeB => {
-            closed(&["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", "TRANSPOSE_INVALID"])
-        }
+        AttrKey::FftType => closed(words::FFT_TYPE),
+        AttrKey::Distribution => some(words::DISTRIBUTION, false, true),
+        AttrKey::TransposeA | AttrKey::TransposeB => closed(words::TRANSPOSE),
         AttrKey::Kind => open(&["kLoop", "kInput", "kOutput", "kCustom"]),
-        AttrKey::PaddingType => open(&["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"]),
-        AttrKey::ApiVersion => open(&[
-            "API_VERSION_ORIGINAL",
-            "API_VERSION_STATUS_RETURNING",
-            "API_VERSION_STATUS_RETURNING_UNIFIED",
-            "API_VERSION_TYPED_FFI",
-        ]),
-        AttrKey::CustomCallSchedule => {
-            open(&["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"])
-        }
-        AttrKey::OperandPrecision => open(&["default", "high", "highest", "packed_nibble"]),
-        AttrKey::ConvKind => open(&["fprop", "wgrad", "dgrad", "unset"]),
+        AttrKey::PaddingType => open(words::PADDING_TYPE),
+        AttrKey::ApiVersion => any_case(&words::API_VERSION[1..]),
+        AttrKey::CustomCallSchedule => any_case(words::CUSTOM_CALL_SCHEDULE),
+        AttrKey::OperandPrecision => any_case(words::PRECISION),
+        AttrKey::ConvKind => open(words::CONVOLUTION_KIND),
         AttrKey::Mode => open(&[
             "cross_replica",
             "cross_partition",
@@ -46,30 +47,15 @@ fn words_of(key: AttrKey, opcode: HloOpcode) -> Option<Words> {
             "flattened_id",
         ]),
         AttrKey::Algorithm if opcode == HloOpcode::RngBitGenerator => {
-            open(&["rng_default", "rng_three_fry", "rng_philox"])
+            any_case(words::RNG_ALGORITHM)
         }
-        AttrKey::Algorithm => open(&[
-            "unset",
-            "dot_any_f8_any_f8_f32",
-            "dot_any_f8_any_f8_f32_fast_accum",
-            "dot_f16_f16_f16",
-            "dot_f16_f16_f32",
-            "dot_bf16_bf16_bf16",
-            "dot_bf16_bf16_f32",
-            "dot_bf16_bf16_f32_x3",
-            "dot_bf16_bf16_f32_x6",
-            "dot_bf16_bf16_f32_x9",
-            "dot_tf32_tf32_f32",
-            "dot_tf32_tf32_f32_x3",
-            "dot_f32_f32_f32",
-            "dot_f64_f64_f64",
-        ]),
+        AttrKey::Algorithm => any_case(words::DOT_ALGORITHM),
         _ => None,
     }
 }
 
 impl Parser<'_> {
-    /// A word that `key` of an `opcode` may say.
+    /// A word that `key` of an `opcode` may say, spelled as XLA prints it.
     pub(super) fn enumeration(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<TextRef> {
         let text = self.cursor.word("a word")?;
         let Some(known) = words_of(key, opcode) else {
@@ -79,12 +65,16 @@ impl Parser<'_> {
         if known.words.iter().any(|w| w.as_bytes() == word) || opcode == HloOpcode::Unknown {
             return Ok(text);
         }
+        let mut spelled = known.words.iter().filter(|_| known.any_case);
+        if let Some(word) = spelled.find(|w| w.as_bytes().eq_ignore_ascii_case(word)) {
+            return self.add_text(word.as_bytes());
+        }
         self.unknown_word(key, text, &known)?;
         Ok(text)
     }
 
     #[cold]
-    fn unknown_word(&mut self, key: AttrKey, text: TextRef, known: &Words) -> Parsed<()> {
+    fn unknown_word(&mut self, key: AttrKey, text: TextRef, known: &Known) -> Parsed<()> {
         let word = self.cursor.bytes(text);
         let key = key.name().unwrap_or_default();
         let message = format!("'{}' is no {key} that is known", snippet(word));

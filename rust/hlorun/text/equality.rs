@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::printer::{PrintOptions, Printer};
 use crate::module::{ComputationId, HloModule, InstructionId};
@@ -74,8 +74,8 @@ impl HloModule {
 struct Side<'m> {
     module: &'m HloModule,
     printer: Printer<'m>,
-    computations: FxHashMap<String, ComputationId>,
-    instructions: FxHashMap<String, InstructionId>,
+    computations: HashMap<String, ComputationId>,
+    instructions: HashMap<String, InstructionId>,
 }
 
 impl<'m> Side<'m> {

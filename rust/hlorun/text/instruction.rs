@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::error::{Fault, Parsed, closest};
+use super::error::{Fault, Parsed};
 use super::infer::infer_simple;
 use super::lexer::snippet;
 use super::literal::parse_literal;
@@ -15,6 +15,7 @@ use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloInstruction, HloOpcode, Id, InstructionId,
     PoolRange, TextRef,
 };
+use crate::suggestion::closest;
 use crate::types::{ShapeId, ShapeStyle};
 
 /// An instruction whose operands are being read.
@@ -333,7 +334,8 @@ impl Parser<'_> {
         };
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
-            self.attributes(open.wrapped.unwrap_or(open.opcode))?;
+            let opcode = open.wrapped.unwrap_or(open.opcode);
+            self.attributes(opcode, open.wrapped.is_some())?;
             first_attribute = self.open_attributes;
         }
         if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {
@@ -344,6 +346,12 @@ impl Parser<'_> {
                 ));
             }
             first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
+        }
+        if let (Some(wrapped), HloOpcode::AsyncUpdate | HloOpcode::AsyncDone) =
+            (open.wrapped, open.opcode)
+            && forward == self.pending_operands.len()
+        {
+            self.continues(open, wrapped, operands)?;
         }
         if open.opcode == HloOpcode::Broadcast && forward == self.pending_operands.len() {
             self.scalar_broadcast(operands, first_attribute);

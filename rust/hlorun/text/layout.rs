@@ -89,7 +89,15 @@ fn parse_extension(cursor: &mut Cursor<'_>) -> Parsed<Option<Box<LayoutExtension
             b'}' => break,
             b'D' => {
                 cursor.position += 1;
-                extension.dim_level_types = Some(parenthesized_text(cursor)?);
+                let start = cursor.position;
+                let text = parenthesized_text(cursor)?;
+                if !text.split(',').all(is_level_type) {
+                    return Err(Fault::new(
+                        start,
+                        format!("'{text}' are no level types; each dimension has D, C, S or H"),
+                    ));
+                }
+                extension.dim_level_types = Some(text);
             }
             b'T' => {
                 cursor.position += 1;
@@ -121,6 +129,14 @@ fn parse_extension(cursor: &mut Cursor<'_>) -> Parsed<Option<Box<LayoutExtension
         }
     }
     Ok((extension != none).then(|| Box::new(extension)))
+}
+
+/// Whether a text is the level type of a dimension: a letter, then `+` where places may repeat and
+/// `~` where they have no order.
+fn is_level_type(text: &str) -> bool {
+    let text = text.trim();
+    let mark = text.strip_prefix(['D', 'C', 'S', 'H']);
+    mark.is_some_and(|mark| matches!(mark, "" | "+" | "~" | "+~"))
 }
 
 /// The text between the parentheses at the cursor.

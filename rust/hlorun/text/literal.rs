@@ -170,6 +170,9 @@ fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
     let mut bytes = Vec::with_capacity(size.min(most * array.element_type.size_bytes()));
     if array.rank() == 0 {
         value::parse_element(cursor, array.element_type, &mut bytes)?;
+    } else if is_one_element(cursor, array) {
+        value::parse_element(cursor, array.element_type, &mut bytes)?;
+        bytes.resize(size, 0);
     } else {
         parse_dense(cursor, array, &mut bytes)?;
     }
@@ -179,6 +182,15 @@ fn parse_array(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<Literal> {
             format!("this literal does not have the elements of {array}"),
         )
     })
+}
+
+/// Whether a row follows of which only the first element is written; XLA makes the others zero.
+fn is_one_element(cursor: &Cursor<'_>, array: &ArrayShape) -> bool {
+    // Memory is in proportion to the text.
+    const MOST: i64 = 1 << 16;
+    matches!(array.dims[..], [1..=MOST])
+        && !array.element_type.is_complex()
+        && !matches!(cursor.peek(), b'{' | b'(')
 }
 
 /// Before 2019 the elements follow their shape once more.

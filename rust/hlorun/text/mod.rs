@@ -5,6 +5,7 @@
 //! the bytes can make the parser panic, recurse, hang, or use memory out of proportion to them.
 //! Whether the module is legal HLO is `verify`'s business; here only the language counts.
 
+pub(crate) mod attribute_table;
 mod attributes;
 mod computation;
 mod enums;
@@ -40,6 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Location, Result};
+use crate::float_mode::DefaultMode;
 use crate::module::{HloModule, ModuleText, Source};
 use crate::types::{ShapeId, ShapeTable};
 pub use infer::InferShape;
@@ -73,6 +75,7 @@ pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
 /// # Errors
 /// As for [`parse`].
 pub fn parse_source(source: Source, options: &ParseOptions) -> Result<HloModule> {
+    let _mode = DefaultMode::enter();
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let range = 0..source.len();
@@ -92,6 +95,7 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
 }
 
 fn parse_module_sources(source: Source, options: &ParseOptions) -> Result<Vec<HloModule>> {
+    let _mode = DefaultMode::enter();
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let mut modules = Vec::new();

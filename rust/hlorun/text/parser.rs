@@ -1,9 +1,9 @@
 //! The module: header, computations in any order, and the calls between them.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::ParseOptions;
-use super::error::{Fault, Parsed, closest};
+use super::error::{Fault, Parsed};
 use super::foreign;
 use super::infer::InferShape;
 use super::lexer::Cursor;
@@ -16,6 +16,7 @@ use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, ModuleText,
     ModuleWarning, TextRef,
 };
+use crate::suggestion::closest;
 use crate::types::ShapeId;
 
 /// A use of a computation before its definition.
@@ -74,11 +75,11 @@ pub(super) struct Parser<'s> {
     /// Instructions of the computation being read that still need a name, and its beginning.
     pub anonymous: Vec<(InstructionId, Vec<u8>)>,
     /// The last number given to a made-up name, by its beginning.
-    pub name_counters: FxHashMap<Vec<u8>, usize>,
+    pub name_counters: HashMap<Vec<u8>, usize>,
     /// Computations that still need a name.
     pub anonymous_computations: Vec<(ComputationId, &'static [u8])>,
     /// Parts of tuples made for `%p#0`, by tuple and index.
-    pub parts: FxHashMap<(InstructionId, i64), InstructionId>,
+    pub parts: HashMap<(InstructionId, i64), InstructionId>,
     /// Whether operands that nothing defines become parameters.
     pub stands_alone: bool,
     /// Where in the attribute pool the attributes of the instruction being read start.
@@ -176,9 +177,9 @@ impl<'s> Parser<'s> {
             order: Vec::new(),
             parameters: Vec::new(),
             anonymous: Vec::new(),
-            name_counters: FxHashMap::default(),
+            name_counters: HashMap::default(),
             anonymous_computations: Vec::new(),
-            parts: FxHashMap::default(),
+            parts: HashMap::default(),
             stands_alone: false,
             open_attributes: 0,
             depth: 0,
@@ -236,6 +237,9 @@ impl<'s> Parser<'s> {
     /// Instructions without a computation around them, perhaps in braces.
     fn lone_instructions(&mut self) -> Parsed<()> {
         self.stands_alone = true;
+        self.module.config.stands_alone = true;
+        // XLA takes the order of the text as the schedule.
+        self.module.config.is_scheduled = true;
         let braced = self.cursor.eat(b'{');
         let name = self.add_text(b"_")?;
         let start = self.cursor.position;
@@ -368,6 +372,14 @@ impl<'s> Parser<'s> {
         let note = closest(name, known, usize::MAX).map(|near| format!("did you mean '{near}'?"));
         let message = format!("unknown {what} '{}'", super::lexer::snippet(name));
         self.warn(key, message, note)
+    }
+
+    /// Notes an attribute that instructions of this opcode do not have.
+    #[cold]
+    pub fn warn_foreign_key(&mut self, key: TextRef, opcode: HloOpcode) -> Parsed<()> {
+        let name = super::lexer::snippet(self.cursor.bytes(key));
+        let message = format!("{} has no attribute '{name}'", opcode.name());
+        self.warn(key, message, None)
     }
 
     /// Whether a further warning would neither be kept nor fail.

@@ -5,6 +5,9 @@
 //! coin toss to a branch predictor, so that one branch per byte costs more than all 32 compared at
 //! once. Promise: the same answers on every machine; x86-64 compares 16 bytes per instruction.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
 /// Bytes looked at in one go.
 pub(crate) const WIDTH: usize = 32;
 
@@ -65,6 +68,12 @@ pub(crate) fn shape_end(window: &Window) -> Option<usize> {
 #[repr(align(32))]
 pub(crate) struct Key(pub [u64; 4]);
 
+/// What words are hashed with: random, so that nobody can choose names that collide.
+pub(crate) static SEED: LazyLock<[u64; 4]> = LazyLock::new(|| {
+    let random = RandomState::new();
+    std::array::from_fn(|at| random.hash_one(at))
+});
+
 /// From `WIDTH - n` on, `n` bytes of ones and then zeros.
 static ONES: [u8; 2 * WIDTH] = {
     let mut bytes = [0u8; 2 * WIDTH];
@@ -114,12 +123,18 @@ impl Key {
         }
     }
 
-    /// A hash good enough for open addressing.
+    /// A hash good enough for open addressing, another one in each process.
     #[inline(always)]
     pub fn hash(&self) -> u32 {
+        self.hash_with(&SEED)
+    }
+
+    /// The hash that `seed` gives.
+    #[inline(always)]
+    pub fn hash_with(&self, seed: &[u64; 4]) -> u32 {
         let [a, b, c, d] = self.0;
-        let low = fold(a ^ 0x9e37_79b9_7f4a_7c15, b ^ 0x517c_c1b7_2722_0a95);
-        let high = fold(c ^ 0xbf58_476d_1ce4_e5b9, d ^ 0x94d0_49bb_1331_11eb);
+        let low = fold(a ^ seed[0], b ^ seed[1]);
+        let high = fold(c ^ seed[2], d ^ seed[3]);
         let hash = low ^ high;
         (hash ^ (hash >> 32)) as u32
     }

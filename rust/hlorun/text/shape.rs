@@ -5,13 +5,14 @@
 
 use smallvec::SmallVec;
 
-use super::error::{Fault, Parsed, closest};
+use super::error::{Fault, Parsed};
 use super::layout;
 use super::lexer::{Cursor, is_name_byte};
 use super::scan::{Key, WIDTH, Window, shape_end, window};
 use super::symbols::{Symbol, Symbols};
 use super::tables::TYPES;
 use crate::module::TextRef;
+use crate::suggestion::closest;
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId, ShapeTable};
 
 /// Tuples remembered by their text.

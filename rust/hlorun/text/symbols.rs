@@ -5,7 +5,7 @@
 //! look at the text.
 
 use super::lexer::Cursor;
-use super::scan::{Key, WIDTH, Window, fold};
+use super::scan::{Key, SEED, WIDTH, Window, fold};
 use crate::module::{ModuleText, TextRef};
 
 /// What names are pieces of.
@@ -53,20 +53,23 @@ impl Symbol {
     /// The name `bytes`, which stands at `name`.
     pub fn new(bytes: &[u8], name: TextRef) -> Symbol {
         let key = Key::of(bytes);
-        let mut hash = key.hash();
-        for piece in bytes.chunks(WIDTH).skip(1) {
-            let both = fold(
-                u64::from(hash) ^ 0x9e37_79b9_7f4a_7c15,
-                u64::from(Key::of(piece).hash()) ^ 0x517c_c1b7_2722_0a95,
-            );
-            hash = (both ^ both >> 32) as u32;
-        }
         Symbol {
             head: [key.0[0], key.0[1]],
             name,
-            hash,
+            hash: hash_of(bytes, &SEED),
         }
     }
+}
+
+/// The hash of a name of any length.
+fn hash_of(name: &[u8], seed: &[u64; 4]) -> u32 {
+    let mut hash = Key::of(name).hash_with(seed);
+    for piece in name.chunks(WIDTH).skip(1) {
+        let piece = Key::of(piece).hash_with(seed);
+        let both = fold(u64::from(hash) ^ seed[0], u64::from(piece) ^ seed[1]);
+        hash = (both ^ both >> 32) as u32;
+    }
+    hash
 }
 
 /// A [`Symbol`] and what it names.
@@ -253,5 +256,48 @@ mod tests {
             let other = Symbol::new(&window[..length], name);
             assert_eq!((short.head, short.hash), (other.head, other.hash));
         }
+    }
+
+    /// Names that all have one hash under `seed`: of two pieces that collide, each place takes one.
+    fn colliding(seed: &[u64; 4], places: usize) -> Vec<String> {
+        let mut names = vec!["n".repeat(WIDTH)];
+        for _ in 0..places {
+            let mut seen = std::collections::HashMap::new();
+            let pair = (0u64..).find_map(|number| {
+                let piece = format!("{number:0WIDTH$}");
+                let hash = hash_of(format!("{}{piece}", names[0]).as_bytes(), seed);
+                let other = seen.insert(hash, piece.clone())?;
+                Some([other, piece])
+            });
+            let pair = pair.unwrap_or_default();
+            names = (names.iter())
+                .flat_map(|name| pair.iter().map(move |piece| format!("{name}{piece}")))
+                .collect();
+        }
+        names
+    }
+
+    #[test]
+    fn names_that_collide_under_one_seed_do_not_under_another() {
+        let seed = [
+            0x9e37_79b9_7f4a_7c15,
+            0x517c_c1b7_2722_0a95,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+        ];
+        let names = colliding(&seed, 10);
+        let hash = hash_of(names[0].as_bytes(), &seed);
+        assert!(names.iter().all(|n| hash_of(n.as_bytes(), &seed) == hash));
+        let mut text = ModuleText::default();
+        let mut symbols = Symbols::with_capacity(4);
+        for (index, name) in names.iter().enumerate() {
+            let at = text.add(name.as_bytes());
+            let symbol = Symbol::new(name.as_bytes(), at);
+            assert_eq!(symbols.insert(&text, &symbol, index), Ok(()));
+        }
+        // As many names in one run of slots would be looked through for each of them.
+        let runs = symbols.slots.split(|slot| slot.id == 0);
+        let longest = runs.map(<[Slot]>::len).max();
+        assert!(longest < Some(names.len() / 4), "{longest:?}");
     }
 }

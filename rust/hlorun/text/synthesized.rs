@@ -330,6 +330,37 @@ impl Parser<'_> {
     }
 
     /// Adds `bytes` to the module's text.
+    /// That `xxx-update` and `xxx-done` go on with a start of `xxx`.
+    pub(super) fn continues(
+        &self,
+        open: &Open,
+        wrapped: HloOpcode,
+        operands: PoolRange,
+    ) -> Parsed<()> {
+        let operand = self.module.operands.get(operands.start as usize);
+        let mut started = operand.filter(|_| operands.len > 0).copied();
+        while let Some(id) = started
+            && self.module.instructions[id.index()].opcode == HloOpcode::AsyncUpdate
+        {
+            started = self.module.operand_ids(id).first().copied();
+        }
+        let root = started.and_then(|id| {
+            let callee = self
+                .module
+                .instruction(id)
+                .computation_attribute(AttrKey::Calls)?;
+            self.module.computations.get(callee.index())?.root
+        });
+        let Some(root) = root.map(|root| self.module.instruction(root)) else {
+            return Ok(());
+        };
+        if root.opcode() == wrapped || root.opcode() == HloOpcode::Unknown {
+            return Ok(());
+        }
+        let message = format!("this goes on with a start of {}", root.opcode_name());
+        Err(Fault::new(open.opcode_text.start as usize, message))
+    }
+
     pub(super) fn add_text(&mut self, bytes: &[u8]) -> Parsed<TextRef> {
         let text = &self.module.text;
         // Positions are 32 bits wide.

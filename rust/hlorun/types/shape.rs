@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 
-use rustc_hash::FxBuildHasher;
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::{Layout, PrimitiveType};
@@ -184,6 +184,8 @@ pub struct ShapeTable {
     shapes: Vec<Shape>,
     /// Open-addressed slots of `index + 1`; 0 is empty. Never more than half full.
     slots: Vec<u32>,
+    /// Sizes are of a file's choice.
+    hasher: RandomState,
 }
 
 impl ShapeTable {
@@ -236,7 +238,7 @@ impl ShapeTable {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = shape_hash(&shape) as usize & mask;
+        let mut at = self.shape_hash(&shape) as usize & mask;
         loop {
             match self.slots[at] {
                 0 => {
@@ -264,7 +266,7 @@ impl ShapeTable {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = tuple_hash(elements) as usize & mask;
+        let mut at = self.tuple_hash(elements) as usize & mask;
         while let Some(found) = self.slots[at].checked_sub(1) {
             if self.shapes[found as usize].as_tuple() == Some(elements) {
                 return ShapeId::from_index(found as usize);
@@ -280,7 +282,7 @@ impl ShapeTable {
             return true;
         }
         // Pairs already compared, so that shared parts of hash-consed tuples cost one comparison.
-        let mut done = rustc_hash::FxHashSet::default();
+        let mut done = foldhash::HashSet::default();
         let mut stack = vec![(a, b)];
         while let Some((a, b)) = stack.pop() {
             if a == b || !done.insert((a, b)) {
@@ -388,7 +390,7 @@ impl ShapeTable {
         let mask = size - 1;
         let mut slots = vec![0u32; size];
         for (index, shape) in self.shapes.iter().enumerate() {
-            let mut at = shape_hash(shape) as usize & mask;
+            let mut at = self.shape_hash(shape) as usize & mask;
             while slots[at] != 0 {
                 at = (at + 1) & mask;
             }
@@ -396,19 +398,19 @@ impl ShapeTable {
         }
         self.slots = slots;
     }
-}
 
-/// The hash of a shape in its table.
-fn shape_hash(shape: &Shape) -> u64 {
-    match shape {
-        Shape::Tuple(elements) => tuple_hash(elements),
-        other => FxBuildHasher.hash_one(other),
+    /// The hash of a shape in this table.
+    fn shape_hash(&self, shape: &Shape) -> u64 {
+        match shape {
+            Shape::Tuple(elements) => self.tuple_hash(elements),
+            other => self.hasher.hash_one(other),
+        }
     }
-}
 
-/// The hash of a tuple of these elements.
-fn tuple_hash(elements: &[ShapeId]) -> u64 {
-    FxBuildHasher.hash_one(elements)
+    /// The hash of a tuple of these elements.
+    fn tuple_hash(&self, elements: &[ShapeId]) -> u64 {
+        self.hasher.hash_one(elements)
+    }
 }
 
 #[cfg(test)]

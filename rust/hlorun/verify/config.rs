@@ -1,6 +1,6 @@
 //! The `HloModule` line against the entry computation.
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::inferred::{show, subshape};
 use super::report::Report;
@@ -86,8 +86,8 @@ fn check_aliases(
         Shape::Array(array) => array.byte_size(),
         _ => None,
     };
-    let mut outputs = FxHashSet::default();
-    let mut inputs = FxHashSet::default();
+    let mut outputs = HashSet::default();
+    let mut inputs = HashSet::default();
     for alias in &module.config.input_output_alias {
         let what = format!(
             "input_output_alias of output {} with {} of parameter {}",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::types::{
     ArrayShape, Dims, PrimitiveType, Shape, ShapeId, ShapeIndex, ShapeStyle, ShapeTable,
@@ -131,7 +131,7 @@ impl ShapeClasses {
             Token,
             Opaque,
         }
-        let mut seen: FxHashMap<Key<'_>, u32> = FxHashMap::default();
+        let mut seen: HashMap<Key<'_>, u32> = HashMap::default();
         let mut classes: Vec<u32> = Vec::with_capacity(table.len());
         for id in table.ids() {
             let key = match table.get(id) {

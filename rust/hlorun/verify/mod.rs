@@ -1,6 +1,6 @@
 //! Is a module legal? Shape inference for every operation, and the rules beyond it.
 //!
-//! Comes in: a module, from text or from passes. Goes out: nothing, or every rule it breaks, each
+//! Comes in: a module, from text or from passes. Goes out: a [`VerifiedModule`], or every rule it breaks, each
 //! with its instruction and line. Promise: a module that passes has consistent sizes, indices and
 //! signatures, so that planning and running may rely on them; time and memory are linear in the
 //! module (up to 1,000 errors are kept); nothing recurses on input-controlled depth, and nothing a
@@ -37,29 +37,50 @@
 //!     0..n where XLA requires it; source-target pairs are unique.
 //! 13. `-done` and `-update` continue a matching `-start`.
 //!
+//! Custom calls ([`custom_calls`], one file per family):
+//! 14. A `custom-call` of a target that hlorun knows takes and returns what that library does: types,
+//!     sizes and number of operands and results, workspaces apart, as its configuration says.
+//!
 //! Leniency. Element types may differ where XLA defaults allow it: the operands and result of
 //! `dot` and `convolution`, and among floating types the operands of `all-reduce` and the types its
 //! computation works on. All other mixed precision is an error. Shardings are not looked at.
 
 pub mod config;
+pub mod custom_calls;
 pub mod inferred;
 mod left_out;
 mod report;
 pub mod rules;
 pub mod shapes;
 pub mod structure;
+mod verified;
+
+use std::sync::Arc;
 
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, InstructionId, InstructionRef};
 use inferred::ShapeClasses;
 use report::Report;
+use verified::Held;
 
 pub use inferred::InferredShape;
 pub use left_out::left_out_shape;
 pub use rules::infer_shape;
+pub use verified::VerifiedModule;
 
 /// Checks every rule; [`HloError::Verify`] holds all that are broken, in the order of the text.
-pub fn verify(module: &HloModule) -> Result<()> {
+pub fn verify(module: &HloModule) -> Result<VerifiedModule<'_>> {
+    check(module)?;
+    Ok(VerifiedModule(Held::Borrowed(module)))
+}
+
+/// As [`verify`], of a module that several own.
+pub fn verify_shared(module: Arc<HloModule>) -> Result<VerifiedModule<'static>> {
+    check(&module)?;
+    Ok(VerifiedModule(Held::Shared(module)))
+}
+
+fn check(module: &HloModule) -> Result<()> {
     let mut report = Report::new(module);
     let cx = rules::Context {
         module,

@@ -1,6 +1,6 @@
 //! Whether shapes are shapes: sizes, bytes, layouts. Each distinct shape is looked at once.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::inferred::show;
 use super::rules::common::DimSet;
@@ -8,13 +8,13 @@ use crate::types::{ArrayShape, Shape, ShapeId, ShapeTable};
 
 /// The shapes of a table that are none.
 pub struct ShapeProblems {
-    problems: FxHashMap<ShapeId, String>,
+    problems: HashMap<ShapeId, String>,
 }
 
 impl ShapeProblems {
     /// One pass over the table.
     pub fn new(table: &ShapeTable) -> ShapeProblems {
-        let mut problems: FxHashMap<ShapeId, String> = FxHashMap::default();
+        let mut problems: HashMap<ShapeId, String> = HashMap::default();
         for id in table.ids() {
             let problem = match table.get(id) {
                 Shape::Array(array) => array_problem(array)

@@ -81,7 +81,7 @@ pub fn check_computation(
             ),
         );
     }
-    let in_cycle: rustc_hash::FxHashSet<_> = cycle.into_iter().collect();
+    let in_cycle: foldhash::HashSet<_> = cycle.into_iter().collect();
     for (user, used) in forward {
         if !(in_cycle.contains(&user) && in_cycle.contains(&used)) {
             report.instruction(

@@ -123,6 +123,13 @@ def test_a_failing_device_stops_all_ranks_with_its_error() -> None:
     assert "replica 2 failed: ragged-all-to-all r" in out
 
 
+def test_a_timeout_of_one_rank_ends_the_run_of_all() -> None:
+    status, out, err = finish(start(3, str(WORKER), "late"), 120)
+    assert status == 0, err
+    assert "rank 1 says: HloTimeoutError: the run was ended after its timeout of 1 s" in out
+    assert out.count("says: HloExecutionError") == 2, out
+
+
 def victims(folder: Path, ranks: int) -> list[int]:
     """Process ids of the ranks, once all run."""
     deadline = time.monotonic() + 60

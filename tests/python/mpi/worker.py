@@ -92,6 +92,22 @@ def failing(group: Group) -> None:
     assert np.array_equal(result, np.arange(8))
 
 
+def late(group: Group) -> None:
+    """One rank's time is up; it raises that, the others raise that it failed."""
+    executable = hlorun.compile(hlorun.parse(FOREVER), replicas=group.size, threads=1)
+    try:
+        group.run(executable, [[np.zeros(1000, np.float32)]], timeout=1.0 if group.rank == 1 else None)
+    except hlorun.HloExecutionError as error:
+        print(f"rank {group.rank} says: {type(error).__name__}: {error}", flush=True)
+    # The next run is not disturbed by what the one that was ended left behind.
+    text = FOREVER.replace(
+        "w = f32[1000] while(p), condition=always, body=turn", "w = f32[1000] call(p), to_apply=turn"
+    )
+    executable = hlorun.compile(hlorun.parse(text), replicas=group.size, threads=1)
+    (result,) = group.run(executable, [[np.ones(1000, np.float32)]])
+    assert (result == group.size).all()
+
+
 RING = """HloModule ring
 ENTRY e {
   p = f32[40] parameter(0)
@@ -127,9 +143,8 @@ def main() -> None:
     """Run the task; end the job when it fails."""
     group = Group()
     try:
-        {"cases": cases, "large": large, "forever": forever, "failing": failing, "transfers": transfers}[
-            sys.argv[1]
-        ](group)
+        tasks = (cases, large, forever, failing, late, transfers)
+        {task.__name__: task for task in tasks}[sys.argv[1]](group)
     except BaseException as error:
         print(f"rank {group.rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         group.abort()

@@ -1,8 +1,8 @@
 """The vocabulary of the differential cases: what a case is, its inputs, and how results are compared.
 
 In: nothing. Out: `all_cases()`, every case of every family, in a fixed order and with fixed inputs. A family is a
-module of `families` with a function `cases()`. Inputs come from `numpy.random.RandomState`, whose streams NumPy
-promises never to change, so goldens keep meaning what they meant.
+module of `families` with a function `cases()`. Inputs come from `streams`: they are the same on every machine, so
+goldens keep meaning what they meant.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import families
 import ml_dtypes
 import numpy as np
+from streams import Stream, paired
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, ...]
@@ -201,11 +202,6 @@ SPECIAL = [
 ]
 
 
-def seeded(*key: object) -> np.random.RandomState:
-    """A stream that depends on the key alone."""
-    return np.random.RandomState(int(hashlib.sha256(repr(key).encode()).hexdigest()[:8], 16))
-
-
 def every(dtype: str) -> Array:
     """All values of a type of at most 8 bits."""
     bits = BITS[dtype]
@@ -248,43 +244,42 @@ def specials(dtype: str) -> Array:
 def random(dtype: str, dims: Sequence[int], *key: object, scale: float = 3.0) -> Array:
     """Ordinary finite values: floats in ±scale, small integers in ±9, any bool."""
     dims = tuple(dims)
-    rng = seeded(dtype, dims, scale, *key)
+    stream = Stream(dtype, dims, scale, *key)
     if dtype == "pred":
-        return rng.randint(0, 2, dims).astype(bool)
+        return stream.integers(0, 2, dims).astype(bool)
     if dtype in INTEGERS:
         low, high = (-9, 10) if dtype in SIGNED else (0, 19)
         bits = BITS[dtype]
         if bits < 8:
             low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if dtype in SIGNED else (0, 1 << bits)
-        return rng.randint(low, high, dims).astype(np_dtype(dtype))
+        return stream.integers(low, high, dims).astype(np_dtype(dtype))
     if dtype in COMPLEX:
-        real, imag = rng.uniform(-scale, scale, dims), rng.uniform(-scale, scale, dims)
-        return np.asarray(real + 1j * imag).astype(np_dtype(dtype))
+        real, imaginary = stream.uniform(-scale, scale, dims), stream.uniform(-scale, scale, dims)
+        return paired(real, imaginary).astype(np_dtype(dtype))
     if dtype == "f8e8m0fnu":
-        return np.asarray(2.0 ** rng.randint(-2, 3, dims)).astype(np_dtype(dtype))
-    return np.asarray(rng.uniform(-scale, scale, dims)).astype(np_dtype(dtype))
+        return np.ldexp(1.0, stream.integers(-2, 3, dims)).astype(np_dtype(dtype))
+    return stream.uniform(-scale, scale, dims, np_dtype(dtype))
 
 
 def wide(dtype: str, count: int, *key: object) -> Array:
     """Specials, then values of every magnitude (all values of types of at most 8 bits), cut or repeated to count."""
-    rng = seeded(dtype, count, *key)
+    stream = Stream(dtype, count, *key)
     kind = np_dtype(dtype)
     if dtype == "f8e8m0fnu":
-        middle = rng.randint(64, 191, count).astype(np.uint8).view(kind)
+        middle = stream.integers(64, 191, count).astype(np.uint8).view(kind)
         values = np.concatenate([specials(dtype)[specials(dtype) == specials(dtype)], middle])
     elif BITS[dtype] <= 8:
-        values = np.concatenate([specials(dtype), rng.permutation(every(dtype).view(np.uint8)).view(kind)])
+        values = np.concatenate([specials(dtype), stream.permutation(every(dtype).view(np.uint8)).view(kind)])
     elif dtype in INTEGERS:
         size = kind.itemsize
-        bits = np.frombuffer(rng.bytes(size * count), dtype=kind)
-        shift = np.asarray(rng.randint(0, size * 8, count)).astype(kind)
+        bits = np.frombuffer(stream.bytes(size * count), dtype=kind)
+        shift = np.asarray(stream.integers(0, size * 8, count)).astype(kind)
         values = np.concatenate([specials(dtype), random(dtype, (count // 3,), *key), bits >> shift])
     elif dtype in COMPLEX:
         values = np.concatenate([specials(dtype), random(dtype, (count,), *key, scale=5.0)])
     else:
         info = ml_dtypes.finfo(kind)
-        exponent = rng.uniform(float(info.minexp) / 2, float(info.maxexp) / 2, count)
-        any_size = np.asarray(np.where(rng.rand(count) < 0.5, -1, 1) * 2.0**exponent).astype(kind)
+        any_size = stream.magnitudes(int(info.minexp) // 2, int(info.maxexp) // 2, count).astype(kind)
         near = random(dtype, (count,), *key, scale=8.0)
         mixed = np.stack([near, any_size], axis=1).reshape(-1)
         values = np.concatenate([specials(dtype), mixed])

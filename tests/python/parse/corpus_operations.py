@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from streams import Stream
 
 from corpus_case import FLOATS, INTEGERS, NARROW, Case, constant_case, spec, words
 
@@ -308,11 +309,11 @@ def dtypes() -> Iterator[Case]:
     for dtype in FLOATS:
         with np.errstate(all="ignore"):
             yield constant_case(f"specials_{dtype}", specials.astype(jnp.dtype(dtype)))
-    rng = np.random.default_rng(0)
+    stream = Stream("constants")
     for dtype in (*FLOATS, "complex64"):
-        bulk = rng.standard_normal((5, 7, 3)).astype(jnp.dtype(dtype))
+        bulk = stream.normal((5, 7, 3), jnp.dtype(dtype))
         yield constant_case(f"bulk_{dtype}", bulk)
-        spread = (rng.standard_normal(300) * 10.0 ** rng.integers(-30, 30, 300)).astype(jnp.dtype(dtype))
+        spread = stream.magnitudes(-100, 100, 300).astype(jnp.dtype(dtype))
         yield constant_case(f"spread_{dtype}", spread)
     for exponent, mantissa in ((5, 10), (8, 7), (4, 3)):
         yield Case(

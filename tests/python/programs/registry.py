@@ -1,23 +1,28 @@
 """What a whole program is: a JAX function, its inputs, how close results must be.
 
 In: nothing at import but NumPy; the suites import JAX. Out: `programs()`, all of them in a fixed order. Inputs come
-from `numpy.random.RandomState` seeded by the program's name, so they never change.
+from `streams` by the program's name, so they never change.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ml_dtypes
 import numpy as np
+import streams
+from streams import Stream
 
 Array = np.ndarray[Any, Any]
-Maker = Callable[[np.random.RandomState], Array]
+Maker = Callable[[Stream], Array]
 SUITES = [
     "arrays",
     "numerics",
@@ -48,8 +53,7 @@ class Program:
 
     def inputs(self) -> list[Array]:
         """The same arrays every time."""
-        seed = int(hashlib.sha256(self.name.encode()).hexdigest()[:8], 16)
-        return [make(np.random.RandomState((seed + k) % 2**32)) for k, make in enumerate(self.makers)]
+        return [make(Stream(self.name, k)) for k, make in enumerate(self.makers)]
 
 
 class Suite:
@@ -70,38 +74,33 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def normal(*dims: int, dtype: str = "float32", scale: float = 1.0) -> Maker:
-    """Sums of uniform numbers: bell-shaped and the same bits everywhere."""
-    return lambda r: np.asarray((r.uniform(-1, 1, (3, *dims)).sum(0)) * scale).astype(dtype_of(dtype))
+    """Bell-shaped."""
+    return lambda r: np.asarray(r.normal(dims, np.float64) * scale).astype(dtype_of(dtype))
 
 
 def uniform(*dims: int, low: float = 0.0, high: float = 1.0, dtype: str = "float32") -> Maker:
     """Between low and high."""
-    return lambda r: np.asarray(r.uniform(low, high, dims)).astype(dtype_of(dtype))
+    return lambda r: r.uniform(low, high, dims, dtype_of(dtype))
 
 
 def ints(*dims: int, low: int = 0, high: int = 10, dtype: str = "int32") -> Maker:
     """low ≤ x < high."""
-    return lambda r: np.asarray(r.randint(low, high, dims, dtype=np.int64)).astype(dtype_of(dtype))
+    return lambda r: np.asarray(r.integers(low, high, dims)).astype(dtype_of(dtype))
 
 
 def bools(*dims: int) -> Maker:
     """True or false."""
-    return lambda r: np.asarray(r.randint(0, 2, dims)).astype(bool)
+    return lambda r: np.asarray(r.integers(0, 2, dims)).astype(bool)
 
 
 def key() -> Maker:
     """A raw threefry key."""
-    return lambda r: r.randint(0, 2**31, 2).astype(np.uint32)
+    return lambda r: r.integers(0, 2**31, 2).astype(np.uint32)
 
 
 def spd(n: int, *lead: int, dtype: str = "float32") -> Maker:
     """Symmetric, positive definite."""
-
-    def make(r: np.random.RandomState) -> Array:
-        a = r.uniform(-1, 1, (*lead, n, n))
-        return np.asarray(a @ np.swapaxes(a, -1, -2) + n * np.eye(n)).astype(dtype_of(dtype))
-
-    return make
+    return lambda r: streams.positive(r, (*lead, n, n)).astype(dtype_of(dtype))
 
 
 def value(x: float, dtype: str = "float32") -> Maker:

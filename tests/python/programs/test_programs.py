@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent / "ops"):
+for folder in (HERE, HERE.parent, HERE.parent / "ops"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 import cases
+import oracle
 import store
 
 DEFAULT = {
@@ -76,3 +77,16 @@ def test_there_are_enough_programs() -> None:
         for x in p.outputs
         if x.dtype.kind == "f" and x.size
     )
+
+
+@pytest.mark.skipif(not oracle.available(), reason="the recipes need JAX")
+def test_stored_inputs_are_those_of_the_recipes() -> None:
+    """So that what is made again is the same."""
+    import registry
+
+    stored = {p.name: p.inputs for suite in store.suites() for p in store.read(suite)}
+    made = {p.name: p.inputs() for p in registry.programs()}
+    assert stored.keys() == made.keys()
+    for name, inputs in made.items():
+        for x, y in zip(inputs, stored[name], strict=True):
+            assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes()), name

@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from streams import Stream, paired
+
 DTYPES = {
     "f32": np.float32,
     "f64": np.float64,
@@ -77,27 +79,25 @@ class Case:
 
     def inputs(self) -> list[list[Any]]:
         """The arrays of each device."""
-        generator = np.random.Generator(np.random.PCG64(sum(self.name.encode())))
+        stream = Stream(self.name)
         return [
-            [self._array(generator, ty, dims) for ty, dims in self.parameters] for _ in range(self.devices)
+            [self._array(stream, ty, dims) for ty, dims in self.parameters] for _ in range(self.devices)
         ]
 
-    def _array(self, generator: np.random.Generator, ty: str, dims: tuple[int, ...]) -> Any:
+    def _array(self, stream: Stream, ty: str, dims: tuple[int, ...]) -> Any:
         dtype = np.dtype(DTYPES[ty])
         if ty == "pred":
-            return generator.integers(0, 2, dims).astype(dtype)
+            return stream.integers(0, 2, dims).astype(dtype)
         if self.noise:
-            return generator.standard_normal(dims).astype(dtype)
+            return stream.normal(dims, dtype)
         if self.combiner and self.combiner[0] == "multiply":
-            return generator.choice([1, 2, 1, 1] if ty[0] == "u" else [-1, 1, 2, -1, 1, 1], dims).astype(
-                dtype
-            )
+            return stream.choice([1, 2, 1, 1] if ty[0] == "u" else [-1, 1, 2, -1, 1, 1], dims).astype(dtype)
         if ty[0] in "su":
             low = 0 if ty[0] == "u" else -8
-            return generator.integers(low, 9, dims).astype(dtype)
-        values = generator.integers(-8, 9, dims) / (1 if ty.startswith("f8") else 4)
+            return stream.integers(low, 9, dims).astype(dtype)
+        values = stream.integers(-8, 9, dims) / (1 if ty.startswith("f8") else 4)
         if ty[0] == "c":
-            values = values + 1j * generator.integers(-8, 9, dims) / 4
+            values = paired(values, stream.integers(-8, 9, dims) / 4)
         return values.astype(dtype)
 
 

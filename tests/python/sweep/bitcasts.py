@@ -15,7 +15,9 @@ from graph import Graph
 
 WIDE = [*(d for d in c.INTEGERS if c.BITS[d] >= 8), "f16", "bf16", "f32", "f64"]
 DEFINITION = re.compile(r"^ *(?:ROOT )?([\w.-]+) = (\w+)\[([\d,]*)\](?:\{([\d,]*)\})? ", re.MULTILINE)
-BITCAST = re.compile(r"^( *)(ROOT )?([\w.-]+) = \w+\[[\d,]*\](?:\{[\d,]*\})? bitcast\(([\w.-]+)\)$", re.MULTILINE)
+BITCAST = re.compile(
+    r"^( *)(ROOT )?([\w.-]+) = \w+\[[\d,]*\](?:\{[\d,]*\})? bitcast\(([\w.-]+)\)$", re.MULTILINE
+)
 
 
 def bitcast(g: Graph) -> None:
@@ -54,16 +56,20 @@ def spell_out(text: str) -> str:
         narrow = [count, bits[a] // bits[b]] if bits[a] > bits[b] else wide[:1]
         inverse = [to_order.index(d) for d in range(len(to_order))]
         steps = [
-            (a, [from_dims[d] for d in from_order], f"transpose({operand}), dimensions={{{c.csv(from_order)}}}"),
+            (
+                a,
+                [from_dims[d] for d in from_order],
+                f"transpose({operand}), dimensions={{{c.csv(from_order)}}}",
+            ),
             (a, wide, f"reshape({name}.0)"),
             (b, narrow, f"bitcast-convert({name}.1)" if a != b else f"copy({name}.1)"),
             (b, [to_dims[d] for d in to_order], f"reshape({name}.2)"),
         ]
-        lines = [f"{indent}{name}.{k} = {c.sh(dtype, dims)} {op}" for k, (dtype, dims, op) in enumerate(steps)]
+        lines = [
+            f"{indent}{name}.{k} = {c.sh(dtype, dims)} {op}" for k, (dtype, dims, op) in enumerate(steps)
+        ]
         last = f"transpose({name}.3), dimensions={{{c.csv(inverse)}}}"
         lines.append(f"{indent}{root or ''}{name} = {c.sh(b, to_dims)} {last}")
         return "\n".join(lines)
 
     return BITCAST.sub(spelled, text)
-
-

@@ -116,6 +116,18 @@ def conditional(g: Graph) -> None:
     take(g, got, wanted)
 
 
+def trips(g: Graph, operands: list[Node]) -> str:
+    """The condition that ends a loop after a few trips, counted by the first element of its state."""
+    k = child(g)
+    state(k, operands)
+    limit = k.constant("s32", (), np.asarray(g.rng.choice([0, 1, 2, 3, 5]), np.int32))
+    less = f"compare({k.nodes[0].name}, {limit.name}), direction=LT"
+    test = g.fresh("cond")
+    lines = [*k.lines.values(), f"ROOT {test}_root = pred[] {less}"]
+    g.computations[test] = f"{test} {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+    return test
+
+
 def loop(g: Graph) -> None:
     """A few trips over a tuple; the body may pass elements through, exchange or replace them."""
     count = g.constant("s32", (), np.asarray(0, np.int32))
@@ -129,17 +141,70 @@ def loop(g: Graph) -> None:
     following = h.emit("s32", (), f"add({i.name}, {one.name})", i, one)
     results = [following, *(h.like(o.dtype, o.dims) for o in operands[1:])]
     body = finish(g, h, results)
-    k = child(g)
-    state(k, operands)
-    limit = k.constant("s32", (), np.asarray(g.rng.choice([0, 1, 2, 3, 5]), np.int32))
-    less = f"compare({k.nodes[0].name}, {limit.name}), direction=LT"
-    test = g.fresh("cond")
-    lines = [*k.lines.values(), f"ROOT {test}_root = pred[] {less}"]
-    g.computations[test] = f"{test} {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+    test = trips(g, operands)
     names = [o.name for o in operands]
     start = g.raw(tuple_of(operands), f"tuple({', '.join(names)})", *names)
     got = g.raw(tuple_of(operands), f"while({start}), condition={test}, body={body}", start)
     take(g, got, operands)
 
 
-ALL = [(4, called), (2, conditional), (3, loop)]
+def places(g: Graph) -> None:
+    """A few updates and slices of one array, each at a place computed from what was there before."""
+    x = g.like(g.dtype("f32", "s32", "f64", "u8"), g.dims(1, 2))
+    if not all(x.dims):
+        return
+    for _ in range(g.rng.randint(1, 3)):
+        at = [place(g, x, n) for n in x.dims]
+        names = ", ".join(a.name for a in at)
+        cut = tuple(g.rng.randint(1, n) for n in x.dims)
+        sizes = f"dynamic_slice_sizes={{{m.c.csv(cut)}}}"
+        part = g.emit(x.dtype, cut, f"dynamic-slice({x.name}, {names}), {sizes}", x, *at)
+        part = g.emit(x.dtype, cut, f"add({part.name}, {part.name})", part, part)
+        if g.rng.random() < 0.5:
+            at = [place(g, x, n) for n in x.dims]
+            names = ", ".join(a.name for a in at)
+        x = g.emit(
+            x.dtype, x.dims, f"dynamic-update-slice({x.name}, {part.name}, {names})", x, part, *at
+        )
+
+
+def place(g: Graph, x: Node, extent: int) -> Node:
+    """An index that is an element of `x`, now and then beyond its end."""
+    zeros = [g.index(0) for _ in x.dims]
+    one = ", ".join("1" for _ in x.dims)
+    names = ", ".join(z.name for z in zeros)
+    text = f"dynamic-slice({x.name}, {names}), dynamic_slice_sizes={{{one}}}"
+    first = g.emit(x.dtype, (1,) * len(x.dims), text, x, *zeros)
+    scalar = g.emit(x.dtype, (), f"reshape({first.name})", first)
+    whole = g.emit("s32", (), f"convert({scalar.name})", scalar)
+    limit = g.index(extent + g.rng.randint(-1, 1))
+    low = g.index(g.rng.randint(-1, 0))
+    return g.emit("s32", (), f"clamp({low.name}, {whole.name}, {limit.name})", low, whole, limit)
+
+
+def swap(g: Graph) -> None:
+    """A loop whose state elements of one shape change places, one of them updated."""
+    first = g.any()
+    count = g.constant("s32", (), np.asarray(0, np.int32))
+    equals = [first, *(g.like(first.dtype, first.dims) for _ in range(g.rng.randint(1, 3)))]
+    operands = [count, *equals]
+    h = child(g)
+    state(h, operands)
+    own = h.nodes[:]
+    if g.rng.random() < 0.7:
+        grow(h)
+    one = h.constant("s32", (), np.asarray(1, np.int32))
+    following = h.emit("s32", (), f"add({own[0].name}, {one.name})", own[0], one)
+    turned = own[1:]
+    g.rng.shuffle(turned)
+    if g.rng.random() < 0.6:
+        turned[g.rng.randrange(len(turned))] = h.like(first.dtype, first.dims)
+    body = finish(g, h, [following, *turned])
+    test = trips(g, operands)
+    names = [o.name for o in operands]
+    start = g.raw(tuple_of(operands), f"tuple({', '.join(names)})", *names)
+    got = g.raw(tuple_of(operands), f"while({start}), condition={test}, body={body}", start)
+    take(g, got, operands)
+
+
+ALL = [(4, called), (2, conditional), (3, loop), (2, swap), (2, places)]

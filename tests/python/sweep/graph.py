@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import cases as c
 import numpy as np
 import random_modules
+from streams import paired
 
 Dims = tuple[int, ...]
 DTYPES = [dtype for dtype in random_modules.TYPES if not re.fullmatch(r"[su][24]|f[48]e.*", dtype)]
@@ -96,29 +97,29 @@ class Graph:
 
     def values(self, dtype: str, dims: Dims) -> c.Array:
         """Small integers of any type; now and then what is special of it."""
-        seed = np.random.RandomState(self.rng.randrange(1 << 31))
+        seed = c.Stream(self.rng.randrange(1 << 31))
         bits = c.BITS[dtype]
         if dtype in c.INTEGERS and bits >= 8 and self.rng.random() < 0.2:
             return np.resize(seed.permutation(c.specials(dtype)), dims)
         if dtype in c.WIDE_FLOATS and self.rng.random() < 0.12:
             odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, -2.5, 1.5, 3.0, -4.0]
-            return np.asarray(seed.choice(odd, dims)).astype(c.np_dtype(dtype))
+            return seed.choice(odd, dims).astype(c.np_dtype(dtype))
         return self.small(dtype, dims)
 
     def small(self, dtype: str, dims: Dims) -> c.Array:
         """Small integers of any type."""
-        seed = np.random.RandomState(self.rng.randrange(1 << 31))
+        seed = c.Stream(self.rng.randrange(1 << 31))
         if dtype == "pred":
-            return np.asarray(seed.randint(0, 2, dims)).astype(bool)
+            return np.asarray(seed.integers(0, 2, dims)).astype(bool)
         bits = c.BITS[dtype]
         low, high = (0, 8) if dtype.startswith("u") else (-5, 6)
         if dtype in c.INTEGERS and bits < 8:
             low, high = (0, 1 << bits) if dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
         if dtype in c.TINY_FLOATS:
             low, high = -2, 3
-        out = np.asarray(seed.randint(low, high, dims))
+        out = np.asarray(seed.integers(low, high, dims))
         if dtype in c.COMPLEX:
-            return np.asarray(out + 1j * seed.randint(low, high, dims)).astype(c.np_dtype(dtype))
+            return paired(out, seed.integers(low, high, dims)).astype(c.np_dtype(dtype))
         return out.astype(np.float32).astype(c.np_dtype(dtype))
 
     def parameter(self, dtype: str, dims: Dims, values: c.Array | None = None) -> Node:

@@ -162,7 +162,7 @@ def convolution(g: Graph) -> None:
 
 def indices(g: Graph, dims: Dims, at: int, bounds: list[int]) -> Node:
     """An index array whose dimension `at` runs over `bounds`; some are out of range."""
-    seed = np.random.RandomState(g.rng.randrange(1 << 31))
+    seed = c.Stream(g.rng.randrange(1 << 31))
     kind = g.dtype("s32", "s32", "s64", "u32", "s8", "u8")
     full = list(dims)
     if at < len(dims):
@@ -172,7 +172,7 @@ def indices(g: Graph, dims: Dims, at: int, bounds: list[int]) -> Node:
         take = (slice(None),) * at + ((k,) if at < len(dims) else ())
         part = x[take]
         low = 0 if kind.startswith("u") else -2
-        x[take] = seed.randint(low, n + 3, part.shape) if part.shape else seed.randint(low, n + 3)
+        x[take] = seed.integers(low, n + 3, part.shape) if part.shape else seed.integers(low, n + 3)
     return g.parameter(kind, tuple(full), x.astype(c.np_dtype(kind)))
 
 

@@ -1,6 +1,6 @@
-//! Many products of a few elements each.
+//! Products of a few elements each, often many of them.
 //!
-//! In: a [`Gemm`] with a batch of matrices that fit in registers. Out: C. Promise: every element is one sum along k in
+//! In: a [`Gemm`] of matrices that fit in registers. Out: C. Promise: every element is one sum along k in
 //! ascending order, fused where the tier has fused multiply-add; so its bits depend on its row and column alone.
 
 use super::micro::Real;
@@ -17,16 +17,31 @@ const DEPTH: usize = 16;
 /// Multiplications that are worth another task.
 const WORTH: usize = 1 << 18;
 
-/// Whether such products run here.
-pub(super) fn fits(g: &Gemm) -> bool {
-    g.batch > 1
+/// Whether such products run here: every element of the result is then one sum in ascending order, fused where
+/// [`fuses`] says so, to which the old one is added where β is not zero.
+pub fn fits(g: &Gemm) -> bool {
+    g.batch > 0
         && g.dtype == g.out
         && matches!(g.dtype, DType::F32 | DType::F64)
         && (1..=DEPTH).contains(&g.k)
         && g.m <= SIDE
         && g.n <= SIDE
         && g.alpha == (1.0, 0.0)
-        && g.beta == 0.0
+        && matches!(g.beta, 0.0 | 1.0)
+}
+
+/// Whether the sums of such products round once for a multiplication and an addition.
+pub fn fuses() -> bool {
+    cfg!(target_arch = "x86_64") && Isa::active() >= Isa::Avx2
+}
+
+/// A product that [`fits`], on this thread.
+///
+/// # Safety
+/// As [`super::gemm`].
+pub unsafe fn tiny(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+    // SAFETY: the same contract.
+    unsafe { gemm(g, a, b, c, &Parallel::SERIAL) }
 }
 
 /// Products `range` of the batch.
@@ -77,8 +92,14 @@ unsafe fn fixed<T: Tier, E: Real, const N: usize, const K: usize, const TURNED: 
                         *s = E::fma::<T>(x, y, *s);
                     }
                 }
-                let to = c.offset(i * g.c.row_stride);
-                to.cast::<[E; N]>().write_unaligned(sums);
+                let to = c.offset(i * g.c.row_stride).cast::<[E; N]>();
+                if g.beta != 0.0 {
+                    let old = to.read_unaligned();
+                    for (s, old) in sums.iter_mut().zip(old) {
+                        *s = s.add(old);
+                    }
+                }
+                to.write_unaligned(sums);
             }
         }
         a = a.wrapping_offset(g.a.batch_stride);
@@ -124,6 +145,11 @@ unsafe fn any<T: Tier, E: Real, const N: usize>(
                     let row = b.offset(p * b_row).cast::<[E; N]>().read_unaligned();
                     for (s, &y) in sums.iter_mut().zip(&row) {
                         *s = E::fma::<T>(x, y, *s);
+                    }
+                }
+                if g.beta != 0.0 {
+                    for (j, s) in sums.iter_mut().enumerate() {
+                        *s = s.add(c.offset(j as isize * g.c.col_stride).read());
                     }
                 }
                 if g.c.col_stride == 1 {

@@ -2,19 +2,19 @@
 //!
 //! In: `HLORUN_BLAS` (a library path, or `portable` or `packed` for none), else the path given to [`set_blas_path`],
 //! else the system's library names. Out: [`gemm`], which declines what BLAS has no interface for. Promise: nothing is
-//! loaded before it is needed; a library without the needed symbols is refused; the library runs on the calling
-//! thread, because the caller splits the work.
+//! loaded before it is needed; a library without the needed symbols is refused; the environment is not written. The
+//! library at the given path runs on the calling thread, because the caller splits the work; one that others may use
+//! too keeps its number of threads.
 
-use super::{Gemm, Matrix, pack};
+use super::{Gemm, Matrix, OutOfMemory, pack};
 use crate::DType;
-use crate::isa::Isa;
 use libloading::Library;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex};
 
 static PATH: Mutex<Option<String>> = Mutex::new(None);
 
-/// Names the library to load unless `HLORUN_BLAS` does. Has no effect after the first large product.
+/// Names the library to load unless `HLORUN_BLAS` does; nobody else should use it. Has no effect after the first large product.
 pub fn set_blas_path(path: &str) {
     *PATH.lock().unwrap_or_else(|e| e.into_inner()) = Some(path.to_owned());
 }
@@ -81,18 +81,36 @@ fn load() -> Option<Blas> {
     if matches!(named.as_deref(), Some("portable" | "packed")) {
         return None;
     }
-    if std::env::var_os("OPENBLAS_CORETYPE").is_none() && Isa::Avx512.is_available() {
-        // OpenBLAS picks its 256-bit kernels on some processors that have 512-bit ones.
-        // SAFETY: `setenv` races only with threads that read or change the environment outside Rust's lock at this
-        // very moment; this runs once, before the library that reads the variable is loaded.
-        unsafe { std::env::set_var("OPENBLAS_CORETYPE", "SkylakeX") };
-    }
     let given = PATH.lock().unwrap_or_else(|e| e.into_inner()).clone();
     let system = SYSTEM.iter().map(|s| (*s).to_owned());
-    named.into_iter().chain(given).chain(system).find_map(open)
+    if let Some(named) = named
+        && let Some(blas) = open(named, false)
+    {
+        return Some(blas);
+    }
+    let own = given.and_then(|path| {
+        let is_shared = is_loaded(&path);
+        open(path, !is_shared)
+    });
+    own.or_else(|| system.into_iter().find_map(|name| open(name, false)))
 }
 
-fn open(name: String) -> Option<Blas> {
+/// Whether somebody in this process uses the library already.
+fn is_loaded(path: &str) -> bool {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix::{Library, RTLD_LAZY};
+        // SAFETY: nothing is loaded, so that no initializer runs.
+        unsafe { Library::open(Some(path), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
+    }
+    #[cfg(windows)]
+    {
+        libloading::os::windows::Library::open_already_loaded(path).is_ok()
+    }
+}
+
+/// Loads a library. Where nobody else uses it, it is told not to start threads.
+fn open(name: String, is_own: bool) -> Option<Blas> {
     // SAFETY: loading a BLAS library runs its initializers, which the user asked for by naming it.
     let library = unsafe { Library::new(&name) }.ok()?;
     for prefix in ["", "scipy_"] {
@@ -103,7 +121,9 @@ fn open(name: String) -> Option<Blas> {
                 .or_else(|| functions::<i64>(&library, prefix, "64_").map(Interface::Wide))
         };
         if let Some(interface) = interface {
-            one_thread(&library, prefix, matches!(interface, Interface::Wide(_)));
+            if is_own {
+                one_thread(&library, prefix, matches!(interface, Interface::Wide(_)));
+            }
             return Some(Blas {
                 name,
                 interface,
@@ -172,17 +192,22 @@ fn operand(layout: Matrix, rows: usize, cols: usize) -> Option<Operand> {
 ///
 /// # Safety
 /// As [`super::gemm`]; `g.dtype` and `g.out` are equal.
-pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> bool {
+pub(super) unsafe fn gemm(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+) -> Result<bool, OutOfMemory> {
     if !matches!(g.dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128) || g.k == 0 {
-        return false;
+        return Ok(false);
     }
     let Some(blas) = BLAS.as_ref() else {
-        return false;
+        return Ok(false);
     };
     // BLAS wants the rows or the columns of C contiguous; the columns are the rows of the transposed product.
     if operand(g.c, g.m, g.n).is_none_or(|c| c.trans == TRANS) {
         if operand(g.c, g.m, g.n).is_none() {
-            return false;
+            return Ok(false);
         }
         let swapped = Gemm {
             m: g.n,
@@ -199,10 +224,16 @@ pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> b
     unsafe { row_major(blas, g, a, b, c) }
 }
 
-unsafe fn row_major(blas: &Blas, g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> bool {
+unsafe fn row_major(
+    blas: &Blas,
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+) -> Result<bool, OutOfMemory> {
     let size = g.dtype.size_bytes();
     let Some(out) = operand(g.c, g.m, g.n).filter(|o| o.trans == NO_TRANS) else {
-        return false;
+        return Ok(false);
     };
     let (mut a, mut b) = (a, b);
     let (packed_a, packed_b);
@@ -211,7 +242,7 @@ unsafe fn row_major(blas: &Blas, g: &Gemm, a: *const u8, b: *const u8, c: *mut u
         let left = match operand(g.a, g.m, g.k) {
             Some(o) => o,
             None => {
-                packed_a = pack::dense(a, g.m, g.k, g.a, size);
+                packed_a = pack::dense(a, g.m, g.k, g.a, size)?;
                 a = packed_a.as_ptr();
                 Operand {
                     trans: NO_TRANS,
@@ -222,7 +253,7 @@ unsafe fn row_major(blas: &Blas, g: &Gemm, a: *const u8, b: *const u8, c: *mut u
         let right = match operand(g.b, g.k, g.n) {
             Some(o) => o,
             None => {
-                packed_b = pack::dense(b, g.k, g.n, g.b, size);
+                packed_b = pack::dense(b, g.k, g.n, g.b, size)?;
                 b = packed_b.as_ptr();
                 Operand {
                     trans: NO_TRANS,
@@ -230,10 +261,10 @@ unsafe fn row_major(blas: &Blas, g: &Gemm, a: *const u8, b: *const u8, c: *mut u
                 }
             }
         };
-        match &blas.interface {
+        Ok(match &blas.interface {
             Interface::Narrow(f) => call::<i32>(f, g, (a, &left), (b, &right), (c, &out)),
             Interface::Wide(f) => call::<i64>(f, g, (a, &left), (b, &right), (c, &out)),
-        }
+        })
     }
 }
 

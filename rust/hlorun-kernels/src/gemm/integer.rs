@@ -7,12 +7,13 @@
 //! A is copied into rows of units once, by all threads; each task multiplies some of them with strips of B that it
 //! copies into its cache. Integers of up to 16 bits are multiplied in pairs.
 
-use super::real::{fork, worth};
+use super::memory::fork;
+use super::real::worth;
 use super::scratch::Scratch;
 use super::tiles::Tiles;
 use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
 use super::units::{Pair, Row, Single};
-use super::{Gemm, Matrix, One, Parallel, Shared, pack, share};
+use super::{Gemm, Matrix, One, OutOfMemory, Outcome, Parallel, Shared, pack, share};
 use crate::DType;
 use crate::convert::convert;
 use crate::element::{SubS, SubU};
@@ -70,7 +71,7 @@ struct Product<S, U: Unit> {
 
 impl<S: Stored, U: Unit> Product<S, U> {
     /// Rows of A, for one block of the depth, as rows of units at `to`.
-    fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut U) {
+    fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut U) -> Outcome {
         let (row, col) = (self.a_at.row_stride, self.a_at.col_stride);
         let at = rows.start as isize * row + depth.start as isize * col;
         let mut job = Job {
@@ -86,21 +87,29 @@ impl<S: Stored, U: Unit> Product<S, U> {
         // SAFETY: a block of A, and room for its rows.
         unsafe {
             if col == 1 || row != 1 {
-                return (loops::<S, U>().by_lane)(&job);
+                (loops::<S, U>().by_lane)(&job);
+                return Ok(());
             }
-            let mut turned = Scratch::new::<U>(rows.len() * units);
+            let mut turned = Scratch::new::<U>(rows.len() * units)?;
             (job.to, job.to_row) = (turned.get(), rows.len());
             (loops::<S, U>().by_step)(&job);
             turn(job.to, rows.len(), to, ROW, units, rows.len());
         }
+        Ok(())
     }
 
     /// Columns of B, for one block of the depth, as strips at `to`.
-    fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, strip: usize, to: *mut U) {
+    fn pack_b(
+        &self,
+        depth: Range<usize>,
+        columns: Range<usize>,
+        strip: usize,
+        to: *mut U,
+    ) -> Outcome {
         let (row, col) = (self.b_at.row_stride, self.b_at.col_stride);
         let units = depth.len().div_ceil(U::DEPTH);
         let turns = row == 1 && col != 1;
-        let mut turned = Scratch::new::<U>(if turns { strip * ROW } else { 0 });
+        let mut turned = Scratch::new::<U>(if turns { strip * ROW } else { 0 })?;
         for (s, first) in columns.clone().step_by(strip).enumerate() {
             let lanes = strip.min(columns.end - first);
             let to = to.wrapping_add(s * strip * units);
@@ -129,9 +138,10 @@ impl<S: Stored, U: Unit> Product<S, U> {
                 }
             }
         }
+        Ok(())
     }
 
-    fn run(&self, parallel: &Parallel) {
+    fn run(&self, parallel: &Parallel) -> Outcome {
         let kernels = U::kernels();
         let (most, strip) = (kernels.tiles.len(), kernels.strip);
         let strips = self.n.div_ceil(strip);
@@ -149,7 +159,7 @@ impl<S: Stored, U: Unit> Product<S, U> {
                     let p = depth.start + at * block;
                     p..depth.end.min(p + block)
                 };
-                let mut left = Scratch::new::<U>(blocks * packed);
+                let mut left = Scratch::new::<U>(blocks * packed)?;
                 let left = Shared(left.get::<U>());
                 let tasks = worth(parallel, 0, rows.len() * depth.len() / 4, tiles.count);
                 fork(parallel, tasks, &|task| {
@@ -158,10 +168,11 @@ impl<S: Stored, U: Unit> Product<S, U> {
                         for at in 0..blocks {
                             let to = left.get().wrapping_add(at * packed + own.start * ROW);
                             let own = first + own.start..first + own.end;
-                            self.pack_a(own, part(at), to);
+                            self.pack_a(own, part(at), to)?;
                         }
                     }
-                });
+                    Ok(())
+                })?;
                 let work = rows.len() * depth.len() * self.n;
                 let tasks = worth(parallel, work / 2, depth.len() * self.n / 4, usize::MAX);
                 // Few strips: some tasks share one, and copy it each for itself.
@@ -171,14 +182,14 @@ impl<S: Stored, U: Unit> Product<S, U> {
                 fork(parallel, across * down, &|task| {
                     let own = share(strips, across, task % across, 1);
                     let tall = share(tiles.count, down, task / across, 1);
-                    let mut right = Scratch::new::<U>(group * strip * KC);
+                    let mut right = Scratch::new::<U>(group * strip * KC)?;
                     let right = right.get::<U>();
                     for s in own.clone().step_by(group) {
                         let strips = s..own.end.min(s + group);
                         for at in 0..blocks {
                             let depth = part(at);
                             let columns = s * strip..self.n.min(strips.end * strip);
-                            self.pack_b(depth.clone(), columns, strip, right);
+                            self.pack_b(depth.clone(), columns, strip, right)?;
                             let units = depth.len().div_ceil(U::DEPTH);
                             for tile in tall.clone() {
                                 let own = tiles.get(tile);
@@ -204,9 +215,11 @@ impl<S: Stored, U: Unit> Product<S, U> {
                             }
                         }
                     }
-                });
+                    Ok(())
+                })?;
             }
         }
+        Ok(())
     }
 }
 
@@ -238,15 +251,18 @@ unsafe fn turn<U>(
 }
 
 /// One row by a B that is read where it lies, if it can be.
-fn one_row<S: Stored, U: Single>(g: &Product<S, U>, parallel: &Parallel) -> bool {
+fn one_row<S: Stored, U: Single>(
+    g: &Product<S, U>,
+    parallel: &Parallel,
+) -> Result<bool, OutOfMemory> {
     let [by_row, by_column] = row_loops::<S, U>();
     let (run, stride, column): (Row<S, U>, isize, isize) =
         match (g.b_at.col_stride, g.b_at.row_stride) {
             (1, row) => (by_row, row, 1),
             (column, 1) => (by_column, column, column),
-            _ => return false,
+            _ => return Ok(false),
         };
-    let mut x = Scratch::new::<S>(g.k);
+    let mut x = Scratch::new::<S>(g.k)?;
     let x = x.get::<S>();
     for p in 0..g.k {
         // SAFETY: the row of A.
@@ -266,8 +282,9 @@ fn one_row<S: Stored, U: Single>(g: &Product<S, U>, parallel: &Parallel) -> bool
             let b = g.b.get().offset(own.start as isize * column);
             run(x, b, stride, y);
         }
-    });
-    true
+        Ok(())
+    })?;
+    Ok(true)
 }
 
 /// Runs one product: operands stored as `S`, multiplied as units `U`, or one by one as `W`.
@@ -280,7 +297,7 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
     b: *const u8,
     c: *mut u8,
     parallel: &Parallel,
-) {
+) -> Outcome {
     if g.n == 1 && g.m > 1 {
         let turned = Gemm {
             m: 1,
@@ -300,7 +317,7 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
     } else {
         (PACKED / g.n).max(BAND).min(g.m)
     };
-    let mut sums = Scratch::new::<W>(if plain { 0 } else { band * g.n });
+    let mut sums = Scratch::new::<W>(if plain { 0 } else { band * g.n })?;
     let sums = sums.get::<W>();
     for first in (0..g.m).step_by(band) {
         let rows = band.min(g.m - first);
@@ -324,7 +341,7 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
             c: Shared(to),
             c_row: to_row,
         };
-        if g.m > 1 || !one_row(&single, parallel) {
+        if g.m > 1 || !one_row(&single, parallel)? {
             Product::<S, U> {
                 m: rows,
                 n: g.n,
@@ -336,22 +353,23 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
                 c: Shared(to),
                 c_row: to_row,
             }
-            .run(parallel);
+            .run(parallel)?;
         }
         if !plain {
             let size = g.out.size_bytes();
             let at = first as isize * g.c.row_stride * size as isize;
             // SAFETY: these rows of C, and their sums.
-            unsafe { finish::<W>(g, sums, c.wrapping_offset(at), rows) };
+            unsafe { finish::<W>(g, sums, c.wrapping_offset(at), rows)? };
         }
     }
+    Ok(())
 }
 
 /// Moves sums into rows of C.
 ///
 /// # Safety
 /// `sums` has `rows` dense rows, and `c` is the first of as many rows of C.
-unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
+unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) -> Outcome {
     let wide = if size_of::<W>() == 8 {
         DType::S64
     } else {
@@ -361,8 +379,8 @@ unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
     // SAFETY: the caller's contract; the buffers made here have room for the rows.
     unsafe {
         if g.beta != 0.0 {
-            let old = pack::dense(c, rows, g.n, g.c, size);
-            let mut wider = Scratch::new::<W>(count);
+            let old = pack::dense(c, rows, g.n, g.c, size)?;
+            let mut wider = Scratch::new::<W>(count)?;
             convert(g.out, wide)(old.as_ptr(), wider.get(), count);
             let beta = W::unit(g.beta as i64, 0);
             let old = std::slice::from_raw_parts(wider.get::<W>().cast_const(), count);
@@ -374,10 +392,12 @@ unsafe fn finish<W: Single>(g: &Gemm, sums: *mut W, c: *mut u8, rows: usize) {
             }
         }
         if size == size_of::<W>() {
-            return pack::scatter(sums.cast(), c, rows, g.n, g.c, size);
+            pack::scatter(sums.cast(), c, rows, g.n, g.c, size);
+            return Ok(());
         }
-        let mut narrow = Scratch::new::<u8>(count * size);
+        let mut narrow = Scratch::new::<u8>(count * size)?;
         convert(wide, g.out)(sums.cast(), narrow.get(), count);
         pack::scatter(narrow.get(), c, rows, g.n, g.c, size);
     }
+    Ok(())
 }

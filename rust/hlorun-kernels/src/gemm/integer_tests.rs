@@ -75,7 +75,7 @@ fn check(dtype: DType, out: DType, (m, n, k): (usize, usize, usize), flags: u32,
         run: &|tasks, body| (0..tasks).rev().for_each(body),
     };
     // SAFETY: the layouts above describe the buffers.
-    unsafe { gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel) };
+    unsafe { gemm(&g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel) }.expect("memory");
     let at = |l: Matrix, z: usize, i: usize, j: usize| {
         (z as isize * l.batch_stride + i as isize * l.row_stride + j as isize * l.col_stride)
             as usize

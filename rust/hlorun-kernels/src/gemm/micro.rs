@@ -262,9 +262,12 @@ unsafe fn finish<E: Real, S: Source<E>>(
     }
 }
 
+// The bytes of a vector; those of the lanes of a dot product, and its most rows by its columns. (Tiers that fuse have as
+// many lanes.)
+//
 // Of tiles one vector wide, `f64` has its own list: the compiler does not keep more than twelve of them in registers.
 macro_rules! tier {
-    ($module:ident, $tier:ident, $bytes:literal, $dots:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
+    ($module:ident, $tier:ident, $bytes:literal, $lanes:literal $rows:literal x $columns:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
         mod $module {
             use super::*;
 
@@ -291,9 +294,9 @@ macro_rules! tier {
                 // SAFETY: the caller's contract.
                 unsafe {
                     if size_of::<E>() == 4 {
-                        vector::dots::<$tier, E, S, { $bytes / 4 }, $dots>(c)
+                        vector::dots::<$tier, E, S, { $lanes / 4 }, $rows, $columns>(c)
                     } else {
-                        vector::dots::<$tier, E, S, { $bytes / 8 }, $dots>(c)
+                        vector::dots::<$tier, E, S, { $lanes / 8 }, $rows, $columns>(c)
                     }
                 }
             }
@@ -333,14 +336,14 @@ macro_rules! tier {
     };
 }
 
-tier!(portable, Portable, 16, 3, strips::by_element, strips::by_element,
+tier!(portable, Portable, 16, 16 3 x 4, strips::by_element, strips::by_element,
     packed [1 2 3 4] or [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
 #[cfg(target_arch = "x86_64")]
-tier!(avx2, Avx2, 32, 3, strips::by_element, strips::by_element,
+tier!(avx2, Avx2, 32, 64 3 x 2, strips::by_element, strips::by_element,
     packed [1 2 3 4 5 6 7 8] or [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
     #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-tier!(avx512, Avx512, 64, 6, strips::by_vector, strips::cut_by_vector,
+tier!(avx512, Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
     packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);

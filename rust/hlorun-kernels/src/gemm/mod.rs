@@ -6,9 +6,10 @@
 //! first use ([`blas`]), on one thread per task of the caller's [`Parallel`]; the rest is [`portable`] code. No thread
 //! is ever started here, and the bits of a result do not depend on how many there are.
 
-mod batch;
+pub mod batch;
 pub mod blas;
 mod integer;
+mod memory;
 mod micro;
 mod pack;
 pub mod packed;
@@ -26,6 +27,9 @@ use crate::DType;
 use crate::convert::convert;
 use crate::isa::Isa;
 use crate::low_float::{Bf16, F16};
+use memory::fork;
+
+pub use memory::{OutOfMemory, Outcome};
 
 /// Where the elements of a matrix lie, in elements (not bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +109,7 @@ impl Gemm {
 }
 
 /// `run(tasks, body)`; see [`Parallel`].
-pub type ParallelFor = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
+pub type ParallelFor<'p> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync + 'p;
 
 /// The caller's threads: `run(tasks, body)` calls `body(0..tasks)` once each, in any order, and returns when all are
 /// done.
@@ -114,7 +118,7 @@ pub struct Parallel<'a> {
     /// How many tasks are worth making.
     pub threads: usize,
     /// The parallel loop.
-    pub run: &'a ParallelFor,
+    pub run: &'a ParallelFor<'a>,
 }
 
 impl Parallel<'static> {
@@ -171,18 +175,28 @@ fn compute_type(dtype: DType, out: DType) -> DType {
 
 /// Runs the product.
 ///
+/// # Errors
+/// When there is no memory for copies of the operands.
+///
 /// # Safety
 /// Every element the layouts of `g` reach from `a`, `b` (type `g.dtype`) and `c` (type `g.out`) is valid to read, those
 /// of C also to write; C overlaps neither A nor B.
-pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+pub unsafe fn gemm(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) -> Outcome {
     if g.m == 0 || g.n == 0 || g.batch == 0 {
-        return;
+        return Ok(());
     }
     let compute = compute_type(g.dtype, g.out);
     // SAFETY: the same contract.
     unsafe {
         if batch::fits(g) {
-            return batch::gemm(g, a, b, c, parallel);
+            batch::gemm(g, a, b, c, parallel);
+            return Ok(());
         }
         if let Some(own) = own(g) {
             return batched(g, own, a, b, c, parallel);
@@ -194,13 +208,14 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &
             let a = a.offset(batch * g.a.batch_stride * g.dtype.size_bytes() as isize);
             let b = b.offset(batch * g.b.batch_stride * g.dtype.size_bytes() as isize);
             let c = c.offset(batch * g.c.batch_stride * g.out.size_bytes() as isize);
-            converted(g, compute, a, b, c, parallel);
+            converted(g, compute, a, b, c, parallel)?;
         }
     }
+    Ok(())
 }
 
 /// One product of a batch.
-type One = unsafe fn(&Gemm, *const u8, *const u8, *mut u8, &Parallel);
+type One = unsafe fn(&Gemm, *const u8, *const u8, *mut u8, &Parallel) -> Outcome;
 
 /// Our own product, for the types it has.
 fn own(g: &Gemm) -> Option<One> {
@@ -229,11 +244,20 @@ fn own(g: &Gemm) -> Option<One> {
 /// Whether `g` with β = 1 has the bits of the product with β = 0 to which the old C is added.
 pub fn adds_once(g: &Gemm) -> bool {
     let is_plain = g.dtype == g.out && matches!(g.dtype, DType::F32 | DType::F64);
-    is_plain && g.k <= real::KC && own(g).is_some()
+    // A narrow product's sums are cut at another place than that.
+    let is_wide = g.c.col_stride == 1 && g.n > 2 * real::WIDEST / g.dtype.size_bytes();
+    is_plain && is_wide && g.k <= real::KC && own(g).is_some()
 }
 
 /// Runs a batch: its products in parallel, or one after the other, each in parallel.
-unsafe fn batched(g: &Gemm, own: One, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+unsafe fn batched(
+    g: &Gemm,
+    own: One,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) -> Outcome {
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
     let product = |batch: usize, parallel: &Parallel| {
         let at = |l: Matrix, d: DType| batch as isize * l.batch_stride * d.size_bytes() as isize;
@@ -245,26 +269,21 @@ unsafe fn batched(g: &Gemm, own: One, a: *const u8, b: *const u8, c: *mut u8, pa
                 b.get().offset(at(g.b, g.dtype)),
                 c.get().offset(at(g.c, g.out)),
                 parallel,
-            );
+            )
         }
     };
     let work = g.m.saturating_mul(g.n).saturating_mul(g.k);
     let total = work.saturating_mul(g.batch);
     if g.batch == 1 || (g.batch < 2 * parallel.threads && work >= 8 * SMALL) {
-        for batch in 0..g.batch {
-            product(batch, parallel);
-        }
+        (0..g.batch).try_for_each(|batch| product(batch, parallel))
     } else if parallel.threads == 1 || total < 8 * SMALL {
-        for batch in 0..g.batch {
-            product(batch, &Parallel::SERIAL);
-        }
+        (0..g.batch).try_for_each(|batch| product(batch, &Parallel::SERIAL))
     } else {
         let tasks = g.batch.min(4 * parallel.threads);
-        (parallel.run)(tasks, &|task| {
-            for batch in share(g.batch, tasks, task, 1) {
-                product(batch, &Parallel::SERIAL);
-            }
-        });
+        fork(parallel, tasks, &|task| {
+            let mut own = share(g.batch, tasks, task, 1);
+            own.try_for_each(|batch| product(batch, &Parallel::SERIAL))
+        })
     }
 }
 
@@ -276,21 +295,21 @@ unsafe fn converted(
     b: *const u8,
     c: *mut u8,
     parallel: &Parallel,
-) {
+) -> Outcome {
     // SAFETY: the buffers made here are dense and as large as the matrices; the rest is the caller's contract.
     unsafe {
         let widen = |from: *const u8, rows, cols, layout, dtype: DType| {
-            let dense = pack::dense(from, rows, cols, layout, dtype.size_bytes());
-            let mut wide = pack::Buffer::new(rows * cols * compute.size_bytes());
+            let dense = pack::dense(from, rows, cols, layout, dtype.size_bytes())?;
+            let mut wide = pack::Buffer::of(rows * cols, compute.size_bytes())?;
             convert(dtype, compute)(dense.as_ptr(), wide.as_mut_ptr(), rows * cols);
-            wide
+            Ok(wide)
         };
-        let wide_a = widen(a, g.m, g.k, g.a, g.dtype);
-        let wide_b = widen(b, g.k, g.n, g.b, g.dtype);
+        let wide_a = widen(a, g.m, g.k, g.a, g.dtype)?;
+        let wide_b = widen(b, g.k, g.n, g.b, g.dtype)?;
         let mut wide_c = if g.beta == 0.0 {
-            pack::Buffer::new(g.m * g.n * compute.size_bytes())
+            pack::Buffer::of(g.m * g.n, compute.size_bytes())?
         } else {
-            widen(c, g.m, g.n, g.c, g.out)
+            widen(c, g.m, g.n, g.c, g.out)?
         };
         let inner = Gemm {
             alpha: g.alpha,
@@ -303,15 +322,22 @@ unsafe fn converted(
             wide_b.as_ptr(),
             wide_c.as_mut_ptr(),
             parallel,
-        );
-        let mut narrow = pack::Buffer::new(g.m * g.n * g.out.size_bytes());
+        )?;
+        let mut narrow = pack::Buffer::of(g.m * g.n, g.out.size_bytes())?;
         convert(compute, g.out)(wide_c.as_ptr(), narrow.as_mut_ptr(), g.m * g.n);
         pack::scatter(narrow.as_ptr(), c, g.m, g.n, g.c, g.out.size_bytes());
     }
+    Ok(())
 }
 
 /// Products whose three matrices have the compute type.
-unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
+unsafe fn same_type(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    parallel: &Parallel,
+) -> Outcome {
     let work = g.m.saturating_mul(g.n).saturating_mul(g.k.max(1));
     let is_small = work.saturating_mul(g.batch) < 4 * SMALL;
     let (a, b, c) = (Shared(a.cast_mut()), Shared(b.cast_mut()), Shared(c));
@@ -337,28 +363,29 @@ unsafe fn same_type(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: 
                     .get()
                     .offset((batch * g.b.batch_stride + col * g.b.col_stride) * size);
                 let at = batch * g.c.batch_stride + row * g.c.row_stride + col * g.c.col_stride;
-                one(&sub, a, b, c.get().offset(at * size));
+                one(&sub, a, b, c.get().offset(at * size))?;
             }
         }
+        Ok(())
     };
     // The parts depend on the sizes alone, never on the number of threads: a library may sum differently at the edges
     // of a part, and the same product must give the same bits everywhere.
     if is_small {
-        part(0..g.batch, 0..g.m, 0..g.n);
+        part(0..g.batch, 0..g.m, 0..g.n)
     } else if g.batch >= PARTS {
-        (parallel.run)(PARTS, &|t| {
+        fork(parallel, PARTS, &|t| {
             part(share(g.batch, PARTS, t, 1), 0..g.m, 0..g.n)
-        });
+        })
     } else if g.n >= g.m {
         let parts = parts(g.n);
-        (parallel.run)(parts, &|t| {
+        fork(parallel, parts, &|t| {
             part(0..g.batch, 0..g.m, share(g.n, parts, t, 32))
-        });
+        })
     } else {
         let parts = parts(g.m);
-        (parallel.run)(parts, &|t| {
+        fork(parallel, parts, &|t| {
             part(0..g.batch, share(g.m, parts, t, 32), 0..g.n)
-        });
+        })
     }
 }
 
@@ -370,16 +397,16 @@ pub(crate) fn share(n: usize, tasks: usize, task: usize, grain: usize) -> std::o
 }
 
 /// One product on the calling thread.
-unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     if g.m == 0 || g.n == 0 {
-        return;
+        return Ok(());
     }
     // SAFETY: the caller's contract.
     unsafe {
-        if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c) {
-            return;
+        if g.m * g.n * g.k >= SMALL && blas::gemm(g, a, b, c)? {
+            return Ok(());
         }
-        portable::gemm(g, a, b, c);
+        portable::gemm(g, a, b, c)
     }
 }
 

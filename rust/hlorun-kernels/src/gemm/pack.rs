@@ -3,7 +3,7 @@
 //! In: a matrix of any strides. Out: an aligned, row-major buffer of the same elements, or the way back. Promise: the
 //! order of elements is kept; nothing is converted.
 
-use super::Matrix;
+use super::{Matrix, OutOfMemory};
 
 /// Sixty-four-byte aligned scratch memory, uninitialized until written.
 pub(crate) struct Buffer {
@@ -16,12 +16,25 @@ struct Line([u8; 64]);
 
 impl Buffer {
     /// Room for `bytes` bytes.
-    pub(crate) fn new(bytes: usize) -> Buffer {
+    pub(crate) fn new(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let count = bytes.div_ceil(64);
-        let mut lines = Vec::with_capacity(count);
+        let mut lines = Vec::new();
+        lines
+            .try_reserve_exact(count)
+            .map_err(|_| OutOfMemory { bytes })?;
         // SAFETY: MaybeUninit needs no initialization, and the capacity is `count`.
         unsafe { lines.set_len(count) };
-        Buffer { lines }
+        Ok(Buffer { lines })
+    }
+
+    /// Room for nothing.
+    pub(crate) const fn empty() -> Buffer {
+        Buffer { lines: Vec::new() }
+    }
+
+    /// Room for `count` elements of `size` bytes.
+    pub(crate) fn of(count: usize, size: usize) -> Result<Buffer, OutOfMemory> {
+        Buffer::new(count.saturating_mul(size))
     }
 
     /// Its size in bytes.
@@ -48,8 +61,8 @@ pub(crate) unsafe fn dense(
     cols: usize,
     layout: Matrix,
     size: usize,
-) -> Buffer {
-    let mut buffer = Buffer::new(rows * cols * size);
+) -> Result<Buffer, OutOfMemory> {
+    let mut buffer = Buffer::of(rows.saturating_mul(cols), size)?;
     let to = buffer.as_mut_ptr();
     // SAFETY: reads stay in the matrix by the contract, writes in the buffer of rows·cols elements.
     unsafe {
@@ -63,7 +76,7 @@ pub(crate) unsafe fn dense(
             size,
         )
     };
-    buffer
+    Ok(buffer)
 }
 
 /// Writes a row-major matrix into a strided one.

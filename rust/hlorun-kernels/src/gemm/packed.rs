@@ -5,7 +5,7 @@
 
 use super::micro::{Real, Source};
 use super::scratch::Scratch;
-use super::{Gemm, Matrix, Parallel, Shared, pack, portable, real, share};
+use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, portable, real, share};
 use crate::DType;
 
 /// Columns of a panel.
@@ -18,7 +18,7 @@ fn panel_width(dtype: DType) -> usize {
 }
 
 /// Bytes of `k`×`n` elements in panels; `None` unless `dtype` is `F32` or `F64`, or when the size overflows.
-pub fn panels_size(dtype: DType, k: usize, n: usize) -> Option<usize> {
+pub fn packed_size(dtype: DType, k: usize, n: usize) -> Option<usize> {
     if !matches!(dtype, DType::F32 | DType::F64) {
         return None;
     }
@@ -32,8 +32,8 @@ pub fn panels_size(dtype: DType, k: usize, n: usize) -> Option<usize> {
 /// Copies `b`\[k,n\] into panels at `to`.
 ///
 /// # Safety
-/// Every element `layout` reaches from `b` is readable, and `to` has room for [`panels_size`] bytes.
-pub unsafe fn pack_panels(
+/// Every element `layout` reaches from `b` is readable, and `to` has room for [`packed_size`] bytes.
+pub unsafe fn pack_operand(
     dtype: DType,
     k: usize,
     n: usize,
@@ -78,25 +78,28 @@ pub unsafe fn pack_panels(
     }
 }
 
-/// One product whose B lies in panels made by [`pack_panels`]; `g.b` is not looked at.
+/// One product whose B lies in panels made by [`pack_operand`]; `g.b` is not looked at.
+///
+/// # Errors
+/// When there is no memory for sums beside C.
 ///
 /// # Safety
 /// As [`super::gemm`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`; `g.out` is `g.dtype`.
-pub unsafe fn gemm_panels(
+pub unsafe fn gemm_packed(
     g: &Gemm,
     a: *const u8,
     panels: *const u8,
     c: *mut u8,
     parallel: &Parallel,
-) {
+) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe {
         match g.dtype {
-            _ if g.m == 0 || g.n == 0 => {}
+            _ if g.m == 0 || g.n == 0 => Ok(()),
             // Nothing is read of B.
             _ if g.k == 0 => portable::gemm(g, a, panels, c),
-            DType::F32 => with_panels::<f32>(g, a, panels, c, parallel),
-            _ => with_panels::<f64>(g, a, panels, c, parallel),
+            DType::F32 => with_packed::<f32>(g, a, panels, c, parallel),
+            _ => with_packed::<f64>(g, a, panels, c, parallel),
         }
     }
 }
@@ -105,15 +108,15 @@ pub unsafe fn gemm_panels(
 ///
 /// # Safety
 /// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
-unsafe fn with_panels<E: Real + Source<E>>(
+unsafe fn with_packed<E: Real + Source<E>>(
     g: &Gemm,
     a: *const u8,
     panels: *const u8,
     c: *mut u8,
     parallel: &Parallel,
-) {
+) -> Outcome {
     let in_place = g.c.col_stride == 1;
-    let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n });
+    let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n })?;
     let sums = Shared(sums.get::<E>());
     let product = real::Product::<E, E> {
         m: g.m,
@@ -133,7 +136,7 @@ unsafe fn with_panels<E: Real + Source<E>>(
         beta: if in_place { E::of(g.beta) } else { E::ZERO },
         is_plain: true,
     };
-    real::by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel);
+    real::by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
     if !in_place {
         for i in 0..g.m {
             let from = sums.get().wrapping_add(i * g.n);
@@ -142,4 +145,5 @@ unsafe fn with_panels<E: Real + Source<E>>(
             unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
         }
     }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! In: one [`Gemm`] whose three matrices have the same type among `f32`, `f64`, `c64`, `c128`, `s32`, `s64`. Out: C.
 //! Promise: every element of C is one sum over k in ascending order, not fused, whatever the tier.
 
-use super::{Gemm, pack};
+use super::{Gemm, Outcome, pack};
 use crate::DType;
 use crate::element::Cx;
 use crate::isa::Isa;
@@ -116,11 +116,13 @@ unsafe fn tile<E: Ring, const R: usize>(
 }
 
 #[inline(always)]
-unsafe fn body<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn body<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     let (a, c) = (a.cast::<E>(), c.cast::<E>());
     // SAFETY: the caller's contract; a dense copy of B holds k·n elements.
     unsafe {
-        let packed = (g.b.col_stride != 1).then(|| pack::dense(b, g.k, g.n, g.b, size_of::<E>()));
+        let packed = (g.b.col_stride != 1)
+            .then(|| pack::dense(b, g.k, g.n, g.b, size_of::<E>()))
+            .transpose()?;
         let (b, b_row) = match &packed {
             Some(buffer) => (buffer.as_ptr().cast::<E>(), g.n as isize),
             None => (b.cast::<E>(), g.b.row_stride),
@@ -144,28 +146,29 @@ unsafe fn body<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
             j += w;
         }
     }
+    Ok(())
 }
 
-unsafe fn plain<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn plain<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe { body::<E>(g, a, b, c) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn avx2<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe { body::<E>(g, a, b, c) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn avx512<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe { body::<E>(g, a, b, c) }
 }
 
-unsafe fn on_tier<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+unsafe fn on_tier<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract; the active tier is available.
     unsafe {
         match Isa::active() {
@@ -180,9 +183,12 @@ unsafe fn on_tier<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
 
 /// One product of the batch, on the calling thread; `g.batch` is ignored.
 ///
+/// # Errors
+/// When there is no memory for a copy of B.
+///
 /// # Safety
 /// As [`super::gemm`]; `g.dtype` and `g.out` are equal. Other types than the module's are left alone.
-pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract.
     unsafe {
         match g.dtype {
@@ -192,7 +198,10 @@ pub unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
             DType::C128 => on_tier::<Cx<f64>>(g, a, b, c),
             DType::S32 => on_tier::<i32>(g, a, b, c),
             DType::S64 => on_tier::<i64>(g, a, b, c),
-            _ => debug_assert!(false, "the caller converts other types"),
+            _ => {
+                debug_assert!(false, "the caller converts other types");
+                Ok(())
+            }
         }
     }
 }

@@ -10,12 +10,13 @@
 //! Matrix Multiplication", 2008). One of few columns runs by rows: B is copied once, and each task reads its rows of A
 //! where they lie. Operands that are read only once or twice are not copied at all.
 
+use super::memory::fork;
 use super::micro::{Kernels, Real, Source, Tile};
 use super::scratch::Scratch;
 use super::small::{few_rows, narrow, tiny};
 use super::strips::Job;
 use super::tiles::{Tiles, strip_vectors};
-use super::{Gemm, Matrix, Parallel, Shared, share};
+use super::{Gemm, Matrix, Outcome, Parallel, Shared, share};
 use std::ops::Range;
 
 /// Steps along k in one block: a strip of B of this length stays in the first-level cache.
@@ -36,6 +37,8 @@ const FEW_ROWS: usize = 16;
 const SKINNY: usize = 32;
 /// Multiplications of a product that is too small to prepare anything for.
 const TINY: usize = 64 * 64 * 64;
+/// Bytes of the widest vector of any tier.
+pub(super) const WIDEST: usize = 64;
 /// Elements of a B that stays in a cache while it is read in place.
 const CACHED: usize = 1 << 14;
 /// Tiles of rows up to which B is read in place by each.
@@ -52,15 +55,6 @@ const SHALLOW_ELEMENTS: usize = 1 << 17;
 /// Multiplications, and elements read, that are worth another thread.
 const WORTH: usize = 3 << 18;
 const WORTH_READ: usize = 1 << 17;
-
-/// Runs `body(0..tasks)`, on the calling thread when there is only one.
-pub(super) fn fork(parallel: &Parallel, tasks: usize, body: &(dyn Fn(usize) + Sync)) {
-    if tasks == 1 || parallel.threads == 1 {
-        (0..tasks).for_each(body);
-    } else {
-        (parallel.run)(tasks, body);
-    }
-}
 
 /// How many of at most `most` tasks are worth making of so many multiplications and elements.
 pub(super) fn worth(
@@ -165,7 +159,7 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
     g: &Product<E, S>,
     panels: Option<Shared<E>>,
     parallel: &Parallel,
-) {
+) -> Outcome {
     let kernels = E::kernels();
     let vectors = match panels {
         Some(_) => 1,
@@ -206,7 +200,7 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
         for start in (0..g.k).step_by(step) {
             let depth = start..g.k.min(start + step);
             let room = if packed { rows.len() * depth.len() } else { 0 };
-            let mut left = Scratch::new::<E>(room);
+            let mut left = Scratch::new::<E>(room)?;
             let left = Shared(left.get::<E>());
             if packed {
                 let tasks = worth(parallel, 0, room / 4, tiles.count);
@@ -220,7 +214,8 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
                             g.pack_a(block_of(&rows, &own), block, to);
                         }
                     }
-                });
+                    Ok(())
+                })?;
             }
             let work = rows.len() * depth.len() * g.n;
             let most = match right {
@@ -239,7 +234,7 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
                 } else {
                     width * KC
                 };
-                let mut scratch = Scratch::new::<E>(room);
+                let mut scratch = Scratch::new::<E>(room)?;
                 for first in own.clone().step_by(group) {
                     let strips = first..own.end.min(first + group);
                     for p in depth.clone().step_by(KC) {
@@ -263,10 +258,12 @@ pub(super) fn by_columns<E: Real, S: Source<E>>(
                         );
                     }
                 }
+                Ok(())
             };
-            fork(parallel, tasks, &run);
+            fork(parallel, tasks, &run)?;
         }
     }
+    Ok(())
 }
 
 fn block_of(rows: &Range<usize>, own: &Range<usize>) -> Range<usize> {
@@ -378,7 +375,7 @@ fn columns<E: Real, S: Source<E>>(
 }
 
 /// Rows of A are shared among the tasks; B, of few columns, is packed for all of them.
-fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
     let kernels = E::kernels();
     let vectors = strip_vectors(kernels.lanes, 8, g.n);
     let width = kernels.lanes << vectors;
@@ -401,7 +398,7 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
         let depth = start..g.k.min(start + step);
         let row = strips * width;
         let room = if direct_b { 0 } else { row * depth.len() };
-        let mut right = Scratch::new::<E>(room);
+        let mut right = Scratch::new::<E>(room)?;
         let right = Shared(right.get::<E>());
         if !direct_b {
             let blocks = depth.len().div_ceil(KC);
@@ -413,12 +410,13 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
                     let to = right.get().wrapping_add((p - depth.start) * row);
                     g.pack_b(block, 0..g.n, width, to);
                 }
-            });
+                Ok(())
+            })?;
         }
         let work = g.m * depth.len() * g.n;
         let tasks = worth(parallel, work, g.m * depth.len(), tiles.count);
         fork(parallel, tasks, &|task| {
-            let mut scratch = Scratch::new::<E>(if direct_a { 0 } else { most * KC });
+            let mut scratch = Scratch::new::<E>(if direct_a { 0 } else { most * KC })?;
             let scratch = scratch.get::<E>();
             for tile in share(tiles.count, tasks, task, 1) {
                 let own = tiles.get(tile);
@@ -459,34 +457,41 @@ fn by_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
                     }
                 }
             }
-        });
+            Ok(())
+        })?;
     }
+    Ok(())
 }
 
-/// Chooses the way of a product.
-fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
-    let whole = g.b_at.col_stride == 1 && g.n.is_multiple_of(E::kernels().lanes);
-    if g.is_plain && whole && g.m > 1 && g.k <= KC && g.m * g.n * g.k <= TINY {
-        return tiny(g);
+/// Chooses the way of a product. Ways that sum in different orders are told apart by sizes alone, not by the tier.
+fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
+    let lanes = E::kernels().lanes;
+    let widest = WIDEST / size_of::<E>();
+    let close = g.b_at.col_stride == 1 && g.b_at.row_stride == g.n as isize;
+    let is_narrow = g.is_plain && close && g.m < 2 * FEW_ROWS && g.n <= (2 * widest).min(4 * lanes);
+    let whole = if is_narrow { widest } else { lanes };
+    let fits = g.b_at.col_stride == 1 && g.n.is_multiple_of(whole);
+    if g.is_plain && fits && g.m > 1 && g.k <= KC && g.m * g.n * g.k <= TINY {
+        tiny(g);
+        return Ok(());
     }
     let by_row = g.m == 1 && g.b_at.col_stride == 1;
     let by_column = g.m <= SKINNY
         && g.b_at.col_stride != 1
         && g.b_at.row_stride == 1
-        && (g.m == 1 || g.k >= 4 * E::kernels().lanes);
+        && (g.m == 1 || g.k >= 4 * widest);
     if by_row || by_column {
         return few_rows(g, parallel);
     }
     let shallow =
         g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;
-    let close = g.b_at.col_stride == 1 && g.b_at.row_stride == g.n as isize;
-    if g.is_plain && close && g.n <= 2 * E::kernels().lanes && g.m < 2 * FEW_ROWS {
+    if is_narrow {
         return narrow(g);
     }
     if shallow || (g.n <= FEW && g.m >= 2 * g.n.max(FEW_ROWS)) {
-        by_rows(g, parallel);
+        by_rows(g, parallel)
     } else {
-        by_columns(g, None, parallel);
+        by_columns(g, None, parallel)
     }
 }
 
@@ -523,9 +528,9 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
     b: *const u8,
     c: *mut u8,
     parallel: &Parallel,
-) {
+) -> Outcome {
     if g.m == 0 || g.n == 0 {
-        return;
+        return Ok(());
     }
     let (g, a, b) = if wants_swap(g) {
         (&swapped(g), b, a)
@@ -554,7 +559,7 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
     }
     // The sums of a band of rows are made beside C and rounded, or moved, into it.
     let band = (SHARED / g.n).max(WIDE).min(g.m);
-    let mut sums = Scratch::new::<E>(band * g.n);
+    let mut sums = Scratch::new::<E>(band * g.n)?;
     let (sums, out) = (Shared(sums.get::<E>()), Shared(c.cast::<O>()));
     let beta = E::of(g.beta);
     for start in (0..g.m).step_by(band) {
@@ -567,7 +572,7 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         product.c = sums;
         product.c_row = g.n as isize;
         product.beta = E::ZERO;
-        run(&product, parallel);
+        run(&product, parallel)?;
         let rows = product.m;
         let tasks = worth(parallel, 0, rows * g.n / 2, rows.min(parallel.threads));
         let (row, column) = (g.c.row_stride, g.c.col_stride);
@@ -578,8 +583,10 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
                 // SAFETY: a row of the sums and of C, which no other task writes.
                 unsafe { (O::loops().finish)(from, to, column, g.n, beta) };
             }
-        });
+            Ok(())
+        })?;
     }
+    Ok(())
 }
 
 /// Columns of a panel.

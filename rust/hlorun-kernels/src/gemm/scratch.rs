@@ -2,6 +2,7 @@
 //!
 //! In: a number of elements. Out: room for them, uninitialized. Promise: a thread keeps a few buffers of bounded size.
 
+use super::OutOfMemory;
 use super::pack::Buffer;
 use std::cell::RefCell;
 
@@ -18,8 +19,8 @@ const KEPT: usize = 3;
 pub(super) struct Scratch(Buffer);
 
 impl Scratch {
-    pub(super) fn new<E>(count: usize) -> Scratch {
-        let bytes = count * size_of::<E>();
+    pub(super) fn new<E>(count: usize) -> Result<Scratch, OutOfMemory> {
+        let bytes = count.saturating_mul(size_of::<E>());
         let found = SCRATCH.with_borrow_mut(|kept| {
             let fits = kept
                 .iter()
@@ -28,7 +29,10 @@ impl Scratch {
             let at = fits.min_by_key(|(_, buffer)| buffer.len())?.0;
             Some(kept.swap_remove(at))
         });
-        Scratch(found.unwrap_or_else(|| Buffer::new(bytes)))
+        Ok(Scratch(match found {
+            Some(buffer) => buffer,
+            None => Buffer::new(bytes)?,
+        }))
     }
 
     pub(super) fn get<E>(&mut self) -> *mut E {
@@ -38,7 +42,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let buffer = std::mem::replace(&mut self.0, Buffer::new(0));
+        let buffer = std::mem::replace(&mut self.0, Buffer::empty());
         if buffer.len() == 0 || buffer.len() > KEEP {
             return;
         }

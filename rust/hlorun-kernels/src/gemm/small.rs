@@ -3,20 +3,21 @@
 //! In: a [`Product`]. Out: its C. Promise: the larger operand is read once, where it lies. On one thread, except for
 //! [`few_rows`].
 
+use super::memory::fork;
 use super::micro::{Real, Source, Tile};
-use super::real::{KC, Product, fork, worth};
+use super::real::{KC, Product, WIDEST, worth};
 use super::scratch::Scratch;
 use super::tiles::Tiles;
 use super::vector::Columns;
-use super::{Parallel, Shared, share};
+use super::{Outcome, Parallel, Shared, share};
 
 /// A few rows by a B that is read where it lies: `y = x·B` before α and β.
-pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) {
+pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
     let by_row = g.b_at.col_stride == 1;
     // Columns of a task: enough to read whole lines of every row.
     let most = g.n.div_ceil(256).min(4 * parallel.threads);
     let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
-    let mut x = Scratch::new::<E>(g.m * g.k);
+    let mut x = Scratch::new::<E>(g.m * g.k)?;
     let rows = x.get::<E>();
     if g.a_at.col_stride == 1 && g.is_plain {
         for i in 0..g.m {
@@ -37,7 +38,7 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
     let rows = Shared(rows);
     fork(parallel, tasks, &|task| {
         let own = share(g.n, tasks, task, 64);
-        let mut y = Scratch::new::<E>(g.m * own.len());
+        let mut y = Scratch::new::<E>(g.m * own.len())?;
         let y = y.get::<E>();
         let b = g.b(0, own.start);
         // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
@@ -74,7 +75,8 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
                 }
             }
         }
-    });
+        Ok(())
+    })
 }
 
 /// A product too small to prepare anything for: both operands are read where they lie.
@@ -110,14 +112,17 @@ pub(super) fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
 
 /// A few rows by a dense B that is not wider than a strip: both are read where they lie. A strip that is wider than B
 /// reads on into B's next row, in lanes that are not written; the last rows, after which B ends, are copied.
-pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) {
+pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) -> Outcome {
     let kernels = E::kernels();
-    let vectors = usize::from(g.n > kernels.lanes);
+    let vectors = g.n.div_ceil(kernels.lanes).next_power_of_two().ilog2() as usize;
     let width = kernels.lanes << vectors;
     let tiles = Tiles::new(g.m, kernels.direct_rows[vectors]);
-    // Row p is read to p·n + width, which is inside of k·n for so many rows.
-    let inside = (g.k + 1).saturating_sub(width.div_ceil(g.n));
-    let mut scratch = Scratch::new::<E>(width * (g.k - inside));
+    // Row p is read to p·n + width, which is inside of k·n for so many rows. The sums are cut here, so that the place must
+    // not depend on the tier: it is where the widest strip would end.
+    let reach =
+        (WIDEST / size_of::<E>() * if g.n > WIDEST / size_of::<E>() { 2 } else { 1 }).max(width);
+    let inside = (g.k + 1).saturating_sub(reach.div_ceil(g.n));
+    let mut scratch = Scratch::new::<E>(width * (g.k - inside))?;
     let last = scratch.get::<E>();
     if inside < g.k {
         g.pack_b(inside..g.k, 0..g.n, width, last);
@@ -153,4 +158,5 @@ pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) {
             unsafe { kernel(&tile) }
         }
     }
+    Ok(())
 }

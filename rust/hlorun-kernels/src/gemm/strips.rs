@@ -127,9 +127,11 @@ pub(super) unsafe fn cut_by_vector<E: Real, S: Source<E>>(job: &Job<E, S>) {
             ((1u32 << width) - 1) as __mmask16,
         );
         for p in 0..job.depth {
+            // Behind the last element where all of these columns are padding; then nothing is read.
+            let from = job.from.wrapping_offset(p as isize * job.step);
+            let from = from.wrapping_add(first);
             // SAFETY: masked to the elements of the job; an `S` of four bytes is an `E`.
             unsafe {
-                let from = job.from.offset(p as isize * job.step).add(first);
                 let row = _mm512_maskz_loadu_ps(read, from.cast());
                 _mm512_mask_storeu_ps(job.to.add(p * job.width + first).cast(), write, row);
             }

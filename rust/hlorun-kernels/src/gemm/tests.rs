@@ -55,7 +55,8 @@ fn check(
             cbytes.as_mut_ptr(),
             &Parallel::SERIAL,
         )
-    };
+    }
+    .expect("memory");
     let mut got = vec![0.0f64; m * n];
     // SAFETY: m·n elements on both sides.
     unsafe { convert(out, DType::F64)(cbytes.as_ptr(), got.as_mut_ptr().cast(), m * n) };
@@ -139,7 +140,8 @@ fn old_values_are_not_read_when_beta_is_zero() {
                 ones.as_ptr().cast(),
                 c.as_mut_ptr().cast(),
                 &Parallel::SERIAL,
-            );
+            )
+            .expect("memory");
         }
         assert!(c.iter().all(|&x| x == n as f32));
     }
@@ -168,13 +170,14 @@ fn packed_products_match_the_plain_ones_for_every_remainder() {
                 };
                 // SAFETY: dense matrices.
                 unsafe {
-                    portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr());
-                    let size = packed::panels_size(dtype, k, n).unwrap();
-                    let mut panels = pack::Buffer::new(size);
+                    portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr()).expect("memory");
+                    let size = packed::packed_size(dtype, k, n).unwrap();
+                    let mut panels = pack::Buffer::new(size).expect("memory");
                     let to = panels.as_mut_ptr();
-                    packed::pack_panels(dtype, k, n, b.as_ptr(), g.b, to, &Parallel::SERIAL);
+                    packed::pack_operand(dtype, k, n, b.as_ptr(), g.b, to, &Parallel::SERIAL);
                     let c = packed.as_mut_ptr();
-                    packed::gemm_panels(&g, a.as_ptr(), panels.as_ptr(), c, &Parallel::SERIAL);
+                    packed::gemm_packed(&g, a.as_ptr(), panels.as_ptr(), c, &Parallel::SERIAL)
+                        .expect("memory");
                 }
                 assert_eq!(plain, packed, "{dtype:?} {m} {k}");
             }
@@ -215,7 +218,8 @@ fn batches_and_tasks_cover_every_element_once() {
                     c.as_mut_ptr().cast(),
                     &parallel,
                 )
-            };
+            }
+            .expect("memory");
             for (at, &got) in c.iter().enumerate() {
                 let (z, i, j) = (at / (m * n), at / n % m, at % n);
                 let want: f64 = (0..k)
@@ -248,7 +252,7 @@ fn bits(g: &Gemm, parallel: &Parallel) -> Vec<u8> {
     let (a, b) = operands(g);
     let mut c = fractions(g.batch * g.m * g.n, 23, g.out);
     // SAFETY: the buffers hold the matrices of g.
-    unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) };
+    unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), parallel) }.expect("memory");
     c
 }
 
@@ -325,7 +329,7 @@ fn what_is_no_number_does_not_spread() {
             // SAFETY: three dense matrices.
             unsafe {
                 let (a, b) = (a.as_ptr().cast(), b.as_ptr().cast());
-                gemm(&g, a, b, c.as_mut_ptr().cast(), &Parallel::SERIAL);
+                gemm(&g, a, b, c.as_mut_ptr().cast(), &Parallel::SERIAL).expect("memory");
             }
             for (at, &x) in c.iter().enumerate() {
                 let want = if at % n == bad { poison } else { k as f64 };
@@ -427,7 +431,30 @@ fn pred_products_are_an_or_of_ands() {
             b.as_ptr(),
             c.as_mut_ptr(),
             &Parallel::SERIAL,
-        );
+        )
+        .expect("memory");
     }
     assert_eq!(c, [1, 0, 0, 0]);
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    for bytes in [usize::MAX, usize::MAX / 2] {
+        let error = pack::Buffer::new(bytes).err();
+        assert_eq!(error, Some(OutOfMemory { bytes }));
+        assert!(scratch::Scratch::new::<u8>(bytes).is_err());
+    }
+    // A task's error reaches the caller, whoever runs the tasks.
+    for threads in [1, 3] {
+        let parallel = Parallel {
+            threads,
+            ..Parallel::SERIAL
+        };
+        let fails = |task| match task {
+            2 => Err(OutOfMemory { bytes: 7 }),
+            _ => Ok(()),
+        };
+        let outcome = memory::fork(&parallel, 4, &fails);
+        assert_eq!(outcome, Err(OutOfMemory { bytes: 7 }));
+    }
 }

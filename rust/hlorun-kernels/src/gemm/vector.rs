@@ -92,21 +92,26 @@ unsafe fn pass<T: Tier, E: Real, S: Source<E>, const R: usize>(
     }
 }
 
-/// Columns of B handled at once.
-const COLUMNS: usize = 4;
-
-/// L is the length of a vector, X the most rows whose sums fit the registers beside four columns.
+/// L is the number of lanes of a sum: as many on all tiers that fuse, so that they give the same bits. C columns of B are
+/// handled at once, and X is the most rows whose sums fit the registers beside them.
 #[inline(always)]
-pub(super) unsafe fn dots<T: Tier, E: Real, S: Source<E>, const L: usize, const X: usize>(
+pub(super) unsafe fn dots<
+    T: Tier,
+    E: Real,
+    S: Source<E>,
+    const L: usize,
+    const X: usize,
+    const C: usize,
+>(
     c: &Columns<E, S>,
 ) {
     let mut j = 0;
     // SAFETY: the caller's contract.
     unsafe {
         while j < c.columns {
-            if j + COLUMNS <= c.columns {
-                some_rows::<T, E, S, L, X, COLUMNS>(c, j);
-                j += COLUMNS;
+            if j + C <= c.columns {
+                some_rows::<T, E, S, L, X, C>(c, j);
+                j += C;
             } else {
                 some_rows::<T, E, S, L, X, 1>(c, j);
                 j += 1;

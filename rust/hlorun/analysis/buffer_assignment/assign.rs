@@ -8,18 +8,18 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::can_share::can_share;
 use super::check::{ComputationKind, computation_kinds};
 use super::describe::describe;
 use super::model::{AllocationFlags, BufferAssignmentDump};
+use crate::analysis::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex, graph};
+use crate::analysis::live_range::{HloLiveRange, LiveRangeOptions, TimeBound};
+use crate::analysis::schedule::HloSchedule;
 use crate::error::{HloError, Result};
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId};
-use crate::plan::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex, graph};
-use crate::plan::heap_simulator::{self, Interval};
-use crate::plan::live_range::{HloLiveRange, LiveRangeOptions, TimeBound};
-use crate::plan::schedule::HloSchedule;
+use crate::plan::memory::heap::{self, Interval};
 use crate::types::{Shape, ShapeIndex};
 
 /// How to assign.
@@ -106,7 +106,7 @@ struct Assigner<'a, 'm> {
     buffer_sizes: Vec<u64>,
     lives_out: Vec<bool>,
     allocations: Vec<Assigned>,
-    allocation_of: FxHashMap<ValueIndex, usize>,
+    allocation_of: HashMap<ValueIndex, usize>,
     /// Allocations that later buffers may reuse, in the order they were made.
     reusable: Vec<usize>,
     /// Buffers for the heap.
@@ -140,7 +140,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             buffer_sizes,
             lives_out,
             allocations: Vec::new(),
-            allocation_of: FxHashMap::default(),
+            allocation_of: HashMap::default(),
             reusable: Vec::new(),
             heap_buffers: Vec::new(),
         })
@@ -383,7 +383,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
                 end: chain.iter().map(|&at| bounds[at].1).max().unwrap_or(0),
             })
             .collect();
-        let packing = heap_simulator::pack(&intervals, self.options.alignment);
+        let packing = heap::pack(&intervals, self.options.alignment);
         let index = self.allocations.len();
         let mut size = 0u64;
         self.allocations.push(Assigned::default());
@@ -401,15 +401,15 @@ impl<'a, 'm> Assigner<'a, 'm> {
     /// Buffers that follow each other in place, as chains of indices into `heap_buffers`.
     fn handed_over(&self, heap_buffers: &[usize], bounds: &[(u32, u32)]) -> Vec<Vec<usize>> {
         let of = self.of;
-        let mut place: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut place: HashMap<usize, usize> = HashMap::default();
         for (at, &buffer) in heap_buffers.iter().enumerate() {
             place.insert(buffer, at);
         }
         let mut order: Vec<usize> = (0..heap_buffers.len()).collect();
         order.sort_by_key(|&at| (bounds[at].0, at));
-        let mut chain_of: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut chain_of: HashMap<usize, usize> = HashMap::default();
         let mut chains: Vec<Vec<usize>> = Vec::new();
-        let mut taken: FxHashSet<usize> = FxHashSet::default();
+        let mut taken: HashSet<usize> = HashSet::default();
         for at in order {
             let buffer = heap_buffers[at];
             let starts = of.alias.buffers()[buffer]

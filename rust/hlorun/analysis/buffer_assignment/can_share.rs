@@ -1,12 +1,13 @@
 //! May an instruction write its result over an operand that it is the last to read?
 //!
-//! The rules are XLA's general ones; backends allow more.
+//! [`can_share`] has XLA's general rules, which an assignment may rely on; backends allow more, and
+//! [`works_in_place`] knows what.
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
+use crate::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId};
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, OpClass};
-use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId};
-use crate::types::Shape;
+use crate::types::{ArrayShape, Shape};
 
 /// Whether the part `to` of `user`'s result may lie where the part `from` of an operand does.
 pub fn can_share(
@@ -66,13 +67,81 @@ pub fn can_share(
     }
 }
 
+/// Whether `user` is known to leave right results when the part `to` of its result lies in the very
+/// bytes of the part `from` of an operand that nobody else needs: by the general rules, or because
+/// each element is read before the same bytes are written.
+pub fn works_in_place(
+    module: &HloModule,
+    dataflow: &HloDataflowAnalysis,
+    alias: &HloAliasAnalysis,
+    from: PositionId,
+    user: InstructionId,
+    to: PositionId,
+) -> bool {
+    if can_share(module, dataflow, alias, from, user, to) {
+        return true;
+    }
+    let positions = &dataflow.positions;
+    let shapes = (
+        module.shapes().get(positions.shape(from)),
+        module.shapes().get(positions.shape(to)),
+    );
+    let (Shape::Array(read), Shape::Array(written)) = shapes else {
+        return false;
+    };
+    let same_places = read.dims == written.dims
+        && read.minor_to_major() == written.minor_to_major()
+        && read.element_type.size_bytes() == written.element_type.size_bytes();
+    let operand = positions.instruction(from);
+    let operands = module.operand_ids(user).iter();
+    let mut numbers = operands.enumerate().filter(|(_, id)| **id == operand);
+    let instruction = module.instruction(user);
+    let part = positions.index(to).0.first().copied();
+    match instruction.opcode() {
+        HloOpcode::Fusion => {
+            let callee = instruction.computation_attribute(AttrKey::Calls);
+            let parameters = callee.map(|callee| &module.computation(callee).parameters);
+            // The only element is read before the only element is written.
+            let is_single = |array: &ArrayShape| array.dims.iter().all(|&dim| dim == 1);
+            let same_size = read.element_type.size_bytes() == written.element_type.size_bytes();
+            is_single(read) && is_single(written) && same_size
+                || same_places
+                    && numbers.all(|(number, _)| {
+                        // A module made from a dump of its memory does not say what a fusion computes.
+                        let Some(parameters) = parameters else {
+                            return true;
+                        };
+                        let parameter = parameters.get(number).copied();
+                        parameter.is_some_and(|p| only_elementwise_uses(module, dataflow, p))
+                    })
+        }
+        HloOpcode::AllReduce | HloOpcode::AllReduceStart => {
+            same_places && numbers.all(|(number, _)| part.is_none_or(|part| part == number as i64))
+        }
+        HloOpcode::Cholesky => same_places,
+        HloOpcode::CustomCall => {
+            let target = instruction.custom_call_target().unwrap_or_default();
+            let place = match target.as_ref() {
+                // What is added to the product is where the product is accumulated.
+                target if target.starts_with("__cublas$") => 2,
+                "__cusolver$cholesky" => 0,
+                _ => return false,
+            };
+            same_places
+                && part.is_none_or(|part| part == 0)
+                && numbers.all(|(number, _)| number == place)
+        }
+        _ => same_places && numbers.all(|(number, _)| is_elementwise(module, user, number)),
+    }
+}
+
 /// Whether everything that depends on `start` inside its computation reads it element by element.
 fn only_elementwise_uses(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
     start: InstructionId,
 ) -> bool {
-    let mut seen: FxHashSet<InstructionId> = FxHashSet::from_iter([start]);
+    let mut seen: HashSet<InstructionId> = HashSet::from_iter([start]);
     let mut stack = vec![start];
     while let Some(id) = stack.pop() {
         for &(user, operand) in dataflow.users.of(id) {

@@ -3,18 +3,18 @@
 use super::assign::{Analyses, Assigned};
 use super::check::human_readable_bytes;
 use super::model::*;
+use crate::analysis::dataflow::{self, PositionId, ValueIndex};
 use crate::module::{InstructionId, ModuleText, PoolRange, TextRef};
-use crate::plan::dataflow::{self, PositionId, ValueIndex};
 use crate::text::printer::{PrintOptions, print_instruction};
 use crate::types::{Shape, ShapeIndex, ShapeStyle};
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 struct Writer<'a, 'm> {
     of: &'a Analyses<'m>,
     dump: BufferAssignmentDump,
-    names: FxHashMap<InstructionId, TextRef>,
-    texts: FxHashMap<InstructionId, TextRef>,
-    indices: FxHashMap<ShapeIndex, TextRef>,
+    names: HashMap<InstructionId, TextRef>,
+    texts: HashMap<InstructionId, TextRef>,
+    indices: HashMap<ShapeIndex, TextRef>,
 }
 
 /// Describes `allocations` in the form of one file of 2025.
@@ -44,9 +44,9 @@ pub(super) fn describe(of: &Analyses<'_>, allocations: Vec<Assigned>) -> BufferA
             },
             ..BufferAssignmentDump::default()
         },
-        names: FxHashMap::default(),
-        texts: FxHashMap::default(),
-        indices: FxHashMap::default(),
+        names: HashMap::default(),
+        texts: HashMap::default(),
+        indices: HashMap::default(),
     };
     let mut used: Vec<ValueIndex> = Vec::new();
     let mut total = 0u64;

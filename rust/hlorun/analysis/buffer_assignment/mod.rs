@@ -8,6 +8,7 @@ pub mod assign;
 pub mod can_share;
 pub mod check;
 mod describe;
+mod files;
 mod instruction_text;
 mod line;
 mod live_range_parser;
@@ -24,7 +25,9 @@ pub use check::{
     ComputationKind, Finding, FindingKind, check, computation_kinds,
     human_readable_bytes as human_bytes,
 };
+pub use files::{FILE_ENDINGS, dump_files, module_file};
 pub use model::*;
 pub use parser::{parse, parse_files};
 pub use printer::{print, print_file};
 pub use rebuild::rebuild_module;
+pub use report::{MemorySpaceUsage, usage};

@@ -5,7 +5,7 @@
 //! operands, and the computations that run per element. What fusions compute inside is not in a
 //! dump, so such a module can be checked and planned, not run.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use super::instruction_text::InstructionText;
 use super::model::*;
@@ -52,8 +52,8 @@ pub fn rebuild_module(dump: &BufferAssignmentDump) -> Result<HloModule> {
     let mut graph = Graph {
         dump,
         nodes: Vec::new(),
-        index: FxHashMap::default(),
-        mentioned: FxHashMap::default(),
+        index: HashMap::default(),
+        mentioned: HashMap::default(),
     };
     graph.read_definitions()?;
     graph.derive_forwarders()?;
@@ -70,9 +70,9 @@ pub fn rebuild_module(dump: &BufferAssignmentDump) -> Result<HloModule> {
 struct Graph<'d> {
     dump: &'d BufferAssignmentDump,
     nodes: Vec<Node>,
-    index: FxHashMap<&'d [u8], usize>,
+    index: HashMap<&'d [u8], usize>,
     /// Shapes of operands, where the dialect writes them.
-    mentioned: FxHashMap<&'d [u8], &'d [u8]>,
+    mentioned: HashMap<&'d [u8], &'d [u8]>,
 }
 
 impl<'d> Graph<'d> {
@@ -166,11 +166,11 @@ impl<'d> Graph<'d> {
     /// Instructions that pass values on define none: they are seen in positions and uses only.
     fn derive_forwarders(&mut self) -> Result<()> {
         let dump = self.dump;
-        let shapes: FxHashMap<u32, TextRef> =
+        let shapes: HashMap<u32, TextRef> =
             dump.assigned.iter().map(|a| (a.name.id, a.shape)).collect();
         // Where each forwarder gets its operand: the use and the value used.
-        let mut sources: FxHashMap<&[u8], (&HloValueEntry, ValueUse)> = FxHashMap::default();
-        let mut held: FxHashMap<&[u8], Vec<&HloValueEntry>> = FxHashMap::default();
+        let mut sources: HashMap<&[u8], (&HloValueEntry, ValueUse)> = HashMap::default();
+        let mut held: HashMap<&[u8], Vec<&HloValueEntry>> = HashMap::default();
         for value in &dump.used_values {
             for used in dump.uses_of(value) {
                 let user = dump.bytes(used.instruction);
@@ -242,8 +242,8 @@ impl<'d> Graph<'d> {
         let dump = self.dump;
         let output = dump.allocations.iter().find(|a| a.output_shape.is_some())?;
         let shape = dump.str(output.output_shape?);
-        let ids: FxHashSet<u32> = dump.values_of(output).iter().map(|v| v.name.id).collect();
-        let mut candidates: FxHashSet<usize> = FxHashSet::default();
+        let ids: HashSet<u32> = dump.values_of(output).iter().map(|v| v.name.id).collect();
+        let mut candidates: HashSet<usize> = HashSet::default();
         for value in dump.used_values.iter().filter(|v| ids.contains(&v.name.id)) {
             for position in dump.positions_of(value) {
                 if matches!(dump.bytes(position.index), b"" | b"{}") {
@@ -330,7 +330,7 @@ impl<'d> Graph<'d> {
             }
         }
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut group_of: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut group_of: HashMap<usize, usize> = HashMap::default();
         let mut seen = vec![false; self.nodes.len()];
         for start in 0..self.nodes.len() {
             if self.nodes[start].scheduled || self.nodes[start].text.is_empty() {

@@ -4,7 +4,7 @@
 //! text (offsets, counts, bytes) becomes a number.
 
 use super::line::{Line, Parsed};
-use super::model::BufferAllocation;
+use super::model::{BufferAllocation, BufferAssignmentDump};
 use crate::module::TextRef;
 
 /// One line of a memory-usage report.
@@ -321,4 +321,71 @@ pub(super) fn oom_line(mut line: Line<'_>) -> Parsed<OomLine> {
         });
     }
     Ok(OomLine::Text(text))
+}
+
+/// What a usage report says of one memory space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemorySpaceUsage {
+    /// Its name; empty where the report has none.
+    pub name: TextRef,
+    /// Its number.
+    pub color: i64,
+    /// Bytes of all its allocations.
+    pub bytes: u64,
+    /// Its allocations, as far as the report lists them.
+    pub allocations: usize,
+}
+
+/// The memory spaces of the usage report, in its order; none without a report.
+pub fn usage(dump: &BufferAssignmentDump) -> Vec<MemorySpaceUsage> {
+    let mut spaces: Vec<MemorySpaceUsage> = Vec::new();
+    // Reports before 2025 are of one space and have no heading.
+    let last = |spaces: &mut Vec<MemorySpaceUsage>| {
+        if spaces.is_empty() {
+            spaces.push(MemorySpaceUsage::default());
+        }
+        spaces.len() - 1
+    };
+    let number = |text: TextRef| dump.str(text).parse::<i64>().unwrap_or(0);
+    for line in &dump.report {
+        match *line {
+            ReportLine::MemorySpace { name, color } => spaces.push(MemorySpaceUsage {
+                name,
+                color,
+                ..MemorySpaceUsage::default()
+            }),
+            ReportLine::Open { indent: 0, .. } => spaces.push(MemorySpaceUsage::default()),
+            ReportLine::Total { bytes, .. } => {
+                let at = last(&mut spaces);
+                spaces[at].bytes = bytes;
+            }
+            // Since 2025 each allocation has a table of its own, before that a line.
+            ReportLine::Text(text) => {
+                let heads = dump
+                    .bytes(text)
+                    .trim_ascii_start()
+                    .starts_with(COLUMNS.as_bytes());
+                let at = last(&mut spaces);
+                spaces[at].allocations += usize::from(heads && spaces[at].name.len > 0);
+            }
+            ReportLine::AllocationRow { .. } | ReportLine::Open { indent: 2, .. } => {
+                let at = last(&mut spaces);
+                spaces[at].allocations += 1;
+            }
+            ReportLine::Field {
+                indent: 2,
+                name,
+                value,
+            } => {
+                let at = last(&mut spaces);
+                match dump.bytes(name) {
+                    b"total_bytes" => spaces[at].bytes = number(value).max(0) as u64,
+                    b"memory_space_color" => spaces[at].color = number(value),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    spaces
 }

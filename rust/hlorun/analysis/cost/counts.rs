@@ -4,7 +4,7 @@
 //! a text can state overflows.
 
 use crate::module::attributes::{ConvolutionDimensionNumbers, WindowDimension};
-use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionRef};
+use crate::module::{AttrKey, AttrValue, HloModule, InstructionRef};
 use crate::types::{ArrayShape, Shape, ShapeId, ShapeIndex};
 
 /// Bytes of a pointer, which is what a tuple holds for each element.
@@ -65,35 +65,6 @@ pub(super) fn logarithm(value: f64, round: fn(f64) -> f64) -> f64 {
     } else {
         round(value.log2())
     }
-}
-
-pub(super) fn is_transcendental(opcode: HloOpcode) -> bool {
-    use HloOpcode as Op;
-    matches!(
-        opcode,
-        Op::Acos
-            | Op::Acosh
-            | Op::Asin
-            | Op::Asinh
-            | Op::Atan2
-            | Op::Atanh
-            | Op::Cbrt
-            | Op::Cos
-            | Op::Cosh
-            | Op::Erf
-            | Op::Exp
-            | Op::Expm1
-            | Op::Log
-            | Op::Log1p
-            | Op::Logistic
-            | Op::Power
-            | Op::Rsqrt
-            | Op::Sin
-            | Op::Sinh
-            | Op::Sqrt
-            | Op::Tan
-            | Op::Tanh
-    )
 }
 
 /// Whether a transpose leaves every element where it is in memory.

@@ -1,22 +1,24 @@
 //! What a module costs by XLA's `HloCostAnalysis`: floating-point operations, transcendentals, bytes.
 //!
 //! Comes in: a module. Goes out: properties of every instruction, and their sum over the entry, under
-//! XLA's keys. A loop counts as one trip, a conditional as its dearest branch, and a fusion touches
+//! XLA's keys. A loop counts as one trip, a conditional as its most expensive branch, and a fusion touches
 //! only what goes in and out of it; a custom call nobody knows has -1 of everything. Matrix products
 //! of GPU libraries count as XLA:GPU counts them. Promise: linear in what the module holds.
 
 mod counts;
 mod properties;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use counts::{
-    MAX_LEAVES, arrays, convolution_flops, count, dot_flops, elements, is_bitcast,
-    is_transcendental, last_dimension, logarithm, size_of, window_reductions, windows,
+    MAX_LEAVES, arrays, convolution_flops, count, dot_flops, elements, is_bitcast, last_dimension,
+    logarithm, size_of, window_reductions, windows,
 };
 pub use properties::{Key, Properties};
 
 use crate::error::{HloError, Result};
+use crate::library::{GemmConfig, gemm};
+use crate::module::opcode::elementwise_classes;
 use crate::module::post_order::computation_post_order;
 use crate::module::{
     AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId, InstructionRef, OpClass,
@@ -57,8 +59,8 @@ pub fn cost_analysis(module: &HloModule) -> Result<CostAnalysis> {
     let mut analysis = Analysis {
         module,
         users,
-        sums: FxHashMap::default(),
-        reads: FxHashMap::default(),
+        sums: HashMap::default(),
+        reads: HashMap::default(),
         instructions: vec![Properties::default(); module.instruction_count()],
     };
     for id in order {
@@ -79,9 +81,9 @@ struct Analysis<'m> {
     /// Users of every instruction, and which operand of theirs it is.
     users: Vec<Vec<(InstructionId, usize)>>,
     /// Sum of every computation done so far.
-    sums: FxHashMap<ComputationId, Properties>,
+    sums: HashMap<ComputationId, Properties>,
     /// Bytes a computation reads of each of its parameters when it is fused.
-    reads: FxHashMap<ComputationId, Vec<f64>>,
+    reads: HashMap<ComputationId, Vec<f64>>,
     instructions: Vec<Properties>,
 }
 
@@ -309,17 +311,12 @@ impl<'m> Analysis<'m> {
             Op::Fusion => p = self.fusion(instruction),
             Op::CustomCall => self.custom_call(instruction, &mut p),
             opcode => match opcode.class() {
-                OpClass::Unary | OpClass::Binary if is_transcendental(opcode) => {
+                OpClass::Unary | OpClass::Binary if opcode.is_transcendental() => {
                     p.set(Key::Transcendentals, elements(instruction));
                 }
-                OpClass::Unary
-                | OpClass::Binary
-                | OpClass::Compare
-                | OpClass::Select
-                | OpClass::Clamp
-                | OpClass::Convert
-                | OpClass::BitcastConvert
-                | OpClass::Complex => p.set(Key::Flops, elements(instruction)),
+                elementwise_classes!() | OpClass::BitcastConvert => {
+                    p.set(Key::Flops, elements(instruction))
+                }
                 _ => {}
             },
         }
@@ -343,20 +340,20 @@ impl<'m> Analysis<'m> {
     }
 
     fn conditional(&self, instruction: InstructionRef<'_>) -> Properties {
-        let mut dearest: Option<Properties> = None;
+        let mut most_expensive: Option<Properties> = None;
         for branch in instruction.called_computations() {
             let branch = self.sum(Some(branch));
-            match &mut dearest {
-                None => dearest = Some(branch),
-                Some(dearest) => {
+            match &mut most_expensive {
+                None => most_expensive = Some(branch),
+                Some(most_expensive) => {
                     for (key, value) in branch.0 {
-                        let most = dearest.0.entry(key).or_insert(value);
+                        let most = most_expensive.0.entry(key).or_insert(value);
                         *most = most.max(value);
                     }
                 }
             }
         }
-        dearest.unwrap_or_default()
+        most_expensive.unwrap_or_default()
     }
 
     fn fusion(&self, fusion: InstructionRef<'m>) -> Properties {
@@ -427,10 +424,8 @@ impl<'m> Analysis<'m> {
 
     fn custom_call(&self, call: InstructionRef<'_>, p: &mut Properties) {
         let target = call.custom_call_target().unwrap_or_default();
-        if matches!(
-            &*target,
-            "__cublas$gemm" | "__cublas$lt$matmul" | "__cublas$lt$matmul$f8"
-        ) && let Some(config) = crate::plan::lower::gemm_config(call)
+        if matches!(&*target, gemm::GEMM | gemm::LT_MATMUL | gemm::LT_MATMUL_F8)
+            && let Some(config) = GemmConfig::of(call)
         {
             let contracting: Vec<i64> = config.dimensions.lhs_contracting.to_vec();
             p.set(Key::Flops, dot_flops(call, &contracting));

@@ -5,7 +5,7 @@
 
 use hlorun_kernels::{Binary, BinaryOp};
 
-use crate::plan::elementwise::dtype;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::{Combiner, Shortcut};
 use crate::types::PrimitiveType;
 
@@ -36,6 +36,9 @@ impl Associative {
 fn identity(op: BinaryOp, ty: PrimitiveType) -> Option<[u8; 8]> {
     use BinaryOp as B;
     use PrimitiveType as P;
+    if ty.is_complex() {
+        return None;
+    }
     let mut bytes = [0u8; 8];
     let mut put = |value: &[u8]| {
         bytes[..value.len()].copy_from_slice(value);

@@ -1,10 +1,10 @@
 //! Runs `bitcast-convert`: bytes as they are; elements narrower than a byte are packed, the first
 //! in the lowest bits, and unpacked.
 
-use super::OpEnvironment;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::bitcast_convert::{BitcastConvertOp, width};
 use crate::types::PrimitiveType;
 
@@ -31,7 +31,7 @@ pub fn run(
     Ok(())
 }
 
-fn pack(bytes: AlignedBytes, ty: PrimitiveType) -> Result<AlignedBytes> {
+fn pack(bytes: AlignedBytes<u8>, ty: PrimitiveType) -> Result<AlignedBytes<u8>> {
     let bits = width(ty) as usize;
     if bits >= 8 {
         return Ok(bytes);
@@ -46,7 +46,7 @@ fn pack(bytes: AlignedBytes, ty: PrimitiveType) -> Result<AlignedBytes> {
     Ok(packed)
 }
 
-fn unpack(bytes: AlignedBytes, ty: PrimitiveType, count: usize) -> Result<AlignedBytes> {
+fn unpack(bytes: AlignedBytes<u8>, ty: PrimitiveType, count: usize) -> Result<AlignedBytes<u8>> {
     let bits = width(ty) as usize;
     if bits >= 8 {
         return Ok(bytes);

@@ -4,13 +4,13 @@
 
 use hlorun_kernels::{Gemm, Matrix, Parallel};
 
-use super::OpEnvironment;
 use super::convolution::Typed;
 use super::index_map::to_i64;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::plan::elementwise::dtype;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::block_dot::{BlockDotOp, Blocks};
 use crate::types::{Dims, PrimitiveType};
 
@@ -29,7 +29,7 @@ fn product(dims: &[i64]) -> usize {
 }
 
 /// Times a scale that is repeated over the blocks it divides the array into.
-fn scaled(array: &RawArray, scale: &RawArray) -> Result<(AlignedBytes, RawArray)> {
+fn scaled(array: &RawArray, scale: &RawArray) -> Result<(AlignedBytes<u8>, RawArray)> {
     let typed = Typed::new(array, PrimitiveType::F32)?;
     let mut bytes = typed.array.to_row_major()?;
     let result = RawArray::over(&mut bytes, PrimitiveType::F32, &array.dims);
@@ -157,7 +157,7 @@ pub fn run(
     let mut result = AlignedBytes::zeroed(count * size)?;
     let to = result.as_mut_ptr();
     let dtype = dtype(ty).ok_or_else(misfit)?;
-    let multiply = |(rows, cols): (usize, usize), sums: usize, at: [usize; 3]| {
+    let multiply = |(rows, cols): (usize, usize), sums: usize, at: [usize; 3]| -> Result<()> {
         let gemm = Gemm {
             a: Matrix::row_major(k, 0),
             ..Gemm::dense(dtype, rows, cols, sums)
@@ -170,8 +170,9 @@ pub fn run(
                 right.as_ptr().add(at[1] * size),
                 to.add(at[2] * size),
                 &Parallel::SERIAL,
-            );
+            )?;
         }
+        Ok(())
     };
     // Elements along the ragged dimension, and per step of it.
     let length = ragged_row.or(ragged_sum).map_or(0, |d| lhs.dims[d]);
@@ -188,7 +189,7 @@ pub fn run(
                     (group * batch + b) * k * n,
                     (b * m + begin * step) * n,
                 ];
-                multiply((taken_count * step, n), k, at);
+                multiply((taken_count * step, n), k, at)?;
             } else {
                 let step = k / (length.max(1) as usize);
                 let at = [
@@ -196,13 +197,13 @@ pub fn run(
                     (b * k + begin * step) * n,
                     (group * batch + b) * m * n,
                 ];
-                multiply((m, n), taken_count * step, at);
+                multiply((m, n), taken_count * step, at)?;
             }
         }
     }
     if ragged_row.is_none() && ragged_sum.is_none() {
         for b in 0..batch {
-            multiply((m, n), k, [b * m * k, b * k * n, b * m * n]);
+            multiply((m, n), k, [b * m * k, b * k * n, b * m * n])?;
         }
     }
     // The result's own order has the rows as the operand has them.

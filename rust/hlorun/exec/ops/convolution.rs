@@ -1,4 +1,4 @@
-//! Runs `convolution` as matrix products of patches and the kernel.
+//! Runs `convolution` as matrix products of patches (im2col) and the kernel.
 //!
 //! Promise: memory beyond the operands' is bounded by tiles (and one repacked kernel); how work is
 //! cut depends on the shapes only, so results are the same for every number of threads. Low floats
@@ -7,15 +7,15 @@
 use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::depthwise;
-use super::patches::{Geometry, Tile};
+use super::im2col::{Geometry, Tile};
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
-use crate::plan::elementwise::dtype;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
 
@@ -219,7 +219,7 @@ fn by_layout(
 }
 
 /// The kernel as `[group][window position][input feature][output feature of the group]`.
-fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<AlignedBytes> {
+fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<AlignedBytes<u8>> {
     let size = kernel.element_type.size_bytes();
     let out = op.kernel.outer;
     let per_group = kernel.dims[out] / groups;
@@ -433,7 +433,7 @@ impl Job<'_> {
             // SAFETY: positions have one stride in the input and in the result, and lie inside.
             unsafe {
                 let a = self.input.at(at as isize * size);
-                hlorun_kernels::gemm(&gemm, a, weights(0), c, &Parallel::SERIAL);
+                hlorun_kernels::gemm(&gemm, a, weights(0), c, &Parallel::SERIAL)?;
             }
             return Ok(());
         }
@@ -461,7 +461,7 @@ impl Job<'_> {
                 gemm.a = self.geometry.fill(&tile, self.input.get(), patches);
                 gemm.k = now * features;
                 gemm.beta = if window == 0 { 0.0 } else { 1.0 };
-                hlorun_kernels::gemm(&gemm, patches, weights(window), c, &Parallel::SERIAL);
+                hlorun_kernels::gemm(&gemm, patches, weights(window), c, &Parallel::SERIAL)?;
             }
             window += now;
         }

@@ -2,18 +2,18 @@
 
 use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
 
-use super::OpEnvironment;
 use super::convolution::Typed;
-use super::walk::{Shared, split};
-use crate::buffers::AlignedBytes;
+use super::walk::{Shared, try_split};
+use crate::buffers::{AlignedBytes, filled};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::cudnn_attention::CudnnAttentionOp;
 use crate::types::PrimitiveType;
 
 /// An operand as `[batch…, rows, columns]` in `f32`.
 struct Heads {
-    bytes: AlignedBytes,
+    bytes: AlignedBytes<u8>,
     batch: usize,
     rows: usize,
     columns: usize,
@@ -104,14 +104,8 @@ pub fn run(
         Shared::new(result.as_mut_ptr()),
         Shared::new(sums.as_mut_ptr()),
     );
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, batch, (1 << 16) / (s * t).max(1), &|range| {
-        let mut scores: Vec<f32> = Vec::new();
-        if scores.try_reserve_exact(s * t).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            return;
-        }
-        scores.resize(s * t, 0.0);
+    try_split(environment, batch, (1 << 16) / (s * t).max(1), &|range| {
+        let mut scores = filled(0f32, s * t)?;
         for b in range {
             let mut gemm = Gemm {
                 b: Matrix::row_major(keys.columns, 0).transposed(),
@@ -139,7 +133,7 @@ pub fn run(
                     part(&keys),
                     scores_at,
                     &Parallel::SERIAL,
-                );
+                )?;
                 for (i, row) in scores.chunks_exact_mut(t.max(1)).enumerate().take(s) {
                     let sum = softmax(
                         row,
@@ -156,13 +150,11 @@ pub fn run(
                     part(&values),
                     to,
                     &Parallel::SERIAL,
-                );
+                )?;
             }
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for attention"));
-    }
+        Ok(())
+    })?;
     let array = RawArray::over(&mut result, PrimitiveType::F32, &output.dims);
     Typed::new(&array, output.element_type)?
         .array

@@ -1,10 +1,10 @@
 //! Runs the convolutions of cuDNN: a convolution per group, then the epilogue in `f32` or wider.
 
-use super::OpEnvironment;
 use super::convolution::{self, Typed};
-use crate::buffers::AlignedBytes;
+use crate::buffers::{AlignedBytes, collected};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::cudnn_conv::{Activation, CudnnConvOp, Role};
 use crate::types::{Dims, PrimitiveType};
 
@@ -99,9 +99,7 @@ pub fn doubles(array: &RawArray) -> Result<Vec<f64>> {
     let typed = Typed::new(array, PrimitiveType::F64)?;
     let bytes = typed.array.to_row_major()?;
     let values = bytes.as_slice().chunks_exact(8);
-    Ok(values
-        .map(|b| f64::from_ne_bytes(b.try_into().unwrap_or_default()))
-        .collect())
+    collected(values.map(|b| f64::from_ne_bytes(b.try_into().unwrap_or_default())))
 }
 
 /// Writes row-major `f64`, rounded once to the type of `output`.
@@ -109,11 +107,13 @@ pub fn store(values: &[f64], output: &RawArray) -> Result<()> {
     if values.len() != output.count() {
         return Err(HloError::execution("a result of another size"));
     }
-    let mut bytes = AlignedBytes::uninitialized(8 * values.len())?;
-    for (to, value) in bytes.as_mut_slice().chunks_exact_mut(8).zip(values) {
-        to.copy_from_slice(&value.to_ne_bytes());
-    }
-    let array = RawArray::over(&mut bytes, PrimitiveType::F64, &output.dims);
+    // Only read from.
+    let array = RawArray {
+        pointer: values.as_ptr().cast_mut().cast(),
+        element_type: PrimitiveType::F64,
+        dims: output.dims.clone(),
+        strides: RawArray::row_major_strides(&output.dims),
+    };
     Typed::new(&array, output.element_type)?
         .array
         .copy_to(output);

@@ -2,6 +2,7 @@
 //! separately; how many elements belong together follows from the size of the scale.
 
 use super::cudnn_conv::{doubles, store};
+use crate::buffers::{collected, filled, with_room};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::plan::ops::cudnn_norm::{CudnnNormOp, NormKind};
@@ -18,9 +19,9 @@ pub fn run(op: &CudnnNormOp, inputs: &[RawArray], outputs: &[RawArray]) -> Resul
         return Err(misfit());
     }
     let rows = x.len() / n;
-    let part = |values: &[f64], row: usize| values[row * n..(row + 1) * n].to_vec();
+    let span = |row: usize| row * n..(row + 1) * n;
     let moments = |row: usize| {
-        let x = part(x, row);
+        let x = &x[span(row)];
         let mean = x.iter().sum::<f64>() / n as f64;
         let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
         (mean, 1.0 / (variance + op.epsilon).sqrt())
@@ -31,10 +32,11 @@ pub fn run(op: &CudnnNormOp, inputs: &[RawArray], outputs: &[RawArray]) -> Resul
             .get(2)
             .filter(|bias| bias.len() == n)
             .ok_or_else(misfit)?;
-        let (mut y, mut means, mut factors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut y = with_room(x.len())?;
+        let (mut means, mut factors) = (with_room(rows)?, with_room(rows)?);
         for row in 0..rows {
             let (mean, factor) = moments(row);
-            let row = part(x, row);
+            let row = &x[span(row)];
             y.extend((0..n).map(|i| (row[i] - mean) * factor * scale[i] + bias[i]));
             means.push(mean);
             factors.push(factor);
@@ -52,11 +54,12 @@ pub fn run(op: &CudnnNormOp, inputs: &[RawArray], outputs: &[RawArray]) -> Resul
     if dy.len() != x.len() || mean.len() != rows || factor.len() != rows {
         return Err(misfit());
     }
-    let (mut dx, mut dscale, mut dbias) = (Vec::new(), vec![0.0; n], vec![0.0; n]);
+    let mut dx = with_room(x.len())?;
+    let (mut dscale, mut dbias) = (filled(0.0, n)?, filled(0.0, n)?);
     for row in 0..rows {
-        let (x, dy) = (part(x, row), part(dy, row));
-        let normal: Vec<f64> = x.iter().map(|x| (x - mean[row]) * factor[row]).collect();
-        let scaled: Vec<f64> = dy.iter().zip(scale).map(|(dy, s)| dy * s).collect();
+        let (x, dy) = (&x[span(row)], &dy[span(row)]);
+        let normal = collected(x.iter().map(|x| (x - mean[row]) * factor[row]))?;
+        let scaled = collected(dy.iter().zip(scale).map(|(dy, s)| dy * s))?;
         let average = scaled.iter().sum::<f64>() / n as f64;
         let slope = scaled.iter().zip(&normal).map(|(a, b)| a * b).sum::<f64>() / n as f64;
         for i in 0..n {

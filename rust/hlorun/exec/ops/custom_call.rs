@@ -1,71 +1,22 @@
-//! Calls of functions the user registered, by target.
-//!
-//! In: a target's name and a function, for the life of the process. Out: the function is called with
-//! the arrays of every call of that target; a target without one is an error that names target,
-//! instruction and `op_name`.
-
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, RwLock};
+//! Calls that need no code of their own, and those that nobody can run.
 
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::plan::ops::custom_call::{CustomCallInfo, CustomOp};
+use crate::plan::ops::custom_call::CustomOp;
 
-/// What a target does: reads the operands' leaves, writes every element of the results' leaves.
-pub type CustomCallFunction =
-    dyn Fn(&CustomCallInfo, &[RawArray], &[RawArray]) -> Result<()> + Send + Sync;
-
-static REGISTRY: LazyLock<RwLock<HashMap<String, Arc<CustomCallFunction>>>> =
-    LazyLock::new(Default::default);
-
-/// Runs `function` for every call of `target` from now on; it replaces an earlier one.
-pub fn register_custom_call(target: &str, function: Box<CustomCallFunction>) {
-    let mut registry = REGISTRY
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    registry.insert(target.to_owned(), Arc::from(function));
-}
-
-/// Forgets `target`; says whether there was a function.
-pub fn unregister_custom_call(target: &str) -> bool {
-    let mut registry = REGISTRY
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    registry.remove(target).is_some()
-}
-
-/// Whether `target` has a function.
-pub fn is_registered(target: &str) -> bool {
-    let registry = REGISTRY
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    registry.contains_key(target)
-}
-
-/// Runs `op`.
-pub fn run(op: &CustomOp, inputs: &[RawArray], outputs: &[RawArray]) -> Result<()> {
-    let function = {
-        let registry = REGISTRY
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        registry.get(&op.info.target).cloned()
+/// The error of a call that no hook took: names target, instruction and `op_name`.
+pub fn run(op: &CustomOp) -> Result<()> {
+    let of = match &op.info.op_name {
+        Some(op_name) => format!(" ({op_name})"),
+        None => String::new(),
     };
-    match function {
-        Some(function) => function(&op.info, inputs, outputs),
-        None => {
-            let of = match &op.info.op_name {
-                Some(op_name) => format!(" ({op_name})"),
-                None => String::new(),
-            };
-            Err(HloError::unsupported(
-                format!(
-                    "{}{of}: custom call {:?} is not supported; register_custom_call gives it a meaning",
-                    op.info.instruction, op.info.target
-                ),
-                op.info.instruction.clone(),
-            ))
-        }
-    }
+    Err(HloError::unsupported(
+        format!(
+            "{}{of}: custom call {:?} is not supported; register_custom_call gives it a meaning",
+            op.info.instruction, op.info.target
+        ),
+        op.info.instruction.clone(),
+    ))
 }
 
 /// Passes every operand on.
@@ -94,6 +45,7 @@ pub fn zeros(outputs: &[RawArray]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::ops::custom_call::CustomCallInfo;
 
     #[test]
     fn targets_without_a_function_are_named() {
@@ -105,12 +57,9 @@ mod tests {
                 backend_config: Vec::new(),
             },
         };
-        let error = run(&op, &[], &[]).unwrap_err().to_string();
+        let error = run(&op).unwrap_err().to_string();
         for part in ["nobody.knows", "call.7", "jit(f)/call"] {
             assert!(error.contains(part), "{error}");
         }
-        register_custom_call("nobody.knows", Box::new(|_, _, _| Ok(())));
-        assert!(run(&op, &[], &[]).is_ok());
-        assert!(unregister_custom_call("nobody.knows"));
     }
 }

@@ -1,12 +1,12 @@
 //! Convolutions whose groups see one input feature each: too narrow for matrix products, so
 //! features, or outputs along a row, are summed as vectors.
 
-use super::OpEnvironment;
-use super::patches::Geometry;
+use super::im2col::Geometry;
 use super::walk::{Shared, byte_strides, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::PrimitiveType;
 
@@ -18,7 +18,7 @@ const GRAIN: usize = 256 << 10;
 pub fn run(
     op: &ConvolutionOp,
     geometry: &Geometry,
-    weights: &AlignedBytes,
+    weights: &AlignedBytes<u8>,
     input: &RawArray,
     output: &RawArray,
     environment: &OpEnvironment<'_>,
@@ -39,7 +39,7 @@ impl Float for f64 {}
 fn typed<T: Float>(
     op: &ConvolutionOp,
     geometry: &Geometry,
-    weights: &AlignedBytes,
+    weights: &AlignedBytes<u8>,
     input: &RawArray,
     output: &RawArray,
     environment: &OpEnvironment<'_>,

@@ -4,18 +4,17 @@
 //! other dimensions are transformed in place, a few neighbouring columns at a time, which are
 //! brought together first. How the work is cut depends on the sizes alone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
 
-use super::OpEnvironment;
-use super::walk::{Shared, split};
-use crate::buffers::AlignedBytes;
+use super::walk::{Shared, try_split};
+use crate::buffers::{AlignedBytes, filled, with_room};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::fft::{FftKind, FftOp};
 use crate::types::PrimitiveType;
 
@@ -28,6 +27,9 @@ const COLUMNS: usize = 256 << 10;
 /// Plans that are kept for the next run, and the longest one.
 const KEPT_PLANS: usize = 16;
 const KEPT_LENGTH: usize = 1 << 21;
+/// Complex numbers per element of a line that a plan has at most: twiddles of its factors, and those
+/// of a convolution twice as long, rounded up, where a factor is a large prime.
+const PLAN_SIZE: usize = 16;
 
 /// Runs `op`: one array in, one out.
 pub fn run(
@@ -41,6 +43,21 @@ pub fn run(
     };
     if output.count() == 0 {
         return Ok(());
+    }
+    if op.lengths.is_empty() {
+        // Along no dimension: lines of one element.
+        let line = |array: &RawArray| {
+            let mut array = array.clone();
+            array.dims.push(1);
+            array.strides.push(1);
+            array
+        };
+        let op = FftOp {
+            operand: 0,
+            kind: op.kind,
+            lengths: smallvec::smallvec![1],
+        };
+        return run(&op, &[line(input)], &[line(output)], environment);
     }
     match input.element_type {
         PrimitiveType::F32 | PrimitiveType::C64 => typed::<f32>(op, input, output, environment),
@@ -79,12 +96,14 @@ impl Real for f64 {
 }
 
 /// A plan, from an earlier run where there was one.
-fn plan<T: Real>(kind: FftKind, length: usize) -> Plan<T> {
+fn plan<T: Real>(kind: FftKind, length: usize) -> Result<Plan<T>> {
     let kept = || T::kept().lock().unwrap_or_else(PoisonError::into_inner);
     let key = (kind, length);
     if let Some((_, plan)) = kept().iter().find(|(known, _)| *known == key) {
-        return plan.clone();
+        return Ok(plan.clone());
     }
+    // Planning cannot fail, so that the memory it takes is asked for before.
+    drop(with_room::<Complex<T>>(length.saturating_mul(PLAN_SIZE))?);
     let plan = match kind {
         FftKind::Forward => Plan::Complex(FftPlanner::new().plan_fft_forward(length)),
         FftKind::Inverse => Plan::Complex(FftPlanner::new().plan_fft_inverse(length)),
@@ -98,7 +117,7 @@ fn plan<T: Real>(kind: FftKind, length: usize) -> Plan<T> {
         }
         kept.push((key, plan.clone()));
     }
-    plan
+    Ok(plan)
 }
 
 /// Elements in row-major order: those of the array, or memory of their own.
@@ -109,7 +128,7 @@ fn row_major<T>(array: &RawArray, is_read: bool) -> Result<(Shared, Option<Align
         return Ok((Shared::new(array.pointer), None));
     }
     let mut copy = if is_read {
-        array.to_row_major()?
+        array.to_row_major()?.into_uninit()
     } else {
         AlignedBytes::uninitialized(array.byte_size())?
     };
@@ -152,13 +171,13 @@ fn typed<T: Real>(
     if op.kind == FftKind::RealInverse && axes > 1 {
         let mut own = match copy.take() {
             Some(own) => own,
-            None => input.to_row_major()?,
+            None => input.to_row_major()?.into_uninit(),
         };
         source = Shared::new(own.as_mut_ptr());
         copy = Some(own);
         spectra(source)?;
     }
-    rows::<T>(&plan(op.kind, last), &run, source, target, environment)?;
+    rows::<T>(&plan(op.kind, last)?, &run, source, target, environment)?;
     if op.kind != FftKind::RealInverse {
         spectra(target)?;
     }
@@ -170,11 +189,13 @@ fn typed<T: Real>(
 }
 
 /// `count` zeros.
-fn zeros<N: Clone + Default>(count: usize) -> Option<Vec<N>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(count).ok()?;
-    values.resize(count, N::default());
-    Some(values)
+fn zeros<N: Clone + Default>(count: usize) -> Result<Vec<N>> {
+    filled(N::default(), count)
+}
+
+#[cold]
+fn refused(error: realfft::FftError) -> HloError {
+    HloError::execution(format!("internal error: fft: {error}"))
 }
 
 /// Lines along the last dimension.
@@ -194,13 +215,12 @@ fn rows<T: Real>(
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
     let (length, half) = (lines.length, lines.length / 2 + 1);
-    let failed = AtomicBool::new(false);
     let scale = |values: &mut [Complex<T>]| {
         if let Some(scale) = lines.scale {
             values.iter_mut().for_each(|x| *x = *x * scale);
         }
     };
-    let task = |range: std::ops::Range<usize>| -> Option<()> {
+    try_split(environment, lines.count, GRAIN / length, &|range| {
         let group = (GROUP / length).max(1);
         let scratch = match plan {
             Plan::Complex(fft) => fft.get_immutable_scratch_len(),
@@ -238,7 +258,8 @@ fn rows<T: Real>(
                         let to = target.get().cast::<Complex<T>>().add(line * half);
                         let to = std::slice::from_raw_parts_mut(to, half);
                         real.copy_from_slice(std::slice::from_raw_parts(from, length));
-                        fft.process_with_scratch(&mut real, to, &mut scratch).ok()?;
+                        fft.process_with_scratch(&mut real, to, &mut scratch)
+                            .map_err(refused)?;
                     }
                     Plan::RealInverse(fft) => {
                         let from = source.get().cast::<Complex<T>>().add(line * half);
@@ -252,27 +273,14 @@ fn rows<T: Real>(
                         }
                         scale(&mut spectrum);
                         fft.process_with_scratch(&mut spectrum, to, &mut scratch)
-                            .ok()?;
+                            .map_err(refused)?;
                     }
                 }
             }
             line += n;
         }
-        Some(())
-    };
-    split(environment, lines.count, GRAIN / length, &|range| {
-        if task(range).is_none() {
-            failed.store(true, Ordering::Relaxed);
-        }
-    });
-    out_of_memory(failed)
-}
-
-fn out_of_memory(failed: AtomicBool) -> Result<()> {
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for fft"));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Transforms along `axis`, not the last one, of `outer` blocks of the sizes `lengths`, in place.
@@ -293,7 +301,7 @@ fn columns<T: Real>(
     } else {
         FftKind::Forward
     };
-    let Plan::Complex(fft) = plan::<T>(kind, length) else {
+    let Plan::Complex(fft) = plan::<T>(kind, length)? else {
         return Ok(());
     };
     let inner: usize = lengths[axis + 1..].iter().product();
@@ -303,9 +311,9 @@ fn columns<T: Real>(
     let most = COLUMNS / size_of::<Complex<T>>() / length;
     let width = (most / line).clamp(1, 4) * line;
     let strips = inner.div_ceil(width);
-    let failed = AtomicBool::new(false);
-    let task = |range: std::ops::Range<usize>| -> Option<()> {
-        let mut lines: Vec<Complex<T>> = zeros(width.min(inner).checked_mul(length)?)?;
+    let grain = GRAIN / length / width.min(inner);
+    try_split(environment, blocks * strips, grain, &|range| {
+        let mut lines: Vec<Complex<T>> = zeros(width.min(inner) * length)?;
         let mut scratch: Vec<Complex<T>> = zeros(fft.get_inplace_scratch_len())?;
         for strip in range {
             let first = strip % strips * width;
@@ -332,13 +340,6 @@ fn columns<T: Real>(
                 }
             }
         }
-        Some(())
-    };
-    let grain = GRAIN / length / width.min(inner);
-    split(environment, blocks * strips, grain, &|range| {
-        if task(range).is_none() {
-            failed.store(true, Ordering::Relaxed);
-        }
-    });
-    out_of_memory(failed)
+        Ok(())
+    })
 }

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::index_map::{Starts, Windows};
 use super::walk::{Nest, Shared, byte_strides, split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::gather::GatherOp;
 
 /// Windows from which one element of each is copied before the next one of any.

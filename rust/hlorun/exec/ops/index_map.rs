@@ -8,10 +8,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::walk::{Nest, Shared};
-use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::plan::elementwise::dtype;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::index_map::IndexMap;
 use crate::types::{Dims, PrimitiveType};
 
@@ -41,7 +40,7 @@ pub fn to_i64(array: &RawArray) -> Result<Vec<i64>> {
     let count = array.count();
     let unknown = || HloError::execution("indices of an element type without a kernel");
     let from = dtype(array.element_type).ok_or_else(unknown)?;
-    let mut bytes: AlignedBytes = array.to_row_major()?;
+    let mut bytes = array.to_row_major()?;
     let mut values: Vec<i64> = Vec::new();
     values
         .try_reserve_exact(count)

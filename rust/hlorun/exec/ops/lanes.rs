@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
-use crate::exec::program::Frame;
-use crate::plan::elementwise::dtype;
+use crate::exec::element::program::Frame;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::{Combiner, Shortcut};
 use crate::types::PrimitiveType;
 

@@ -1,11 +1,11 @@
 //! Runs `map`: the computation over tiles of elements.
 
-use super::OpEnvironment;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::exec::program::Frame;
+use crate::exec::element::program::Frame;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::map::MapOp;
 
 /// Runs `op`: its operands in, one array out.

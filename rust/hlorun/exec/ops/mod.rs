@@ -13,11 +13,11 @@ pub mod depthwise;
 pub mod dimension_size;
 pub mod fft;
 pub mod gather;
+pub(crate) mod im2col;
 pub mod index_map;
 pub mod lanes;
 pub mod linalg;
 pub mod map;
-pub mod patches;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;
@@ -26,28 +26,16 @@ pub mod select_and_scatter;
 pub mod sliding;
 pub mod sort;
 pub mod sort_merge;
+pub mod sort_rows;
 pub mod topk;
 pub mod walk;
 pub mod window;
 mod window_rows;
 
 use super::array::RawArray;
-use crate::error::Result;
+use crate::error::{HloError, Result};
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::OpKind;
-
-/// Runs a task for every number below a count.
-pub type ParallelLoop = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync;
-
-/// What an operation may use beyond its arrays.
-#[derive(Clone, Copy)]
-pub struct OpEnvironment<'e> {
-    /// Runs `task(i)` for every `i` below the count, on all threads of the executable.
-    pub parallel: &'e ParallelLoop,
-    /// Number of this replica.
-    pub replica: u32,
-    /// Number of this partition.
-    pub partition: u32,
-}
 
 /// Runs `kind` on `inputs`, writing all of `outputs`.
 pub fn run(
@@ -73,7 +61,8 @@ pub fn run(
         OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
         OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
         OpKind::CudnnNorm(op) => cudnn_norm::run(op, inputs, outputs),
-        OpKind::Custom(op) => custom_call::run(op, inputs, outputs),
+        OpKind::Custom(op) => custom_call::run(op),
+        OpKind::Refused(why) => Err(HloError::Unsupported(why.clone())),
         OpKind::Identity => custom_call::identity(inputs, outputs),
         OpKind::Zeros => custom_call::zeros(outputs),
         OpKind::BlockDot(op) => block_dot::run(op, inputs, outputs, environment),

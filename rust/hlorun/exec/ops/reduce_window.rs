@@ -6,7 +6,6 @@
 
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::lanes::{Folder, Row};
 use super::walk::{Nest, Shared, split};
 use super::window::{Span, spans};
@@ -14,6 +13,7 @@ use super::{sliding, window_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::{Dims, PrimitiveType};
 

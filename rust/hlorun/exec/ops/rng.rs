@@ -3,13 +3,13 @@
 
 use hlorun_kernels::DType;
 
-use super::OpEnvironment;
 use super::rng_bit_generator::philox;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::plan::elementwise::dtype;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::rng::{Distribution, RngOp};
 
 /// Elements of a task.
@@ -33,7 +33,9 @@ pub fn run(
     let floating = ty.is_floating();
     let (a, b) = match (op.distribution, inputs) {
         (Distribution::State, _) => ([0; 8], [0; 8]),
-        (_, [a, b]) if a.count() == 1 && b.count() == 1 => (wide(a, floating)?, wide(b, floating)?),
+        (_, [a, b, ..]) if a.count() == 1 && b.count() == 1 => {
+            (wide(a, floating)?, wide(b, floating)?)
+        }
         _ => return Err(HloError::execution("rng takes two scalars")),
     };
     let mut values = AlignedBytes::uninitialized(8 * count)?;

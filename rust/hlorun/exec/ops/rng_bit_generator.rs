@@ -5,11 +5,11 @@
 //! into four words, which follow one another. Results narrower than 32 bits are the low bits of
 //! 32-bit results.
 
-use super::OpEnvironment;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::rng_bit_generator::{Algorithm, RngBitGeneratorOp};
 
 /// Counters one task turns into bits.

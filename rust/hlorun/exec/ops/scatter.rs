@@ -6,18 +6,18 @@
 use hlorun_kernels::copy_row;
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::gather::batch_nest;
 use super::index_map::{Starts, Windows};
 use super::walk::{Nest, Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::exec::program::Frame;
-use crate::plan::elementwise::dtype;
+use crate::exec::element::program::Frame;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::element::elementwise::dtype;
+use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
-use crate::plan::program::Program;
 
 /// Elements of all windows together that make a second task worth it.
 const GRAIN: usize = 64 << 10;

@@ -1,14 +1,14 @@
 //! Runs `select-and-scatter`: first every source element's place in the operand, many at a time,
 //! then the scatter, one after the other in row-major order of the source.
 
-use super::OpEnvironment;
 use super::lanes::{Folder, Row};
 use super::reduce_window::{broadcast, for_boxes};
 use super::window::spans;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::exec::program::Frame;
+use crate::exec::element::program::Frame;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::select_and_scatter::SelectAndScatterOp;
 
 /// No place yet.

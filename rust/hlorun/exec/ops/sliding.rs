@@ -9,15 +9,15 @@
 use hlorun_kernels::BinaryOp;
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::associative::Associative;
 use super::lanes::{Folder, Row};
 use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
-use crate::plan::elementwise::dtype;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::{Dims, PrimitiveType};
@@ -153,7 +153,7 @@ impl Lines {
 }
 
 /// A row-major copy with its array.
-fn dense(array: &RawArray) -> Result<(AlignedBytes, RawArray)> {
+fn dense(array: &RawArray) -> Result<(AlignedBytes<u8>, RawArray)> {
     let mut bytes = array.to_row_major()?;
     let view = RawArray::over(&mut bytes, array.element_type, &array.dims);
     Ok((bytes, view))
@@ -364,7 +364,8 @@ fn associative(
     if !fits {
         return Ok(false);
     }
-    let (mut bytes, mut array) = dense(operand)?;
+    let (bytes, mut array) = dense(operand)?;
+    let mut bytes = bytes.into_uninit();
     for &dim in long {
         let mut dims: Dims = array.dims.clone();
         dims[dim] = output.dims[dim];

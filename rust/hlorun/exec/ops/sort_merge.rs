@@ -4,13 +4,13 @@
 //! one comparison each per step. Promise: the order is a permutation even where the comparator
 //! contradicts itself.
 
-use super::OpEnvironment;
-use super::sort::{Order, Rows, new_order};
+use super::sort_rows::{Order, Rows, new_order};
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
-use crate::exec::program::Frame;
-use crate::plan::program::Program;
+use crate::exec::element::program::Frame;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::element::program::Program;
 
 /// Elements one task sorts, unless a row is longer.
 const CHUNK: usize = 32 << 10;

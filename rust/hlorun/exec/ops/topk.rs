@@ -1,11 +1,12 @@
 //! Runs `topk`: the first k of every row by total order, ties by position.
 
-use super::OpEnvironment;
-use super::sort::{Rows, ordered};
+use super::sort::ordered;
+use super::sort_rows::Rows;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::sort_keys::SortKey;
 use crate::plan::ops::topk::TopKOp;
 

@@ -143,7 +143,7 @@ pub fn byte_strides(strides: &Dims, size: usize) -> SmallVec<[isize; 6]> {
 /// Cuts `count` things into tasks of at least `grain`; the cut depends on nothing else, so results
 /// that depend on it are the same for every number of threads. Calls `task(range)`.
 pub fn split(
-    environment: &super::OpEnvironment<'_>,
+    environment: &crate::exec::parallel::OpEnvironment<'_>,
     count: usize,
     grain: usize,
     task: &(dyn Fn(std::ops::Range<usize>) + Sync),
@@ -161,7 +161,7 @@ pub fn split(
 
 /// [`split`] of tasks that can fail; the error is that of one of them.
 pub fn try_split(
-    environment: &super::OpEnvironment<'_>,
+    environment: &crate::exec::parallel::OpEnvironment<'_>,
     count: usize,
     grain: usize,
     task: &(dyn Fn(std::ops::Range<usize>) -> Result<()> + Sync),

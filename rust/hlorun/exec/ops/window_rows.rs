@@ -9,12 +9,12 @@
 use hlorun_kernels::Binary;
 use smallvec::SmallVec;
 
-use super::OpEnvironment;
 use super::associative::Associative;
 use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 

@@ -7,17 +7,17 @@
 //! An instruction joins a cluster only when every reader of it is in that cluster and reads it at
 //! the position the loop is at. So joining never computes anything twice and never makes a cycle.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use smallvec::SmallVec;
 
+use super::views::Order;
+use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
 use crate::plan::view::{ArrayView, BufferSlice, major_to_minor};
 use crate::types::PrimitiveType;
-
-/// Dimensions from the slowest to the fastest.
-pub type Order = SmallVec<[u8; 8]>;
 
 /// How an instruction gets its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -280,13 +280,7 @@ fn role(instruction: InstructionRef<'_>) -> Role {
         return Role::Other;
     }
     match instruction.opcode().class() {
-        OpClass::Unary
-        | OpClass::Binary
-        | OpClass::Compare
-        | OpClass::Select
-        | OpClass::Clamp
-        | OpClass::Convert
-        | OpClass::Complex => Role::Elementwise,
+        elementwise_classes!() => Role::Elementwise,
         OpClass::BitcastConvert => {
             let operand = instruction.operand(0).and_then(|o| o.array_shape());
             let result = instruction.array_shape();
@@ -322,25 +316,15 @@ fn role(instruction: InstructionRef<'_>) -> Role {
             HloOpcode::DynamicUpdateSlice => Role::DynamicUpdateSlice,
             _ => Role::View,
         },
-        OpClass::Constant
+        operation_classes!()
+        | OpClass::Constant
         | OpClass::Parameter
         | OpClass::Tuple
-        | OpClass::GatherScatter
-        | OpClass::Dot
-        | OpClass::Convolution
-        | OpClass::Window
-        | OpClass::Map
-        | OpClass::Scan
-        | OpClass::Sort
-        | OpClass::Fft
-        | OpClass::LinearAlgebra
-        | OpClass::BatchNorm
         | OpClass::Random
         | OpClass::ControlFlow
         | OpClass::CustomCall
         | OpClass::Collective
         | OpClass::DeviceId
-        | OpClass::DynamicShape
         | OpClass::Ordering
         | OpClass::AsyncCopy
         | OpClass::HostTransfer
@@ -371,4 +355,24 @@ fn is_alias(instruction: InstructionRef<'_>) -> bool {
         .ok()
         .flatten()
         .is_some_and(|view| view.is_dense(&major_to_minor(result)))
+}
+
+/// The starts that the second halves among `instructions` belong to.
+pub(super) fn starts_with_done(
+    module: &HloModule,
+    instructions: &[InstructionId],
+) -> FxHashSet<InstructionId> {
+    instructions
+        .iter()
+        .filter(|&&id| is_done(module.instruction_data(id).opcode))
+        .filter_map(|&id| module.operand_ids(id).first().copied())
+        .collect()
+}
+
+/// Whether an opcode is the second half of a collective.
+pub(super) fn is_done(opcode: HloOpcode) -> bool {
+    matches!(
+        opcode,
+        HloOpcode::AllReduceDone | HloOpcode::AllGatherDone | HloOpcode::CollectivePermuteDone
+    )
 }

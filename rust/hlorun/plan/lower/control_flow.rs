@@ -4,13 +4,15 @@
 //! body reads it and copies its results back at the end. Copies are dropped by `assign` wherever
 //! the two sides never hold different live values, so that a loop usually copies nothing.
 
-use super::{BufferKind, Lowering, Scope, Value, collect_leaves};
+use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::{HloError, Result};
-use crate::module::{AttrKey, AttrValue, ComputationId, InstructionRef};
+use crate::library::Config;
+use crate::module::{AttrKey, ComputationId, InstructionRef};
+use crate::plan::error::unsupported;
+use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{
     ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
 };
-use crate::plan::unsupported;
 use crate::plan::view::ArrayView;
 use crate::types::{Shape, ShapeId};
 
@@ -70,7 +72,7 @@ impl<'m> Lowering<'m> {
                 body,
                 trip_count: known_trip_count(instruction),
                 is_brief: false,
-                flat: None,
+                bytecode: None,
             })),
         );
         Ok(value)
@@ -145,7 +147,7 @@ impl<'m> Lowering<'m> {
         let mut outputs = Vec::new();
         let value = self.allocate_value(instruction, instruction.shape_id(), &mut outputs)?;
         let mut branches = Vec::new();
-        for (k, branch) in branch_computations(instruction)?.into_iter().enumerate() {
+        for (k, branch) in branches_of(instruction)?.into_iter().enumerate() {
             let argument = self.operand(scope, instruction, k + 1)?;
             let (mut thunks, result) = self.computation(branch, std::slice::from_ref(&argument))?;
             let mut leaves = Vec::new();
@@ -209,25 +211,15 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// The branches of a conditional, in the order of its operands.
-fn branch_computations(instruction: InstructionRef<'_>) -> Result<Vec<ComputationId>> {
-    if let Some(AttrValue::Computations(branches)) =
-        instruction.attribute(AttrKey::BranchComputations)
-    {
-        return Ok(branches.to_vec());
-    }
-    match (
-        instruction.computation_attribute(AttrKey::TrueComputation),
-        instruction.computation_attribute(AttrKey::FalseComputation),
-    ) {
-        (Some(on_true), Some(on_false)) => Ok(vec![on_true, on_false]),
-        _ => Err(HloError::execution("conditional without branches")),
-    }
+/// The branches of a conditional.
+fn branches_of(instruction: InstructionRef<'_>) -> Result<Vec<ComputationId>> {
+    let found = instruction.branch_computations();
+    found.ok_or_else(|| HloError::execution("conditional without branches"))
 }
 
 /// `known_trip_count` of a loop's backend_config.
 fn known_trip_count(instruction: InstructionRef<'_>) -> Option<u64> {
-    let config = super::gemm::backend_config(instruction)?;
-    let n = config.get("known_trip_count")?.get("n")?;
+    let config = Config::of(instruction);
+    let n = config.at(&["known_trip_count", "n"])?;
     n.as_u64().or_else(|| n.as_str()?.parse().ok())
 }

@@ -5,64 +5,12 @@
 
 use super::{Lowering, Scope, Value, views};
 use crate::error::{HloError, Result};
-use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::library::{self, DotDimensions, GemmConfig, gemm};
+use crate::module::{AttrKey, InstructionRef};
+use crate::plan::error::unsupported;
 use crate::plan::thunk::{GemmThunk, ThunkKind};
-use crate::plan::unsupported;
 use crate::plan::view::{ArrayView, identity_order, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
-
-/// Which dimensions of the operands are which.
-#[derive(Clone, Debug)]
-pub struct DotDimensions {
-    pub lhs_batch: Dims,
-    pub rhs_batch: Dims,
-    pub lhs_contracting: Dims,
-    pub rhs_contracting: Dims,
-}
-
-impl DotDimensions {
-    fn of_dot(instruction: InstructionRef<'_>) -> DotDimensions {
-        let list = |key| Dims::from_slice(instruction.ints(key));
-        DotDimensions {
-            lhs_batch: list(AttrKey::LhsBatchDims),
-            rhs_batch: list(AttrKey::RhsBatchDims),
-            lhs_contracting: list(AttrKey::LhsContractingDims),
-            rhs_contracting: list(AttrKey::RhsContractingDims),
-        }
-    }
-
-    /// Whether they are dimensions of operands of these sizes, each named once, and pairs of them of
-    /// one size; a backend config may hold any numbers.
-    fn fit(&self, lhs: &[i64], rhs: &[i64]) -> bool {
-        let named_once = |rank: usize, batch: &[i64], contracting: &[i64]| {
-            let mut seen = Dims::from_elem(0, rank);
-            batch.iter().chain(contracting).all(|&dim| {
-                usize::try_from(dim)
-                    .ok()
-                    .and_then(|dim| seen.get_mut(dim))
-                    .is_some_and(|times| std::mem::replace(times, 1) == 0)
-            })
-        };
-        let paired = |left: &[i64], right: &[i64]| {
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .zip(right)
-                    .all(|(&l, &r)| lhs[l as usize] == rhs[r as usize])
-        };
-        named_once(lhs.len(), &self.lhs_batch, &self.lhs_contracting)
-            && named_once(rhs.len(), &self.rhs_batch, &self.rhs_contracting)
-            && paired(&self.lhs_batch, &self.rhs_batch)
-            && paired(&self.lhs_contracting, &self.rhs_contracting)
-    }
-
-    /// Dimensions of an operand that are neither batch nor contracting, ascending.
-    fn free(rank: usize, batch: &[i64], contracting: &[i64]) -> Dims {
-        (0..rank as i64)
-            .filter(|dim| !batch.contains(dim) && !contracting.contains(dim))
-            .collect()
-    }
-}
 
 fn product(view: &ArrayView, dims: &[i64]) -> i64 {
     dims.iter().map(|&dim| view.dims[dim as usize]).product()
@@ -183,7 +131,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
-                panels: None,
+                packed_b: None,
                 block_rows: None,
             })),
         );
@@ -220,7 +168,7 @@ impl<'m> Lowering<'m> {
         }
         let order = identity_order(view.dims.len());
         let converted = self.allocate(instruction, ty, &view.dims, &order)?;
-        let kernel = crate::plan::elementwise::conversion(view.element_type, ty)?;
+        let kernel = crate::plan::element::elementwise::conversion(view.element_type, ty)?;
         self.simple_loop(
             scope,
             instruction,
@@ -237,15 +185,12 @@ impl<'m> Lowering<'m> {
         scope: &mut Scope<'_>,
         instruction: InstructionRef<'m>,
     ) -> Result<Value> {
-        let config = gemm_config(instruction).ok_or_else(|| {
+        let config = GemmConfig::of(instruction).ok_or_else(|| {
             unsupported(
                 instruction,
                 "a product without a backend_config in JSON, which says what is multiplied".into(),
             )
         })?;
-        if let Some(epilogue) = config.epilogue {
-            return Err(unsupported(instruction, format!("epilogue {epilogue}")));
-        }
         let (alpha, beta) = (config.alpha, config.beta);
         let (shape, is_tuple) = match self.module.shapes().get(instruction.shape_id()) {
             crate::types::Shape::Tuple(parts) => match parts.first() {
@@ -260,9 +205,6 @@ impl<'m> Lowering<'m> {
         let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
         if beta != 0.0 {
             let c = self.array_operand(scope, instruction, 2)?;
-            if c.dims != result.dims {
-                return Err(unsupported(instruction, "C of another shape than D".into()));
-            }
             let c = self.convert_view(scope, instruction, c, shape.element_type)?;
             self.copy(scope, instruction.id, c, result.clone());
         }
@@ -288,45 +230,11 @@ impl<'m> Lowering<'m> {
     ) -> Result<Value> {
         let target = instruction.custom_call_target().unwrap_or_default();
         match target.as_ref() {
-            "__cublas$gemm" | "__cublas$lt$matmul" => self.cublas_gemm(scope, instruction),
-            "cuda_threefry2x32"
-            | "cu_threefry2x32"
-            | "cu_threefry2x32_ffi"
-            | "cuda_threefry2x32_ffi"
-            | "hip_threefry2x32"
-            | "hip_threefry2x32_ffi" => self.threefry2x32(scope, instruction),
+            gemm::GEMM | gemm::LT_MATMUL => self.cublas_gemm(scope, instruction),
+            target if library::THREEFRY.contains(&target) => self.threefry2x32(scope, instruction),
             _ => self.operation(scope, instruction),
         }
     }
-}
-
-/// What a cuBLAS product says in its `backend_config`, flat as until 2024 or nested.
-pub struct GemmConfig {
-    /// Which dimensions are which.
-    pub dimensions: DotDimensions,
-    /// Scale of the product.
-    pub alpha: (f64, f64),
-    /// Scale of C.
-    pub beta: f64,
-    /// Anything but `DEFAULT`.
-    pub epilogue: Option<String>,
-}
-
-/// Reads the configuration of a cuBLAS call.
-pub fn gemm_config(instruction: InstructionRef<'_>) -> Option<GemmConfig> {
-    let config = backend_config(instruction)?;
-    let config = config.get("gemm_backend_config").unwrap_or(&config);
-    let number = |key: &str, default: f64| number(config.get(key), default);
-    Some(GemmConfig {
-        dimensions: DotDimensions::of_config(config),
-        alpha: (number("alpha_real", 1.0), number("alpha_imag", 0.0)),
-        beta: number("beta", 0.0),
-        epilogue: config
-            .get("epilogue")
-            .and_then(|e| e.as_str())
-            .filter(|e| *e != "DEFAULT")
-            .map(str::to_owned),
-    })
 }
 
 /// The type both operands are multiplied in.
@@ -353,51 +261,4 @@ fn common_type(
     }
     let result = views::array_shape(instruction)?.element_type;
     Ok(result)
-}
-
-impl DotDimensions {
-    fn of_config(config: &serde_json::Value) -> DotDimensions {
-        let numbers = config.get("dot_dimension_numbers");
-        let list = |key: &str| -> Dims {
-            numbers
-                .and_then(|n| n.get(key))
-                .and_then(|l| l.as_array())
-                .map(|l| {
-                    l.iter()
-                        .filter_map(|v| v.as_i64().or_else(|| v.as_str()?.parse().ok()))
-                        .collect()
-                })
-                .unwrap_or_default()
-        };
-        DotDimensions {
-            lhs_batch: list("lhs_batch_dimensions"),
-            rhs_batch: list("rhs_batch_dimensions"),
-            lhs_contracting: list("lhs_contracting_dimensions"),
-            rhs_contracting: list("rhs_contracting_dimensions"),
-        }
-    }
-}
-
-fn number(value: Option<&serde_json::Value>, default: f64) -> f64 {
-    value
-        .and_then(|v| v.as_f64().or_else(|| v.as_str()?.parse().ok()))
-        .unwrap_or(default)
-}
-
-/// The `backend_config` as JSON, whether it was written bare or as an escaped string.
-pub(super) fn backend_config(instruction: InstructionRef<'_>) -> Option<serde_json::Value> {
-    let text = match instruction.attribute(AttrKey::BackendConfig)? {
-        AttrValue::String(text) | AttrValue::Raw(text) => *text,
-        _ => return None,
-    };
-    let bytes = instruction.module.text().bytes(text);
-    serde_json::from_slice(bytes)
-        .ok()
-        .filter(serde_json::Value::is_object)
-        .or_else(|| {
-            // Two of JSON's own string rules undo what the text's escapes did.
-            let quoted = [b"\"", bytes, b"\""].concat();
-            let inner: String = serde_json::from_slice(&quoted).ok()?;
-            serde_json::from_str(&inner).ok()
-        })
 }

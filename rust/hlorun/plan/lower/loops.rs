@@ -3,21 +3,25 @@
 use rustc_hash::FxHashMap;
 
 use super::analysis::{ClusterId, Role};
-use super::{BufferKind, Lowering, Order, Scope, Value, views};
+use super::views::{self, Order};
+use super::{Lowering, Scope, Value};
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, HloOpcode, InstructionId, InstructionRef, OpClass};
-use hlorun_kernels::chain::Op;
+use crate::plan::thunk::BufferKind;
+use hlorun_kernels::vector_bytecode::Op;
 
-use crate::plan::chains::{self, Meaning};
-use crate::plan::elementwise::binary_op;
-use crate::plan::program::{Program, ProgramBuilder, Register};
+use crate::plan::element::elementwise::binary_op;
+use crate::plan::element::program::Meaning;
+use crate::plan::element::program::{Program, ProgramBuilder, Register};
+use crate::plan::element::scalar;
+use crate::plan::element::vector_bytecode;
+use crate::plan::error::unsupported;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
-use crate::plan::view::{ArrayView, BufferSlice, Walk, major_to_minor};
-use crate::plan::{scalar, unsupported};
+use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
-/// Fewest elements for which steps are joined into chains.
-const MIN_CHAINED: usize = 256;
+/// Fewest elements for which steps are joined into vector bytecode.
+const MIN_VECTOR_ELEMENTS: usize = 256;
 
 /// The code of a cluster while it is put together.
 struct Cluster {
@@ -72,7 +76,7 @@ impl<'m> Lowering<'m> {
             view: destination,
         };
         let count = store.view.count();
-        let program = self.chained(cluster.builder.finish(&[root]), count);
+        let program = self.with_vector_bytecode(cluster.builder.finish(&[root]), count);
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {
@@ -86,11 +90,15 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// `program`, its steps joined into chains where it runs over that many elements.
-    pub(super) fn chained(&self, program: Program, elements: usize) -> Program {
-        let is_enabled = !self.options.disable.iter().any(|name| name == chains::NAME);
-        if is_enabled && elements >= MIN_CHAINED {
-            program.chained()
+    /// `program`, its steps joined into vector bytecode where it runs over that many elements.
+    pub(super) fn with_vector_bytecode(&self, program: Program, elements: usize) -> Program {
+        let is_enabled = !self
+            .options
+            .disable
+            .iter()
+            .any(|name| name == vector_bytecode::NAME);
+        if is_enabled && elements >= MIN_VECTOR_ELEMENTS {
+            program.with_vector_bytecode()
         } else {
             program
         }
@@ -304,7 +312,8 @@ impl<'m> Lowering<'m> {
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
         let (combiner, simple) = self.combiner(instruction, &types)?;
         if simple.is_some() && is_low_float(types[0]) {
-            let widen = crate::plan::elementwise::conversion(types[0], PrimitiveType::F32)?;
+            let widen =
+                crate::plan::element::elementwise::conversion(types[0], PrimitiveType::F32)?;
             let meaning = Some(Meaning::of(Op::Convert));
             values[0] =
                 cluster
@@ -335,10 +344,10 @@ impl<'m> Lowering<'m> {
         };
         let program = cluster.builder.finish(&values);
         let elements = space.iter().map(|s| s.0.max(0) as usize).product();
-        let program = self.chained(program, elements);
+        let program = self.with_vector_bytecode(program, elements);
         let combiner = match simple {
             Some(_) => combiner,
-            None => self.chained(combiner, elements),
+            None => self.with_vector_bytecode(combiner, elements),
         };
         scope.push(
             instruction.id,
@@ -479,13 +488,4 @@ fn iota(cluster: &mut Cluster, instruction: InstructionRef<'_>, order: &Order) -
         kind: LoadKind::Iota,
     });
     Ok(register)
-}
-
-/// One contiguous run, or a single element.
-pub(super) fn is_one_run(walk: &Walk) -> bool {
-    match walk.as_slice() {
-        [] => true,
-        [(_, stride)] => *stride == 1,
-        _ => false,
-    }
 }

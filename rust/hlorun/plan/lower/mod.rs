@@ -6,12 +6,12 @@
 //! is alive.
 
 mod analysis;
-mod control_flow;
+pub mod control_flow;
 mod gemm;
 mod loops;
 mod observe;
 mod operation;
-pub mod panels;
+pub mod packed_operand;
 mod structure;
 mod threefry;
 mod transfer;
@@ -21,45 +21,24 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub use analysis::Order;
 use analysis::{Analysis, Role};
-pub use gemm::{DotDimensions, gemm_config};
+pub use views::Order;
 
-use super::inline::MAX_NESTING;
+use super::error::{elided_constant, unsupported};
+use super::limits::MAX_NESTING;
+use super::ops::{OpKind, OpThunk};
+use super::options::CompileOptions;
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
 use super::view::{ArrayView, BufferSlice, DynamicIndex};
-use super::{CompileOptions, elided_constant, unsupported};
 use crate::error::{HloError, Result};
+use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
-    ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, LiteralId, OpClass,
+    ComputationId, Effects, HloModule, HloOpcode, Id, InstructionId, InstructionRef, LiteralId,
+    OpClass,
 };
+use crate::plan::thunk::BufferKind;
+use crate::plan::thunk::LogicalBuffer;
 use crate::types::PrimitiveType;
-
-/// What a logical buffer holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BufferKind {
-    /// Anything the plan places.
-    Temp,
-    /// Loop state: written once per trip at the end of the body.
-    State,
-    /// Leaf number of the entry's parameters.
-    Parameter(u32),
-    /// A constant's literal.
-    Constant(LiteralId),
-    /// Leaf number of the entry's result.
-    Output(u32),
-}
-
-/// A buffer that has no place yet.
-#[derive(Clone, Copy, Debug)]
-pub struct LogicalBuffer {
-    /// Bytes.
-    pub size: usize,
-    /// What it holds.
-    pub kind: BufferKind,
-    /// The instruction whose value it holds first.
-    pub instruction: Option<InstructionId>,
-}
 
 /// Where the value of an instruction is.
 #[derive(Clone, Debug)]
@@ -72,9 +51,6 @@ pub enum Value {
     Nothing,
 }
 
-/// Most leaves of one tuple.
-pub const MAX_LEAVES: usize = 1 << 22;
-
 /// The stage's state.
 pub struct Lowering<'m> {
     module: &'m HloModule,
@@ -83,6 +59,7 @@ pub struct Lowering<'m> {
     pub buffers: Vec<LogicalBuffer>,
     constants: FxHashMap<LiteralId, u32>,
     nesting: u32,
+    effects: Effects,
     /// When values are observed: the calls whose value an instruction has.
     observed: Option<FxHashMap<InstructionId, Vec<InstructionId>>>,
 }
@@ -93,7 +70,7 @@ struct Scope<'a> {
     values: FxHashMap<InstructionId, Value>,
     thunks: ThunkSequence,
     /// Collectives whose second half is still to come.
-    started: FxHashMap<InstructionId, super::collective::CollectiveThunk>,
+    started: FxHashMap<InstructionId, super::spmd::collective::CollectiveThunk>,
     /// Starts of collectives whose second half is an instruction of its own.
     with_done: FxHashSet<InstructionId>,
 }
@@ -107,6 +84,7 @@ impl<'m> Lowering<'m> {
             buffers: Vec::new(),
             constants: FxHashMap::default(),
             nesting: 0,
+            effects: Effects::default(),
             observed: None,
         }
     }
@@ -163,11 +141,14 @@ impl<'m> Lowering<'m> {
             values: FxHashMap::default(),
             thunks: Vec::new(),
             started: FxHashMap::default(),
-            with_done: structure::starts_with_done(module, &analysis.instructions),
+            with_done: analysis::starts_with_done(module, &analysis.instructions),
         };
         for at in 0..analysis.instructions.len() {
             let instruction = module.instruction(analysis.instructions[at]);
-            if let Some(value) = self.instruction(&mut scope, at, instruction, parameters)? {
+            let value = self
+                .instruction(&mut scope, at, instruction, parameters)
+                .or_else(|error| self.refuse(&mut scope, instruction, error).map(Some))?;
+            if let Some(value) = value {
                 self.push_observation(&mut scope, instruction, &value);
                 scope.values.insert(instruction.id, value);
             }
@@ -188,6 +169,7 @@ impl<'m> Lowering<'m> {
         instruction: InstructionRef<'m>,
         parameters: &[Value],
     ) -> Result<Option<Value>> {
+        self.check_called(instruction)?;
         let array = |view| Ok(Some(Value::Array(view)));
         match scope.analysis.roles[at] {
             Role::Elementwise | Role::Iota => {
@@ -205,6 +187,58 @@ impl<'m> Lowering<'m> {
             Role::Pad => array(self.pad(scope, at, instruction)?),
             Role::DynamicUpdateSlice => array(self.dynamic_update_slice(scope, at, instruction)?),
             Role::Other => self.other(scope, instruction, parameters).map(Some),
+        }
+    }
+
+    /// Refuses side effects in computations that are applied to elements: how often and in which
+    /// order they run is not defined.
+    fn check_called(&mut self, instruction: InstructionRef<'m>) -> Result<()> {
+        if matches!(
+            instruction.opcode().class(),
+            OpClass::ControlFlow | OpClass::CustomCall
+        ) {
+            return Ok(());
+        }
+        for callee in instruction.called_computations() {
+            if self.effects.of_computation(self.module, callee).must_run() {
+                let name = self.module.str(self.module.computation(callee).name);
+                return Err(unsupported(
+                    instruction,
+                    format!(
+                        "{name} has side effects; {} does not say how often it runs",
+                        instruction.opcode_name()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A step that gives `error` when it is reached, for a call in a branch or a loop: it may never
+    /// be. Every other error is given now.
+    fn refuse(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+        error: HloError,
+    ) -> Result<Value> {
+        let is_call = instruction.opcode().class() == OpClass::CustomCall
+            || self.effects.of(self.module, instruction.id).must_run();
+        let is_nested = self.nesting > 1;
+        match error {
+            HloError::Unsupported(why) if is_call && is_nested => {
+                let mut outputs = Vec::new();
+                let shape = instruction.shape_id();
+                let value = self.allocate_value(instruction, shape, &mut outputs)?;
+                let op = OpThunk {
+                    kind: OpKind::Refused(why),
+                    inputs: Vec::new(),
+                    outputs,
+                };
+                scope.push(instruction.id, ThunkKind::Op(Box::new(op)));
+                Ok(value)
+            }
+            error => Err(error),
         }
     }
 
@@ -254,31 +288,15 @@ impl<'m> Lowering<'m> {
                 instruction,
                 format!("{} is not supported", instruction.opcode_name()),
             )),
-            OpClass::Unary
-            | OpClass::Binary
-            | OpClass::Compare
-            | OpClass::Select
-            | OpClass::Clamp
-            | OpClass::Convert
+            elementwise_classes!()
+            | operation_classes!()
             | OpClass::BitcastConvert
-            | OpClass::Complex
             | OpClass::Iota
             | OpClass::Movement
             | OpClass::Assemble
             | OpClass::DynamicIndex
-            | OpClass::GatherScatter
-            | OpClass::Dot
-            | OpClass::Convolution
             | OpClass::Reduce
-            | OpClass::Window
-            | OpClass::Map
-            | OpClass::Scan
-            | OpClass::Sort
-            | OpClass::Fft
-            | OpClass::LinearAlgebra
-            | OpClass::BatchNorm
-            | OpClass::Random
-            | OpClass::DynamicShape => self.operation(scope, instruction),
+            | OpClass::Random => self.operation(scope, instruction),
         }
     }
 
@@ -298,7 +316,7 @@ impl<'m> Lowering<'m> {
                 shape
             )));
         }
-        let id = super::literal_id(instruction);
+        let id = literal_id(instruction);
         let buffer = match self.constants.get(&id) {
             Some(&buffer) => BufferSlice {
                 allocation: buffer,
@@ -386,7 +404,7 @@ impl<'m> Lowering<'m> {
         if let Some(view) = views::movement(instruction, &operand)? {
             return Ok(view);
         }
-        let order = views::natural_order(instruction, &operand);
+        let order = super::view::identity_order(operand.dims.len());
         let dense = self.copy_dense(scope, instruction, &operand, &order)?;
         views::movement(instruction, &dense)?
             .ok_or_else(|| unsupported(instruction, "its operand cannot be viewed this way".into()))
@@ -518,4 +536,9 @@ fn dense_size(instruction: InstructionRef<'_>, shape: &crate::types::ArrayShape)
         };
         unsupported(instruction, why.into())
     })
+}
+
+/// The literal of a `constant`.
+fn literal_id(instruction: InstructionRef<'_>) -> LiteralId {
+    LiteralId::from_index(instruction.data().immediate as usize)
 }

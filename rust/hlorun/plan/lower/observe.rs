@@ -13,8 +13,8 @@ impl Lowering<'_> {
     /// Lets every value be shown once it is computed, also as that of the `calls` it stands for.
     pub fn observe(&mut self, calls: &[(InstructionId, InstructionId)]) {
         let mut observed: FxHashMap<_, Vec<_>> = FxHashMap::default();
-        for &(call, stand_in) in calls {
-            observed.entry(stand_in).or_default().push(call);
+        for &(call, value) in calls {
+            observed.entry(value).or_default().push(call);
         }
         self.observed = Some(observed);
     }
@@ -35,7 +35,8 @@ impl Lowering<'_> {
             instruction.opcode().class(),
             OpClass::Parameter | OpClass::Constant | OpClass::Tuple
         );
-        let itself = is_computed.then_some(instruction.id);
+        // A part of what the text writes as one instruction has no text of its own.
+        let itself = (is_computed && instruction.data().text.len > 0).then_some(instruction.id);
         for id in itself.into_iter().chain(calls.iter().copied()) {
             let mut leaves = Vec::new();
             collect_leaves(value, &mut leaves);

@@ -3,12 +3,14 @@
 //! In: an instruction whose operands have values. Out: a thunk, and its result's arrays, each laid out
 //! as its shape says.
 
-use super::{Lowering, MAX_LEAVES, Scope, Value, collect_leaves};
+use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::Result;
 use crate::module::InstructionRef;
+use crate::plan::error::unsupported;
+use crate::plan::limits::MAX_LEAVES;
+use crate::plan::ops;
 use crate::plan::thunk::ThunkKind;
 use crate::plan::view::{ArrayView, major_to_minor};
-use crate::plan::{ops, unsupported};
 use crate::types::{PrimitiveType, Shape, ShapeId};
 
 /// Deepest nesting of a tuple shape.

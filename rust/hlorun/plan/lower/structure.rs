@@ -2,36 +2,15 @@
 //!
 //! A piece whose cluster is its own is computed right where it belongs; others are copied.
 
-use rustc_hash::FxHashSet;
-
 use super::analysis::ClusterId;
+use super::analysis::is_done;
 use super::{Lowering, Scope, Value, views};
 use crate::error::{HloError, Result};
-use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionId, InstructionRef};
-use crate::plan::collective::CollectiveStartThunk;
+use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::plan::spmd::collective::CollectiveStartThunk;
 use crate::plan::thunk::{LoadKind, ThunkKind};
 use crate::plan::view::ArrayView;
 use crate::types::Dims;
-
-/// Whether an opcode is the second half of a collective.
-fn is_done(opcode: HloOpcode) -> bool {
-    matches!(
-        opcode,
-        HloOpcode::AllReduceDone | HloOpcode::AllGatherDone | HloOpcode::CollectivePermuteDone
-    )
-}
-
-/// The starts that the second halves among `instructions` belong to.
-pub(super) fn starts_with_done(
-    module: &HloModule,
-    instructions: &[InstructionId],
-) -> FxHashSet<InstructionId> {
-    instructions
-        .iter()
-        .filter(|&&id| is_done(module.instruction_data(id).opcode))
-        .filter_map(|&id| module.operand_ids(id).first().copied())
-        .collect()
-}
 
 impl<'m> Lowering<'m> {
     /// Computes or copies operand `k` of the instruction at `at` into `destination`.
@@ -266,12 +245,17 @@ impl<'m> Lowering<'m> {
         }
         let mut outputs = Vec::new();
         let value = self.allocate_value(instruction, shape, &mut outputs)?;
-        let devices = crate::plan::replica_groups::Devices {
+        let devices = crate::plan::spmd::groups::Devices {
             replicas: self.options.replicas.max(1),
             partitions: self.options.partitions.max(1),
         };
-        let mut thunk =
-            crate::plan::collective::plan(self.module, instruction, devices, inputs, outputs)?;
+        let mut thunk = crate::plan::spmd::collective::plan(
+            self.module,
+            instruction,
+            devices,
+            inputs,
+            outputs,
+        )?;
         if thunk.is_identity() {
             let mut arguments = arguments.into_iter().map(Value::Array);
             return Ok(match value {

@@ -1,19 +1,18 @@
 //! `cuda_threefry2x32` and its successors: the Threefry-2x32 block cipher of Salmon et al.,
 //! "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), 20 rounds, elementwise over four arrays.
 
-use hlorun_kernels::chain::Op;
+use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{self as kernels, BinaryOp, DType};
 
-use super::loops::is_one_run;
 use super::{Lowering, Scope, Value};
 use crate::error::{HloError, Result};
 use crate::module::InstructionRef;
-use crate::plan::chains::Meaning;
-use crate::plan::elementwise::Kernel;
-use crate::plan::program::{ProgramBuilder, Register};
+use crate::plan::element::elementwise::Kernel;
+use crate::plan::element::program::Meaning;
+use crate::plan::element::program::{ProgramBuilder, Register};
+use crate::plan::error::unsupported;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, Store, ThunkKind};
-use crate::plan::unsupported;
-use crate::plan::view::{ArrayView, identity_order};
+use crate::plan::view::{ArrayView, identity_order, is_one_run};
 use crate::types::PrimitiveType;
 
 /// Distances of the rotations, for even and odd groups of four rounds.
@@ -76,33 +75,16 @@ impl<'m> Lowering<'m> {
     ) -> Result<Value> {
         let mut outputs = Vec::new();
         let value = self.allocate_value(instruction, instruction.shape_id(), &mut outputs)?;
-        if outputs.len() < 2
-            || instruction.operand_ids().len() < 4
-            || outputs
-                .iter()
-                .any(|o| o.element_type != PrimitiveType::U32 || o.dims != outputs[0].dims)
-        {
-            return Err(unsupported(
-                instruction,
-                "threefry2x32 takes (k0, k1, x0, x1) and returns two u32 arrays of one shape"
-                    .into(),
-            ));
-        }
         let dims = outputs[0].dims.clone();
         let mut inputs = Vec::new();
         for k in 0..4 {
             let view = self.array_operand(scope, instruction, k)?;
             let view = if view.dims == dims {
                 view
-            } else if view.count() == 1 {
+            } else {
                 view.reshape(&[])
                     .ok_or_else(|| HloError::execution("one element cannot be reshaped"))?
                     .broadcast(&dims, &[])
-            } else {
-                return Err(unsupported(
-                    instruction,
-                    format!("operand {k} of another shape"),
-                ));
             };
             inputs.push(view);
         }
@@ -165,7 +147,7 @@ impl<'m> Lowering<'m> {
                 }
             })
             .collect();
-        let program = self.chained(builder.finish(&results), outputs[0].count());
+        let program = self.with_vector_bytecode(builder.finish(&results), outputs[0].count());
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {

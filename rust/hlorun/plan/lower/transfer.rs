@@ -7,9 +7,9 @@ use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::Result;
 use crate::module::{HloOpcode, InstructionRef};
 use crate::plan::ops::{OpKind, OpThunk};
-use crate::plan::replica_groups::Devices;
+use crate::plan::spmd::groups::Devices;
+use crate::plan::spmd::transfer;
 use crate::plan::thunk::ThunkKind;
-use crate::plan::transfer;
 use crate::plan::view::ArrayView;
 
 impl<'m> Lowering<'m> {

@@ -5,9 +5,10 @@
 
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
-use crate::plan::unsupported;
-use crate::plan::view::{ArrayView, identity_order, major_to_minor};
+use crate::plan::error::unsupported;
+use crate::plan::view::ArrayView;
 use crate::types::{ArrayShape, Dims};
+use smallvec::SmallVec;
 
 /// The array shape of an instruction, or an error for tuples.
 pub fn array_shape(instruction: InstructionRef<'_>) -> Result<&ArrayShape> {
@@ -37,11 +38,17 @@ pub fn movement(instruction: InstructionRef<'_>, operand: &ArrayView) -> Result<
             }
             _ => return Err(HloError::execution("slice without slice={…}")),
         },
-        HloOpcode::Bitcast => bitcast(instruction, operand, shape)?,
         HloOpcode::BitcastConvert => Some(ArrayView {
             element_type: shape.element_type,
             ..operand.clone()
         }),
+        // The pass `bitcasts` leaves only those of other sizes.
+        HloOpcode::Bitcast => {
+            return Err(unsupported(
+                instruction,
+                format!("bitcast to {shape}, which differs in size"),
+            ));
+        }
         _ => {
             return Err(unsupported(
                 instruction,
@@ -51,47 +58,5 @@ pub fn movement(instruction: InstructionRef<'_>, operand: &ArrayView) -> Result<
     })
 }
 
-/// `bitcast` keeps the physical order: transpose to it, reshape, transpose back.
-fn bitcast(
-    instruction: InstructionRef<'_>,
-    operand: &ArrayView,
-    shape: &ArrayShape,
-) -> Result<Option<ArrayView>> {
-    let from = instruction
-        .operand(0)
-        .map(array_shape)
-        .transpose()?
-        .ok_or_else(|| HloError::execution("bitcast without operand"))?;
-    if from.element_type.bit_width() != shape.element_type.bit_width()
-        || from.element_count() != shape.element_count()
-    {
-        return Err(unsupported(
-            instruction,
-            format!("bitcast from {from} to {shape}, which differ in size"),
-        ));
-    }
-    let physical: Dims = major_to_minor(from).iter().map(|&d| i64::from(d)).collect();
-    let order = major_to_minor(shape);
-    let target: Dims = order.iter().map(|&d| shape.dims[usize::from(d)]).collect();
-    let Some(view) = operand.transpose(&physical).reshape(&target) else {
-        return Ok(None);
-    };
-    let mut back: Dims = smallvec::SmallVec::from_elem(0, order.len());
-    for (at, &dim) in order.iter().enumerate() {
-        back[usize::from(dim)] = at as i64;
-    }
-    let mut view = view.transpose(&back);
-    view.element_type = shape.element_type;
-    Ok(Some(view))
-}
-
-/// The order in which an operand must be dense for [`movement`] to have a view.
-pub fn natural_order(instruction: InstructionRef<'_>, operand: &ArrayView) -> super::Order {
-    match (
-        instruction.opcode(),
-        instruction.operand(0).and_then(|o| o.array_shape()),
-    ) {
-        (HloOpcode::Bitcast, Some(shape)) => major_to_minor(shape),
-        _ => identity_order(operand.dims.len()),
-    }
-}
+/// Dimensions from the slowest to the fastest.
+pub type Order = SmallVec<[u8; 8]>;

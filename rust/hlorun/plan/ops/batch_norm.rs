@@ -3,7 +3,7 @@
 use super::index_map::{array_operand, checked_dims};
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode, InstructionRef};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 
 /// Which of the three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

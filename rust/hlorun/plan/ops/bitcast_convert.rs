@@ -3,7 +3,7 @@
 use super::index_map::array_operand;
 use crate::error::Result;
 use crate::module::InstructionRef;
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 
 /// Parameters of a `bitcast-convert`.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use super::index_map::{DimList, array_operand, checked_dims};
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode, InstructionRef};
-use crate::plan::{elementwise, unsupported};
+use crate::plan::element::elementwise;
+use crate::plan::error::unsupported;
 
 /// What comes in blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]

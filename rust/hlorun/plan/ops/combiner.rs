@@ -5,8 +5,9 @@
 
 use crate::error::Result;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef};
-use crate::plan::program::Program;
-use crate::plan::{elementwise, scalar, unsupported};
+use crate::plan::element::program::Program;
+use crate::plan::element::{elementwise, scalar};
+use crate::plan::error::unsupported;
 use hlorun_kernels::BinaryOp;
 
 /// A computation of two values that is simpler than its program.
@@ -75,12 +76,7 @@ pub fn origin(module: &HloModule, mut id: InstructionId) -> InstructionId {
         let operands = instruction.operand_ids();
         match (instruction.opcode(), operands) {
             (
-                H::Copy
-                | H::Reshape
-                | H::Bitcast
-                | H::Broadcast
-                | H::Transpose
-                | H::OptimizationBarrier,
+                H::Copy | H::Reshape | H::Broadcast | H::Transpose | H::OptimizationBarrier,
                 &[from],
             ) if instruction.array_shape().is_some() && !instruction.changes_element_type() => {
                 id = from;

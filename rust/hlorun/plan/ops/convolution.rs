@@ -6,7 +6,8 @@ use super::index_map::{array_operand, checked_dims};
 use crate::error::Result;
 use crate::module::attributes::{ConvolutionDimensionNumbers, Window};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
-use crate::plan::{elementwise, unsupported};
+use crate::plan::element::elementwise;
+use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
 
 /// Which dimension of an array means what.

@@ -3,14 +3,17 @@
 //! The attributes of all of them describe the forward convolution; gradients become convolutions of
 //! their own over the same arrays.
 
-use super::config::Config;
 use super::convolution::{self, ConvolutionDims, ConvolutionOp};
 use super::index_map::array_operand;
 use crate::error::Result;
+use crate::library::convolution::ConvolutionCall;
+use crate::library::{Config, results::declared};
 use crate::module::attributes::{ConvolutionDimensionNumbers, Window, WindowDimension};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
+
+pub use crate::library::convolution::Role;
 
 /// What happens to a result before it is stored.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,17 +27,6 @@ pub enum Activation {
     Tanh,
     /// Slope below zero.
     LeakyRelu(f64),
-}
-
-/// Which operands and results a group of features takes part in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// The operation does its groups itself.
-    Forward,
-    /// Operands are dy and the kernel, the result dx.
-    BackwardInput,
-    /// Operands are x and dy, the result the kernel's gradient.
-    BackwardFilter,
 }
 
 /// Parameters of a cuDNN convolution.
@@ -59,117 +51,60 @@ pub struct CudnnConvOp {
     pub activation: Activation,
 }
 
-/// Reads the call.
-pub fn plan(instruction: InstructionRef<'_>, target: &str) -> Result<CudnnConvOp> {
+/// Reads the call; the verifier knows that its arrays fit the forward convolution.
+pub fn plan(instruction: InstructionRef<'_>, call: ConvolutionCall) -> Result<CudnnConvOp> {
     let numbers = match instruction.attribute(AttrKey::DimLabels) {
         Some(AttrValue::DimLabels(numbers)) => (**numbers).clone(),
         _ => return Err(unsupported(instruction, "no dim_labels".into())),
     };
     let window = instruction.window().cloned().unwrap_or_default();
-    let shapes = instruction.module.shapes();
-    let result = match instruction.shape().as_tuple() {
-        Some(parts) => parts.first().and_then(|&part| shapes.get(part).as_array()),
-        None => instruction.array_shape(),
-    };
+    let result = declared(instruction).first().copied().flatten();
     let result = result.ok_or_else(|| unsupported(instruction, "no result".into()))?;
-    let (first, second) = (
+    let shapes = (
         array_operand(instruction, 0)?,
         array_operand(instruction, 1)?,
+        result,
     );
-    let fits = window.0.len() == numbers.input_spatial.len()
-        && window.0.len() == numbers.kernel_spatial.len()
-        && window.0.len() == numbers.output_spatial.len();
-    let ranks_fit = [first, second, result]
-        .iter()
-        .all(|s| s.rank() == window.0.len() + 2);
-    if !fits || !ranks_fit {
-        return Err(unsupported(
-            instruction,
-            "dim_labels that do not fit".into(),
-        ));
-    }
     let config = Config::of(instruction);
     let number = |name: &str, default: f64| config.number(name).unwrap_or(default);
-    let role = match target {
-        "__cudnn$convBackwardInput" => Role::BackwardInput,
-        "__cudnn$convBackwardFilter" => Role::BackwardFilter,
-        _ => Role::Forward,
-    };
-    let groups = usize::try_from(instruction.int(AttrKey::FeatureGroupCount).unwrap_or(1))
-        .unwrap_or(0)
-        .max(1);
-    let fused = target == "__cudnn$convBiasActivationForward";
-    let mut group_dims = [0; 3];
-    let convolution = match role {
-        Role::Forward => {
-            let op = convolution::new(instruction, &numbers, window, (first, second, result))?;
-            for (i, w) in op.window.0.iter().enumerate() {
-                let (from, to) = (op.input.spatial[i], op.output.spatial[i]);
-                if positions(first.dims[from], w) != Some(result.dims[to]) {
-                    let what = format!("the window does not make dimension {to} of the result");
-                    return Err(unsupported(instruction, what));
-                }
-            }
-            op
-        }
-        Role::BackwardInput => {
-            group_dims = [
+    let groups = instruction.int(AttrKey::FeatureGroupCount).unwrap_or(1);
+    let (convolution, group_dims) = match call.role {
+        Role::Forward => (
+            convolution::new(instruction, &numbers, window, shapes)?,
+            [0; 3],
+        ),
+        Role::BackwardInput => (
+            backward_input(instruction, &numbers, &window)?,
+            [
                 numbers.output_feature,
                 numbers.kernel_output_feature,
                 numbers.input_feature,
-            ]
-            .map(|d| d as usize);
-            backward_input(instruction, &numbers, &window, (first, second, result))?
-        }
-        Role::BackwardFilter => {
-            group_dims = [
+            ],
+        ),
+        Role::BackwardFilter => (
+            backward_filter(instruction, &numbers, &window, result)?,
+            [
                 numbers.input_feature,
                 numbers.output_feature,
                 numbers.kernel_output_feature,
-            ]
-            .map(|d| d as usize);
-            backward_filter(instruction, &numbers, &window, (first, second, result))?
-        }
+            ],
+        ),
     };
-    if role != Role::Forward {
-        let divides = |shape: &ArrayShape, d: usize| {
-            shape.dims.get(d).is_some_and(|&n| n % groups as i64 == 0)
-        };
-        if !divides(first, group_dims[0])
-            || !divides(second, group_dims[1])
-            || !divides(result, group_dims[2])
-        {
-            return Err(unsupported(instruction, "groups that do not fit".into()));
-        }
-    }
+    let is_fused = call.is_fused;
     Ok(CudnnConvOp {
         convolution,
-        role,
-        groups,
-        group_dims,
+        role: call.role,
+        groups: groups.max(1) as usize,
+        group_dims: group_dims.map(|d| d as usize),
         scale: number("conv_result_scale", 1.0),
-        side_scale: if fused {
+        side_scale: if is_fused {
             number("side_input_scale", 0.0)
         } else {
             0.0
         },
-        has_bias: fused,
-        activation: activation(instruction, &config, fused)?,
+        has_bias: is_fused,
+        activation: activation(instruction, &config, is_fused)?,
     })
-}
-
-/// How many positions the window has; `None` when 64 bits do not hold it. The verifier knows no
-/// windows of custom calls.
-fn positions(size: i64, w: &WindowDimension) -> Option<i64> {
-    let spread = |size: i64, dilation: i64| match size {
-        0 => Some(0),
-        _ => (size - 1).checked_mul(dilation)?.checked_add(1),
-    };
-    let base = spread(size, w.base_dilation)?
-        .checked_add(w.padding_low)?
-        .checked_add(w.padding_high)?;
-    let room = base.checked_sub(spread(w.size, w.window_dilation)?)?;
-    Some(if room < 0 { 0 } else { room / w.stride + 1 })
 }
 
 fn activation(instruction: InstructionRef<'_>, config: &Config, fused: bool) -> Result<Activation> {
@@ -225,11 +160,10 @@ fn backward_input(
     instruction: InstructionRef<'_>,
     n: &ConvolutionDimensionNumbers,
     window: &Window,
-    (_, kernel, _): (&ArrayShape, &ArrayShape, &ArrayShape),
 ) -> Result<ConvolutionOp> {
     let mut turned = Window::default();
-    for (w, &d) in window.0.iter().zip(&n.kernel_spatial) {
-        if w.base_dilation != 1 || w.size < 1 || kernel.dims[d as usize] != w.size {
+    for w in &window.0 {
+        if w.base_dilation != 1 {
             return Err(unsupported(
                 instruction,
                 "a gradient with a dilated input".into(),
@@ -263,7 +197,7 @@ fn backward_filter(
     instruction: InstructionRef<'_>,
     n: &ConvolutionDimensionNumbers,
     window: &Window,
-    (_, gradient, _): (&ArrayShape, &ArrayShape, &ArrayShape),
+    gradient: &ArrayShape,
 ) -> Result<ConvolutionOp> {
     let mut turned = Window::default();
     for (w, &d) in window.0.iter().zip(&n.output_spatial) {

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 use super::combiner::origin;
 use super::index_map::array_operand;
 use crate::error::Result;
+use crate::library;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::unsupported;
-use crate::types::PrimitiveType;
+use crate::plan::error::unsupported;
 
 /// Which transform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,53 +54,8 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<FftOp> {
             .map(|&n| n as usize)
             .collect(),
     };
-    fitting(instruction, 0, kind, lengths)
-}
-
-/// The transform, if the arrays fit it.
-fn fitting(
-    instruction: InstructionRef<'_>,
-    index: usize,
-    kind: FftKind,
-    lengths: SmallVec<[usize; 3]>,
-) -> Result<FftOp> {
-    let operand = array_operand(instruction, index)?;
-    let Some(result) = instruction.array_shape() else {
-        return Err(unsupported(instruction, "the result is no array".into()));
-    };
-    use PrimitiveType as P;
-    let types = (operand.element_type, result.element_type);
-    let types_fit = match kind {
-        FftKind::Forward | FftKind::Inverse => {
-            matches!(types, (P::C64, P::C64) | (P::C128, P::C128))
-        }
-        FftKind::RealForward => matches!(types, (P::F32, P::C64) | (P::F64, P::C128)),
-        FftKind::RealInverse => matches!(types, (P::C64, P::F32) | (P::C128, P::F64)),
-    };
-    let half = |n: usize| if n == 0 { 0 } else { n / 2 + 1 };
-    let rank = operand.rank();
-    let fits = types_fit
-        && result.rank() == rank
-        && (1..=3).contains(&lengths.len())
-        && lengths.len() <= rank
-        && {
-            let start = rank - lengths.len();
-            let last = lengths.len() - 1;
-            operand.dims[..start] == result.dims[..start]
-                && lengths.iter().enumerate().all(|(i, &n)| {
-                    let side = |real: bool| if real && i == last { half(n) } else { n };
-                    operand.dims[start + i] == side(kind == FftKind::RealInverse) as i64
-                        && result.dims[start + i] == side(kind == FftKind::RealForward) as i64
-                })
-        };
-    if !fits {
-        return Err(unsupported(
-            instruction,
-            "fft shapes that do not fit".into(),
-        ));
-    }
     Ok(FftOp {
-        operand: index,
+        operand: 0,
         kind,
         lengths,
     })
@@ -113,7 +68,7 @@ fn fitting(
 pub fn custom_call(instruction: InstructionRef<'_>, target: &str) -> Option<Result<FftOp>> {
     let (axes, forward) = match target {
         "dynamic_ducc_fft" => (3, 4),
-        "ducc_fft" | "pocketfft" => (5, 6),
+        target if library::FFTS.contains(&target) => (5, 6),
         _ => return None,
     };
     Some(described(instruction, axes, forward))
@@ -147,11 +102,16 @@ fn described(instruction: InstructionRef<'_>, axes: usize, forward: usize) -> Re
     let real = if from.is_complex() { result } else { operand };
     let axes = table.words(axes).unwrap_or_default();
     let first = real.rank().saturating_sub(axes.len());
-    if axes.is_empty() || !axes.iter().copied().eq(first as u32..real.rank() as u32) {
+    if !(1..=3).contains(&axes.len()) || !axes.iter().copied().eq(first as u32..real.rank() as u32)
+    {
         return Err(odd("axes that are not the last"));
     }
     let lengths = real.dims[first..].iter().map(|&n| n as usize).collect();
-    fitting(instruction, 1, kind, lengths)
+    Ok(FftOp {
+        operand: 1,
+        kind,
+        lengths,
+    })
 }
 
 /// The root table of a flatbuffer; every access is checked.

@@ -3,7 +3,7 @@
 use super::index_map::{DimList, IndexMap, Numbers, array_operand, checked_dims};
 use crate::error::Result;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 
 /// Parameters of a `gather`.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::module::InstructionRef;
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
 
 /// A short list of dimension numbers.

@@ -4,8 +4,8 @@ use super::combiner::Combiner;
 use super::index_map::array_operand;
 use crate::error::Result;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::program::Program;
-use crate::plan::unsupported;
+use crate::plan::element::program::Program;
+use crate::plan::error::unsupported;
 
 /// Parameters of a `map`.
 #[derive(Clone, Debug)]

@@ -1,34 +1,26 @@
 //! The radix sorts of CUB as `sort`: keys, or keys that move values, along the last dimension.
 
-use super::config::Config;
 use super::index_map::array_operand;
 use super::sort::SortOp;
 use super::sort_keys::{SortKey, SortKeys, orderable};
 use crate::error::Result;
+use crate::library::Config;
 use crate::module::InstructionRef;
-use crate::plan::program::{Program, ProgramBuilder};
-use crate::plan::unsupported;
+use crate::plan::element::program::{Program, ProgramBuilder};
+use crate::plan::error::unsupported;
 
 /// Reads the call.
 pub fn plan(instruction: InstructionRef<'_>) -> Result<SortOp> {
     let count = instruction.operand_ids().len();
     let keys = array_operand(instruction, 0)?;
-    if !(1..=2).contains(&count) || keys.rank() == 0 || !orderable(keys.element_type) {
-        return Err(unsupported(
-            instruction,
-            "a radix sort of these operands".into(),
-        ));
+    if !orderable(keys.element_type) {
+        let what = format!("a radix sort of {}", keys.element_type.name());
+        return Err(unsupported(instruction, what));
     }
     let mut builder = ProgramBuilder::new();
     let mut first = None;
     for index in 0..count {
         let shape = array_operand(instruction, index)?;
-        if shape.dims != keys.dims {
-            return Err(unsupported(
-                instruction,
-                "keys and values differ in size".into(),
-            ));
-        }
         let left = builder.input(shape.element_type);
         builder.input(shape.element_type);
         first.get_or_insert(left);

@@ -5,7 +5,7 @@ use super::index_map::array_operand;
 use crate::error::Result;
 use crate::module::attributes::Window;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
 
 /// Parameters of a `reduce-window`.

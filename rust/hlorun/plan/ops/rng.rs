@@ -7,7 +7,8 @@ use std::hash::Hasher;
 
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode, InstructionRef};
-use crate::plan::{elementwise, unsupported};
+use crate::plan::element::elementwise;
+use crate::plan::error::unsupported;
 
 /// What is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

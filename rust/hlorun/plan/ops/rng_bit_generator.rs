@@ -3,7 +3,7 @@
 use super::index_map::array_operand;
 use crate::error::Result;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::unsupported;
+use crate::plan::error::unsupported;
 use crate::types::PrimitiveType;
 
 /// The generator.

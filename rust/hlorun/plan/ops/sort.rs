@@ -5,8 +5,8 @@ use super::index_map::{array_operand, checked_dims};
 use super::sort_keys::{SortKeys, find};
 use crate::error::Result;
 use crate::module::{AttrKey, InstructionRef};
-use crate::plan::program::Program;
-use crate::plan::unsupported;
+use crate::plan::element::program::Program;
+use crate::plan::error::unsupported;
 
 /// Parameters of a `sort`.
 #[derive(Clone, Debug)]

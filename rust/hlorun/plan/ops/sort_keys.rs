@@ -5,13 +5,13 @@
 //! Works on what the instructions compute: both sides are numbered by value, and are the same
 //! function when the numbers agree after exchanging left and right.
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use crate::module::{
     AttrKey, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
-use crate::plan::program::Program;
-use crate::plan::scalar;
+use crate::plan::element::program::Program;
+use crate::plan::element::scalar;
 use crate::types::PrimitiveType;
 
 /// One key of a lexicographic order.
@@ -63,7 +63,7 @@ struct Known {
 type Key = (HloOpcode, PrimitiveType, Vec<u8>, Vec<u32>);
 
 struct Numbering {
-    numbers: FxHashMap<Key, u32>,
+    numbers: HashMap<Key, u32>,
     next: u32,
 }
 
@@ -90,10 +90,10 @@ const MOST_KEYS: usize = 16;
 pub fn find(module: &HloModule, comparator: ComputationId) -> Option<SortKeys> {
     let data = module.computation(comparator);
     let mut numbering = Numbering {
-        numbers: FxHashMap::default(),
+        numbers: HashMap::default(),
         next: 0,
     };
-    let mut known: FxHashMap<InstructionId, Known> = FxHashMap::default();
+    let mut known: HashMap<InstructionId, Known> = HashMap::default();
     for (number, &parameter) in data.parameters.iter().enumerate() {
         let key = |number: usize| {
             let ty = PrimitiveType::Pred;
@@ -127,7 +127,7 @@ pub fn find(module: &HloModule, comparator: ComputationId) -> Option<SortKeys> {
 
 fn examine(
     instruction: InstructionRef<'_>,
-    known: &FxHashMap<InstructionId, Known>,
+    known: &HashMap<InstructionId, Known>,
     numbering: &mut Numbering,
 ) -> Known {
     let unknown = |numbering: &mut Numbering| Known {
@@ -149,7 +149,7 @@ fn examine(
     }
     use HloOpcode as H;
     let opcode = instruction.opcode();
-    if let (H::Copy | H::Reshape | H::Bitcast | H::Broadcast, [only]) = (opcode, &operands[..])
+    if let (H::Copy | H::Reshape | H::Broadcast, [only]) = (opcode, &operands[..])
         && !instruction.changes_element_type()
     {
         return (*only).clone();
@@ -164,7 +164,6 @@ fn examine(
     match opcode.class() {
         OpClass::Unary | OpClass::Binary | OpClass::Select | OpClass::Clamp | OpClass::Complex => {}
         OpClass::BitcastConvert => {}
-        OpClass::Movement if opcode == H::Bitcast => {}
         OpClass::Convert if opcode == H::Convert => {}
         OpClass::Compare => {
             detail.extend(text(AttrKey::Direction).bytes());

@@ -3,21 +3,24 @@
 use std::fmt::Write;
 
 use super::Printer;
-use super::attribute_order::{always_printed, is_left_out_when_empty};
 use super::braces::{
     inside, is_json_dict, is_list_of_fields, key_value, parts, quoted, sort_json, write_compact,
     write_named_axes,
 };
 use super::escape::{unescape, write_escaped};
+use super::fingerprint::write_digest;
 use super::float::write_g;
 use super::literal::write_typed_literal;
 use super::sharding::{iota_devices, write_iota, write_sharding};
-use crate::module::attributes::{
-    ConvolutionDimensionNumbers, PaddingDimension, ReplicaGroups, SliceDimension, Window,
-    WindowDimension,
+use super::values::{
+    write_dim_labels, write_padding, write_result_accuracy, write_slice, write_statistics,
+    write_window,
 };
+use crate::module::attributes::ReplicaGroups;
 use crate::module::mesh_groups::mesh_groups;
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
+use crate::text::attribute_table::{always_printed, is_left_out_when_empty};
+use crate::types::ShapeStyle;
 use crate::types::primitive_type::NumberClass;
 
 /// Most devices a replica group list is spelled out for.
@@ -26,6 +29,12 @@ const MAX_DEVICES: i64 = 1 << 20;
 impl Printer<'_> {
     /// Appends `, key=value` unless the value is the default, which XLA leaves out.
     pub(super) fn write_attribute(&mut self, instruction: InstructionRef<'_>, key: AttrKey) {
+        if matches!(key, AttrKey::Index | AttrKey::IotaDimension) {
+            // Stands in the instruction itself, also where no text said it.
+            self.write_key(key);
+            let _ = write!(self.out, "{}", instruction.data().immediate);
+            return;
+        }
         let Some(value) = instruction.attribute(key) else {
             if let Some(text) = always_printed(instruction.opcode(), key) {
                 self.write_key(key);
@@ -36,6 +45,11 @@ impl Printer<'_> {
                 self.out.push('{');
                 self.write_list(0..rank, ",");
                 self.out.push('}');
+            } else if key == AttrKey::OutfeedShape
+                && let Some(operand) = instruction.operand(0)
+            {
+                self.write_key(key);
+                self.write_value(&AttrValue::Shape(operand.shape_id()), instruction);
             }
             return;
         };
@@ -51,7 +65,7 @@ impl Printer<'_> {
             (AttrKey::ChannelId, _) if !self.options.print_channel_id => {
                 self.out.push_str(", channel_id");
             }
-            (AttrKey::ParameterReplication, _) if !self.options.print_ids => {}
+            (AttrKey::ParameterReplication, _) if !self.options.print_ids && !self.is_exact => {}
             (AttrKey::InfeedConfig | AttrKey::OutfeedConfig, _)
                 if !self.options.print_infeed_outfeed_config => {}
             (AttrKey::FrontendAttributes, AttrValue::Raw(text)) => {
@@ -61,11 +75,13 @@ impl Printer<'_> {
             }
             (AttrKey::ResultAccuracy, AttrValue::Raw(text)) => {
                 let text = self.module.text().bytes(*text);
-                write_result_accuracy(&mut self.out, text);
+                let digits = self.digits();
+                write_result_accuracy(&mut self.out, text, digits);
             }
             (AttrKey::Statistics, AttrValue::Raw(text)) => {
                 let text = self.module.text().bytes(*text);
-                write_statistics(&mut self.out, text);
+                let digits = self.digits();
+                write_statistics(&mut self.out, text, digits);
             }
             (AttrKey::Domain, AttrValue::Raw(text)) => {
                 let text = self.module.text().bytes(*text);
@@ -125,7 +141,10 @@ impl Printer<'_> {
                 AttrKey::ResultAccuracy => {
                     let mut compact = String::new();
                     write_compact(&mut compact, text(*raw));
-                    matches!(compact.as_str(), "{mode=default}" | "{}")
+                    matches!(
+                        compact.to_ascii_lowercase().as_str(),
+                        "{mode=default}" | "{}"
+                    )
                 }
                 _ => false,
             },
@@ -153,6 +172,7 @@ impl Printer<'_> {
             AttrValue::Int(value) => {
                 let _ = write!(self.out, "{value}");
             }
+            AttrValue::Float(value) if self.is_exact => write_g(&mut self.out, *value, 17),
             AttrValue::Float(value) => write_g(&mut self.out, f64::from(*value as f32), 6),
             AttrValue::Ints(range) => {
                 self.out.push('{');
@@ -237,6 +257,15 @@ impl Printer<'_> {
                     self.write_shape(id, true);
                 }
                 self.out.push('}');
+            }
+            AttrValue::Literal(id) if self.is_exact => {
+                let literal = self.module.literal(*id);
+                let _ = write!(
+                    self.out,
+                    "{} ",
+                    literal.shape.display(ShapeStyle::CANONICAL)
+                );
+                write_digest(&mut self.out, literal);
             }
             AttrValue::Literal(id) => {
                 write_typed_literal(&mut self.out, self.module.literal(*id));
@@ -371,7 +400,7 @@ impl Printer<'_> {
 }
 
 /// Appends bare what looks like JSON, else quoted and escaped.
-fn write_string_or_dict(out: &mut String, bytes: &[u8]) {
+pub fn write_string_or_dict(out: &mut String, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) if is_json_dict(bytes) => out.push_str(text),
         _ => {
@@ -413,174 +442,4 @@ fn default_comparison(instruction: InstructionRef<'_>) -> Option<&'static [u8]> 
         NumberClass::Unsigned | NumberClass::Pred => b"UNSIGNED",
         NumberClass::Float | NumberClass::Complex => b"FLOAT",
     })
-}
-
-/// `{mode=highest}` or `{tolerance={atol=0,rtol=0.001,ulps=3}}`.
-fn write_result_accuracy(out: &mut String, text: &[u8]) {
-    let body = inside(text);
-    out.push_str(", result_accuracy={");
-    match parts(body, true).first().copied().and_then(key_value) {
-        Some((b"tolerance", fields)) => {
-            let fields: Vec<_> = parts(inside(fields), true)
-                .into_iter()
-                .filter_map(key_value)
-                .collect();
-            let value = |name: &[u8]| -> f64 {
-                fields
-                    .iter()
-                    .find(|(key, _)| *key == name)
-                    .and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok())
-                    .unwrap_or(0.0)
-            };
-            out.push_str("tolerance={atol=");
-            write_g(out, value(b"atol"), 6);
-            out.push_str(",rtol=");
-            write_g(out, value(b"rtol"), 6);
-            let _ = write!(out, ",ulps={}}}", value(b"ulps") as i64);
-        }
-        _ => write_compact(out, body),
-    }
-    out.push('}');
-}
-
-/// `{visualizing_index=0,count_nan=100}`.
-fn write_statistics(out: &mut String, text: &[u8]) {
-    out.push_str(", statistics={");
-    for (i, (key, value)) in parts(inside(text), true)
-        .into_iter()
-        .filter_map(key_value)
-        .enumerate()
-    {
-        if i > 0 {
-            out.push(',');
-        }
-        out.push_str(&String::from_utf8_lossy(key));
-        out.push('=');
-        let text = String::from_utf8_lossy(value);
-        match text.parse::<f64>() {
-            Ok(number) => write_g(out, number, 6),
-            Err(_) => out.push_str(&text),
-        }
-    }
-    out.push('}');
-}
-
-/// `{size=3x3 stride=2x2 pad=1_1x1_1}`; fields at their default are left out.
-fn write_window(out: &mut String, window: &Window) {
-    let dims = &window.0;
-    out.push('{');
-    let mut field = |name: &str, always: bool, write: &dyn Fn(&mut String, &WindowDimension)| {
-        let default = WindowDimension::default();
-        let mut default_text = String::new();
-        write(&mut default_text, &default);
-        let texts: Vec<String> = dims
-            .iter()
-            .map(|dim| {
-                let mut text = String::new();
-                write(&mut text, dim);
-                text
-            })
-            .collect();
-        if !always && texts.iter().all(|text| *text == default_text) {
-            return;
-        }
-        if !out.ends_with('{') {
-            out.push(' ');
-        }
-        let _ = write!(out, "{name}={}", texts.join("x"));
-    };
-    if !dims.is_empty() {
-        field("size", true, &|out, dim| {
-            let _ = write!(out, "{}", dim.size);
-        });
-        field("stride", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.stride);
-        });
-        field("pad", false, &|out, dim| {
-            let _ = write!(out, "{}_{}", dim.padding_low, dim.padding_high);
-        });
-        field("lhs_dilate", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.base_dilation);
-        });
-        field("rhs_dilate", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.window_dilation);
-        });
-        field("rhs_reversal", false, &|out, dim| {
-            let _ = write!(out, "{}", u8::from(dim.window_reversal));
-        });
-    }
-    out.push('}');
-}
-
-/// `1_1x0_2`, with a third number where any dimension is padded between its elements.
-fn write_padding(out: &mut String, dims: &[PaddingDimension]) {
-    let interior = dims.iter().any(|dim| dim.interior != 0);
-    for (i, dim) in dims.iter().enumerate() {
-        if i > 0 {
-            out.push('x');
-        }
-        let _ = write!(out, "{}_{}", dim.edge_low, dim.edge_high);
-        if interior {
-            let _ = write!(out, "_{}", dim.interior);
-        }
-    }
-}
-
-/// `{[0:4:2], [1:3:1]}`, without strides where all are 1.
-fn write_slice(out: &mut String, dims: &[SliceDimension]) {
-    let strides = dims.iter().any(|dim| dim.stride != 1);
-    out.push('{');
-    for (i, dim) in dims.iter().enumerate() {
-        if i > 0 {
-            out.push_str(", ");
-        }
-        let _ = write!(out, "[{}:{}", dim.start, dim.limit);
-        if strides {
-            let _ = write!(out, ":{}", dim.stride);
-        }
-        out.push(']');
-    }
-    out.push('}');
-}
-
-/// `b01f_01io->b01f`.
-fn write_dim_labels(out: &mut String, labels: &ConvolutionDimensionNumbers) {
-    write_side(
-        out,
-        (labels.input_batch, 'b'),
-        (labels.input_feature, 'f'),
-        &labels.input_spatial,
-    );
-    out.push('_');
-    write_side(
-        out,
-        (labels.kernel_input_feature, 'i'),
-        (labels.kernel_output_feature, 'o'),
-        &labels.kernel_spatial,
-    );
-    out.push_str("->");
-    write_side(
-        out,
-        (labels.output_batch, 'b'),
-        (labels.output_feature, 'f'),
-        &labels.output_spatial,
-    );
-}
-
-/// The labels of one array by dimension; one without a label is `?`.
-fn write_side(out: &mut String, first: (i64, char), second: (i64, char), spatial: &[i64]) {
-    let most = spatial.iter().copied().chain([first.0, second.0]).max();
-    // No array has more dimensions than this, whatever a label says.
-    let rank = most.map_or(0, |most| (most + 1).clamp(0, 64));
-    for dim in 0..rank {
-        if dim == first.0 {
-            out.push(first.1);
-        } else if dim == second.0 {
-            out.push(second.1);
-        } else if let Some(position) = spatial.iter().position(|&spatial| spatial == dim) {
-            let _ = write!(out, "{position}");
-        } else {
-            out.push('?');
-        }
-    }
 }

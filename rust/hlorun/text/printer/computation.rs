@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::order::instruction_order;
 use super::{PrintSubcomputationMode, Printer};
@@ -16,7 +16,7 @@ pub(super) struct Frame {
     next: usize,
     indent: usize,
     /// Numbers of the canonical names `tmp_N`.
-    canonical: FxHashMap<InstructionId, usize>,
+    canonical: HashMap<InstructionId, usize>,
 }
 
 impl Frame {
@@ -77,7 +77,7 @@ impl Printer<'_> {
             order: Rc::new([]),
             next: 0,
             indent: 0,
-            canonical: FxHashMap::default(),
+            canonical: HashMap::default(),
         });
         self.write_head(instruction, frame.as_mut());
         self.push_bodies(instruction, self.options.indent_amount, &mut steps);
@@ -87,7 +87,7 @@ impl Printer<'_> {
     fn run(&mut self, mut steps: Vec<Step>, first: Option<Frame>, scheduled: bool) {
         let mut is_outermost = steps.len() == 1 && first.is_none();
         let mut frames: Vec<Frame> = first.into_iter().collect();
-        let mut orders: FxHashMap<ComputationId, Rc<[InstructionId]>> = FxHashMap::default();
+        let mut orders: HashMap<ComputationId, Rc<[InstructionId]>> = HashMap::default();
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text(text) => self.out.push_str(text),
@@ -128,7 +128,7 @@ impl Printer<'_> {
                         order,
                         next: 0,
                         indent,
-                        canonical: FxHashMap::default(),
+                        canonical: HashMap::default(),
                     });
                     steps.push(Step::Rest);
                 }
@@ -186,7 +186,7 @@ impl Printer<'_> {
         self.out.push('}');
         let computation = self.module.computation(frame.computation);
         if let Some(thread) = computation.execution_thread
-            && self.options.print_ids
+            && (self.options.print_ids || self.is_exact)
         {
             let thread = self.module.str(thread);
             if thread != "main" {

@@ -1,11 +1,12 @@
-//! A hash of what a module computes, equal for modules that differ in names and metadata only.
+//! A hash of what a module computes and how, equal for modules that differ in names and metadata only.
 
 use std::fmt::Write;
 
 use super::names::UniqueNames;
-use super::order::computation_order;
+use super::order::{computation_order, instruction_order};
 use super::{PrintOptions, PrintSubcomputationMode, Printer};
-use crate::module::HloModule;
+use crate::module::{HloModule, InstructionId};
+use crate::types::{Literal, LiteralValue};
 
 /// 128-bit FNV-1a; also a sink for text.
 struct Fnv(u128);
@@ -25,21 +26,39 @@ impl Fnv {
     }
 }
 
-impl HloModule {
-    /// 32 hexadecimal digits that are the same in every version of hlorun for modules whose entry
-    /// computations print the same under XLA's `ModuleFingerprint` options: names, metadata, backend
-    /// configs and values of inessential constants do not count, nor do computations that the entry
-    /// does not reach. They are not the number XLA computes.
-    pub fn fingerprint(&self) -> String {
+/// Everything an instruction says, but for names and metadata.
+fn exact_options() -> PrintOptions {
+    PrintOptions {
+        print_only_essential_constants: false,
+        print_original_value: false,
+        print_backend_config: true,
+        print_infeed_outfeed_config: true,
+        print_control_dependencies: true,
+        print_operand_names: true,
+        canonicalize_instruction_names: false,
+        syntax_sugar_async_ops: false,
         // A nested body counts by its own hash: spelled out, bodies could grow without bound.
-        let options = PrintOptions {
-            print_subcomputation_mode: PrintSubcomputationMode::NameOnly,
-            ..PrintOptions::module_fingerprint()
-        };
-        let mut printer = Printer::new(self, &options, UniqueNames::default());
-        for id in computation_order(self, true) {
+        print_subcomputation_mode: PrintSubcomputationMode::NameOnly,
+        ..PrintOptions::module_fingerprint()
+    }
+}
+
+impl HloModule {
+    /// 32 hexadecimal digits that are the same in every version of hlorun for modules that compute the
+    /// same in the same way.
+    ///
+    /// Constants count by their bits, shapes with their layouts; attributes, backend configs, called
+    /// computations and, of scheduled modules, the order of instructions count as well. Names and
+    /// metadata do not, nor do computations that the entry does not reach. It is not the number XLA
+    /// computes.
+    pub fn fingerprint(&self) -> String {
+        let options = exact_options();
+        let mut printer = Printer::new(self, &options, self.canonical_names());
+        printer.is_exact = true;
+        let order = computation_order(self, true);
+        for &id in &order {
             printer.out.clear();
-            printer.write_computation(id, 0, false);
+            printer.write_computation(id, 0, true);
             let mut hash = Fnv::new();
             hash.add(printer.out.as_bytes());
             printer
@@ -48,14 +67,71 @@ impl HloModule {
         }
         printer.out.clear();
         printer.write_header();
-        if let Some(entry) = self.entry {
-            let name = printer.computation_name(entry).into_owned();
+        let roots = match self.entry {
+            Some(entry) => vec![entry],
+            None => order,
+        };
+        for id in roots {
+            let name = printer.computation_name(id).into_owned();
             let _ = write!(printer.out, "\n{name}");
         }
         let mut hash = Fnv::new();
         hash.add(printer.out.as_bytes());
         format!("{:032x}", hash.0)
     }
+
+    /// What an instruction does: equal texts for instructions that do the same with equal operands,
+    /// called computations and control predecessors, which are not part of it.
+    pub fn instruction_signature(&self, id: InstructionId) -> String {
+        let options = PrintOptions {
+            print_control_dependencies: false,
+            // Outside a computation there are no canonical names.
+            canonicalize_instruction_names: true,
+            print_subcomputation_mode: PrintSubcomputationMode::Off,
+            ..exact_options()
+        };
+        let mut printer = Printer::new(self, &options, UniqueNames::default());
+        printer.is_exact = true;
+        printer.line(id)
+    }
+
+    /// Names for instructions by their places in their computations.
+    fn canonical_names(&self) -> UniqueNames {
+        let mut names = UniqueNames::default();
+        for computation in self.computation_ids() {
+            let order = match self.config.is_scheduled {
+                true => self.computation(computation).instructions.clone(),
+                false => instruction_order(self, computation),
+            };
+            for (place, id) in order.into_iter().enumerate() {
+                names.rename_instruction(id, &format!("tmp_{place}"));
+            }
+        }
+        names
+    }
+}
+
+/// Appends a digest of the bits of a literal's elements, of tuples that of all parts in their order.
+pub(super) fn write_digest(out: &mut String, literal: &Literal) {
+    let mut hash = Fnv::new();
+    let mut stack = vec![literal];
+    while let Some(literal) = stack.pop() {
+        match &literal.value {
+            LiteralValue::Array(bytes) => {
+                hash.add(b"array");
+                hash.add(&(bytes.len() as u64).to_le_bytes());
+                hash.add(bytes);
+            }
+            LiteralValue::Elided => hash.add(b"elided"),
+            LiteralValue::Token => hash.add(b"token"),
+            LiteralValue::Tuple(parts) => {
+                hash.add(b"tuple");
+                hash.add(&(parts.len() as u64).to_le_bytes());
+                stack.extend(parts.iter().rev());
+            }
+        }
+    }
+    let _ = write!(out, "{:032x}", hash.0);
 }
 
 #[cfg(test)]
@@ -76,7 +152,7 @@ mod tests {
         let text = "HloModule a\nf { x = f32[] parameter(0) ROOT y = f32[] negate(x) }\n\
                     ENTRY e { p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f }";
         let first = fingerprint(text);
-        assert_eq!(first, "dd73fae8699271bc9ee4983bd8a0cae4");
+        assert_eq!(first, "e41a3853fec79796a9e3ce09609c4ae9");
         let renamed = text
             .replace("ROOT y", "ROOT z")
             .replace("HloModule a", "HloModule b");
@@ -84,6 +160,72 @@ mod tests {
         let metadata = text.replace("negate(x)", "negate(x), metadata={op_name=\"n\"}");
         assert_eq!(fingerprint(&metadata), first);
         assert_ne!(fingerprint(&text.replace("negate", "cosine")), first);
+    }
+
+    /// Every change of what is computed, or how, changes the fingerprint.
+    #[test]
+    fn different_modules_differ() {
+        let base = r#"HloModule m, is_scheduled=true, num_partitions=2, input_output_alias={ {0}: (0, {}, may-alias) }
+g { a = f32[4]{0} parameter(0) ROOT n = f32[4]{0} negate(a) }
+h { a = f32[4]{0} parameter(0) ROOT n = f32[4]{0} cosine(a) }
+ENTRY e {
+  x = f32[4]{0} parameter(0)
+  c = f32[] constant(2)
+  z = f32[2]{0} constant({0, nan})
+  w = f64[20]{0} constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20.25})
+  b = f32[4]{0} broadcast(c), dimensions={}
+  y = f32[4]{0} call(x), to_apply=g
+  q = f32[2,2]{1,0} custom-call(b), custom_call_target="t", backend_config={"k":[1, 2]}, frontend_attributes={f="1"}
+  d = f32[2,2]{1,0} copy(q), control-predecessors={y}, sharding={replicated}
+  k = f32[4]{0} batch-norm-inference(x, x, x, x, x), epsilon=0.001, feature_index=0
+  ROOT r = (f32[4]{0}, f32[2,2]{1,0}, f32[2]{0}, f64[20]{0}, f32[4]{0}) tuple(y, d, z, w, k)
+}"#;
+        let changes = [
+            ("constant(2)", "constant(3)"),
+            ("{0, nan}", "{-0, nan}"),
+            ("{0, nan}", "{0, nan(0x400001)}"),
+            ("{0, nan}", "{0, -nan}"),
+            ("20.25", "20.5"),
+            ("[1, 2]", "[1, 3]"),
+            (r#"f="1""#, r#"f="2""#),
+            ("to_apply=g", "to_apply=h"),
+            ("cosine", "sine"),
+            ("{replicated}", "{manual}"),
+            ("control-predecessors={y}", "control-predecessors={b}"),
+            (", control-predecessors={y}", ""),
+            ("epsilon=0.001", "epsilon=0.0010000001"),
+            ("num_partitions=2", "num_partitions=3"),
+            ("may-alias", "must-alias"),
+            ("q = f32[2,2]{1,0}", "q = f32[2,2]{0,1}"),
+            ("\"t\"", "\"u\""),
+            ("tuple(y,", "tuple(x,"),
+            (", is_scheduled=true", ""),
+        ];
+        let first = fingerprint(base);
+        assert_eq!(first.len(), 32, "{first}");
+        let mut seen = std::collections::HashSet::from([first]);
+        for (from, to) in changes {
+            let text = base.replacen(from, to, 1);
+            assert_ne!(text, base, "{from}");
+            let changed = fingerprint(&text);
+            assert_eq!(changed.len(), 32, "{to}: {changed}");
+            // What the entry does not reach does not count.
+            assert_eq!(seen.insert(changed), from != "cosine", "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn orders_count_only_in_schedules() {
+        let (a, b) = ("a = f32[] negate(p)", "b = f32[] cosine(p)");
+        let text = |first, second, scheduled: &str| {
+            fingerprint(&format!(
+                "HloModule m{scheduled}\nENTRY e {{ p = f32[] parameter(0)\n{first}\n{second}\n\
+                 ROOT r = f32[] add(a, b) }}"
+            ))
+        };
+        assert_eq!(text(a, b, ""), text(b, a, ""));
+        let scheduled = ", is_scheduled=true";
+        assert_ne!(text(a, b, scheduled), text(b, a, scheduled));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::Printer;
 use super::attributes::write_frontend_attributes;
@@ -51,8 +51,8 @@ impl<'m> Printer<'m> {
     }
 
     /// Computations that `xxx-start(…)` says all about.
-    pub(in crate::text) fn sugared_computations(&self) -> FxHashSet<ComputationId> {
-        let mut hidden = FxHashSet::default();
+    pub(in crate::text) fn sugared_computations(&self) -> HashSet<ComputationId> {
+        let mut hidden = HashSet::default();
         if !self.options.syntax_sugar_async_ops {
             return hidden;
         }
@@ -106,6 +106,9 @@ impl<'m> Printer<'m> {
             if let Some(value) = self.header_value(key) {
                 let mut text = String::new();
                 write_compact(&mut text, value);
+                if !text.starts_with('{') {
+                    text = format!("{{{text}}}");
+                }
                 if text != "{false}" {
                     let _ = write!(self.out, ", {key}={text}");
                 }
@@ -199,6 +202,7 @@ impl<'m> Printer<'m> {
                 .starts_with(b"allow_spmd_sharding_propagation_to_")
         };
         config.alias_passthrough_params
+            || config.stands_alone
             || config.replica_count.is_some_and(|count| count != 1)
             || config.num_partitions.is_some_and(|count| count != 1)
             || config.attributes.iter().any(spmd)

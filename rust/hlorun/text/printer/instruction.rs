@@ -2,13 +2,16 @@
 
 use std::fmt::Write;
 
-use super::attribute_order::{SHARED, computation_attributes, extra_attributes, is_attribute_of};
 use super::braces::{is_json_dict, write_original_value};
 use super::computation::Frame;
+use super::fingerprint::write_digest;
 use super::literal::{is_all, write_literal};
 use super::metadata::{MetadataStyle, write_metadata};
 use super::{PrintSubcomputationMode, Printer};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionId, InstructionRef};
+use crate::text::attribute_table::{
+    SHARED, computation_attributes, extra_attributes, is_attribute_of,
+};
 use crate::types::{Literal, LiteralValue};
 
 /// Operands that compact printing shows.
@@ -196,7 +199,8 @@ impl Printer<'_> {
         let opcode = instruction.opcode();
         for attribute in instruction.attributes() {
             let key = attribute.key;
-            if is_attribute_of(opcode, key) {
+            // XLA reads a mode, but who takes part follows from the groups and the channel.
+            if is_attribute_of(opcode, key) || key == AttrKey::Mode {
                 continue;
             }
             if let (AttrKey::Other(name), AttrValue::Raw(value)) = (key, &attribute.value) {
@@ -264,6 +268,9 @@ impl Printer<'_> {
     }
 
     fn write_constant(&mut self, literal: &Literal) {
+        if self.is_exact {
+            return write_digest(&mut self.out, literal);
+        }
         let shape = &literal.shape;
         let is_array = matches!(literal.value, LiteralValue::Array(_));
         let count = shape.element_count().unwrap_or(i64::MAX);

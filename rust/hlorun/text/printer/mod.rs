@@ -4,9 +4,8 @@
 //! out, parses to a module that is [structurally equal](super::equality). Promise: depth of calls
 //! costs no stack, and nested bodies, which can grow exponentially, are cut with `…` at a limit.
 
-mod attribute_order;
 mod attributes;
-mod braces;
+pub(crate) mod braces;
 mod computation;
 mod escape;
 mod fingerprint;
@@ -20,16 +19,21 @@ mod options;
 mod order;
 mod sharding;
 mod stack_frames;
+mod values;
 
 use std::borrow::Cow;
 
+use super::attribute_table::{SHARED, is_attribute_of};
 use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
 use crate::types::{ShapeId, ShapeStyle};
-use attribute_order::{SHARED, is_attribute_of};
+pub(crate) use attributes::write_string_or_dict;
+pub(crate) use escape::{unescape, write_escaped};
+pub(crate) use literal::{write_literal, write_typed_literal};
 use metadata::FrameStyle;
-use names::UniqueNames;
+pub(crate) use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
-use stack_frames::StackFrames;
+pub(crate) use order::{callees, computation_order, instruction_order};
+pub(crate) use stack_frames::StackFrames;
 
 /// Bytes of output up to which bodies are nested, for each byte of source.
 const NESTED_GROWTH: usize = 64;
@@ -75,6 +79,9 @@ pub(super) struct Printer<'m> {
     names: UniqueNames,
     frames: StackFrames,
     frame_style: FrameStyle,
+    /// Whether different values are never written alike: constants as digests of their bits, numbers
+    /// of attributes with all their digits.
+    is_exact: bool,
     /// Bytes of output after which bodies are cut.
     most_nested: usize,
     out: String,
@@ -92,6 +99,7 @@ impl<'m> Printer<'m> {
             } else {
                 FrameStyle::Number
             },
+            is_exact: false,
             most_nested: NESTED_GROWTH
                 .saturating_mul(module.text().source().len())
                 .saturating_add(NESTED_BYTES),
@@ -194,7 +202,7 @@ impl<'m> Printer<'m> {
     fn write_shape_of(&mut self, id: InstructionId, layout: bool) {
         use crate::module::HloOpcode;
         let instruction = self.module.instruction_data(id);
-        if layout && instruction.opcode == HloOpcode::Constant {
+        if layout && instruction.opcode == HloOpcode::Constant && !self.is_exact {
             // The shape of a constant is that of its literal, whose elements are not packed.
             self.write_shape_in(instruction.shape, ShapeStyle::UNPACKED);
         } else {
@@ -256,6 +264,11 @@ impl<'m> Printer<'m> {
             }
         }
         None
+    }
+
+    /// Digits of the numbers of attributes.
+    fn digits(&self) -> usize {
+        if self.is_exact { 17 } else { 6 }
     }
 
     /// The text of a value that is kept as written.

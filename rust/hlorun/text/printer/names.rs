@@ -3,15 +3,15 @@
 //! HLO text may use an instruction name once per computation. XLA renames the later ones by giving
 //! `name.N` the first number that is free; what is printed has those names.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use crate::module::{ComputationId, HloModule, InstructionId};
 
 /// The names that differ from those in the text.
 #[derive(Debug, Default)]
 pub struct UniqueNames {
-    instructions: FxHashMap<InstructionId, Box<str>>,
-    computations: FxHashMap<ComputationId, Box<str>>,
+    instructions: HashMap<InstructionId, Box<str>>,
+    computations: HashMap<ComputationId, Box<str>>,
 }
 
 impl UniqueNames {
@@ -40,6 +40,11 @@ impl UniqueNames {
         self.computations.insert(id, name.into());
     }
 
+    /// Gives an instruction another name.
+    pub fn rename_instruction(&mut self, id: InstructionId, name: &str) {
+        self.instructions.insert(id, name.into());
+    }
+
     /// The new name of an instruction that had to be renamed.
     pub fn instruction(&self, id: InstructionId) -> Option<&str> {
         self.instructions.get(&id).map(|name| &**name)
@@ -54,7 +59,7 @@ impl UniqueNames {
 /// Numbers handed out for one name without its number.
 #[derive(Debug, Default)]
 struct Numbers {
-    used: FxHashSet<i64>,
+    used: HashSet<i64>,
     next: i64,
 }
 
@@ -74,7 +79,7 @@ impl Numbers {
 
 #[derive(Debug, Default)]
 struct Uniquer<'m> {
-    roots: FxHashMap<&'m [u8], Numbers>,
+    roots: HashMap<&'m [u8], Numbers>,
 }
 
 impl<'m> Uniquer<'m> {

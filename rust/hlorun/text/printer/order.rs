@@ -1,6 +1,6 @@
 //! The orders in which XLA prints instructions and computations.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
@@ -19,7 +19,7 @@ pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<
         Visited,
     }
     // Positions in the text are dense, so that the walk needs no map for its marks.
-    let position: FxHashMap<InstructionId, u32> = instructions
+    let position: HashMap<InstructionId, u32> = instructions
         .iter()
         .enumerate()
         .map(|(i, &id)| (id, i as u32))
@@ -92,9 +92,9 @@ pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<
 }
 
 /// For collectives of one channel the one before them in the text: they keep their order.
-fn channel_predecessors(module: &HloModule, instructions: &[InstructionId]) -> FxHashMap<u32, u32> {
-    let mut last: FxHashMap<i64, u32> = FxHashMap::default();
-    let mut before = FxHashMap::default();
+fn channel_predecessors(module: &HloModule, instructions: &[InstructionId]) -> HashMap<u32, u32> {
+    let mut last: HashMap<i64, u32> = HashMap::default();
+    let mut before = HashMap::default();
     for (at, &id) in instructions.iter().enumerate() {
         let instruction = module.instruction(id);
         if !matches!(
@@ -150,7 +150,7 @@ pub fn callees(instruction: InstructionRef<'_>) -> Vec<ComputationId> {
 /// also where calls form a cycle.
 pub fn computation_order(module: &HloModule, canonical: bool) -> Vec<ComputationId> {
     let mut calls: Vec<Vec<Vec<ComputationId>>> = Vec::with_capacity(module.computation_count());
-    let mut called: FxHashSet<ComputationId> = FxHashSet::default();
+    let mut called: HashSet<ComputationId> = HashSet::default();
     for id in module.computation_ids() {
         let lists: Vec<Vec<ComputationId>> = module
             .computation(id)
@@ -163,7 +163,7 @@ pub fn computation_order(module: &HloModule, canonical: bool) -> Vec<Computation
         calls.push(lists);
     }
     let mut order = Vec::with_capacity(module.computation_count());
-    let mut visited: FxHashSet<ComputationId> = FxHashSet::default();
+    let mut visited: HashSet<ComputationId> = HashSet::default();
     // What only computations on a cycle reach is left for the second pass.
     for pass in 0..2 {
         for root in module.computation_ids() {
@@ -180,7 +180,7 @@ pub fn computation_order(module: &HloModule, canonical: bool) -> Vec<Computation
 fn walk(
     root: ComputationId,
     calls: &[Vec<Vec<ComputationId>>],
-    visited: &mut FxHashSet<ComputationId>,
+    visited: &mut HashSet<ComputationId>,
     order: &mut Vec<ComputationId>,
 ) {
     use crate::module::Id;

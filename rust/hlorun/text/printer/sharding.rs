@@ -31,7 +31,19 @@ pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
 fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('{');
     if body.starts_with(b"mesh[") {
-        write_named_axes(out, body, ", ");
+        let metadata = parts(body, true)
+            .into_iter()
+            .find_map(|part| part.strip_prefix(b"metadata="));
+        let axes = match metadata {
+            Some(_) => memchr::memmem::rfind(body, b"metadata=").unwrap_or(body.len()),
+            None => body.len(),
+        };
+        let axes = body[..axes].trim_ascii_end();
+        write_named_axes(out, axes.strip_suffix(b",").unwrap_or(axes), ", ");
+        if let Some(value) = metadata.filter(|_| include_metadata) {
+            out.push_str(", ");
+            write_metadata_list(out, value, true);
+        }
         out.push('}');
         return;
     }
@@ -56,7 +68,7 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
             out.push(' ');
         }
         match key_value(part) {
-            Some((b"metadata", value)) => write_metadata_list(out, value),
+            Some((b"metadata", value)) => write_metadata_list(out, value, false),
             Some((b"last_tile_dims", value)) => {
                 out.push_str("last_tile_dims={");
                 for (i, name) in parts(inside(value), true).into_iter().enumerate() {
@@ -73,7 +85,8 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('}');
 }
 
-fn write_metadata_list(out: &mut String, value: &[u8]) {
+/// One metadata or several; `braced` puts braces around a single one too.
+fn write_metadata_list(out: &mut String, value: &[u8], braced: bool) {
     let style = MetadataStyle {
         only_op_name: false,
         frames: FrameStyle::Number,
@@ -81,22 +94,22 @@ fn write_metadata_list(out: &mut String, value: &[u8]) {
     let frames = StackFrames::default();
     out.push_str("metadata={");
     let body = inside(value);
-    if body.first() == Some(&b'{') {
-        let all = parts(body, true);
-        for (i, one) in all.iter().enumerate() {
-            if i > 0 {
-                out.push_str(", ");
-            }
-            if all.len() > 1 {
-                out.push('{');
-            }
-            write_metadata(out, one, &frames, style);
-            if all.len() > 1 {
-                out.push('}');
-            }
+    let all = match body.first() {
+        Some(b'{') => parts(body, true),
+        _ => vec![body],
+    };
+    let braced = braced || all.len() > 1;
+    for (i, one) in all.into_iter().enumerate() {
+        if i > 0 {
+            out.push_str(", ");
         }
-    } else {
-        write_metadata(out, body, &frames, style);
+        if braced {
+            out.push('{');
+        }
+        write_metadata(out, one, &frames, style);
+        if braced {
+            out.push('}');
+        }
     }
     out.push('}');
 }

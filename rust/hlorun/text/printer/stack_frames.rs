@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use rustc_hash::FxHashMap;
+use foldhash::HashMap;
 
 use super::braces::{inside, key_value, parts, quoted};
 use super::escape::{unescape, write_escaped};
@@ -13,20 +13,22 @@ use crate::module::{AttrKey, AttrValue, HloModule};
 
 /// One line of `FileLocations`, with file and function by number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-struct FileLocation {
-    file: usize,
-    function: usize,
-    line: i64,
-    end_line: i64,
-    column: i64,
-    end_column: i64,
+#[allow(missing_docs)]
+pub struct FileLocation {
+    pub file: usize,
+    pub function: usize,
+    pub line: i64,
+    pub end_line: i64,
+    pub column: i64,
+    pub end_column: i64,
 }
 
 /// A frame: its location and the frame that called it, from 1; 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Frame {
-    location: usize,
-    parent: usize,
+#[allow(missing_docs)]
+pub struct Frame {
+    pub location: usize,
+    pub parent: usize,
 }
 
 /// Where a frame stands in the source.
@@ -40,13 +42,14 @@ pub struct FrameSource<'f> {
     pub column: i64,
 }
 
-/// The four tables.
+/// The four tables; numbers count from 1, 0 is none.
 #[derive(Default)]
-struct Tables {
-    files: Vec<Vec<u8>>,
-    functions: Vec<Vec<u8>>,
-    locations: Vec<FileLocation>,
-    frames: Vec<Frame>,
+#[allow(missing_docs)]
+pub struct Tables {
+    pub files: Vec<Vec<u8>>,
+    pub functions: Vec<Vec<u8>>,
+    pub locations: Vec<FileLocation>,
+    pub frames: Vec<Frame>,
 }
 
 /// The frames that the metadata of a module uses, numbered as they are printed.
@@ -54,7 +57,7 @@ struct Tables {
 pub struct StackFrames {
     tables: Tables,
     /// From the number in the text to that in the print.
-    numbers: FxHashMap<i64, usize>,
+    numbers: HashMap<i64, usize>,
     /// By printed number, a hash of the frame and its callers.
     identities: Vec<u64>,
 }
@@ -121,7 +124,7 @@ fn entry<T>(table: &[T], number: usize) -> Option<&T> {
 /// The number, from 1, of `value` in a table without repetitions.
 fn share<T: Clone + Eq + std::hash::Hash>(
     table: &mut Vec<T>,
-    numbers: &mut FxHashMap<T, usize>,
+    numbers: &mut HashMap<T, usize>,
     value: T,
 ) -> usize {
     *numbers.entry(value).or_insert_with_key(|value| {
@@ -138,10 +141,10 @@ impl StackFrames {
             return result;
         }
         let old = Tables::parse(module.text().bytes(module.trailer));
-        let mut files = FxHashMap::default();
-        let mut functions = FxHashMap::default();
-        let mut locations = FxHashMap::default();
-        let mut frames = FxHashMap::default();
+        let mut files = HashMap::default();
+        let mut functions = HashMap::default();
+        let mut locations = HashMap::default();
+        let mut frames = HashMap::default();
         let mut renumbered: Vec<usize> = vec![0; old.frames.len() + 1];
         for computation in module.computation_ids() {
             for &id in &module.computation(computation).instructions {
@@ -202,15 +205,22 @@ impl StackFrames {
     }
 
     fn hash(&self, frame: Frame) -> u64 {
-        use std::hash::BuildHasher;
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        // Without a seed: frames of two modules are compared by it.
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let tables = &self.tables;
         let location = entry(&tables.locations, frame.location);
-        rustc_hash::FxBuildHasher.hash_one((
+        hasher.hash_one((
             location.map(|l| (l.line, l.end_line, l.column, l.end_column)),
             location.and_then(|location| entry(&tables.files, location.file)),
             location.and_then(|location| entry(&tables.functions, location.function)),
             self.identity(frame.parent),
         ))
+    }
+
+    /// The tables as they are printed.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// The printed number of a frame of the text; `None` where there is no such frame.

@@ -198,6 +198,19 @@ fn check_async_chain(i: InstructionRef<'_>) -> Result<(), String> {
             signature::name(i, there)
         ));
     }
+    let thread = |i: InstructionRef<'_>| match i.attribute(AttrKey::AsyncExecutionThread) {
+        Some(AttrValue::String(name)) => Some(i.module.str(*name).into_owned()),
+        _ if i.opcode() == HloOpcode::AsyncStart => Some("main".to_owned()),
+        _ => None,
+    };
+    if let (Some(here), Some(there)) = (thread(i), thread(operand))
+        && here != there
+    {
+        return Err(format!(
+            "runs on thread \"{here}\", but operand 0 %{} on \"{there}\"",
+            operand.name()
+        ));
+    }
     match operand.shape() {
         Shape::Tuple(parts) if parts.len() >= 2 => Ok(()),
         _ => Err(format!(

@@ -4,6 +4,7 @@ use super::common::*;
 use super::{Context, signature};
 use crate::module::attributes::AttrValue;
 use crate::module::{AttrKey, InstructionRef};
+use crate::types::Shape;
 use crate::verify::inferred::{InferredShape, show, subshape};
 
 /// The text alone knows the result.
@@ -34,6 +35,7 @@ pub fn check(i: InstructionRef<'_>, cx: &Context<'_>) -> Result<(), String> {
             }
         }
     }
+    crate::verify::custom_calls::check(i)?;
     if let Some(AttrValue::Computation(function)) = i.attribute(AttrKey::ToApply) {
         signature::root(i, *function)?;
     }
@@ -45,7 +47,7 @@ pub fn check_aliasing(i: InstructionRef<'_>, cx: &Context<'_>) -> Result<(), Str
     let Some(AttrValue::Aliasing(aliases)) = i.attribute(AttrKey::OutputOperandAliasing) else {
         return Ok(());
     };
-    let mut seen = rustc_hash::FxHashSet::default();
+    let mut seen = foldhash::HashSet::default();
     for alias in aliases {
         let Some(output) = subshape(i.module.shapes(), i.shape_id(), &alias.output) else {
             return Err(format!(
@@ -73,7 +75,12 @@ pub fn check_aliasing(i: InstructionRef<'_>, cx: &Context<'_>) -> Result<(), Str
                 show(i.module.shapes(), operand.shape_id())
             ));
         };
-        if !cx.same(output, part) {
+        // A buffer is pinned to what it holds, and let go as that again.
+        let held = |id| match i.module.shapes().get(id) {
+            Shape::Buffer(part) => *part,
+            _ => id,
+        };
+        if !cx.same(held(output), held(part)) {
             return Err(format!(
                 "output_to_operand_aliasing puts output {} of shape {} into {} of operand {}, \
                  which has shape {}",

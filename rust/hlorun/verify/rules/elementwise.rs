@@ -1,7 +1,7 @@
 //! `add`, `compare`, `select`, `convert`, `complex` and their kin: results element by element.
 
 use super::common::*;
-use crate::module::{AttrKey, HloOpcode, InstructionRef};
+use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 use crate::verify::inferred::{InferredShape, dims_fit};
 
@@ -58,13 +58,13 @@ fn accepts(opcode: HloOpcode) -> &'static Accepts {
     match opcode {
         Floor | Ceil | RoundNearestAfz | RoundNearestEven | Erf | IsFinite | ReducePrecision
         | StochasticConvert => &REAL,
-        Acos | Acosh | Asin | Asinh | Atanh | Atan2 | Cbrt | Cos | Cosh | Exp | Expm1 | Log
-        | Log1p | Logistic | Rsqrt | Sin | Sinh | Sqrt | Tan | Tanh => &ANALYTIC,
+        Power => &NUMBERS,
+        _ if opcode.is_transcendental() => &ANALYTIC,
         Clz | PopulationCount | Mulhi | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => {
             &INTEGERS
         }
         Not | And | Or | Xor => &BITS,
-        Negate | Sign | Abs | Subtract | Divide | Remainder | Power => &NUMBERS,
+        Negate | Sign | Abs | Subtract | Divide | Remainder => &NUMBERS,
         _ => &ANY,
     }
 }
@@ -272,6 +272,21 @@ pub fn complex(i: InstructionRef<'_>) -> Infer {
     ))
 }
 
+/// `parameter`: as many entries of `parameter_replication` as arrays.
+pub fn parameter(i: InstructionRef<'_>) -> Infer {
+    if let Some(AttrValue::Bools(stated)) = i.attribute(AttrKey::ParameterReplication) {
+        // One beyond those that are stated tells that there are more.
+        let leaves = i.module.shapes().leaves(i.shape_id(), stated.len() + 2);
+        if leaves.as_ref().map(Vec::len) != Some(stated.len()) {
+            return Err(format!(
+                "has {} entries in parameter_replication, expected one for each array",
+                stated.len()
+            ));
+        }
+    }
+    Ok(InferredShape::AsDeclared)
+}
+
 /// `constant`: the value has the declared shape.
 pub fn constant(i: InstructionRef<'_>) -> Infer {
     if i.data().immediate as usize >= i.module.literal_count() {
@@ -316,7 +331,7 @@ fn check_literal(i: InstructionRef<'_>, literal: &crate::types::Literal) -> Resu
 /// `iota`.
 pub fn iota(i: InstructionRef<'_>) -> Infer {
     let shape = declared_array(i)?;
-    let given = int(i, AttrKey::IotaDimension)?.unwrap_or(i64::from(i.data().immediate));
+    let given = i64::from(i.data().immediate);
     let rank = shape.rank();
     if rank == 0 {
         return Err("declares a scalar; iota counts along a dimension".to_owned());
@@ -341,15 +356,11 @@ pub fn tuple(i: InstructionRef<'_>) -> Infer {
     let Some(parts) = parts else {
         return Err(format!("{}, expected a tuple", describe(i, 0)));
     };
-    let index = match int(i, AttrKey::Index)? {
-        Some(index) => usize::try_from(index).ok(),
-        None => i.tuple_index(),
-    };
-    match index.and_then(|index| parts.get(index)) {
+    let index = i.data().immediate;
+    match parts.get(index as usize) {
         Some(&part) => Ok(InferredShape::Same(part)),
         None => Err(format!(
-            "index={} is out of range: operand 0 has {} elements",
-            int(i, AttrKey::Index)?.unwrap_or(i64::from(i.data().immediate)),
+            "index={index} is out of range: operand 0 has {} elements",
             parts.len()
         )),
     }

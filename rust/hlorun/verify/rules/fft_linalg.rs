@@ -10,9 +10,9 @@ pub fn fft(i: InstructionRef<'_>) -> Infer {
     let operand = array(i, 0)?;
     let kind = need_word(i, AttrKey::FftType, &["FFT", "IFFT", "RFFT", "IRFFT"])?;
     let length = need_ints(i, AttrKey::FftLength)?;
-    if length.is_empty() || length.len() > 3 || length.len() > operand.rank() {
+    if length.len() > 3 || length.len() > operand.rank() {
         return Err(format!(
-            "fft_length={} has {} entries, expected 1 to 3 and no more than the {} dimensions of \
+            "fft_length={} has {} entries, expected at most 3 and no more than the {} dimensions of \
              operand 0",
             list(length),
             length.len(),

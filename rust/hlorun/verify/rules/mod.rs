@@ -29,6 +29,7 @@ pub mod unknown;
 pub mod window;
 
 use super::inferred::{InferredShape, ShapeClasses};
+use crate::module::opcode::elementwise_classes;
 use crate::module::{HloModule, InstructionRef, OpClass};
 use crate::types::{ArrayShape, Shape, ShapeId};
 use common::Infer;
@@ -67,7 +68,7 @@ pub fn infer_shape(i: InstructionRef<'_>) -> Infer {
         OpClass::BitcastConvert => elementwise::bitcast_convert(i),
         OpClass::Complex => elementwise::complex(i),
         OpClass::Constant => elementwise::constant(i),
-        OpClass::Parameter => Ok(InferredShape::AsDeclared),
+        OpClass::Parameter => elementwise::parameter(i),
         OpClass::Iota => elementwise::iota(i),
         OpClass::Tuple => elementwise::tuple(i),
         OpClass::Movement => movement::infer(i),
@@ -110,14 +111,8 @@ pub fn check(i: InstructionRef<'_>, cx: &Context<'_>) -> Result<(), String> {
         OpClass::Collective => collective::check(i, cx),
         OpClass::AsyncCopy => ordering::check_copy_pair(i),
         OpClass::HostTransfer => host::check(i, cx),
-        OpClass::Unary
-        | OpClass::Binary
-        | OpClass::Compare
-        | OpClass::Select
-        | OpClass::Clamp
-        | OpClass::Convert
+        elementwise_classes!()
         | OpClass::BitcastConvert
-        | OpClass::Complex
         | OpClass::Constant
         | OpClass::Parameter
         | OpClass::Iota

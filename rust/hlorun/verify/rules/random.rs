@@ -20,7 +20,8 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
 fn rng(i: InstructionRef<'_>) -> Infer {
     let result = declared_array(i)?;
     let kind = need_word(i, AttrKey::Distribution, &["rng_uniform", "rng_normal"])?;
-    if i.operand_ids().len() != 2 {
+    // Old texts give the shape of the result as well.
+    if !matches!(i.operand_ids().len(), 2 | 3) {
         return Err(format!(
             "has {} operands, expected the two parameters of the distribution",
             i.operand_ids().len()

@@ -1,9 +1,10 @@
 //! `replica_groups` and `source_target_pairs`: who takes part, none twice, nobody missing.
 
-use rustc_hash::FxHashSet;
+use foldhash::HashSet;
 
 use super::common::*;
 use crate::module::attributes::{AttrValue, ReplicaGroups};
+use crate::module::mesh_groups::mesh_groups;
 use crate::module::{AttrKey, InstructionRef};
 
 /// How many devices a group has, where the text says.
@@ -20,12 +21,23 @@ pub enum GroupSize {
 /// More ids than any machine has; larger products are not enumerated.
 const MAX_DEVICES: i64 = 1 << 40;
 
+/// Most devices of a mesh whose groups are spelled out.
+const MAX_LISTED: i64 = 1 << 20;
+
 /// Checks the groups. `covering` says that the ids must be exactly 0..n.
 pub fn check_groups(i: InstructionRef<'_>, covering: bool) -> Result<GroupSize, String> {
     match i.attribute(AttrKey::ReplicaGroups) {
         None => Ok(GroupSize::Unknown),
         Some(AttrValue::ReplicaGroups(groups)) => match &**groups {
-            ReplicaGroups::Mesh(_) => Ok(GroupSize::Unknown),
+            ReplicaGroups::Mesh(text) => {
+                match mesh_groups(i.module.text().bytes(*text), MAX_LISTED) {
+                    Some(groups) => check_list(&groups, covering),
+                    None => Err(format!(
+                        "replica_groups={} are no groups of axes of the mesh",
+                        i.module.str(*text)
+                    )),
+                }
+            }
             ReplicaGroups::Iota {
                 tile,
                 reshape,
@@ -75,7 +87,7 @@ fn check_iota(tile: &[i64], reshape: &[i64], transpose: &[i64]) -> Result<GroupS
 }
 
 fn check_list(groups: &[Vec<i64>], covering: bool) -> Result<GroupSize, String> {
-    let mut seen = FxHashSet::default();
+    let mut seen = HashSet::default();
     for group in groups {
         // `{{}}` is how some texts write one group of everybody.
         if group.is_empty() && groups.len() > 1 {
@@ -112,8 +124,8 @@ pub fn check_pairs(i: InstructionRef<'_>, times: usize) -> Result<(), String> {
         return Err("attribute source_target_pairs is not of the form {{0,1},{1,0}}".to_owned());
     };
     let mut counts = [
-        ("source", rustc_hash::FxHashMap::default()),
-        ("target", rustc_hash::FxHashMap::default()),
+        ("source", foldhash::HashMap::default()),
+        ("target", foldhash::HashMap::default()),
     ];
     for &(source, target) in pairs.iter() {
         for ((what, counts), id) in counts.iter_mut().zip([source, target]) {

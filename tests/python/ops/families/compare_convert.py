@@ -205,7 +205,7 @@ def stochastic_convert() -> Iterator[Case]:
     for source, random_type in (("f16", "u16"), ("bf16", "u16"), ("f32", "u32"), ("f64", "u64")):
         x = c.wide(source, 64, "stochastic")
         kind = c.np_dtype(random_type)
-        r = np.frombuffer(c.seeded("stochastic", source).bytes(64 * kind.itemsize), dtype=kind)
+        r = np.frombuffer(c.Stream("stochastic", source).bytes(64 * kind.itemsize), dtype=kind)
         for target in ("s8", "s16", "s32", "s64"):
             text = c.module(
                 f"p = {c.sh(source, (64,))} parameter(0)\nq = {c.sh(random_type, (64,))} parameter(1)\n"

@@ -417,37 +417,37 @@ CONVOLUTIONS = {
 
 def random_convolution(n: int) -> Convolution:
     """Everything at once."""
-    rng = c.seeded("convolution", n)
-    rank = int(rng.randint(1, 4))
+    stream = c.Stream("convolution", n)
+    rank = int(stream.integers(1, 4))
     axes = [str(k) for k in range(rank)]
 
     def shuffled(extra: list[str]) -> str:
         names = extra + axes
-        return "".join(names[k] for k in rng.permutation(len(names)))
+        return "".join(names[k] for k in stream.permutation(len(names)))
 
     labels = f"{shuffled(['b', 'f'])}_{shuffled(['i', 'o'])}->{shuffled(['b', 'f'])}"
-    form = rng.randint(0, 4)
-    groups = int(rng.randint(2, 4)) if form == 1 else 1
-    batch_groups = int(rng.randint(2, 4)) if form == 2 else 1
+    form = stream.integers(0, 4)
+    groups = int(stream.integers(2, 4)) if form == 1 else 1
+    batch_groups = int(stream.integers(2, 4)) if form == 2 else 1
     size = 7 if rank == 1 else 5 if rank == 2 else 4
     spatial, windows = [], []
     for _ in range(rank):
-        spatial.append(int(rng.randint(2, size)))
-        low, high, left, right = (int(v) for v in rng.randint([-1, -1, 1, 1], [4, 4, 3, 3]))
+        spatial.append(int(stream.integers(2, size)))
+        low, high, left, right = (int(v) for v in stream.integers([-1, -1, 1, 1], [4, 4, 3, 3]))
         windows.append(
             W(
-                int(rng.randint(1, 4)),
-                int(rng.randint(1, 3)),
+                int(stream.integers(1, 4)),
+                int(stream.integers(1, 3)),
                 low,
                 high,
                 left,
                 right,
-                int(rng.randint(0, 4) == 0),
+                int(stream.integers(0, 4) == 0),
             )
         )
     features, outputs, batch = (
-        groups * int(rng.randint(1, 3)),
-        groups * batch_groups * int(rng.randint(1, 3)),
+        groups * int(stream.integers(1, 3)),
+        groups * batch_groups * int(stream.integers(1, 3)),
         batch_groups * 2,
     )
     return Convolution(labels, batch, features, tuple(spatial), outputs, tuple(windows), groups, batch_groups)

@@ -225,7 +225,7 @@ def topk() -> Iterator[Case]:
                     "z = pred[] compare(a, b), direction=GT, type=TOTALORDER"
                 )
                 x = (
-                    c.seeded("topk", dims, k)
+                    c.Stream("topk", dims, k)
                     .permutation(int(np.prod(dims)))
                     .reshape(dims)
                     .astype(c.np_dtype(dtype))

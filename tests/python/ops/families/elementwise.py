@@ -170,7 +170,9 @@ def unary_float() -> Iterator[Case]:
     for opcode, function in {**EXACT_FLOAT, **ROUNDED_FLOAT}.items():
         for dtype in FLOATS:
             x = c.wide(dtype, COUNT, opcode)
-            yield unary(opcode, dtype, (COUNT,), None, x, through_double(function, dtype))
+            case = unary(opcode, dtype, (COUNT,), None, x, through_double(function, dtype))
+            # XLA:CPU forms 1 + exp(-x) in f16, where it becomes infinite too early.
+            yield replace(case, prefer_reference=(opcode, dtype) == ("logistic", "f16"))
         for dtype in ("f32", "bf16"):
             for dims, layout in SHAPES:
                 x = c.shaped(dtype, dims, opcode)

@@ -137,16 +137,16 @@ FORMS = {
 
 def indices_for(form: Gather, dtype: str, outside: bool, *key: object) -> c.Array:
     """Inside the operand, or partly far outside."""
-    rng = c.seeded("indices", dtype, outside, *key)
+    stream = c.Stream("indices", dtype, outside, *key)
     moved = [n for k, n in enumerate(form.index_dims) if k != form.vector]
     parts = []
     for d in form.start_map:
         room = form.operand[d] - form.sizes[d] + 1
         if outside:
             low = -3 if dtype in c.SIGNED else 0
-            parts.append(rng.randint(low, form.operand[d] + 4, moved))
+            parts.append(stream.integers(low, form.operand[d] + 4, moved))
         else:
-            parts.append(rng.randint(0, room, moved))
+            parts.append(stream.integers(0, room, moved))
     if form.vector == len(form.index_dims):
         return np.asarray(parts[0]).astype(c.np_dtype(dtype))
     if not parts:

@@ -258,8 +258,8 @@ def attention_config(btnh: bool, backward: bool, mask: str, window: int) -> dict
 
 def scores(
     q: c.Array, k: c.Array, bias: c.Array | None, lengths: list[c.Array], causal: bool, window: int
-) -> tuple[c.Array, c.Array]:
-    """Weights and logarithms of the sums; arrays are [batch, heads, rows, columns]."""
+) -> c.Array:
+    """Minus infinity where a column is not seen; arrays are [batch, heads, rows, columns]."""
     s = 0.5 * np.einsum("bnth,bnsh->bnts", q, k)
     s = s if bias is None else s + bias
     row, column = np.arange(s.shape[2])[:, None], np.arange(s.shape[3])[None, :]
@@ -268,7 +268,11 @@ def scores(
     seen &= (column > row - window) | (window == 0)
     for length, index in zip(lengths, (row, column), strict=False):
         seen &= index < length[:, None, None, None]
-    s = np.where(seen, s, -np.inf)
+    return np.where(seen, s, -np.inf)
+
+
+def softmax(s: c.Array) -> tuple[c.Array, c.Array]:
+    """Weights and logarithms of the sums."""
     most = s.max(-1, keepdims=True)
     e = np.exp(s - np.where(np.isfinite(most), most, 0))
     total = e.sum(-1, keepdims=True)
@@ -300,7 +304,7 @@ def attend(
     heads: int,
     backward: bool,
 ) -> Case:
-    """One of them. The backward pass takes its statistics from the reference."""
+    """One of them. The backward pass is given statistics that are near the logarithms of the sums, and exact."""
     name = f"fmha-{'backward' if backward else 'forward'}-{'BTNH' if btnh else 'BNTH'}-{mask}-{window}-{len(set(bias))}-{heads}"
     turn = (0, 2, 1, 3) if btnh else (0, 1, 2, 3)
     flip = lambda x: np.transpose(x, turn)
@@ -317,8 +321,7 @@ def attend(
         return q, np.repeat(k, N // heads, 1), np.repeat(v, N // heads, 1)
 
     q, k, v = parts(own)
-    with np.errstate(all="ignore"):
-        weights, sums = scores(q, k, wide(extra[0]) if extra else None, lengths, causal, window)
+    seen = scores(q, k, wide(extra[0]) if extra else None, lengths, causal, window)
     target = f"__cudnn$fmha{'ScaleBias' if bias else ''}Softmax{'Backward' if backward else ''}"
     config = attention_config(btnh, backward, mask, window)
     if not backward:
@@ -326,15 +329,17 @@ def attend(
         out = [("f32", (B, N, T, H))] + ([] if bias else [("f32", (B, N, T))])
 
         def forward(*x: c.Array) -> list[c.Array]:
+            with np.errstate(all="ignore"):
+                weights, sums = softmax(seen)
             return [np.einsum("bnts,bnsh->bnth", weights, v), sums][: len(out)]
 
         function: Callable[..., Any] = forward
     else:
         gradient = c.random("f32", dims(N, T), name, "gradient", scale=1.0)
-        # Rows without any score have no finite statistics.
+        statistics = c.Stream(name, "statistics").uniform(1, 2, seen.shape[:-1], np.float32)
         inputs = [
             *own,
-            np.where(np.isfinite(sums), sums, 0).astype(np.float32),
+            statistics,
             gradient,
             *extra,
             np.zeros_like(own[0]),
@@ -346,6 +351,7 @@ def attend(
 
         def back(*x: c.Array) -> list[c.Array]:
             d = flip(wide(gradient))
+            weights = np.exp(seen - wide(statistics)[..., None])
             dp = np.einsum("bnth,bnsh->bnts", d, v)
             ds = weights * (dp - (weights * dp).sum(-1, keepdims=True))
             few = lambda y: y.reshape(B, heads, N // heads, S, H).sum(2)

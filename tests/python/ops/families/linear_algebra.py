@@ -7,6 +7,7 @@ from typing import Any
 
 import cases as c
 import numpy as np
+import streams
 from cases import Case, Tolerance
 
 # The attribute is a single-precision number.
@@ -71,9 +72,7 @@ def ffts() -> Iterator[Case]:
             }
             for name, (source, shape, target, out, reference) in table.items():
                 if name == "IRFFT":
-                    # Half of a real signal's spectrum: only such input has one right answer.
-                    x = np.asarray(np.fft.rfftn(c.random(real, dims, "irfft").astype(np.float64), axes=axes))
-                    x = x.astype(c.np_dtype(source))
+                    x = half_spectrum(c.random(complex_type, dims, "irfft"), axes)
                 else:
                     x = c.random(source, shape, name)
                 text = c.module(
@@ -85,12 +84,16 @@ def ffts() -> Iterator[Case]:
                 yield Case(label, "fft", source, text, [x], close[complex_type], reference=known)
 
 
+def half_spectrum(x: c.Array, axes: tuple[int, ...]) -> c.Array:
+    """Half of a spectrum such as real signals have: only such input of IRFFT has one right answer."""
+    turned = np.roll(np.flip(x, axes), 1, axes)
+    return np.asarray((x + np.conj(turned))[..., : x.shape[-1] // 2 + 1])
+
+
 def positive(dtype: str, dims: tuple[int, ...], *key: object) -> c.Array:
     """Hermitian, far from singular."""
-    wide = np.complex128 if dtype in c.COMPLEX else np.float64
-    a = c.random(dtype, dims, *key, scale=1.0).astype(wide)
-    full = a @ np.conj(np.swapaxes(a, -1, -2)) + dims[-1] * np.eye(dims[-1])
-    return np.asarray(full).astype(c.np_dtype(dtype))
+    stream = c.Stream("positive", dtype, dims, *key)
+    return streams.positive(stream, dims, complex_=dtype in c.COMPLEX).astype(c.np_dtype(dtype))
 
 
 def triangle(x: c.Array, lower: bool, unit: bool) -> c.Array:

@@ -23,7 +23,7 @@ def cases() -> Iterator[Case]:
                     else ["u32", "u64"]
                 )
                 for dtype in types:
-                    state = np.frombuffer(c.seeded("state", length, n).bytes(8 * length), np.uint64)
+                    state = np.frombuffer(c.Stream("state", length, n).bytes(8 * length), np.uint64)
                     text = c.module(
                         f"p = u64[{length}] parameter(0)\n"
                         f"r = (u64[{length}], {c.sh(dtype, dims)}) rng-bit-generator(p), algorithm={algorithm}"

@@ -53,7 +53,7 @@ def few(dtype: str, dims: tuple[int, ...], *key: object) -> c.Array:
     """Many equal keys, to show stability."""
     if dtype == "pred":
         return c.random(dtype, dims, *key)
-    return c.seeded("few", dtype, dims, *key).randint(0, 3, dims).astype(c.np_dtype(dtype))
+    return c.Stream("few", dtype, dims, *key).integers(0, 3, dims).astype(c.np_dtype(dtype))
 
 
 def sorts() -> Iterator[Case]:
@@ -87,7 +87,7 @@ def sorts() -> Iterator[Case]:
                 f"three-{c.sh(dtype, dims)}-{axis}", ["s32", dtype, "u8"], dims, axis, "GT", others
             )
     for n in (2, 31, 64, 100, 1000):
-        x = c.seeded("long", n).permutation(n).astype(np.float32)
+        x = c.Stream("long", n).permutation(n).astype(np.float32)
         yield sort_case(f"unstable-{n}", ["f32"], (n,), 0, "LT", [x], stable="")
         keys = few("s32", (n,), "long")
         yield sort_case(f"long-{n}", ["s32", "s32"], (n,), 0, "LT", [keys, np.arange(n, dtype=np.int32)])

@@ -148,7 +148,7 @@ add(
     "tridiagonal_solve",
     ll.tridiagonal_solve,
     normal(6),
-    lambda r: r.uniform(4, 5, 6).astype("float32"),
+    lambda r: r.uniform(4, 5, 6, "float32"),
     normal(6),
     normal(6, 2),
     **L,

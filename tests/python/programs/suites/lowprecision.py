@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, nn
 from registry import Suite, ints, normal
 
@@ -129,7 +130,7 @@ add(
     lambda a, b, s, t: lax.scaled_dot(a, b, lhs_scale=s, rhs_scale=t, preferred_element_type=jnp.float32),
     normal(4, 32, dtype="float8_e4m3fn"),
     normal(32, 4, dtype="float8_e4m3fn"),
-    lambda r: (2.0 ** r.randint(-2, 3, (4, 2))).astype("float32").astype(jnp.float8_e8m0fnu),
-    lambda r: (2.0 ** r.randint(-2, 3, (1, 4))).astype("float32").astype(jnp.float8_e8m0fnu),
+    lambda r: np.ldexp(1.0, r.integers(-2, 3, (4, 2))).astype("float32").astype(jnp.float8_e8m0fnu),
+    lambda r: np.ldexp(1.0, r.integers(-2, 3, (1, 4))).astype("float32").astype(jnp.float8_e8m0fnu),
     rel=2e-2,
 )

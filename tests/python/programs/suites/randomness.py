@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import random
-from registry import Suite, key, normal, uniform
+from registry import Suite, ints, key, normal, uniform
 
 
 def orthogonal(k: jax.Array) -> jax.Array:
@@ -83,17 +83,17 @@ add(
 add(
     "typed_keys",
     lambda s: random.uniform(random.split(random.key(s), 2)[1], (5,)),
-    lambda r: r.randint(0, 99, ()).astype("int32"),
+    ints(high=99),
 )
 add(
     "rbg_keys",
     lambda s: random.bits(random.key(s, impl="rbg"), (9,)),
-    lambda r: r.randint(0, 99, ()).astype("int32"),
+    ints(high=99),
 )
 add(
     "unsafe_rbg",
     lambda s: random.normal(random.key(s, impl="unsafe_rbg"), (9,)),
-    lambda r: r.randint(0, 99, ()).astype("int32"),
+    ints(high=99),
     rel=1e-5,
 )
 add("uniform_bf16", lambda k: random.uniform(k, (12,), dtype=jnp.bfloat16), key())

@@ -1,13 +1,15 @@
 //! What all checks share: names, values and shapes of both sides, and the list of findings.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
-use super::super::line;
-use super::super::model::*;
 use super::{Finding, FindingKind, LONGEST_MESSAGE, MOST_FINDINGS};
+use crate::analysis::buffer_assignment::line;
+use crate::analysis::buffer_assignment::model::*;
+use crate::analysis::dataflow::{
+    HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, graph,
+};
 use crate::error::Result;
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId, TextRef};
-use crate::plan::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, graph};
 use crate::types::{Shape, ShapeId, ShapeStyle, ShapeTable};
 
 /// How the instructions of a computation get memory.
@@ -34,9 +36,9 @@ pub(super) struct Checker<'a> {
     pub(super) assigned: Vec<Option<ValueIndex>>,
     /// Whether each group of values that share memory is part of the result.
     pub(super) buffer_lives_out: Vec<bool>,
-    names: FxHashMap<&'a [u8], InstructionId>,
+    names: HashMap<&'a [u8], InstructionId>,
     shapes: ShapeTable,
-    parsed_shapes: FxHashMap<&'a [u8], Option<ShapeId>>,
+    parsed_shapes: HashMap<&'a [u8], Option<ShapeId>>,
     findings: Vec<Finding>,
 }
 
@@ -49,7 +51,7 @@ impl<'a> Checker<'a> {
         let dataflow = HloDataflowAnalysis::run(module)?;
         let alias = HloAliasAnalysis::run(module, &dataflow);
         let kinds = computation_kinds(module);
-        let mut names: FxHashMap<&[u8], InstructionId> = FxHashMap::default();
+        let mut names: HashMap<&[u8], InstructionId> = HashMap::default();
         // Should a name stand twice, the one that gets memory is meant.
         for memory in [true, false] {
             for computation in module.computation_ids() {
@@ -78,7 +80,7 @@ impl<'a> Checker<'a> {
             buffer_lives_out,
             names,
             shapes: module.shapes().clone(),
-            parsed_shapes: FxHashMap::default(),
+            parsed_shapes: HashMap::default(),
             findings: Vec::new(),
         })
     }
@@ -235,7 +237,7 @@ pub fn computation_kinds(module: &HloModule) -> IdMap<ComputationId, Computation
 
 /// Structural equality; memory spaces and tiles, which assignment itself adds, never count.
 fn equal_shapes(table: &ShapeTable, a: ShapeId, b: ShapeId, layouts: bool) -> bool {
-    let mut seen: FxHashSet<(ShapeId, ShapeId)> = FxHashSet::default();
+    let mut seen: HashSet<(ShapeId, ShapeId)> = HashSet::default();
     let mut stack = vec![(a, b)];
     while let Some((a, b)) = stack.pop() {
         if a == b || !seen.insert((a, b)) {

@@ -1,13 +1,14 @@
 //! Where values lie: sizes, totals, flags, parameters, results, what must and must not share bytes.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
-use super::super::model::*;
 use super::FindingKind;
 use super::context::{Checker, ComputationKind};
-use crate::module::{HloModule, HloOpcode, InstructionId, OpClass};
-use crate::plan::dataflow::{self, ValueIndex};
-use crate::plan::live_range::{HloLiveRange, TimeBound};
+use crate::analysis::buffer_assignment::can_share::works_in_place;
+use crate::analysis::buffer_assignment::model::*;
+use crate::analysis::dataflow::{self, ValueIndex};
+use crate::analysis::live_range::{HloLiveRange, TimeBound};
+use crate::module::{HloModule, HloOpcode, InstructionId};
 use crate::types::{Shape, ShapeStyle};
 
 pub(super) fn check(checker: &mut Checker<'_>, live_range: Option<&HloLiveRange>) {
@@ -294,7 +295,7 @@ fn duplicate_parameters(checker: &mut Checker<'_>) {
     if !checker.has_section(&[SectionKind::Allocations]) {
         return;
     }
-    let mut seen: FxHashSet<(u32, Vec<u8>)> = FxHashSet::default();
+    let mut seen: HashSet<(u32, Vec<u8>)> = HashSet::default();
     let dump = checker.dump;
     for allocation in &dump.allocations {
         let Some(parameter) = &allocation.parameter else {
@@ -347,7 +348,7 @@ fn output(checker: &mut Checker<'_>, allocation: &BufferAllocation) {
 /// Values of one buffer lie in one place.
 fn must_alias(checker: &mut Checker<'_>) {
     let dump = checker.dump;
-    let mut place: FxHashMap<usize, (u32, u64, &AssignedValue)> = FxHashMap::default();
+    let mut place: HashMap<usize, (u32, u64, &AssignedValue)> = HashMap::default();
     for allocation in &dump.allocations {
         for (assigned, value) in values(checker, allocation) {
             let Some(value) = value else { continue };
@@ -433,53 +434,23 @@ fn may_share(checker: &Checker<'_>, a: &Lived<'_>, b: &Lived<'_>) -> bool {
     if a.bound.end != b.bound.start || a.bound.start == b.bound.start {
         return false;
     }
+    let is_same_place =
+        a.assigned.offset == b.assigned.offset && a.assigned.size == b.assigned.size;
     // The last to read `a` may write its result there, if it is an operation that can.
-    let module = checker.module;
-    let holder = checker.dataflow.positions.instruction(a.bound.end_position);
-    let user = checker.dataflow.defining_instruction(b.value);
-    can_run_in_place(module, user) && module.operand_ids(user).contains(&holder)
-}
-
-fn can_run_in_place(module: &HloModule, id: InstructionId) -> bool {
-    let instruction = module.instruction(id);
-    match instruction.opcode().class() {
-        OpClass::Unary
-        | OpClass::Binary
-        | OpClass::Compare
-        | OpClass::Select
-        | OpClass::Clamp
-        | OpClass::Convert
-        | OpClass::BitcastConvert
-        | OpClass::Complex
-        | OpClass::ControlFlow
-        | OpClass::CustomCall
-        | OpClass::Collective
-        | OpClass::Map
-        | OpClass::Sort
-        | OpClass::Ordering
-        | OpClass::AsyncCopy
-        | OpClass::HostTransfer
-        | OpClass::DynamicShape
-        | OpClass::LinearAlgebra
-        | OpClass::Fft
-        | OpClass::Unknown => true,
-        OpClass::DynamicIndex => instruction.opcode() == HloOpcode::DynamicUpdateSlice,
-        OpClass::GatherScatter => instruction.opcode() == HloOpcode::Scatter,
-        OpClass::Constant
-        | OpClass::Parameter
-        | OpClass::Iota
-        | OpClass::Tuple
-        | OpClass::Movement
-        | OpClass::Assemble
-        | OpClass::Dot
-        | OpClass::Convolution
-        | OpClass::Reduce
-        | OpClass::Window
-        | OpClass::Scan
-        | OpClass::BatchNorm
-        | OpClass::Random
-        | OpClass::DeviceId => false,
-    }
+    let (module, dataflow) = (checker.module, &checker.dataflow);
+    let holder = dataflow.positions.instruction(a.bound.end_position);
+    let user = dataflow.defining_instruction(b.value);
+    let result = dataflow.value(b.value).defining_position;
+    is_same_place
+        && module.operand_ids(user).contains(&holder)
+        && works_in_place(
+            module,
+            dataflow,
+            &checker.alias,
+            a.bound.end_position,
+            user,
+            result,
+        )
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The schedule, the live ranges it makes, and the peak.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
-use super::super::model::*;
 use super::FindingKind;
 use super::context::{Checker, ComputationKind};
+use crate::analysis::buffer_assignment::model::*;
+use crate::analysis::dataflow::{self, ValueIndex};
+use crate::analysis::live_range::{HloLiveRange, LiveRangeOptions};
+use crate::analysis::schedule::{HloSchedule, ScheduleProblem};
 use crate::module::{HloOpcode, InstructionId, TextRef};
-use crate::plan::dataflow::{self, ValueIndex};
-use crate::plan::live_range::{HloLiveRange, LiveRangeOptions};
-use crate::plan::schedule::{HloSchedule, ScheduleProblem};
 
 /// Checks the dump's schedule; returns the live ranges of the module under it. Without a schedule
 /// in the dump, a scheduled module's own order counts.
@@ -20,7 +20,7 @@ pub(super) fn check(checker: &mut Checker<'_>) -> Option<HloLiveRange> {
     };
     let flat = sequence(checker, dumped)?;
     let schedule = HloSchedule::from_flat_sequence(checker.module, &flat);
-    let times: FxHashMap<InstructionId, TextRef> = flat
+    let times: HashMap<InstructionId, TextRef> = flat
         .iter()
         .copied()
         .zip(dumped.instruction_sequence.iter().map(|s| s.instruction))
@@ -179,7 +179,7 @@ fn live_ranges(
         }
         false => range,
     };
-    let mut seen: FxHashSet<ValueIndex> = FxHashSet::default();
+    let mut seen: HashSet<ValueIndex> = HashSet::default();
     for (value, entry) in values.into_iter().zip(&dumped.buffer_live_ranges) {
         let shown = checker.dump.display_name(entry.instruction, entry.index);
         let message = match value {
@@ -246,8 +246,7 @@ fn peak(checker: &mut Checker<'_>, range: &HloLiveRange, dumped: &HloLiveRangeDu
         dataflow::byte_size_of(module, shape).unwrap_or(0)
     };
     // Before 2025 a line names the instruction only, once per part that is live.
-    let mut expected: FxHashMap<(InstructionId, Option<ValueIndex>), (u32, u64)> =
-        FxHashMap::default();
+    let mut expected: HashMap<(InstructionId, Option<ValueIndex>), (u32, u64)> = HashMap::default();
     for value in checker.dataflow.indices() {
         if range
             .range(value)

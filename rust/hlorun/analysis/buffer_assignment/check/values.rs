@@ -1,18 +1,18 @@
 //! Values: does the module define them, are they where the dump says, and used as it says?
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use foldhash::{HashMap, HashSet};
 
-use super::super::instruction_text::InstructionText;
-use super::super::model::*;
 use super::FindingKind;
 use super::context::Checker;
+use crate::analysis::buffer_assignment::instruction_text::InstructionText;
+use crate::analysis::buffer_assignment::model::*;
+use crate::analysis::dataflow::{PositionId, ValueIndex};
 use crate::module::{InstructionId, TextRef};
-use crate::plan::dataflow::{PositionId, ValueIndex};
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     let dump = checker.dump;
-    let mut by_id: FxHashMap<u32, &ValueName> = FxHashMap::default();
-    let mut seen: FxHashSet<ValueIndex> = FxHashSet::default();
+    let mut by_id: HashMap<u32, &ValueName> = HashMap::default();
+    let mut seen: HashSet<ValueIndex> = HashSet::default();
     for assigned in &dump.assigned {
         let value = name(checker, &assigned.name);
         if let Some(value) = value.filter(|&value| !seen.insert(value)) {
@@ -81,7 +81,7 @@ fn phi_word(is_phi: bool) -> &'static str {
 fn number<'a>(
     checker: &mut Checker<'a>,
     name: &'a ValueName,
-    by_id: &mut FxHashMap<u32, &'a ValueName>,
+    by_id: &mut HashMap<u32, &'a ValueName>,
 ) {
     let Some(&known) = by_id.get(&name.id) else {
         by_id.insert(name.id, name);
@@ -111,7 +111,7 @@ fn number<'a>(
 }
 
 /// Values of the module that no allocation holds.
-fn missing(checker: &mut Checker<'_>, seen: &FxHashSet<ValueIndex>) {
+fn missing(checker: &mut Checker<'_>, seen: &HashSet<ValueIndex>) {
     if !checker.has_section(&[SectionKind::Allocations]) {
         return;
     }
@@ -129,11 +129,11 @@ fn missing(checker: &mut Checker<'_>, seen: &FxHashSet<ValueIndex>) {
     }
 }
 
-fn used<'a>(checker: &mut Checker<'a>, by_id: &mut FxHashMap<u32, &'a ValueName>) {
+fn used<'a>(checker: &mut Checker<'a>, by_id: &mut HashMap<u32, &'a ValueName>) {
     let dump = checker.dump;
     let allocated = checker.has_section(&[SectionKind::Allocations]);
-    let assigned: FxHashSet<u32> = dump.assigned.iter().map(|a| a.name.id).collect();
-    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let assigned: HashSet<u32> = dump.assigned.iter().map(|a| a.name.id).collect();
+    let mut seen: HashSet<u32> = HashSet::default();
     for entry in &dump.used_values {
         if !seen.insert(entry.name.id) {
             let message = format!(
@@ -177,7 +177,7 @@ fn used<'a>(checker: &mut Checker<'a>, by_id: &mut FxHashMap<u32, &'a ValueName>
 fn positions(checker: &mut Checker<'_>, entry: &HloValueEntry, value: ValueIndex) {
     let dump = checker.dump;
     let shown = checker.name_of(&entry.name);
-    let mut listed: FxHashSet<PositionId> = FxHashSet::default();
+    let mut listed: HashSet<PositionId> = HashSet::default();
     for (nth, listing) in dump.positions_of(entry).iter().enumerate() {
         let place = dump.display_name(listing.instruction, listing.index);
         let position = checker.position(listing.instruction, listing.index);
@@ -215,13 +215,13 @@ fn positions(checker: &mut Checker<'_>, entry: &HloValueEntry, value: ValueIndex
 fn uses(checker: &mut Checker<'_>, entry: &HloValueEntry, value: ValueIndex) {
     let dump = checker.dump;
     let shown = checker.name_of(&entry.name);
-    let expected: FxHashSet<(InstructionId, u32, PositionId)> = checker
+    let expected: HashSet<(InstructionId, u32, PositionId)> = checker
         .dataflow
         .uses_of(value)
         .iter()
         .map(|used| (used.instruction, used.operand, used.position))
         .collect();
-    let mut listed = FxHashSet::default();
+    let mut listed = HashSet::default();
     for listing in dump.uses_of(entry) {
         let user = checker.instruction(listing.instruction);
         let operand = user.and_then(|user| {

@@ -5,6 +5,9 @@
 
 use num_complex::Complex64 as C;
 
+use crate::buffers::{collected, filled, with_room};
+use crate::error::Result;
+
 const ZERO: C = C::new(0.0, 0.0);
 const ONE: C = C::new(1.0, 0.0);
 
@@ -62,10 +65,10 @@ pub fn trsm(
     m: usize,
     left: bool,
     lower: bool,
-    transpose: super::Transpose,
+    transpose: crate::plan::ops::linalg::Transpose,
     unit: bool,
-) {
-    use super::Transpose as T;
+) -> Result<()> {
+    use crate::plan::ops::linalg::Transpose as T;
     let element = |i: usize, j: usize| match transpose {
         T::No => a[j * n + i],
         T::Yes => a[i * n + j],
@@ -74,10 +77,10 @@ pub fn trsm(
     let lower = lower == (transpose == T::No);
     if left {
         substitute(&element, lower, unit, b, n);
-        return;
+        return Ok(());
     }
     // X op(A) = B is op(A)ᵀ Xᵀ = Bᵀ.
-    let mut turned = vec![ZERO; b.len()];
+    let mut turned = filled(ZERO, b.len())?;
     for i in 0..m {
         for j in 0..n {
             turned[i * n + j] = b[j * m + i];
@@ -89,6 +92,7 @@ pub fn trsm(
             b[j * m + i] = turned[i * n + j];
         }
     }
+    Ok(())
 }
 
 /// LU with row exchanges, in place. Returns the pivots, from 1, and `info`.
@@ -172,14 +176,14 @@ pub fn geqrf(a: &mut [C], m: usize, n: usize) -> Vec<C> {
 }
 
 /// The first `n` columns of Q, from `geqrf`'s result in place.
-pub fn orgqr(a: &mut [C], m: usize, n: usize, taus: &[C]) {
-    let reflectors: Vec<C> = a.to_vec();
+pub fn orgqr(a: &mut [C], m: usize, n: usize, taus: &[C]) -> Result<()> {
+    let reflectors: Vec<C> = collected(a.iter().copied())?;
     a.fill(ZERO);
     for j in 0..n.min(m) {
         a[j * m + j] = ONE;
     }
     if m == 0 {
-        return;
+        return Ok(());
     }
     for (k, &tau) in taus.iter().enumerate().take(m.min(n)).rev() {
         let v = &reflectors[k * m + k + 1..(k + 1) * m];
@@ -187,11 +191,12 @@ pub fn orgqr(a: &mut [C], m: usize, n: usize, taus: &[C]) {
             reflect(v, tau, &mut column[k..]);
         }
     }
+    Ok(())
 }
 
 /// Eigenvalues, ascending, and vectors of a Hermitian matrix given by one triangle, in place, by
 /// Jacobi's rotations.
-pub fn heevd(a: &mut [C], n: usize, lower: bool) -> Vec<f64> {
+pub fn heevd(a: &mut [C], n: usize, lower: bool) -> Result<Vec<f64>> {
     for j in 0..n {
         a[j * n + j].im = 0.0;
         for i in j + 1..n {
@@ -202,7 +207,7 @@ pub fn heevd(a: &mut [C], n: usize, lower: bool) -> Vec<f64> {
             }
         }
     }
-    let mut v = vec![ZERO; n * n];
+    let mut v = filled(ZERO, n * n)?;
     (0..n).for_each(|i| v[i * n + i] = ONE);
     for _ in 0..60 {
         let mut off = 0.0;
@@ -245,24 +250,27 @@ pub fn heevd(a: &mut [C], n: usize, lower: bool) -> Vec<f64> {
             }
         }
     }
-    let mut order: Vec<usize> = (0..n).collect();
+    let mut order = collected(0..n)?;
     order.sort_by(|&i, &j| a[i * n + i].re.total_cmp(&a[j * n + j].re));
-    let values = order.iter().map(|&i| a[i * n + i].re).collect();
+    let values = collected(order.iter().map(|&i| a[i * n + i].re))?;
     for (to, &from) in order.iter().enumerate() {
         a[to * n..(to + 1) * n].copy_from_slice(&v[from * n..(from + 1) * n]);
     }
-    values
+    Ok(values)
 }
 
+/// Singular values, U and Vᴴ.
+pub type Svd = (Vec<f64>, Vec<C>, Vec<C>);
+
 /// Singular values, descending, all of U (`m × m`) and all of Vᴴ (`n × n`), by one-sided Jacobi.
-pub fn gesvd(a: &[C], m: usize, n: usize) -> (Vec<f64>, Vec<C>, Vec<C>) {
+pub fn gesvd(a: &[C], m: usize, n: usize) -> Result<Svd> {
     if m < n {
         // A = U S Vᴴ is Aᴴ = V S Uᴴ.
-        let (s, u, vh) = gesvd(&adjoint(a, m, n), n, m);
-        return (s, adjoint(&vh, m, m), adjoint(&u, n, n));
+        let (s, u, vh) = gesvd(&adjoint(a, m, n)?, n, m)?;
+        return Ok((s, adjoint(&vh, m, m)?, adjoint(&u, n, n)?));
     }
-    let mut w = a.to_vec();
-    let mut v = vec![ZERO; n * n];
+    let mut w = collected(a.iter().copied())?;
+    let mut v = filled(ZERO, n * n)?;
     (0..n).for_each(|i| v[i * n + i] = ONE);
     let mut turned = true;
     for _ in 0..60 {
@@ -312,11 +320,11 @@ pub fn gesvd(a: &[C], m: usize, n: usize) -> (Vec<f64>, Vec<C>, Vec<C>) {
             .sum::<f64>()
             .sqrt()
     };
-    let norms: Vec<f64> = (0..n).map(norm).collect();
-    let mut order: Vec<usize> = (0..n).collect();
+    let norms = collected((0..n).map(norm))?;
+    let mut order = collected(0..n)?;
     order.sort_by(|&i, &j| norms[j].total_cmp(&norms[i]));
-    let mut u: Vec<C> = Vec::with_capacity(m * m);
-    let mut vh = vec![ZERO; n * n];
+    let mut u: Vec<C> = with_room(m.saturating_mul(m))?;
+    let mut vh = filled(ZERO, n * n)?;
     for (to, &from) in order.iter().enumerate() {
         let scale = if norms[from] > 0.0 {
             1.0 / norms[from]
@@ -328,28 +336,29 @@ pub fn gesvd(a: &[C], m: usize, n: usize) -> (Vec<f64>, Vec<C>, Vec<C>) {
             vh[k * n + to] = v[from * n + k].conj();
         }
     }
-    complete(&mut u, m);
-    (order.iter().map(|&i| norms[i]).collect(), u, vh)
+    complete(&mut u, m)?;
+    Ok((collected(order.iter().map(|&i| norms[i]))?, u, vh))
 }
 
-fn adjoint(a: &[C], m: usize, n: usize) -> Vec<C> {
-    let mut turned = vec![ZERO; m * n];
+fn adjoint(a: &[C], m: usize, n: usize) -> Result<Vec<C>> {
+    let mut turned = filled(ZERO, m * n)?;
     for i in 0..m {
         for j in 0..n {
             turned[i * n + j] = a[j * m + i].conj();
         }
     }
-    turned
+    Ok(turned)
 }
 
 /// Makes the columns an orthonormal basis of all `m` dimensions; zero columns are replaced.
-fn complete(u: &mut Vec<C>, m: usize) {
+fn complete(u: &mut Vec<C>, m: usize) -> Result<()> {
+    // The caller made room.
     u.resize(m * m, ZERO);
     let mut next = 0;
     for j in 0..m {
         let is_set = u[j * m..(j + 1) * m].iter().any(|x| *x != ZERO);
         while !is_set && next < m {
-            let mut x = vec![ZERO; m];
+            let mut x = filled(ZERO, m)?;
             x[next] = ONE;
             next += 1;
             for _ in 0..2 {
@@ -368,23 +377,27 @@ fn complete(u: &mut Vec<C>, m: usize) {
             }
         }
     }
+    Ok(())
 }
 
 /// Solves a tridiagonal system by elimination with row exchanges; `lower[0]` and the last of
 /// `upper` are not read. `b` has `n` rows. Returns the row of a zero pivot, or 0.
-pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> i32 {
+pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> Result<i32> {
     let n = diagonal.len();
     if n == 0 {
-        return 0;
+        return Ok(0);
     }
-    let (mut d, mut du) = (diagonal.to_vec(), upper.to_vec());
-    let mut dl: Vec<C> = lower[1..].to_vec();
-    let mut du2 = vec![ZERO; n];
+    let (mut d, mut du) = (
+        collected(diagonal.iter().copied())?,
+        collected(upper.iter().copied())?,
+    );
+    let mut dl: Vec<C> = collected(lower[1..].iter().copied())?;
+    let mut du2 = filled(ZERO, n)?;
     let size = |x: C| x.re.abs() + x.im.abs();
     for i in 0..n - 1 {
         let exchange = size(d[i]) < size(dl[i]);
         if !exchange && d[i] == ZERO {
-            return i as i32 + 1;
+            return Ok(i as i32 + 1);
         }
         let factor = if exchange { d[i] / dl[i] } else { dl[i] / d[i] };
         if exchange {
@@ -409,7 +422,7 @@ pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> i32 {
         }
     }
     if d[n - 1] == ZERO {
-        return n as i32;
+        return Ok(n as i32);
     }
     for column in b.chunks_exact_mut(n) {
         for i in (0..n).rev() {
@@ -423,5 +436,5 @@ pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> i32 {
             column[i] = x / d[i];
         }
     }
-    0
+    Ok(0)
 }

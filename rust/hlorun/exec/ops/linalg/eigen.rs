@@ -2,9 +2,11 @@
 
 use num_complex::Complex64;
 
+use super::dense;
 use super::lapack::Call;
 use super::matrix::Matrix;
-use super::{Part, dense, needs_lapack};
+use super::part::{Part, needs_lapack};
+use crate::buffers::filled;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::plan::ops::linalg::LinalgOp;
@@ -64,7 +66,7 @@ pub fn syevd(op: &LinalgOp, part: &Part) -> Result<()> {
             info = unsafe { call.run_with_info()? };
         } else {
             let mut values = a.to_complex()?;
-            let found: Vec<Complex64> = dense::heevd(&mut values, n, op.lower)
+            let found: Vec<Complex64> = dense::heevd(&mut values, n, op.lower)?
                 .into_iter()
                 .map(Complex64::from)
                 .collect();
@@ -131,7 +133,7 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
         // with workspaces of the documented sizes.
         info = unsafe { call.run_with_info()? };
     } else {
-        let (found, all_u, all_vh) = dense::gesvd(&a.to_complex()?, m, n);
+        let (found, all_u, all_vh) = dense::gesvd(&a.to_complex()?, m, n)?;
         let found: Vec<Complex64> = found.into_iter().map(Complex64::from).collect();
         s = Matrix::from_complex(&found, k, 1, real)?;
         u = Matrix::from_complex(&all_u[..m * columns], m, columns, ty)?;
@@ -154,7 +156,7 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
     u.store(u_out)?;
     if op.v_as_columns {
         let values = vh.to_complex()?;
-        let mut turned = vec![Complex64::default(); values.len()];
+        let mut turned = filled(Complex64::default(), values.len())?;
         for i in 0..rows {
             for j in 0..n {
                 turned[i * n + j] = values[j * rows + i].conj();
@@ -166,7 +168,7 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
 }
 
 fn identity(matrix: &mut Matrix) -> Result<()> {
-    let mut values = vec![Complex64::default(); matrix.rows * matrix.cols];
+    let mut values = filled(Complex64::default(), matrix.rows * matrix.cols)?;
     for i in 0..matrix.rows.min(matrix.cols) {
         values[i * matrix.rows + i] = Complex64::new(1.0, 0.0);
     }

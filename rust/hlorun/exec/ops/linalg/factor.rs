@@ -2,11 +2,14 @@
 
 use num_complex::Complex64;
 
+use super::dense;
 use super::lapack::{Call, read_ints};
 use super::matrix::Matrix;
-use super::{Part, Transpose, dense, needs_lapack};
+use super::part::{Part, needs_lapack};
+use crate::buffers::filled;
 use crate::error::{HloError, Result};
 use crate::plan::ops::linalg::LinalgOp;
+use crate::plan::ops::linalg::Transpose;
 use crate::types::PrimitiveType;
 
 fn leading(rows: usize) -> usize {
@@ -23,7 +26,7 @@ fn square(matrix: &Matrix) -> Result<usize> {
 
 /// Not a number, in the type of the matrix.
 fn poison(matrix: &mut Matrix) -> Result<()> {
-    let values = vec![Complex64::new(f64::NAN, 0.0); matrix.rows * matrix.cols];
+    let values = filled(Complex64::new(f64::NAN, 0.0), matrix.rows * matrix.cols)?;
     *matrix = Matrix::from_complex(&values, matrix.rows, matrix.cols, matrix.ty)?;
     Ok(())
 }
@@ -110,7 +113,7 @@ pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
                 lower,
                 op.transpose,
                 op.unit_diagonal,
-            );
+            )?;
             b = Matrix::from_complex(&values, b.rows, b.cols, ty)?;
         }
     }
@@ -222,7 +225,7 @@ pub fn orgqr(part: &Part) -> Result<()> {
             info = unsafe { call.run_with_info()? };
         } else {
             let mut values = a.to_complex()?;
-            dense::orgqr(&mut values, m, n, &tau.to_complex()?);
+            dense::orgqr(&mut values, m, n, &tau.to_complex()?)?;
             a = Matrix::from_complex(&values, m, n, ty)?;
         }
     }
@@ -336,7 +339,7 @@ pub fn gtsv(part: &Part) -> Result<()> {
         &d.to_complex()?,
         &du.to_complex()?,
         &mut x,
-    );
+    )?;
     let x = Matrix::from_complex(&x, b.rows, b.cols, ty)?;
     if let [solution] = &part.outputs[..] {
         return x.store(solution);
@@ -388,7 +391,7 @@ pub fn syrk(op: &LinalgOp, part: &Part) -> Result<()> {
 }
 
 pub fn pivots(part: &Part) -> Result<()> {
-    let pivots = super::super::index_map::to_i64(&part.inputs[0])?;
+    let pivots = crate::exec::ops::index_map::to_i64(&part.inputs[0])?;
     let n = part.outputs[0].count();
     part.ints(0, &permutation(&pivots, n))?;
     Ok(())

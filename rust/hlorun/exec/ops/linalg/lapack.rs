@@ -50,7 +50,7 @@ pub struct Call {
     used: usize,
     letters: Box<[u8; 8]>,
     characters: usize,
-    kept: Vec<AlignedBytes>,
+    kept: Vec<AlignedBytes<u8>>,
 }
 
 impl Call {

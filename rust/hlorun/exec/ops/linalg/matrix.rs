@@ -5,13 +5,13 @@ use num_complex::Complex64;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::plan::elementwise::dtype;
+use crate::plan::element::elementwise::dtype;
 use crate::types::{Dims, PrimitiveType};
 
 /// A dense matrix; vectors are matrices of one column.
 pub struct Matrix {
     /// Elements, column by column.
-    pub bytes: AlignedBytes,
+    pub bytes: AlignedBytes<u8>,
     /// Rows.
     pub rows: usize,
     /// Columns.
@@ -56,7 +56,7 @@ impl Matrix {
         if ty == array.element_type {
             array.copy_to(&matrix.array(&array.dims));
         } else {
-            let typed = super::super::convolution::Typed::new(array, ty)?;
+            let typed = crate::exec::ops::convolution::Typed::new(array, ty)?;
             typed.array.copy_to(&matrix.array(&array.dims));
         }
         Ok(matrix)
@@ -78,7 +78,7 @@ impl Matrix {
         if self.ty == array.element_type {
             view.copy_to(array);
         } else {
-            let typed = super::super::convolution::Typed::new(&view, array.element_type)?;
+            let typed = crate::exec::ops::convolution::Typed::new(&view, array.element_type)?;
             typed.array.copy_to(array);
         }
         Ok(())

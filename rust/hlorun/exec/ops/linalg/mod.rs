@@ -9,22 +9,17 @@ mod eigen;
 mod factor;
 pub mod lapack;
 pub mod matrix;
+mod part;
 
-use super::OpEnvironment;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-pub use crate::plan::ops::linalg::Transpose;
+use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::linalg::{LinalgOp, Routine};
 use crate::types::PrimitiveType;
 use matrix::{batch_count, part};
-
-/// One matrix's operands and results.
-struct Part {
-    inputs: Vec<RawArray>,
-    outputs: Vec<RawArray>,
-}
+use part::Part;
 
 /// Dimensions of operand and result number `index` that are no batch.
 fn ranks(routine: Routine, ty: PrimitiveType) -> (&'static [usize], &'static [usize]) {
@@ -68,41 +63,17 @@ pub fn run(
     let first = *operands.first().ok_or_else(misfit)?;
     let (in_ranks, out_ranks) = ranks(op.routine, first.element_type);
     let count = batch_count(first, in_ranks[0]);
+    // cuSPARSE returns the solution alone.
+    let out_ranks = match (op.routine, op.results.len()) {
+        (Routine::Gtsv, 1) => &out_ranks[3..4],
+        _ => out_ranks,
+    };
     let mut results: Vec<(&RawArray, usize)> = Vec::new();
-    if !op.results.is_empty() {
-        for (&index, &rank) in op.results.iter().zip(out_ranks) {
-            results.push((outputs.get(index).ok_or_else(misfit)?, rank));
-        }
-    } else if op.routine == Routine::Gtsv && outputs.len() == 1 {
-        // cuSPARSE returns the solution alone.
-        results.push((&outputs[0], 2));
-    } else {
-        // Workspaces, bytes or of the operand's type, stand between or after the results.
-        let mut rest = outputs.iter();
-        for (k, &rank) in out_ranks.iter().enumerate() {
-            let is_index = matches!(
-                (op.routine, k),
-                (Routine::Getrf | Routine::Geqp3, 1) | (Routine::Lu, 1 | 2) | (Routine::Pivots, 0)
-            );
-            let found = rest.find(|output| match output.element_type {
-                PrimitiveType::S32 => is_index || rank == 0,
-                PrimitiveType::U8 | PrimitiveType::S8 => false,
-                _ => !is_index && rank > 0,
-            });
-            // Singular values alone: scalars stand in for the vectors.
-            if op.routine == Routine::Gesdd
-                && matches!(k, 2 | 3)
-                && let Some(output) = found.filter(|output| output.dims.is_empty())
-            {
-                results.push((output, 0));
-                continue;
-            }
-            match found {
-                Some(output) => results.push((output, rank)),
-                None if rank == 0 => break,
-                None => return Err(misfit()),
-            }
-        }
+    for (&index, &rank) in op.results.iter().zip(out_ranks) {
+        let array = outputs.get(index).ok_or_else(misfit)?;
+        // Scalars stand in for singular vectors that nobody wants.
+        let is_stand_in = op.routine == Routine::Gesdd && array.dims.is_empty();
+        results.push((array, if is_stand_in { 0 } else { rank }));
     }
     let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
         array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)
@@ -250,11 +221,4 @@ impl Part {
         }
         Ok(())
     }
-}
-
-/// The error of a routine that plain Rust does not replace.
-fn needs_lapack(name: &str) -> HloError {
-    HloError::execution(format!(
-        "{name} needs a LAPACK library; name one with HLORUN_BLAS"
-    ))
 }

@@ -1,0 +1,267 @@
+"""Folders that `--xla_dump_to` fills: which module, stage and pass each file is of."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlorun._hlorun import BufferAssignment, HloModule
+
+_PACKED = r"(?:\.gz|\.zst)?"
+_FILE = re.compile(r"module_(?P<number>\d+)(?:\.(?P<rest>.+))?$")
+_PASS = re.compile(r"(?P<number>\d{4})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(?:\.before_(?P<before>.+))?$")
+_STAGE = re.compile(
+    r"^(?:(?P<name>.+?)\.)?"
+    r"(?P<stage>\d{4}\..+?\.after_.+?|before_optimizations|[^.]*(?:\.\d+)?[^.]*after_optimizations)"
+    r"(?P<ending>\.txt|\.hlo|\.hlo\.pb"
+    r"|-(?:buffer-assignment(?:-values)?|live-range|memory-usage-report)\.(?:txt|pb))"
+    rf"{_PACKED}$"
+)
+_SNAPSHOT = re.compile(rf"^(?:(?P<name>.+?)\.)?snapshot\.(?P<id>[-\w]+)\.pb{_PACKED}$")
+_KINDS = (
+    (re.compile(r"\.ll$"), "LLVM IR"),
+    (re.compile(r"\.o$"), "machine code"),
+    (re.compile(r"\.ptx$"), "GPU assembly"),
+    (re.compile(r"debug_options$|\.config\.pbtxt$"), "options"),
+    (re.compile(r"\.mlir$"), "MLIR"),
+    (re.compile(r"thunk_sequence.*\.txt$|thunks?\.txt$"), "thunks"),
+    (re.compile(r"\.(?:dot|html|svg)$"), "picture"),
+)
+_MEMORY = {
+    "-buffer-assignment.txt": "buffer assignment",
+    "-buffer-assignment-values.txt": "values",
+    "-live-range.txt": "live ranges",
+    "-memory-usage-report.txt": "usage report",
+}
+
+
+@dataclass
+class DumpStage:
+    """A module at one point of its compilation."""
+
+    name: str
+    """As the file names have it."""
+    pass_number: int | None = None
+    """Position among the passes; None before and after optimizations."""
+    pipeline: str = ""
+    """The pipeline of the pass."""
+    after: str = ""
+    """The pass that ran."""
+    before: str = ""
+    """The pass that comes next."""
+    text: Path | None = None
+    """The module as text."""
+    proto: Path | None = None
+    """The module as a proto."""
+    memory: dict[str, Path] = field(default_factory=dict)
+    """Files on memory: "buffer assignment", "values", "live ranges", "usage report"."""
+
+    def load(self) -> HloModule:
+        """The module; of text where there is text."""
+        from hlorun._hlorun import load
+
+        path = self.text or self.proto
+        if path is None:
+            raise FileNotFoundError(f"no module of stage {self.name}")
+        return load(path)
+
+    def buffer_assignment(self) -> BufferAssignment | None:
+        """The buffer assignment with all its files; None where there is none."""
+        from hlorun._hlorun import load_buffer_assignment
+
+        path = self.memory.get("buffer assignment")
+        return load_buffer_assignment(path) if path is not None else None
+
+
+@dataclass
+class DumpModule:
+    """All files of one module."""
+
+    number: int
+    """Its number in the process that dumped it."""
+    name: str
+    """Its name."""
+    stages: list[DumpStage] = field(default_factory=list)
+    """Before optimizations, then pass by pass, then after."""
+    snapshots: list[Path] = field(default_factory=list)
+    """Recorded runs."""
+    others: dict[str, list[Path]] = field(default_factory=dict)
+    """Files that are no HLO, by what they are."""
+
+    @property
+    def platform(self) -> str:
+        """What it was compiled for, "cpu" or "gpu"; "" where no file says."""
+        for stage in reversed(self.stages):
+            if stage.name.endswith("after_optimizations"):
+                return stage.name.removesuffix("after_optimizations").strip("_.").rpartition("_")[2]
+        return ""
+
+    @property
+    def missing(self) -> list[str]:
+        """What a whole dump of a module has and this one has not."""
+        found = []
+        names = [stage.name for stage in self.stages]
+        if "before_optimizations" not in names:
+            found.append("the module before optimizations")
+        last = self.stages[-1] if self.stages else None
+        if last is None or not last.name.endswith("after_optimizations"):
+            found.append("the module after optimizations")
+        found += [
+            f"the module of stage {stage.name}"
+            for stage in self.stages
+            if stage.text is None and stage.proto is None
+        ]
+        numbers = [stage.pass_number for stage in self.stages if stage.pass_number is not None]
+        gaps = sorted(set(range(max(numbers, default=-1) + 1)) - set(numbers))
+        if gaps:
+            found.append(f"passes {', '.join(map(str, gaps[:8]))}{', …' if len(gaps) > 8 else ''}")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        made = _plain(asdict(self))
+        return {**made, "platform": self.platform, "missing": self.missing}
+
+
+@dataclass
+class DumpFolder:
+    """What a dump folder holds."""
+
+    path: Path
+    """The folder."""
+    modules: list[DumpModule] = field(default_factory=list)
+    """By number and name."""
+    unknown: list[Path] = field(default_factory=list)
+    """Files that belong to no module."""
+
+    def __iter__(self) -> Iterator[DumpModule]:
+        return iter(self.modules)
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        return {
+            "path": str(self.path),
+            "modules": [module.to_dict() for module in self.modules],
+            "unknown": [str(path) for path in self.unknown],
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def scan(path: str | os.PathLike[str]) -> DumpFolder:
+    """What a folder holds that XLA dumped to: modules, their stages and passes, and what is missing.
+
+    Only names are looked at. Every file of the folder and of those in it is in the result once.
+
+    Args:
+        path: The folder that `--xla_dump_to` named.
+
+    Returns:
+        The modules by number and name; files of no module are in `unknown`.
+
+    Raises:
+        NotADirectoryError: The path is no folder.
+    """
+    root = Path(path)
+    if not root.is_dir():
+        import errno
+
+        kind = errno.ENOTDIR if root.exists() else errno.ENOENT
+        raise OSError(kind, os.strerror(kind), str(root))
+    folder = DumpFolder(root)
+    modules: dict[tuple[Path, int, str], DumpModule] = {}
+    rest: list[tuple[Path, int, str]] = []
+    for directory, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            file = Path(directory, name)
+            # XLA makes a folder per module for files that it writes while it runs.
+            inside = next((part for part in file.relative_to(root).parts[:-1] if _FILE.match(part)), None)
+            match = _FILE.match(name) or (_FILE.match(inside) if inside else None)
+            if match is None:
+                folder.unknown.append(file)
+                continue
+            number, tail = int(match["number"]), match["rest"] or ""
+            if not _enter(modules, Path(directory), number, tail, file):
+                rest.append((file, number, tail))
+    for file, number, tail in rest:
+        _enter_other(folder, modules, file, number, tail)
+    folder.modules = sorted(modules.values(), key=lambda module: (module.number, module.name))
+    for module in folder.modules:
+        module.stages.sort(key=_order)
+    return folder
+
+
+def _order(stage: DumpStage) -> tuple[int, int, str]:
+    if stage.pass_number is not None:
+        return 1, stage.pass_number, stage.name
+    return (0 if stage.name == "before_optimizations" else 2), 0, stage.name
+
+
+def _enter(
+    modules: dict[tuple[Path, int, str], DumpModule], directory: Path, number: int, tail: str, file: Path
+) -> bool:
+    """Whether the file is a module, a snapshot or one on memory, entered into its module."""
+    match = _STAGE.match(tail)
+    snapshot = _SNAPSHOT.match(tail) if match is None else None
+    if match is None and snapshot is None:
+        return False
+    name = (match or snapshot)["name"] or ""  # type: ignore[index]
+    module = modules.setdefault((directory, number, name), DumpModule(number, name))
+    if match is None:
+        module.snapshots.append(file)
+        return True
+    stage = next((stage for stage in module.stages if stage.name == match["stage"]), None)
+    if stage is None:
+        stage = DumpStage(match["stage"])
+        if ran := _PASS.match(stage.name):
+            stage.pass_number = int(ran["number"])
+            stage.pipeline, stage.after, stage.before = ran["pipeline"], ran["after"], ran["before"] or ""
+        module.stages.append(stage)
+    ending = match["ending"]
+    if ending in (".txt", ".hlo"):
+        stage.text = file
+    elif ending == ".hlo.pb":
+        stage.proto = file
+    elif ending in _MEMORY:
+        stage.memory[_MEMORY[ending]] = file
+    else:
+        module.others.setdefault(
+            f"{ending.strip('-').rpartition('.')[0]} ({ending.rpartition('.')[2]})", []
+        ).append(file)
+    return True
+
+
+def _enter_other(
+    folder: DumpFolder,
+    modules: dict[tuple[Path, int, str], DumpModule],
+    file: Path,
+    number: int,
+    tail: str,
+) -> None:
+    """Enter a file that is no HLO into the module whose name it begins with."""
+    owners = [
+        module
+        for (_, other, name), module in modules.items()
+        if other == number and (tail == name or tail.startswith(name + "."))
+    ]
+    if not owners:
+        folder.unknown.append(file)
+        return
+    kind = next((kind for pattern, kind in _KINDS if pattern.search(file.name)), "other")
+    owner = max(owners, key=lambda module: len(module.name))
+    owner.others.setdefault(kind, []).append(file)

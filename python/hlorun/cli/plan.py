@@ -1,0 +1,36 @@
+"""`hlorun plan`: the module after a pass."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hlorun.cli.common import fail, reporting_errors
+
+
+def plan(
+    dump: Annotated[Path, typer.Argument(help="An HLO text file.")],
+    after: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The pass; without it, the last one.")
+    ] = None,
+    thunks: Annotated[
+        bool, typer.Option("--thunks", help="Print a summary of the steps and their memory instead.")
+    ] = False,
+) -> None:
+    """Print the module as HLO after a pass; with --thunks, a summary of the steps."""
+    import hlorun
+
+    with reporting_errors(), tempfile.TemporaryDirectory() as folder:
+        executable = hlorun.compile(hlorun.load(dump), dump=folder)
+        if thunks:
+            typer.echo(executable.explain().rstrip())
+            return
+        texts = {path.stem.partition("-")[2]: path for path in sorted(Path(folder).iterdir())}
+        name = after if after is not None else list(texts)[-1]
+        if name not in texts:
+            fail(f"no pass is called {name!r}; there are {', '.join(texts)}")
+            raise typer.Exit(2)
+        typer.echo(texts[name].read_text().rstrip())

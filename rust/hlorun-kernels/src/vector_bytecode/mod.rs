@@ -1,0 +1,291 @@
+//! Vector bytecode: several elementwise operations in one pass over a few registers.
+//!
+//! In: operations on values, some of which come from and go to memory. Out: a [`VectorBytecode`] that runs them block by block:
+//! the result of an operation stays in registers for the next one, and what has to wait lies in a few hundred bytes.
+//! Promise: each operation gives the bits of its own kernel; element `i` of a result depends on element `i` of the
+//! operands only, and a result may take the place of an operand of the same size.
+//!
+//! Values of vector bytecode are 4 bytes wide, or 8; narrow floats are kept as the `f32` they round to, truth values as masks.
+
+mod code;
+mod compile;
+mod fuse;
+#[cfg(target_arch = "x86_64")]
+mod halves;
+#[cfg(target_arch = "x86_64")]
+mod run;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+
+/// No tier of other architectures has vector bytecode.
+#[cfg(not(target_arch = "x86_64"))]
+mod run {
+    pub(super) const WIDE: usize = 1;
+    pub(super) type RunBlock = unsafe fn(&[super::Micro], &[super::Unary], *const *mut u8, bool);
+    pub(super) fn of(_: super::Isa, _: super::Width) -> Option<(RunBlock, usize, usize)> {
+        None
+    }
+}
+
+use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+use crate::table::Unary;
+use crate::{DType, Isa};
+use code::Micro;
+use compile::{Compiled, Compiler};
+use run::{RunBlock, WIDE};
+
+/// What a step of vector bytecode does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// One operand.
+    Unary(UnaryOp),
+    /// Two operands.
+    Binary(BinaryOp),
+    /// Two operands to truth values; floats by the partial order.
+    Compare(CompareDirection),
+    /// A truth value and two operands.
+    Select,
+    /// Lower bound, operand, upper bound.
+    Clamp,
+    /// To another element type.
+    Convert,
+    /// The same bits as another element type of the same size.
+    Bitcast,
+}
+
+/// An operand of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// A value: inputs are numbered first, then the results of steps.
+    Value(u32),
+    /// The same element everywhere, in its low bytes.
+    Constant([u8; 16]),
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// What it does.
+    pub op: Op,
+    /// Its operands; only as many as it reads count.
+    pub operands: [Operand; 3],
+    /// How many it reads.
+    pub count: u8,
+    /// Type of its operands; of the second one, where the first is a truth value that selects.
+    pub from: DType,
+    /// Type of its result.
+    pub to: DType,
+}
+
+impl Step {
+    fn values(&self) -> impl Iterator<Item = u32> + use<> {
+        let count = usize::from(self.count).min(3);
+        let operands = self.operands;
+        (0..count).filter_map(move |k| match operands[k] {
+            Operand::Value(value) => Some(value),
+            Operand::Constant(_) => None,
+        })
+    }
+}
+
+/// How a type lies in the registers of vector bytecode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Width {
+    /// Masks, with values of either width.
+    Truth,
+    /// Four bytes; narrow floats among them.
+    Four,
+    /// Eight bytes.
+    Eight,
+}
+
+/// How values of `dtype` lie in vector bytecode; `None` where vector bytecode does not have them.
+pub fn width(dtype: DType) -> Option<Width> {
+    Some(match dtype {
+        DType::Pred => Width::Truth,
+        DType::F32 | DType::S32 | DType::U32 | DType::BF16 | DType::F16 => Width::Four,
+        DType::F64 | DType::S64 | DType::U64 => Width::Eight,
+        _ => return None,
+    })
+}
+
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::BF16 | DType::F16)
+}
+
+/// Whether vector bytecode has the operation, from operands of one type to results of another, on the CPU's instruction set.
+pub fn is_supported(op: Op, from: DType, to: DType) -> bool {
+    Isa::active() != Isa::Portable && code::is_supported(op, from, to)
+}
+
+/// Whether the operation is a call of its kernel rather than a few instructions.
+pub fn is_call(op: Op, dtype: DType) -> bool {
+    matches!(op, Op::Unary(op) if dtype.is_float() && !code::is_direct(op))
+}
+
+/// Most addresses of vector bytecode's own, so that they stay in the first-level cache.
+const MAX_LOCALS: usize = 40;
+
+/// Most results that are stored.
+pub const MAX_OUTPUTS: usize = 8;
+
+/// Operations in one pass.
+#[derive(Clone, Debug)]
+pub struct VectorBytecode {
+    code: Vec<Micro>,
+    calls: Vec<Unary>,
+    /// Addresses of its own.
+    locals: usize,
+    /// Bytes of an element of every input, then of every output.
+    sizes: Vec<u8>,
+    inputs: usize,
+    run: RunBlock,
+    /// Elements of a vector, and bytes of one of them.
+    lanes: usize,
+    size: usize,
+}
+
+impl VectorBytecode {
+    /// Vector bytecode of `steps` over inputs of the given types that stores the values `outputs`, each the result of a step.
+    /// `None` where vector bytecode has no such operations, or it would take too much room.
+    pub fn new(inputs: &[DType], steps: &[Step], outputs: &[u32]) -> Option<VectorBytecode> {
+        VectorBytecode::on(Isa::active(), inputs, steps, outputs)
+    }
+
+    /// [`VectorBytecode::new`] for a given tier, which must be available.
+    pub fn on(
+        isa: Isa,
+        inputs: &[DType],
+        steps: &[Step],
+        outputs: &[u32],
+    ) -> Option<VectorBytecode> {
+        let types = || {
+            inputs
+                .iter()
+                .copied()
+                .chain(steps.iter().map(|step| step.to))
+        };
+        let mut wide = None;
+        for dtype in types() {
+            match (width(dtype)?, wide) {
+                (Width::Truth, _) => {}
+                (width, None) => wide = Some(width),
+                (width, Some(other)) if width == other => {}
+                _ => return None,
+            }
+        }
+        let values = inputs.len() + steps.len();
+        for (known, step) in (inputs.len() as u32..).zip(steps) {
+            if !code::is_supported(step.op, step.from, step.to) || step.values().any(|v| v >= known)
+            {
+                return None;
+            }
+        }
+        let is_result = |&v: &u32| (inputs.len()..values).contains(&(v as usize));
+        if !outputs.iter().all(is_result) || values >= 1 << 14 || outputs.len() > MAX_OUTPUTS {
+            return None;
+        }
+        let (run, lanes, size) = run::of(isa, wide?)?;
+        let Compiled {
+            code,
+            calls,
+            locals,
+        } = Compiler::new(isa, inputs, steps, outputs).compile()?;
+        if locals > MAX_LOCALS {
+            return None;
+        }
+        let all: Vec<DType> = types().collect();
+        let stored = outputs.iter().map(|&v| all[v as usize]);
+        let sizes = inputs.iter().copied().chain(stored);
+        Some(VectorBytecode {
+            code,
+            calls,
+            locals,
+            sizes: sizes.map(|dtype| dtype.size_bytes() as u8).collect(),
+            inputs: inputs.len(),
+            run,
+            lanes,
+            size,
+        })
+    }
+
+    /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
+    pub fn scratch_bytes(&self) -> usize {
+        let outside = self.sizes.len();
+        let pointers = (self.locals + outside) * size_of::<*mut u8>();
+        pointers.next_multiple_of(64) + self.locals * self.block_bytes() + outside * 64
+    }
+
+    /// Bytes of a value of a large block.
+    fn block_bytes(&self) -> usize {
+        WIDE * self.lanes * self.size
+    }
+
+    /// Runs over `n` elements. `outside` are the addresses of inputs and then outputs.
+    ///
+    /// # Safety
+    /// Each address holds `n` elements of its type; an output is one of the inputs of the same size, or overlaps none;
+    /// scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses meanwhile.
+    pub unsafe fn run(
+        &self,
+        outside: impl ExactSizeIterator<Item = *mut u8>,
+        n: usize,
+        scratch: *mut u8,
+    ) {
+        let count = self.sizes.len();
+        debug_assert_eq!(outside.len(), count);
+        let pointers = scratch.cast::<*mut u8>();
+        let table = ((self.locals + count) * size_of::<*mut u8>()).next_multiple_of(64);
+        // SAFETY: scratch holds a table of addresses, a large block per local, and a vector per address outside; the
+        // addresses outside hold n elements, of which every block takes its own.
+        unsafe {
+            let locals = scratch.add(table);
+            let stage = locals.add(self.locals * self.block_bytes());
+            for at in 0..self.locals {
+                pointers.add(at).write(locals.add(at * self.block_bytes()));
+            }
+            let own = pointers.add(self.locals);
+            for (k, pointer) in outside.enumerate().take(count) {
+                own.add(k).write(pointer);
+            }
+            let mut done = 0;
+            for (vectors, is_large) in [(WIDE, true), (1, false)] {
+                let block = vectors * self.lanes;
+                while done + block <= n {
+                    (self.run)(&self.code, &self.calls, pointers, is_large);
+                    for (k, &size) in self.sizes.iter().enumerate() {
+                        let pointer = own.add(k);
+                        pointer.write(pointer.read().add(block * usize::from(size)));
+                    }
+                    done += block;
+                }
+            }
+            let rest = n - done;
+            if rest == 0 {
+                return;
+            }
+            // The last elements, which make no whole vector, are run in a copy.
+            let mut targets = [std::ptr::null_mut::<u8>(); MAX_OUTPUTS];
+            let kept = count - self.inputs;
+            for (k, target) in targets.iter_mut().enumerate().take(kept) {
+                *target = own.add(self.inputs + k).read();
+            }
+            for (k, &size) in self.sizes.iter().enumerate() {
+                let at = stage.add(k * 64);
+                if k < self.inputs {
+                    std::ptr::copy_nonoverlapping(own.add(k).read(), at, rest * usize::from(size));
+                }
+                own.add(k).write(at);
+            }
+            (self.run)(&self.code, &self.calls, pointers, false);
+            for (k, target) in targets.iter().enumerate().take(kept) {
+                let at = self.inputs + k;
+                let bytes = rest * usize::from(self.sizes[at]);
+                std::ptr::copy_nonoverlapping(stage.add(at * 64), *target, bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! Runs the code of vector bytecode.
+//!
+//! In: code and the addresses of values. Out: values. Eight registers hold one value of a block of elements from one
+//! operation to the next; the choice of the operation is made once per block, not once per vector.
+
+use super::Width;
+use super::code::{Code, Micro};
+use super::halves::Halves;
+use super::vector::{D4, D8, W8, W16};
+use crate::Isa;
+use crate::ops::CompareDirection as Is;
+use crate::table::Unary;
+
+/// Vectors of a large block.
+pub(super) const WIDE: usize = 8;
+
+/// What runs one block: code, calls, the address of every value, whether the block is large.
+pub(super) type RunBlock = unsafe fn(&[Micro], &[Unary], *const *mut u8, bool);
+
+/// A large block's values, in registers.
+#[derive(Clone, Copy)]
+struct Large<V>(V, V, V, V, V, V, V, V);
+/// The values of a block of one vector.
+#[derive(Clone, Copy)]
+struct Small<V>(V);
+
+// Macros rather than closures: a closure does not have the instruction set of the function around it, and what is not
+// inlined into that becomes calls.
+
+macro_rules! vector {
+    ($acc:ident, $field:tt, $k:ident, $v:ident, $e:expr) => {{
+        let ($k, $v) = ($field, $acc.$field);
+        let _ = ($k, $v);
+        $e
+    }};
+}
+
+/// A block made from each vector of `$acc` and its number.
+macro_rules! large {
+    ($acc:ident, |$k:ident, $v:ident| $e:expr) => {
+        Large(
+            vector!($acc, 0, $k, $v, $e),
+            vector!($acc, 1, $k, $v, $e),
+            vector!($acc, 2, $k, $v, $e),
+            vector!($acc, 3, $k, $v, $e),
+            vector!($acc, 4, $k, $v, $e),
+            vector!($acc, 5, $k, $v, $e),
+            vector!($acc, 6, $k, $v, $e),
+            vector!($acc, 7, $k, $v, $e),
+        )
+    };
+}
+
+macro_rules! small {
+    ($acc:ident, |$k:ident, $v:ident| $e:expr) => {
+        Small(vector!($acc, 0, $k, $v, $e))
+    };
+}
+
+/// `f(accumulator, value)`, or `f(value, accumulator)`.
+macro_rules! value {
+    ($each:ident, $acc:ident, $at:ident, $v:ident, reverse $f:ident) => {
+        $each!($acc, |k, v| $v::load($at(k)).$f(v))
+    };
+    ($each:ident, $acc:ident, $at:ident, $v:ident, $f:ident) => {
+        $each!($acc, |k, v| v.$f($v::load($at(k))))
+    };
+}
+
+/// The same with a constant.
+macro_rules! constant {
+    ($each:ident, $acc:ident, $micro:ident, $v:ident, reverse $f:ident) => {{
+        let c = $v::splat($micro.bits);
+        $each!($acc, |_k, v| c.$f(v))
+    }};
+    ($each:ident, $acc:ident, $micro:ident, $v:ident, $f:ident) => {{
+        let c = $v::splat($micro.bits);
+        $each!($acc, |_k, v| v.$f(c))
+    }};
+}
+
+macro_rules! compare {
+    ($each:ident, $acc:ident, $micro:ident, $at:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {
+        $each!($acc, |k, v| {
+            $mask($micro.b, k).write_unaligned(v.$f($v::load($at(k)), $is));
+            v
+        })
+    };
+}
+
+macro_rules! compare_constant {
+    ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {{
+        let c = $v::splat($micro.bits);
+        $each!($acc, |k, v| {
+            $mask($micro.b, k).write_unaligned(v.$f(c, $is));
+            v
+        })
+    }};
+}
+
+macro_rules! masks {
+    ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident) => {
+        $each!($acc, |k, v| {
+            let x = $mask($micro.a, k).read_unaligned();
+            let y = $mask($micro.b, k).read_unaligned();
+            $mask($micro.c, k).write_unaligned($v::$f(x, y));
+            v
+        })
+    };
+}
+
+macro_rules! block {
+    ($name:ident, $each:ident, $vectors:expr) => {
+        /// # Safety
+        /// The CPU has V's instruction set; every address the code names is that of a block of its kind.
+        #[inline(always)]
+        unsafe fn $name<V: Halves>(code: &[Micro], calls: &[Unary], pointers: *const *mut u8) {
+            // SAFETY: the caller's promise; code names addresses and calls that exist.
+            unsafe {
+                let zero = V::splat(0);
+                let mut acc = {
+                    let from = Large(zero, zero, zero, zero, zero, zero, zero, zero);
+                    $each!(from, |_k, v| v)
+                };
+                for micro in code {
+                    let p = *pointers.add(micro.a as usize);
+                    let vector = |k: usize| p.add(k * V::LANES * V::SIZE);
+                    let half = |k: usize| p.add(k * V::LANES * 2);
+                    let byte = |k: usize| p.add(k * V::LANES);
+                    let mask_of =
+                        |at: u16, k: usize| (*pointers.add(at as usize)).cast::<V::Mask>().add(k);
+                    acc = match micro.code {
+                        Code::Load => $each!(acc, |k, _v| V::load(vector(k))),
+                        Code::LoadBf16 => $each!(acc, |k, _v| V::load_bf16(half(k))),
+                        Code::LoadF16 => $each!(acc, |k, _v| V::load_f16(half(k))),
+                        Code::LoadConstant => {
+                            let c = V::splat(micro.bits);
+                            $each!(acc, |_k, _v| c)
+                        },
+                        Code::Store => $each!(acc, |k, v| {
+                            v.store(vector(k));
+                            v
+                        }),
+                        Code::StoreBf16 => $each!(acc, |k, v| {
+                            v.store_bf16(half(k));
+                            v
+                        }),
+                        Code::StoreF16 => $each!(acc, |k, v| {
+                            v.store_f16(half(k));
+                            v
+                        }),
+                        Code::LoadMask => $each!(acc, |k, v| {
+                            mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)));
+                            v
+                        }),
+                        Code::StoreMask => $each!(acc, |k, v| {
+                            V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k));
+                            v
+                        }),
+                        Code::Call => {
+                            // The kernel does not know these registers, so they are not live across it.
+                            calls.get_unchecked(micro.c as usize)(
+                                p,
+                                *pointers.add(micro.b as usize),
+                                $vectors * V::LANES,
+                            );
+                            let result = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, _v| V::load(result.add(k * V::LANES * V::SIZE)))
+                        }
+                        Code::Add => value!($each, acc, vector, V, add),
+                        Code::AddC => constant!($each, acc, micro, V, add),
+                        Code::Sub => value!($each, acc, vector, V, sub),
+                        Code::SubC => constant!($each, acc, micro, V, sub),
+                        Code::RSub => value!($each, acc, vector, V, reverse sub),
+                        Code::RSubC => constant!($each, acc, micro, V, reverse sub),
+                        Code::Mul => value!($each, acc, vector, V, mul),
+                        Code::MulC => constant!($each, acc, micro, V, mul),
+                        Code::Div => value!($each, acc, vector, V, div),
+                        Code::DivC => constant!($each, acc, micro, V, div),
+                        Code::RDiv => value!($each, acc, vector, V, reverse div),
+                        Code::RDivC => constant!($each, acc, micro, V, reverse div),
+                        Code::Max => value!($each, acc, vector, V, max),
+                        Code::MaxC => constant!($each, acc, micro, V, max),
+                        Code::Min => value!($each, acc, vector, V, min),
+                        Code::MinC => constant!($each, acc, micro, V, min),
+                        Code::Square => $each!(acc, |_k, v| v.mul(v)),
+                        Code::Neg => $each!(acc, |_k, v| v.neg()),
+                        Code::Abs => $each!(acc, |_k, v| v.abs()),
+                        Code::Sqrt => $each!(acc, |_k, v| v.sqrt()),
+                        Code::Floor => $each!(acc, |_k, v| v.floor()),
+                        Code::Ceil => $each!(acc, |_k, v| v.ceil()),
+                        Code::RoundEven => $each!(acc, |_k, v| v.round_even()),
+                        Code::RoundBf16 => $each!(acc, |_k, v| v.round_bf16()),
+                        Code::RoundF16 => $each!(acc, |_k, v| v.round_f16()),
+                        Code::IntAdd => value!($each, acc, vector, V, int_add),
+                        Code::IntAddC => constant!($each, acc, micro, V, int_add),
+                        Code::IntSub => value!($each, acc, vector, V, int_sub),
+                        Code::IntSubC => constant!($each, acc, micro, V, int_sub),
+                        Code::RIntSub => value!($each, acc, vector, V, reverse int_sub),
+                        Code::RIntSubC => constant!($each, acc, micro, V, reverse int_sub),
+                        Code::IntMul => value!($each, acc, vector, V, int_mul),
+                        Code::IntMulC => constant!($each, acc, micro, V, int_mul),
+                        Code::And => value!($each, acc, vector, V, and),
+                        Code::AndC => constant!($each, acc, micro, V, and),
+                        Code::Or => value!($each, acc, vector, V, or),
+                        Code::OrC => constant!($each, acc, micro, V, or),
+                        Code::Xor => value!($each, acc, vector, V, xor),
+                        Code::XorC => constant!($each, acc, micro, V, xor),
+                        Code::Shl => value!($each, acc, vector, V, shl),
+                        Code::ShlC => constant!($each, acc, micro, V, shl),
+                        Code::Shr => value!($each, acc, vector, V, shr),
+                        Code::ShrC => constant!($each, acc, micro, V, shr),
+                        Code::Sar => value!($each, acc, vector, V, sar),
+                        Code::SarC => constant!($each, acc, micro, V, sar),
+                        Code::IntMax => value!($each, acc, vector, V, int_max),
+                        Code::IntMaxC => constant!($each, acc, micro, V, int_max),
+                        Code::IntMin => value!($each, acc, vector, V, int_min),
+                        Code::IntMinC => constant!($each, acc, micro, V, int_min),
+                        Code::UintMax => value!($each, acc, vector, V, uint_max),
+                        Code::UintMaxC => constant!($each, acc, micro, V, uint_max),
+                        Code::UintMin => value!($each, acc, vector, V, uint_min),
+                        Code::UintMinC => constant!($each, acc, micro, V, uint_min),
+                        Code::IntToFloat => $each!(acc, |_k, v| v.int_to_float()),
+                        Code::FloatToInt => $each!(acc, |_k, v| v.float_to_int()),
+                        Code::Turn => {
+                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                            $each!(acc, |k, v| {
+                                let at = k * V::LANES * V::SIZE;
+                                v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))))
+                            })
+                        }
+                        Code::TurnC => {
+                            let [l, r] = micro.pair();
+                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                            $each!(acc, |_k, v| v.shl(l).or(v.shr(r)))
+                        }
+                        Code::Mix => {
+                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                            let to = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, v| {
+                                let at = k * V::LANES * V::SIZE;
+                                let turned = v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))));
+                                let sum = V::load(vector(k)).int_add(v);
+                                sum.store(to.add(at));
+                                turned.xor(sum)
+                            })
+                        }
+                        Code::MixC => {
+                            let [l, r] = micro.pair();
+                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                            let to = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, v| {
+                                let turned = v.shl(l).or(v.shr(r));
+                                let sum = V::load(vector(k)).int_add(v);
+                                sum.store(to.add(k * V::LANES * V::SIZE));
+                                turned.xor(sum)
+                            })
+                        }
+                        Code::Eq => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Eq),
+                        Code::EqC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Eq),
+                        Code::Ne => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Ne),
+                        Code::NeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Ne),
+                        Code::Lt => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Lt),
+                        Code::LtC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Lt),
+                        Code::Le => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Le),
+                        Code::LeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Le),
+                        Code::Gt => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Gt),
+                        Code::GtC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Gt),
+                        Code::Ge => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Ge),
+                        Code::GeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Ge),
+                        Code::IntEq => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Eq),
+                        Code::IntEqC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Eq),
+                        Code::IntNe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Ne),
+                        Code::IntNeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Ne),
+                        Code::IntLt => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Lt),
+                        Code::IntLtC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Lt),
+                        Code::IntLe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Le),
+                        Code::IntLeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Le),
+                        Code::IntGt => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Gt),
+                        Code::IntGtC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Gt),
+                        Code::IntGe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Ge),
+                        Code::IntGeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Ge),
+                        Code::UintLt => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Lt),
+                        Code::UintLtC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Lt),
+                        Code::UintLe => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Le),
+                        Code::UintLeC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Le),
+                        Code::UintGt => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Gt),
+                        Code::UintGtC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Gt),
+                        Code::UintGe => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Ge),
+                        Code::UintGeC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Ge),
+                        Code::Select => $each!(acc, |k, v| {
+                            V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
+                        }),
+                        Code::RSelect => $each!(acc, |k, v| {
+                            V::select(mask_of(micro.b, k).read_unaligned(), V::load(vector(k)), v)
+                        }),
+                        Code::SelectC => {
+                            let c = V::splat(micro.bits);
+                            $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), v, c))
+                        }
+                        Code::RSelectC => {
+                            let c = V::splat(micro.bits);
+                            $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), c, v))
+                        }
+                        Code::MaskAnd => masks!($each, acc, micro, mask_of, V, mask_and),
+                        Code::MaskOr => masks!($each, acc, micro, mask_of, V, mask_or),
+                        Code::MaskXor => masks!($each, acc, micro, mask_of, V, mask_xor),
+                        Code::MaskNot => $each!(acc, |k, v| {
+                            let x = mask_of(micro.a, k).read_unaligned();
+                            mask_of(micro.c, k).write_unaligned(V::mask_not(x));
+                            v
+                        }),
+                    };
+                }
+            }
+        }
+    };
+}
+block!(large_block, large, WIDE);
+block!(small_block, small, 1);
+
+/// The code that runs blocks, elements of a vector, and bytes of one.
+pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {
+    match (isa, width) {
+        (Isa::Avx512, Width::Eight) => Some((doubles_avx512, 8, 8)),
+        (Isa::Avx512, _) => Some((words_avx512, 16, 4)),
+        (Isa::Avx2, Width::Eight) => Some((doubles_avx2, 4, 8)),
+        (Isa::Avx2, _) => Some((words_avx2, 8, 4)),
+        (Isa::Portable, _) => None,
+    }
+}
+
+macro_rules! run {
+    ($name:ident, $v:ty, $features:literal) => {
+        #[target_feature(enable = $features)]
+        unsafe fn $name(code: &[Micro], calls: &[Unary], pointers: *const *mut u8, large: bool) {
+            // SAFETY: the caller's promise, which names this instruction set.
+            unsafe {
+                if large {
+                    large_block::<$v>(code, calls, pointers);
+                } else {
+                    small_block::<$v>(code, calls, pointers);
+                }
+            }
+        }
+    };
+}
+run!(
+    words_avx512,
+    W16,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
+);
+run!(
+    doubles_avx512,
+    D8,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
+);
+run!(words_avx2, W8, "avx2,fma,f16c");
+run!(doubles_avx2, D4, "avx2,fma,f16c");

@@ -1,0 +1,480 @@
+//! Fused loops, tile by tile.
+//!
+//! A dense input is read where it lies and a dense output is written where it belongs; other views
+//! are gathered into, or scattered from, a tile in the first-level cache.
+
+use super::program::Frame;
+use super::stream;
+use super::transposed_blocks::Transposition;
+use super::walk;
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::exec::environment::{Environment, try_parallel};
+use crate::exec::memory::Memory;
+use crate::plan::element::elementwise::dtype;
+use crate::plan::element::program::{Home, Program, Register};
+use crate::plan::thunk::{Load, LoadKind, LoopThunk};
+use crate::plan::view::{PRIVATE, Walk};
+use crate::types::PrimitiveType;
+
+/// Rows of fewer elements are gathered into tiles of several.
+const MIN_RUN: i64 = 512;
+
+/// Most elements of a period that is laid out once for all tiles.
+const MOST_REPEATED: i64 = 1024;
+
+/// Elements times steps from which a second thread pays.
+const PARALLEL_WORK: usize = 1 << 16;
+
+/// An input of a running loop.
+struct Source<'p> {
+    load: &'p Load,
+    base: *const u8,
+    ty: PrimitiveType,
+    size: usize,
+    /// Makes its elements of indices.
+    from_index: hlorun_kernels::Unary,
+    /// Its register is filled once for all tiles.
+    is_constant: bool,
+    /// Its rows lie across memory.
+    transposition: Option<Transposition>,
+    /// Elements after which it repeats, if they are few.
+    period: Option<usize>,
+}
+
+/// Inputs of a running loop, ready to be put into a frame.
+pub struct Sources<'p> {
+    sources: Vec<Source<'p>>,
+    /// Elements after which tiles end, so that an input that lies in rows is read where it is.
+    run: usize,
+}
+
+// SAFETY: addresses are only read, and the memory outlives the loop.
+unsafe impl Sync for Sources<'_> {}
+
+impl<'p> Sources<'p> {
+    /// The inputs `loads`, addresses resolved.
+    ///
+    /// Errors: an element type that has no kernels, which compilation refuses.
+    pub fn new(memory: &Memory, program: &Program, loads: &'p [Load]) -> Result<Sources<'p>> {
+        let sources = loads
+            .iter()
+            .map(|load| {
+                let (base, is_constant) = match &load.kind {
+                    LoadKind::View(view) => (
+                        memory.first(view).cast_const(),
+                        !load.walk.is_empty() && load.walk.iter().all(|s| s.1 == 0),
+                    ),
+                    LoadKind::Iota => (std::ptr::null(), false),
+                };
+                let ty = program.types[load.register.0 as usize];
+                let size = ty.size_bytes();
+                let to = dtype(ty).ok_or_else(|| HloError::execution("a type without kernels"))?;
+                // Scratch of a row tile is never larger than the tile.
+                let is_fixed = !load.is_dense && !is_constant && load.private().is_none();
+                let period = match load.kind {
+                    LoadKind::View(_) if is_fixed => period(&load.walk),
+                    _ => None,
+                };
+                Ok(Source {
+                    load,
+                    base,
+                    ty,
+                    size,
+                    from_index: hlorun_kernels::convert(hlorun_kernels::DType::S64, to),
+                    is_constant,
+                    transposition: match load.kind {
+                        LoadKind::View(_) if is_fixed && period.is_none() => {
+                            Transposition::of(&load.walk, size)
+                        }
+                        _ => None,
+                    },
+                    period,
+                })
+            })
+            .collect::<Result<Vec<Source<'_>>>>()?;
+        let run = sources
+            .iter()
+            .filter(|source| !source.load.is_dense && source.period.is_none())
+            .filter_map(|source| source.load.walk.last())
+            .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
+            .map(|step| step.0 as usize)
+            .min();
+        Ok(Sources {
+            sources,
+            run: run.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Finds the inputs that lie in a row tile's scratch where they are now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        for source in &mut self.sources {
+            if let Some(view) = source.load.private() {
+                source.base = memory.first(view).cast_const();
+            }
+        }
+    }
+
+    /// Where a dense input has its element `at`, which may be one that it does not have.
+    fn dense(&self, input: usize, at: usize) -> *const u8 {
+        let source = &self.sources[input];
+        source.base.wrapping_add(at.wrapping_mul(source.size))
+    }
+
+    /// Most elements of a tile that begins at `start`.
+    pub fn limit(&self, start: usize) -> usize {
+        walk::rest_of_run(self.run, start).min(self.block_limit(start))
+    }
+
+    /// The same, when tiles need not end with rows.
+    pub fn block_limit(&self, start: usize) -> usize {
+        let transpositions = self
+            .sources
+            .iter()
+            .filter_map(|source| source.transposition);
+        transpositions
+            .map(|transposition| transposition.rest(start))
+            .min()
+            .unwrap_or(usize::MAX)
+    }
+
+    /// A frame for `program` with these inputs; what never changes is filled in.
+    pub fn frame(&self, program: &Program, tile: usize) -> Result<Frame> {
+        let staged = self
+            .sources
+            .iter()
+            .filter(|s| !s.load.is_dense && s.transposition.is_none() && s.period.is_none())
+            .map(|s| s.load.register);
+        let mut frame = Frame::with_staging(program, tile, staged)?;
+        frame.blocks = self
+            .sources
+            .iter()
+            .map(|s| {
+                s.transposition
+                    .map(|transposition| transposition.block(s.size))
+                    .transpose()
+            })
+            .collect::<Result<_>>()?;
+        frame.periods = self
+            .sources
+            .iter()
+            .map(|s| s.period.map(|n| s.repeated(n, frame.tile())).transpose())
+            .collect::<Result<_>>()?;
+        for source in &self.sources {
+            if source.is_constant {
+                // SAFETY: staging holds a whole tile, and the base one element.
+                unsafe {
+                    hlorun_kernels::fill(
+                        source.size,
+                        source.base,
+                        frame.pointer(source.load.register),
+                        frame.tile(),
+                    );
+                }
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Lets the inputs hold elements `start..start + n` of the loop.
+    pub fn fill(&self, frame: &mut Frame, start: usize, n: usize) {
+        for (at, source) in self.sources.iter().enumerate() {
+            let register = source.load.register;
+            if let (Some(transposition), Some(Some(block))) =
+                (source.transposition, frame.blocks.get_mut(at))
+            {
+                // SAFETY: the walk stays inside the view; the block was made for it.
+                let at = unsafe {
+                    transposition.bring(&source.load.walk, source.size, source.base, start, block)
+                };
+                frame.bind(register, at);
+                continue;
+            }
+            if let (Some(period), Some(Some(repeated))) = (source.period, frame.periods.get(at)) {
+                let at = start % period * source.size;
+                frame.bind(register, repeated.as_slice()[at..].as_ptr().cast_mut());
+                continue;
+            }
+            match &source.load.kind {
+                LoadKind::View(_) if source.load.is_dense => {
+                    // SAFETY: a dense view has an element for every position of the loop.
+                    let at = unsafe { source.base.add(start * source.size) };
+                    frame.bind(register, at.cast_mut());
+                }
+                LoadKind::View(_) if source.is_constant => {}
+                LoadKind::View(_) => {
+                    // SAFETY: the walk stays inside the view, the staging holds a tile.
+                    unsafe {
+                        if let Some(offset) = walk::run_at(&source.load.walk, start, n) {
+                            let at = source.base.offset(offset as isize * source.size as isize);
+                            frame.bind(register, at.cast_mut());
+                            continue;
+                        }
+                        frame.unbind(register);
+                        walk::gather(
+                            &source.load.walk,
+                            source.size,
+                            source.base,
+                            start,
+                            n,
+                            frame.pointer(register),
+                        );
+                    }
+                }
+                LoadKind::Iota => iota(source, start, n, frame.pointer(register)),
+            }
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Its first `period + tile` elements: a tile may begin anywhere in a period.
+    fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes<u8>> {
+        let mut bytes = AlignedBytes::uninitialized((period + tile) * self.size)?;
+        let to = bytes.as_mut_ptr();
+        // SAFETY: the walk has a period's elements inside the view; the rest is copied from what is
+        // written already.
+        unsafe { walk::gather(&self.load.walk, self.size, self.base, 0, period, to) };
+        let (mut done, all) = (period * self.size, bytes.len());
+        while done < all {
+            let more = done.min(all - done);
+            bytes.as_uninit_mut().copy_within(..more, done);
+            done += more;
+        }
+        // SAFETY: a period was gathered, and copies of what is written fill the rest.
+        Ok(unsafe { bytes.assume_init() })
+    }
+}
+
+/// Elements after which a walk begins again, where they are few and it does so often.
+fn period(walk: &Walk) -> Option<usize> {
+    let outer = walk.iter().take_while(|step| step.1 == 0).count();
+    let count = |steps: &[(i64, i64)]| {
+        let sizes = steps.iter().map(|step| step.0);
+        sizes.fold(1i64, i64::saturating_mul)
+    };
+    let (times, period) = (count(&walk[..outer]), count(&walk[outer..]));
+    let pays = times.saturating_mul(period) >= 4 * MOST_REPEATED;
+    (pays && times > 1 && (1..=MOST_REPEATED).contains(&period)).then_some(period as usize)
+}
+
+/// Writes the indices of elements `start..start + n` as elements of the source.
+fn iota(source: &Source<'_>, start: usize, n: usize, out: *mut u8) {
+    const CHUNK: usize = 256;
+    let load = source.load;
+    if let PrimitiveType::S32 | PrimitiveType::U32 = source.ty {
+        // The low bits of indices; what is beyond them wraps as the conversion would.
+        return walk::pieces(&load.walk, start, n, |offset, stride, done, count| {
+            // SAFETY: `out` is a whole tile of such elements.
+            let to = unsafe { std::slice::from_raw_parts_mut(out.cast::<i32>().add(done), count) };
+            let (offset, stride) = (offset as i32, stride as i32);
+            for (i, value) in to.iter_mut().enumerate() {
+                *value = offset.wrapping_add((i as i32).wrapping_mul(stride));
+            }
+        });
+    }
+    let mut values = [0i64; CHUNK];
+    let mut done = 0;
+    while done < n {
+        let count = CHUNK.min(n - done);
+        walk::pieces(
+            &load.walk,
+            start + done,
+            count,
+            |offset, stride, at, len| {
+                for (i, value) in values[at..at + len].iter_mut().enumerate() {
+                    *value = offset + i as i64 * stride;
+                }
+            },
+        );
+        // SAFETY: `values` holds `count` elements and `out` a whole tile.
+        unsafe {
+            (source.from_index)(values.as_ptr().cast(), out.add(done * source.size), count);
+        }
+        done += count;
+    }
+}
+
+/// Where a loop's output goes.
+struct Target<'p> {
+    register: Register,
+    base: *mut u8,
+    size: usize,
+    walk: &'p crate::plan::view::Walk,
+    /// The register is the last step's memory and may be written in place.
+    direct: bool,
+    is_dense: bool,
+    /// It goes past the caches.
+    streams: bool,
+    /// The input that is asked for meanwhile.
+    ahead: Option<usize>,
+}
+
+struct Targets<'p>(Vec<Target<'p>>);
+// SAFETY: tasks write disjoint ranges of the loop, and stores are one to one.
+unsafe impl Sync for Targets<'_> {}
+
+/// A fused loop with its addresses resolved.
+pub struct Running<'p> {
+    thunk: &'p LoopThunk,
+    sources: Sources<'p>,
+    targets: Targets<'p>,
+    tile: usize,
+}
+
+impl<'p> Running<'p> {
+    /// The loop of `thunk` on `memory`; results into allocations for which `streams` holds, and
+    /// that it does not also read, go past the caches.
+    pub fn new(
+        thunk: &'p LoopThunk,
+        memory: &Memory,
+        streams: &dyn Fn(u32) -> bool,
+    ) -> Result<Running<'p>> {
+        let program = &thunk.program;
+        let targets = thunk.stores.iter().enumerate().map(|(at, store)| {
+            let register = store.register;
+            let is_slot = matches!(program.homes[register.0 as usize], Home::Slot(_));
+            let is_only = thunk.stores[..at].iter().all(|s| s.register != register);
+            let buffer = store.view.slice.allocation;
+            let streams =
+                store.is_dense && buffer < PRIVATE && streams(buffer) && !thunk.reads(buffer);
+            Target {
+                register,
+                base: memory.first(&store.view),
+                size: program.types[register.0 as usize].size_bytes(),
+                walk: &store.walk,
+                direct: store.is_dense && is_slot && is_only && !streams,
+                is_dense: store.is_dense,
+                streams,
+                ahead: None,
+            }
+        });
+        let mut targets: Vec<Target<'_>> = targets.collect();
+        share_out(&thunk.loads, &mut targets);
+        Ok(Running {
+            thunk,
+            sources: Sources::new(memory, program, &thunk.loads)?,
+            targets: Targets(targets),
+            tile: Frame::tile_for(program, thunk.count),
+        })
+    }
+
+    /// Finds what lies in a row tile's scratch where it is now.
+    pub fn rebase(&mut self, memory: &Memory) {
+        self.sources.rebase(memory);
+        for (target, store) in self.targets.0.iter_mut().zip(&self.thunk.stores) {
+            if store.view.slice.allocation >= PRIVATE {
+                target.base = memory.first(&store.view);
+            }
+        }
+    }
+
+    /// What a thread needs to run parts of the loop.
+    pub fn frame(&self) -> Result<Frame> {
+        self.sources.frame(&self.thunk.program, self.tile)
+    }
+
+    /// Computes elements `range`; [`Running::finish`] must follow once before others read them.
+    pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
+        let mut start = range.start;
+        while start < range.end {
+            let rest = range.end - start;
+            let n = self.tile.min(rest).min(self.sources.limit(start));
+            self.sources.fill(frame, start, n);
+            self.store_tile(frame, start, n);
+            start += n;
+        }
+    }
+
+    /// Makes what this thread has computed visible to those that it tells about it.
+    pub fn finish(&self) {
+        if self.targets.0.iter().any(|target| target.streams) {
+            hlorun_kernels::stream::finish();
+        }
+    }
+
+    /// Computes a tile whose inputs are filled in.
+    fn store_tile(&self, frame: &mut Frame, start: usize, n: usize) {
+        for target in &self.targets.0 {
+            if target.direct {
+                // SAFETY: a dense store has an element for every position of the loop.
+                frame.bind(target.register, unsafe {
+                    target.base.add(start * target.size)
+                });
+            }
+        }
+        // SAFETY: inputs were filled with `n` elements, direct outputs have room for them.
+        unsafe { frame.run(&self.thunk.program, n) };
+        for target in &self.targets.0 {
+            if target.direct {
+                continue;
+            }
+            let from = frame.pointer(target.register).cast_const();
+            // SAFETY: stores have a place for every position of the loop; a register that is an input
+            // bound to the very place it goes to copies onto itself.
+            unsafe {
+                if target.is_dense {
+                    let to = target.base.add(start * target.size);
+                    if target.streams {
+                        let ahead = target
+                            .ahead
+                            .map(|input| self.sources.dense(input, start + n));
+                        hlorun_kernels::stream::stream(from, to, n * target.size, ahead);
+                    } else {
+                        std::ptr::copy(from, to, n * target.size);
+                    }
+                } else {
+                    walk::scatter(target.walk, target.size, target.base, start, n, from);
+                }
+            }
+        }
+    }
+}
+
+/// Lets each output that is streamed ask for one of the inputs; to ask for more of them is no gain.
+fn share_out(loads: &[Load], targets: &mut [Target<'_>]) {
+    let inputs = (0..loads.len()).filter(|&input| loads[input].is_dense);
+    let streaming = targets.iter_mut().filter(|target| target.streams);
+    for (target, input) in streaming.zip(inputs) {
+        target.ahead = Some(input);
+    }
+}
+
+/// Bytes that loops over `thunk`'s elements move, roughly.
+pub fn traffic(thunk: &LoopThunk) -> usize {
+    let read = thunk.loads.iter().filter_map(|load| match &load.kind {
+        LoadKind::View(view) => Some(view),
+        LoadKind::Iota => None,
+    });
+    read.chain(thunk.stores.iter().map(|store| &store.view))
+        .filter(|view| view.slice.allocation < PRIVATE)
+        .map(|view| view.count() * view.element_type.size_bytes())
+        .fold(0, usize::saturating_add)
+}
+
+/// Runs a fused loop.
+pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
+    if thunk.count == 0 {
+        return Ok(());
+    }
+    let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
+    let running = Running::new(thunk, &environment.memory, &|_| streams)?;
+    let tile = running.tile;
+    let work = thunk.count * (thunk.program.steps.len() + 1);
+    let tasks = if work < PARALLEL_WORK {
+        1
+    } else {
+        environment.threads.min(thunk.count.div_ceil(tile)).max(1)
+            * if environment.threads > 1 { 2 } else { 1 }
+    };
+    let share = thunk.count.div_ceil(tasks).next_multiple_of(tile);
+    try_parallel(environment, tasks, &|task| {
+        let begin = (task * share).min(thunk.count);
+        let end = (begin + share).min(thunk.count);
+        if begin < end {
+            running.range(&mut running.frame()?, begin..end);
+            running.finish();
+        }
+        Ok(())
+    })
+}

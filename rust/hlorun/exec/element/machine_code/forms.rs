@@ -1,0 +1,509 @@
+//! How machine code does each operation of the scalar code, and what memory that touches.
+//!
+//! [`form`] is asked twice: to find out which elements can be kept in registers ([`super::cells`]),
+//! and when the operation's instructions are made ([`super::emit`]). [`touches`] says what the form
+//! reads and writes, in that order.
+
+use cranelift_codegen::ir::Type;
+use hlorun_kernels::scalar_bytecode::Kind;
+use hlorun_kernels::vector_bytecode;
+use hlorun_kernels::{DType, Gemm, Matrix};
+
+use super::elements;
+use super::registers::{bits, register};
+use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarLoop, ScalarOp};
+use crate::plan::view::Walk;
+
+/// Most elements that an operation computes or moves one by one.
+pub const MAX_LANES: usize = 32;
+/// Most multiplications of a product that are done one by one.
+const MAX_TERMS: usize = 1 << 8;
+/// Elements from which on a kernel's vectors are faster than a call for each.
+const MIN_VECTOR: usize = 4;
+/// Bytes of the widest element that a register holds.
+const WIDEST: usize = 8;
+
+/// How an operation is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// It decides what comes next.
+    Control,
+    /// It adds an index to the place of the next load or store.
+    Index,
+    /// Instructions for each element.
+    Lanes,
+    /// A kernel gets the elements through the stack.
+    Passed,
+    /// A kernel works on the places themselves.
+    Kernel,
+    /// Elements are folded by instructions.
+    Fold,
+    /// A kernel folds the elements in their place.
+    KernelFold,
+    /// Elements are read one by one, then written one by one.
+    Moves,
+    /// Bytes are copied where they are.
+    Bytes,
+    /// The terms of a product by instructions.
+    Terms,
+    /// A kernel multiplies matrices in their place.
+    KernelProduct,
+}
+
+/// What kind of register holds an element; `None` where any of its size does.
+pub type Holder = Option<Type>;
+
+/// A piece of memory that an operation touches.
+#[derive(Clone, Copy, Debug)]
+pub struct Touch {
+    /// Where.
+    pub place: Place,
+    /// Bytes.
+    pub bytes: usize,
+    /// One element in a register, or bytes in their place.
+    pub element: Option<Holder>,
+    /// Whether it is written.
+    pub writes: bool,
+}
+
+/// How an operation is done; `None` where machine code cannot.
+pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
+    let function = match op.code {
+        Code::Function(function) => function,
+        Code::Product(product) => {
+            let g = &prepared.products[product];
+            return Some(match g.m * g.n * g.k * g.batch <= MAX_TERMS {
+                true => Form::Terms,
+                false => Form::KernelProduct,
+            });
+        }
+        Code::Gather(walk, _) | Code::Scatter(walk, _) => {
+            let is_forward = prepared.walks[walk].iter().all(|&(_, stride)| stride >= 0);
+            return Some(match is_forward && op.n * words(op) <= MAX_LANES {
+                true => Form::Moves,
+                false => Form::Bytes,
+            });
+        }
+    };
+    Some(match function.kind {
+        Kind::End
+        | Kind::Jump
+        | Kind::Back
+        | Kind::BackIf
+        | Kind::BackIfCompare(..)
+        | Kind::JumpIfZero
+        | Kind::Switch
+        | Kind::Outside => Form::Control,
+        Kind::Index(..) => Form::Index,
+        Kind::Element => {
+            elements::is_known(&op.element?).then_some(())?;
+            Form::Lanes
+        }
+        Kind::Kernel if op.n <= MAX_LANES && op.element.is_some_and(|e| is_short(&e, op.n)) => {
+            Form::Lanes
+        }
+        Kind::Kernel
+            if op.n <= MAX_LANES
+                && op.sizes.into_iter().all(|size| size.max(op.unit) <= WIDEST) =>
+        {
+            Form::Passed
+        }
+        Kind::Kernel => Form::Kernel,
+        Kind::Reduce => match op.element {
+            Some(element) if op.n <= MAX_LANES && elements::folds(&element) => Form::Fold,
+            _ => Form::KernelFold,
+        },
+        Kind::Copy | Kind::Load(..) | Kind::Store(..) => match op.n <= MAX_LANES * word(op) {
+            true => Form::Moves,
+            false => Form::Bytes,
+        },
+    })
+}
+
+/// Whether elements are computed one by one.
+fn is_short(element: &Element, n: usize) -> bool {
+    elements::is_known(element) && (n < MIN_VECTOR || !elements::is_call(element))
+}
+
+/// Bytes that one move takes of what is moved.
+pub fn word(op: &ScalarOp) -> usize {
+    match op.code {
+        Code::Gather(_, size) | Code::Scatter(_, size) => size.min(WIDEST),
+        Code::Function(_) | Code::Product(_) => op.unit.clamp(1, WIDEST),
+    }
+}
+
+/// Moves that an element of a gather or scatter takes.
+fn words(op: &ScalarOp) -> usize {
+    match op.code {
+        Code::Gather(_, size) | Code::Scatter(_, size) => size.div_ceil(WIDEST),
+        Code::Function(_) | Code::Product(_) => 1,
+    }
+}
+
+/// Where element `at` of a walk is, in elements from the first.
+pub fn offset_in(walk: &Walk, at: usize) -> i64 {
+    let (mut rest, mut offset) = (at as i64, 0);
+    for &(size, stride) in walk.iter().rev() {
+        offset += rest % size.max(1) * stride;
+        rest /= size.max(1);
+    }
+    offset
+}
+
+/// Bytes by which the moves of an operation lie apart from its places: of what is read, of what is
+/// written.
+pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<(usize, usize)> {
+    let word = word(op);
+    let (walk, size, is_gather) = match op.code {
+        Code::Function(_) | Code::Product(_) => {
+            return (0..op.n / word).map(|at| (at * word, at * word)).collect();
+        }
+        Code::Gather(walk, size) => (walk, size, true),
+        Code::Scatter(walk, size) => (walk, size, false),
+    };
+    let parts = size / word;
+    (0..op.n * parts)
+        .map(|at| {
+            let (element, part) = (at / parts, at % parts * word);
+            // Not negative: `form` looked at the strides.
+            let far = offset_in(&prepared.walks[walk], element) as usize * size + part;
+            let near = element * size + part;
+            match is_gather {
+                true => (far, near),
+                false => (near, far),
+            }
+        })
+        .collect()
+}
+
+/// The bytes that an index may move a place by, from the lowest to the highest.
+pub fn reach(op: &ScalarOp) -> (isize, isize) {
+    let far = op.x.max(0) as isize * op.stride;
+    (far.min(0), far.max(0))
+}
+
+/// Calls `f` on what an operation touches, reads of each step before its writes. `moved` is how far
+/// indices may take a load or store.
+pub fn touches(
+    prepared: &ScalarLoop,
+    op: &ScalarOp,
+    form: Form,
+    moved: (isize, isize),
+    f: &mut dyn FnMut(Touch),
+) -> Option<()> {
+    let mut element = |place, bytes, holder: Holder, writes| {
+        f(Touch {
+            place,
+            bytes,
+            element: Some(holder),
+            writes,
+        });
+    };
+    match form {
+        Form::Control => {
+            if let Some((place, dtype)) = decides_by(op) {
+                for place in place.into_iter().filter(|&place| place != Place::Nowhere) {
+                    element(place, dtype.size_bytes(), register(dtype), false);
+                }
+            }
+        }
+        Form::Index => element(op.operands[1], index_type(op)?.size_bytes(), None, false),
+        Form::Lanes => {
+            let known = op.element?;
+            for lane in 0..op.n {
+                for (place, ty) in lane_operands(op, &known, lane) {
+                    element(place, ty.size_bytes(), register(ty), false);
+                }
+                let size = known.to.size_bytes();
+                element(op.out.behind(lane * size), size, register(known.to), true);
+            }
+        }
+        Form::Passed => {
+            for (place, size) in op.operands.into_iter().zip(op.sizes) {
+                for lane in 0..if size == 0 { 0 } else { op.n } {
+                    element(place.behind(lane * size), size, None, false);
+                }
+            }
+            for lane in 0..op.n {
+                element(op.out.behind(lane * op.unit), op.unit, None, true);
+            }
+        }
+        Form::Fold => {
+            let (ty, size) = (op.element?.to, op.element?.to.size_bytes());
+            for lane in 0..op.n {
+                element(
+                    op.operands[0].behind(lane * size),
+                    size,
+                    register(ty),
+                    false,
+                );
+            }
+            element(op.out, size, register(ty), false);
+            element(op.out, size, register(ty), true);
+        }
+        Form::Moves => moves_touch(prepared, op, moved, f)?,
+        Form::Terms => {
+            let (g, [a, b, c]) = matrices(prepared, op)?;
+            let (size, ty) = (g.dtype.size_bytes(), register(g.dtype));
+            let old = if g.beta == 0.0 { Vec::new() } else { c.clone() };
+            for (places, writes) in [(a, false), (b, false), (old, false), (c, true)] {
+                for place in places {
+                    element(place, size, ty, writes);
+                }
+            }
+        }
+        Form::KernelProduct => {
+            let (g, all) = matrices(prepared, op)?;
+            for (at, places) in all.into_iter().enumerate() {
+                // Strides go forwards only.
+                let (first, last) = (*places.first()?, places.into_iter().max_by_key(offset)?);
+                f(Touch {
+                    place: first,
+                    bytes: offset(&last) - offset(&first) + g.dtype.size_bytes(),
+                    element: None,
+                    writes: at == 2,
+                });
+            }
+        }
+        Form::Kernel | Form::KernelFold | Form::Bytes => blocks(prepared, op, form, moved, f)?,
+    }
+    Some(())
+}
+
+/// The places of the elements of a product's matrices: of A, of B, of C, each by matrix of the batch,
+/// row and column.
+pub fn matrices<'f>(
+    prepared: &'f ScalarLoop,
+    op: &ScalarOp,
+) -> Option<(&'f Gemm, [Vec<Place>; 3])> {
+    let Code::Product(product) = op.code else {
+        return None;
+    };
+    let g = prepared.products.get(product)?;
+    let size = g.dtype.size_bytes();
+    let all = |start: Place, at: &Matrix, rows: usize, columns: usize| {
+        let mut places = Vec::with_capacity(g.batch * rows * columns);
+        for matrix in 0..g.batch {
+            for row in 0..rows {
+                for column in 0..columns {
+                    // Not negative, as the plan promises.
+                    let offset = matrix * at.batch_stride as usize
+                        + row * at.row_stride as usize
+                        + column * at.col_stride as usize;
+                    places.push(start.behind(offset * size));
+                }
+            }
+        }
+        places
+    };
+    let a = all(op.operands[0], &g.a, g.m, g.k);
+    let b = all(op.operands[1], &g.b, g.k, g.n);
+    let c = all(op.out, &g.c, g.m, g.n);
+    Some((g, [a, b, c]))
+}
+
+/// The byte of a place in what it is counted from.
+fn offset(place: &Place) -> usize {
+    match *place {
+        Place::Nowhere => 0,
+        Place::Scratch(at) | Place::Known(at) | Place::Allocation(_, at) => at,
+    }
+}
+
+/// What a jump asks.
+pub fn decides_by(op: &ScalarOp) -> Option<([Place; 2], DType)> {
+    let Code::Function(function) = op.code else {
+        return None;
+    };
+    match function.kind {
+        Kind::BackIf | Kind::JumpIfZero => Some(([op.operands[0], Place::Nowhere], DType::U8)),
+        Kind::Switch => Some(([op.operands[0], Place::Nowhere], DType::S32)),
+        Kind::BackIfCompare(_, dtype) => Some(([op.operands[0], op.operands[1]], dtype)),
+        _ => None,
+    }
+}
+
+/// The type of an operation's index.
+pub fn index_type(op: &ScalarOp) -> Option<DType> {
+    match op.code {
+        Code::Function(function) => match function.kind {
+            Kind::Index(dtype, _) | Kind::Load(dtype, _) | Kind::Store(dtype, _) => Some(dtype),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The operands of an element, in the order of the operation.
+pub fn lane_operands(
+    op: &ScalarOp,
+    element: &Element,
+    lane: usize,
+) -> impl Iterator<Item = (Place, DType)> {
+    let mut found = [(Place::Nowhere, element.from); 3];
+    let count = elements::operands(element.op);
+    for (at, (found, &place)) in found.iter_mut().zip(&op.operands).enumerate().take(count) {
+        let ty = match (element.op, at) {
+            (vector_bytecode::Op::Select, 0) => DType::Pred,
+            _ => element.from,
+        };
+        let is_one = element.scalar.is_some() && at == 1;
+        let by = if is_one { 0 } else { lane * ty.size_bytes() };
+        *found = (place.behind(by), ty);
+    }
+    if element.scalar == Some(hlorun_kernels::Side::Left) {
+        found.swap(0, 1);
+    }
+    found.into_iter().take(count)
+}
+
+fn moves_touch(
+    prepared: &ScalarLoop,
+    op: &ScalarOp,
+    moved: (isize, isize),
+    f: &mut dyn FnMut(Touch),
+) -> Option<()> {
+    let word = word(op);
+    bits(word)?;
+    let mut one = |place, writes| {
+        f(Touch {
+            place,
+            bytes: word,
+            element: Some(None),
+            writes,
+        });
+    };
+    let kind = match op.code {
+        Code::Function(function) => function.kind,
+        _ => Kind::Copy,
+    };
+    let moves = moves(prepared, op);
+    match kind {
+        Kind::Load(dtype, _) => {
+            f(index_touch(op, dtype));
+            f(range(op.operands[0], moved, op.n, false)?);
+            for (_, to) in moves {
+                f(Touch {
+                    place: op.out.behind(to),
+                    bytes: word,
+                    element: Some(None),
+                    writes: true,
+                });
+            }
+        }
+        Kind::Store(dtype, _) => {
+            for (from, _) in moves {
+                one(op.operands[0].behind(from), false);
+            }
+            f(index_touch(op, dtype));
+            f(range(op.out, moved, op.n, true)?);
+        }
+        _ => {
+            for &(from, _) in &moves {
+                one(op.operands[0].behind(from), false);
+            }
+            for &(_, to) in &moves {
+                one(op.out.behind(to), true);
+            }
+        }
+    }
+    Some(())
+}
+
+fn index_touch(op: &ScalarOp, dtype: DType) -> Touch {
+    Touch {
+        place: op.operands[1],
+        bytes: dtype.size_bytes(),
+        element: Some(None),
+        writes: false,
+    }
+}
+
+/// Bytes that an index may name.
+fn range(place: Place, moved: (isize, isize), n: usize, writes: bool) -> Option<Touch> {
+    Some(Touch {
+        place: place.moved(moved.0)?,
+        bytes: (moved.1 - moved.0) as usize + n,
+        element: None,
+        writes,
+    })
+}
+
+/// What a call touches in its place.
+fn blocks(
+    prepared: &ScalarLoop,
+    op: &ScalarOp,
+    form: Form,
+    moved: (isize, isize),
+    f: &mut dyn FnMut(Touch),
+) -> Option<()> {
+    let mut block = |place, bytes, writes| {
+        f(Touch {
+            place,
+            bytes,
+            element: None,
+            writes,
+        });
+    };
+    let walked = |walk: usize, size: usize| {
+        let (mut low, mut high) = (0, 0);
+        for &(count, stride) in &prepared.walks[walk] {
+            let far = (count - 1).max(0) as isize * stride as isize;
+            low += far.min(0);
+            high += far.max(0);
+        }
+        (low * size as isize, high * size as isize)
+    };
+    match op.code {
+        Code::Product(_) => return None,
+        Code::Gather(walk, size) => {
+            f(range(op.operands[0], walked(walk, size), size, false)?);
+            block_of(f, op.out, op.n * size, true);
+        }
+        Code::Scatter(walk, size) => {
+            block_of(f, op.operands[0], op.n * size, false);
+            f(range(op.out, walked(walk, size), size, true)?);
+        }
+        Code::Function(function) => match (form, function.kind) {
+            (Form::Kernel, _) => {
+                for (place, size) in op.operands.into_iter().zip(op.sizes) {
+                    if size > 0 {
+                        block(place, size * op.n, false);
+                    }
+                }
+                block(op.out, op.unit * op.n, true);
+            }
+            (Form::KernelFold, _) => {
+                let element = op.element?;
+                block(op.operands[0], op.n * element.from.size_bytes(), false);
+                block(op.out, element.to.size_bytes(), false);
+                block(op.out, element.to.size_bytes(), true);
+            }
+            (_, Kind::Load(dtype, _)) => {
+                f(index_touch(op, dtype));
+                f(range(op.operands[0], moved, op.n, false)?);
+                block_of(f, op.out, op.n, true);
+            }
+            (_, Kind::Store(dtype, _)) => {
+                block_of(f, op.operands[0], op.n, false);
+                f(index_touch(op, dtype));
+                f(range(op.out, moved, op.n, true)?);
+            }
+            _ => {
+                block(op.operands[0], op.n, false);
+                block(op.out, op.n, true);
+            }
+        },
+    }
+    Some(())
+}
+
+fn block_of(f: &mut dyn FnMut(Touch), place: Place, bytes: usize, writes: bool) {
+    f(Touch {
+        place,
+        bytes,
+        element: None,
+        writes,
+    });
+}

@@ -1,0 +1,163 @@
+//! Elements of an operation one by one, and calls of kernels where there are no instructions.
+
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use hlorun_kernels::DType;
+use hlorun_kernels::scalar_bytecode::Call;
+use hlorun_kernels::vector_bytecode::Op;
+
+use super::calls;
+use super::elements::compute;
+use super::emit::Emitter;
+use super::forms;
+use super::registers::{bits, register};
+use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
+
+/// Bytes of stack for the elements of one operand.
+const PASSED_BYTES: u32 = 8 * forms::MAX_LANES as u32;
+
+impl Emitter<'_> {
+    /// Instructions for each element.
+    pub(super) fn lanes(&mut self, op: &ScalarOp) -> Option<()> {
+        let element = op.element?;
+        for lane in 0..op.n {
+            let mut values = [self.known; 3];
+            for (value, (place, ty)) in values
+                .iter_mut()
+                .zip(forms::lane_operands(op, &element, lane))
+            {
+                *value = match element.op {
+                    Op::Bitcast | Op::Select if ty != DType::Pred => {
+                        self.read_any(place, register(ty)?)?
+                    }
+                    _ => self.read(place, register(ty)?)?,
+                };
+            }
+            if element.op == Op::Select {
+                // Both arms have to be of one type; which one plays no role.
+                let ty = self.b.func.dfg.value_type(values[1]);
+                values[2] = self.cast(values[2], ty);
+            }
+            let result = compute(&mut self.b, &element, values)?;
+            self.write(result, op.out.behind(lane * element.to.size_bytes()))?;
+        }
+        Some(())
+    }
+
+    /// A kernel that gets its elements through the stack.
+    pub(super) fn passed(&mut self, op: &ScalarOp) -> Option<()> {
+        let mut addresses = Vec::new();
+        for (which, (place, size)) in op.operands.into_iter().zip(op.sizes).enumerate() {
+            if size == 0 {
+                // One element for all, among what is known.
+                addresses.push(self.address(place).unwrap_or(self.known));
+                continue;
+            }
+            for lane in 0..op.n {
+                let value = self.read_any(place.behind(lane * size), bits(size)?)?;
+                let slot = self.slot(which);
+                let offset = i32::try_from(lane * size).ok()?;
+                self.b.ins().stack_store(value, slot, offset);
+            }
+            let slot = self.slot(which);
+            addresses.push(self.b.ins().stack_addr(types::I64, slot, 0));
+        }
+        let slot = self.slot(3);
+        let out = self.b.ins().stack_addr(types::I64, slot, 0);
+        self.call_kernel(op, &addresses, out)?;
+        for lane in 0..op.n {
+            let offset = i32::try_from(lane * op.unit).ok()?;
+            let ty = match op.element {
+                Some(element) => register(element.to)?,
+                None => bits(op.unit)?,
+            };
+            let value = self.b.ins().stack_load(ty, slot, offset);
+            self.write(value, op.out.behind(lane * op.unit))?;
+        }
+        Some(())
+    }
+
+    /// Room on the stack for an operand or the result.
+    fn slot(&mut self, which: usize) -> cranelift_codegen::ir::StackSlot {
+        let b = &mut self.b;
+        *self.passing[which].get_or_insert_with(|| {
+            let kind = StackSlotKind::ExplicitSlot;
+            b.create_sized_stack_slot(StackSlotData::new(kind, PASSED_BYTES, 4))
+        })
+    }
+
+    /// A kernel on the places themselves.
+    pub(super) fn kernel(&mut self, op: &ScalarOp) -> Option<()> {
+        let mut addresses = Vec::new();
+        for (place, size) in op.operands.into_iter().zip(op.sizes) {
+            if size > 0 {
+                self.touch(place, size * op.n, false)?;
+            }
+            addresses.push(self.address(place).unwrap_or(self.known));
+        }
+        self.touch(op.out, op.unit * op.n, true)?;
+        let out = self.address(op.out)?;
+        self.call_kernel(op, &addresses, out)
+    }
+
+    fn call_kernel(&mut self, op: &ScalarOp, operands: &[Value], out: Value) -> Option<()> {
+        let Code::Function(function) = op.code else {
+            return None;
+        };
+        let (through, kernel, count) = match function.call {
+            Call::Unary(kernel) => (calls::unary as *const () as usize, kernel as usize, 1),
+            Call::Binary(kernel) => (calls::binary as *const () as usize, kernel as usize, 2),
+            Call::Ternary(kernel) => (calls::ternary as *const () as usize, kernel as usize, 3),
+            Call::None | Call::Reduce(_) => return None,
+        };
+        let mut all = vec![self.number(kernel)];
+        all.extend_from_slice(operands.get(..count)?);
+        all.extend([out, self.number(op.n)]);
+        self.call(through, &all, false);
+        Some(())
+    }
+
+    /// Elements folded as the kernel folds them: the second half onto the first, again and again;
+    /// elements that are missing from the kernel's lanes are neutral.
+    pub(super) fn fold(&mut self, op: &ScalarOp) -> Option<()> {
+        let element = op.element?;
+        let (ty, size) = (register(element.to)?, element.to.size_bytes());
+        let mut lanes = Vec::with_capacity(op.n);
+        for lane in 0..op.n {
+            lanes.push(self.read(op.operands[0].behind(lane * size), ty)?);
+        }
+        let mut width = forms::MAX_LANES;
+        while width > 0 {
+            for at in width..lanes.len() {
+                let both = [lanes[at - width], lanes[at], lanes[at]];
+                lanes[at - width] = compute(&mut self.b, &element, both)?;
+            }
+            lanes.truncate(width);
+            width /= 2;
+        }
+        let start = self.read(op.out, ty)?;
+        let all = compute(&mut self.b, &element, [start, lanes[0], lanes[0]])?;
+        self.write(all, op.out)
+    }
+
+    /// A kernel folds the elements in their place.
+    pub(super) fn kernel_fold(&mut self, op: &ScalarOp) -> Option<()> {
+        let (Code::Function(function), Some(element)) = (op.code, op.element) else {
+            return None;
+        };
+        let Call::Reduce(kernel) = function.call else {
+            return None;
+        };
+        self.touch(op.operands[0], op.n * element.from.size_bytes(), false)?;
+        // The result is read first, so that registers have to settle even though it is written.
+        self.touch(op.out, element.to.size_bytes(), false)?;
+        self.touch(op.out, element.to.size_bytes(), true)?;
+        let (from, out) = (self.address(op.operands[0])?, self.address(op.out)?);
+        let (kernel, n) = (self.number(kernel as usize), self.number(op.n));
+        self.call(
+            calls::reduce as *const () as usize,
+            &[kernel, from, n, out],
+            false,
+        );
+        Some(())
+    }
+}

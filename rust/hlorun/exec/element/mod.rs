@@ -1,0 +1,10 @@
+//! Runs what computes elements: fused loops, tiled rows, bytecode.
+
+pub mod loops;
+pub mod machine_code;
+pub mod program;
+pub mod scalar_bytecode;
+pub mod small_loop;
+pub mod stream;
+pub mod transposed_blocks;
+pub mod walk;

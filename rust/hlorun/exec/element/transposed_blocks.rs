@@ -1,0 +1,165 @@
+//! Inputs of loops whose rows lie across memory: a transposed array, read along its columns.
+//!
+//! In: a walk. Out: some of its rows at a time, transposed into a block that stays in the second-level
+//! cache. Read tile by tile instead, every element would cost a cache line.
+
+use crate::buffers::AlignedBytes;
+use crate::plan::view::Walk;
+
+/// Bytes between neighbours from which transposing pays.
+const MIN_STEP: usize = 64;
+/// Fewest elements of a row, rows, and elements of the whole walk.
+const MIN_ROW: usize = 64;
+const MIN_ROWS: usize = 16;
+const MIN_ELEMENTS: usize = 1 << 14;
+/// Bytes of a block, if that many make a few rows.
+const BLOCK_BYTES: usize = 128 << 10;
+/// Most bytes of a block.
+const MAX_BLOCK_BYTES: usize = 1 << 20;
+
+/// How rows of a walk are brought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transposition {
+    /// Elements of a row.
+    row: usize,
+    /// Rows before an outer dimension moves.
+    rows: usize,
+    /// Rows of a block.
+    block: usize,
+}
+
+/// A block of transposed rows.
+pub struct Block {
+    bytes: AlignedBytes,
+    /// The element of the walk it begins with; none yet: `usize::MAX`.
+    first: usize,
+}
+
+impl Transposition {
+    /// How to bring in `walk`, whose elements have `size` bytes; `None` where it is read as it lies.
+    pub fn of(walk: &Walk, size: usize) -> Option<Transposition> {
+        let [outer @ .., (rows, across), (row, step)] = walk.as_slice() else {
+            return None;
+        };
+        let (rows, row) = (*rows as usize, *row as usize);
+        let total: usize = outer.iter().map(|s| s.0 as usize).product();
+        let is_worth_it = across.unsigned_abs() < step.unsigned_abs()
+            && *across != 0
+            && step.unsigned_abs() as usize * size >= MIN_STEP
+            && row >= MIN_ROW
+            && rows >= MIN_ROWS
+            && total * rows * row >= MIN_ELEMENTS
+            && row * size * MIN_ROWS <= MAX_BLOCK_BYTES;
+        let block = (BLOCK_BYTES / (row * size)).clamp(MIN_ROWS, rows.max(MIN_ROWS));
+        is_worth_it.then_some(Transposition { row, rows, block })
+    }
+
+    /// Room for a block of elements of `size` bytes.
+    pub fn block(&self, size: usize) -> crate::Result<Block> {
+        Ok(Block {
+            bytes: AlignedBytes::uninitialized(self.block * self.row * size)?,
+            first: usize::MAX,
+        })
+    }
+
+    /// Elements from `start` to the end of its block.
+    pub fn rest(&self, start: usize) -> usize {
+        let within = start % (self.rows * self.row);
+        let next = (within / self.row / self.block + 1) * self.block;
+        next.min(self.rows) * self.row - within
+    }
+
+    /// Where element `start` of the walk is, and those up to the end of its block, once it is in.
+    ///
+    /// # Safety
+    ///
+    /// All elements the walk reaches from `base` are readable; `self` and `block` were made for it.
+    pub unsafe fn bring(
+        &self,
+        walk: &Walk,
+        size: usize,
+        base: *const u8,
+        start: usize,
+        block: &mut Block,
+    ) -> *mut u8 {
+        let plane = self.rows * self.row;
+        let row = start % plane / self.row / self.block * self.block;
+        let first = start / plane * plane + row * self.row;
+        let to = block.bytes.as_mut_ptr();
+        if block.first != first
+            && let [outer @ .., (_, across), (_, step)] = walk.as_slice()
+        {
+            let mut rest = (start / plane) as i64;
+            let mut offset = row as i64 * across;
+            for &(size, stride) in outer.iter().rev() {
+                offset += rest % size * stride;
+                rest /= size;
+            }
+            let bytes = size as isize;
+            let rows = self.block.min(self.rows - row);
+            // SAFETY: the rows are the walk's, and the block holds as many.
+            unsafe {
+                hlorun_kernels::copy_strided(
+                    size,
+                    &[rows, self.row],
+                    base.offset(offset as isize * bytes),
+                    &[*across as isize * bytes, *step as isize * bytes],
+                    to,
+                    &[self.row as isize * bytes, bytes],
+                );
+            }
+            block.first = first;
+        }
+        // SAFETY: the block holds elements from `first` to the end of the block.
+        unsafe { to.add((start - first) * size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::element::walk;
+
+    #[test]
+    fn blocks_hold_what_the_walk_reads() {
+        // Two transposed planes of 65 x 130, side by side.
+        let walk = Walk::from_slice(&[(2, 65 * 130), (130, 1), (65, 130)]);
+        let data: Vec<u32> = (0..2 * 65 * 130).collect();
+        let transposition = Transposition::of(&walk, 4).unwrap();
+        let mut block = transposition.block(4).unwrap();
+        let mut want = vec![0u32; data.len()];
+        // SAFETY: the walk covers exactly the data.
+        unsafe {
+            walk::gather(
+                &walk,
+                4,
+                data.as_ptr().cast(),
+                0,
+                data.len(),
+                want.as_mut_ptr().cast(),
+            );
+        }
+        let mut start = 3;
+        while start < data.len() {
+            let n = transposition.rest(start).min(100);
+            // SAFETY: as above; `n` elements lie before the end of the block.
+            let got = unsafe {
+                let at = transposition.bring(&walk, 4, data.as_ptr().cast(), start, &mut block);
+                std::slice::from_raw_parts(at.cast::<u32>(), n)
+            };
+            assert_eq!(got, &want[start..start + n]);
+            start += n;
+        }
+    }
+
+    #[test]
+    fn only_rows_across_memory_are_transposed() {
+        let transposition = |walk: &[(i64, i64)]| Transposition::of(&Walk::from_slice(walk), 4);
+        assert!(transposition(&[(1000, 1), (1000, 1000)]).is_some());
+        assert!(transposition(&[(1000, 1000), (1000, 1)]).is_none());
+        assert!(transposition(&[(1000, 0), (1000, 1000)]).is_none());
+        assert!(transposition(&[(8, 1), (8, 100)]).is_none());
+        assert!(transposition(&[(1000, 1), (1_000_000, 1000)]).is_none());
+        assert!(transposition(&[(1000, 5000)]).is_none());
+    }
+}

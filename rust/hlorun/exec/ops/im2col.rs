@@ -1,0 +1,265 @@
+//! im2col: patches, which are the inputs every output of a convolution sees, side by side.
+//!
+//! In: the window and the input. Out: a matrix with one row per output position (of all images) and
+//! one column per window position and input feature; zero where the window leaves the input.
+
+use std::ops::Range;
+
+use hlorun_kernels::Matrix;
+use smallvec::SmallVec;
+
+use super::window::{Span, span};
+use crate::exec::array::RawArray;
+use crate::plan::ops::convolution::ConvolutionOp;
+
+/// Where windows lie in an input.
+pub struct Geometry {
+    /// Input features one group sees.
+    pub features: usize,
+    size: usize,
+    /// Sizes of the result's spatial dimensions, at least one.
+    pub outputs: SmallVec<[usize; 3]>,
+    /// For every spatial dimension and window position, the outputs that see an input.
+    pub spans: SmallVec<[Vec<Option<Span>>; 3]>,
+    strides: SmallVec<[i64; 3]>,
+    batch_stride: i64,
+    feature_stride: i64,
+    padded: bool,
+    pointwise: bool,
+}
+
+/// A part of the patches.
+pub struct Tile {
+    /// Output positions, images outermost.
+    pub positions: Range<usize>,
+    /// Window positions, row-major.
+    pub windows: Range<usize>,
+    /// The first image.
+    pub first_batch: usize,
+    /// The first input feature.
+    pub first_feature: usize,
+}
+
+/// One run of outputs along the last spatial dimension that sees inputs.
+#[derive(Clone, Copy)]
+pub struct Run {
+    /// First position within the piece.
+    pub first: usize,
+    /// Distance of positions.
+    pub step: usize,
+    /// Number of positions.
+    pub count: usize,
+    /// Element of the input the first one sees.
+    pub input: i64,
+    /// Elements between inputs.
+    pub input_step: i64,
+}
+
+impl Geometry {
+    /// The geometry of `op`.
+    pub fn new(op: &ConvolutionOp, input: &RawArray, output: &RawArray) -> Geometry {
+        let mut outputs: SmallVec<[usize; 3]> = SmallVec::new();
+        let mut spans: SmallVec<[Vec<Option<Span>>; 3]> = SmallVec::new();
+        let mut strides: SmallVec<[i64; 3]> = SmallVec::new();
+        let mut padded = false;
+        let mut pointwise = true;
+        for (i, window) in op.window.0.iter().enumerate() {
+            let count = output.dims[op.output.spatial[i]];
+            let size = input.dims[op.input.spatial[i]];
+            let list: Vec<Option<Span>> = (0..window.size)
+                .map(|k| span(window, size, &(0..count), k))
+                .collect();
+            padded |= list.iter().any(|s| s.is_none_or(|s| s.count != count));
+            pointwise &= window.size == 1
+                && (count == 1 || window.stride == 1)
+                && list[0].is_some_and(|s| s.count == count && s.base == 0);
+            outputs.push(count as usize);
+            strides.push(input.strides[op.input.spatial[i]]);
+            spans.push(list);
+        }
+        if outputs.is_empty() {
+            outputs.push(1);
+            strides.push(0);
+            spans.push(vec![Some(Span {
+                position: 0,
+                first: 0,
+                step: 1,
+                count: 1,
+                base: 0,
+                base_step: 1,
+            })]);
+        }
+        Geometry {
+            features: input.dims[op.input.feature] as usize / op.feature_group_count,
+            size: input.element_type.size_bytes(),
+            outputs,
+            spans,
+            strides,
+            batch_stride: input.strides[op.input.outer],
+            feature_stride: input.strides[op.input.feature],
+            padded,
+            pointwise,
+        }
+    }
+
+    /// Every output sees exactly the input at its own position.
+    pub fn is_pointwise(&self) -> bool {
+        self.pointwise
+            && self
+                .spans
+                .iter()
+                .flatten()
+                .flatten()
+                .all(|s| s.base_step == 1 || s.count == 1)
+    }
+
+    /// Number of window positions.
+    pub fn positions_in_window(&self) -> usize {
+        self.spans.iter().map(Vec::len).product()
+    }
+
+    /// Elements between input features.
+    pub fn feature_stride(&self) -> i64 {
+        self.feature_stride
+    }
+
+    /// Calls `f(piece start, run)` for every piece of `positions` (a stretch of one output row) and
+    /// every window position of `windows`, where outputs see inputs; `start` is relative to
+    /// `positions`.
+    pub fn runs(
+        &self,
+        positions: &Range<usize>,
+        windows: &Range<usize>,
+        first_batch: usize,
+        mut f: impl FnMut(usize, usize, Run),
+    ) {
+        let rank = self.outputs.len();
+        let last = rank - 1;
+        let inner = self.outputs[last];
+        let mut at = positions.start;
+        let mut index: SmallVec<[usize; 3]> = SmallVec::from_elem(0, rank);
+        while at < positions.end {
+            let low = at % inner;
+            let high = inner.min(low + (positions.end - at));
+            let mut rest = at / inner;
+            for d in (0..last).rev() {
+                index[d] = rest % self.outputs[d];
+                rest /= self.outputs[d];
+            }
+            let image = (first_batch + rest) as i64 * self.batch_stride;
+            for window in windows.clone() {
+                if let Some(run) = self.run(window, &index, low, high, image) {
+                    f(at - positions.start, window, run);
+                }
+            }
+            at += high - low;
+        }
+    }
+
+    fn run(
+        &self,
+        window: usize,
+        index: &[usize],
+        low: usize,
+        high: usize,
+        image: i64,
+    ) -> Option<Run> {
+        let last = self.outputs.len() - 1;
+        let mut input = image;
+        let width = self.spans[last].len();
+        let mut rest = window / width;
+        for d in (0..last).rev() {
+            let list = &self.spans[d];
+            let span = list[rest % list.len()]?;
+            rest /= list.len();
+            let delta = index[d] as i64 - span.first;
+            if delta < 0 || delta % span.step != 0 || delta / span.step >= span.count {
+                return None;
+            }
+            input += (span.base + delta / span.step * span.base_step) * self.strides[d];
+        }
+        let span = self.spans[last][window % width]?;
+        let skip = (low as i64 - span.first).max(0);
+        let skip = skip / span.step + i64::from(skip % span.step != 0);
+        let first = span.first + skip * span.step;
+        if skip >= span.count || first >= high as i64 {
+            return None;
+        }
+        let room = (high as i64 - 1 - first) / span.step + 1;
+        Some(Run {
+            first: (first - low as i64) as usize,
+            step: span.step as usize,
+            count: room.min(span.count - skip) as usize,
+            input: input + (span.base + skip * span.base_step) * self.strides[last],
+            input_step: span.base_step.saturating_mul(self.strides[last]),
+        })
+    }
+
+    /// Writes the patches of `tile` and says how they lie: features of a position together where
+    /// the input has them together, positions together otherwise.
+    ///
+    /// # Safety
+    ///
+    /// `input` is the array the geometry was made of, `patches` holds positions × windows ×
+    /// features elements.
+    pub unsafe fn fill(&self, tile: &Tile, input: *const u8, patches: *mut u8) -> Matrix {
+        let (rows, windows) = (tile.positions.len(), tile.windows.len());
+        let (size, features) = (self.size, self.features);
+        let columns = windows * features;
+        let spatial = self.strides[self.strides.len() - 1].unsigned_abs();
+        let by_position = self.feature_stride.unsigned_abs() <= spatial.max(1) || spatial == 0;
+        let layout = if by_position {
+            Matrix::row_major(columns, 0)
+        } else {
+            Matrix::row_major(rows, 0).transposed()
+        };
+        if self.padded {
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::write_bytes(patches, 0, rows * columns * size) };
+        }
+        let bytes = |elements: i64| elements as isize * size as isize;
+        let feature = bytes(self.feature_stride);
+        let base = input.wrapping_offset(bytes(tile.first_feature as i64 * self.feature_stride));
+        self.runs(
+            &tile.positions,
+            &tile.windows,
+            tile.first_batch,
+            |start, window, run| {
+                let row = (start + run.first) as isize;
+                let column = ((window - tile.windows.start) * features) as isize;
+                let to = row * layout.row_stride + column * layout.col_stride;
+                let mut to = patches.wrapping_offset(to * size as isize);
+                let mut from = base.wrapping_offset(bytes(run.input));
+                let step_to = run.step as isize * layout.row_stride * size as isize;
+                let step_from = bytes(run.input_step);
+                // SAFETY: runs name inputs inside the array and positions inside the tile.
+                unsafe {
+                    if by_position && (feature == size as isize || features == 1) {
+                        for _ in 0..run.count {
+                            std::ptr::copy_nonoverlapping(from, to, features * size);
+                            from = from.wrapping_offset(step_from);
+                            to = to.wrapping_offset(step_to);
+                        }
+                    } else if !by_position && step_to == size as isize && step_from == step_to {
+                        let next = layout.col_stride * size as isize;
+                        for _ in 0..features {
+                            std::ptr::copy_nonoverlapping(from, to, run.count * size);
+                            from = from.wrapping_offset(feature);
+                            to = to.wrapping_offset(next);
+                        }
+                    } else {
+                        hlorun_kernels::copy_strided(
+                            size,
+                            &[features, run.count],
+                            from,
+                            &[feature, step_from],
+                            to,
+                            &[layout.col_stride * size as isize, step_to],
+                        );
+                    }
+                }
+            },
+        );
+        layout
+    }
+}

@@ -1,0 +1,11 @@
+//! Loops over tasks.
+
+/// Runs a task for every number below a count.
+pub type ParallelLoop<'p> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync + 'p;
+
+/// What an operation may use beyond its arrays.
+#[derive(Clone, Copy)]
+pub struct OpEnvironment<'e> {
+    /// Runs `task(i)` for every `i` below the count, on all threads of the executable.
+    pub parallel: &'e ParallelLoop<'e>,
+}

@@ -1,0 +1,482 @@
+//! Folds a tile of computed values into accumulators.
+//!
+//! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
+//! belongs to one result is folded into it, a run that spans several results is combined with them
+//! element by element. Short rows are transposed, so that neighbouring results are lanes; few columns
+//! are folded onto themselves. A general reducer runs on lanes, each of which takes a stretch of the
+//! run, and lanes are combined in the order of their stretches: it has to be associative, as HLO
+//! demands, but need not be commutative.
+
+use super::job::{Accumulators, Job};
+use super::shape::Shape;
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::exec::element::program::Frame;
+use crate::plan::element::program::Program;
+use crate::plan::schedule::scalar_bytecode::folds::{
+    MAX_LANES, MIN_LANE_RUN, result_of, row_lanes,
+};
+
+/// Values of a tile, and the result they belong to: the first one's, where they belong to several.
+#[derive(Clone, Copy)]
+struct Run {
+    from: usize,
+    count: usize,
+    index: usize,
+}
+
+/// What one thread needs to compute and fold tiles.
+pub(crate) struct Tile {
+    /// Runs the program that computes the values.
+    pub(crate) values: Frame,
+    combiner: Option<Frame>,
+    /// Per operand, room for a tile that is transposed or folded.
+    stage: Vec<AlignedBytes>,
+}
+
+impl Tile {
+    /// Room for tiles of `tile` values.
+    pub(crate) fn new(job: &Job<'_>, values: Frame, tile: usize) -> Result<Tile> {
+        let types = &job.thunk.program.types;
+        let needs_stage = job.fold.is_none() || !matches!(job.shape, Shape::Plain);
+        let stage = job
+            .thunk
+            .program
+            .outputs
+            .iter()
+            .filter(|_| needs_stage)
+            .map(|r| AlignedBytes::uninitialized(types[r.0 as usize].size_bytes() * tile))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Tile {
+            values,
+            combiner: match job.fold {
+                Some(_) => None,
+                None => Some(Frame::new(&job.thunk.combiner, tile)?),
+            },
+            stage,
+        })
+    }
+
+    /// Whether values may be combined with each other before an accumulator sees them.
+    pub(crate) fn may_split(job: &Job<'_>) -> bool {
+        let combiner = &job.thunk.combiner;
+        let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
+        let ty = |r: &crate::plan::element::program::Register| combiner.types[r.0 as usize];
+        job.fold.is_some() || left.iter().map(ty).eq(right.iter().map(ty))
+    }
+
+    /// Folds `n` computed values, the first of which is element `start` of the walk.
+    pub(crate) fn accumulate(
+        &mut self,
+        job: &Job<'_>,
+        start: usize,
+        n: usize,
+        accumulators: &Accumulators,
+    ) {
+        let space = &job.thunk.space;
+        let Some(&(inner, inner_reduced)) = space.last() else {
+            let only = Run {
+                from: 0,
+                count: 1,
+                index: 0,
+            };
+            return self.fold_run(job, only, accumulators);
+        };
+        let inner = inner as usize;
+        let is_whole = start.is_multiple_of(inner) && n.is_multiple_of(inner);
+        match job.shape {
+            Shape::ShortRows { .. } if is_whole => {
+                let index = result_of(space, start);
+                return self.fold_short_rows(job, n / inner, inner, index, accumulators);
+            }
+            Shape::FewColumns { .. } if is_whole && n > inner => {
+                let index = result_of(space, start);
+                return self.fold_columns(job, n / inner, inner, (1, index), accumulators);
+            }
+            Shape::FewGroups { size, row, .. }
+                if start.is_multiple_of(size) && n.is_multiple_of(size) && n > size =>
+            {
+                let index = result_of(space, start);
+                return self.fold_columns(job, n / size, size, (row, index), accumulators);
+            }
+            _ => {}
+        }
+        let mut done = 0;
+        while done < n {
+            let position = start + done;
+            let mut run = Run {
+                from: done,
+                count: (inner - position % inner).min(n - done),
+                index: result_of(space, position),
+            };
+            let is_general_row = inner_reduced && job.fold.is_none() && run.count == inner;
+            if is_general_row && let Some((lanes, rows)) = rows_together(job, position, n - done) {
+                run.count = rows * inner;
+                self.fold_lanes(job, lanes, rows, run, accumulators);
+            } else if inner_reduced {
+                self.fold_run(job, run, accumulators);
+            } else {
+                self.combine_run(job, run, accumulators);
+            }
+            done += run.count;
+        }
+    }
+
+    fn value(&self, job: &Job<'_>, k: usize, at: usize) -> *const u8 {
+        let output = job.thunk.program.outputs[k];
+        let size = job.thunk.program.types[output.0 as usize].size_bytes();
+        // SAFETY: the tile holds more than `at` values.
+        unsafe { self.values.pointer(output).add(at * size).cast_const() }
+    }
+
+    /// Folds the values of `run` into its result.
+    fn fold_run(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
+        if let Some(fold) = job.fold {
+            let values = self.value(job, 0, run.from);
+            // SAFETY: the tile holds the values, the accumulator is one element.
+            unsafe { fold(values, run.count, accumulators.at(0, run.index)) };
+            return;
+        }
+        let mut done = 0;
+        if Tile::may_split(job) {
+            while run.count - done >= MIN_LANE_RUN {
+                let left = run.count - done;
+                let lanes = 1 << (left / 8).min(MAX_LANES).ilog2();
+                let from = run.from + done;
+                let count = left / lanes * lanes;
+                self.fold_lanes(job, lanes, 1, Run { from, count, ..run }, accumulators);
+                done += count;
+            }
+        }
+        for from in run.from + done..run.from + run.count {
+            let one = Run {
+                from,
+                count: 1,
+                ..run
+            };
+            self.step(job, one, accumulators);
+        }
+    }
+
+    /// Folds values of which each of `lanes` takes a stretch of the same length: lane by lane, then
+    /// neighbouring lanes with each other until there is one for each of `results`.
+    fn fold_lanes(
+        &mut self,
+        job: &Job<'_>,
+        lanes: usize,
+        results: usize,
+        run: Run,
+        accumulators: &Accumulators,
+    ) {
+        let steps = run.count / lanes;
+        let sizes = &accumulators.sizes;
+        for (k, &size) in sizes.iter().enumerate() {
+            let values = self.value(job, k, run.from);
+            // SAFETY: the values are `lanes` stretches of `steps`, and the stage holds a tile.
+            unsafe { transpose(size, values, lanes, steps, self.stage[k].as_mut_ptr()) };
+        }
+        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
+            .stage
+            .iter_mut()
+            .map(AlignedBytes::as_mut_ptr)
+            .collect();
+        let at = |k: usize, lane: usize| stage[k].wrapping_add(lane * sizes[k]);
+        let first = |k: usize| at(k, 0);
+        for row in 1..steps {
+            self.reduce_lanes(job, lanes, &first, &|k| at(k, row * lanes).cast_const());
+        }
+        let mut width = lanes;
+        while width > results {
+            // Lanes of even numbers become the left operands, those of odd ones the right.
+            width /= 2;
+            for (k, &size) in sizes.iter().enumerate() {
+                // SAFETY: a stretch has at least two values, so the stage has room behind the lanes.
+                unsafe { part_pairs(size, at(k, 0), width, at(k, lanes)) };
+            }
+            self.reduce_lanes(job, width, &first, &|k| at(k, lanes).cast_const());
+        }
+        let to = |k: usize| accumulators.at(k, run.index);
+        self.reduce_lanes(job, results, &to, &|k| at(k, 0).cast_const());
+    }
+
+    /// Transposes `rows` rows of `size` values, so that their results are lanes.
+    fn fold_short_rows(
+        &mut self,
+        job: &Job<'_>,
+        rows: usize,
+        size: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let program = &job.thunk.program;
+        let width = |k: usize| program.types[program.outputs[k].0 as usize].size_bytes();
+        for k in 0..program.outputs.len() {
+            // SAFETY: the tile holds `rows * size` values and the stage as many.
+            unsafe {
+                let values = self.value(job, k, 0);
+                transpose(width(k), values, rows, size, self.stage[k].as_mut_ptr());
+            }
+        }
+        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
+            .stage
+            .iter_mut()
+            .map(AlignedBytes::as_mut_ptr)
+            .collect();
+        for position in 0..size {
+            let values = |k: usize| {
+                stage[k]
+                    .wrapping_add(position * rows * width(k))
+                    .cast_const()
+            };
+            match job.combine {
+                Some(combine) => {
+                    let to = accumulators.at(0, index);
+                    // SAFETY: both hold `rows` elements; kernels may write onto an operand.
+                    unsafe { combine(to, values(0), to, rows) };
+                }
+                None => self.reduce_lanes(job, rows, &|k| accumulators.at(k, index), &values),
+            }
+        }
+    }
+
+    /// Folds `rows` rows of `size` values onto each other, the upper half onto the lower one until
+    /// one row is left; of that, every `group` values belong to one result, the first of which is `index`.
+    fn fold_columns(
+        &mut self,
+        job: &Job<'_>,
+        rows: usize,
+        size: usize,
+        (group, index): (usize, usize),
+        accumulators: &Accumulators,
+    ) {
+        let (Some(combine), Some(fold)) = (job.combine, job.fold) else {
+            return;
+        };
+        let width = accumulators.sizes[0];
+        let stage = self.stage[0].as_mut_ptr();
+        let mut from = self.value(job, 0, 0);
+        let mut left = rows;
+        while left > 1 {
+            let half = left / 2;
+            // An odd row in the middle stays where it is; it is the last of those that are left.
+            let upper = left - half;
+            // SAFETY: rows lie inside the tile, and later inside the stage; kernels may write onto
+            // an operand.
+            unsafe {
+                combine(from, from.add(upper * size * width), stage, half * size);
+                if upper > half && !std::ptr::eq(from, stage) {
+                    let odd = half * size * width;
+                    std::ptr::copy_nonoverlapping(from.add(odd), stage.add(odd), size * width);
+                }
+            }
+            from = stage.cast_const();
+            left = upper;
+        }
+        if group > 1 {
+            for at in 0..size / group {
+                // SAFETY: a group of the row that is left, and its result.
+                unsafe {
+                    let values = from.add(at * group * width);
+                    fold(values, group, accumulators.at(0, index + at));
+                }
+            }
+            return;
+        }
+        let to = accumulators.at(0, index);
+        // SAFETY: both hold `size` elements.
+        unsafe { combine(to, from, to, size) };
+    }
+
+    /// Combines the values of `run` with as many results.
+    fn combine_run(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
+        if let Some(combine) = job.combine {
+            let to = accumulators.at(0, run.index);
+            // SAFETY: both hold as many elements; kernels may write onto an operand.
+            unsafe { combine(to, self.value(job, 0, run.from), to, run.count) };
+            return;
+        }
+        self.step(job, run, accumulators);
+    }
+
+    /// Runs the reducer on the values of `run` and as many results.
+    fn step(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
+        let values: smallvec::SmallVec<[*const u8; 4]> = (0..job.thunk.program.outputs.len())
+            .map(|k| self.value(job, k, run.from))
+            .collect();
+        let results = |k: usize| accumulators.at(k, run.index);
+        self.reduce_lanes(job, run.count, &results, &|k| values[k]);
+    }
+
+    /// Combines `parts` partial results from `first` on with result `index`.
+    pub(crate) fn fold_partials(
+        &mut self,
+        job: &Job<'_>,
+        partials: &Accumulators,
+        first: usize,
+        parts: usize,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        if let Some(fold) = job.fold {
+            // SAFETY: `parts` partial results were written.
+            unsafe { fold(partials.at(0, first), parts, accumulators.at(0, index)) };
+            return;
+        }
+        for part in first..first + parts {
+            self.reduce_lanes(job, 1, &|k| accumulators.at(k, index), &|k| {
+                partials.at(k, part).cast_const()
+            });
+        }
+    }
+
+    /// Runs the reducer on `count` lanes: results at `left`, values at `right`, results to `left`.
+    fn reduce_lanes(
+        &mut self,
+        job: &Job<'_>,
+        count: usize,
+        left: &dyn Fn(usize) -> *mut u8,
+        right: &dyn Fn(usize) -> *const u8,
+    ) {
+        let combiner: &Program = &job.thunk.combiner;
+        let Some(frame) = self.combiner.as_mut() else {
+            return;
+        };
+        let operands = combiner.outputs.len();
+        for k in 0..operands {
+            frame.bind(combiner.inputs[k], left(k));
+            frame.bind(combiner.inputs[operands + k], right(k).cast_mut());
+        }
+        // SAFETY: all inputs hold `count` elements; results lie in the frame's own memory, since the
+        // plan never lets a reducer's output be one of its inputs.
+        unsafe {
+            frame.run(combiner, count);
+            for k in 0..operands {
+                let output = combiner.outputs[k];
+                let size = combiner.types[output.0 as usize].size_bytes();
+                std::ptr::copy_nonoverlapping(frame.pointer(output), left(k), count * size);
+            }
+        }
+    }
+}
+
+/// Transposes `rows` rows of `columns` elements of `size` bytes into `columns` rows.
+///
+/// # Safety
+///
+/// Both hold all elements and do not overlap.
+unsafe fn transpose(size: usize, from: *const u8, rows: usize, columns: usize, to: *mut u8) {
+    let bytes = size as isize;
+    let (row, column) = (bytes * columns as isize, bytes * rows as isize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        hlorun_kernels::copy_strided(
+            size,
+            &[columns, rows],
+            from,
+            &[bytes, row],
+            to,
+            &[column, bytes],
+        );
+    }
+}
+
+/// Of `pairs` pairs of elements at `at`, leaves the first ones there and moves the second ones.
+///
+/// # Safety
+///
+/// There are so many pairs; `seconds` has room and overlaps none of them.
+unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds: *mut u8) {
+    macro_rules! typed {
+        ($t:ty) => {{
+            let (at, seconds) = (at.cast::<$t>(), seconds.cast::<$t>());
+            // SAFETY: the caller's promise; what is written over has been read before.
+            unsafe {
+                for i in 0..pairs {
+                    seconds.add(i).write(at.add(2 * i + 1).read());
+                }
+                for i in 0..pairs {
+                    at.add(i).write(at.add(2 * i).read());
+                }
+            }
+        }};
+    }
+    match size {
+        1 => typed!(u8),
+        2 => typed!(u16),
+        4 => typed!(u32),
+        8 => typed!(u64),
+        _ => typed!([u64; 2]),
+    }
+}
+
+/// Lanes and rows, where the rows from `position` on, of which `left` values are there, are folded
+/// together: their results are neighbours, and the lanes of each have the same number of values.
+///
+/// Whether they are is decided by the rows that a whole tile holds, not by those that are there: the
+/// order in which a row is folded must not depend on where a thread's share ends.
+fn rows_together(job: &Job<'_>, position: usize, left: usize) -> Option<(usize, usize)> {
+    let (size, results) = match *job.thunk.space {
+        [.., (results, _), (size, _)] => (size as usize, results as usize),
+        [(size, _)] => (size as usize, 1),
+        [] => return None,
+    };
+    let each = row_lanes(size);
+    let is_worth = each * results.min(job.tile / size) >= MIN_LANE_RUN;
+    let rows = (left / size).min(results - position / size % results);
+    (is_worth && Tile::may_split(job)).then_some((each * rows, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_numbered_by_kept_dimensions() {
+        let space = [(2, false), (3, true), (4, false), (5, true)];
+        assert_eq!(result_of(&space, 0), 0);
+        assert_eq!(result_of(&space, 5), 1);
+        assert_eq!(result_of(&space, 20), 0);
+        assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
+    }
+
+    #[test]
+    fn pairs_are_parted() {
+        let mut values = [0u32, 1, 2, 3, 4, 5, 6, 7];
+        let mut seconds = [0u32; 4];
+        // SAFETY: four pairs, and room for as many.
+        unsafe {
+            part_pairs(
+                4,
+                values.as_mut_ptr().cast(),
+                4,
+                seconds.as_mut_ptr().cast(),
+            )
+        };
+        assert_eq!(
+            (&values[..4], &seconds[..]),
+            (&[0, 2, 4, 6][..], &[1, 3, 5, 7][..])
+        );
+    }
+
+    #[test]
+    fn lanes_divide_rows() {
+        for (size, lanes) in [(4096, 128), (512, 64), (100, 4), (97, 1), (66, 2), (8, 1)] {
+            assert_eq!(row_lanes(size), lanes, "{size}");
+        }
+    }
+
+    #[test]
+    fn shapes_follow_the_two_fastest_dimensions() {
+        let shape = |space: &[(i64, bool)]| Shape::of(space, true, 2048);
+        assert!(matches!(
+            shape(&[(1000, false), (4, true)]),
+            Shape::ShortRows { size: 4, run: 4000 }
+        ));
+        assert!(matches!(
+            shape(&[(7, false), (1000, true), (4, false)]),
+            Shape::FewColumns { size: 4, run: 4000 }
+        ));
+        assert!(matches!(shape(&[(1000, false), (64, true)]), Shape::Plain));
+        assert!(matches!(shape(&[(8, false), (4, true)]), Shape::Plain));
+    }
+}

@@ -1,0 +1,389 @@
+//! Fused reductions.
+//!
+//! The walk visits every element once, in the order in which the operand lies. Accumulators are the
+//! results themselves, or partial results of stretches of a fixed size, combined in order: so sums
+//! are formed in the same order for every number of threads. How a tile is folded is [`fold`]'s.
+
+pub(crate) mod fold;
+pub(crate) mod job;
+mod shape;
+
+use super::element::loops::Sources;
+use super::element::program::Frame;
+use super::element::walk::rest_of_run;
+use super::environment::{Environment, try_parallel};
+use super::memory::Memory;
+use crate::buffers::AlignedBytes;
+use crate::error::{HloError, Result};
+use crate::plan::element::elementwise::dtype;
+use crate::plan::thunk::ReduceThunk;
+use crate::types::PrimitiveType;
+use fold::Tile;
+use job::{Accumulators, Job};
+use shape::Shape;
+
+/// Elements from which a second thread pays.
+const PARALLEL_ELEMENTS: usize = 1 << 15;
+/// Elements of one partial result when everything, or a long row, is reduced.
+const PARTIAL: usize = 1 << 16;
+/// Rows that are too few to be shared out; long ones are cut into partial results.
+const FEW_ROWS: usize = 64;
+/// Elements of one partial result of columns.
+const COLUMN_PARTIAL: usize = 1 << 18;
+/// Most partial results of columns, and fewest rows of one.
+const MAX_COLUMN_PARTIALS: usize = 32;
+const MIN_COLUMN_ROWS: usize = 32;
+/// Elements of a tile that is read where it lies.
+const PLAIN_TILE: usize = 1 << 13;
+
+/// Room for accumulators.
+struct Partials {
+    all: Accumulators,
+    _bytes: Vec<AlignedBytes>,
+}
+
+impl Partials {
+    fn new(sizes: &[usize], count: usize) -> Result<Partials> {
+        let mut bytes = sizes
+            .iter()
+            .map(|size| AlignedBytes::uninitialized(size * count))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Partials {
+            all: Accumulators {
+                pointers: bytes.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
+                sizes: sizes.to_vec(),
+            },
+            _bytes: bytes,
+        })
+    }
+}
+
+/// Runs a fused reduction.
+pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
+    let accumulators = Accumulators {
+        pointers: thunk
+            .outputs
+            .iter()
+            .map(|o| environment.memory.first(o))
+            .collect(),
+        sizes: thunk
+            .outputs
+            .iter()
+            .map(|o| o.element_type.size_bytes())
+            .collect(),
+    };
+    let results = thunk.outputs.first().map_or(0, |o| o.count());
+    let Some(wide) = wide_type(thunk) else {
+        return reduce_into(thunk, environment, &accumulators, results);
+    };
+    // Narrow floats are accumulated in `f32` and rounded once.
+    let mut bytes = AlignedBytes::uninitialized(results * wide.size_bytes())?;
+    let accumulators_wide = Accumulators {
+        pointers: vec![bytes.as_mut_ptr()],
+        sizes: vec![wide.size_bytes()],
+    };
+    reduce_into(thunk, environment, &accumulators_wide, results)?;
+    if let Some(narrow) = dtype(thunk.outputs[0].element_type) {
+        let convert = hlorun_kernels::convert(hlorun_kernels::DType::F32, narrow);
+        // SAFETY: both hold `results` elements of their types.
+        unsafe { convert(bytes.as_ptr(), accumulators.at(0, 0), results) };
+    }
+    Ok(())
+}
+
+/// The type in which results are accumulated, where it is not their own.
+pub(crate) fn wide_type(thunk: &ReduceThunk) -> Option<PrimitiveType> {
+    let output = *thunk.program.outputs.first()?;
+    let computed = thunk.program.types[output.0 as usize];
+    (thunk.simple.is_some() && computed != thunk.outputs[0].element_type).then_some(computed)
+}
+
+fn reduce_into(
+    thunk: &ReduceThunk,
+    environment: &Environment<'_>,
+    accumulators: &Accumulators,
+    results: usize,
+) -> Result<()> {
+    start(thunk, &environment.memory, accumulators, 0, results);
+    let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
+    if total == 0 || results == 0 {
+        return Ok(());
+    }
+    let job = Job::new(thunk, &environment.memory, total)?;
+    match thunk.space.as_slice() {
+        [] => job.range(0..total, accumulators),
+        [(size, true)] => job.partials(1, *size as usize, accumulators, environment),
+        [(rows, false), (size, true)]
+            if (*rows as usize) < FEW_ROWS && *size as usize >= 2 * PARTIAL =>
+        {
+            job.partials(*rows as usize, *size as usize, accumulators, environment)
+        }
+        [(size, false), ..] => job.rows(*size as usize, accumulators, environment),
+        [(outer, true), (inner, false), rest @ ..] => {
+            let below: usize = rest.iter().map(|s| s.0 as usize).product();
+            let (outer, inner) = (*outer as usize, *inner as usize);
+            let parts = (total / COLUMN_PARTIAL)
+                .min(outer / MIN_COLUMN_ROWS)
+                .min(MAX_COLUMN_PARTIALS);
+            match job.identity {
+                Some(identity) if parts > 1 => {
+                    job.column_partials(outer, parts, identity, results, accumulators, environment)
+                }
+                _ => job.columns(outer, inner, below, accumulators, environment),
+            }
+        }
+        [(_, true), (_, true), ..] => Err(HloError::execution("a reduction that was not merged")),
+    }
+}
+
+/// Puts the initial values into `count` results from `first` on.
+pub(crate) fn start(
+    thunk: &ReduceThunk,
+    memory: &Memory,
+    accumulators: &Accumulators,
+    first: usize,
+    count: usize,
+) {
+    let wide = wide_type(thunk);
+    for (k, init) in thunk.inits.iter().enumerate() {
+        let mut init = memory.first(init).cast_const();
+        let mut widened = 0f32;
+        if let (Some(_), Some(narrow)) = (wide, dtype(thunk.outputs[k].element_type)) {
+            let convert = hlorun_kernels::convert(narrow, hlorun_kernels::DType::F32);
+            let out = (&raw mut widened).cast::<u8>();
+            // SAFETY: an initial value is one element, `widened` has room for one.
+            unsafe { convert(init, out, 1) };
+            init = out;
+        }
+        let to = accumulators.at(k, first);
+        // SAFETY: there are more than `first + count` accumulators; an initial value is one element.
+        unsafe { hlorun_kernels::fill(accumulators.sizes[k], init, to, count) };
+    }
+}
+
+impl<'t> Job<'t> {
+    pub(crate) fn new(thunk: &'t ReduceThunk, memory: &Memory, total: usize) -> Result<Job<'t>> {
+        let ty = wide_type(thunk).or_else(|| thunk.outputs.first().map(|o| o.element_type));
+        let kernels = thunk.simple.and_then(|op| {
+            let ty = dtype(ty?)?;
+            Some((
+                hlorun_kernels::reduce(op, ty)?,
+                hlorun_kernels::binary(op, ty)?,
+                hlorun_kernels::reduce_identity(op, ty),
+            ))
+        });
+        let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
+        let is_plain = thunk.program.is_empty() && thunk.loads.iter().all(|load| load.is_dense);
+        let widest = if is_plain && kernels.is_some() {
+            PLAIN_TILE.min(total.next_multiple_of(64))
+        } else {
+            // Lanes of a general reducer are joined once per tile.
+            let tiles = if kernels.is_some() { 1 } else { 2 };
+            Frame::tile_for(&thunk.program, total) * tiles
+        };
+        let shape = Shape::of(&thunk.space, kernels.is_some(), widest);
+        let (tile, run) = match shape {
+            Shape::ShortRows { size, run }
+            | Shape::FewColumns { size, run }
+            | Shape::FewGroups { size, run, .. } => (widest / size * size, run),
+            Shape::Plain => (widest, usize::MAX),
+        };
+        Ok(Job {
+            thunk,
+            sources,
+            total,
+            tile,
+            run,
+            shape,
+            fold: kernels.map(|k| k.0),
+            combine: kernels.map(|k| k.1),
+            identity: kernels.and_then(|k| k.2),
+        })
+    }
+
+    /// Finds the inputs that lie in a row tile's scratch where they are now.
+    pub(crate) fn rebase(&mut self, memory: &Memory) {
+        self.sources.rebase(memory);
+    }
+
+    fn tasks(&self, environment: &Environment<'_>, most: usize) -> usize {
+        if self.total < PARALLEL_ELEMENTS {
+            1
+        } else {
+            (environment.threads * if environment.threads > 1 { 2 } else { 1 })
+                .clamp(1, most.max(1))
+        }
+    }
+
+    /// The outermost dimension is kept: parts of it are independent.
+    fn rows(
+        &self,
+        size: usize,
+        accumulators: &Accumulators,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        let tasks = self.tasks(environment, size);
+        let below = self.total / size;
+        try_parallel(environment, tasks, &|task| {
+            let begin = size * task / tasks;
+            let end = size * (task + 1) / tasks;
+            self.range(begin * below..end * below, accumulators)
+        })
+    }
+
+    /// The outermost dimension is reduced, the next one kept: parts of the kept one are independent.
+    fn columns(
+        &self,
+        outer: usize,
+        inner: usize,
+        below: usize,
+        accumulators: &Accumulators,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        let most = match self.shape {
+            Shape::FewColumns { .. } if below == 1 => 1,
+            _ => (inner * below).div_ceil(256).min(inner),
+        };
+        let tasks = self.tasks(environment, most);
+        if tasks == 1 {
+            return self.range(0..self.total, accumulators);
+        }
+        try_parallel(environment, tasks, &|task| {
+            let begin = inner * task / tasks * below;
+            let end = inner * (task + 1) / tasks * below;
+            let mut tile = self.tile()?;
+            for row in 0..outer {
+                let at = row * inner * below;
+                self.range_with(&mut tile, at + begin..at + end, accumulators);
+            }
+            Ok(())
+        })
+    }
+
+    /// The outermost dimension is reduced and long: partial results of stretches of it.
+    fn column_partials(
+        &self,
+        outer: usize,
+        parts: usize,
+        identity: [u8; 16],
+        results: usize,
+        accumulators: &Accumulators,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        let partials = Partials::new(&accumulators.sizes, parts * results)?;
+        let size = accumulators.sizes[0];
+        let below = self.total / outer;
+        try_parallel(environment, parts, &|part| {
+            let here = partials.all.renumbered(part * results, 0);
+            // SAFETY: each part has `results` accumulators of its own.
+            unsafe { hlorun_kernels::fill(size, identity.as_ptr(), here.at(0, 0), results) };
+            let begin = outer * part / parts;
+            let end = outer * (part + 1) / parts;
+            self.range(begin * below..end * below, &here)
+        })?;
+        if let Some(combine) = self.combine {
+            for part in 0..parts {
+                let to = accumulators.at(0, 0);
+                // SAFETY: both hold `results` accumulators; kernels may write onto an operand.
+                unsafe { combine(to, partials.all.at(0, part * results), to, results) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that are reduced as a whole: partial results of a fixed size, combined in order.
+    fn partials(
+        &self,
+        rows: usize,
+        size: usize,
+        accumulators: &Accumulators,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        let parts = size.div_ceil(PARTIAL);
+        if parts == 1 || !Tile::may_split(self) {
+            return self.range(0..rows * size, accumulators);
+        }
+        let partials = Partials::new(&accumulators.sizes, rows * parts)?;
+        let all = rows * parts;
+        let tasks = (environment.threads * 4).min(all).max(1);
+        try_parallel(environment, tasks, &|task| {
+            let mut tile = self.tile()?;
+            for at in all * task / tasks..all * (task + 1) / tasks {
+                let (row, part) = (at / parts, at % parts);
+                let begin = row * size + part * PARTIAL;
+                let end = (begin + PARTIAL).min((row + 1) * size);
+                let here = partials.all.renumbered(at, row);
+                self.first_then_range(&mut tile, begin..end, row, &here);
+            }
+            Ok(())
+        })?;
+        let mut tile = self.tile()?;
+        for row in 0..rows {
+            tile.fold_partials(self, &partials.all, row * parts, parts, row, accumulators);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tile(&self) -> Result<Tile> {
+        let frame = self.sources.frame(&self.thunk.program, self.tile)?;
+        Tile::new(self, frame, self.tile)
+    }
+
+    fn range(&self, range: std::ops::Range<usize>, accumulators: &Accumulators) -> Result<()> {
+        let mut tile = self.tile()?;
+        self.range_with(&mut tile, range, accumulators);
+        Ok(())
+    }
+
+    /// Starts accumulator `index` with the first element instead of the initial value.
+    fn first_then_range(
+        &self,
+        tile: &mut Tile,
+        range: std::ops::Range<usize>,
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let program = &self.thunk.program;
+        let frame = &mut tile.values;
+        self.sources.fill(frame, range.start, 1);
+        // SAFETY: one element of every input was filled; accumulators hold one element.
+        unsafe {
+            frame.run(program, 1);
+            for (k, &output) in program.outputs.iter().enumerate() {
+                let value = frame.pointer(output);
+                std::ptr::copy_nonoverlapping(
+                    value,
+                    accumulators.at(k, index),
+                    accumulators.sizes[k],
+                );
+            }
+        }
+        self.range_with(tile, range.start + 1..range.end, accumulators);
+    }
+
+    pub(crate) fn range_with(
+        &self,
+        tile: &mut Tile,
+        range: std::ops::Range<usize>,
+        accumulators: &Accumulators,
+    ) {
+        let program = &self.thunk.program;
+        let mut start = range.start;
+        while start < range.end {
+            // Tiles end at the same places however the work is divided, so that sums are formed in
+            // the same order for every number of threads.
+            let limit = match self.shape {
+                Shape::Plain => self.sources.limit(start),
+                _ => rest_of_run(self.run, start).min(self.sources.block_limit(start)),
+            };
+            let n = (self.tile - start % self.tile)
+                .min(limit)
+                .min(range.end - start);
+            self.sources.fill(&mut tile.values, start, n);
+            // SAFETY: every input holds `n` elements.
+            unsafe { tile.values.run(program, n) };
+            tile.accumulate(self, start, n, accumulators);
+            start += n;
+        }
+    }
+}

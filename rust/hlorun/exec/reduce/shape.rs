@@ -1,0 +1,77 @@
+//! Along which dimensions of a tile a reduction folds.
+
+use crate::plan::schedule::scalar_bytecode::folds::MIN_REGULAR;
+
+/// Most columns that are folded onto themselves.
+pub(super) const FEW_COLUMNS: usize = 128;
+/// Longest rows that are transposed, for plain kernels and for general reducers.
+pub(super) const SHORT_ROW: usize = 32;
+pub(super) const SHORT_ROW_GENERAL: usize = 64;
+
+/// How the values of a tile belong to results.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Whole rows of `size` values, one result each.
+    ShortRows {
+        /// Values of a row.
+        size: usize,
+        /// Values of neighbouring results.
+        run: usize,
+    },
+    /// Whole rows of `size` values, each for the same results.
+    FewColumns {
+        /// Results.
+        size: usize,
+        /// Values for them.
+        run: usize,
+    },
+    /// Whole rows of `size` values, each for the same results, of which `row` neighbours belong to one.
+    FewGroups {
+        /// Values of a row.
+        size: usize,
+        /// Values of one result.
+        row: usize,
+        /// Values of the same results.
+        run: usize,
+    },
+    /// Anything else.
+    Plain,
+}
+
+impl Shape {
+    /// The shape of tiles of `tile` values of a walk.
+    pub(crate) fn of(space: &[(i64, bool)], is_simple: bool, tile: usize) -> Shape {
+        if let [.., (outer, true), (groups, false), (row, true)] = *space
+            && is_simple
+            && let Some(size) = groups.checked_mul(row)
+            && (1..=FEW_COLUMNS as i64).contains(&size)
+            && let Some(run) = outer.checked_mul(size)
+            && run >= MIN_REGULAR as i64
+            && size as usize * 2 <= tile
+        {
+            return Shape::FewGroups {
+                size: size as usize,
+                row: row as usize,
+                run: run as usize,
+            };
+        }
+        let [.., (outer, outer_reduced), (inner, inner_reduced)] = *space else {
+            return Shape::Plain;
+        };
+        let (outer, size) = (outer as usize, inner as usize);
+        let Some(run) = outer.checked_mul(size) else {
+            return Shape::Plain;
+        };
+        let longest = if is_simple {
+            SHORT_ROW
+        } else {
+            SHORT_ROW_GENERAL
+        };
+        match (outer_reduced, inner_reduced) {
+            _ if run < MIN_REGULAR || size * 2 > tile => Shape::Plain,
+            (false, true) if size <= longest => Shape::ShortRows { size, run },
+            (true, false) if size <= FEW_COLUMNS && is_simple => Shape::FewColumns { size, run },
+            _ => Shape::Plain,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Runs an executable: brings memory, then thunks in order.
+
+use std::time::Instant;
+
+use crate::error::{HloError, Result};
+use crate::exec::element::loops;
+use crate::exec::environment::{Environment, interruptible};
+use crate::exec::hooks;
+use crate::exec::memory::Memory;
+use crate::exec::options::RunOptions;
+use crate::exec::options::Step;
+use crate::exec::threads::available_threads;
+use crate::exec::{gemm, ops, reduce, spmd};
+use crate::float_mode::DefaultMode;
+use crate::module::HloModule;
+use crate::plan::Executable;
+use crate::plan::memory::assign::AllocationKind;
+use crate::plan::ops::OpKind;
+use crate::plan::options::Check;
+use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
+
+/// Brief trips of a loop between two looks at whether the caller wants the run to end.
+const BRIEF_TRIPS: usize = 256;
+
+impl Executable {
+    /// Runs once: `inputs` and `outputs` hold an address for every leaf of
+    /// [`Executable::inputs`] and [`Executable::outputs`].
+    ///
+    /// Errors: `HloError::Argument` for a wrong number of addresses; `HloError::Execution` when
+    /// memory runs out or the caller interrupts.
+    ///
+    /// # Safety
+    ///
+    /// Each input address holds the leaf's elements, dense, row-major and aligned to a component of
+    /// the element type, and is not written during the run; each output address has room for its
+    /// leaf, overlaps nothing else, and is aligned in the same way.
+    pub unsafe fn run(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        if inputs.len() != self.inputs().len() || outputs.len() != self.outputs().len() {
+            return Err(HloError::argument(format!(
+                "expected {} input and {} output arrays, got {} and {}",
+                self.inputs().len(),
+                self.outputs().len(),
+                inputs.len(),
+                outputs.len()
+            )));
+        }
+        let _mode = DefaultMode::enter();
+        let devices = self.devices();
+        if devices.count() > 1 {
+            return Err(HloError::argument(format!(
+                "compiled for {devices}, which run together: give each its arrays"
+            )));
+        }
+        let mut arena = self.take_arena()?;
+        let memory = self.memory(arena.as_mut_ptr(), inputs, outputs);
+        let environment = Environment::new(memory, self.threads(), options).shadowed(self.shadow());
+        let result = interruptible(|| sequence(self.thunks(), &environment));
+        drop(environment);
+        self.return_arena(arena);
+        result
+    }
+
+    /// The module, where runs are shadow runs.
+    pub(crate) fn shadow(&self) -> Option<&HloModule> {
+        (self.options().check == Check::Shadow).then(|| self.module())
+    }
+
+    /// Threads a run may use.
+    pub(crate) fn threads(&self) -> usize {
+        match self.options().threads {
+            0 => available_threads(),
+            n => n,
+        }
+    }
+
+    /// The memory of one device.
+    pub(crate) fn memory(
+        &self,
+        arena: *mut u8,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+    ) -> Memory {
+        let bases = self
+            .assignment()
+            .allocations
+            .iter()
+            .map(|allocation| match allocation.kind {
+                AllocationKind::Temp => arena,
+                AllocationKind::Parameter(leaf) => inputs[leaf as usize].cast_mut(),
+                AllocationKind::Output(leaf) => outputs[leaf as usize],
+                AllocationKind::Constant(_) => self
+                    .constant_bytes(allocation.kind)
+                    .map_or(std::ptr::null_mut(), |bytes| bytes.as_ptr().cast_mut()),
+            })
+            .collect();
+        Memory::new(bases)
+    }
+}
+
+/// Whether to look for the caller's wish to end the run before this thunk: not where the look may
+/// take longer.
+fn is_worth_a_look(thunk: &Thunk) -> bool {
+    match &thunk.kind {
+        ThunkKind::Loop(fused) => fused.small.is_none(),
+        ThunkKind::Nop | ThunkKind::DeviceId(_) => false,
+        _ => true,
+    }
+}
+
+/// Runs thunks in order. Recursion is bounded by the nesting the plan allows.
+pub(crate) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) -> Result<()> {
+    for thunk in thunks {
+        if is_worth_a_look(thunk) {
+            environment.check()?;
+        }
+        let Some(profile) = environment.options.profile else {
+            run(thunk, environment)?;
+            continue;
+        };
+        let start = Instant::now();
+        run(thunk, environment)?;
+        profile(&Step {
+            thunk,
+            device: environment.device,
+            start,
+            duration: start.elapsed(),
+        });
+    }
+    Ok(())
+}
+
+pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
+    if let Some(module) = environment.shadow
+        && super::shadow::applies(thunk)
+    {
+        return super::shadow::run(thunk, environment, module, run);
+    }
+    let memory = &environment.memory;
+    match &thunk.kind {
+        ThunkKind::Copy(copy) => {
+            super::copy::run(copy, environment);
+            Ok(())
+        }
+        ThunkKind::Loop(fused) => match &fused.small {
+            Some(small) => {
+                crate::exec::element::small_loop::run(fused, small, memory);
+                Ok(())
+            }
+            None => loops::run(fused, environment),
+        },
+        ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
+        ThunkKind::RowTiled(tiled) => crate::exec::row_tiling::run(tiled, environment),
+        ThunkKind::Gemm(product) => gemm::run(product, environment),
+        ThunkKind::PackOperand(pack) => gemm::pack(pack, environment),
+        ThunkKind::Op(op) => {
+            let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
+            let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();
+            if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
+                && let Some(result) =
+                    hooks::run_custom_call(hook, thunk.instruction, &call.info, &inputs, &outputs)
+            {
+                return result;
+            }
+            ops::run(&op.kind, &inputs, &outputs, &environment.operation())
+        }
+        ThunkKind::While(body) => {
+            if let Some(code) = &body.bytecode
+                && environment.options.profile.is_none()
+                && environment.shadow.is_none()
+            {
+                return crate::exec::element::scalar_bytecode::run(code, body, environment, run);
+            }
+            let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
+            loop {
+                environment.check()?;
+                for _ in 0..trips_between_checks {
+                    sequence(&body.condition, environment)?;
+                    // SAFETY: the predicate is one byte in its slice.
+                    if unsafe { memory.first(&body.predicate).read() } == 0 {
+                        return Ok(());
+                    }
+                    sequence(&body.body, environment)?;
+                }
+            }
+        }
+        ThunkKind::Conditional(choice) => {
+            let selector = &choice.selector;
+            // SAFETY: the selector is a scalar of its type.
+            let value = unsafe {
+                crate::exec::memory::read_integer(memory.first(selector), selector.element_type)
+            };
+            let last = choice.branches.len() - 1;
+            let branch = if selector.element_type == crate::types::PrimitiveType::Pred {
+                usize::from(value == 0)
+            } else {
+                usize::try_from(value).map_or(last, |v| v.min(last))
+            };
+            sequence(&choice.branches[branch], environment)
+        }
+        ThunkKind::CollectiveStart(start) => spmd::start(&start.collective, environment),
+        ThunkKind::Collective(collective) => spmd::run(collective, environment),
+        ThunkKind::DeviceId(id) => {
+            let value = if id.partition {
+                environment.partition
+            } else {
+                environment.replica
+            };
+            // SAFETY: the slice holds one u32.
+            unsafe { memory.pointer(&id.slice).cast::<u32>().write(value) };
+            Ok(())
+        }
+        ThunkKind::Observe(observe) => match environment.options.observer {
+            Some(observer) => {
+                environment.check()?;
+                let leaves: Vec<_> = observe.leaves.iter().map(|v| memory.array(v)).collect();
+                observer(
+                    environment.device,
+                    thunk.instruction,
+                    &hooks::array_refs(&leaves),
+                )
+            }
+            None => Ok(()),
+        },
+        ThunkKind::Nop => Ok(()),
+    }
+}

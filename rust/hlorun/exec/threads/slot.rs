@@ -1,0 +1,191 @@
+//! The protocol of the pool: how loops are offered, joined and ended, and how threads sleep.
+//!
+//! In: a loop's tasks, from the thread that owns a slot. Out: each of them has run once, on that
+//! thread or a visitor's. Promise: a loop outlives its visitors; who goes to sleep while work is
+//! offered is woken. The primitives come from `super::sync`, so that `tests/loom` can run this file
+//! under every order of events.
+
+use super::sync::{
+    AtomicBool, AtomicPtr, AtomicUsize, Condvar, Mutex, MutexGuard, Thread, WAITS, current, park,
+    spin_loop,
+};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+pub type Task<'t> = &'t (dyn Fn(usize) + Sync);
+
+/// A loop, on the stack of the thread that runs it.
+struct Job {
+    task: Task<'static>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// A place where a loop is offered to other threads.
+///
+/// `job` is set by the slot's owner and is non-null only while the job exists: the owner takes it
+/// back and then waits until there are no visitors, and a visitor reads it after counting itself.
+#[repr(align(128))]
+pub struct Slot {
+    owned: AtomicBool,
+    job: AtomicPtr<Job>,
+    /// The next task to take, and their number; also a hint to those who look for work.
+    next: AtomicUsize,
+    count: AtomicUsize,
+    visitors: AtomicUsize,
+    /// The owner, once it sleeps until there is no visitor.
+    owner: Mutex<Option<Thread>>,
+    owner_sleeps: AtomicBool,
+}
+
+impl Slot {
+    /// A free slot.
+    pub fn new() -> Slot {
+        Slot {
+            owned: AtomicBool::new(false),
+            job: AtomicPtr::new(std::ptr::null_mut()),
+            next: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            visitors: AtomicUsize::new(0),
+            owner: Mutex::new(None),
+            owner_sleeps: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a visitor would find work.
+    pub fn has_tasks(&self) -> bool {
+        self.next.load(SeqCst) < self.count.load(SeqCst) && !self.job.load(SeqCst).is_null()
+    }
+
+    /// Takes tasks until there are none.
+    fn work(&self, task: Task<'_>) {
+        let count = self.count.load(Relaxed);
+        loop {
+            let index = self.next.fetch_add(1, SeqCst);
+            if index >= count {
+                return;
+            }
+            task(index);
+        }
+    }
+
+    /// Works on what the slot offers, if anything.
+    pub fn visit(&self) {
+        self.visitors.fetch_add(1, SeqCst);
+        let job = self.job.load(SeqCst);
+        if !job.is_null() {
+            // SAFETY: the owner takes the job back before it waits for its visitors to leave, and
+            // keeps it alive until then. This visitor has been counted before it read the job, so
+            // either it has read null or the owner is going to see it.
+            let job = unsafe { &*job };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work(job.task))) {
+                *lock(&job.panic) = Some(panic);
+            }
+        }
+        if self.visitors.fetch_sub(1, SeqCst) == 1
+            && self.owner_sleeps.load(SeqCst)
+            && let Some(owner) = lock(&self.owner).as_ref()
+        {
+            owner.unpark();
+        }
+    }
+
+    /// Whether the caller owns the slot from now on, until [`Slot::run`] returns.
+    pub fn take(&self) -> bool {
+        !self.owned.load(Relaxed) && !self.owned.swap(true, SeqCst)
+    }
+
+    /// Runs every task below `count`, with whoever comes after `offered` was called. The slot is the
+    /// caller's, and free in the end.
+    pub fn run(&self, count: usize, task: Task<'_>, offered: impl FnOnce()) {
+        // SAFETY: only the lifetime changes. The job is read by visitors of the slot, of which there
+        // are none once it is closed, below.
+        let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
+        let job = Job {
+            task,
+            panic: Mutex::new(None),
+        };
+        self.next.store(0, SeqCst);
+        self.count.store(count, SeqCst);
+        self.job.store((&raw const job).cast_mut(), SeqCst);
+        let own = catch_unwind(AssertUnwindSafe(|| {
+            offered();
+            self.work(task);
+        }));
+        self.close();
+        self.owned.store(false, SeqCst);
+        if let Some(panic) = own.err().or_else(|| lock(&job.panic).take()) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Takes the job back and waits until nobody uses it.
+    fn close(&self) {
+        self.job.store(std::ptr::null_mut(), SeqCst);
+        for _ in 0..WAITS {
+            if self.visitors.load(SeqCst) == 0 {
+                return;
+            }
+            spin_loop();
+        }
+        *lock(&self.owner) = Some(current());
+        self.owner_sleeps.store(true, SeqCst);
+        while self.visitors.load(SeqCst) != 0 {
+            park();
+        }
+        self.owner_sleeps.store(false, SeqCst);
+    }
+}
+
+/// Locks what no thread leaves half-changed, whatever panics.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where threads without work sleep.
+pub struct Beds {
+    sleepers: AtomicUsize,
+    sleeping: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Beds {
+    /// Nobody sleeps.
+    pub fn new() -> Beds {
+        Beds {
+            sleepers: AtomicUsize::new(0),
+            sleeping: Mutex::new(()),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// Whether all are awake.
+    pub fn are_empty(&self) -> bool {
+        self.sleepers.load(SeqCst) == 0
+    }
+
+    /// Sleeps until someone wakes this thread, unless there is work.
+    pub fn sleep(&self, has_work: impl Fn() -> bool) {
+        let guard = lock(&self.sleeping);
+        self.sleepers.fetch_add(1, SeqCst);
+        // A caller offers its loop and then looks for sleepers, so one of the two sees the other.
+        if !has_work() {
+            drop(
+                self.wake
+                    .wait(guard)
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+        }
+        self.sleepers.fetch_sub(1, SeqCst);
+    }
+
+    /// Wakes some of the sleepers, or all.
+    pub fn wake(&self, count: Option<usize>) {
+        let _guard = lock(&self.sleeping);
+        match count {
+            None => self.wake.notify_all(),
+            Some(count) => (0..count).for_each(|_| self.wake.notify_one()),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Deliberate faults: every condition under which a plan shares memory or moves work is made to lie,
+//! one at a time, and something has to notice.
+//!
+//! The plan checker has to refuse the plan; where the plan itself is right and the code made from it
+//! is not, a shadow run or a run without the pass has to differ.
+
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::exec::{DeviceArrays, RunOptions};
+use crate::plan::faults::{self, Fault};
+use crate::plan::options::{Check, CompileOptions, MachineCode};
+use crate::plan::{Executable, compile};
+use crate::text::{ParseOptions, parse};
+use crate::verify::verify;
+
+fn planned(text: &str, options: &CompileOptions) -> Result<Executable> {
+    let module = parse(text.as_bytes().into(), &ParseOptions::default())?;
+    compile(&verify(&module)?, options)
+}
+
+fn options(check: Check) -> CompileOptions {
+    CompileOptions {
+        check,
+        threads: 1,
+        ..CompileOptions::default()
+    }
+}
+
+/// The plan checker accepts the module, and refuses it with the fault.
+fn refused(fault: Fault, text: &str) {
+    let options = options(Check::Plan);
+    if let Err(error) = planned(text, &options) {
+        panic!("{fault:?}: refused without the fault: {error}");
+    }
+    let (result, lies) = faults::with(fault, || planned(text, &options));
+    assert!(lies > 0, "{fault:?}: the condition never matters here");
+    let Err(error) = result else {
+        panic!("{fault:?}: the plan checker sees nothing");
+    };
+    let message = error.to_string();
+    assert!(message.contains("plan checker"), "{fault:?}: {message}");
+}
+
+/// The bytes of all outputs of all devices; inputs count up, other numbers on every device.
+fn run(executable: &Executable, devices: usize) -> Result<Vec<Vec<u8>>> {
+    let mut inputs = Vec::new();
+    let mut outputs = Vec::new();
+    for device in 0..devices {
+        for leaf in executable.inputs() {
+            let mut bytes = AlignedBytes::zeroed(leaf.byte_size())?;
+            for (at, word) in bytes.as_mut_slice().chunks_exact_mut(4).enumerate() {
+                let value = at as f32 / 64.0 + device as f32;
+                word.copy_from_slice(&value.to_ne_bytes());
+            }
+            inputs.push(bytes);
+        }
+        for leaf in executable.outputs() {
+            outputs.push(AlignedBytes::zeroed(leaf.byte_size())?);
+        }
+    }
+    let (ins, outs) = (executable.inputs().len(), executable.outputs().len());
+    let arrays: Vec<DeviceArrays> = (0..devices)
+        .map(|device| DeviceArrays {
+            inputs: inputs[device * ins..][..ins]
+                .iter()
+                .map(AlignedBytes::as_ptr)
+                .collect(),
+            outputs: outputs[device * outs..][..outs]
+                .iter_mut()
+                .map(AlignedBytes::as_mut_ptr)
+                .collect(),
+        })
+        .collect();
+    // SAFETY: every address has room for its leaf.
+    unsafe {
+        match &arrays[..] {
+            [only] => executable.run(&only.inputs, &only.outputs, &RunOptions::default())?,
+            _ => executable.run_devices(&arrays, None, &RunOptions::default())?,
+        }
+    }
+    Ok(outputs
+        .iter()
+        .map(|bytes| bytes.as_slice().to_vec())
+        .collect())
+}
+
+/// Runs with the fault and without it, and compares; an error counts as a difference.
+fn differs(fault: Fault, text: &str, faulty: &CompileOptions, plain: &CompileOptions) {
+    let devices = plain.replicas as usize;
+    let right = run(&planned(text, plain).unwrap(), devices).unwrap();
+    let same = run(&planned(text, faulty).unwrap(), devices).unwrap();
+    assert!(right == same, "{fault:?}: other results without the fault");
+    let (result, lies) = faults::with(fault, || {
+        planned(text, faulty).and_then(|executable| run(&executable, devices))
+    });
+    assert!(lies > 0, "{fault:?}: the condition never matters here");
+    assert!(
+        result.is_err() || result.is_ok_and(|wrong| wrong != right),
+        "{fault:?}: nobody notices"
+    );
+}
+
+/// A module whose entry has these lines; `p` is a vector and `q` a matrix.
+fn entry(lines: &str) -> String {
+    format!(
+        "HloModule fault
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}}
+less {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}}
+ENTRY e {{
+  one = f32[] constant(1)
+  two = f32[] constant(2)
+  ones = f32[524288] broadcast(one), dimensions={{}}
+{lines}
+}}
+"
+    )
+}
+
+#[test]
+fn row_tiling() {
+    let start = "  p = f32[524288] parameter(0)\n  x = f32[524288] add(p, ones)\n";
+    let group = |rest: &str| entry(&format!("{start}{rest}"));
+    refused(
+        Fault::GroupReadsOtherRows,
+        &group(
+            "  r = f32[524288] reverse(x), dimensions={0}
+  y = f32[524288] multiply(r, r)
+  ROOT t = (f32[524288], f32[524288]) tuple(x, y)",
+        ),
+    );
+    refused(
+        Fault::GroupReadsIndex,
+        "HloModule fault
+ENTRY e {
+  p = s32[524288] parameter(0)
+  x = s32[524288] add(p, p)
+  s = s32[1] slice(x), slice={[5:6]}
+  at = s32[] reshape(s)
+  u = s32[524288] multiply(x, x)
+  z = s32[] constant(0)
+  big = s32[1048576] broadcast(z), dimensions={}
+  d = s32[1048576] dynamic-update-slice(big, u, at)
+  ROOT t = (s32[1048576], s32[524288]) tuple(d, x)
+}
+",
+    );
+    refused(
+        Fault::GroupReadsShared,
+        &group(
+            "  s = f32[1] slice(x), slice={[5:6]}
+  f = f32[] reshape(s)
+  m = f32[4096,128] reshape(x)
+  r = f32[4096] reduce(m, f), dimensions={1}, to_apply=add
+  ROOT t = (f32[4096], f32[524288]) tuple(r, x)",
+        ),
+    );
+    refused(
+        Fault::PrecedesItsOperand,
+        &group(
+            "  m = f32[1024,512] reshape(x)
+  c = f32[512,1024] transpose(m), dimensions={1,0}
+  r = f32[512,1024] reverse(c), dimensions={0}
+  y = f32[524288] multiply(x, x)
+  ROOT t = (f32[524288], f32[512,1024], f32[524288]) tuple(x, r, y)",
+        ),
+    );
+    refused(
+        Fault::ScratchReadOutside,
+        &group(
+            "  y = f32[524288] multiply(x, x)
+  z = f32[524288] sort(x), dimensions={0}, to_apply=less
+  ROOT t = (f32[524288], f32[524288]) tuple(y, z)",
+        ),
+    );
+    refused(
+        Fault::MergesDependentLoops,
+        &group(
+            "  a = f32[524288] multiply(p, p)
+  b = f32[524288] add(a, p)
+  c = f32[524288] multiply(b, a)
+  d = f32[524288] subtract(c, p)
+  k = f32[524288] add(d, x)
+  a1 = f32[524288] multiply(p, p)
+  b1 = f32[524288] add(a1, p)
+  c1 = f32[524288] multiply(b1, a1)
+  d1 = f32[524288] subtract(c1, p)
+  l = f32[524288] multiply(d1, k)
+  ROOT t = (f32[524288], f32[524288], f32[524288]) tuple(x, k, l)",
+        ),
+    );
+}
+
+#[test]
+fn reuse_in_place() {
+    let start = "  p = f32[524288] parameter(0)
+  v = f32[524288] sort(p), dimensions={0}, to_apply=less\n";
+    let module = |rest: &str| entry(&format!("{start}{rest}"));
+    refused(
+        Fault::GroupReusesInput,
+        &module(
+            "  r = f32[524288] reverse(v), dimensions={0}
+  x = f32[524288] add(r, ones)
+  w = f32[524288] add(v, ones)
+  ROOT t = (f32[524288], f32[524288]) tuple(x, w)",
+        ),
+    );
+    refused(
+        Fault::GroupReusesLiveInput,
+        &module(
+            "  x = f32[524288] add(v, ones)
+  n = f32[524288] negate(v)
+  w = f32[524288] multiply(x, n)
+  ROOT t = (f32[524288], f32[524288]) tuple(x, w)",
+        ),
+    );
+    refused(
+        Fault::LoopReusesInput,
+        &module(
+            "  r = f32[524288] reverse(v), dimensions={0}
+  ROOT x = f32[524288] multiply(r, v)",
+        ),
+    );
+    let keys = "HloModule fault
+less {
+  a = u32[] parameter(0)
+  b = u32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  k = u32[64] parameter(0)
+  p = u32[64] parameter(1)
+  a = u32[64] sort(p), dimensions={0}, to_apply=less
+  b = u32[64] sort(k), dimensions={0}, to_apply=less
+  ROOT r = (u32[64], u32[64]) custom-call(k, k, a, b), custom_call_target=\"cuda_threefry2x32\"
+}
+";
+    refused(Fault::LoopReadsAfterWrite, keys);
+}
+
+const LOOP: &str = "HloModule fault
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}
+cond {
+  t = (s32[], f32[256], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  t = (s32[], f32[256], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  x = f32[256] get-tuple-element(t), index=1
+  y = f32[256] get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+BODY
+}
+ENTRY e {
+  p = f32[256] parameter(0)
+  q = f32[256] parameter(1)
+  z = s32[] constant(0)
+  v = f32[256] sort(p), dimensions={0}, to_apply=less
+  s = (s32[], f32[256], f32[256]) tuple(z, v, q)
+  l = (s32[], f32[256], f32[256]) while(s), condition=cond, body=body
+  a = f32[256] get-tuple-element(l), index=1
+  b = f32[256] get-tuple-element(l), index=2
+  ROOT r = (f32[256], f32[256]) tuple(a, b)
+}
+";
+
+#[test]
+fn loop_state() {
+    let module = |body: &str| LOOP.replace("BODY", body);
+    // The next trip's `x` is there before this trip's is read for the last time.
+    let late = module(
+        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
+  w = f32[256] reverse(x), dimensions={0}
+  g = f32[256] sort(w), dimensions={0}, to_apply=less
+  h = f32[256] add(g, y)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, u, h)",
+    );
+    refused(Fault::StateDiesEarly, &late);
+    // `v` is read in every trip, and temporaries come and go after that.
+    let constant = module(
+        "  u = f32[256] multiply(x, y)
+  w = f32[256] sort(u), dimensions={0}, to_apply=less
+  g = f32[256] reverse(w), dimensions={0}
+  h = f32[256] sort(g), dimensions={0}, to_apply=less
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, h)",
+    );
+    // Nobody else needs `x`, so that it is a temporary.
+    let constant = constant.replace("tuple(a, b)", "tuple(b, b)");
+    refused(Fault::DiesInsideLoop, &constant);
+    let swap = module("  ROOT o = (s32[], f32[256], f32[256]) tuple(j, y, x)");
+    refused(Fault::JoinsLiveBuffers, &swap);
+}
+
+#[test]
+fn assignment() {
+    let module = |lines: &str| entry(lines);
+    // The copy that an update in place needs.
+    refused(
+        Fault::JoinsLiveBuffers,
+        &module(
+            "  p = f32[256] parameter(0)
+  u = f32[1] parameter(1)
+  at = s32[] parameter(2)
+  v = f32[256] sort(p), dimensions={0}, to_apply=less
+  d = f32[256] dynamic-update-slice(v, u, at)
+  w = f32[256] sort(d), dimensions={0}, to_apply=less
+  x = f32[256] sort(v), dimensions={0}, to_apply=less
+  ROOT t = (f32[256], f32[256]) tuple(w, x)",
+        ),
+    );
+    refused(
+        Fault::WritesForeignMemory,
+        &module(
+            "  p = f32[256] parameter(0)
+  u = f32[1] parameter(1)
+  at = s32[] parameter(2)
+  d = f32[256] dynamic-update-slice(p, u, at)
+  ROOT w = f32[256] sort(d), dimensions={0}, to_apply=less",
+        ),
+    );
+    refused(
+        Fault::PacksLiveBuffers,
+        &module(
+            "  p = f32[256] parameter(0)
+  q = f32[256] parameter(1)
+  v = f32[256] sort(p), dimensions={0}, to_apply=less
+  w = f32[256] sort(q), dimensions={0}, to_apply=less
+  x = f32[256] add(v, w)
+  ROOT y = f32[256] sort(x), dimensions={0}, to_apply=less",
+        ),
+    );
+    refused(
+        Fault::ReusesLiveOutput,
+        &module(
+            "  p = f32[65536] parameter(0)
+  q = f32[32768] parameter(1)
+  v = f32[65536] sort(p), dimensions={0}, to_apply=less
+  w = f32[32768] sort(q), dimensions={0}, to_apply=less
+  g = f32[32768] reverse(w), dimensions={0}
+  x = f32[32768] sort(g), dimensions={0}, to_apply=less
+  ROOT t = (f32[65536], f32[32768]) tuple(v, x)",
+        ),
+    );
+}
+
+#[test]
+fn scalar_code() {
+    let text = LOOP.replace(
+        "BODY",
+        "  u = f32[256] sort(y), dimensions={0}, to_apply=less
+  w = f32[256] reverse(u), dimensions={0}
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
+    );
+    let plain = options(Check::Shadow);
+    differs(
+        Fault::ScalarCodeSkipsThunk,
+        &text,
+        &options(Check::Plan),
+        &plain,
+    );
+}
+
+#[test]
+fn declared_accesses() {
+    let text = "HloModule fault
+ENTRY e {
+  a = f32[8,8] parameter(0)
+  b = f32[8,8] parameter(1)
+  c = f32[8,8] parameter(2)
+  ROOT d = f32[8,8] custom-call(a, b, c), custom_call_target=\"__cublas$gemm\", backend_config={\"alpha_real\":1,\"alpha_imag\":0,\"beta\":1,\"dot_dimension_numbers\":{\"lhs_contracting_dimensions\":[\"1\"],\"rhs_contracting_dimensions\":[\"0\"],\"lhs_batch_dimensions\":[],\"rhs_batch_dimensions\":[]}}
+}
+";
+    let shadow = options(Check::Shadow);
+    differs(
+        Fault::DeclaresUpdateAsWrite,
+        text,
+        &shadow,
+        &options(Check::Off),
+    );
+}
+
+#[test]
+fn replication() {
+    let of = |replicas, disable: &[&str]| CompileOptions {
+        replicas,
+        disable: disable.iter().map(|&name| name.to_owned()).collect(),
+        ..options(Check::Plan)
+    };
+    let devices = |disable: &[&str]| of(2, disable);
+    let own = entry(
+        "  p = f32[524288] parameter(0)
+  x = f32[524288] add(p, ones)
+  ROOT y = f32[524288] all-reduce(x), replica_groups={}, to_apply=add",
+    );
+    let alone = devices(&["replicated-values"]);
+    differs(Fault::SharesVaryingValue, &own, &devices(&[]), &alone);
+    let groups = entry(
+        "  p = f32[524288] parameter(0)
+  x = f32[524288] all-reduce(p), replica_groups={{0,1},{2,3}}, to_apply=add
+  ROOT y = f32[524288] add(x, ones)",
+    );
+    let (four, apart) = (of(4, &[]), of(4, &["replicated-values"]));
+    differs(Fault::SharesGroupResult, &groups, &four, &apart);
+    let number = entry(
+        "  p = f32[524288] parameter(0)
+  i = u32[] replica-id()
+  n = f32[] convert(i)
+  s = f32[524288] broadcast(n), dimensions={}
+  x = f32[524288] all-reduce(p), replica_groups={}, to_apply=add
+  ROOT y = f32[524288] add(x, s)",
+    );
+    differs(Fault::SharesDeviceId, &number, &devices(&[]), &alone);
+}
+
+#[test]
+fn machine_code_that_shifts_by_the_width() {
+    let text = "HloModule shifts
+condition {
+  p = (s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(40)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  s = s32[] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = s32[] shift-left(one, i)
+  y = s32[] add(s, x)
+  ROOT t = (s32[], s32[]) tuple(next, y)
+}
+ENTRY main {
+  p = f32[] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], s32[]) tuple(zero, zero)
+  w = (s32[], s32[]) while(t), condition=condition, body=body
+  ROOT r = s32[] get-tuple-element(w), index=1
+}
+";
+    let options = |machine_code| CompileOptions {
+        machine_code,
+        ..options(Check::Plan)
+    };
+    let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
+    differs(Fault::ShiftsByWidth, text, &faulty, &plain);
+}

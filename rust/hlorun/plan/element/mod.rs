@@ -1,0 +1,6 @@
+//! How elements are computed: the kernel of each opcode, and programs of several.
+
+pub mod elementwise;
+pub mod program;
+pub mod scalar;
+pub mod vector_bytecode;

@@ -1,0 +1,367 @@
+//! Programs: straight-line elementwise code over short contiguous vectors ("tiles").
+//!
+//! In: kernels and the registers they read and write. Out: a [`Program`] that computes `n`
+//! elements of every output from `n` elements of every input. The same program serves fused loops
+//! (large `n`) and the scalar computations of `reduce`, `sort`, `scatter`, … (any `n`).
+//!
+//! Promise: registers are assigned slots so that a run needs one small scratch block and no
+//! allocation; a program never writes to its inputs.
+
+use smallvec::SmallVec;
+
+use super::elementwise::Kernel;
+use hlorun_kernels::Side;
+use hlorun_kernels::vector_bytecode::VectorBytecode;
+
+use crate::types::PrimitiveType;
+use hlorun_kernels::vector_bytecode::Op;
+
+/// What inputs and outputs of one element take of the cache, roughly.
+const EXTERNAL_BYTES: u32 = 16;
+
+/// A value of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Register(pub u32);
+
+/// One kernel call.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What runs.
+    pub kernel: Kernel,
+    /// Its operands; only as many as the kernel reads are meant.
+    pub operands: [Register; 3],
+    /// Where the result goes.
+    pub result: Register,
+    /// What the kernel computes, where vector bytecode can compute it too.
+    pub meaning: Option<Meaning>,
+}
+
+/// What runs at one time.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// The step of this number.
+    Step(u32),
+    /// Several steps in one pass.
+    Vector(Box<VectorTask>),
+}
+
+/// What a step's kernel computes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Meaning {
+    /// The operation.
+    pub op: Op,
+    /// Where the operand is that is a constant in the kernel, if there is one.
+    pub side: Option<Side>,
+}
+
+impl Meaning {
+    /// An operation whose operands are all registers.
+    pub fn of(op: Op) -> Meaning {
+        Meaning { op, side: None }
+    }
+}
+
+/// Several steps in one pass.
+#[derive(Clone, Debug)]
+pub struct VectorTask {
+    /// The code.
+    pub code: VectorBytecode,
+    /// Registers it reads, then those it writes.
+    pub outside: Vec<Register>,
+    /// How many it reads.
+    pub(super) reads: usize,
+}
+
+impl VectorTask {
+    /// Registers it reads from memory.
+    pub fn inputs(&self) -> &[Register] {
+        &self.outside[..self.reads]
+    }
+
+    /// Registers it writes to memory.
+    pub fn outputs(&self) -> &[Register] {
+        &self.outside[self.reads..]
+    }
+}
+
+/// Where a register's elements are while the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// Memory the caller names: inputs, and outputs it wants written in place.
+    External,
+    /// Bytes `offset * tile` of the scratch block; `offset` in bytes per element.
+    Slot(u32),
+    /// Element `index` of the constants, repeated over a tile of its own.
+    Constant(u32),
+}
+
+/// Straight-line elementwise code.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Element type of every register.
+    pub types: Vec<PrimitiveType>,
+    /// Home of every register.
+    pub homes: Vec<Home>,
+    /// Registers the caller fills, in order.
+    pub inputs: Vec<Register>,
+    /// Registers the caller reads, in order.
+    pub outputs: Vec<Register>,
+    /// The code.
+    pub steps: Vec<Step>,
+    /// How it runs: every step once, in order.
+    pub tasks: Vec<Task>,
+    /// Values of constant registers.
+    pub constants: Vec<[u8; 16]>,
+    /// Constant registers, and which of the values each holds, whether or not it has a home.
+    pub values: Vec<(Register, u32)>,
+    /// For every output, the first step that reads an input after it is written is none: it may be
+    /// written straight into memory that one of the inputs occupies.
+    pub in_place: Vec<bool>,
+    /// Bytes per element of a tile that compete for the cache: slots, constants, and something for
+    /// inputs and outputs.
+    pub scratch_per_element: u32,
+}
+
+/// Collects the steps of a program.
+#[derive(Default)]
+pub struct ProgramBuilder {
+    program: Program,
+}
+
+impl ProgramBuilder {
+    /// An empty program.
+    pub fn new() -> ProgramBuilder {
+        ProgramBuilder::default()
+    }
+
+    fn register(&mut self, ty: PrimitiveType, home: Home) -> Register {
+        self.program.types.push(ty);
+        self.program.homes.push(home);
+        Register(self.program.types.len() as u32 - 1)
+    }
+
+    /// A further input.
+    pub fn input(&mut self, ty: PrimitiveType) -> Register {
+        let register = self.register(ty, Home::External);
+        self.program.inputs.push(register);
+        register
+    }
+
+    /// A constant; `bytes` is one element. Equal constants share a register.
+    pub fn constant(&mut self, ty: PrimitiveType, bytes: &[u8]) -> Register {
+        let mut value = [0u8; 16];
+        value[..bytes.len().min(16)].copy_from_slice(&bytes[..bytes.len().min(16)]);
+        for (i, home) in self.program.homes.iter().enumerate() {
+            if let Home::Constant(index) = *home
+                && self.program.constants[index as usize] == value
+                && self.program.types[i] == ty
+            {
+                return Register(i as u32);
+            }
+        }
+        self.program.constants.push(value);
+        let index = self.program.constants.len() as u32 - 1;
+        let register = self.register(ty, Home::Constant(index));
+        self.program.values.push((register, index));
+        register
+    }
+
+    /// Adds a kernel call and returns its result.
+    pub fn step(&mut self, kernel: Kernel, operands: &[Register], ty: PrimitiveType) -> Register {
+        self.known_step(kernel, None, operands, ty)
+    }
+
+    /// The same for a kernel of which it is known what it computes.
+    pub fn known_step(
+        &mut self,
+        kernel: Kernel,
+        meaning: Option<Meaning>,
+        operands: &[Register],
+        ty: PrimitiveType,
+    ) -> Register {
+        let result = self.register(ty, Home::External);
+        let mut all = [operands.first().copied().unwrap_or(result); 3];
+        all[..operands.len().min(3)].copy_from_slice(&operands[..operands.len().min(3)]);
+        self.program.steps.push(Step {
+            kernel,
+            operands: all,
+            result,
+            meaning,
+        });
+        result
+    }
+
+    /// The element type of a register.
+    pub fn ty(&self, register: Register) -> PrimitiveType {
+        self.program.types[register.0 as usize]
+    }
+
+    /// Whether a step computes it, rather than the caller or a constant.
+    pub fn is_computed(&self, register: Register) -> bool {
+        self.program.steps.iter().any(|s| s.result == register)
+    }
+
+    /// The same elements under another type of the same size.
+    pub fn reinterpret(&mut self, register: Register, ty: PrimitiveType) -> Register {
+        let meaning = Some(Meaning::of(Op::Bitcast));
+        self.known_step(Kernel::Copy(ty.size_bytes()), meaning, &[register], ty)
+    }
+
+    /// The bytes of a register that is a constant.
+    pub fn constant_value(&self, register: Register) -> Option<[u8; 16]> {
+        match self.program.homes[register.0 as usize] {
+            Home::Constant(index) => Some(self.program.constants[index as usize]),
+            _ => None,
+        }
+    }
+
+    /// Fixes the outputs and assigns slots.
+    pub fn finish(mut self, outputs: &[Register]) -> Program {
+        self.program.outputs = outputs.to_vec();
+        self.program.tasks = (0..self.program.steps.len() as u32)
+            .map(Task::Step)
+            .collect();
+        self.program.drop_unread_constants();
+        self.program.assign_slots();
+        self.program
+    }
+}
+
+impl Step {
+    /// The operands the kernel reads.
+    pub fn reads(&self) -> &[Register] {
+        let count = match self.kernel {
+            Kernel::Unary(_)
+            | Kernel::WithScalar(..)
+            | Kernel::ReducePrecision(_)
+            | Kernel::Copy(_) => 1,
+            Kernel::Binary(_) => 2,
+            Kernel::Ternary(_) => 3,
+        };
+        &self.operands[..count]
+    }
+}
+
+impl Program {
+    /// The registers a task reads from memory.
+    fn reads<'p>(&'p self, task: &'p Task) -> &'p [Register] {
+        match task {
+            Task::Step(at) => self.steps[*at as usize].reads(),
+            Task::Vector(task) => task.inputs(),
+        }
+    }
+
+    /// The registers a task writes to memory.
+    fn writes<'p>(&'p self, task: &'p Task) -> &'p [Register] {
+        match task {
+            Task::Step(at) => std::slice::from_ref(&self.steps[*at as usize].result),
+            Task::Vector(task) => task.outputs(),
+        }
+    }
+
+    /// Constants that kernels hold themselves need no tile of copies.
+    pub(super) fn drop_unread_constants(&mut self) {
+        let mut is_read = vec![false; self.types.len()];
+        for task in &self.tasks {
+            for register in self.reads(task) {
+                is_read[register.0 as usize] = true;
+            }
+        }
+        for register in &self.outputs {
+            is_read[register.0 as usize] = true;
+        }
+        for (home, is_read) in self.homes.iter_mut().zip(is_read) {
+            if let Home::Constant(_) = home
+                && !is_read
+            {
+                *home = Home::External;
+            }
+        }
+    }
+
+    pub(super) fn assign_slots(&mut self) {
+        let count = self.types.len();
+        let mut last_read = vec![0usize; count];
+        let mut written = vec![usize::MAX; count];
+        for (at, task) in self.tasks.iter().enumerate() {
+            for operand in self.reads(task) {
+                last_read[operand.0 as usize] = at;
+            }
+            for result in self.writes(task) {
+                written[result.0 as usize] = at;
+            }
+        }
+        let last_input_read = self
+            .inputs
+            .iter()
+            .map(|r| last_read[r.0 as usize])
+            .max()
+            .unwrap_or(0);
+        self.in_place = self
+            .outputs
+            .iter()
+            .map(|r| {
+                written[r.0 as usize] != usize::MAX && written[r.0 as usize] >= last_input_read
+            })
+            .collect();
+        let is_output = |r: usize| self.outputs.iter().any(|o| o.0 as usize == r);
+        let mut free: SmallVec<[(u32, u32); 16]> = SmallVec::new();
+        let mut top = 0u32;
+        let mut homes = self.homes.clone();
+        for (at, task) in self.tasks.iter().enumerate() {
+            // A task may write onto an operand of the same size, so operands that die here give
+            // their slot first.
+            for operand in self.reads(task) {
+                let r = operand.0 as usize;
+                if let Home::Slot(offset) = homes[r]
+                    && last_read[r] == at
+                    && !is_output(r)
+                {
+                    let entry = (self.types[r].size_bytes() as u32, offset);
+                    if !free.contains(&entry) {
+                        free.push(entry);
+                    }
+                }
+            }
+            for result in self.writes(task) {
+                let result = result.0 as usize;
+                let size = self.types[result].size_bytes() as u32;
+                let slot = match free.iter().position(|&(s, _)| s == size) {
+                    Some(found) => free.swap_remove(found).1,
+                    None => {
+                        let slot = top.next_multiple_of(size);
+                        top = slot + size;
+                        slot
+                    }
+                };
+                homes[result] = Home::Slot(slot);
+            }
+        }
+        for (r, home) in homes.iter().enumerate() {
+            if let Home::Constant(_) = home {
+                top += self.types[r].size_bytes() as u32;
+            }
+        }
+        self.homes = homes;
+        self.scratch_per_element = top + EXTERNAL_BYTES;
+    }
+
+    /// Bytes of slots and constants per element of a tile.
+    pub fn slot_bytes(&self) -> usize {
+        self.scratch_per_element.saturating_sub(EXTERNAL_BYTES) as usize
+    }
+
+    /// Bytes of scratch its vector bytecode needs.
+    pub fn vector_scratch(&self) -> usize {
+        let each = self.tasks.iter().map(|task| match task {
+            Task::Step(_) => 0,
+            Task::Vector(task) => task.code.scratch_bytes(),
+        });
+        each.max().unwrap_or(0)
+    }
+
+    /// Whether the program only copies inputs to outputs.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}

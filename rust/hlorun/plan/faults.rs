@@ -1,0 +1,88 @@
+//! Deliberate faults: legality conditions that a test can make lie.
+//!
+//! Each condition under which memory is shared or work is moved has a name here. A test switches
+//! one off for its own thread, plans a module for which the condition matters, and asks that the
+//! plan checker, the shadow run or the comparison of devices says so. Outside unit tests
+//! [`holds`] is its second argument.
+
+/// A condition of the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A member of a group reads of the group's results no index and nothing of other rows.
+    GroupReadsOtherRows,
+    /// A start index is no result of the group.
+    GroupReadsIndex,
+    /// An initial value or a product's right operand is no result of the group.
+    GroupReadsShared,
+    /// A thunk that runs before the group reads nothing that it writes.
+    PrecedesItsOperand,
+    /// A value in scratch is touched by members only.
+    ScratchReadOutside,
+    /// An input that a member writes over is read by earlier members in order.
+    GroupReusesInput,
+    /// An input that a member writes over is read by no later one.
+    GroupReusesLiveInput,
+    /// A loop reads all of a tile before it writes it.
+    LoopReadsAfterWrite,
+    /// An input that a loop writes over is read in order only.
+    LoopReusesInput,
+    /// Buffers that become one hold no two live values at once.
+    JoinsLiveBuffers,
+    /// The caller's memory and constants are not written.
+    WritesForeignMemory,
+    /// Buffers that are needed at the same time lie apart.
+    PacksLiveBuffers,
+    /// What reuses an output's memory is dead when the output is written.
+    ReusesLiveOutput,
+    /// What a trip starts from is kept until the trip has read it.
+    StateDiesEarly,
+    /// What is read in a loop it was not made in lives through the whole loop.
+    DiesInsideLoop,
+    /// Of loops that become one, the second reads nothing written between them.
+    MergesDependentLoops,
+    /// Scalar code leaves for the thunks that it cannot run.
+    ScalarCodeSkipsThunk,
+    /// Machine code looks whether a shift is by less than the width.
+    ShiftsByWidth,
+    /// A value computed once is the same on every device.
+    SharesVaryingValue,
+    /// A collective whose result is the same everywhere spans all devices.
+    SharesGroupResult,
+    /// What is computed once does not ask which device it runs on.
+    SharesDeviceId,
+    /// A product that adds to its result is declared to read it.
+    DeclaresUpdateAsWrite,
+}
+
+#[cfg(test)]
+thread_local! {
+    static ACTIVE: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+    static LIES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether `condition` holds, or is taken to hold by the fault a test has switched on.
+#[cfg(test)]
+pub fn holds(fault: Fault, condition: bool) -> bool {
+    let lies = !condition && ACTIVE.get() == Some(fault);
+    if lies {
+        LIES.set(LIES.get() + 1);
+    }
+    condition || lies
+}
+
+/// `condition`.
+#[cfg(not(test))]
+#[inline(always)]
+pub fn holds(_: Fault, condition: bool) -> bool {
+    condition
+}
+
+/// Runs `f` with a fault; returns how often it made a condition lie.
+#[cfg(test)]
+pub fn with<T>(fault: Fault, f: impl FnOnce() -> T) -> (T, usize) {
+    ACTIVE.set(Some(fault));
+    LIES.set(0);
+    let result = f();
+    ACTIVE.set(None);
+    (result, LIES.get())
+}

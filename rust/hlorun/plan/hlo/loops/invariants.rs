@@ -1,0 +1,198 @@
+//! `loop-invariants`: what is the same in every trip and costs much is computed once, before the loop.
+//!
+//! An instruction of a body is invariant when it is pure and its operands are constants, state that
+//! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
+//! the invariant instructions they are made of; each becomes state that never changes.
+//!
+//! Elementwise instructions and movements stay, because they are fused into their readers. Loops and
+//! custom calls stay, because they may not end or may fail, and the loop may have no trip at all.
+//! Where it is not known to have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::info::{Callers, LoopInfo, MAX_BYTES};
+use crate::error::{HloError, Result};
+use crate::module::post_order::computation_post_order;
+use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
+
+/// Name by which it is switched off.
+pub const NAME: &str = "loop-invariants";
+/// Elements read and written by what is computed for a loop that may have no trip.
+const MAX_SPECULATIVE: i64 = 1 << 16;
+
+/// Runs the pass on all loops, inner ones first; how many instructions it moved.
+pub fn run(module: &mut HloModule) -> Result<usize> {
+    let order = computation_post_order(module)
+        .map_err(|_| HloError::execution("a computation calls itself"))?;
+    let callers = Callers::new(module);
+    let mut effects = Effects::default();
+    let mut moved = 0;
+    for computation in order {
+        let is_loop = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::While;
+        let instructions = module.computation(computation).instructions.iter();
+        let loops: Vec<InstructionId> = instructions.copied().filter(is_loop).collect();
+        for id in loops {
+            if let Some(mut info) = LoopInfo::of_any(module, &callers, id) {
+                moved += hoist(module, &mut info, &mut effects);
+                info.finish(module)?;
+            }
+        }
+    }
+    Ok(moved)
+}
+
+/// Moves what is worth it out of one loop; how many instructions.
+fn hoist(module: &mut HloModule, info: &mut LoopInfo, effects: &mut Effects) -> usize {
+    let body = module.computation(info.body).instructions.clone();
+    let invariant = invariant(module, info, &body, effects);
+    let runs = info.has_a_trip(module);
+    let wanted = wanted(module, &body, &invariant, |id| {
+        let size = size(module, id);
+        size.is_some_and(|size| size <= MAX_BYTES && (runs || size <= MAX_SPECULATIVE))
+    });
+    let mut outside: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
+    for &id in &wanted {
+        let value = move_out(module, info, id, &mut outside);
+        let (_, element) = info.add_leaf(module, value);
+        info.replace_in_body(module, id, element);
+    }
+    wanted.len()
+}
+
+/// Elements that an instruction reads and writes; `None` where that is not known.
+fn size(module: &HloModule, id: InstructionId) -> Option<i64> {
+    let id = source(module, id);
+    let operands = module.operand_ids(id).iter();
+    let mut size = 0i64;
+    for &array in operands.chain([&id]) {
+        let shapes = module.shapes();
+        for leaf in shapes.leaves(module.instruction_data(array).shape, 64)? {
+            let shape = shapes.get(leaf.1).as_array()?;
+            size = size.checked_add(shape.element_count()?)?;
+        }
+    }
+    Some(size)
+}
+
+/// The instruction a part of a tuple comes from.
+fn source(module: &HloModule, id: InstructionId) -> InstructionId {
+    match (module.instruction_data(id).opcode, module.operand_ids(id)) {
+        (HloOpcode::GetTupleElement, &[tuple]) => tuple,
+        _ => id,
+    }
+}
+
+/// Instructions of the body that give the same in every trip.
+fn invariant(
+    module: &HloModule,
+    info: &LoopInfo,
+    body: &[InstructionId],
+    effects: &mut Effects,
+) -> FxHashSet<InstructionId> {
+    let mut invariant: FxHashSet<InstructionId> = FxHashSet::default();
+    for &id in body {
+        let data = module.instruction_data(id);
+        let operands = module.operand_ids(id);
+        let is_leaf = info.invariant_leaf(id).is_some();
+        let is_known = operands.iter().all(|operand| invariant.contains(operand));
+        let is_movable = !matches!(
+            data.opcode.class(),
+            OpClass::Parameter | OpClass::ControlFlow | OpClass::CustomCall | OpClass::Ordering
+        );
+        if is_leaf || (is_movable && is_known && effects.of(module, id).is_pure()) {
+            invariant.insert(id);
+        }
+    }
+    invariant
+}
+
+/// What is moved: expensive arrays that something in the body still needs.
+fn wanted(
+    module: &HloModule,
+    body: &[InstructionId],
+    invariant: &FxHashSet<InstructionId>,
+    is_affordable: impl Fn(InstructionId) -> bool,
+) -> Vec<InstructionId> {
+    let mut needed: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut wanted = Vec::new();
+    for &id in body.iter().rev() {
+        let is_invariant = invariant.contains(&id);
+        if is_invariant && !needed.contains(&id) {
+            continue;
+        }
+        let is_array = module.instruction(id).array_shape().is_some();
+        let is_worth = is_invariant
+            && is_array
+            && is_expensive(module, source(module, id))
+            && is_affordable(id);
+        if is_worth {
+            wanted.push(id);
+        } else {
+            needed.extend(module.operand_ids(id).iter().copied());
+        }
+    }
+    wanted.reverse();
+    wanted
+}
+
+/// What costs more than to read its result.
+fn is_expensive(module: &HloModule, id: InstructionId) -> bool {
+    use OpClass as C;
+    matches!(
+        module.instruction_data(id).opcode.class(),
+        C::Dot
+            | C::Convolution
+            | C::Reduce
+            | C::Window
+            | C::Map
+            | C::GatherScatter
+            | C::Sort
+            | C::Fft
+            | C::LinearAlgebra
+            | C::BatchNorm
+            | C::Random
+    )
+}
+
+/// Copies an invariant instruction and what it is made of before the loop.
+fn move_out(
+    module: &mut HloModule,
+    info: &LoopInfo,
+    id: InstructionId,
+    outside: &mut FxHashMap<InstructionId, InstructionId>,
+) -> InstructionId {
+    let mut open = vec![id];
+    while let Some(&id) = open.last() {
+        if outside.contains_key(&id) {
+            open.pop();
+            continue;
+        }
+        if let Some(leaf) = info.invariant_leaf(id) {
+            outside.insert(id, info.initial[leaf]);
+            continue;
+        }
+        let operands = module.operand_ids(id).iter();
+        let missing: Vec<InstructionId> = operands
+            .copied()
+            .filter(|operand| !outside.contains_key(operand))
+            .collect();
+        if !missing.is_empty() {
+            open.extend(missing);
+            continue;
+        }
+        let operands = module.operand_ids(id).iter();
+        let operands: Vec<InstructionId> = operands.map(|operand| outside[operand]).collect();
+        let data = module.instruction_data(id).clone();
+        let mut attributes = module.attributes_of(id).to_vec();
+        attributes.retain(|a| a.key != crate::module::AttrKey::ControlPredecessors);
+        let copy = info.outside(module, id).add(
+            data.opcode,
+            data.shape,
+            &operands,
+            &attributes,
+            data.immediate,
+        );
+        outside.insert(id, copy);
+    }
+    outside[&id]
+}

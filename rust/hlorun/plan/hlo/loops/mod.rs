@@ -1,0 +1,11 @@
+//! What is known of loops, and the passes that use it.
+
+pub mod accumulate;
+pub mod defer;
+pub mod hoist;
+pub mod induction_variable;
+pub mod info;
+pub mod invariants;
+pub mod range_analysis;
+pub mod state;
+pub mod unroll;

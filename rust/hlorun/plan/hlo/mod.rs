@@ -1,0 +1,169 @@
+//! Rewrites of the flattened module, HLO in and HLO out.
+//!
+//! Each has a name by which `compile(…, disable=[name])` switches it off, keeps the module's
+//! meaning up to the order of floating-point sums, and states in its own file when it applies.
+
+pub mod builder;
+pub(crate) mod emit;
+pub mod inline;
+pub mod legalize;
+pub mod loops;
+pub mod pass;
+mod product;
+pub mod simplify;
+pub mod tidy;
+
+pub use legalize::dynamic_padding::DynamicSize;
+
+use crate::error::Result;
+use crate::module::HloModule;
+use crate::plan::hlo::loops::info::while_loops;
+use crate::plan::hlo::pass::{Pass, PassContext};
+
+/// What makes a text flat. These run also where every value of the text is observed.
+pub static FLATTEN: [Pass; 2] = [
+    required("bitcasts", |module, _| Ok(legalize::bitcasts::run(module))),
+    required("inline", |module, cx| {
+        cx.calls = inline::inline(module, cx.options.observe)?;
+        // The text may hold computations that nothing runs.
+        tidy::keep_values(module);
+        Ok(cx.calls.len())
+    }),
+];
+
+/// What the lowering has no thunk for is replaced: these always run. Then come the optional passes, in
+/// the order in which they run.
+pub static TABLE: [Pass; ROWS] = [
+    required("scan", |module, _| added(module, legalize::scan::run)),
+    required("tuple-select", |module, _| {
+        added(module, |module| {
+            legalize::tuple_select::run(module);
+            Ok(())
+        })
+    }),
+    required("library-products", |module, _| {
+        added(module, legalize::library_product::run)
+    }),
+    required("dynamic-padding", |module, cx| {
+        added(module, |module| {
+            cx.dynamic_sizes = legalize::dynamic_padding::run(module)?;
+            Ok(())
+        })
+    }),
+    required("transfer-order", |module, _| {
+        Ok(legalize::transfer_order::run(module))
+    }),
+    optional(simplify::algebra::NAME, &[], |module, _| {
+        simplify::algebra::run(module)
+    }),
+    optional(
+        loops::state::NAME,
+        &[simplify::algebra::NAME],
+        |module, _| loops::state::run(module),
+    ),
+    optional(simplify::gather_scatter::NAME, &[], |module, _| {
+        Ok(simplify::gather_scatter::run(module))
+    }),
+    optional(simplify::constant_folding::NAME, &[], |module, cx| {
+        Ok(simplify::constant_folding::run(module, cx.options))
+    }),
+    optional(
+        loops::range_analysis::NAME,
+        &[simplify::constant_folding::NAME],
+        |module, _| Ok(loops::range_analysis::run(module)),
+    ),
+    optional(
+        loops::unroll::NAME,
+        &[loops::range_analysis::NAME],
+        |module, _| loops::unroll::run(module),
+    ),
+    optional(simplify::common_subexpressions::NAME, &[], |module, _| {
+        Ok(simplify::common_subexpressions::run(module))
+    }),
+    optional(
+        loops::invariants::NAME,
+        &[simplify::common_subexpressions::NAME],
+        |module, _| loops::invariants::run(module),
+    ),
+    optional("transpose-fold", &[], |module, _| {
+        Ok(simplify::transpose_fold::run(module))
+    }),
+    optional("loop-hoist", &[], |module, _| {
+        each_loop(module, loops::hoist::run)
+    }),
+    optional("loop-accumulate", &["loop-hoist"], |module, _| {
+        each_loop(module, loops::accumulate::run)
+    }),
+    optional("loop-defer", &["loop-accumulate"], |module, _| {
+        each_loop(module, loops::defer::run)
+    }),
+    optional(
+        simplify::dot_strength::NAME,
+        &["transpose-fold"],
+        |module, _| Ok(simplify::dot_strength::run(module)),
+    ),
+];
+
+/// Rows of [`TABLE`].
+const ROWS: usize = 18;
+/// Rows of it that are required.
+const REQUIRED: usize = 5;
+
+/// Names of the optional passes, in the order in which they run.
+pub const PASSES: [&str; ROWS - REQUIRED] = {
+    let mut names = [""; ROWS - REQUIRED];
+    let (mut row, mut at) = (0, 0);
+    while row < ROWS {
+        if TABLE[row].is_optional {
+            names[at] = TABLE[row].name;
+            at += 1;
+        }
+        row += 1;
+    }
+    names
+};
+
+type Run = fn(&mut HloModule, &mut PassContext<'_>) -> Result<usize>;
+
+const fn required(name: &'static str, run: Run) -> Pass {
+    Pass {
+        name,
+        needs: &[],
+        is_optional: false,
+        run,
+    }
+}
+
+const fn optional(name: &'static str, needs: &'static [&'static str], run: Run) -> Pass {
+    Pass {
+        name,
+        needs,
+        is_optional: true,
+        run,
+    }
+}
+
+/// Runs a pass that reports no changes; the number of instructions it made.
+fn added(module: &mut HloModule, run: impl FnOnce(&mut HloModule) -> Result<()>) -> Result<usize> {
+    let before = module.instruction_count();
+    run(module)?;
+    Ok(module.instruction_count() - before)
+}
+
+/// Runs a pass on every loop whose trips are known; how many loops it changed.
+fn each_loop(
+    module: &mut HloModule,
+    run: fn(&mut HloModule, &mut loops::info::LoopInfo),
+) -> Result<usize> {
+    let callers = loops::info::Callers::new(module);
+    let mut changed = 0;
+    for id in while_loops(module) {
+        let Some(mut info) = loops::info::LoopInfo::of(module, &callers, id) else {
+            continue;
+        };
+        run(module, &mut info);
+        changed += usize::from(info.is_changed());
+        info.finish(module)?;
+    }
+    Ok(changed)
+}

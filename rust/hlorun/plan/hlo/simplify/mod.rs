@@ -1,0 +1,8 @@
+//! Optional passes on single instructions and pairs of them.
+
+pub mod algebra;
+pub mod common_subexpressions;
+pub mod constant_folding;
+pub mod dot_strength;
+pub mod gather_scatter;
+pub mod transpose_fold;

@@ -1,0 +1,98 @@
+//! Operations, each with its parameters.
+
+use super::{
+    batch_norm, bitcast_convert, block_dot, convolution, cudnn_attention, cudnn_conv, cudnn_norm,
+    custom_call, dimension_size, fft, gather, linalg, map, reduce_window, rng, rng_bit_generator,
+    scatter, select_and_scatter, sort, topk,
+};
+use crate::error::Unsupported;
+use crate::plan::view::ArrayView;
+
+/// An operation with its operands and results.
+#[derive(Clone, Debug)]
+pub struct OpThunk {
+    /// What it does.
+    pub kind: OpKind,
+    /// Leaves of the operands, in order.
+    pub inputs: Vec<ArrayView>,
+    /// Leaves of the result, in order; dense, distinct from the inputs.
+    pub outputs: Vec<ArrayView>,
+}
+
+/// What an operation does, with its parameters.
+#[derive(Clone, Debug)]
+pub enum OpKind {
+    /// See [`gather`].
+    Gather(Box<gather::GatherOp>),
+    /// See [`scatter`].
+    Scatter(Box<scatter::ScatterOp>),
+    /// See [`sort`].
+    Sort(Box<sort::SortOp>),
+    /// See [`topk`].
+    TopK(Box<topk::TopKOp>),
+    /// See [`reduce_window`].
+    ReduceWindow(Box<reduce_window::ReduceWindowOp>),
+    /// See [`select_and_scatter`].
+    SelectAndScatter(Box<select_and_scatter::SelectAndScatterOp>),
+    /// See [`map`].
+    Map(Box<map::MapOp>),
+    /// See [`convolution`].
+    Convolution(Box<convolution::ConvolutionOp>),
+    /// See [`rng_bit_generator`].
+    RngBitGenerator(Box<rng_bit_generator::RngBitGeneratorOp>),
+    /// See [`rng`].
+    Rng(Box<rng::RngOp>),
+    /// See [`fft`].
+    Fft(Box<fft::FftOp>),
+    /// See [`bitcast_convert`].
+    BitcastConvert(Box<bitcast_convert::BitcastConvertOp>),
+    /// See [`batch_norm`].
+    BatchNorm(Box<batch_norm::BatchNormOp>),
+    /// See [`linalg`].
+    Linalg(Box<linalg::LinalgOp>),
+    /// See [`cudnn_conv`].
+    CudnnConv(Box<cudnn_conv::CudnnConvOp>),
+    /// See [`cudnn_norm`].
+    CudnnNorm(Box<cudnn_norm::CudnnNormOp>),
+    /// See [`custom_call`].
+    Custom(Box<custom_call::CustomOp>),
+    /// A call that cannot be run; the error of reaching it.
+    Refused(Box<Unsupported>),
+    /// Results are the operands.
+    Identity,
+    /// Results are zero.
+    Zeros,
+    /// See [`block_dot`].
+    BlockDot(Box<block_dot::BlockDotOp>),
+    /// See [`cudnn_attention`].
+    CudnnAttention(Box<cudnn_attention::CudnnAttentionOp>),
+    /// See [`dimension_size`].
+    DimensionSize(Box<dimension_size::DimensionSizeOp>),
+}
+
+impl OpThunk {
+    /// Whether it may leave bytes of its outputs as they were, or reads them.
+    pub fn updates_output(&self) -> bool {
+        self.kind.updated_operands() > 0
+    }
+}
+
+impl OpKind {
+    /// How many of the first operands the first results are made of, in their memory.
+    pub fn updated_operands(&self) -> usize {
+        match self {
+            OpKind::Scatter(scatter) => scatter.count,
+            _ => 0,
+        }
+    }
+
+    /// From which element of a tuple on vectors of bytes are workspaces of a library, which are never
+    /// read or written here.
+    pub fn first_workspace(&self) -> Option<usize> {
+        match self {
+            OpKind::CudnnConv(_) | OpKind::CudnnNorm(_) | OpKind::CudnnAttention(_) => Some(1),
+            OpKind::Sort(sort) => Some(sort.count),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Code that is being put together.
+
+use foldhash::HashMap;
+use hlorun_kernels::scalar_bytecode::{self, Function};
+use hlorun_kernels::{CompareDirection, DType, Gemm};
+
+use crate::plan::thunk::scalar_bytecode::{Code, Path, Place, ScalarOp};
+use crate::plan::thunk::small_loop::Line;
+use crate::plan::view::Walk;
+
+/// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
+/// what surrounds it.
+pub(super) const MAX_MOVED: usize = 4 << 10;
+
+/// Elements of a kernel that are as much work as an operation.
+pub(super) const ELEMENTS_PER_WORK: usize = 8;
+
+/// Most operations that are put together at a time.
+pub(super) const MAX_PIECE: usize = 24;
+
+/// Most elements that are computed one by one rather than by a call of their kernel.
+pub(super) const MAX_UNROLLED: usize = 8;
+
+/// Most operations of one code.
+pub(super) const MAX_OPS: usize = 1 << 14;
+
+#[derive(Default)]
+pub(super) struct Builder {
+    pub(super) ops: Vec<ScalarOp>,
+    pub(super) known: Vec<Line>,
+    /// Where single elements are among what is known.
+    pub(super) constants: HashMap<[u8; 16], Place>,
+    pub(super) walks: Vec<Walk>,
+    pub(super) products: Vec<Gemm>,
+    pub(super) outside: Vec<Path>,
+    pub(super) path: Path,
+    /// Work of the operations so far.
+    pub(super) work: usize,
+    /// Operations since the last that gave the stack back.
+    pub(super) since_jump: usize,
+    /// The last comparison of single elements, and what it compares.
+    pub(super) comparison: Option<(usize, CompareDirection, DType)>,
+    /// Whether anything is gained.
+    pub(super) is_useful: bool,
+}
+
+/// The length of everything, to go back to.
+pub(super) struct Mark {
+    pub(super) ops: usize,
+    pub(super) known: usize,
+    pub(super) walks: usize,
+    pub(super) products: usize,
+    pub(super) work: usize,
+    pub(super) since_jump: usize,
+}
+
+impl Builder {
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            ops: self.ops.len(),
+            known: self.known.len(),
+            walks: self.walks.len(),
+            products: self.products.len(),
+            work: self.work,
+            since_jump: self.since_jump,
+        }
+    }
+
+    pub(super) fn go_back(&mut self, mark: &Mark) {
+        self.ops.truncate(mark.ops);
+        self.known.truncate(mark.known);
+        self.walks.truncate(mark.walks);
+        self.products.truncate(mark.products);
+        self.work = mark.work;
+        self.since_jump = mark.since_jump;
+        self.comparison = None;
+        self.constants.clear();
+    }
+
+    pub(super) fn push(&mut self, function: Function) -> &mut ScalarOp {
+        self.push_code(Code::Function(function))
+    }
+
+    pub(super) fn push_code(&mut self, code: Code) -> &mut ScalarOp {
+        let at = self.ops.len();
+        self.work += 1;
+        self.since_jump += 1;
+        self.ops.push(ScalarOp {
+            code,
+            operands: [Place::Nowhere; 3],
+            out: Place::Nowhere,
+            n: 1,
+            x: 0,
+            stride: 0,
+            unit: 1,
+            sizes: [0; 3],
+            element: None,
+        });
+        &mut self.ops[at]
+    }
+
+    /// Ends a run of operations before it is too long; called where none is being put together.
+    pub(super) fn breathe(&mut self) {
+        if self.since_jump + MAX_PIECE > scalar_bytecode::MAX_RUN {
+            self.push(scalar_bytecode::jump()).x = 1;
+            self.since_jump = 0;
+        }
+    }
+
+    /// Lets the jump at `from` go to the next operation.
+    pub(super) fn land(&mut self, from: usize) {
+        self.ops[from].x = (self.ops.len() - from) as i64;
+    }
+
+    /// Keeps an element for all runs.
+    pub(super) fn keep(&mut self, element: [u8; 16]) -> Place {
+        *self.constants.entry(element).or_insert_with(|| {
+            let mut line = Line([0; size_of::<Line>()]);
+            line.0[..element.len()].copy_from_slice(&element);
+            self.known.push(line);
+            Place::Known((self.known.len() - 1) * size_of::<Line>())
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! Elements moved between views and the places of scalar bytecode.
+
+use hlorun_kernels::scalar_bytecode;
+
+use super::builder::{Builder, MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
+use crate::plan::element::elementwise::dtype;
+use crate::plan::thunk::CopyThunk;
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
+use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk, identity_order};
+
+impl Builder {
+    pub(crate) fn copy(&mut self, copy: &CopyThunk) -> Option<()> {
+        let (source, destination) = (&copy.source, &copy.destination);
+        let size = source.element_type.size_bytes();
+        let n = destination.count();
+        if n * size > MAX_MOVED {
+            return None;
+        }
+        if n == 0 {
+            return Some(());
+        }
+        let walk = |view: &ArrayView| view.walk(&identity_order(view.dims.len()));
+        let (from, to) = (walk(source), walk(destination));
+        let staged = if source.dynamic.is_empty() && is_one_run(&from) {
+            place(source)?
+        } else {
+            self.bring(source, &from, n, Place::Scratch(0))?;
+            Place::Scratch(0)
+        };
+        self.put(staged, destination, &to, n)
+    }
+
+    /// Brings the elements of a view to `out`.
+    pub(crate) fn bring(
+        &mut self,
+        view: &ArrayView,
+        walk: &Walk,
+        n: usize,
+        out: Place,
+    ) -> Option<()> {
+        let size = view.element_type.size_bytes();
+        let from = place_of_first(view)?;
+        let is_run = is_one_run(walk);
+        self.breathe();
+        if view.dynamic.len() + 2 > MAX_PIECE {
+            return None;
+        }
+        if let Some((last, others)) = view.dynamic.split_last() {
+            let is_repeat = walk.iter().all(|step| step.1 == 0);
+            if !is_run && !is_repeat {
+                return None;
+            }
+            let bytes = if is_run { n * size } else { size };
+            let more = self.indices(others, size)?;
+            let load = scalar_bytecode::load(dtype(last.element_type)?, bytes, more)?;
+            let load = index(self.push(load), last, size)?;
+            (load.operands[0], load.out, load.n) = (from, out, bytes);
+            load.unit = size;
+            if !is_run {
+                // One element for all.
+                self.gather(walk, size, n, out, out);
+            }
+        } else if is_run {
+            self.copy_bytes(n, size, from, out);
+        } else {
+            self.gather(walk, size, n, from, out);
+        }
+        Some(())
+    }
+
+    /// Puts `n` elements at `from` into a view.
+    pub(crate) fn put(
+        &mut self,
+        from: Place,
+        view: &ArrayView,
+        walk: &Walk,
+        n: usize,
+    ) -> Option<()> {
+        let size = view.element_type.size_bytes();
+        let to = place_of_first(view)?;
+        let is_run = is_one_run(walk);
+        self.breathe();
+        if view.dynamic.len() + 2 > MAX_PIECE {
+            return None;
+        }
+        if let Some((last, others)) = view.dynamic.split_last() {
+            if !is_run || n * size > MAX_MOVED {
+                return None;
+            }
+            let more = self.indices(others, size)?;
+            let store = scalar_bytecode::store(dtype(last.element_type)?, n * size, more)?;
+            let store = index(self.push(store), last, size)?;
+            (store.operands[0], store.out, store.n) = (from, to, n * size);
+            store.unit = size;
+        } else if is_run {
+            self.copy_bytes(n, size, from, to);
+        } else {
+            match unrolled(walk, n) {
+                Some(offsets) => {
+                    for (at, offset) in offsets.into_iter().enumerate() {
+                        let to = to.behind(offset * size);
+                        self.copy_bytes(1, size, from.behind(at * size), to);
+                    }
+                }
+                None => {
+                    let number = self.walks.len();
+                    self.walks.push(walk.clone());
+                    let scatter = self.push_code(Code::Scatter(number, size));
+                    (scatter.operands[0], scatter.out, scatter.n) = (from, to, n);
+                    self.work += n;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// All indices but the last; whether there are any.
+    fn indices(&mut self, indices: &[DynamicIndex], size: usize) -> Option<bool> {
+        for (at, dynamic) in indices.iter().enumerate() {
+            let function = scalar_bytecode::index(dtype(dynamic.element_type)?, at == 0)?;
+            index(self.push(function), dynamic, size)?;
+        }
+        Some(!indices.is_empty())
+    }
+
+    /// Copies `n` elements of `size` bytes.
+    pub(crate) fn copy_bytes(&mut self, n: usize, size: usize, from: Place, to: Place) {
+        if from != to {
+            let bytes = n * size;
+            let copy = self.push(scalar_bytecode::copy(bytes));
+            (copy.operands[0], copy.out, copy.n) = (from, to, bytes);
+            copy.unit = size;
+            self.work += bytes / 64;
+        }
+    }
+
+    fn gather(&mut self, walk: &Walk, size: usize, n: usize, from: Place, to: Place) {
+        if let Some(offsets) = unrolled(walk, n).filter(|_| from != to) {
+            for (at, offset) in offsets.into_iter().enumerate() {
+                let from = from.behind(offset * size);
+                self.copy_bytes(1, size, from, to.behind(at * size));
+            }
+            return;
+        }
+        let number = self.walks.len();
+        self.walks.push(walk.clone());
+        let gather = self.push_code(Code::Gather(number, size));
+        (gather.operands[0], gather.out, gather.n) = (from, to, n);
+        self.work += n;
+    }
+}
+
+/// Where a view starts, whatever its indices are.
+fn place_of_first(view: &ArrayView) -> Option<Place> {
+    let offset = usize::try_from(view.offset).ok()?;
+    place_in(&view.slice, offset * view.element_type.size_bytes())
+}
+
+/// Where a view is that has no indices.
+pub(crate) fn place(view: &ArrayView) -> Option<Place> {
+    view.dynamic.is_empty().then(|| place_of_first(view))?
+}
+
+fn place_in(slice: &BufferSlice, offset: usize) -> Option<Place> {
+    let place = Place::Allocation(slice.allocation, slice.offset + offset);
+    (slice.allocation < PRIVATE).then_some(place)
+}
+
+/// Gives an operation its index.
+fn index<'o>(op: &'o mut ScalarOp, index: &DynamicIndex, size: usize) -> Option<&'o mut ScalarOp> {
+    op.operands[1] = place_in(&index.slice, index.offset)?;
+    op.x = index.limit;
+    op.stride = isize::try_from(index.stride).ok()? * size as isize;
+    Some(op)
+}
+
+/// Offsets of the elements of a short walk; `None` where one lies before the first.
+fn unrolled(walk: &Walk, n: usize) -> Option<Vec<usize>> {
+    if n > MAX_UNROLLED {
+        return None;
+    }
+    (0..n as i64)
+        .map(|position| {
+            let (mut rest, mut offset) = (position, 0);
+            for &(size, stride) in walk.iter().rev() {
+                offset += rest % size.max(1) * stride;
+                rest /= size.max(1);
+            }
+            usize::try_from(offset).ok()
+        })
+        .collect()
+}
+
+/// One contiguous run, or a single element.
+fn is_one_run(walk: &Walk) -> bool {
+    matches!(walk.as_slice(), [] | [(_, 1)])
+}

@@ -1,0 +1,170 @@
+//! Fused loops of few elements, made ready while planning.
+//!
+//! In: a [`LoopThunk`]. Out: a [`SmallLoop`], where one tile holds the whole loop: the place of
+//! every register, and the values of those that are the same in every run. A run then allocates
+//! nothing and asks nothing about walks; in a `while` whose body has a handful of elements, that
+//! is most of a trip.
+
+use crate::plan::element::elementwise::dtype;
+use crate::plan::element::program::{Home, Register, Task};
+use crate::plan::thunk::small_loop::Base;
+use crate::plan::thunk::small_loop::Bring;
+use crate::plan::thunk::small_loop::LINE;
+use crate::plan::thunk::small_loop::Line;
+use crate::plan::thunk::small_loop::MAX_SCRATCH;
+use crate::plan::thunk::small_loop::SmallLoop;
+use crate::plan::thunk::{Load, LoadKind, LoopThunk, Thunk, ThunkKind};
+
+/// Bytes of the registers that are known while planning.
+const MAX_KNOWN: usize = 16 << 10;
+/// Elements times steps from which threads may share a loop.
+const MAX_WORK: usize = 1 << 16;
+
+/// Makes the small loops among `thunks` ready, those inside control flow too.
+pub fn prepare(thunks: &mut [Thunk]) {
+    let mut rest: Vec<&mut Thunk> = thunks.iter_mut().collect();
+    while let Some(thunk) = rest.pop() {
+        match &mut thunk.kind {
+            ThunkKind::Loop(fused) => fused.small = of(fused).map(Box::new),
+            ThunkKind::While(body) => {
+                body.is_brief = body.condition.iter().chain(&body.body).all(is_brief);
+                rest.extend(body.condition.iter_mut().chain(&mut body.body));
+            }
+            ThunkKind::Conditional(choice) => {
+                rest.extend(choice.branches.iter_mut().flatten());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether it takes no more than microseconds.
+fn is_brief(thunk: &Thunk) -> bool {
+    match &thunk.kind {
+        ThunkKind::Loop(fused) => of(fused).is_some(),
+        ThunkKind::Copy(copy) => copy.destination.count() <= MAX_SCRATCH,
+        ThunkKind::Nop => true,
+        _ => false,
+    }
+}
+
+/// What makes `thunk` a small loop, if it is one.
+pub(crate) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
+    let (program, count) = (&thunk.program, thunk.count);
+    if count == 0 || count > MAX_SCRATCH || count * (program.steps.len() + 1) > MAX_WORK {
+        return None;
+    }
+    // Registers inside vector bytecode have no place.
+    if program
+        .tasks
+        .iter()
+        .any(|task| matches!(task, Task::Vector(_)))
+    {
+        return None;
+    }
+    let room = |register: Register| {
+        let bytes = program.types[register.0 as usize].size_bytes() * count;
+        bytes.next_multiple_of(LINE)
+    };
+    let mut places = vec![(Base::Outside, 0u32); program.homes.len()];
+    let mut scratch = 0;
+    for (place, (home, ty)) in places
+        .iter_mut()
+        .zip(program.homes.iter().zip(&program.types))
+    {
+        if let Home::Slot(offset) = home {
+            // Slots never overlap per element, and so not per tile either.
+            let at = *offset as usize * count.next_multiple_of(16);
+            scratch = scratch.max(at + ty.size_bytes() * count);
+            *place = (Base::Scratch, at as u32);
+        }
+    }
+    scratch = scratch.next_multiple_of(LINE);
+    let mut known = Vec::new();
+    let mut keep = |register: Register, bytes: &[u8]| {
+        let at = known.len() * LINE;
+        for piece in bytes.chunks(LINE) {
+            let mut line = Line([0; LINE]);
+            line.0[..piece.len()].copy_from_slice(piece);
+            known.push(line);
+        }
+        places[register.0 as usize] = (Base::Known, at as u32);
+        known.len() * LINE
+    };
+    for (register, home) in program.homes.iter().enumerate() {
+        if let Home::Constant(index) = *home {
+            let size = program.types[register].size_bytes();
+            let value = &program.constants[index as usize][..size];
+            if keep(Register(register as u32), &value.repeat(count)) > MAX_KNOWN {
+                return None;
+            }
+        }
+    }
+    let mut loads = Vec::with_capacity(thunk.loads.len());
+    let mut gathered = Vec::new();
+    for load in &thunk.loads {
+        loads.push(match &load.kind {
+            LoadKind::Iota => {
+                let ty = program.types[load.register.0 as usize];
+                if keep(load.register, &indices(load, ty, count)?) > MAX_KNOWN {
+                    return None;
+                }
+                Bring::Known
+            }
+            LoadKind::View(_) if load.is_dense => Bring::InPlace,
+            LoadKind::View(_) => {
+                gathered.push(load.register);
+                if load.walk.iter().all(|step| step.1 == 0) {
+                    Bring::Repeat
+                } else {
+                    Bring::Gather
+                }
+            }
+        });
+    }
+    for register in gathered {
+        places[register.0 as usize] = (Base::Scratch, scratch as u32);
+        scratch += room(register);
+    }
+    if scratch > MAX_SCRATCH {
+        return None;
+    }
+    let stores = thunk.stores.iter().enumerate().map(|(at, store)| {
+        let is_computed = matches!(program.homes[store.register.0 as usize], Home::Slot(_));
+        let is_first = thunk.stores[..at]
+            .iter()
+            .all(|other| other.register != store.register);
+        store.is_dense && is_computed && is_first
+    });
+    Some(SmallLoop {
+        stores: stores.collect(),
+        places: places.into(),
+        known: known.into(),
+        loads: loads.into(),
+    })
+}
+
+/// The elements of an iota.
+fn indices(load: &Load, ty: crate::types::PrimitiveType, count: usize) -> Option<Vec<u8>> {
+    let to = dtype(ty)?;
+    let values: Vec<i64> = (0..count as i64)
+        .map(|position| {
+            let mut rest = position;
+            let mut value = 0;
+            for &(size, stride) in load.walk.iter().rev() {
+                value += rest % size.max(1) * stride;
+                rest /= size.max(1);
+            }
+            value
+        })
+        .collect();
+    // 16 bytes hold the widest element; the buffer is aligned for all of them.
+    let mut out = vec![0u128; count];
+    // SAFETY: `values` holds `count` elements of `i64`, and `out` has room for as many of `ty`.
+    unsafe {
+        let convert = hlorun_kernels::convert(hlorun_kernels::DType::S64, to);
+        convert(values.as_ptr().cast(), out.as_mut_ptr().cast(), count);
+        let bytes = std::slice::from_raw_parts(out.as_ptr().cast::<u8>(), count * ty.size_bytes());
+        Some(bytes.to_vec())
+    }
+}

@@ -1,0 +1,239 @@
+//! Which bytes of an allocation an access may touch.
+//!
+//! In: an [`Access`]. Out: byte ranges counted from the start of its allocation. Places known at run
+//! time count as all places that they may be.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::{Access, Order, Place};
+
+/// Most runs that the bytes of one access are told apart into; beyond, gaps count as touched.
+const MAX_RUNS: u64 = 1 << 16;
+
+/// The elements of an access: sizes and strides in bytes, and the bytes of one.
+struct Elements {
+    /// Byte of the first one, counted from the start of the slice.
+    first: i128,
+    steps: SmallVec<[(i128, i128); 6]>,
+    size: i128,
+}
+
+/// Bytes of an access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Sorted, disjoint, not empty.
+    pub runs: Vec<Range<i128>>,
+    /// These very bytes, rather than some of them.
+    pub is_exact: bool,
+}
+
+impl Access<'_> {
+    fn elements(&self) -> Elements {
+        match self.place {
+            Place::Slice => Elements {
+                first: 0,
+                steps: SmallVec::new(),
+                size: self.slice.size as i128,
+            },
+            Place::Index(index) => Elements {
+                first: index.offset as i128,
+                steps: SmallVec::new(),
+                size: index.element_type.size_bytes() as i128,
+            },
+            Place::View(view) => {
+                let size = view.element_type.size_bytes() as i128;
+                let bytes = |&(count, stride): &(i64, i64)| (count as i128, stride as i128 * size);
+                let steps = match self.order {
+                    Order::Elements(walk) => walk.iter().map(bytes).collect(),
+                    Order::Rows(_) | Order::Any => {
+                        let pairs = view.dims.iter().copied().zip(view.strides.iter().copied());
+                        pairs.map(|pair| bytes(&pair)).collect()
+                    }
+                };
+                Elements {
+                    first: view.offset as i128 * size,
+                    steps,
+                    size,
+                }
+            }
+        }
+    }
+
+    /// How far run-time indices may move a view, in bytes: the least and the most.
+    fn moves(&self) -> (i128, i128) {
+        let Place::View(view) = self.place else {
+            return (0, 0);
+        };
+        let size = view.element_type.size_bytes() as i128;
+        let (mut low, mut high) = (0, 0);
+        for index in &view.dynamic {
+            let farthest = index.stride as i128 * index.limit.max(0) as i128 * size;
+            low += farthest.min(0);
+            high += farthest.max(0);
+        }
+        (low, high)
+    }
+
+    /// Whether run-time indices say where it is.
+    pub fn is_dynamic(&self) -> bool {
+        self.moves() != (0, 0)
+    }
+
+    /// The first byte it may touch and one past the last, counted from the start of its allocation;
+    /// `None` where it touches nothing. Outside the slice, and then negative or too large, where the
+    /// view is wrong.
+    pub fn hull(&self) -> Option<Range<i128>> {
+        let elements = self.elements();
+        if elements.size == 0 || elements.steps.iter().any(|step| step.0 <= 0) {
+            return None;
+        }
+        let (low, high) = self.moves();
+        let start = self.slice.offset as i128 + elements.first;
+        let (mut from, mut to) = (start + low, start + high + elements.size);
+        for (count, stride) in elements.steps {
+            let reach = (count - 1) * stride;
+            from += reach.min(0);
+            to += reach.max(0);
+        }
+        Some(from..to)
+    }
+
+    /// Whether every access to bytes of the slice stays inside it.
+    pub fn is_inside(&self) -> bool {
+        let (start, size) = (self.slice.offset as i128, self.slice.size as i128);
+        self.hull()
+            .is_none_or(|hull| hull.start >= start && hull.end <= start + size)
+    }
+
+    /// The bytes, run by run.
+    pub fn footprint(&self) -> Footprint {
+        let Some(hull) = self.hull() else {
+            return Footprint {
+                runs: Vec::new(),
+                is_exact: true,
+            };
+        };
+        let elements = self.elements();
+        // Dimensions from the one whose neighbours are nearest, as long as they leave no gap.
+        let mut steps: Vec<(i128, i128)> = elements.steps.into_iter().collect();
+        steps.retain(|step| step.0 > 1 && step.1 != 0);
+        steps.sort_by_key(|step| step.1.abs());
+        let mut run = elements.size;
+        let dense = steps
+            .iter()
+            .take_while(|step| {
+                let follows = step.1.abs() <= run;
+                if follows {
+                    run += (step.0 - 1) * step.1.abs();
+                }
+                follows
+            })
+            .count();
+        let rest = &steps[dense..];
+        let count = rest
+            .iter()
+            .try_fold(1u64, |all, step| all.checked_mul(step.0 as u64));
+        if self.is_dynamic() || count.is_none_or(|count| count > MAX_RUNS) {
+            return Footprint {
+                is_exact: hull.end - hull.start == run,
+                runs: vec![hull],
+            };
+        }
+        let mut starts = vec![hull.start];
+        for &(count, stride) in rest {
+            starts = (0..count)
+                .flat_map(|at| starts.iter().map(move |start| start + at * stride.abs()))
+                .collect();
+        }
+        starts.sort_unstable();
+        let mut runs: Vec<Range<i128>> = Vec::with_capacity(starts.len());
+        for start in starts {
+            match runs.last_mut() {
+                Some(last) if start <= last.end => last.end = last.end.max(start + run),
+                _ => runs.push(start..start + run),
+            }
+        }
+        Footprint {
+            runs,
+            is_exact: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::thunk::Effect;
+    use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex};
+    use crate::types::{Dims, PrimitiveType};
+
+    fn view(dims: &[i64], strides: &[i64], offset: i64) -> ArrayView {
+        ArrayView {
+            slice: BufferSlice {
+                allocation: 0,
+                offset: 100,
+                size: 64,
+            },
+            element_type: PrimitiveType::F32,
+            dims: Dims::from_slice(dims),
+            strides: Dims::from_slice(strides),
+            offset,
+            dynamic: SmallVec::new(),
+        }
+    }
+
+    fn access(view: &ArrayView) -> Access<'_> {
+        Access {
+            slice: view.slice,
+            place: Place::View(view),
+            effect: Effect::Read,
+            order: Order::Any,
+        }
+    }
+
+    #[test]
+    fn dense_views_are_one_run() {
+        let whole = vec![Range {
+            start: 100,
+            end: 164,
+        }];
+        let dense = view(&[4, 4], &[4, 1], 0);
+        assert_eq!(access(&dense).footprint().runs, whole);
+        let turned = view(&[4, 4], &[1, 4], 0);
+        assert_eq!(access(&turned).footprint().runs, whole);
+        let reversed = view(&[16], &[-1], 15);
+        assert_eq!(access(&reversed).footprint().runs, whole);
+        assert!(access(&reversed).is_inside());
+        let repeated = view(&[9, 16], &[0, 1], 0);
+        assert_eq!(access(&repeated).footprint().runs, whole);
+    }
+
+    #[test]
+    fn gaps_are_told_apart() {
+        let columns = view(&[4, 2], &[4, 1], 1);
+        let runs = [104..112, 120..128, 136..144, 152..160];
+        assert_eq!(access(&columns).footprint().runs, runs);
+        assert!(access(&columns).footprint().is_exact);
+        assert!(access(&view(&[0, 3], &[3, 1], 0)).hull().is_none());
+    }
+
+    #[test]
+    fn reaching_out_is_seen() {
+        assert!(!access(&view(&[17], &[1], 0)).is_inside());
+        assert!(!access(&view(&[2], &[-1], 0)).is_inside());
+        let mut moved = view(&[2], &[1], 0);
+        moved.dynamic.push(DynamicIndex {
+            slice: moved.slice,
+            offset: 0,
+            element_type: PrimitiveType::S32,
+            stride: 1,
+            limit: 14,
+        });
+        assert_eq!(access(&moved).hull(), Some(100..164));
+        assert!(!access(&moved).footprint().is_exact);
+        moved.dynamic[0].limit = 15;
+        assert!(!access(&moved).is_inside());
+    }
+}

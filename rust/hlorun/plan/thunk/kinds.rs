@@ -1,0 +1,309 @@
+//! Thunks: the steps of an executable.
+//!
+//! A thunk names memory by [`BufferSlice`] only, so one executable serves any number of concurrent
+//! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
+
+use crate::module::InstructionId;
+use crate::plan::element::program::{Program, Register};
+use crate::plan::ops::OpThunk;
+use crate::plan::view::{ArrayView, BufferSlice, PRIVATE};
+use crate::types::Dims;
+
+/// Steps in the order they run.
+pub type ThunkSequence = Vec<Thunk>;
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Thunk {
+    /// The instruction it computes; the last one, where it computes several.
+    pub instruction: InstructionId,
+    /// What it does.
+    pub kind: ThunkKind,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum ThunkKind {
+    /// Elements of a view into a view of the same sizes.
+    Copy(Box<CopyThunk>),
+    /// A fused elementwise loop.
+    Loop(Box<LoopThunk>),
+    /// A fused elementwise loop into a reduction.
+    Reduce(Box<ReduceThunk>),
+    /// Loops and reductions over the same rows.
+    RowTiled(Box<RowTiledThunk>),
+    /// A matrix product.
+    Gemm(Box<GemmThunk>),
+    /// The right operand of products, put into the order in which they read it.
+    PackOperand(Box<PackOperandThunk>),
+    /// Any other operation, by views in and out.
+    Op(Box<OpThunk>),
+    /// Repeats `body` while `condition` leaves a non-zero byte in `predicate`.
+    While(Box<WhileThunk>),
+    /// Runs one of several branches.
+    Conditional(Box<ConditionalThunk>),
+    /// The number of this replica or partition.
+    DeviceId(DeviceIdThunk),
+    /// The first half of one.
+    CollectiveStart(crate::plan::spmd::collective::CollectiveStartThunk),
+    /// A rendezvous of replicas.
+    Collective(Box<crate::plan::spmd::collective::CollectiveThunk>),
+    /// Shows a value to the caller.
+    Observe(Box<ObserveThunk>),
+    /// Nothing; an elided copy.
+    Nop,
+}
+
+impl ThunkKind {
+    /// What reports call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ThunkKind::Copy(_) => "copy",
+            ThunkKind::Loop(_) => "fused loop",
+            ThunkKind::Reduce(_) => "fused reduction",
+            ThunkKind::RowTiled(_) => "fused rows",
+            ThunkKind::Gemm(_) => "matrix product",
+            ThunkKind::PackOperand(_) => "matrix packing",
+            ThunkKind::Op(_) => "operation",
+            ThunkKind::While(_) => "while",
+            ThunkKind::Conditional(_) => "conditional",
+            ThunkKind::DeviceId(_) => "device id",
+            ThunkKind::CollectiveStart(_) => "collective start",
+            ThunkKind::Collective(_) => "collective",
+            ThunkKind::Observe(_) => "observation",
+            ThunkKind::Nop => "elided copy",
+        }
+    }
+}
+
+/// A value the caller wants to see; computes nothing.
+#[derive(Clone, Debug)]
+pub struct ObserveThunk {
+    /// The instruction's arrays, in the order of its shape; workspaces hold nothing and are left out.
+    pub leaves: Vec<ArrayView>,
+}
+
+/// A copy.
+#[derive(Clone, Debug)]
+pub struct CopyThunk {
+    /// From.
+    pub source: ArrayView,
+    /// To; the same sizes and element size.
+    pub destination: ArrayView,
+    /// Bytes of `source` and `destination` are the whole buffers in the same order, so the copy may
+    /// be dropped when they can be one buffer.
+    pub elidable: bool,
+}
+
+/// What a loop reads for a register.
+#[derive(Clone, Debug)]
+pub enum LoadKind {
+    /// Elements of a view, in the loop's order.
+    View(ArrayView),
+    /// The index along one walked dimension.
+    Iota,
+}
+
+/// An input of a fused loop.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Which input of the program.
+    pub register: Register,
+    /// What.
+    pub kind: LoadKind,
+    /// `(size, stride)` outermost first over the whole loop; for an iota the stride is the step of
+    /// its value.
+    pub walk: crate::plan::view::Walk,
+    /// One run with stride 1.
+    pub is_dense: bool,
+}
+
+/// An output of a fused loop.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Which output of the program.
+    pub register: Register,
+    /// Where to.
+    pub view: ArrayView,
+    /// As in [`Load`].
+    pub walk: crate::plan::view::Walk,
+    /// One run with stride 1.
+    pub is_dense: bool,
+    /// Every byte of the view's buffer is written.
+    pub covers_buffer: bool,
+}
+
+/// A fused elementwise loop over `count` elements.
+#[derive(Clone, Debug)]
+pub struct LoopThunk {
+    /// Elements of every load and store.
+    pub count: usize,
+    /// The code.
+    pub program: Program,
+    /// Inputs.
+    pub loads: Vec<Load>,
+    /// Outputs.
+    pub stores: Vec<Store>,
+    /// Set once everything else is decided; see [`crate::plan::schedule::small_loop`].
+    pub small: Option<Box<crate::plan::thunk::small_loop::SmallLoop>>,
+}
+
+/// A fused loop whose values are reduced.
+#[derive(Clone, Debug)]
+pub struct ReduceThunk {
+    /// Walked dimensions, slowest first: size and whether it is reduced.
+    pub space: Vec<(i64, bool)>,
+    /// Computes the values to reduce, one output per reduced operand.
+    pub program: Program,
+    /// Inputs of `program`.
+    pub loads: Vec<Load>,
+    /// Accumulators followed by values in, accumulators out.
+    pub combiner: Program,
+    /// The combiner is one two-operand kernel that has a reduction kernel of its own.
+    pub simple: Option<hlorun_kernels::BinaryOp>,
+    /// Initial values, scalars.
+    pub inits: Vec<ArrayView>,
+    /// Results, dense in the order of the kept dimensions.
+    pub outputs: Vec<ArrayView>,
+}
+
+/// Loops and reductions that run together, some rows at a time: row `r` of each reads, of what the
+/// others write, row `r` only.
+#[derive(Clone, Debug)]
+pub struct RowTiledThunk {
+    /// Rows.
+    pub rows: usize,
+    /// Rows of a tile.
+    pub tile_rows: usize,
+    /// [`ThunkKind::Loop`] and [`ThunkKind::Reduce`] only, in order; each has a multiple of `rows`
+    /// elements.
+    pub members: Vec<Thunk>,
+    /// What only members touch: scratch of one row tile, whose slices are numbered from
+    /// [`crate::plan::view::PRIVATE`] on.
+    pub privates: Vec<Private>,
+}
+
+/// A value of which there is never more than a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Private {
+    /// Bytes.
+    pub row_bytes: usize,
+}
+
+/// `D = alpha·A·B + beta·D`, batched.
+#[derive(Clone, Debug)]
+pub struct GemmThunk {
+    /// The batch dimension and then m, k.
+    pub a: ArrayView,
+    /// batch, k, n.
+    pub b: ArrayView,
+    /// batch, m, n.
+    pub c: ArrayView,
+    /// Scale of the product, real and imaginary.
+    pub alpha: (f64, f64),
+    /// Scale of what is in D before; 0 never reads it.
+    pub beta: f64,
+    /// Where B lies packed, when a [`PackOperandThunk`] has put it there; `b` is then not read.
+    pub packed_b: Option<BufferSlice>,
+    /// It is computed by blocks of this many rows; see [`super::replication::products`].
+    pub block_rows: Option<usize>,
+}
+
+/// Copies B of products inside a loop, once before the loop.
+#[derive(Clone, Debug)]
+pub struct PackOperandThunk {
+    /// `[1, k, n]`.
+    pub b: ArrayView,
+    /// As many bytes as `hlorun_kernels::packed_size` says.
+    pub to: BufferSlice,
+}
+
+/// Writes a device number.
+#[derive(Clone, Debug)]
+pub struct DeviceIdThunk {
+    /// One `u32`.
+    pub slice: BufferSlice,
+    /// The partition's number instead of the replica's.
+    pub partition: bool,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub struct WhileThunk {
+    /// Leaves the predicate.
+    pub condition: ThunkSequence,
+    /// Scalar `pred`.
+    pub predicate: ArrayView,
+    /// One trip, state buffers updated in place.
+    pub body: ThunkSequence,
+    /// Trips, where the module says so or the analysis found it.
+    pub trip_count: Option<u64>,
+    /// A trip takes no more than microseconds.
+    pub is_brief: bool,
+    /// Set once everything else is decided, where no loop around it has any; see
+    /// [`crate::plan::schedule::scalar_bytecode`].
+    pub bytecode: Option<Box<crate::plan::thunk::scalar_bytecode::ScalarLoop>>,
+}
+
+/// A choice.
+#[derive(Clone, Debug)]
+pub struct ConditionalThunk {
+    /// Scalar: `pred` (true picks branch 0) or `s32` (out of range picks the last).
+    pub selector: ArrayView,
+    /// Each writes the result buffers.
+    pub branches: Vec<ThunkSequence>,
+}
+
+impl Load {
+    /// The view, when the load walks a whole buffer from its first byte to its last.
+    pub fn whole_buffer(&self) -> Option<&ArrayView> {
+        match &self.kind {
+            LoadKind::View(view)
+                if self.is_dense
+                    && view.offset == 0
+                    && view.dynamic.is_empty()
+                    && view.slice.size == view.count() * view.element_type.size_bytes() =>
+            {
+                Some(view)
+            }
+            _ => None,
+        }
+    }
+
+    /// The view, when it is of a row tile's scratch.
+    pub fn private(&self) -> Option<&ArrayView> {
+        match &self.kind {
+            LoadKind::View(view) if view.slice.allocation >= PRIVATE => Some(view),
+            _ => None,
+        }
+    }
+}
+
+impl Thunk {
+    /// Sequences inside it, in the order they may run.
+    pub fn nested(&self) -> Vec<&ThunkSequence> {
+        match &self.kind {
+            ThunkKind::While(w) => vec![&w.condition, &w.body],
+            ThunkKind::Conditional(c) => c.branches.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same, to change them.
+    pub fn nested_mut(&mut self) -> Vec<&mut ThunkSequence> {
+        match &mut self.kind {
+            ThunkKind::While(w) => vec![&mut w.condition, &mut w.body],
+            ThunkKind::Conditional(c) => c.branches.iter_mut().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Dimensions of a gemm, from its views: batch, m, n, k.
+impl GemmThunk {
+    /// `(batch, m, n, k)`.
+    pub fn sizes(&self) -> (i64, i64, i64, i64) {
+        let a: &Dims = &self.a.dims;
+        (a[0], a[1], self.b.dims[2], a[2])
+    }
+}

@@ -1,0 +1,121 @@
+//! Scalar bytecode: operations on places that a run turns into addresses.
+
+use hlorun_kernels::scalar_bytecode::Function;
+use hlorun_kernels::vector_bytecode;
+use hlorun_kernels::{DType, Gemm, Side};
+
+use super::machine_code::Compiled;
+use super::small_loop::Line;
+use crate::plan::view::Walk;
+
+/// Bytes of scratch that the code of one loop may use.
+pub const MAX_SCRATCH: usize = 16 << 10;
+
+/// Work between two looks at whether the caller wants the run to end: less than a millisecond.
+pub const FUEL: i64 = 1 << 14;
+
+/// Memory whose address a run knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// None.
+    Nowhere,
+    /// Bytes of the scratch.
+    Scratch(usize),
+    /// Bytes of [`ScalarLoop::known`].
+    Known(usize),
+    /// Bytes of an allocation.
+    Allocation(u32, usize),
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug)]
+pub enum Code {
+    /// What the kernels have.
+    Function(Function),
+    /// From a walk of this number at `a`, elements of so many bytes, to `out`.
+    Gather(usize, usize),
+    /// From `a` to a walk of this number at `out`, elements of so many bytes.
+    Scatter(usize, usize),
+    /// The product of this number of what is at the two operands.
+    Product(usize),
+}
+
+/// An operation without addresses; see [`hlorun_kernels::scalar_bytecode::Op`].
+#[derive(Clone, Debug)]
+pub struct ScalarOp {
+    /// What it does.
+    pub code: Code,
+    /// Operands.
+    pub operands: [Place; 3],
+    /// Result.
+    pub out: Place,
+    /// Elements or bytes.
+    pub n: usize,
+    /// See there.
+    pub x: i64,
+    /// Bytes per unit of an index.
+    pub stride: isize,
+    /// Bytes of an element: of what is moved, or of the result.
+    pub unit: usize,
+    /// Bytes of an element of each operand, of a kernel; 0 where one element stands for all.
+    pub sizes: [usize; 3],
+    /// What it computes, where that is known of an elementwise operation or a reduction.
+    pub element: Option<Element>,
+}
+
+/// What an operation computes of each element.
+#[derive(Clone, Copy, Debug)]
+pub struct Element {
+    /// The operation.
+    pub op: vector_bytecode::Op,
+    /// Type of its operands; of the second one, where the first is a truth value that selects.
+    pub from: DType,
+    /// Type of its result.
+    pub to: DType,
+    /// The second operand is one element for all, and stands on this side.
+    pub scalar: Option<Side>,
+}
+
+/// Where a thunk is inside a loop: which sequence and which thunk of it, again and again.
+pub type Path = Vec<(u32, u32)>;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct ScalarLoop {
+    /// The code.
+    pub ops: Box<[ScalarOp]>,
+    /// Constants, indices.
+    pub known: Box<[Line]>,
+    /// Walks of gathers and scatters.
+    pub walks: Box<[Walk]>,
+    /// Products.
+    pub products: Box<[Gemm]>,
+    /// Thunks that the code leaves for.
+    pub outside: Box<[Path]>,
+    /// Machine code that does the same.
+    pub compiled: Compiled,
+}
+
+impl Place {
+    /// So many bytes further.
+    pub fn behind(self, bytes: usize) -> Place {
+        match self {
+            Place::Nowhere => Place::Nowhere,
+            Place::Scratch(at) => Place::Scratch(at + bytes),
+            Place::Known(at) => Place::Known(at + bytes),
+            Place::Allocation(allocation, at) => Place::Allocation(allocation, at + bytes),
+        }
+    }
+
+    /// So many bytes further or back; `None` before the first byte.
+    pub fn moved(self, bytes: isize) -> Option<Place> {
+        Some(match self {
+            Place::Nowhere => Place::Nowhere,
+            Place::Scratch(at) => Place::Scratch(at.checked_add_signed(bytes)?),
+            Place::Known(at) => Place::Known(at.checked_add_signed(bytes)?),
+            Place::Allocation(allocation, at) => {
+                Place::Allocation(allocation, at.checked_add_signed(bytes)?)
+            }
+        })
+    }
+}

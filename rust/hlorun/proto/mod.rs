@@ -1,0 +1,105 @@
+//! Protos ↔ module: `HloModuleProto`, `HloProto` and `HloSnapshot`, as XLA dumps them.
+//!
+//! Comes in: the bytes of a proto. Goes out: the module, and what else the proto holds; and back.
+//! A proto is written as text first and parsed then, so that what holds for texts holds for protos:
+//! the limits, the checks, and that every instruction has a text to point at. Elements of constants
+//! go past the text. Promise: nothing in the bytes can panic, recurse without bound, or use memory
+//! out of proportion to them.
+
+mod numbers;
+mod read;
+pub mod schema;
+mod sniff;
+mod write;
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use crate::error::{HloError, Location, ParseError, Result};
+use crate::module::{HloModule, Source};
+use crate::text::ParseOptions;
+use crate::types::Literal;
+use read::literal::read_literal;
+pub use sniff::{Kind, kind_of};
+pub use write::write_module;
+
+/// What a file of a proto holds.
+#[derive(Clone, Debug)]
+pub struct ProtoFile {
+    /// The module.
+    pub module: HloModule,
+    /// Which message it was.
+    pub kind: Kind,
+    /// Arguments of the run that a snapshot is of; empty otherwise.
+    pub arguments: Vec<Literal>,
+    /// The result of that run.
+    pub result: Option<Literal>,
+    /// Where it ran; empty where the snapshot does not say.
+    pub platform: String,
+}
+
+/// An error of the whole file, which has no lines.
+#[cold]
+pub(crate) fn fault(filename: Option<&Arc<str>>, message: impl Into<String>) -> HloError {
+    HloError::Parse(Box::new(ParseError {
+        message: message.into(),
+        location: Location {
+            filename: filename.cloned(),
+            ..Location::default()
+        },
+        notes: Vec::new(),
+    }))
+}
+
+/// Reads the proto in `source`, whichever it is.
+///
+/// # Errors
+/// [`HloError::Parse`] when it is none of them, or is broken.
+pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
+    let filename = options.filename.as_ref();
+    let broken = |what: &str, error: prost::DecodeError| {
+        fault(filename, format!("a broken {what}: {error}"))
+    };
+    let Some(kind) = kind_of(source) else {
+        return Err(fault(
+            filename,
+            "expected an HloProto, HloModuleProto or HloSnapshot, found other binary data",
+        ));
+    };
+    let bytes = prost::bytes::Bytes::from_owner(source.clone());
+    let mut file = (Vec::new(), None, String::new());
+    let proto = match kind {
+        Kind::Module => schema::HloModuleProto::decode(bytes)
+            .map(Box::new)
+            .map_err(|error| broken("HloModuleProto", error))?,
+        Kind::Hlo => schema::HloProto::decode(bytes)
+            .map_err(|error| broken("HloProto", error))?
+            .hlo_module
+            .unwrap_or_default(),
+        Kind::Snapshot => {
+            let snapshot =
+                schema::HloSnapshot::decode(bytes).map_err(|error| broken("HloSnapshot", error))?;
+            let literal = |bytes| read_literal(bytes, &options.limits, filename);
+            let arguments = snapshot.arguments.into_iter().map(literal);
+            file.0 = arguments.collect::<Result<_>>()?;
+            file.1 = match snapshot.result.is_empty() {
+                true => None,
+                false => Some(literal(snapshot.result)?),
+            };
+            file.2 = String::from_utf8_lossy(&snapshot.execution_platform).into_owned();
+            snapshot
+                .hlo
+                .and_then(|hlo| hlo.hlo_module)
+                .unwrap_or_default()
+        }
+    };
+    let (arguments, result, platform) = file;
+    Ok(ProtoFile {
+        module: read::read_module(&proto, source.len(), options)?,
+        kind,
+        arguments,
+        result,
+        platform,
+    })
+}

@@ -1,0 +1,488 @@
+//! Proto → text → module.
+
+mod attributes;
+mod instruction;
+pub mod literal;
+mod shape;
+mod sharding;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
+use prost::Message;
+use prost::bytes::Bytes;
+
+use super::fault;
+use super::schema::{HloComputationProto, HloModuleProto, MapEntry, OpMetadata};
+use crate::error::{HloError, Result};
+use crate::module::{HloModule, Id, LiteralId, Source};
+use crate::text::limits::Limits;
+use crate::text::printer::{write_escaped, write_string_or_dict};
+use crate::text::{ParseOptions, parse_source};
+use crate::types::Literal;
+
+/// The text in the making, and what it refers to.
+pub(super) struct Writer<'o> {
+    pub out: String,
+    pub limits: &'o Limits,
+    filename: Option<&'o Arc<str>>,
+    /// Shapes as text, by their bytes.
+    shapes: HashMap<Bytes, Box<str>>,
+    /// Names of computations by id.
+    computations: HashMap<i64, Bytes>,
+    /// Names of the instructions of the computation being written, by id.
+    instructions: HashMap<i64, Bytes>,
+    /// Those of them that are `pred[]`.
+    predicates: HashSet<i64>,
+    /// Values of constants, in the order of the text.
+    literals: Vec<Literal>,
+    /// Bytes of text that the proto may become.
+    most: usize,
+}
+
+/// How many times as long as its proto a text may be. A number of a byte may stand for a long name,
+/// so that without a bound a text could be as long as the square of its proto.
+const MOST_LONGER: usize = 64;
+/// What short protos may become on top of that.
+const MOST_FOR_SHORT: usize = 1 << 16;
+
+/// How the bytes of the shape `pred[]` begin: field 2, the element type.
+const PRED: &[u8] = &[2 << 3, 1];
+
+/// What is needed of an instruction before it is read.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(bytes = "bytes", tag = "1")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    shape: Bytes,
+    #[prost(int64, tag = "35")]
+    id: i64,
+}
+
+/// What is needed of a computation before it is read.
+#[derive(Clone, PartialEq, Message)]
+struct ComputationHead {
+    #[prost(bytes = "bytes", tag = "1")]
+    name: Bytes,
+    #[prost(int64, tag = "5")]
+    id: i64,
+}
+
+/// The module that `proto`, of `size` bytes, is.
+pub(super) fn read_module(
+    proto: &HloModuleProto,
+    size: usize,
+    options: &ParseOptions,
+) -> Result<HloModule> {
+    let mut writer = Writer {
+        out: String::new(),
+        limits: &options.limits,
+        filename: options.filename.as_ref(),
+        shapes: HashMap::default(),
+        computations: HashMap::default(),
+        instructions: HashMap::default(),
+        predicates: HashSet::default(),
+        literals: Vec::new(),
+        most: size
+            .saturating_mul(MOST_LONGER)
+            .saturating_add(MOST_FOR_SHORT),
+    };
+    writer.module(proto)?;
+    let Writer { out, literals, .. } = writer;
+    let source = Source::from(out.into_bytes());
+    let mut module = parse_source(source, options).map_err(|error| match error {
+        HloError::Parse(mut error) => {
+            let note = "the place is one in the proto's text, which hlorun makes from it";
+            error.notes.push(note.into());
+            HloError::Parse(error)
+        }
+        other => other,
+    })?;
+    for (number, literal) in literals.into_iter().enumerate() {
+        if number < module.literal_count() {
+            module.set_literal(LiteralId::from_index(number), literal);
+        }
+    }
+    Ok(module)
+}
+
+impl<'o> Writer<'o> {
+    pub fn filename(&self) -> Option<&'o Arc<str>> {
+        self.filename
+    }
+
+    pub fn push_literal(&mut self, literal: Literal) {
+        self.literals.push(literal);
+    }
+
+    #[cold]
+    pub fn fault(&self, message: impl Into<String>) -> HloError {
+        fault(self.filename, message)
+    }
+
+    /// The message in `bytes`.
+    pub fn decode<M: Message + Default>(&self, bytes: Bytes, what: &str) -> Result<M> {
+        M::decode(bytes).map_err(|error| self.fault(format!("a broken {what}: {error}")))
+    }
+
+    /// Appends what cannot fail to be appended.
+    pub fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        let _ = self.out.write_fmt(text);
+    }
+
+    /// Checks that `name` can stand in the text as a name.
+    fn name<'n>(&self, name: &'n [u8], what: &str) -> Result<&'n str> {
+        let is_name = !name.is_empty()
+            && name
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+        match std::str::from_utf8(name) {
+            Ok(text) if is_name => Ok(text),
+            _ => Err(self.fault(format!(
+                "expected the name of {what}, of letters, digits, '_', '.' and '-', found {:?}",
+                String::from_utf8_lossy(&name[..name.len().min(80)])
+            ))),
+        }
+    }
+
+    /// Appends a name of the proto.
+    pub fn put_name(&mut self, name: &[u8], what: &str) -> Result<()> {
+        let text = self.name(name, what)?;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    pub fn put_string(&mut self, bytes: &[u8]) {
+        self.out.push('"');
+        write_escaped(&mut self.out, bytes);
+        self.out.push('"');
+    }
+
+    pub fn put_list<T: std::fmt::Display>(&mut self, items: &[T]) {
+        for (at, item) in items.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            self.put(format_args!("{comma}{item}"));
+        }
+    }
+
+    pub fn put_computation(&mut self, id: i64) -> Result<()> {
+        let Some(name) = self.computations.get(&id).cloned() else {
+            return Err(self.fault(format!(
+                "an instruction calls computation {id}, which is not there"
+            )));
+        };
+        self.check_length()?;
+        self.out.push('%');
+        self.put_name(&name, "a computation")
+    }
+
+    fn check_length(&self) -> Result<()> {
+        match self.out.len() > self.most {
+            true => Err(self.fault(format!(
+                "the text of the proto has more than {} bytes, {MOST_LONGER} times its size",
+                self.most
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    pub fn put_instruction(&mut self, id: i64) -> Result<()> {
+        let Some(name) = self.instructions.get(&id).cloned() else {
+            return Err(self.fault(format!(
+                "an instruction uses instruction {id}, which is not in its computation"
+            )));
+        };
+        self.check_length()?;
+        self.out.push('%');
+        self.put_name(&name, "an instruction")
+    }
+
+    fn module(&mut self, proto: &HloModuleProto) -> Result<()> {
+        self.out.push_str("HloModule ");
+        self.put_name(&proto.name, "the module")?;
+        self.header(proto)?;
+        self.out.push_str("\n\n");
+        self.stack_frames(proto);
+        let mut computations: Vec<(i64, &Bytes)> = Vec::new();
+        for bytes in &proto.computations {
+            let head: ComputationHead = self.decode(bytes.clone(), "HloComputationProto")?;
+            computations.push((head.id, bytes));
+            if self.computations.insert(head.id, head.name).is_some() {
+                return Err(self.fault(format!("two computations have the id {}", head.id)));
+            }
+        }
+        let entry = match self.computations.contains_key(&proto.entry_computation_id) {
+            true => Some(proto.entry_computation_id),
+            false => None,
+        };
+        // XLA keeps computations and instructions by id, whatever their order in the proto.
+        computations.sort_by_key(|computation| computation.0);
+        for (_, bytes) in computations {
+            let computation: HloComputationProto =
+                self.decode(bytes.clone(), "HloComputationProto")?;
+            let is_entry = match entry {
+                Some(entry) => computation.id == entry,
+                None => computation.name == proto.entry_computation_name,
+            };
+            let schedule = proto.schedule.as_ref();
+            let order = schedule.and_then(|schedule| schedule.sequences.get(&computation.id));
+            self.computation(
+                &computation,
+                is_entry,
+                order.map(|order| &order.instruction_ids[..]),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, proto: &HloModuleProto) -> Result<()> {
+        if proto
+            .schedule
+            .as_ref()
+            .is_some_and(|s| !s.sequences.is_empty())
+        {
+            self.out.push_str(", is_scheduled=true");
+        }
+        if let Some(aliases) = proto
+            .input_output_alias
+            .as_ref()
+            .filter(|a| !a.entries.is_empty())
+        {
+            self.out.push_str(", input_output_alias={ ");
+            for (at, entry) in aliases.entries.iter().enumerate() {
+                self.out.push_str(if at > 0 { ", {" } else { "{" });
+                self.put_list(&entry.output_shape_index);
+                self.put(format_args!("}}: ({}, {{", entry.parameter_number));
+                self.put_list(&entry.parameter_shape_index);
+                let kind = if entry.kind == 2 { "must" } else { "may" };
+                self.put(format_args!("}}, {kind}-alias)"));
+            }
+            self.out.push_str(" }");
+        }
+        if let Some(donors) = proto
+            .buffer_donor
+            .as_ref()
+            .filter(|d| !d.entries.is_empty())
+        {
+            self.out.push_str(", buffer_donor={ ");
+            for (at, entry) in donors.entries.iter().enumerate() {
+                let comma = if at > 0 { ", " } else { "" };
+                self.put(format_args!("{comma}({}, {{", entry.parameter_number));
+                self.put_list(&entry.parameter_shape_index);
+                self.out.push_str("})");
+            }
+            self.out.push_str(" }");
+        }
+        if let Some(shape) = &proto.host_program_shape
+            && let Some(result) = &shape.result
+        {
+            self.out.push_str(", entry_computation_layout={(");
+            for (at, parameter) in shape.parameters.iter().enumerate() {
+                self.out.push_str(if at > 0 { ", " } else { "" });
+                self.put_shape(parameter)?;
+            }
+            self.out.push_str(")->");
+            self.put_shape(result)?;
+            self.out.push('}');
+        }
+        if let Some(devices) = &proto.device_assignment {
+            for (key, count) in [
+                ("replica_count", devices.replica_count),
+                ("num_partitions", devices.computation_count),
+            ] {
+                if count > 1 {
+                    self.put(format_args!(", {key}={count}"));
+                }
+            }
+        }
+        if let Some(attributes) = &proto.frontend_attributes {
+            self.frontend_attributes(&attributes.map)?;
+        }
+        Ok(())
+    }
+
+    pub fn frontend_attributes(&mut self, map: &[MapEntry]) -> Result<()> {
+        if map.is_empty() {
+            return Ok(());
+        }
+        self.out.push_str(", frontend_attributes={");
+        for (at, entry) in map.iter().enumerate() {
+            self.out.push_str(if at > 0 { "," } else { "" });
+            self.put_name(&entry.key, "a frontend attribute")?;
+            self.out.push('=');
+            write_string_or_dict(&mut self.out, &entry.value);
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn stack_frames(&mut self, proto: &HloModuleProto) {
+        let Some(index) = proto
+            .stack_frame_index
+            .as_ref()
+            .filter(|i| !i.stack_frames.is_empty())
+        else {
+            return;
+        };
+        for (title, names) in [
+            ("FileNames", &index.file_names),
+            ("FunctionNames", &index.function_names),
+        ] {
+            self.put(format_args!("{title}\n"));
+            for (at, name) in names.iter().enumerate() {
+                self.put(format_args!("{} ", at + 1));
+                self.put_string(name);
+                self.out.push('\n');
+            }
+            self.out.push('\n');
+        }
+        self.out.push_str("FileLocations\n");
+        for (at, place) in index.file_locations.iter().enumerate() {
+            self.put(format_args!(
+                "{} {{file_name_id={} function_name_id={} line={} end_line={} column={} end_column={}}}\n",
+                at + 1, place.file_name_id, place.function_name_id, place.line, place.end_line, place.column,
+                place.end_column
+            ));
+        }
+        self.out.push_str("\nStackFrames\n");
+        for (at, frame) in index.stack_frames.iter().enumerate() {
+            self.put(format_args!(
+                "{} {{file_location_id={} parent_frame_id={}}}\n",
+                at + 1,
+                frame.file_location_id,
+                // The text has 1 for none.
+                i64::from(frame.parent_frame_id) + 1
+            ));
+        }
+        self.out.push_str("\n\n");
+    }
+
+    fn computation(
+        &mut self,
+        computation: &HloComputationProto,
+        is_entry: bool,
+        order: Option<&[i64]>,
+    ) -> Result<()> {
+        self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
+        self.put_name(&computation.name, "a computation")?;
+        self.out.push_str(" {\n");
+        self.instructions.clear();
+        self.predicates.clear();
+        let mut position = HashMap::default();
+        for (at, bytes) in computation.instructions.iter().enumerate() {
+            let head: Head = self.decode(bytes.clone(), "HloInstructionProto")?;
+            position.insert(head.id, at);
+            if &head.shape[..head.shape.len().min(2)] == PRED {
+                self.predicates.insert(head.id);
+            }
+            if self.instructions.insert(head.id, head.name).is_some() {
+                return Err(self.fault(format!(
+                    "two instructions of a computation have the id {}",
+                    head.id
+                )));
+            }
+        }
+        if !position.contains_key(&computation.root_id) {
+            return Err(self.fault(format!(
+                "computation '{}' has no instruction {}, its root",
+                String::from_utf8_lossy(&computation.name),
+                computation.root_id
+            )));
+        }
+        let sequence: Vec<usize> = match order {
+            None => {
+                let mut by_id: Vec<(i64, usize)> = position.into_iter().collect();
+                by_id.sort_unstable();
+                by_id.into_iter().map(|(_, at)| at).collect()
+            }
+            Some(ids) => {
+                let places: Option<Vec<usize>> = ids.iter().map(|id| position.remove(id)).collect();
+                match places {
+                    Some(places) if position.is_empty() => places,
+                    _ => {
+                        return Err(self.fault(format!(
+                            "the schedule of computation '{}' is not one of its instructions",
+                            String::from_utf8_lossy(&computation.name)
+                        )));
+                    }
+                }
+            }
+        };
+        for at in sequence {
+            let bytes = computation.instructions[at].clone();
+            let instruction = self.decode(bytes, "HloInstructionProto")?;
+            self.instruction(&instruction, computation.root_id)?;
+        }
+        self.out.push('}');
+        if !matches!(&computation.execution_thread[..], b"" | b"main") {
+            self.out.push_str(", execution_thread=");
+            self.put_string(&computation.execution_thread);
+        }
+        self.out.push_str("\n\n");
+        Ok(())
+    }
+
+    /// `metadata={…}`, or nothing when it has no field.
+    pub fn metadata(&mut self, metadata: &OpMetadata, separator: &str) {
+        let start = self.out.len();
+        self.put(format_args!("{separator}metadata={{"));
+        let inside = self.out.len();
+        let strings = |writer: &mut Self, fields: &[(&str, &Bytes)]| {
+            for (key, value) in fields {
+                if !value.is_empty() {
+                    writer.put(format_args!(" {key}="));
+                    writer.put_string(value);
+                }
+            }
+        };
+        strings(
+            self,
+            &[
+                ("op_type", &metadata.op_type),
+                ("op_name", &metadata.op_name),
+                ("source_file", &metadata.source_file),
+            ],
+        );
+        for (key, value) in [
+            ("source_line", i64::from(metadata.source_line)),
+            ("source_end_line", i64::from(metadata.source_end_line)),
+            ("source_column", i64::from(metadata.source_column)),
+            ("source_end_column", i64::from(metadata.source_end_column)),
+        ] {
+            if value != 0 {
+                self.put(format_args!(" {key}={value}"));
+            }
+        }
+        if !metadata.profile_type.is_empty() {
+            self.out.push_str(" profile_type={");
+            self.put_list(&metadata.profile_type);
+            self.out.push('}');
+        }
+        strings(self, &[("deduplicated_name", &metadata.deduplicated_name)]);
+        for (key, value) in [
+            (
+                "size_of_generated_code_in_bytes",
+                metadata.size_of_generated_code_in_bytes,
+            ),
+            (
+                "size_of_memory_working_set_in_bytes",
+                metadata.size_of_memory_working_set_in_bytes,
+            ),
+            ("stack_frame_id", i64::from(metadata.stack_frame_id)),
+        ] {
+            if value != 0 {
+                self.put(format_args!(" {key}={value}"));
+            }
+        }
+        strings(self, &[("scheduling_name", &metadata.scheduling_name)]);
+        match self.out.len() == inside {
+            true => self.out.truncate(start),
+            false => {
+                self.out.remove(inside); // the blank before the first field
+                self.out.push('}');
+            }
+        }
+    }
+}

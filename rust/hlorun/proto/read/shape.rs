@@ -1,0 +1,168 @@
+//! Shapes: `ShapeProto` → `f32[2,3]{1,0}`.
+
+use prost::bytes::Bytes;
+
+use super::Writer;
+use crate::error::Result;
+use crate::proto::numbers;
+use crate::proto::schema::{LayoutProto, ShapeProto};
+use crate::types::ArrayShape;
+
+/// Tuples within tuples.
+const MOST_NESTED: usize = 128;
+
+impl Writer<'_> {
+    /// Appends the shape in `bytes`.
+    pub fn put_shape(&mut self, bytes: &Bytes) -> Result<()> {
+        if let Some(text) = self.shapes.get(bytes) {
+            self.out.push_str(text);
+            return Ok(());
+        }
+        let start = self.out.len();
+        self.shape(bytes.clone(), 0)?;
+        self.shapes
+            .insert(bytes.clone(), Box::from(&self.out[start..]));
+        Ok(())
+    }
+
+    fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {
+        if depth > MOST_NESTED {
+            return Err(self.fault(format!("a shape of tuples deeper than {MOST_NESTED}")));
+        }
+        let shape: ShapeProto = self.decode(bytes, "ShapeProto")?;
+        match shape.element_type {
+            numbers::TUPLE | numbers::BUFFER => {
+                self.out.push_str(if shape.element_type == numbers::BUFFER {
+                    "b("
+                } else {
+                    "("
+                });
+                for (at, part) in shape.tuple_shapes.into_iter().enumerate() {
+                    self.out.push_str(if at > 0 { ", " } else { "" });
+                    self.shape(part, depth + 1)?;
+                }
+                self.out.push(')');
+            }
+            numbers::TOKEN => self.out.push_str("token[]"),
+            numbers::OPAQUE => self.out.push_str("opaque[]"),
+            _ => self.array(&shape)?,
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, shape: &ShapeProto) -> Result<()> {
+        self.type_name(shape.element_type)?;
+        self.out.push('[');
+        for (at, &dim) in shape.dimensions.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let is_dynamic = shape.is_dynamic_dimension.get(at) == Some(&true);
+            match (is_dynamic, dim) {
+                (true, ArrayShape::UNBOUNDED) => self.put(format_args!("{comma}?")),
+                (true, _) => self.put(format_args!("{comma}<={dim}")),
+                (false, _) => self.put(format_args!("{comma}{dim}")),
+            }
+        }
+        self.out.push(']');
+        if let Some(layout) = &shape.layout {
+            self.layout(layout)?;
+        }
+        Ok(())
+    }
+
+    fn type_name(&mut self, number: i32) -> Result<()> {
+        match numbers::element_type(number) {
+            Some(known) => self.out.push_str(known.name()),
+            None => {
+                return Err(self.fault(format!("expected an element type, found number {number}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn layout(&mut self, layout: &LayoutProto) -> Result<()> {
+        let start = self.out.len();
+        self.out.push('{');
+        self.put_list(&layout.minor_to_major);
+        let colon = self.out.len();
+        if layout.dim_level_types.iter().any(|&kind| kind != 0) {
+            self.out.push_str("D(");
+            for (at, &kind) in layout.dim_level_types.iter().enumerate() {
+                let comma = if at > 0 { "," } else { "" };
+                let letter = ["D", "C", "S", "H"].get(kind as usize).unwrap_or(&"D");
+                let unique = if layout.dim_unique.get(at) == Some(&false) {
+                    "+"
+                } else {
+                    ""
+                };
+                let ordered = if layout.dim_ordered.get(at) == Some(&false) {
+                    "~"
+                } else {
+                    ""
+                };
+                self.put(format_args!("{comma}{letter}{unique}{ordered}"));
+            }
+            self.out.push(')');
+        }
+        for (at, tile) in layout.tiles.iter().enumerate() {
+            self.out.push_str(if at > 0 { "(" } else { "T(" });
+            for (at, &dim) in tile.dimensions.iter().enumerate() {
+                self.out.push_str(if at > 0 { "," } else { "" });
+                match dim {
+                    ArrayShape::UNBOUNDED => self.out.push('*'),
+                    _ => self.put(format_args!("{dim}")),
+                }
+            }
+            self.out.push(')');
+        }
+        if layout.tail_padding_alignment_in_elements > 1 {
+            self.put(format_args!(
+                "L({})",
+                layout.tail_padding_alignment_in_elements
+            ));
+        }
+        for (mark, number) in [
+            ("#", layout.index_primitive_type),
+            ("*", layout.pointer_primitive_type),
+        ] {
+            if number != 0 {
+                self.put(format_args!("{mark}("));
+                self.type_name(number)?;
+                self.out.push(')');
+            }
+        }
+        for (mark, number) in [
+            ("E", layout.element_size_in_bits),
+            ("S", layout.memory_space),
+        ] {
+            if number != 0 {
+                self.put(format_args!("{mark}({number})"));
+            }
+        }
+        for (at, split) in layout.split_configs.iter().enumerate() {
+            let mark = if at > 0 { "" } else { "SC" };
+            self.put(format_args!("{mark}({}:", split.dimension));
+            self.put_list(&split.split_indices);
+            self.out.push(')');
+        }
+        if let Some(physical) = &layout.physical_shape {
+            self.out.push_str("P(");
+            self.shape(physical.clone(), MOST_NESTED)?;
+            self.out.push(')');
+        }
+        if layout.dynamic_shape_metadata_prefix_bytes > 0 {
+            self.put(format_args!(
+                "M({})",
+                layout.dynamic_shape_metadata_prefix_bytes
+            ));
+        }
+        match (self.out.len() == colon, layout.minor_to_major.is_empty()) {
+            (true, true) => self.out.truncate(start),
+            (true, false) => self.out.push('}'),
+            (false, _) => {
+                self.out.insert(colon, ':');
+                self.out.push('}');
+            }
+        }
+        Ok(())
+    }
+}

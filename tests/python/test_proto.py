@@ -1,0 +1,227 @@
+"""Protos: read, written, recorded runs, and hostile bytes."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import hlorun
+from hlorun.cli import app
+from streams import Stream
+
+MODULE = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }, entry_computation_layout={(f32[2,3]{1,0}, pred[])->(f32[2,3]{1,0}, s32[3]{0}, bf16[])}, frontend_attributes={a="x\\"y",b={"c":1}}
+
+FileNames
+1 "f.py"
+
+FunctionNames
+1 "g"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+
+%yes (t: f32[2,3]) -> f32[2,3] {
+  %t = f32[2,3]{1,0} parameter(0)
+  ROOT %n = f32[2,3]{1,0} negate(%t)
+}
+
+%no (u: f32[2,3]) -> f32[2,3] {
+  ROOT %u = f32[2,3]{1,0} parameter(0)
+}
+
+ENTRY %main (p: f32[2,3], q: pred[]) -> (f32[2,3], s32[3], bf16[]) {
+  %p = f32[2,3]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
+  %q = pred[] parameter(1), sharding={replicated}
+  %c = f32[2,3]{0,1} constant({ { 1, 2, 3 }, { -inf, nan, 0.5 } })
+  %i = s32[3]{0} constant({1, -2, 3})
+  %b = bf16[] constant(1.5)
+  %z = f32[] constant(0)
+  %k = f32[2,3]{1,0} copy(%c)
+  %d = f32[2,3]{1,0} conditional(%q, %p, %k), true_computation=%yes, false_computation=%no
+  %r = f32[3]{0} reduce(%d, %z), dimensions={0}, to_apply=%add, metadata={op_type="r" op_name="a \\"b\\"" source_file="f.py" source_line=3 stack_frame_id=1}
+  %w = f32[2,3]{1,0} broadcast(%r), dimensions={1}, backend_config={"n":{"m":[1]}}
+  %g = f32[4,3]{1,0} pad(%w, %z), padding=1_1x0_0
+  %l = f32[2,3]{1,0} slice(%g), slice={[0:4:2], [0:3]}
+  ROOT %o = (f32[2,3]{1,0}, s32[3]{0}, bf16[]) tuple(%l, %i, %b), control-predecessors={%w}
+}
+"""
+
+
+def agree(module: hlorun.HloModule, proto: bytes) -> hlorun.HloModule:
+    """The module a proto is, printed as `module` is."""
+    read = hlorun.parse(proto)
+    assert read.to_string() == module.to_string()
+    return read
+
+
+def test_a_module_comes_back_from_its_proto() -> None:
+    module = hlorun.parse(MODULE)
+    read = agree(module, module.to_proto())
+    agree(module, read.to_proto())
+    assert read.is_scheduled and read.input_output_alias == module.input_output_alias
+    c = read["c"]
+    assert isinstance(c, hlorun.HloInstruction)
+    np.testing.assert_array_equal(c.literal, [[1, 2, 3], [-np.inf, np.nan, 0.5]])
+    assert read["r"].metadata.stack_frames[0][1] == "g"
+    p = np.ones((2, 3), np.float32)
+    for ours, theirs in zip(hlorun.run(read, p, True), hlorun.run(module, p, True), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_the_dumps_come_back_from_their_protos(modules: dict[str, hlorun.HloModule]) -> None:
+    for module in modules.values():
+        read = hlorun.parse(module.to_proto())
+        # Protos do not have all of the header.
+        assert read.to_string().partition("\n")[2] == module.to_string().partition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["s4", "u4", "s2", "u2", "f8e4m3fn", "f4e2m1fn", "s8", "u16", "s64", "f64", "c64", "c128", "pred"]
+)
+def test_constants_of_every_width(name: str) -> None:
+    values = {"pred": "{true, false, true}"}.get(name, "{1, 0, 1}")
+    if name.startswith("c"):
+        values = "{(1, 2), (0, 0.5), (1, -1)}"
+    module = hlorun.parse(f"HloModule m\nENTRY e {{ ROOT c = {name}[3]{{0}} constant({values}) }}\n")
+    read = agree(module, module.to_proto())
+    assert read["c"].literal.tobytes() == module["c"].literal.tobytes()
+
+
+def test_large_constants_keep_their_values_through_pickling() -> None:
+    values = Stream(0).normal(5000)
+    text = ", ".join(map(str, values.tolist()))
+    module = hlorun.parse(f"HloModule m\nENTRY e {{ ROOT c = f32[5000] constant({{{text}}}) }}\n")
+    read = agree(module, module.to_proto())
+    assert "{...}" in read["c"].text
+    again = pickle.loads(pickle.dumps(read))
+    assert again["c"].literal.tobytes() == values.tobytes()
+    assert again.to_string() == read.to_string()
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a message, of bytes."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def literal(values: list[float]) -> bytes:
+    shape = varint(2 << 3) + varint(11) + field(3, varint(len(values)))
+    return field(1, shape) + field(8, np.asarray(values, "<f4").tobytes())
+
+
+def snapshot(path: Path, result: list[float]) -> Path:
+    module = hlorun.parse(
+        "HloModule m\nENTRY e {\n  p = f32[3] parameter(0)\n  ROOT n = f32[3] negate(p)\n}\n"
+    )
+    hlo = field(1, field(1, module.to_proto()))
+    path.write_bytes(hlo + field(2, literal([1, 2, 3])) + field(3, literal(result)) + field(4, b"Host"))
+    return path
+
+
+def test_a_snapshot_brings_its_run(tmp_path: Path) -> None:
+    path = snapshot(tmp_path / "m.snapshot.0.pb", [-1, -2, -3])
+    module = hlorun.load(path)
+    assert module.inputs is not None and module.execution_platform == "Host"
+    np.testing.assert_array_equal(module.inputs[0], [1, 2, 3])
+    np.testing.assert_array_equal(hlorun.run(module, *module.inputs), module.result)
+    shown = CliRunner().invoke(app, ["run", str(path)])
+    assert shown.exit_code == 0, shown.output
+    assert "agrees with the result recorded on Host: 1 of 1 output equal" in " ".join(shown.output.split())
+    wrong = snapshot(tmp_path / "wrong.snapshot.0.pb", [-1, -2, 3])
+    shown = CliRunner().invoke(app, ["run", str(wrong)])
+    assert shown.exit_code == 1
+    assert "apart by up to 6" in shown.output
+    assert hlorun.parse(module.to_proto()).inputs is None
+
+
+def test_files_packed_and_wrapped(tmp_path: Path) -> None:
+    module = hlorun.parse(MODULE)
+    packed = tmp_path / "m.hlo.pb.gz"
+    packed.write_bytes(gzip.compress(field(1, module.to_proto())))
+    assert hlorun.load(packed).to_string() == module.to_string()
+    for command in ("show", "check", "cost", "memory", "fmt"):
+        shown = CliRunner().invoke(app, [command, str(packed)])
+        assert shown.exit_code == 0, shown.output
+    out = tmp_path / "out.pb"
+    assert CliRunner().invoke(app, ["fmt", str(packed), "--to", "pb", "-o", str(out)]).exit_code == 0
+    assert hlorun.load(out).to_string() == module.to_string()
+
+
+def test_what_is_wrong_in_a_proto_is_said() -> None:
+    proto = hlorun.parse(MODULE).to_proto()
+    for old, new, message in [
+        (b"main", b"ma\n\x01", "expected the name of"),
+        (b"reduce", b"reduc\x01", "expected the name of an opcode"),
+    ]:
+        with pytest.raises(hlorun.HloParseError, match=message):
+            hlorun.parse(proto.replace(old, new))
+    for cut in (len(proto) // 2, len(proto) - 3):
+        with pytest.raises(hlorun.HloParseError):
+            hlorun.parse(proto[:cut])
+
+
+def test_damaged_protos_end_in_an_error_or_a_module() -> None:
+    proto = hlorun.parse(MODULE).to_proto()
+    generator = random.Random(0)
+    for _ in range(3000):
+        data = bytearray(proto)
+        for _ in range(generator.randint(1, 4)):
+            at = generator.randrange(len(data))
+            kind = generator.randrange(3)
+            if kind == 0:
+                data[at] = generator.randrange(256)
+            elif kind == 1:
+                del data[at : at + generator.randint(1, 8)]
+            else:
+                data[at:at] = data[at : at + generator.randint(1, 16)]
+        try:
+            hlorun.parse(bytes(data)).to_proto()
+        except hlorun.HloError as error:
+            assert "internal error" not in str(error)
+
+
+def test_depth_is_bounded() -> None:
+    shape = varint(2 << 3) + varint(11)
+    for _ in range(5000):
+        shape = varint(2 << 3) + varint(13) + field(4, shape)
+    instruction = field(1, b"x") + field(2, b"parameter") + field(3, shape)
+    computation = field(1, b"e") + field(2, instruction)
+    with pytest.raises(hlorun.HloParseError, match="deeper than"):
+        hlorun.parse(field(1, b"m") + field(3, computation))
+
+
+def test_other_files_are_named() -> None:
+    for data, words in [
+        (b"\x08\x07\x12\x07pytorch\x1a\x011", "ONNX"),
+        (b"\x08\x01\x12\x90\x05\x0a\x80\x01", "SavedModel"),
+        (b"; ModuleID = 'm'\nsource_filename = 'm'\n", "LLVM IR"),
+        (b"//\n// Generated by LLVM NVPTX Back-End\n//\n\n.version 8.1\n", "GPU assembly"),
+        (b"module @jit_f {\n  func.func public @main\n", "StableHLO"),
+        (b"\x7fELF\x02\x01\x01\x00", "machine code"),
+    ]:
+        with pytest.raises(hlorun.HloParseError, match=words) as caught:
+            hlorun.parse(data)
+        assert 'as_text("hlo")' in str(caught.value)

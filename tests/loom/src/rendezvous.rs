@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 
 use crate::model;
-use crate::protocol::{Arrival, Deadlock, Protocol, Rules, Waiter};
+use crate::protocol::{Arrival, Deadlock, Protocol, Rules, Status, Waiter};
 
 struct Plain;
 
@@ -70,6 +70,7 @@ fn both(body: fn(&Board, u32) -> Result<u32>, check: fn([Result<u32>; 2])) {
         });
         let first = run(&board, 0);
         check([first, other.join().unwrap()]);
+        assert!(board.lock().status.iter().all(|s| *s == Status::Ended));
     });
 }
 
@@ -118,6 +119,19 @@ fn a_failure_ends_who_waits() {
 }
 
 #[test]
+fn who_a_failure_ended_in_a_group_stays_ended() {
+    both(
+        |board, device| {
+            if device == 1 {
+                board.note(&mut board.lock(), "interrupted");
+            }
+            meet(board, 7, &[0, 1], device, 1)
+        },
+        |results| assert!(results.contains(&Err("interrupted"))),
+    );
+}
+
+#[test]
 fn who_ends_without_coming_is_named() {
     both(
         |board, device| match device {
@@ -159,7 +173,7 @@ fn who_waits_for_the_end_is_woken() {
             move || board.ended(0, Ok(()))
         });
         let mut state = board.lock();
-        while state.status[0] != crate::protocol::Status::Ended {
+        while state.status[0] != Status::Ended {
             state = board.wait_for_end(state);
         }
         drop(state);

@@ -273,7 +273,8 @@ impl<R: Rules> Protocol<R> {
             room.generation += 1;
             room.complete = Some(std::mem::take(&mut room.posts).into());
             for &member in arrival.members {
-                state.status[member as usize] = Status::Running;
+                // One that a failure ended after it came here stays ended.
+                state.rouse(member);
             }
             self.changed.notify_all();
         }

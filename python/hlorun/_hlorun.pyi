@@ -496,7 +496,8 @@ def compile(
     `check=True` proves the plan: every read finds the value that was computed for it, nothing is
     written while another task of the same step needs it, everything lies inside its memory.
     `check="shadow"` also proves it in every run, slowly: each step gets copies of exactly the memory
-    it says it touches, between guard pages. Both raise `HloExecutionError` naming the instruction; what
+    it says it touches, between guard pages; of one that a loop repeats, copies of 1 GiB in all, and some
+    later ones. Both raise `HloExecutionError` naming the instruction; what
     they find is a bug of hlorun. Without `check` the environment variable HLORUN_CHECK decides (1, 0
     or shadow; unset is 0).
     """

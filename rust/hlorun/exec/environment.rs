@@ -9,9 +9,9 @@ use super::memory::Memory;
 use super::options::RunOptions;
 use super::parallel::{OpEnvironment, ParallelLoop};
 use super::rendezvous::Rendezvous;
+use super::run::shadow::Shadow;
 use super::threads::parallel_for;
 use crate::error::{HloError, Result};
-use crate::module::HloModule;
 use crate::plan::spmd::groups::Devices;
 use crate::plan::thunk::Thunk;
 
@@ -31,9 +31,8 @@ pub struct Environment<'r> {
     pub crowd: usize,
     /// Where it meets the other devices, when there are any.
     pub rendezvous: Option<&'r Rendezvous<'r>>,
-    /// Set where every thunk runs on copies of what it declares, see [`super::run::shadow`]: the module,
-    /// which names its instruction.
-    pub shadow: Option<&'r HloModule>,
+    /// Set where thunks run on copies of what they declare.
+    pub shadow: Option<&'r Shadow<'r>>,
     /// What the caller wants of the run.
     pub options: RunOptions<'r>,
     tasks: Box<TaskLoop<'r>>,
@@ -97,12 +96,9 @@ impl<'r> Environment<'r> {
         }
     }
 
-    /// The same run, as a shadow run of a module.
-    pub fn shadowed(self, module: Option<&'r HloModule>) -> Environment<'r> {
-        Environment {
-            shadow: module,
-            ..self
-        }
+    /// The same run, as a shadow run where one is given.
+    pub fn shadowed(self, shadow: Option<&'r Shadow<'r>>) -> Environment<'r> {
+        Environment { shadow, ..self }
     }
 
     /// The same run on other memory, with no shadows of its own.

@@ -97,7 +97,8 @@ pub fn is_bytes(shape: &ArrayShape) -> bool {
     matches!(shape.element_type, PrimitiveType::S8 | PrimitiveType::U8) && shape.rank() == 1
 }
 
-/// Finds `slots` in `parts`, in order. What `is_work` holds for may stand between and behind them.
+/// Finds `slots` in `parts`, in order. What `is_work` holds for may stand between and behind them, not
+/// first.
 /// `None` when something is missing or too much.
 pub fn positions(
     slots: &[Slot],
@@ -116,7 +117,8 @@ pub fn positions(
         let is_it = |part: &Option<&ArrayShape>| part.is_some_and(|shape| slot.fits(shape));
         let rest = &parts[at..];
         let skipped = rest.iter().position(|part| is_it(part) || !works(part));
-        match skipped.filter(|&skipped| is_it(&rest[skipped])) {
+        let is_allowed = |&skipped: &usize| is_it(&rest[skipped]) && (skipped == 0 || at > 0);
+        match skipped.filter(is_allowed) {
             Some(skipped) => {
                 found.push(Some(at + skipped));
                 at += skipped + 1;
@@ -134,7 +136,16 @@ pub fn find(
     slots: &[Slot],
     is_work: &dyn Fn(&ArrayShape) -> bool,
 ) -> Result<Positions, String> {
-    positions(slots, &declared(instruction), is_work).ok_or_else(|| describe(slots))
+    let parts = declared(instruction);
+    positions(slots, &parts, is_work).ok_or_else(|| {
+        let first = parts.first().copied().flatten();
+        match slots.first() {
+            Some(Slot::Array(slot)) if first.is_some_and(|f| is_work(f) && !slot.fits(f)) => {
+                "its workspaces last".to_owned()
+            }
+            _ => describe(slots),
+        }
+    })
 }
 
 /// `(f32[2,2], s32[2] or none, s32[] or s32[1])`.
@@ -199,6 +210,7 @@ mod tests {
         );
         assert_eq!(find(&slots, &[a, p]), None);
         assert_eq!(find(&slots, &[p, a, i]), None);
+        assert_eq!(find(&slots, &[w, a, i]), None);
         assert_eq!(find(&slots, &[a, p, i, i]), None);
         assert_eq!(find(&slots, &[a, (P::S32, &[3]), i]), None);
         assert_eq!(find(&slots, &[]), None);

@@ -9,10 +9,10 @@ use crate::exec::hooks;
 use crate::exec::memory::Memory;
 use crate::exec::options::RunOptions;
 use crate::exec::options::Step;
+use crate::exec::run::shadow::Shadow;
 use crate::exec::threads::available_threads;
 use crate::exec::{gemm, ops, reduce, spmd};
 use crate::float_mode::DefaultMode;
-use crate::module::HloModule;
 use crate::plan::Executable;
 use crate::plan::memory::assign::AllocationKind;
 use crate::plan::ops::OpKind;
@@ -58,16 +58,18 @@ impl Executable {
         }
         let mut arena = self.take_arena()?;
         let memory = self.memory(arena.as_mut_ptr(), inputs, outputs);
-        let environment = Environment::new(memory, self.threads(), options).shadowed(self.shadow());
+        let shadow = self.shadow();
+        let environment =
+            Environment::new(memory, self.threads(), options).shadowed(shadow.as_ref());
         let result = interruptible(|| sequence(self.thunks(), &environment));
         drop(environment);
         self.return_arena(arena);
         result
     }
 
-    /// The module, where runs are shadow runs.
-    pub(crate) fn shadow(&self) -> Option<&HloModule> {
-        (self.options().check == Check::Shadow).then(|| self.module())
+    /// What a run needs to be a shadow run, where it is to be one.
+    pub(crate) fn shadow(&self) -> Option<Shadow<'_>> {
+        (self.options().check == Check::Shadow).then(|| Shadow::new(self.module()))
     }
 
     /// Threads a run may use.
@@ -135,10 +137,10 @@ pub(crate) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) ->
 }
 
 pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
-    if let Some(module) = environment.shadow
+    if let Some(shadow) = environment.shadow
         && super::shadow::applies(thunk)
     {
-        return super::shadow::run(thunk, environment, module, run);
+        return super::shadow::run(thunk, environment, shadow, run);
     }
     let memory = &environment.memory;
     match &thunk.kind {

@@ -122,6 +122,7 @@ pub(crate) unsafe fn run(
     let rendezvous = Rendezvous::new(devices, 0..devices.count(), None);
     let threads = executable.threads();
     let crowd = arrays.len();
+    let shadow = executable.shadow();
     let mut environments = Vec::with_capacity(crowd);
     for (device, arrays) in (0..).zip(arrays) {
         let memory = memory(executable, plan, &common, arrays, &mut blocks)?;
@@ -129,13 +130,13 @@ pub(crate) unsafe fn run(
         environments.push(
             Environment::new(memory, share, options)
                 .on_device(device, devices, crowd, &rendezvous)
-                .shadowed(executable.shadow()),
+                .shadowed(shadow.as_ref()),
         );
     }
     let first = &environments[0];
     let everybody = Environment::new(first.memory.clone(), threads, options)
         .on_device(first.device, devices, 1, &rendezvous)
-        .shadowed(executable.shadow());
+        .shadowed(shadow.as_ref());
     let result = interruptible(|| steps(plan, &environments, &everybody, &rendezvous));
     if result.is_ok() {
         deal_out(executable, plan, arrays, &everybody);

@@ -95,13 +95,14 @@ impl Executable {
         }
         let rendezvous = Rendezvous::new(devices, local.clone(), network);
         let count = arrays.len();
+        let shadow = self.shadow();
         let threads = (self.threads() / count.max(1)).max(1);
         std::thread::scope(|scope| {
             for ((device, arrays), arena) in local.clone().zip(arrays).zip(&mut arenas) {
                 let memory = self.memory(arena.as_mut_ptr(), &arrays.inputs, &arrays.outputs);
                 let environment = Environment::new(memory, threads, options)
                     .on_device(device, devices, count, &rendezvous)
-                    .shadowed(self.shadow());
+                    .shadowed(shadow.as_ref());
                 let rendezvous = &rendezvous;
                 let work = move || {
                     let _mode = DefaultMode::enter();

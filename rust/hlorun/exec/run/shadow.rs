@@ -3,16 +3,23 @@
 //! In: a thunk and the memory of a run. Out: the same bytes, or an error that names the thunk. It
 //! proves that [`Thunk::each_access`] tells the truth, which planning and the plan checker rely on.
 //!
-//! For every allocation that a thunk declares there is a block between two pages that nobody may
-//! touch; all others have no address. The block holds the declared bytes and poison everywhere else.
+//! For every allocation that a thunk declares there is a block whose pages may be touched only where
+//! they hold declared bytes; all others have no address. These pages hold poison everywhere else.
 //! What is not declared as written has to stay as it was, and a second run over other poison has to
 //! give the same bytes: nothing undeclared was read, and everything declared was written.
+//!
+//! A thunk that a loop runs again and again is copied every time until it has copied [`BUDGET`] bytes;
+//! from then on only in its 2nd, 4th, 8th … execution.
 
 use std::ops::Range;
+use std::sync::Mutex;
+
+use rustc_hash::FxHashMap;
 
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, RunThunk};
 use crate::exec::memory::Memory;
+use crate::exec::threads::slot::lock;
 use crate::module::HloModule;
 use crate::plan::ops::OpKind;
 use crate::plan::thunk::{Access, Effect, Place, Thunk, ThunkKind};
@@ -20,6 +27,46 @@ use crate::plan::view::PRIVATE;
 
 /// Bytes that stand for what a thunk must not read: as floats NaN and a small number.
 const POISON: [u8; 2] = [0xFF, 0x15];
+
+/// Bytes that the copies of one thunk may take before it is only sampled.
+const BUDGET: usize = 1 << 30;
+
+/// What a shadow run knows beside the memory.
+pub struct Shadow<'m> {
+    /// The module, which names the instruction of a thunk at fault.
+    module: &'m HloModule,
+    /// By address of the thunk, which the plan keeps.
+    spent: Mutex<FxHashMap<usize, Spent>>,
+}
+
+/// What a thunk has cost so far.
+#[derive(Default)]
+struct Spent {
+    executions: u64,
+    bytes: usize,
+}
+
+impl<'m> Shadow<'m> {
+    /// Nothing has run.
+    pub fn new(module: &'m HloModule) -> Shadow<'m> {
+        Shadow {
+            module,
+            spent: Mutex::default(),
+        }
+    }
+
+    /// Whether this execution of the thunk is to be one on copies, of `bytes` bytes.
+    fn wants(&self, thunk: &Thunk, bytes: usize) -> bool {
+        let mut spent = lock(&self.spent);
+        let spent = spent.entry(std::ptr::from_ref(thunk).addr()).or_default();
+        spent.executions += 1;
+        if spent.bytes >= BUDGET && !spent.executions.is_power_of_two() {
+            return false;
+        }
+        spent.bytes = spent.bytes.saturating_add(bytes);
+        true
+    }
+}
 
 /// Declared bytes of one allocation.
 struct Declared {
@@ -57,32 +104,51 @@ fn repeats(thunk: &Thunk) -> bool {
 pub fn run(
     thunk: &Thunk,
     environment: &Environment<'_>,
-    module: &HloModule,
+    shadow: &Shadow<'_>,
     run: RunThunk,
 ) -> Result<()> {
-    run_twice(thunk, environment, run).map_err(|fault| match fault {
+    let declared = declared(thunk);
+    let bytes = |own: &Declared| {
+        [&own.given, &own.written]
+            .map(|ranges| total(ranges))
+            .iter()
+            .sum()
+    };
+    if !shadow.wants(
+        thunk,
+        declared.iter().map(bytes).fold(0, usize::saturating_add),
+    ) {
+        let memory = environment.memory.clone();
+        return run(thunk, &environment.over(memory));
+    }
+    run_twice(thunk, &declared, environment, run).map_err(|fault| match fault {
         Fault::Failed(error) => error,
         Fault::Lies(what) => HloError::execution(format!(
             "the shadow run found a fault of hlorun in {}, a {}: {what}",
-            module.instruction(thunk.instruction).name(),
+            shadow.module.instruction(thunk.instruction).name(),
             thunk.kind.name(),
         )),
     })
 }
 
+/// Bytes of some ranges.
+fn total(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(Range::len).sum()
+}
+
 fn run_twice(
     thunk: &Thunk,
+    declared: &[Declared],
     environment: &Environment<'_>,
     run: RunThunk,
 ) -> std::result::Result<(), Fault> {
-    let declared = declared(thunk);
-    let first = once(thunk, &declared, environment, POISON[0], run)?;
+    let first = once(thunk, declared, environment, POISON[0], run)?;
     if repeats(thunk) {
-        let second = once(thunk, &declared, environment, POISON[1], run)?;
+        let second = once(thunk, declared, environment, POISON[1], run)?;
         for ((own, one), other) in declared.iter().zip(&first).zip(&second) {
             for range in &own.written {
-                let local = range.start - own.hull.start..range.end - own.hull.start;
-                if one.bytes()[local.clone()] != other.bytes()[local] {
+                let local = own.local(range);
+                if one.bytes(local.clone()) != other.bytes(local) {
                     return Err(own.lie(
                         "its result depends on bytes that it does not declare, or it does not write \
                          all that it declares",
@@ -93,14 +159,14 @@ fn run_twice(
     }
     for (own, block) in declared.iter().zip(&first) {
         for range in &own.written {
-            let local = range.start - own.hull.start..range.end - own.hull.start;
+            let result = block.bytes(own.local(range));
             // SAFETY: declared bytes lie inside the allocation, which lives as long as the run; no
             // other thunk of this run is at work.
             unsafe {
                 std::ptr::copy_nonoverlapping(
-                    block.bytes()[local.clone()].as_ptr(),
+                    result.as_ptr(),
                     environment.memory.base(own.allocation).add(range.start),
-                    local.len(),
+                    result.len(),
                 );
             }
         }
@@ -123,6 +189,11 @@ impl From<HloError> for Fault {
 }
 
 impl Declared {
+    /// A range of the allocation, in the block.
+    fn local(&self, range: &Range<usize>) -> Range<usize> {
+        range.start - self.hull.start..range.end - self.hull.start
+    }
+
     fn lie(&self, what: &str) -> Fault {
         Fault::Lies(format!(
             "{what} (allocation {}, bytes {:?})",
@@ -190,10 +261,15 @@ fn once(
     let mut bases = vec![std::ptr::null_mut(); memory.len()];
     for own in declared {
         let real = memory.base(own.allocation).wrapping_add(own.hull.start);
-        let mut block = Block::new(own.hull.len(), real as usize)?;
-        block.all_mut().fill(poison);
+        let used: Vec<Range<usize>> = own
+            .given
+            .iter()
+            .chain(&own.written)
+            .map(|range| own.local(range))
+            .collect();
+        let mut block = Block::new(own.hull.len(), real as usize, used)?;
+        block.poison(poison);
         for range in &own.given {
-            let local = range.start - own.hull.start..range.end - own.hull.start;
             // SAFETY: as in `run`.
             let from = unsafe {
                 std::slice::from_raw_parts(
@@ -201,44 +277,47 @@ fn once(
                     range.len(),
                 )
             };
-            block.bytes_mut()[local].copy_from_slice(from);
+            block.bytes_mut(own.local(range)).copy_from_slice(from);
         }
         bases[own.allocation as usize] = block.start().wrapping_sub(own.hull.start);
         blocks.push(block);
     }
-    let before: Vec<Vec<u8>> = blocks.iter().map(|block| block.all().to_vec()).collect();
+    let before: Vec<Vec<Vec<u8>>> = blocks.iter().map(Block::snapshot).collect();
     run(thunk, &environment.over(Memory::new(bases)))?;
     for ((own, block), mut before) in declared.iter().zip(&blocks).zip(before) {
-        let offset = block.offset;
-        for range in &own.written {
-            let local = range.start - own.hull.start..range.end - own.hull.start;
-            before[local.start + offset..local.end + offset].copy_from_slice(&block.bytes()[local]);
+        for range in own.written.iter().filter(|range| !range.is_empty()) {
+            let (part, range) = block.find(own.local(range));
+            before[part][range.clone()].copy_from_slice(&block.part(part)[range]);
         }
-        if before != block.all() {
+        if (0..before.len()).any(|part| before[part] != block.part(part)) {
             return Err(own.lie("it writes bytes that it does not declare"));
         }
     }
     Ok(blocks)
 }
 
-/// Bytes between two pages that nobody may touch, as close to the second as the address they stand
-/// for allows.
+/// Bytes on pages of their own among pages that nobody may touch, as close to the end of them as the
+/// address they stand for allows.
 struct Block {
     map: *mut u8,
     map_size: usize,
-    page: usize,
-    /// Bytes from the first page that may be touched to the first byte.
+    /// Bytes from the mapping's start to the first byte.
     offset: usize,
-    len: usize,
+    /// The pages that may be touched, by bytes from the mapping's start; in order and apart.
+    open: Vec<Range<usize>>,
 }
 
 /// What addresses are kept a multiple of, as far as those of the memory are.
 const ALIGNMENT: usize = crate::buffers::ALIGNMENT;
 
+/// Pages between two parts that are opened with them: fewer bytes than a call of the system costs.
+const NEAR: usize = 16;
+
 #[cfg(unix)]
 impl Block {
-    /// Room for `len` bytes at an address that is `like` modulo a cache line.
-    fn new(len: usize, like: usize) -> Result<Block> {
+    /// Room for `len` bytes at an address that is `like` modulo a cache line; those of the ranges
+    /// `used`, and few others, may be touched.
+    fn new(len: usize, like: usize, used: Vec<Range<usize>>) -> Result<Block> {
         // SAFETY: asks for a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let out_of_memory =
@@ -255,7 +334,7 @@ impl Block {
                 std::ptr::null_mut(),
                 map_size,
                 libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
             )
@@ -263,72 +342,112 @@ impl Block {
         if map == libc::MAP_FAILED {
             return Err(out_of_memory());
         }
-        let mut block = Block {
+        let latest = inner - len;
+        let offset = page + latest - (latest + ALIGNMENT - like % ALIGNMENT) % ALIGNMENT;
+        let block = Block {
             map: map.cast(),
             map_size,
-            page,
-            offset: 0,
-            len,
+            offset,
+            open: pages(used, offset, page),
         };
-        // SAFETY: pages of this mapping.
-        let opened = unsafe {
-            libc::mprotect(
-                block.map.add(page).cast(),
-                inner,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        if opened != 0 {
-            return Err(out_of_memory());
+        for part in &block.open {
+            // SAFETY: pages of this mapping.
+            let opened = unsafe {
+                let start = block.map.add(part.start).cast();
+                #[cfg(target_os = "linux")]
+                // It is advice: without it there are only more page faults.
+                libc::madvise(start, part.len(), libc::MADV_HUGEPAGE);
+                libc::mprotect(start, part.len(), libc::PROT_READ | libc::PROT_WRITE)
+            };
+            if opened != 0 {
+                return Err(out_of_memory());
+            }
         }
-        #[cfg(target_os = "linux")]
-        // SAFETY: the same pages. It is advice: without it there are only more page faults.
-        unsafe {
-            libc::madvise(block.map.add(page).cast(), inner, libc::MADV_HUGEPAGE);
-        }
-        let latest = inner - len;
-        block.offset = latest - (latest + ALIGNMENT - like % ALIGNMENT) % ALIGNMENT;
         Ok(block)
     }
 }
 
 #[cfg(not(unix))]
 impl Block {
-    fn new(_: usize, _: usize) -> Result<Block> {
+    fn new(_: usize, _: usize, _: Vec<Range<usize>>) -> Result<Block> {
         Err(HloError::execution(
             "shadow runs need a system with mmap and mprotect",
         ))
     }
 }
 
+/// The pages that hold any of the ranges, which begin at `offset`.
+#[cfg(unix)]
+fn pages(mut used: Vec<Range<usize>>, offset: usize, page: usize) -> Vec<Range<usize>> {
+    used.retain(|range| !range.is_empty());
+    used.sort_unstable_by_key(|range| range.start);
+    let mut open: Vec<Range<usize>> = Vec::new();
+    for range in used {
+        let start = (offset + range.start) / page * page;
+        let end = (offset + range.end).next_multiple_of(page);
+        match open.last_mut() {
+            Some(last) if start <= last.end + NEAR * page => last.end = last.end.max(end),
+            _ => open.push(start..end),
+        }
+    }
+    open
+}
+
 impl Block {
     /// The first byte.
     fn start(&self) -> *mut u8 {
-        self.map.wrapping_add(self.page + self.offset)
+        self.map.wrapping_add(self.offset)
     }
 
-    /// All bytes that may be touched.
-    fn all(&self) -> &[u8] {
-        // SAFETY: pages of this mapping between the first and the last; a fresh mapping is zero.
-        unsafe {
-            std::slice::from_raw_parts(self.map.add(self.page), self.map_size - 2 * self.page)
-        }
+    /// All bytes of a part that may be touched.
+    fn part(&self, part: usize) -> &[u8] {
+        let range = &self.open[part];
+        // SAFETY: open pages of this mapping; a fresh mapping is zero.
+        unsafe { std::slice::from_raw_parts(self.map.add(range.start), range.len()) }
     }
 
-    fn all_mut(&mut self) -> &mut [u8] {
+    fn part_mut(&mut self, part: usize) -> &mut [u8] {
+        let range = &self.open[part];
         // SAFETY: as above, and `self` is borrowed mutably.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.map.add(self.page), self.map_size - 2 * self.page)
+        unsafe { std::slice::from_raw_parts_mut(self.map.add(range.start), range.len()) }
+    }
+
+    /// Copies of all parts.
+    fn snapshot(&self) -> Vec<Vec<u8>> {
+        (0..self.open.len())
+            .map(|part| self.part(part).to_vec())
+            .collect()
+    }
+
+    fn poison(&mut self, poison: u8) {
+        for part in 0..self.open.len() {
+            self.part_mut(part).fill(poison);
         }
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.all()[self.offset..self.offset + self.len]
+    /// The part that holds a used range, and where in it.
+    fn find(&self, used: Range<usize>) -> (usize, Range<usize>) {
+        let at = self.offset + used.start;
+        let after = self.open.partition_point(|part| part.start <= at);
+        let part = after.saturating_sub(1);
+        let start = at - self.open[part].start;
+        (part, start..start + used.len())
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        let range = self.offset..self.offset + self.len;
-        &mut self.all_mut()[range]
+    fn bytes(&self, used: Range<usize>) -> &[u8] {
+        if used.is_empty() {
+            return &[];
+        }
+        let (part, range) = self.find(used);
+        &self.part(part)[range]
+    }
+
+    fn bytes_mut(&mut self, used: Range<usize>) -> &mut [u8] {
+        if used.is_empty() {
+            return &mut [];
+        }
+        let (part, range) = self.find(used);
+        &mut self.part_mut(part)[range]
     }
 }
 

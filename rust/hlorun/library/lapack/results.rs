@@ -52,9 +52,7 @@ pub fn result_slots(target: &Target, op: &LinalgOp, operands: &[&ArrayShape]) ->
     let matrix = |ty, rows, columns| Slot::array(ty, &sizes.matrix(rows, columns));
     let status = || match target.form {
         // One for a batch, or one for each of its matrices.
-        Form::Descriptor => Slot::array(PrimitiveType::S32, batch)
-            .or_dims(&[])
-            .or_dims(&[1]),
+        Form::Descriptor => Slot::array(PrimitiveType::S32, batch).or_dims(&[]),
         _ => Slot::array(PrimitiveType::S32, batch),
     };
     // Where a status came only with the older forms.
@@ -64,6 +62,8 @@ pub fn result_slots(target: &Target, op: &LinalgOp, operands: &[&ArrayShape]) ->
         Form::Attributes | Form::Plain => None,
     };
     match op.routine {
+        // XLA's own passes write one status as a vector.
+        R::Potrf if target.form == Form::Descriptor => vec![own(), status().or_dims(&[1])],
         R::Potrf => vec![own(), status()],
         R::Trsm | R::Syrk => vec![like(1)],
         R::Ormqr => vec![like(2)],
@@ -185,15 +185,22 @@ fn singular(
     vec![own(), values, third, fourth, status]
 }
 
-/// Whether a part of what `target` declares may be memory it works in.
-fn is_work(target: &Target, ty: PrimitiveType, shape: &ArrayShape) -> bool {
-    let found = shape.element_type;
-    let is_typed = match target.form {
-        Form::Attributes | Form::Plain => false,
-        Form::Descriptor => found == ty,
-        Form::Operands => found == ty || found == ty.component() || found == PrimitiveType::S32,
+/// Whether a part of what `target` declares may be memory it works in: bytes, or where the caller
+/// allocates it by number of elements, elements of these types.
+fn is_work(target: &Target, routine: Routine, ty: PrimitiveType, shape: &ArrayShape) -> bool {
+    use Routine as R;
+    let types = match (target.form, routine) {
+        (Form::Operands, R::Geqrf | R::Orgqr | R::Gehrd | R::Sytrd) => &[ty][..],
+        (Form::Operands, R::Syevd | R::Gesdd | R::Geev | R::Gees) => {
+            &[ty, ty.component(), PrimitiveType::S32]
+        }
+        (
+            Form::Descriptor,
+            R::Getrf | R::Geqrf | R::Orgqr | R::Ormqr | R::Potrf | R::Syevd | R::Gesdd | R::Sytrd,
+        ) => &[ty],
+        _ => &[],
     };
-    is_bytes(shape) || shape.rank() == 1 && is_typed
+    is_bytes(shape) || shape.rank() == 1 && types.contains(&shape.element_type)
 }
 
 /// Positions of the results of `op` in what `instruction` declares, in the routine's order; an error
@@ -215,7 +222,7 @@ pub fn find_results(
     if op.routine == Routine::Pivots {
         slots = permutations(instruction, shapes[0]);
     }
-    let is_work = |shape: &ArrayShape| is_work(target, shapes[0].element_type, shape);
+    let is_work = |shape: &ArrayShape| is_work(target, op.routine, shapes[0].element_type, shape);
     let mut found = find(instruction, &slots, &is_work);
     if op.routine == Routine::Gtsv && found.is_err() {
         // cuSPARSE returns the solution alone.

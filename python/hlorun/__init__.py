@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlorun import _blas, _hlorun
 from hlorun._batch import BatchRecord, batch
@@ -52,19 +52,38 @@ from hlorun.errors import (
     VerifyFinding,
 )
 
+if TYPE_CHECKING:
+    from hlorun.find.bisection import Bisection, bisect
+    from hlorun.find.comparison import Comparison, Gap, Match, compare
+    from hlorun.find.nan import NanReport, Origin, find_nan
+    from hlorun.find.reduction import Reduction, reduce
+    from hlorun.report.cost import Cost, CostGroup, cost
+    from hlorun.report.diff import Diff, diff
+    from hlorun.report.graph import Graph, graph
+    from hlorun.report.result import Place
+    from hlorun.report.summary import Summary, summary
+    from hlorun.report.trace import TracedValue, TraceReport, trace
+
 __all__ = [
     "AssignedValue",
     "BatchRecord",
+    "Bisection",
     "BufferAllocation",
     "BufferAssignment",
     "BufferFinding",
     "BufferLiveRanges",
     "BufferValue",
+    "Comparison",
     "CompiledMemoryStats",
+    "Cost",
+    "CostGroup",
+    "Diff",
     "DumpFolder",
     "DumpModule",
     "DumpStage",
     "Executable",
+    "Gap",
+    "Graph",
     "HloArgumentError",
     "HloComputation",
     "HloError",
@@ -76,23 +95,83 @@ __all__ = [
     "HloUnsupportedError",
     "HloVerifyError",
     "Layout",
+    "Match",
     "MemorySpaceUsage",
+    "NanReport",
     "OpMetadata",
+    "Origin",
+    "Place",
+    "Reduction",
     "Shape",
+    "Summary",
+    "TraceReport",
+    "TracedValue",
     "VerifyFinding",
     "__version__",
     "batch",
+    "bisect",
+    "compare",
     "compile",
+    "cost",
+    "diff",
     "extract",
+    "find_nan",
+    "graph",
     "load",
     "load_buffer_assignment",
     "make_inputs",
     "parse",
     "parse_buffer_assignment",
+    "reduce",
     "register_custom_call",
     "run",
     "scan",
+    "summary",
+    "trace",
 ]
+
+# The tools need NumPy, which is slow to import: they are loaded when they are asked for.
+_TOOLS = {
+    "Bisection": "hlorun.find.bisection",
+    "bisect": "hlorun.find.bisection",
+    "Comparison": "hlorun.find.comparison",
+    "Gap": "hlorun.find.comparison",
+    "Match": "hlorun.find.comparison",
+    "compare": "hlorun.find.comparison",
+    "NanReport": "hlorun.find.nan",
+    "Origin": "hlorun.find.nan",
+    "find_nan": "hlorun.find.nan",
+    "Reduction": "hlorun.find.reduction",
+    "reduce": "hlorun.find.reduction",
+    "Cost": "hlorun.report.cost",
+    "CostGroup": "hlorun.report.cost",
+    "cost": "hlorun.report.cost",
+    "Diff": "hlorun.report.diff",
+    "diff": "hlorun.report.diff",
+    "Graph": "hlorun.report.graph",
+    "graph": "hlorun.report.graph",
+    "Place": "hlorun.report.result",
+    "Summary": "hlorun.report.summary",
+    "summary": "hlorun.report.summary",
+    "TraceReport": "hlorun.report.trace",
+    "TracedValue": "hlorun.report.trace",
+    "trace": "hlorun.report.trace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TOOLS:
+        raise AttributeError(f"module 'hlorun' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_TOOLS[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 # Only the path is handed over: the library is loaded at the first matrix product.
 if (_path := _blas.library_path()) is not None:

@@ -27,9 +27,12 @@ __all__ = [
     "Shape",
     "_Network",
     "__version__",
+    "_edit",
     "_register_custom_call",
+    "_resize",
     "_restore",
     "_set_blas_path",
+    "_widen",
     "compile",
     "extract",
     "load",
@@ -471,6 +474,10 @@ class _Network:
 
     def __new__(cls, transport: Any, silence: float) -> _Network: ...
     def local(self, replicas: int, partitions: int) -> tuple[int, int]: ...
+
+def _edit(module: HloModule, edits: Sequence[tuple[str, HloInstruction, int]]) -> HloModule: ...
+def _resize(module: HloModule, old: int, new: int) -> HloModule: ...
+def _widen(module: HloModule) -> HloModule | None: ...
 
 @final
 class Memory:

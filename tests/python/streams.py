@@ -25,9 +25,7 @@ class Stream:
     def __init__(self, *key: object) -> None:
         self._numbers = np.random.RandomState(seed_of(*key))
 
-    def integers(
-        self, low: Any, high: Any, dims: Dims | None = None, dtype: Any = np.int64
-    ) -> Any:
+    def integers(self, low: Any, high: Any, dims: Dims | None = None, dtype: Any = np.int64) -> Any:
         """low ≤ x < high; one number when there are no dimensions."""
         return self._numbers.randint(low, high, dims, dtype=dtype)
 
@@ -44,9 +42,7 @@ class Stream:
         values = np.asarray(values)
         return np.asarray(values[self.integers(0, len(values), dims)])
 
-    def uniform(
-        self, low: float, high: float, dims: Dims, dtype: npt.DTypeLike = np.float64
-    ) -> Array:
+    def uniform(self, low: float, high: float, dims: Dims, dtype: npt.DTypeLike = np.float64) -> Array:
         """Evenly between low and high, in double precision before the one conversion."""
         part = np.asarray(self._numbers.random_sample(dims)) * (high - low)
         return np.asarray(low + part).astype(dtype)

@@ -38,7 +38,16 @@ def leaves(result: object) -> list[bytes]:
     return [np.ascontiguousarray(np.asarray(result)).tobytes()]
 
 
-COLLECTIVES = ("all-", "reduce-scatter", "collective-", "ragged-all", "send", "recv", "replica-id", "partition-id")
+COLLECTIVES = (
+    "all-",
+    "reduce-scatter",
+    "collective-",
+    "ragged-all",
+    "send",
+    "recv",
+    "replica-id",
+    "partition-id",
+)
 
 
 def moved(value: object, by: int) -> object:
@@ -168,7 +177,9 @@ def test_reducers_of_several_operands(seed: int) -> None:
     """Any sizes: the order of the sums may depend on them alone, not on where a thread's share ends."""
     stream = Stream("several operands", seed)
     kept, row, outer = (int(stream.integers(*bounds)) for bounds in ((1, 2500), (1, 700), (1, 5)))
-    dims, over = [((kept, row), "1"), ((outer, kept, row), "0,2"), ((row, kept), "0"), ((kept * row,), "0")][seed % 4]
+    dims, over = [((kept, row), "1"), ((outer, kept, row), "0,2"), ((row, kept), "0"), ((kept * row,), "0")][
+        seed % 4
+    ]
     shape = ",".join(map(str, dims))
     out = "f32[]" if len(dims) == 1 else f"f32[{kept}]"
     text = FOLD.replace("HEAD", PAIR).replace(
@@ -292,7 +303,8 @@ class FloatMode:
 
 
 @pytest.mark.skipif(
-    platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc", reason="other registers, other libraries"
+    platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
+    reason="other registers, other libraries",
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_the_mode_of_the_callers_thread(mode: str) -> None:

@@ -137,6 +137,7 @@ def measure(name: str) -> tuple[int, int]:
     executable = hlorun.compile(module, replicas=replicas)
     entry = module.entry_computation
     assert entry is not None
+
     def value(shape: Any) -> Any:
         count = int(np.prod(shape.dims, dtype=np.int64))
         return (np.arange(count) * 7919 % 1009 / 1024).reshape(shape.dims).astype(shape.dtype)

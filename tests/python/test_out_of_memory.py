@@ -83,7 +83,12 @@ ENTRY e {
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads Linux's /proc")
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_without_room_is_an_error(case: str) -> None:
-    text = f"HloModule m\n{REDUCERS}\nENTRY e {{\n{CASES[case]}\n}}\n".replace("; ", "\n").replace("{ a =", "{\na =").replace(") }", ")\n}").replace("LT }", "LT\n}")
+    text = (
+        f"HloModule m\n{REDUCERS}\nENTRY e {{\n{CASES[case]}\n}}\n".replace("; ", "\n")
+        .replace("{ a =", "{\na =")
+        .replace(") }", ")\n}")
+        .replace("LT }", "LT\n}")
+    )
     done = subprocess.run(
         [sys.executable, "-c", PROBE, SMALL, text], capture_output=True, text=True, timeout=300
     )

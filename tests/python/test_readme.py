@@ -27,7 +27,9 @@ def test_the_first_commands_install_run_and_test() -> None:
 
 @pytest.mark.parametrize("fails", [(), ("pytest",), ("cargo",), ("pytest", "cargo"), ("pip",)])
 @pytest.mark.parametrize("shell", [["sh"], ["bash", "-e", "-o", "pipefail"]], ids=["pasted", "CI"])
-def test_the_second_command_runs_both_suites(tmp_path: Path, shell: list[str], fails: tuple[str, ...]) -> None:
+def test_the_second_command_runs_both_suites(
+    tmp_path: Path, shell: list[str], fails: tuple[str, ...]
+) -> None:
     """Whichever fails, the other runs, and the exit status tells."""
     for name in ("pip", "pytest", "cargo"):
         tool = tmp_path / name

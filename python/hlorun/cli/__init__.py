@@ -11,6 +11,7 @@ from hlorun.cli.check import check
 from hlorun.cli.cost import cost
 from hlorun.cli.diff import diff
 from hlorun.cli.extract import extract
+from hlorun.cli.find import bisect, compare, nan, reduce
 from hlorun.cli.fmt import fmt
 from hlorun.cli.folder import passes
 from hlorun.cli.graph import graph
@@ -30,7 +31,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (run, show, passes, plan, cost, memory, trace, diff, check, fmt, extract, graph, batch):
+for _command in (
+    run, show, passes, plan, cost, memory, trace, nan, diff, compare, bisect, reduce, check, fmt, extract,
+    graph, batch,
+):  # fmt: skip
     app.command()(_command)
 
 

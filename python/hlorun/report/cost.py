@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
+from hlorun.errors import HloArgumentError
 from hlorun.report.loops import run_counts
+from hlorun.report.result import Result
 
 KEYS = ("flops", "transcendentals", "bytes accessed")
 """What is counted, by XLA's names."""
@@ -36,7 +40,13 @@ def _row(instruction: HloInstruction, runs: int) -> dict[str, Any]:
         "runs": runs,
         **{key: cost[key] for key in KEYS},
         "op_name": instruction.metadata.op_name,
+        "source": _source(instruction),
     }
+
+
+def _source(instruction: HloInstruction) -> str:
+    metadata = instruction.metadata
+    return f"{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
 
 
 def costs(module: HloModule) -> dict[str, Any]:
@@ -71,3 +81,73 @@ def costs(module: HloModule) -> dict[str, Any]:
         "opcodes": dict(sorted(opcodes.items(), key=lambda item: -item[1]["flops"])),
         "instructions": rows,
     }
+
+
+_GROUPS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "source": lambda row: row["source"] or "no source",
+    "op_name": lambda row: row["op_name"] or "no op_name",
+    "opcode": lambda row: str(row["opcode"]),
+    "computation": lambda row: str(row["computation"]),
+    "instruction": lambda row: str(row["name"]),
+}
+
+
+@dataclass(frozen=True)
+class CostGroup(Result):
+    """What the instructions of one group cost in a run, all trips of loops counted."""
+
+    key: str
+    instructions: int
+    flops: float
+    transcendentals: float
+    bytes_accessed: float
+
+
+@dataclass(frozen=True)
+class Cost(Result):
+    """What a module costs.
+
+    `xla` is XLA's own count, one trip of each loop; `run` counts all trips where their number is known;
+    `groups` part the latter, the most expensive first.
+    """
+
+    module: str
+    by: str
+    xla: dict[str, float]
+    run: dict[str, float]
+    unknown_custom_calls: int
+    groups: tuple[CostGroup, ...] = field(repr=False)
+
+
+def cost(module: HloModule, by: str = "opcode") -> Cost:
+    """Count FLOPs, transcendentals and bytes by XLA's cost analysis.
+
+    Args:
+        module: The module.
+        by: What the groups are: "source", "op_name", "opcode", "computation" or "instruction".
+
+    Returns:
+        A `Cost`.
+
+    Raises:
+        HloArgumentError: `by` is another word.
+
+    Example:
+        >>> hlorun.cost(module, by="source").groups[0].key
+        'rnn.py:58'
+    """
+    if by not in _GROUPS:
+        raise HloArgumentError(f"by is one of {', '.join(_GROUPS)}, not {by!r}")
+    found = costs(module)
+    counts: dict[str, int] = defaultdict(int)
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(KEYS, 0.0))
+    for row in found["instructions"]:
+        key = _GROUPS[by](row)
+        counts[key] += 1
+        for kind in KEYS:
+            sums[key][kind] += max(row[kind], 0.0) * row["runs"]
+    groups = [CostGroup(key, counts[key], *(sums[key][kind] for kind in KEYS)) for key in counts]
+    groups.sort(key=lambda group: (-group.flops, -group.bytes_accessed))
+    return Cost(
+        found["module"], by, found["xla"], found["run"], found["unknown_custom_calls"], tuple(groups)
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun._statistics import as_numbers, leaves
+from hlorun.report.result import Result
 from hlorun.report.trace import place
 
 MAX_MATCHED = 50_000_000
@@ -304,3 +306,43 @@ def compare_runs(a: Run, b: Run, *, rtol: float, atol: float) -> dict[str, Any]:
         "differences": compare.found[:100],
         "different": len(compare.found),
     }
+
+
+@dataclass(frozen=True)
+class Diff(Result):
+    """How two modules differ, as `hlorun diff` prints it.
+
+    `identical` is true when both compute the same in the same way, whatever their names and metadata. Pairs
+    are of A and B; `differences` holds the changed lines of each computation.
+    """
+
+    identical: bool
+    elided_constants: list[int]
+    instructions: list[int]
+    computations: list[int]
+    opcodes: dict[str, list[int]]
+    parameters: list[dict[str, Any]]
+    header: dict[str, list[str | None]]
+    output: dict[str, str] | None
+    differences: list[dict[str, Any]]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return not self.identical
+
+
+def diff(a: HloModule, b: HloModule) -> Diff:
+    """Compare the graphs of two modules; names and metadata do not count.
+
+    Args:
+        a: A module.
+        b: Another.
+
+    Returns:
+        A `Diff`, which is false when nothing differs.
+
+    Example:
+        >>> bool(hlorun.diff(module, module))
+        False
+    """
+    return Diff(**compare_modules(a, b))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule, Shape
@@ -162,3 +165,42 @@ def to_html(module: HloModule) -> str:
     about = f"{len(module.computations):,} computations, {module.instruction_count:,} instructions"
     page = files("hlorun.report").joinpath("graph.html").read_text(encoding="utf-8")
     return page.replace("@TITLE@", title).replace("@ABOUT@", about).replace("@DATA@", text)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A module as a picture."""
+
+    module: HloModule = field(repr=False)
+
+    def html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One page that needs nothing else; written to `path` if there is one."""
+        return self._write(to_html(self.module), path)
+
+    def dot(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The same in Graphviz's language."""
+        return self._write(to_dot(self.module), path)
+
+    @staticmethod
+    def _write(text: str, path: str | os.PathLike[str] | None) -> str:
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html(), quote=True)}" width="100%" height="600"></iframe>'
+
+
+def graph(module: HloModule) -> Graph:
+    """Draw a module: one graph for each computation.
+
+    Args:
+        module: The module.
+
+    Returns:
+        A `Graph`; notebooks show it, `html` and `dot` write it.
+
+    Example:
+        >>> hlorun.graph(module).html("module.html")  # doctest: +SKIP
+    """
+    return Graph(module)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule, Shape
 from hlorun.report.loops import run_counts, trip_count
 from hlorun.report.products import product_flops
+from hlorun.report.result import Result
 
 COLLECTIVES = (
     "all-gather",
@@ -176,3 +178,44 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
         ],
         "products": {"count": products, "flops": flops, "loop_flops": loop_flops},
     }
+
+
+@dataclass(frozen=True)
+class Summary(Result):
+    """What `hlorun show` prints of a module; bytes are those of NumPy arrays."""
+
+    name: str
+    file: str | None
+    text_bytes: int
+    computations: int
+    instructions: int
+    entry: str | None
+    entry_instructions: int
+    is_scheduled: bool
+    replica_count: int
+    num_partitions: int
+    parameters: dict[str, Any]
+    outputs: dict[str, Any]
+    opcodes: dict[str, int]
+    largest_values: list[dict[str, Any]]
+    loops: list[dict[str, Any]]
+    custom_calls: dict[str, int]
+    collectives: list[dict[str, Any]]
+    products: dict[str, int]
+
+
+def summary(module: HloModule, largest: int = 8) -> Summary:
+    """Sum a module up: sizes, parameters, opcodes, largest values, loops, calls, products.
+
+    Args:
+        module: The module.
+        largest: How many of the largest parameters and values are listed.
+
+    Returns:
+        A `Summary`.
+
+    Example:
+        >>> hlorun.summary(module).opcodes["dot"]
+        12
+    """
+    return Summary(**summarize(module, largest))

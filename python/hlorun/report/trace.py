@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hlorun._hlorun import HloInstruction, HloModule
+from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import leaves, statistics
+from hlorun.errors import HloArgumentError
+from hlorun.report.result import Result
 
 
 class _Until(Exception):
@@ -28,7 +31,7 @@ def place(instruction: HloInstruction) -> dict[str, Any]:
     }
 
 
-def _is_moved_constant(instruction: HloInstruction) -> bool:
+def is_moved_constant(instruction: HloInstruction) -> bool:
     """Whether it only spreads constants of the text: a NaN or -inf there is meant, as in masks."""
     moves = ("broadcast", "reshape", "bitcast", "copy", "transpose", "concatenate", "pad", "slice")
     while instruction.opcode in moves:
@@ -97,7 +100,7 @@ class Trace:
         times = row["times"] = row["times"] + 1
         for kind in ("nan", "inf"):
             row[kind] += found[kind]
-            if found[kind] and kind not in self.first and not _is_moved_constant(instruction):
+            if found[kind] and kind not in self.first and not is_moved_constant(instruction):
                 self.first[kind] = {**place(instruction), "time": times, "count": found[kind]}
         if found["mean"] is not None:
             row["min"] = found["min"] if row["min"] is None else min(row["min"], found["min"])
@@ -111,3 +114,70 @@ class Trace:
             return run(self)
         except _Until:
             return None
+
+
+@dataclass(frozen=True)
+class TracedValue(Result):
+    """Statistics of what an instruction computed, of all `times` it ran; `index` is its place in a tuple.
+
+    `min`, `max` and `mean` are of the finite elements, None where there are none.
+    """
+
+    name: str
+    opcode: str
+    computation: str
+    op_name: str
+    source: str
+    index: int | None
+    dtype: str
+    shape: list[int]
+    times: int
+    nan: int
+    inf: int
+    min: float | None
+    max: float | None
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class TraceReport(Result):
+    """Every intermediate of a run, in the order of evaluation, and where NaN and Inf first appear."""
+
+    values: tuple[TracedValue, ...] = field(repr=False)
+    first_nan: dict[str, Any] | None
+    first_inf: dict[str, Any] | None
+
+
+def trace(
+    module: HloModule, *arrays: Any, until: str | None = None, timeout: float | None = None
+) -> TraceReport:
+    """Run without fusion and sum up every intermediate.
+
+    Args:
+        module: A module of one device.
+        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs`.
+        until: The name of an instruction after which the run ends.
+        timeout: Seconds after which the run ends with `HloTimeoutError`.
+
+    Returns:
+        A `TraceReport`.
+
+    Raises:
+        HloArgumentError: No instruction is called `until`.
+
+    Example:
+        >>> hlorun.trace(module, *arrays).values[0].max
+        2.71
+    """
+    from hlorun._inputs import make_inputs
+
+    if until is not None:
+        until = until.removeprefix("%")
+        if until not in module:
+            raise HloArgumentError(f"the module has no instruction called {until}")
+    arguments = list(arrays) if arrays else make_inputs(module)
+    found = Trace(until)
+    executable = compile(module)
+    found.run(lambda observer: executable(*arguments, observer=observer, timeout=timeout))
+    values = tuple(TracedValue(**row) for row in found.rows.values())
+    return TraceReport(values, found.first.get("nan"), found.first.get("inf"))

@@ -13,6 +13,7 @@ mod callbacks;
 mod computation;
 mod constants;
 mod dtype;
+mod edit;
 mod error;
 mod executable;
 mod explain;
@@ -47,6 +48,8 @@ mod _hlorun {
     use super::callbacks::_register_custom_call;
     #[pymodule_export]
     use super::computation::PyComputation;
+    #[pymodule_export]
+    use super::edit::{edit, resize, widen};
     #[pymodule_export]
     use super::executable::{PyExecutable, compile};
     #[pymodule_export]

@@ -132,10 +132,17 @@ pub fn extract(
                 return Err(PyKeyError::new_err(name).into());
             }
         };
+    reread(py, part)
+}
+
+/// A made module by way of its text, so that it holds no more text than its own.
+pub(crate) fn reread(
+    py: Python<'_>,
+    make: impl FnOnce() -> HloModule + Send,
+) -> Result<PyHloModule> {
     let text = detached(py, move || {
-        Ok(print_module(&part(), &PrintOptions::default()))
+        Ok(print_module(&make(), &PrintOptions::default()))
     })?;
-    // Read again, so that it holds no more text than its own.
     parse_source(py, text.into_bytes().into(), &text_options(None, false))
 }
 

@@ -143,6 +143,14 @@ impl AttrKey {
         KEYS.iter().find(|row| row.0 == self).map(|row| row.1)
     }
 
+    /// Whether its numbers are sizes of dimensions.
+    pub fn holds_sizes(self) -> bool {
+        matches!(
+            self,
+            AttrKey::DynamicSliceSizes | AttrKey::SliceSizes | AttrKey::SliceSizesPerDim
+        )
+    }
+
     /// Looks a key up by its text.
     pub fn from_name(name: &[u8]) -> Option<AttrKey> {
         KEYS.iter()

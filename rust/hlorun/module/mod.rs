@@ -10,6 +10,7 @@ pub mod compact;
 pub mod computation;
 pub mod config;
 pub(crate) mod copy;
+pub mod edit;
 pub mod effects;
 pub mod escape;
 pub mod hlo_module;

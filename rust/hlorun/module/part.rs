@@ -122,7 +122,7 @@ fn slice(
 }
 
 /// The header without what it says of the entry's parameters and results.
-fn outer_config(module: &HloModule) -> HloModuleConfig {
+pub(super) fn outer_config(module: &HloModule) -> HloModuleConfig {
     let config = &module.config;
     let attributes = config.attributes.iter().copied();
     HloModuleConfig {

@@ -80,9 +80,7 @@ class Case:
     def inputs(self) -> list[list[Any]]:
         """The arrays of each device."""
         stream = Stream(self.name)
-        return [
-            [self._array(stream, ty, dims) for ty, dims in self.parameters] for _ in range(self.devices)
-        ]
+        return [[self._array(stream, ty, dims) for ty, dims in self.parameters] for _ in range(self.devices)]
 
     def _array(self, stream: Stream, ty: str, dims: tuple[int, ...]) -> Any:
         dtype = np.dtype(DTYPES[ty])

@@ -163,9 +163,7 @@ def places(g: Graph) -> None:
         if g.rng.random() < 0.5:
             at = [place(g, x, n) for n in x.dims]
             names = ", ".join(a.name for a in at)
-        x = g.emit(
-            x.dtype, x.dims, f"dynamic-update-slice({x.name}, {part.name}, {names})", x, part, *at
-        )
+        x = g.emit(x.dtype, x.dims, f"dynamic-update-slice({x.name}, {part.name}, {names})", x, part, *at)
 
 
 def place(g: Graph, x: Node, extent: int) -> Node:

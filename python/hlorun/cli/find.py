@@ -1,0 +1,173 @@
+"""`hlorun nan`, `compare`, `bisect` and `reduce`: what went wrong, and where."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from hlorun.cli.common import Dump, Inputs, Json, console, fail, print_json, reporting_errors
+
+if TYPE_CHECKING:
+    from hlorun import HloModule
+
+Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
+
+
+def _given(module: HloModule, inputs: str | None, seed: int) -> list[Any]:
+    from hlorun._inputs import describe_inputs
+
+    values, described = describe_inputs(module, inputs, seed)
+    console(stderr=True).print(described, markup=False, soft_wrap=True)
+    return values
+
+
+def _show(found: Any, json: bool) -> None:
+    if json:
+        print_json(found.to_dict())
+    else:
+        console().print(str(found), markup=False, soft_wrap=True)
+
+
+def nan(dump: Dump, inputs: Inputs = None, seed: Seed = 0, json: Json = False) -> None:
+    """Run without fusion and name the instructions that make NaN or Inf from clean operands.
+
+    Each with the element, the operands there, and inside a loop the trip. Exit status 1 when there are any.
+    """
+    import hlorun
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        found = hlorun.find_nan(module, *_given(module, inputs, seed))
+        _show(found, json)
+    if found:
+        raise typer.Exit(1)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="HLO text or proto.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="HLO text or proto.")],
+    inputs: Inputs = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Run two modules on the same inputs and tell rounding from a difference of the programs.
+
+    Both also run in f64: where the exact results agree, only rounding parts the others. Exit status 1 when
+    the programs differ.
+    """
+    import hlorun
+
+    with reporting_errors():
+        first = hlorun.load(a)
+        found = hlorun.compare(first, hlorun.load(b), *_given(first, inputs, seed))
+        _show(found, json)
+    if found.verdict == "different":
+        raise typer.Exit(1)
+
+
+def bisect(
+    target: Annotated[
+        Path, typer.Argument(metavar="DUMP|DIR", help="A module, or a folder with one after each pass.")
+    ],
+    against: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="RIGHT", help="A module that is right: search the instructions."),
+    ] = None,
+    inputs: Inputs = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--out", "-o", metavar="FILE", help="Write the instruction at fault here, as a module."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find the pass or the instruction from which on results differ.
+
+    Of a folder that --xla_dump_to filled (--xla_dump_hlo_pass_re=.*) the first pass whose module means
+    something else; of one module the pass of hlorun that changes a bit; with --against the first instruction
+    that computes something else. Exit status 1 when there is one.
+    """
+    import hlorun
+
+    with reporting_errors():
+        if target.is_dir():
+            found = hlorun.bisect(target)
+        else:
+            module = hlorun.load(target)
+            right = hlorun.load(against) if against is not None else None
+            values = _given(right or module, inputs, seed)
+            found = hlorun.bisect(module, *values, against=right)
+        _show(found, json)
+        if out is not None and found.module is not None:
+            out.write_text(str(found.module), encoding="utf-8")
+    if found.culprit is not None:
+        raise typer.Exit(1)
+
+
+def reduce(
+    dump: Dump,
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="CMD",
+            help="Ends with status 0 when the module in the file that is appended to it still shows the "
+            "problem; {} stands for the file elsewhere in the command.",
+        ),
+    ],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--out", "-o", metavar="FILE", help="The smallest so far; DUMP.reduced.hlo by default."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds each check may take.")] = 60,
+    json: Json = False,
+) -> None:
+    """Make a module as small as it can be while a command still succeeds on it.
+
+    The file --out always holds the smallest module so far; taken as DUMP again it goes on from there.
+    """
+    import hlorun
+
+    target = out if out is not None else Path(dump.name + ".reduced.hlo")
+    command = shlex.split(check)
+    if not command:
+        fail("--check is empty")
+        raise typer.Exit(2)
+    screen = console(stderr=True)
+
+    def shows(module: HloModule) -> bool:
+        with tempfile.NamedTemporaryFile("w", suffix=".hlo", encoding="utf-8") as file:
+            file.write(str(module))
+            file.flush()
+            words = [word.replace("{}", file.name) for word in command]
+            if words == command:
+                words.append(file.name)
+            try:
+                ended = subprocess.run(words, capture_output=True, timeout=timeout, check=False)
+            except subprocess.TimeoutExpired:
+                return False
+        return ended.returncode == 0
+
+    with reporting_errors(dump):
+        module = hlorun.load(dump)
+        try:
+            found = hlorun.reduce(
+                module,
+                shows,
+                out=target,
+                progress=lambda text: screen.print(text, markup=False, soft_wrap=True),
+            )
+        except ValueError:
+            fail(f"{check} does not succeed on {dump} itself: there is nothing to reduce")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            fail(f"interrupted; {target} holds the smallest so far")
+            raise typer.Exit(130) from None
+        target.write_text(str(found.module), encoding="utf-8")
+        _show(found, json)
+        if not json:
+            console().print(str(target), markup=False, soft_wrap=True)

@@ -1,0 +1,195 @@
+"""Where NaN and Inf are made, apart from where they only pass through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlorun._hlorun import Executable, HloInstruction, HloModule, compile
+from hlorun._statistics import as_numbers, leaves
+from hlorun.find.values import Values
+from hlorun.report.graph import family
+from hlorun.report.result import Place, Result
+from hlorun.report.trace import is_moved_constant, odd_inputs
+
+MAX_ORIGINS = 100
+"""Origins that are reported; further ones are counted."""
+
+
+@dataclass(frozen=True)
+class Origin(Result):
+    """An instruction that makes NaN or Inf from operands without any.
+
+    `time` counts its executions, from 1: the trip, inside a loop. `index` is the first element that is so,
+    `operands` are the operands' names with their values there (a summary where they have other shapes),
+    `count` is how many elements are.
+    """
+
+    kind: str
+    place: Place
+    time: int
+    index: tuple[int, ...]
+    value: str
+    operands: tuple[tuple[str, str], ...]
+    count: int
+
+    def __str__(self) -> str:
+        """As a person reads it."""
+        at = f"[{','.join(map(str, self.index))}]" if self.index else ""
+        trip = f", in its execution {self.time:,}" if self.time > 1 else ""
+        operands = ", ".join(f"{name} = {value}" for name, value in self.operands)
+        more = f"; {self.count} elements" if self.count > 1 else ""
+        what = f"{self.value} at {at or 'the scalar'} from {operands}{more}"
+        return f"{self.kind} made by {self.place}{trip}: {what}"
+
+
+@dataclass(frozen=True)
+class NanReport(Result):
+    """What a run shows of NaN and Inf, in the order of the run.
+
+    `inputs` are parameters that hold some already, `spread` counts the values that only carry on what others
+    made, `outputs` are the numbers of results that hold some.
+    """
+
+    origins: tuple[Origin, ...]
+    inputs: tuple[str, ...]
+    spread: int
+    outputs: tuple[int, ...]
+    more: int
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.origins or self.inputs or self.outputs)
+
+    def __str__(self) -> str:
+        """As a person reads it."""
+        lines = [str(origin) for origin in self.origins]
+        lines += [f"parameter {name} holds NaN or Inf" for name in self.inputs]
+        if not lines:
+            return "no NaN and no Inf"
+        return "\n".join([*lines, f"{self.spread} further values carry them on"])
+
+
+def _numbers(value: Any) -> Any:
+    """The array as floating-point or complex numbers; None for what cannot hold NaN."""
+    if value is None or not hasattr(value, "dtype"):
+        return None
+    array = as_numbers(np.asarray(value))
+    return array if array.dtype.kind in "fc" else None
+
+
+_TESTS = {"NaN": np.isnan, "Inf": np.isinf}
+
+
+class _Search:
+    """An observer that looks for origins."""
+
+    def __init__(self, module: HloModule, arguments: list[Any]) -> None:
+        self.values = Values(module, arguments)
+        self.times: dict[HloInstruction, int] = {}
+        self.origins: list[Origin] = []
+        self.made: set[tuple[str, HloInstruction]] = set()
+        self.spread: set[HloInstruction] = set()
+
+    def __call__(self, instruction: HloInstruction, value: Any) -> None:
+        time = self.times[instruction] = self.times.get(instruction, 0) + 1
+        if not instruction.called_computations or instruction.opcode in ("reduce", "map", "sort", "scatter"):
+            self._look(instruction, value, time)
+        self.values.note(instruction, value)
+
+    def _look(self, instruction: HloInstruction, value: Any, time: int) -> None:
+        for leaf in leaves(value):
+            array = _numbers(leaf)
+            if array is None or np.isfinite(array).all() or is_moved_constant(instruction):
+                continue
+            operands = [(operand, self.values.of(operand)) for operand in instruction.operands]
+            for kind, test in _TESTS.items():
+                odd = test(array)
+                if not odd.any():
+                    continue
+                new = self._new(kind, odd, operands, family(instruction.opcode) == "elementwise")
+                if not new.any():
+                    self.spread.add(instruction)
+                elif (kind, instruction) not in self.made:
+                    self.made.add((kind, instruction))
+                    self.origins.append(_origin(kind, instruction, time, array, new, operands))
+
+    def _new(self, kind: str, odd: Any, operands: list[Any], is_elementwise: bool) -> Any:
+        """The elements that are so although what they are computed from is not."""
+        tests = [_TESTS["NaN"]] if kind == "NaN" else [np.isnan, np.isinf]
+        new = odd.copy()
+        for _, value in operands:
+            for leaf in leaves(value):
+                array = _numbers(leaf)
+                if array is None:
+                    continue
+                before = np.any([test(array) for test in tests], axis=0)
+                if not before.any():
+                    continue
+                if is_elementwise and array.shape == odd.shape:
+                    new &= ~before
+                else:
+                    new[...] = False
+        return new
+
+
+def _origin(
+    kind: str, instruction: HloInstruction, time: int, array: Any, new: Any, operands: list[Any]
+) -> Origin:
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(new)), new.shape))
+    shown = []
+    for operand, value in operands:
+        if value is None or not hasattr(value, "shape"):
+            text = "unknown" if value is None else "a tuple"
+        elif value.shape == array.shape:
+            text = str(value[index])
+        elif value.size == 1:
+            text = str(np.asarray(value).reshape(-1)[0])
+        else:
+            numbers = as_numbers(np.asarray(value))
+            text = f"{value.dtype}{list(value.shape)} from {numbers.min()} to {numbers.max()}"
+        shown.append((operand.name, text))
+    place = Place.of(instruction)
+    return Origin(kind, place, time, index, str(array[index]), tuple(shown), int(new.sum()))
+
+
+def find_nan(
+    module: HloModule, *arrays: Any, executable: Executable | None = None, timeout: float | None = None
+) -> NanReport:
+    """Find the instructions that make NaN or Inf from clean operands.
+
+    The module runs without fusion, so an instruction inside one is named too; inside a loop with the trip.
+    An interrupted search (Ctrl-C, `timeout`) raises.
+
+    Args:
+        module: The module, for one device.
+        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs`.
+        executable: The module compiled already.
+        timeout: Seconds after which the run ends with `HloTimeoutError`.
+
+    Returns:
+        A `NanReport`, which is false when every value is finite.
+
+    Example:
+        >>> report = hlorun.find_nan(module, *arrays)
+        >>> report.origins[0].place.source
+        'model.py:58'
+    """
+    from hlorun._inputs import make_inputs
+
+    arguments = list(arrays) if arrays else make_inputs(module)
+    search = _Search(module, arguments)
+    made = executable if executable is not None else compile(module)
+    result = made(*arguments, observer=search, timeout=timeout)
+    numbers = [_numbers(leaf) for leaf in leaves(result)]
+    outputs = [k for k, array in enumerate(numbers) if array is not None and not np.isfinite(array).all()]
+    odd = odd_inputs(module, [arguments])
+    return NanReport(
+        tuple(search.origins[:MAX_ORIGINS]),
+        tuple(item["name"] for item in odd),
+        len(search.spread - {instruction for _, instruction in search.made}),
+        tuple(outputs),
+        max(0, len(search.origins) - MAX_ORIGINS),
+    )

@@ -1,0 +1,271 @@
+"""The tools that find what is wrong: NaN origins, comparison, bisection, reduction."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hlorun
+
+LOOP = """HloModule loop
+
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  three = f32[] constant(3)
+  threes = f32[4] broadcast(three), dimensions={}
+  low = f32[4] subtract(x, threes)
+  root = f32[4] log(low), metadata={op_name="jit(f)/log" source_file="model.py" source_line=58}
+  ROOT r = (s32[], f32[4]) tuple(next, root)
+}
+
+condition {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  limit = s32[] constant(3)
+  ROOT r = pred[] compare(i, limit), direction=LT
+}
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  state = (s32[], f32[4]) tuple(zero, p)
+  w = (s32[], f32[4]) while(state), condition=condition, body=body
+  ROOT u = f32[4] get-tuple-element(w), index=1
+}
+"""
+
+NET = """HloModule net
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  w = f32[16,16] parameter(1)
+  h = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[8,16] tanh(h)
+  zero = f32[] constant(0)
+  n = f32[8] reduce(t, zero), dimensions={1}, to_apply=add
+  m = f32[8,16] broadcast(n), dimensions={0}
+  d = f32[8,16] subtract(t, m)
+  scale = f32[] constant(0.5)
+  s = f32[8,16] broadcast(scale), dimensions={}
+  o = f32[8,16] multiply(d, s)
+  ROOT r = (f32[8,16], f32[8]) tuple(o, n)
+}
+"""
+
+
+def test_a_nan_is_found_where_it_is_made_with_trip_and_operands() -> None:
+    report = hlorun.find_nan(hlorun.parse(LOOP), np.arange(1, 5, dtype=np.float32) * 30)
+    (origin,) = report.origins
+    assert (origin.kind, origin.place.name, origin.time, origin.count) == ("NaN", "root", 3, 4)
+    assert origin.place.source == "model.py:58"
+    name, value = origin.operands[0]
+    assert name == "low" and float(value) < 0
+    assert report.outputs == (0,) and report
+    assert json.dumps(report.to_dict()) and "<table>" in report._repr_html_()
+
+
+def test_nan_that_only_passes_through_has_no_origin() -> None:
+    module = hlorun.parse(NET)
+    x = np.ones((8, 16), np.float32)
+    x[3, 2] = np.nan
+    report = hlorun.find_nan(module, x, np.ones((16, 16), np.float32))
+    assert report.origins == () and report.inputs == ("x",) and report.outputs == (0, 1)
+    assert report.spread >= 4
+    clean = hlorun.find_nan(module)
+    assert not clean and str(clean) == "no NaN and no Inf"
+
+
+def test_an_overflow_is_an_origin_of_inf_and_inf_minus_inf_of_nan() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[3] parameter(0)
+  a = f32[3] exponential(x)
+  b = f32[3] negate(a)
+  ROOT c = f32[3] add(a, b)
+}
+"""
+    report = hlorun.find_nan(hlorun.parse(text), np.array([1, 1000, 2], np.float32))
+    assert [(o.kind, o.place.name, o.index) for o in report.origins] == [
+        ("Inf", "a", (1,)),
+        ("NaN", "c", (1,)),
+    ]
+
+
+def test_the_same_module_is_equal() -> None:
+    module = hlorun.parse(NET)
+    found = hlorun.compare(module, module)
+    assert found.verdict == "equal" and found.is_certain and found.first is None
+
+
+REWRITES = {
+    "a product for a quotient": ("o = f32[8,16] multiply(d, s)", "two = f32[] constant(2)\n"
+        "  twos = f32[8,16] broadcast(two), dimensions={}\n  o = f32[8,16] divide(d, twos)"),
+    "another order of the sum": ("n = f32[8] reduce(t, zero), dimensions={1}, to_apply=add",
+        "rev = f32[8,16] reverse(t), dimensions={1}\n  n = f32[8] reduce(rev, zero), dimensions={1}, to_apply=add"),
+    "transposed operands": ("h = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "ht = f32[16,8] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={1}\n"
+        "  h = f32[8,16] transpose(ht), dimensions={1,0}"),
+    "tanh by exponentials": ("t = f32[8,16] tanh(h)",
+        "h2 = f32[8,16] add(h, h)\n  em = f32[8,16] exponential-minus-one(h2)\n"
+        "  two = f32[] constant(2)\n  twos = f32[8,16] broadcast(two), dimensions={}\n"
+        "  ep = f32[8,16] add(em, twos)\n  t = f32[8,16] divide(em, ep)"),
+}  # fmt: skip
+FAULTS = {
+    "swapped operands": ("subtract(t, m)", "subtract(m, t)"),
+    "another constant": ("constant(0.5)", "constant(0.500123)"),
+    "another opcode": ("tanh(h)", "sine(h)"),
+    "another initial value": ("zero = f32[] constant(0)", "zero = f32[] constant(0.001)"),
+    "a dropped term": ("o = f32[8,16] multiply(d, s)", "o = f32[8,16] multiply(t, s)"),
+    "a shifted slice": ("t = f32[8,16] tanh(h)",
+        "ta = f32[8,16] tanh(h)\n  tb = f32[8,15] slice(ta), slice={[0:8], [1:16]}\n"
+        "  tc = f32[8,1] slice(ta), slice={[0:8], [0:1]}\n"
+        "  t = f32[8,16] concatenate(tb, tc), dimensions={1}"),
+    "half precision": ("h = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "hd = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  hc = f32[8,16] cosine(hd)\n  h = f32[8,16] multiply(hd, hc)"),
+}  # fmt: skip
+
+
+def _inputs() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=size).astype(np.float32) for size in ((8, 16), (16, 16))]
+
+
+@pytest.mark.parametrize("what", REWRITES)
+def test_what_means_the_same_is_rounding(what: str) -> None:
+    found = hlorun.compare(hlorun.parse(NET), hlorun.parse(NET.replace(*REWRITES[what])), *_inputs())
+    assert found.verdict in ("rounding", "equal") and found.is_certain, str(found)
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_what_means_something_else_is_different_and_named(what: str) -> None:
+    right, wrong = hlorun.parse(NET), hlorun.parse(NET.replace(*FAULTS[what]))
+    found = hlorun.compare(right, wrong, *_inputs())
+    assert found.verdict == "different" and found.is_certain, str(found)
+    assert found.first is not None
+    bisection = hlorun.bisect(wrong, *_inputs(), against=right)
+    assert bisection.culprit == found.first.b.name
+    if bisection.module is not None and bisection.inputs:
+        hlorun.run(bisection.module, *bisection.inputs)
+
+
+def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
+    text = "HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  ROOT r = f32[3] %s\n}\n"
+    one = hlorun.parse(text % "copy(x)")
+    far = hlorun.parse(text % "log(x)")
+    values = np.array([-1, 1, 2], np.float32)
+    (gap,) = hlorun.compare(one, far, values).outputs
+    assert gap.verdict == "different" and gap.absolute == np.inf and gap.index == (0,)
+    from hlorun.find.comparison import gap as between
+
+    step = np.nextafter(np.float32(1), np.float32(2))
+    assert between(np.float32([1, 5]), np.array([step, 5], np.float32)).ulps == 1
+    assert between(np.float32([0.0]), np.float32([-0.0])).verdict == "equal"
+    assert between(np.array([True]), np.array([False])).verdict == "different"
+
+
+def test_a_folder_of_passes_is_bisected(tmp_path: Path) -> None:
+    steps = ["algsimp", "reshape-mover", "cse", "fusion", "layout", "dce"]
+    names = [f"module_0001.jit_f.{k:04}.pipeline.after_{step}" for k, step in enumerate(steps)]
+    for number, name in enumerate(names):
+        text = NET.replace(*REWRITES["another order of the sum"]) if number > 1 else NET
+        text = text.replace("subtract(t, m)", "subtract(m, t)") if number > 3 else text
+        (tmp_path / f"{name}.txt").write_text(text)
+    found = hlorun.bisect(tmp_path)
+    assert found.culprit == "pipeline/layout" and found.kind == "stages", str(found)
+    assert found.comparison is not None and found.comparison.first is not None
+    assert found.comparison.first.b.name == "d"
+
+
+def test_passes_of_hlorun_are_bisected() -> None:
+    module = hlorun.parse(NET)
+    assert hlorun.bisect(module, *_inputs()).culprit is None
+    optional = len(hlorun.compile(module).passes) - len(hlorun.compile(module, pass_limit=0).passes)
+    found = hlorun.bisect(module, *_inputs(), is_bad=lambda result: True)
+    assert found.number == 1 and found.runs <= 2 + optional
+
+
+def test_a_module_reduces_to_what_the_predicate_needs(modules: dict[str, hlorun.HloModule]) -> None:
+    def shows(module: hlorun.HloModule) -> bool:
+        return any(i.opcode == "exponential" and i.users for i in module.instructions)
+
+    found = hlorun.reduce(modules["004"], shows)
+    assert found.before > 8000 and found.after < 10
+    found.module.verify()
+    assert shows(found.module)
+    with pytest.raises(ValueError, match="nothing to reduce"):
+        hlorun.reduce(modules["004"], lambda module: False)
+
+
+def test_a_numeric_fault_reduces(tmp_path: Path) -> None:
+    module = hlorun.parse(LOOP)
+    out = tmp_path / "small.hlo"
+
+    def makes_nan(candidate: hlorun.HloModule) -> bool:
+        inputs = hlorun.make_inputs(candidate)
+        return any(o.kind == "NaN" for o in hlorun.find_nan(candidate, *inputs, timeout=1).origins)
+
+    found = hlorun.reduce(module, makes_nan, out=out)
+    assert found.after <= 5 and len(found.module.find(opcode="log")) == 1, str(found.module)
+    assert hlorun.load(out).fingerprint() == found.module.fingerprint()
+
+
+def test_summaries_costs_graphs_traces_and_differences(modules: dict[str, hlorun.HloModule]) -> None:
+    module = modules["003"]
+    assert hlorun.summary(module).instructions == module.instruction_count
+    cost = hlorun.cost(module, by="source")
+    assert cost.groups and sum(group.flops for group in cost.groups) == pytest.approx(cost.run["flops"])
+    with pytest.raises(hlorun.HloArgumentError, match="by is one of source, op_name"):
+        hlorun.cost(module, by="colour")
+    assert "<html" in hlorun.graph(module).html() and "digraph" in hlorun.graph(module).dot()
+    traced = hlorun.trace(module)
+    assert traced.values and traced.first_nan is None
+    assert not hlorun.diff(module, module)
+    changed = hlorun.diff(hlorun.parse(NET), hlorun.parse(NET.replace("tanh", "sine")))
+    assert changed and changed.opcodes == {"sine": [0, 1], "tanh": [1, 0]}
+    for result in (hlorun.summary(module), cost, traced, changed):
+        json.dumps(result.to_dict())
+        assert result._repr_html_().startswith("<table>")
+
+
+def _command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hlorun", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
+    right, wrong, loop = (tmp_path / name for name in ("right.hlo", "wrong.hlo", "loop.hlo"))
+    right.write_text(NET)
+    wrong.write_text(NET.replace("subtract(t, m)", "subtract(m, t)"))
+    loop.write_text(LOOP)
+    found = _command("nan", str(loop))
+    assert found.returncode == 1 and "NaN made by root (log in body), jit(f)/log, model.py:58" in found.stdout
+    found = _command("compare", str(right), str(wrong), "--json")
+    assert found.returncode == 1 and json.loads(found.stdout)["verdict"] == "different"
+    assert _command("compare", str(right), str(right)).returncode == 0
+    part = tmp_path / "part.hlo"
+    found = _command("bisect", str(wrong), "--against", str(right), "--out", str(part))
+    assert found.returncode == 1 and found.stdout.startswith("d, number"), found.stderr
+    assert hlorun.load(part).entry_computation.root.opcode == "subtract"
+    small = tmp_path / "small.hlo"
+    found = _command("reduce", str(wrong), "--check", "grep -q tanh", "--out", str(small))
+    assert found.returncode == 0 and "tanh" in small.read_text(), found.stderr
+    assert hlorun.load(small).instruction_count <= 3
+    found = _command("reduce", str(wrong), "--check", "false")
+    assert found.returncode == 1 and "nothing to reduce" in found.stderr

@@ -6,11 +6,11 @@
 
 use super::custom_call::{CustomCallInfo, CustomOp};
 use super::kind::OpKind;
-use super::{cudnn_attention, cudnn_conv, cudnn_norm, fft, linalg, radix_sort, topk};
+use super::{cudnn_attention, cudnn_conv, fft, linalg, radix_sort, topk};
 use crate::error::Result;
+use crate::library;
 use crate::library::annotation::{Annotation, annotation};
 use crate::library::convolution::convolution_call;
-use crate::library::{self, norm};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 
 fn has_no_result(instruction: InstructionRef<'_>) -> bool {
@@ -47,7 +47,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         }
         Some(Annotation::Allocation) => OpKind::Zeros,
         Some(_) if has_no_result(instruction) => OpKind::Zeros,
-        _ if target == norm::TARGET => OpKind::CudnnNorm(Box::new(cudnn_norm::plan(instruction)?)),
         _ if library::TOP_K.contains(&target) => OpKind::TopK(Box::new(topk::plan(instruction)?)),
         _ if library::RADIX_SORTS.contains(&target) => {
             OpKind::Sort(Box::new(radix_sort::plan(instruction)?))

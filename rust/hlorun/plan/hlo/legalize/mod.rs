@@ -3,6 +3,9 @@
 pub mod bitcasts;
 pub mod dynamic_padding;
 pub mod library_product;
+pub mod map;
+pub mod norms;
+mod replace;
 pub mod scan;
 pub mod transfer_order;
 pub mod tuple_select;

@@ -5,7 +5,6 @@ pub mod bitcast_convert;
 pub mod block_dot;
 pub mod convolution;
 pub mod cudnn_attention;
-pub mod cudnn_conv;
 pub mod custom_call;
 pub mod depthwise;
 pub mod dimension_size;
@@ -54,7 +53,6 @@ pub fn run(
         OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
         OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
         OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
-        OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
         OpKind::Custom(op) => custom_call::run(op),
         OpKind::Refused(why) => Err(HloError::Unsupported(why.clone())),
         OpKind::Identity => custom_call::identity(inputs, outputs),

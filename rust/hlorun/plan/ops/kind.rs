@@ -1,9 +1,8 @@
 //! Operations, each with its parameters.
 
 use super::{
-    bitcast_convert, block_dot, convolution, cudnn_attention, cudnn_conv, custom_call,
-    dimension_size, fft, gather, linalg, reduce_window, rng, rng_bit_generator, scatter,
-    select_and_scatter, sort, topk,
+    bitcast_convert, block_dot, convolution, cudnn_attention, custom_call, dimension_size, fft,
+    gather, linalg, reduce_window, rng, rng_bit_generator, scatter, select_and_scatter, sort, topk,
 };
 use crate::error::Unsupported;
 use crate::plan::view::ArrayView;
@@ -46,8 +45,6 @@ pub enum OpKind {
     BitcastConvert(Box<bitcast_convert::BitcastConvertOp>),
     /// See [`linalg`].
     Linalg(Box<linalg::LinalgOp>),
-    /// See [`cudnn_conv`].
-    CudnnConv(Box<cudnn_conv::CudnnConvOp>),
     /// See [`custom_call`].
     Custom(Box<custom_call::CustomOp>),
     /// A call that cannot be run; the error of reaching it.
@@ -84,7 +81,7 @@ impl OpKind {
     /// read or written here.
     pub fn first_workspace(&self) -> Option<usize> {
         match self {
-            OpKind::CudnnConv(_) | OpKind::CudnnAttention(_) => Some(1),
+            OpKind::CudnnAttention(_) => Some(1),
             OpKind::Sort(sort) => Some(sort.count),
             _ => None,
         }

@@ -6,11 +6,10 @@
 
 use super::custom_call::{CustomCallInfo, CustomOp};
 use super::kind::OpKind;
-use super::{cudnn_attention, cudnn_conv, fft, linalg, radix_sort, topk};
+use super::{cudnn_attention, fft, linalg, radix_sort, topk};
 use crate::error::Result;
 use crate::library;
 use crate::library::annotation::{Annotation, annotation};
-use crate::library::convolution::convolution_call;
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 
 fn has_no_result(instruction: InstructionRef<'_>) -> bool {
@@ -35,10 +34,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
     }
     if let Some(op) = cudnn_attention::plan(instruction, target) {
         return Ok(OpKind::CudnnAttention(Box::new(op?)));
-    }
-    if let Some(call) = convolution_call(target) {
-        let op = cudnn_conv::plan(instruction, call)?;
-        return Ok(OpKind::CudnnConv(Box::new(op)));
     }
     let annotation = annotation(target);
     Ok(match annotation {

@@ -9,7 +9,6 @@ pub mod block_dot;
 pub mod combiner;
 pub mod convolution;
 pub mod cudnn_attention;
-pub mod cudnn_conv;
 pub mod custom_call;
 pub mod dimension_size;
 pub mod fft;

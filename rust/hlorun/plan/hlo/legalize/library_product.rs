@@ -1,15 +1,17 @@
 //! Products of libraries with more than a product in them, written out.
 //!
 //! In: a flattened module. Out: the same with `__cublas$lt$matmul` that has an epilogue,
-//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$convForwardGraph` and most of `__cudnn$fmha*` as `dot`
-//! and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
+//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$conv*` and most of `__cudnn$fmha*` as `dot`,
+//! `convolution` and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
 //! do; a result of eight bits saturates.
 
 mod attention;
 mod conv_graph;
+mod convolution;
 mod onednn;
 
 use crate::error::Result;
+use crate::library::convolution::{ConvolutionCall, convolution_call};
 use crate::library::gemm::{self, Activation, Epilogue, GemmOperands};
 use crate::library::{BLOCK_SCALED_DOT, DotDimensions, GemmConfig};
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, InstructionRef};
@@ -17,6 +19,7 @@ use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::emit::largest_magnitude;
 use crate::plan::hlo::legalize::replace;
+use crate::plan::hlo::legalize::results::compute_type;
 use crate::plan::hlo::pass::PassContext;
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape};
 
@@ -29,6 +32,7 @@ enum Call {
     Onednn,
     Attention,
     ConvGraph,
+    Convolution(ConvolutionCall),
 }
 
 fn call_of(instruction: InstructionRef<'_>) -> Option<Call> {
@@ -38,8 +42,10 @@ fn call_of(instruction: InstructionRef<'_>) -> Option<Call> {
         BLOCK_SCALED_DOT => Some(Call::BlockScaled),
         _ if onednn::applies(instruction) => Some(Call::Onednn),
         _ if attention::applies(instruction) => Some(Call::Attention),
-        _ if conv_graph::applies(instruction) => Some(Call::ConvGraph),
-        _ => None,
+        target => match convolution_call(target)? {
+            call if call.has_graph => Some(Call::ConvGraph),
+            call => Some(Call::Convolution(call)),
+        },
     }
 }
 
@@ -57,17 +63,10 @@ pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<usize> {
         Some(Call::Onednn) => onednn::run(b, id),
         Some(Call::Attention) => attention::run(b, id),
         Some(Call::ConvGraph) => conv_graph::run(b, id),
+        Some(Call::Convolution(call)) => convolution::run(b, id, call),
         call => lt_matmul(b, id, call == Some(Call::LtF8)),
     };
     replace::each(module, cx, |call| call_of(call).is_some(), write)
-}
-
-/// The type in which everything is computed.
-fn compute_type(result: PrimitiveType) -> PrimitiveType {
-    match result {
-        PrimitiveType::F64 | PrimitiveType::C64 | PrimitiveType::C128 => result,
-        _ => PrimitiveType::F32,
-    }
 }
 
 impl Builder<'_> {
@@ -107,30 +106,6 @@ impl Builder<'_> {
                 self.times(scaled, gate)
             }
         }
-    }
-
-    /// Rounds to the type of a result; eight bits saturate.
-    fn rounded(&mut self, x: InstructionId, ty: PrimitiveType) -> InstructionId {
-        let largest = match ty {
-            PrimitiveType::F8E4M3FN => Some(448.0),
-            PrimitiveType::F8E4M3FNUZ => Some(240.0),
-            PrimitiveType::F8E5M2 | PrimitiveType::F8E5M2FNUZ => Some(57344.0),
-            _ => None,
-        };
-        let mut x = x;
-        if let Some(largest) = largest {
-            let low = self.filled(-largest, x);
-            let high = self.filled(largest, x);
-            let shape = self.shape(x);
-            x = self.add_array(
-                HloOpcode::Clamp,
-                shape.element_type,
-                &shape.dims,
-                &[low, x, high],
-                &[],
-            );
-        }
-        self.as_type(x, ty)
     }
 
     /// A product in type `ty`, dimensions batch, free of the left, free of the right.

@@ -6,6 +6,7 @@ pub mod library_product;
 pub mod map;
 pub mod norms;
 mod replace;
+mod results;
 pub mod scan;
 pub mod transfer_order;
 pub mod tuple_select;

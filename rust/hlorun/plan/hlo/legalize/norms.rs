@@ -8,7 +8,6 @@
 use crate::error::Result;
 use crate::library::Config;
 use crate::library::norm::{self, NormKind};
-use crate::library::results::{declared, is_bytes};
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
@@ -193,12 +192,7 @@ fn batch_norm(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
         }
         _ => return None,
     };
-    let ty = norm.shape.element_type;
-    let results: Vec<InstructionId> = results.into_iter().map(|x| b.as_type(x, ty)).collect();
-    match results[..] {
-        [result] => Some(result),
-        _ => Some(b.tuple(&results)),
-    }
+    b.returned(id, &results)
 }
 
 /// How many elements a feature has.
@@ -224,11 +218,6 @@ fn cudnn(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
     let config = Config::of(instruction);
     let kind = NormKind::of(&config).ok()?;
     let epsilon = config.number("epsilon").unwrap_or(1e-5);
-    let shapes: Vec<Option<ArrayShape>> = declared(instruction)
-        .into_iter()
-        .map(|shape| shape.cloned())
-        .collect();
-    let is_tuple = instruction.shape().as_tuple().is_some();
     let x = instruction.operand(0)?.array_shape()?.clone();
     let columns = instruction.operand(1)?.array_shape()?.element_count()?;
     let rows = x.element_count()?.checked_div(columns)?;
@@ -259,23 +248,5 @@ fn cudnn(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
             norm.backward(b, statistics, scale, gradient).to_vec()
         }
     };
-    let mut results = results.into_iter();
-    let mut elements = Vec::with_capacity(shapes.len());
-    for shape in shapes {
-        let shape = shape?;
-        let value = (!is_bytes(&shape)).then(|| results.next()).flatten();
-        elements.push(match value {
-            Some(value) => {
-                let value = b.as_type(value, shape.element_type);
-                b.reshape(value, &shape.dims)
-            }
-            // A workspace: nobody may read it.
-            None => b.zeros(shape.element_type, &shape.dims),
-        });
-    }
-    match (is_tuple, elements.as_slice()) {
-        (true, _) => Some(b.tuple(&elements)),
-        (false, &[one]) => Some(one),
-        _ => None,
-    }
+    b.returned(id, &results)
 }

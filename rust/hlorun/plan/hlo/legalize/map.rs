@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{HloError, Result};
 use crate::module::opcode::elementwise_classes;
 use crate::module::{
-    AttrKey, AttrValue, Attribute, ComputationId, HloModule, HloOpcode, InstructionId,
+    AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, InstructionId,
     InstructionRef, OpClass,
 };
 use crate::plan::hlo::builder::Builder;
@@ -19,10 +19,20 @@ use crate::types::Dims;
 
 /// Replaces every `map`, inner ones first.
 pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<usize> {
-    let is_map = |instruction: InstructionRef<'_>| instruction.opcode() == HloOpcode::Map;
+    let is_map = |instruction: InstructionRef<'_>| {
+        let function = instruction.computation_attribute(AttrKey::ToApply);
+        instruction.opcode() == HloOpcode::Map
+            && !function.is_some_and(|function| has_effects(instruction.module, function))
+    };
     replace::each(module, cx, is_map, |b, id| {
         write(b, id).ok_or_else(|| HloError::execution("a map without its parts"))
     })
+}
+
+/// Whether the lowering refuses to apply `function`, because nothing says how often it runs.
+fn has_effects(module: &HloModule, function: ComputationId) -> bool {
+    let effect = Effects::default().of_computation(module, function);
+    effect.must_run()
 }
 
 fn write(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {

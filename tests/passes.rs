@@ -114,7 +114,7 @@ fn is_refused(error: &HloError) -> bool {
 
 /// Every pass, in order.
 fn all() -> impl Iterator<Item = &'static Pass> {
-    hlo::FLATTEN.iter().chain(&hlo::TABLE)
+    hlo::FLATTEN.iter().chain(hlo::TABLE)
 }
 
 /// How inputs are made up.

@@ -22,7 +22,7 @@ use crate::plan::hlo::pass::{Pass, PassContext};
 
 /// What makes a text flat, and writes out what the lowering has no thunk for. These run also where every
 /// value of the text is observed.
-pub static FLATTEN: [Pass; 7] = [
+pub static FLATTEN: &[Pass] = &[
     required("bitcasts", |module, _| Ok(legalize::bitcasts::run(module))),
     required("inline", |module, cx| {
         cx.calls = inline::inline(module, cx.options.observe)?;
@@ -39,7 +39,9 @@ pub static FLATTEN: [Pass; 7] = [
 
 /// What changes a value of the text, so that nobody can observe it: sizes that become values, the order of
 /// transfers, and the optional passes, in the order in which they run.
-pub static TABLE: [Pass; ROWS] = [
+pub static TABLE: &[Pass] = ORDER;
+
+const ORDER: &[Pass] = &[
     required("dynamic-padding", |module, cx| {
         added(module, |module| {
             cx.dynamic_sizes = legalize::dynamic_padding::run(module)?;
@@ -100,18 +102,23 @@ pub static TABLE: [Pass; ROWS] = [
     ),
 ];
 
-/// Rows of [`TABLE`].
-const ROWS: usize = 15;
-/// Rows of it that are required.
-const REQUIRED: usize = 2;
+/// How many rows of [`TABLE`] are optional.
+const OPTIONAL: usize = {
+    let (mut row, mut count) = (0, 0);
+    while row < ORDER.len() {
+        count += ORDER[row].is_optional as usize;
+        row += 1;
+    }
+    count
+};
 
 /// Names of the optional passes, in the order in which they run.
-pub const PASSES: [&str; ROWS - REQUIRED] = {
-    let mut names = [""; ROWS - REQUIRED];
+pub const PASSES: [&str; OPTIONAL] = {
+    let mut names = [""; OPTIONAL];
     let (mut row, mut at) = (0, 0);
-    while row < ROWS {
-        if TABLE[row].is_optional {
-            names[at] = TABLE[row].name;
+    while row < ORDER.len() {
+        if ORDER[row].is_optional {
+            names[at] = ORDER[row].name;
             at += 1;
         }
         row += 1;

@@ -240,6 +240,17 @@ const PLAN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "listing",
+        &[
+            "element",
+            "executable",
+            "memory",
+            "options",
+            "thunk",
+            "view",
+        ],
+    ),
+    (
         "fragment",
         &[
             "executable",

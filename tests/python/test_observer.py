@@ -70,6 +70,29 @@ def test_values_of_dumps_are_those_of_the_run(modules: dict[str, hlorun.HloModul
             np.testing.assert_array_equal(values[operand.name], value)
 
 
+WRITTEN_OUT = """HloModule written_out
+half { x = f32[] parameter(0)
+  h = f32[] constant(0.5)
+  ROOT y = f32[] multiply(x, h) }
+ENTRY e { x = f32[4,2] parameter(0)
+  s = f32[2] parameter(1)
+  m = f32[4,2] map(x), dimensions={0,1}, to_apply=half
+  n = (f32[4,2], f32[2], f32[2]) batch-norm-training(m, s, s), epsilon=0, feature_index=1
+  mean = f32[2] get-tuple-element(n), index=1
+  ROOT r = f32[2] negate(mean) }
+"""
+
+
+def test_an_instruction_that_is_written_out_is_shown_once() -> None:
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    result, seen = observe(hlorun.parse(WRITTEN_OUT), x, np.ones(2, np.float32))
+    assert [name for _, name, _ in seen] == ["m", "n", "r"]
+    values = {name: value for _, name, value in seen}
+    np.testing.assert_array_equal(values["m"], x / 2)
+    np.testing.assert_array_equal(values["n"][1], (x / 2).mean(0))
+    np.testing.assert_array_equal(result, -(x / 2).mean(0))
+
+
 def test_what_an_observer_raises_ends_the_run() -> None:
     def observer(instruction: hlorun.HloInstruction, value: Any) -> None:
         raise KeyError(instruction.name)

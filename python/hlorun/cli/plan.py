@@ -17,16 +17,16 @@ def plan(
         str | None, typer.Option(metavar="NAME", help="The pass; without it, the last one.")
     ] = None,
     thunks: Annotated[
-        bool, typer.Option("--thunks", help="Print a summary of the steps and their memory instead.")
+        bool, typer.Option("--thunks", help="Print a summary and every step with what it reads and writes instead.")
     ] = False,
 ) -> None:
-    """Print the module as HLO after a pass; with --thunks, a summary of the steps."""
+    """Print the module as HLO after a pass; with --thunks, the steps."""
     import hlorun
 
     with reporting_errors(), tempfile.TemporaryDirectory() as folder:
         executable = hlorun.compile(hlorun.load(dump), dump=folder)
         if thunks:
-            typer.echo(executable.explain().rstrip())
+            typer.echo(f"{executable.explain()}\n{executable.listing()}".rstrip())
             return
         texts = {path.stem.partition("-")[2]: path for path in sorted(Path(folder).iterdir())}
         name = after if after is not None else list(texts)[-1]

@@ -491,6 +491,11 @@ impl PyExecutable {
         crate::explain::explain(&self.executable)
     }
 
+    /// A line for every step: what it does, reads and writes.
+    fn listing(&self) -> String {
+        hlorun::plan::listing::listing(&self.executable)
+    }
+
     fn __repr__(&self) -> String {
         let module = &self.module.module;
         format!(

@@ -104,9 +104,9 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
         dynamic_sizes: Vec::new(),
         calls: Vec::new(),
     };
-    pipeline.run(&mut module, &super::hlo::FLATTEN, &mut cx)?;
+    pipeline.run(&mut module, super::hlo::FLATTEN, &mut cx)?;
     if !options.observe {
-        pipeline.run(&mut module, &super::hlo::TABLE, &mut cx)?;
+        pipeline.run(&mut module, super::hlo::TABLE, &mut cx)?;
     }
     let dynamic_sizes = cx.dynamic_sizes;
     let Some((entry, computation)) = module.entry_computation() else {

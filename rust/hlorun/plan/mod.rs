@@ -11,6 +11,7 @@ pub(crate) mod faults;
 pub mod fragment;
 pub mod hlo;
 pub mod limits;
+pub mod listing;
 pub mod lower;
 pub mod memory;
 pub mod ops;

@@ -1,13 +1,10 @@
 //! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
 pub mod associative;
-mod batch_norm;
 pub mod bitcast_convert;
 pub mod block_dot;
 pub mod convolution;
 pub mod cudnn_attention;
-pub mod cudnn_conv;
-pub mod cudnn_norm;
 pub mod custom_call;
 pub mod depthwise;
 pub mod dimension_size;
@@ -17,7 +14,6 @@ pub(crate) mod im2col;
 pub mod index_map;
 pub mod lanes;
 pub mod linalg;
-pub mod map;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;
@@ -51,16 +47,12 @@ pub fn run(
         OpKind::TopK(op) => topk::run(op, inputs, outputs, environment),
         OpKind::ReduceWindow(op) => reduce_window::run(op, inputs, outputs, environment),
         OpKind::SelectAndScatter(op) => select_and_scatter::run(op, inputs, outputs, environment),
-        OpKind::Map(op) => map::run(op, inputs, outputs, environment),
         OpKind::Convolution(op) => convolution::run(op, inputs, outputs, environment),
         OpKind::RngBitGenerator(op) => rng_bit_generator::run(op, inputs, outputs, environment),
         OpKind::Rng(op) => rng::run(op, inputs, outputs, environment),
         OpKind::Fft(op) => fft::run(op, inputs, outputs, environment),
         OpKind::BitcastConvert(op) => bitcast_convert::run(op, inputs, outputs, environment),
-        OpKind::BatchNorm(op) => batch_norm::run(op, inputs, outputs, environment),
         OpKind::Linalg(op) => linalg::run(op, inputs, outputs, environment),
-        OpKind::CudnnConv(op) => cudnn_conv::run(op, inputs, outputs, environment),
-        OpKind::CudnnNorm(op) => cudnn_norm::run(op, inputs, outputs),
         OpKind::Custom(op) => custom_call::run(op),
         OpKind::Refused(why) => Err(HloError::Unsupported(why.clone())),
         OpKind::Identity => custom_call::identity(inputs, outputs),

@@ -9,6 +9,14 @@ use crate::module::{AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, Id,
 use crate::types::{ArrayShape, Dims, Literal, LiteralValue, PrimitiveType};
 
 impl Builder<'_> {
+    /// The size of a dimension, as a scalar `s32`.
+    pub fn dimension_size(&mut self, operand: InstructionId, dim: usize) -> InstructionId {
+        let dimension = self.ints(AttrKey::Dimensions, &[dim as i64]);
+        let ty = PrimitiveType::S32;
+        let size = HloOpcode::GetDimensionSize;
+        self.add_array(size, ty, &[], &[operand], &[dimension])
+    }
+
     /// A scalar `s32`.
     pub fn scalar_s32(&mut self, value: i32) -> InstructionId {
         let scalar = ArrayShape::new(PrimitiveType::S32, &[]);
@@ -33,6 +41,36 @@ impl Builder<'_> {
             return wide;
         }
         self.add_array(HloOpcode::Convert, ty, &[], &[wide], &[])
+    }
+
+    /// The same elements in another type.
+    pub fn as_type(&mut self, operand: InstructionId, ty: PrimitiveType) -> InstructionId {
+        let shape = self.shape(operand);
+        if shape.element_type == ty {
+            return operand;
+        }
+        self.add_array(HloOpcode::Convert, ty, &shape.dims, &[operand], &[])
+    }
+
+    /// `a * b`.
+    pub fn times(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
+        self.elementwise(HloOpcode::Multiply, &[a, b])
+    }
+
+    /// `x`, `factor` times.
+    pub fn scaled(&mut self, x: InstructionId, factor: f64) -> InstructionId {
+        if factor == 1.0 {
+            return x;
+        }
+        let factor = self.filled(factor, x);
+        self.times(x, factor)
+    }
+
+    /// `value` everywhere, in the shape of `like`.
+    pub fn filled(&mut self, value: f64, like: InstructionId) -> InstructionId {
+        let shape = self.shape(like);
+        let scalar = self.scalar_float(value, shape.element_type);
+        self.broadcast(scalar, &shape.dims)
     }
 
     /// A computation of two scalars, as `to_apply`.

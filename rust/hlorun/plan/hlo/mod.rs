@@ -20,8 +20,9 @@ use crate::module::HloModule;
 use crate::plan::hlo::loops::info::while_loops;
 use crate::plan::hlo::pass::{Pass, PassContext};
 
-/// What makes a text flat. These run also where every value of the text is observed.
-pub static FLATTEN: [Pass; 2] = [
+/// What makes a text flat, and writes out what the lowering has no thunk for. These run also where every
+/// value of the text is observed.
+pub static FLATTEN: &[Pass] = &[
     required("bitcasts", |module, _| Ok(legalize::bitcasts::run(module))),
     required("inline", |module, cx| {
         cx.calls = inline::inline(module, cx.options.observe)?;
@@ -29,21 +30,18 @@ pub static FLATTEN: [Pass; 2] = [
         tidy::keep_values(module);
         Ok(cx.calls.len())
     }),
+    required("map", legalize::map::run),
+    required("scan", legalize::scan::run),
+    required("tuple-select", legalize::tuple_select::run),
+    required("norms", legalize::norms::run),
+    required("library-products", legalize::library_product::run),
 ];
 
-/// What the lowering has no thunk for is replaced: these always run. Then come the optional passes, in
-/// the order in which they run.
-pub static TABLE: [Pass; ROWS] = [
-    required("scan", |module, _| added(module, legalize::scan::run)),
-    required("tuple-select", |module, _| {
-        added(module, |module| {
-            legalize::tuple_select::run(module);
-            Ok(())
-        })
-    }),
-    required("library-products", |module, _| {
-        added(module, legalize::library_product::run)
-    }),
+/// What changes a value of the text, so that nobody can observe it: sizes that become values, the order of
+/// transfers, and the optional passes, in the order in which they run.
+pub static TABLE: &[Pass] = ORDER;
+
+const ORDER: &[Pass] = &[
     required("dynamic-padding", |module, cx| {
         added(module, |module| {
             cx.dynamic_sizes = legalize::dynamic_padding::run(module)?;
@@ -104,18 +102,23 @@ pub static TABLE: [Pass; ROWS] = [
     ),
 ];
 
-/// Rows of [`TABLE`].
-const ROWS: usize = 18;
-/// Rows of it that are required.
-const REQUIRED: usize = 5;
+/// How many rows of [`TABLE`] are optional.
+const OPTIONAL: usize = {
+    let (mut row, mut count) = (0, 0);
+    while row < ORDER.len() {
+        count += ORDER[row].is_optional as usize;
+        row += 1;
+    }
+    count
+};
 
 /// Names of the optional passes, in the order in which they run.
-pub const PASSES: [&str; ROWS - REQUIRED] = {
-    let mut names = [""; ROWS - REQUIRED];
+pub const PASSES: [&str; OPTIONAL] = {
+    let mut names = [""; OPTIONAL];
     let (mut row, mut at) = (0, 0);
-    while row < ROWS {
-        if TABLE[row].is_optional {
-            names[at] = TABLE[row].name;
+    while row < ORDER.len() {
+        if ORDER[row].is_optional {
+            names[at] = ORDER[row].name;
             at += 1;
         }
         row += 1;

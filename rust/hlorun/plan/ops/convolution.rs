@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::index_map::{array_operand, checked_dims};
 use crate::error::Result;
-use crate::module::attributes::{ConvolutionDimensionNumbers, Window};
+use crate::module::attributes::Window;
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 use crate::plan::element::elementwise;
 use crate::plan::error::unsupported;
@@ -43,29 +43,12 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<ConvolutionOp> {
     let Some(result) = instruction.array_shape() else {
         return Err(unsupported(instruction, "the result is no array".into()));
     };
-    let numbers = match instruction.attribute(AttrKey::DimLabels) {
-        Some(AttrValue::DimLabels(numbers)) => (**numbers).clone(),
+    let n = match instruction.attribute(AttrKey::DimLabels) {
+        Some(AttrValue::DimLabels(numbers)) => numbers,
         _ => return Err(unsupported(instruction, "no dim_labels".into())),
     };
     let input = array_operand(instruction, 0)?;
     let kernel = array_operand(instruction, 1)?;
-    new(
-        instruction,
-        &numbers,
-        instruction.window().cloned().unwrap_or_default(),
-        (input, kernel, result),
-    )
-}
-
-/// From dimension numbers, window and the shapes of input, kernel and result; group counts are those
-/// of `instruction`.
-pub fn new(
-    instruction: InstructionRef<'_>,
-    numbers: &ConvolutionDimensionNumbers,
-    window: Window,
-    shapes: (&ArrayShape, &ArrayShape, &ArrayShape),
-) -> Result<ConvolutionOp> {
-    let (input, kernel, output) = shapes;
     let dims = |outer: i64, feature: i64, spatial: &[i64], shape: &ArrayShape| {
         let mut all = vec![outer, feature];
         all.extend_from_slice(spatial);
@@ -85,7 +68,6 @@ pub fn new(
             spatial: all[2..].iter().copied().collect(),
         })
     };
-    let n = numbers;
     let group = |key| usize::try_from(instruction.int(key).unwrap_or(1)).unwrap_or(0);
     let op = ConvolutionOp {
         input: dims(n.input_batch, n.input_feature, &n.input_spatial, input)?,
@@ -95,12 +77,12 @@ pub fn new(
             &n.kernel_spatial,
             kernel,
         )?,
-        output: dims(n.output_batch, n.output_feature, &n.output_spatial, output)?,
-        window,
+        output: dims(n.output_batch, n.output_feature, &n.output_spatial, result)?,
+        window: instruction.window().cloned().unwrap_or_default(),
         feature_group_count: group(AttrKey::FeatureGroupCount),
         batch_group_count: group(AttrKey::BatchGroupCount),
     };
-    check(instruction, &op, shapes)?;
+    check(instruction, &op, (input, kernel, result))?;
     Ok(op)
 }
 

@@ -1,4 +1,7 @@
 //! `__cudnn$fmha*`: softmax(scale · Q·K + bias) · V, forward.
+//!
+//! It is not written out as HLO: a run holds the scores of one head per thread, where `dot` and `reduce`
+//! would store those of all heads.
 
 use super::index_map::DimList;
 use crate::error::Result;

@@ -1,9 +1,8 @@
 //! Operations, each with its parameters.
 
 use super::{
-    batch_norm, bitcast_convert, block_dot, convolution, cudnn_attention, cudnn_conv, cudnn_norm,
-    custom_call, dimension_size, fft, gather, linalg, map, reduce_window, rng, rng_bit_generator,
-    scatter, select_and_scatter, sort, topk,
+    bitcast_convert, block_dot, convolution, cudnn_attention, custom_call, dimension_size, fft,
+    gather, linalg, reduce_window, rng, rng_bit_generator, scatter, select_and_scatter, sort, topk,
 };
 use crate::error::Unsupported;
 use crate::plan::view::ArrayView;
@@ -34,8 +33,6 @@ pub enum OpKind {
     ReduceWindow(Box<reduce_window::ReduceWindowOp>),
     /// See [`select_and_scatter`].
     SelectAndScatter(Box<select_and_scatter::SelectAndScatterOp>),
-    /// See [`map`].
-    Map(Box<map::MapOp>),
     /// See [`convolution`].
     Convolution(Box<convolution::ConvolutionOp>),
     /// See [`rng_bit_generator`].
@@ -46,14 +43,8 @@ pub enum OpKind {
     Fft(Box<fft::FftOp>),
     /// See [`bitcast_convert`].
     BitcastConvert(Box<bitcast_convert::BitcastConvertOp>),
-    /// See [`batch_norm`].
-    BatchNorm(Box<batch_norm::BatchNormOp>),
     /// See [`linalg`].
     Linalg(Box<linalg::LinalgOp>),
-    /// See [`cudnn_conv`].
-    CudnnConv(Box<cudnn_conv::CudnnConvOp>),
-    /// See [`cudnn_norm`].
-    CudnnNorm(Box<cudnn_norm::CudnnNormOp>),
     /// See [`custom_call`].
     Custom(Box<custom_call::CustomOp>),
     /// A call that cannot be run; the error of reaching it.
@@ -90,7 +81,7 @@ impl OpKind {
     /// read or written here.
     pub fn first_workspace(&self) -> Option<usize> {
         match self {
-            OpKind::CudnnConv(_) | OpKind::CudnnNorm(_) | OpKind::CudnnAttention(_) => Some(1),
+            OpKind::CudnnAttention(_) => Some(1),
             OpKind::Sort(sort) => Some(sort.count),
             _ => None,
         }

@@ -6,11 +6,10 @@
 
 use super::custom_call::{CustomCallInfo, CustomOp};
 use super::kind::OpKind;
-use super::{cudnn_attention, cudnn_conv, cudnn_norm, fft, linalg, radix_sort, topk};
+use super::{cudnn_attention, fft, linalg, radix_sort, topk};
 use crate::error::Result;
+use crate::library;
 use crate::library::annotation::{Annotation, annotation};
-use crate::library::convolution::convolution_call;
-use crate::library::{self, norm};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 
 fn has_no_result(instruction: InstructionRef<'_>) -> bool {
@@ -36,10 +35,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
     if let Some(op) = cudnn_attention::plan(instruction, target) {
         return Ok(OpKind::CudnnAttention(Box::new(op?)));
     }
-    if let Some(call) = convolution_call(target) {
-        let op = cudnn_conv::plan(instruction, call)?;
-        return Ok(OpKind::CudnnConv(Box::new(op)));
-    }
     let annotation = annotation(target);
     Ok(match annotation {
         Some(Annotation::Identity | Annotation::Resharding) if same_leaves(instruction) => {
@@ -47,7 +42,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         }
         Some(Annotation::Allocation) => OpKind::Zeros,
         Some(_) if has_no_result(instruction) => OpKind::Zeros,
-        _ if target == norm::TARGET => OpKind::CudnnNorm(Box::new(cudnn_norm::plan(instruction)?)),
         _ if library::TOP_K.contains(&target) => OpKind::TopK(Box::new(topk::plan(instruction)?)),
         _ if library::RADIX_SORTS.contains(&target) => {
             OpKind::Sort(Box::new(radix_sort::plan(instruction)?))

@@ -4,14 +4,11 @@
 //! In: an instruction. Out: an [`OpKind`]; `exec::ops` holds a file of the same name that runs it.
 //! Inputs and outputs are views; outputs are dense in the shape's layout.
 
-pub mod batch_norm;
 pub mod bitcast_convert;
 pub mod block_dot;
 pub mod combiner;
 pub mod convolution;
 pub mod cudnn_attention;
-pub mod cudnn_conv;
-pub mod cudnn_norm;
 pub mod custom_call;
 pub mod dimension_size;
 pub mod fft;
@@ -20,7 +17,6 @@ pub mod index_map;
 pub mod kind;
 pub mod library_call;
 pub mod linalg;
-pub mod map;
 pub mod radix_sort;
 pub mod reduce_window;
 pub mod rng;
@@ -48,7 +44,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         H::SelectAndScatter => {
             OpKind::SelectAndScatter(Box::new(select_and_scatter::plan(instruction)?))
         }
-        H::Map => OpKind::Map(Box::new(map::plan(instruction)?)),
         H::Convolution => OpKind::Convolution(Box::new(convolution::plan(instruction)?)),
         H::RngBitGenerator => {
             OpKind::RngBitGenerator(Box::new(rng_bit_generator::plan(instruction)?))
@@ -56,9 +51,6 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<OpKind> {
         H::Rng | H::RngGetAndUpdateState => OpKind::Rng(Box::new(rng::plan(instruction)?)),
         H::Fft => OpKind::Fft(Box::new(fft::plan(instruction)?)),
         H::BitcastConvert => OpKind::BitcastConvert(Box::new(bitcast_convert::plan(instruction)?)),
-        H::BatchNormTraining | H::BatchNormInference | H::BatchNormGrad => {
-            OpKind::BatchNorm(Box::new(batch_norm::plan(instruction)?))
-        }
         H::Cholesky | H::TriangularSolve => OpKind::Linalg(Box::new(linalg::plan(instruction))),
         H::CustomCall => return library_call::plan(instruction),
         H::RaggedDot | H::ScaledDot => OpKind::BlockDot(Box::new(block_dot::plan(instruction)?)),

@@ -295,10 +295,6 @@ impl Padding<'_> {
                 {
                     self.set_sizes(id, first);
                 }
-                HloOpcode::Map => {
-                    let all = operands.iter().flat_map(|&o| self.sizes_of(o)).collect();
-                    self.set_sizes(id, all);
-                }
                 HloOpcode::Pad => self.pad(id)?,
                 HloOpcode::ReduceWindow => self.reduce_window(id)?,
                 HloOpcode::DynamicSlice => self.dynamic_slice(id)?,

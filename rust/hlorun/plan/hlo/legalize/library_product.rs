@@ -1,24 +1,26 @@
 //! Products of libraries with more than a product in them, written out.
 //!
 //! In: a flattened module. Out: the same with `__cublas$lt$matmul` that has an epilogue,
-//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$convForwardGraph` and most of `__cudnn$fmha*` as `dot`
-//! and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
+//! `__cublas$lt$matmul$f8`, `__op$block_scaled_dot`, `__onednn$*`, `__cudnn$conv*` and most of `__cudnn$fmha*` as `dot`,
+//! `convolution` and elementwise instructions. All is computed in `f32` (in the result's type where that is wider) and rounded once, as the libraries
 //! do; a result of eight bits saturates.
 
 mod attention;
 mod conv_graph;
+mod convolution;
 mod onednn;
 
-use rustc_hash::FxHashMap;
-
 use crate::error::Result;
+use crate::library::convolution::{ConvolutionCall, convolution_call};
 use crate::library::gemm::{self, Activation, Epilogue, GemmOperands};
 use crate::library::{BLOCK_SCALED_DOT, DotDimensions, GemmConfig};
-use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, InstructionRef};
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::emit::largest_magnitude;
-use crate::plan::hlo::inline;
+use crate::plan::hlo::legalize::replace;
+use crate::plan::hlo::legalize::results::compute_type;
+use crate::plan::hlo::pass::PassContext;
 use crate::types::{ArrayShape, Dims, PrimitiveType, Shape};
 
 /// Which library's call it is.
@@ -30,110 +32,44 @@ enum Call {
     Onednn,
     Attention,
     ConvGraph,
+    Convolution(ConvolutionCall),
 }
 
-fn call_of(module: &HloModule, id: InstructionId) -> Option<Call> {
-    let instruction = module.instruction(id);
+fn call_of(instruction: InstructionRef<'_>) -> Option<Call> {
     match instruction.custom_call_target()?.as_ref() {
         gemm::LT_MATMUL => GemmConfig::of(instruction)?.epilogue.map(|_| Call::Lt),
         gemm::LT_MATMUL_F8 => Some(Call::LtF8),
         BLOCK_SCALED_DOT => Some(Call::BlockScaled),
         _ if onednn::applies(instruction) => Some(Call::Onednn),
         _ if attention::applies(instruction) => Some(Call::Attention),
-        _ if conv_graph::applies(instruction) => Some(Call::ConvGraph),
-        _ => None,
+        target => match convolution_call(target)? {
+            call if call.has_graph => Some(Call::ConvGraph),
+            call => Some(Call::Convolution(call)),
+        },
     }
 }
 
 /// Replaces the calls in all computations.
-pub fn run(module: &mut HloModule) -> Result<()> {
-    for computation in module.computation_ids().collect::<Vec<_>>() {
-        let instructions = &module.computation(computation).instructions;
-        if instructions.iter().any(|&id| call_of(module, id).is_some()) {
-            rewrite(module, computation)?;
-        }
-    }
-    Ok(())
-}
-
-fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
-    for &id in &module.computation(computation).instructions {
-        if call_of(module, id) == Some(Call::Lt) {
-            check_auxiliary(module, id)?;
-        }
-    }
-    let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-    let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
-    for id in old {
-        for k in 0..module.operand_ids(id).len() {
-            if let Some(&new) = replaced.get(&module.operand_ids(id)[k]) {
-                module.operand_ids_mut(id)[k] = new;
+pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<usize> {
+    for computation in module.computation_ids() {
+        for &id in &module.computation(computation).instructions {
+            if call_of(module.instruction(id)) == Some(Call::Lt) {
+                check_auxiliary(module, id)?;
             }
         }
-        let Some(call) = call_of(module, id) else {
-            module.computation_mut(computation).instructions.push(id);
-            continue;
-        };
-        let mut builder = Builder {
-            module,
-            computation,
-            like: id,
-        };
-        let new = match call {
-            Call::BlockScaled => block_scaled(&mut builder, id)?,
-            Call::Onednn => onednn::run(&mut builder, id)?,
-            Call::Attention => attention::run(&mut builder, id)?,
-            Call::ConvGraph => conv_graph::run(&mut builder, id)?,
-            _ => lt_matmul(&mut builder, id, call == Call::LtF8)?,
-        };
-        replaced.insert(id, new);
     }
-    if let Some(root) = module.computation(computation).root
-        && let Some(&new) = replaced.get(&root)
-    {
-        module.computation_mut(computation).root = Some(new);
-    }
-    inline::remove_dead(module, computation);
-    Ok(())
-}
-
-/// The type in which everything is computed.
-fn compute_type(result: PrimitiveType) -> PrimitiveType {
-    match result {
-        PrimitiveType::F64 | PrimitiveType::C64 | PrimitiveType::C128 => result,
-        _ => PrimitiveType::F32,
-    }
+    let write = |b: &mut Builder<'_>, id: InstructionId| match call_of(b.module.instruction(id)) {
+        Some(Call::BlockScaled) => block_scaled(b, id),
+        Some(Call::Onednn) => onednn::run(b, id),
+        Some(Call::Attention) => attention::run(b, id),
+        Some(Call::ConvGraph) => conv_graph::run(b, id),
+        Some(Call::Convolution(call)) => convolution::run(b, id, call),
+        call => lt_matmul(b, id, call == Some(Call::LtF8)),
+    };
+    replace::each(module, cx, |call| call_of(call).is_some(), write)
 }
 
 impl Builder<'_> {
-    fn as_type(&mut self, operand: InstructionId, ty: PrimitiveType) -> InstructionId {
-        let shape = self.shape(operand);
-        if shape.element_type == ty {
-            return operand;
-        }
-        self.add_array(HloOpcode::Convert, ty, &shape.dims, &[operand], &[])
-    }
-
-    fn times(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
-        self.elementwise(HloOpcode::Multiply, &[a, b])
-    }
-
-    /// The same, `factor` times.
-    fn scaled(&mut self, x: InstructionId, factor: f64) -> InstructionId {
-        if factor == 1.0 {
-            return x;
-        }
-        let factor = self.filled(factor, x);
-        self.times(x, factor)
-    }
-
-    /// `value` everywhere, in the shape of `like`.
-    fn filled(&mut self, value: f64, like: InstructionId) -> InstructionId {
-        let shape = self.shape(like);
-        let scalar = self.scalar_float(value, shape.element_type);
-        self.broadcast(scalar, &shape.dims)
-    }
-
     /// A scalar (or one-element) array everywhere in the shape of `like`, in its type.
     fn spread(&mut self, scalar: InstructionId, like: InstructionId) -> InstructionId {
         let shape = self.shape(like);
@@ -170,30 +106,6 @@ impl Builder<'_> {
                 self.times(scaled, gate)
             }
         }
-    }
-
-    /// Rounds to the type of a result; eight bits saturate.
-    fn rounded(&mut self, x: InstructionId, ty: PrimitiveType) -> InstructionId {
-        let largest = match ty {
-            PrimitiveType::F8E4M3FN => Some(448.0),
-            PrimitiveType::F8E4M3FNUZ => Some(240.0),
-            PrimitiveType::F8E5M2 | PrimitiveType::F8E5M2FNUZ => Some(57344.0),
-            _ => None,
-        };
-        let mut x = x;
-        if let Some(largest) = largest {
-            let low = self.filled(-largest, x);
-            let high = self.filled(largest, x);
-            let shape = self.shape(x);
-            x = self.add_array(
-                HloOpcode::Clamp,
-                shape.element_type,
-                &shape.dims,
-                &[low, x, high],
-                &[],
-            );
-        }
-        self.as_type(x, ty)
     }
 
     /// A product in type `ty`, dimensions batch, free of the left, free of the right.

@@ -3,6 +3,10 @@
 pub mod bitcasts;
 pub mod dynamic_padding;
 pub mod library_product;
+pub mod map;
+pub mod norms;
+mod replace;
+mod results;
 pub mod scan;
 pub mod transfer_order;
 pub mod tuple_select;

@@ -5,56 +5,21 @@
 //! into the outputs at the same place, and the carries are handed on. `is_associative` only allows
 //! another order, so it changes nothing here.
 
-use rustc_hash::FxHashMap;
-
 use crate::error::{HloError, Result};
-use crate::module::post_order::computation_post_order;
-use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::builder::emit_computation;
 use crate::plan::hlo::inline;
+use crate::plan::hlo::legalize::replace;
+use crate::plan::hlo::pass::PassContext;
 use crate::types::{Shape, ShapeId};
 
 /// Replaces every `scan`, inner ones first.
-pub fn run(module: &mut HloModule) -> Result<()> {
-    let order = computation_post_order(module)
-        .map_err(|_| HloError::execution("a computation calls itself"))?;
-    for computation in order {
-        let has_scan = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::Scan;
-        if module
-            .computation(computation)
-            .instructions
-            .iter()
-            .any(has_scan)
-        {
-            rewrite(module, computation)?;
-        }
-    }
-    Ok(())
-}
-
-fn rewrite(module: &mut HloModule, computation: ComputationId) -> Result<()> {
-    let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-    let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
-    for id in old {
-        for k in 0..module.operand_ids(id).len() {
-            if let Some(&new) = replaced.get(&module.operand_ids(id)[k]) {
-                module.operand_ids_mut(id)[k] = new;
-            }
-        }
-        if module.instruction_data(id).opcode == HloOpcode::Scan {
-            let result = to_loop(module, computation, id)?;
-            replaced.insert(id, result);
-        } else {
-            module.computation_mut(computation).instructions.push(id);
-        }
-    }
-    if let Some(root) = module.computation(computation).root
-        && let Some(&new) = replaced.get(&root)
-    {
-        module.computation_mut(computation).root = Some(new);
-    }
-    Ok(())
+pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<usize> {
+    let is_scan = |instruction: InstructionRef<'_>| instruction.opcode() == HloOpcode::Scan;
+    replace::each(module, cx, is_scan, |b, id| {
+        to_loop(b.module, b.computation, id)
+    })
 }
 
 /// The parts of a scan.

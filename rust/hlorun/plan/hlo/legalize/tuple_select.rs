@@ -3,53 +3,21 @@
 //! In: a flattened module. Out: the same, without `tuple-select` of arrays, in tuples of any depth. One
 //! of other values stays, and the lowering refuses it by name.
 
-use rustc_hash::FxHashMap;
-
-use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::error::{HloError, Result};
+use crate::module::{HloModule, HloOpcode, InstructionId, InstructionRef};
 use crate::plan::hlo::builder::Builder;
+use crate::plan::hlo::legalize::replace;
+use crate::plan::hlo::pass::PassContext;
 use crate::types::Shape;
 
 /// Rewrites every computation.
-pub fn run(module: &mut HloModule) {
-    for computation in module.computation_ids().collect::<Vec<_>>() {
-        let instructions = &module.computation(computation).instructions;
-        let opcode = |id: &InstructionId| module.instruction_data(*id).opcode;
-        if instructions
-            .iter()
-            .any(|id| opcode(id) == HloOpcode::TupleSelect)
-        {
-            rewrite(module, computation);
+pub fn run(module: &mut HloModule, cx: &mut PassContext<'_>) -> Result<usize> {
+    replace::each(module, cx, is_plain, |b, id| {
+        match *b.module.operand_ids(id) {
+            [predicate, on_true, on_false] => Ok(select(b, predicate, on_true, on_false)),
+            _ => Err(HloError::execution("a tuple-select of other operands")),
         }
-    }
-}
-
-fn rewrite(module: &mut HloModule, computation: ComputationId) {
-    let old = std::mem::take(&mut module.computation_mut(computation).instructions);
-    let mut replaced: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
-    for id in old {
-        for k in 0..module.operand_ids(id).len() {
-            if let Some(&new) = replaced.get(&module.operand_ids(id)[k]) {
-                module.operand_ids_mut(id)[k] = new;
-            }
-        }
-        match module.operand_ids(id) {
-            &[predicate, on_true, on_false] if is_plain(module, id) => {
-                let mut builder = Builder {
-                    module,
-                    computation,
-                    like: id,
-                };
-                let selected = select(&mut builder, predicate, on_true, on_false);
-                replaced.insert(id, selected);
-            }
-            _ => module.computation_mut(computation).instructions.push(id),
-        }
-    }
-    if let Some(root) = module.computation(computation).root
-        && let Some(&new) = replaced.get(&root)
-    {
-        module.computation_mut(computation).root = Some(new);
-    }
+    })
 }
 
 /// Deepest nesting that is written out, and most arrays.
@@ -57,9 +25,8 @@ const MAX_DEPTH: usize = 64;
 const MAX_ARRAYS: usize = 1 << 16;
 
 /// Whether it is a `tuple-select` of arrays (and tokens), in tuples or not.
-fn is_plain(module: &HloModule, id: InstructionId) -> bool {
-    let instruction = module.instruction(id);
-    let shapes = module.shapes();
+fn is_plain(instruction: InstructionRef<'_>) -> bool {
+    let shapes = instruction.module.shapes();
     let shape = instruction.shape_id();
     let is_value = |leaf: &Shape| leaf.as_array().is_some() || matches!(leaf, Shape::Token);
     instruction.opcode() == HloOpcode::TupleSelect

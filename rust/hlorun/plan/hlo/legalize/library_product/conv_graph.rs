@@ -8,19 +8,11 @@ use foldhash::HashMap;
 
 use crate::error::Result;
 use crate::library::Config;
-use crate::library::convolution::{convolution_call, graph, takes_operand};
-use crate::module::{AttrKey, Attribute, HloOpcode, InstructionId, InstructionRef};
+use crate::library::convolution::{graph, takes_operand};
+use crate::module::{AttrKey, Attribute, HloOpcode, InstructionId};
 use crate::plan::error::unsupported;
 use crate::plan::hlo::builder::Builder;
 use crate::types::PrimitiveType;
-
-/// Whether the call is one of these.
-pub fn applies(instruction: InstructionRef<'_>) -> bool {
-    instruction
-        .custom_call_target()
-        .and_then(|target| convolution_call(&target))
-        .is_some_and(|call| call.has_graph)
-}
 
 /// Writes the call out.
 pub fn run(b: &mut Builder<'_>, id: InstructionId) -> Result<InstructionId> {

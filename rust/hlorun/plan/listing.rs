@@ -1,0 +1,201 @@
+//! The thunks of an executable, as text.
+//!
+//! In: an executable. Out: a line for each thunk, those inside others indented: what it does, the
+//! instruction it is for, what it reads and writes. Promise: it says nothing of threads, of addresses, of
+//! how an instruction set computes, or of where pieces of the temporary block lie: those are numbered
+//! as they appear.
+
+use std::fmt::Write;
+
+use smallvec::SmallVec;
+
+use super::element::program::{Program, Task};
+use super::executable::Executable;
+use super::memory::assign::AllocationKind;
+use super::options::MachineCode;
+use super::thunk::{Access, Place, Thunk, ThunkKind, WhileThunk};
+use super::view::{BufferSlice, PRIVATE};
+use crate::types::ArrayShape;
+
+/// All thunks of an executable.
+pub fn listing(executable: &Executable) -> String {
+    let mut listing = Listing {
+        executable,
+        out: String::new(),
+        temporaries: Vec::new(),
+    };
+    listing.sequence(executable.thunks(), 0);
+    listing.out
+}
+
+struct Listing<'e> {
+    executable: &'e Executable,
+    out: String,
+    /// Where pieces of the temporary block begin.
+    temporaries: Vec<usize>,
+}
+
+impl Listing<'_> {
+    /// Recursion here and below is bounded by the nesting the lowering allows.
+    fn sequence(&mut self, thunks: &[Thunk], depth: usize) {
+        for thunk in thunks {
+            self.thunk(thunk, depth);
+        }
+    }
+
+    fn line(&mut self, depth: usize, text: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.out, "{:1$}{text}", "", 2 * depth);
+    }
+
+    fn thunk(&mut self, thunk: &Thunk, depth: usize) {
+        let module = self.executable.module();
+        let name = module.instruction(thunk.instruction).name();
+        let mut text = format!("{} {name}", thunk.kind.name());
+        if thunk.nested().is_empty() && !matches!(thunk.kind, ThunkKind::RowTiled(_)) {
+            let touched = self.touched(thunk);
+            let _ = write!(text, ": {touched}");
+        }
+        let details = details(&thunk.kind);
+        if !details.is_empty() {
+            let _ = write!(text, "; {details}");
+        }
+        self.line(depth, &text);
+        match &thunk.kind {
+            ThunkKind::RowTiled(tiled) => self.sequence(&tiled.members, depth + 1),
+            ThunkKind::While(repeated) => {
+                self.line(depth + 1, "condition");
+                self.sequence(&repeated.condition, depth + 2);
+                self.line(depth + 1, "body");
+                self.sequence(&repeated.body, depth + 2);
+            }
+            ThunkKind::Conditional(choice) => {
+                for branch in &choice.branches {
+                    self.line(depth + 1, "branch");
+                    self.sequence(branch, depth + 2);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a thunk reads and what it writes.
+    fn touched(&mut self, thunk: &Thunk) -> String {
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        thunk.each_access(&mut |access| {
+            let text = self.access(&access);
+            if access.effect.reads() {
+                read.push(text.clone());
+            }
+            if access.effect.writes() {
+                written.push(text);
+            }
+        });
+        format!("{} -> {}", read.join(", "), written.join(", "))
+    }
+
+    fn access(&mut self, access: &Access<'_>) -> String {
+        let place = self.place(&access.slice);
+        match access.place {
+            Place::View(view) => {
+                let shape = ArrayShape::new(view.element_type, &view.dims);
+                let dims: SmallVec<[String; 4]> =
+                    shape.dims.iter().map(|size| size.to_string()).collect();
+                let moves = if view.dynamic.is_empty() { "" } else { "[…]" };
+                let ty = shape.element_type.name();
+                format!("{ty}[{}] {place}{moves}", dims.join(","))
+            }
+            Place::Index(_) => format!("index {place}"),
+            Place::Slice => place,
+        }
+    }
+
+    fn place(&mut self, slice: &BufferSlice) -> String {
+        if slice.allocation >= PRIVATE {
+            return format!("row{}", slice.allocation - PRIVATE);
+        }
+        let allocations = &self.executable.assignment().allocations;
+        let kind = allocations.get(slice.allocation as usize).map(|a| a.kind);
+        match kind {
+            Some(AllocationKind::Parameter(k)) => format!("parameter{k}"),
+            Some(AllocationKind::Output(k)) => format!("output{k}"),
+            Some(AllocationKind::Constant(_)) => "constant".to_owned(),
+            Some(AllocationKind::Temp) | None => {
+                let known = self.temporaries.iter().position(|&at| at == slice.offset);
+                let number = known.unwrap_or_else(|| {
+                    self.temporaries.push(slice.offset);
+                    self.temporaries.len() - 1
+                });
+                format!("t{number}")
+            }
+        }
+    }
+}
+
+/// What a thunk does beyond what it touches.
+fn details(kind: &ThunkKind) -> String {
+    match kind {
+        ThunkKind::Loop(own) => program(&own.program),
+        ThunkKind::Reduce(own) => {
+            let mapped = program(&own.program);
+            format!("{mapped}; folded by {}", program(&own.combiner))
+        }
+        ThunkKind::RowTiled(own) => format!(
+            "{} rows, {} at a time, {} of them scratch",
+            own.rows,
+            own.tile_rows,
+            own.privates.len()
+        ),
+        ThunkKind::Gemm(own) => match own.packed_b {
+            Some(_) => "packed".to_owned(),
+            None => String::new(),
+        },
+        ThunkKind::While(own) => repeated(own),
+        _ => String::new(),
+    }
+}
+
+fn repeated(own: &WhileThunk) -> String {
+    let mut text = match own.trip_count {
+        Some(trips) => format!("{trips} trips"),
+        None => "unknown trips".to_owned(),
+    };
+    if let Some(code) = &own.bytecode {
+        let outside = code.outside.len();
+        let _ = write!(text, "; scalar bytecode, {outside} thunks outside of it");
+        let when = match code.compiled.when() {
+            MachineCode::Never => "never",
+            MachineCode::WhenBusy => "when busy",
+            MachineCode::AtOnce => "at once",
+        };
+        let _ = write!(text, "; machine code {when}");
+    }
+    text
+}
+
+/// The steps of a program, and how they run.
+fn program(program: &Program) -> String {
+    let steps = program.steps.iter().map(|step| match &step.meaning {
+        Some(meaning) => {
+            let op = format!("{:?}", meaning.op);
+            // `Binary(Add)` is `Add`.
+            let inner = op
+                .split_once('(')
+                .and_then(|(_, rest)| rest.strip_suffix(')'));
+            inner.unwrap_or(&op).to_lowercase()
+        }
+        None => "other".to_owned(),
+    });
+    let steps: Vec<String> = steps.collect();
+    let mut text = match steps.is_empty() {
+        true => "nothing".to_owned(),
+        false => steps.join(" "),
+    };
+    for task in &program.tasks {
+        if let Task::Vector(task) = task {
+            let (reads, writes) = (task.inputs().len(), task.outputs().len());
+            let _ = write!(text, ", vector bytecode of {reads} in and {writes} out");
+        }
+    }
+    text
+}

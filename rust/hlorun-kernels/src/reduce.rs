@@ -5,12 +5,12 @@
 //! tier nor the machine. Floats narrower than `f32` accumulate in an `f32` accumulator, as XLA:CPU does, and are not
 //! rounded in between: see [`reduce_accumulator`].
 
-use crate::element::{Cx, Pred, SubS, SubU};
+use crate::element::{Cx, Pred};
 use crate::elementwise::int::{self, IntElem};
 use crate::elementwise::low::Decode;
-use crate::elementwise::{Active, Avx2, Avx512, Bin, CHUNK, Portable, Tier, complex, float};
+use crate::elementwise::{Bin, CHUNK, Tier, complex, float};
 use crate::isa::Isa;
-use crate::low_float::{Bf16, F8, F16, LowFloat};
+use crate::low_float::LowFloat;
 use crate::math::Float;
 use crate::{BinaryOp, DType};
 
@@ -263,36 +263,11 @@ fn pred_op<T: Tier>(op: BinaryOp) -> Option<Reduce> {
 }
 
 fn tier<T: Tier>(op: BinaryOp, dtype: DType) -> Option<Reduce> {
-    match dtype {
-        DType::Pred => pred_op::<T>(op),
-        DType::S2 => int_op::<Portable, SubS<2>>(op),
-        DType::S4 => int_op::<Portable, SubS<4>>(op),
-        DType::S8 => int_op::<Portable, i8>(op),
-        DType::S16 => int_op::<Portable, i16>(op),
-        DType::S32 => int_op::<T, i32>(op),
-        DType::S64 => int_op::<T, i64>(op),
-        DType::U2 => int_op::<Portable, SubU<2>>(op),
-        DType::U4 => int_op::<Portable, SubU<4>>(op),
-        DType::U8 => int_op::<T, u8>(op),
-        DType::U16 => int_op::<Portable, u16>(op),
-        DType::U32 => int_op::<T, u32>(op),
-        DType::U64 => int_op::<Portable, u64>(op),
-        DType::F4E2M1FN => low_op::<Active, F8<0>>(op),
-        DType::F8E3M4 => low_op::<Active, F8<1>>(op),
-        DType::F8E4M3 => low_op::<Active, F8<2>>(op),
-        DType::F8E4M3FN => low_op::<Active, F8<3>>(op),
-        DType::F8E4M3FNUZ => low_op::<Active, F8<4>>(op),
-        DType::F8E4M3B11FNUZ => low_op::<Active, F8<5>>(op),
-        DType::F8E5M2 => low_op::<Active, F8<6>>(op),
-        DType::F8E5M2FNUZ => low_op::<Active, F8<7>>(op),
-        DType::F8E8M0FNU => low_op::<Active, F8<8>>(op),
-        DType::F16 => low_op::<T, F16>(op),
-        DType::BF16 => low_op::<T, Bf16>(op),
-        DType::F32 => float_op::<T, f32>(op),
-        DType::F64 => float_op::<T, f64>(op),
-        DType::C64 => complex_op::<Portable, f32>(op),
-        DType::C128 => complex_op::<Portable, f64>(op),
-    }
+    by_class!(
+        dtype,
+        T,
+        [pred_op, int_op, low_op, float_op, complex_op](op)
+    )
 }
 
 /// The reduction kernel of an associative operation (add, multiply, maximum, minimum, and, or, xor), or `None`. The
@@ -352,9 +327,5 @@ pub fn reduce_identity(op: BinaryOp, dtype: DType) -> Option<[u8; 16]> {
 
 /// [`reduce`] for a given tier, which must be available.
 pub fn reduce_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Reduce> {
-    match isa {
-        Isa::Portable => tier::<Portable>(op, dtype),
-        Isa::Avx2 => tier::<Avx2>(op, dtype),
-        Isa::Avx512 => tier::<Avx512>(op, dtype),
-    }
+    with_tier!(isa, T => tier::<T>(op, dtype))
 }

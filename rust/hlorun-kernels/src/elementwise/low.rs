@@ -162,10 +162,13 @@ pub fn binary<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Binary> {
 }
 
 /// The comparison kernel of `E`.
-pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: CompareOrder) -> Binary {
+pub fn compare<T: Tier, E: LowFloat>(
+    direction: CompareDirection,
+    order: CompareOrder,
+) -> Option<Binary> {
     use CompareDirection as D;
     use CompareOrder as C;
-    match (order, direction) {
+    Some(match (order, direction) {
         (C::Partial, D::Eq) => compare_run::<T, E, super::int::Eq>,
         (C::Partial, D::Ne) => compare_run::<T, E, super::int::Ne>,
         (C::Partial, D::Lt) => compare_run::<T, E, super::int::Lt>,
@@ -178,10 +181,10 @@ pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: Compare
         (C::Total, D::Le) => T::binary::<E, Total<super::int::Le>>(),
         (C::Total, D::Gt) => T::binary::<E, Total<super::int::Gt>>(),
         (C::Total, D::Ge) => T::binary::<E, Total<super::int::Ge>>(),
-    }
+    })
 }
 
 /// The clamp kernel of `E`.
-pub fn clamp<T: Tier, E: LowFloat>() -> Ternary {
-    T::clamp::<E, LowMin, LowMax>()
+pub fn clamp<T: Tier, E: LowFloat>() -> Option<Ternary> {
+    Some(T::clamp::<E, LowMin, LowMax>())
 }

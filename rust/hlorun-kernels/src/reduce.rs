@@ -7,8 +7,8 @@
 
 use crate::element::{Cx, Pred};
 use crate::elementwise::int::{self, IntElem};
-use crate::elementwise::low::Decode;
-use crate::elementwise::{Bin, CHUNK, Tier, complex, float};
+use crate::elementwise::low::decoded;
+use crate::elementwise::{Bin, Tier, complex, float};
 use crate::isa::Isa;
 use crate::low_float::LowFloat;
 use crate::math::Float;
@@ -196,18 +196,8 @@ pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
 }
 
 unsafe fn low_run<T: Tier, E: LowFloat, O: Monoid<f32>>(a: *const u8, n: usize, acc: *mut u8) {
-    let mut x = [0.0f32; CHUNK];
-    let (a, x) = (a.cast::<E>(), x.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: the caller promises n elements; the buffer holds CHUNK of them.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
-            T::reduce::<f32, O>()(x, len, acc);
-        }
-        i += len;
-    }
+    // SAFETY: the caller promises n elements and an accumulator.
+    unsafe { decoded::<T, E, 1>([a], n, |[x], _, len| T::reduce::<f32, O>()(x, len, acc)) }
 }
 
 fn float_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {

@@ -209,16 +209,8 @@ pub(super) unsafe fn gemm(
         if operand(g.c, g.m, g.n).is_none() {
             return Ok(false);
         }
-        let swapped = Gemm {
-            m: g.n,
-            n: g.m,
-            a: g.b.transposed(),
-            b: g.a.transposed(),
-            c: g.c.transposed(),
-            ..*g
-        };
         // SAFETY: the same matrices.
-        return unsafe { row_major(blas, &swapped, b, a, c) };
+        return unsafe { row_major(blas, &g.transposed(), b, a, c) };
     }
     // SAFETY: the caller's contract.
     unsafe { row_major(blas, g, a, b, c) }

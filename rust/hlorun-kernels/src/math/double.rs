@@ -103,9 +103,9 @@ fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     (T::fma64(scale, p, scale - 1.0), scale * p_lost)
 }
 
-/// Natural logarithm.
+/// The exponent of a positive number, and its mantissa in [√½, √2).
 #[inline(always)]
-pub fn log<T: Tier>(x: f64) -> f64 {
+fn split(x: f64) -> (f64, f64) {
     let subnormal = x < f64::MIN_POSITIVE;
     let scaled = if subnormal {
         x * 18_014_398_509_481_984.0
@@ -116,13 +116,16 @@ pub fn log<T: Tier>(x: f64) -> f64 {
         .to_bits()
         .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
     // The exponent as a float without an integer conversion: 2^52 + exponent, minus 2^52 and the bias.
-    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000)
-        - if subnormal {
-            4_503_599_627_370_496.0 + 1077.0
-        } else {
-            4_503_599_627_370_496.0 + 1023.0
-        };
-    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    let bias = 4_503_599_627_370_496.0 + if subnormal { 1077.0 } else { 1023.0 };
+    let exponent = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - bias;
+    let mantissa = (bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd);
+    (exponent, f64::from_bits(mantissa))
+}
+
+/// Natural logarithm.
+#[inline(always)]
+pub fn log<T: Tier>(x: f64) -> f64 {
+    let (k, m) = split(x);
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
@@ -386,18 +389,7 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
 /// `log x` as a sum of two, for x >= 0, to about 2^-65 of its value.
 #[inline(always)]
 fn log_pair(x: f64) -> (f64, f64) {
-    let subnormal = x < f64::MIN_POSITIVE;
-    let scaled = if subnormal {
-        x * 18_014_398_509_481_984.0
-    } else {
-        x
-    };
-    let bits = scaled
-        .to_bits()
-        .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
-    let bias = 4_503_599_627_370_496.0 + if subnormal { 1077.0 } else { 1023.0 };
-    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - bias;
-    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    let (k, m) = split(x);
     // s = (m-1)/(m+1) as a pair; the products below need an exact fused multiply-add on every tier.
     let f = m - 1.0;
     let t = m + 1.0;

@@ -107,18 +107,24 @@ fn asin_tail<T: Tier>(z: f64) -> f64 {
     p / q
 }
 
+/// The tail at z, √z, and √z as a sum of two, of which the first part's square is exact; z is a², or (1 - a) / 2 of an
+/// `outer` a.
+#[inline(always)]
+fn asin_parts<T: Tier>(a: f64, outer: bool) -> (f64, f64, f64, f64) {
+    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
+    let s = z.sqrt();
+    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
+    let c = (z - head * head) / (s + head);
+    let c = if s + head == 0.0 { 0.0 } else { c };
+    (asin_tail::<T>(z), s, head, c)
+}
+
 /// Arc sine.
 #[inline(always)]
 pub fn asin<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let outer = a >= 0.5;
-    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
-    let r = asin_tail::<T>(z);
-    let s = z.sqrt();
-    // √z split so that the first part's square is exact.
-    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
-    let c = (z - head * head) / (s + head);
-    let c = if s + head == 0.0 { 0.0 } else { c };
+    let (r, s, head, c) = asin_parts::<T>(a, outer);
     let far = PI_4_HI - ((2.0 * s * r - (PI_2_LO - 2.0 * c)) - (PI_4_HI - 2.0 * head));
     let near = a + a * r;
     (if outer { far } else { near }).copysign(x)
@@ -129,12 +135,7 @@ pub fn asin<T: Tier>(x: f64) -> f64 {
 pub fn acos<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let outer = a >= 0.5;
-    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
-    let r = asin_tail::<T>(z);
-    let s = z.sqrt();
-    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
-    let c = (z - head * head) / (s + head);
-    let c = if s + head == 0.0 { 0.0 } else { c };
+    let (r, s, head, c) = asin_parts::<T>(a, outer);
     let near = PI_2_HI - (x - (PI_2_LO - x * r));
     let below = 2.0 * (PI_2_HI - (s + (r * s - PI_2_LO)));
     let above = 2.0 * (head + (r * s + c));

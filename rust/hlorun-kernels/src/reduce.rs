@@ -200,37 +200,47 @@ unsafe fn low_run<T: Tier, E: LowFloat, O: Monoid<f32>>(a: *const u8, n: usize, 
     unsafe { decoded::<T, E, 1>([a], n, |[x], _, len| T::reduce::<f32, O>()(x, len, acc)) }
 }
 
+/// Calls `$with!(Op)` for the operation of that name in a module, else returns `None`.
+macro_rules! monoid {
+    ($op:expr, $with:ident, $module:ident: $($name:ident)*) => {
+        Some(match $op {
+            $(BinaryOp::$name => $with!($module::$name),)*
+            _ => return None,
+        })
+    };
+}
+macro_rules! float_monoid {
+    ($op:expr, $with:ident) => { monoid!($op, $with, float: Add Multiply Maximum Minimum) };
+}
+macro_rules! int_monoid {
+    ($op:expr, $with:ident) => { monoid!($op, $with, int: Add Multiply Maximum Minimum And Or Xor) };
+}
+
 fn float_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => T::reduce::<F, float::Add>(),
-        BinaryOp::Multiply => T::reduce::<F, float::Multiply>(),
-        BinaryOp::Maximum => T::reduce::<F, float::Maximum>(),
-        BinaryOp::Minimum => T::reduce::<F, float::Minimum>(),
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            T::reduce::<F, $o>()
+        };
+    }
+    float_monoid!(op, run)
 }
 
 fn low_op<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => low_run::<T, E, float::Add>,
-        BinaryOp::Multiply => low_run::<T, E, float::Multiply>,
-        BinaryOp::Maximum => low_run::<T, E, float::Maximum>,
-        BinaryOp::Minimum => low_run::<T, E, float::Minimum>,
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            low_run::<T, E, $o>
+        };
+    }
+    float_monoid!(op, run)
 }
 
 fn int_op<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => T::reduce::<E, int::Add>(),
-        BinaryOp::Multiply => T::reduce::<E, int::Multiply>(),
-        BinaryOp::Maximum => T::reduce::<E, int::Maximum>(),
-        BinaryOp::Minimum => T::reduce::<E, int::Minimum>(),
-        BinaryOp::And => T::reduce::<E, int::And>(),
-        BinaryOp::Or => T::reduce::<E, int::Or>(),
-        BinaryOp::Xor => T::reduce::<E, int::Xor>(),
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            T::reduce::<E, $o>()
+        };
+    }
+    int_monoid!(op, run)
 }
 
 fn complex_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
@@ -280,26 +290,21 @@ fn bytes_of<T: Copy>(value: T) -> [u8; 16] {
 }
 
 fn float_identity<F: Float>(op: BinaryOp) -> Option<[u8; 16]> {
-    Some(bytes_of::<F>(match op {
-        BinaryOp::Add => <float::Add as Monoid<F>>::identity(),
-        BinaryOp::Multiply => <float::Multiply as Monoid<F>>::identity(),
-        BinaryOp::Maximum => <float::Maximum as Monoid<F>>::identity(),
-        BinaryOp::Minimum => <float::Minimum as Monoid<F>>::identity(),
-        _ => return None,
-    }))
+    macro_rules! neutral {
+        ($o:ty) => {
+            bytes_of::<F>(<$o as Monoid<F>>::identity())
+        };
+    }
+    float_monoid!(op, neutral)
 }
 
 fn int_identity<E: IntElem>(op: BinaryOp) -> Option<[u8; 16]> {
-    Some(bytes_of::<E>(match op {
-        BinaryOp::Add => <int::Add as Monoid<E>>::identity(),
-        BinaryOp::Multiply => <int::Multiply as Monoid<E>>::identity(),
-        BinaryOp::Maximum => <int::Maximum as Monoid<E>>::identity(),
-        BinaryOp::Minimum => <int::Minimum as Monoid<E>>::identity(),
-        BinaryOp::And => <int::And as Monoid<E>>::identity(),
-        BinaryOp::Or => <int::Or as Monoid<E>>::identity(),
-        BinaryOp::Xor => <int::Xor as Monoid<E>>::identity(),
-        _ => return None,
-    }))
+    macro_rules! neutral {
+        ($o:ty) => {
+            bytes_of::<E>(<$o as Monoid<E>>::identity())
+        };
+    }
+    int_monoid!(op, neutral)
 }
 
 /// The neutral element of a reduction, of the type [`reduce_accumulator`] names; `None` for types rarely reduced.

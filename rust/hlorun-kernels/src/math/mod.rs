@@ -10,6 +10,13 @@
     reason = "coefficients are written with all their digits"
 )]
 
+/// A polynomial with these coefficients, the highest first, by the `horner` of the module.
+macro_rules! horner {
+    ($T:ty, $x:expr; $($coefficient:expr),*) => {
+        horner::<$T>($x, &[$($coefficient),*])
+    };
+}
+
 pub mod complex;
 pub mod double;
 mod inverse;

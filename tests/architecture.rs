@@ -185,7 +185,8 @@ const PLAN: &[(&str, &[&str])] = &[
     ("limits", &[]),
     ("options", &[]),
     ("view", &[]),
-    ("element", &["error"]),
+    ("cost", &["options"]),
+    ("element", &["cost", "error"]),
     ("ops", &["element", "error", "view"]),
     ("spmd", &["element", "error", "limits", "view"]),
     ("hlo", &["error", "limits", "ops", "options", "view"]),
@@ -196,12 +197,12 @@ const PLAN: &[(&str, &[&str])] = &[
     (
         "lower",
         &[
-            "element", "error", "limits", "ops", "options", "spmd", "thunk", "view",
+            "cost", "element", "error", "limits", "ops", "options", "spmd", "thunk", "view",
         ],
     ),
     (
         "schedule",
-        &["element", "faults", "options", "thunk", "view"],
+        &["cost", "element", "faults", "options", "thunk", "view"],
     ),
     ("memory", &["faults", "schedule", "spmd", "thunk", "view"]),
     (

@@ -3,11 +3,12 @@
 //! In: storage elements of one type. Out: storage elements of another, by the rules of [`crate::element`]. Promise:
 //! one rounding. Also reduce-precision and stochastic rounding.
 
-use crate::element::{Cx, Elem, Pred, SubS, SubU};
-use crate::elementwise::{Avx2, Avx512, Portable, Tier, Un, Unary};
+use crate::DType;
+use crate::element::{Cx, Elem, Pred};
+use crate::elementwise::{Portable, Tier, Un, Unary};
 use crate::isa::Isa;
 use crate::low_float::{Bf16, F8, F16};
-use crate::{DType, Isa as Level};
+use crate::math::Float;
 
 pub(crate) struct Convert<To>(std::marker::PhantomData<To>);
 impl<From: Elem, To: Elem> Un<From> for Convert<To> {
@@ -18,49 +19,33 @@ impl<From: Elem, To: Elem> Un<From> for Convert<To> {
     }
 }
 
-/// Calls `$run!($t)` with the storage type of `$dtype`.
-macro_rules! with_type {
-    ($dtype:expr, $run:ident) => {
-        match $dtype {
-            DType::Pred => $run!(Pred),
-            DType::S2 => $run!(SubS<2>),
-            DType::S4 => $run!(SubS<4>),
-            DType::S8 => $run!(i8),
-            DType::S16 => $run!(i16),
-            DType::S32 => $run!(i32),
-            DType::S64 => $run!(i64),
-            DType::U2 => $run!(SubU<2>),
-            DType::U4 => $run!(SubU<4>),
-            DType::U8 => $run!(u8),
-            DType::U16 => $run!(u16),
-            DType::U32 => $run!(u32),
-            DType::U64 => $run!(u64),
-            DType::F4E2M1FN => $run!(F8<0>),
-            DType::F8E3M4 => $run!(F8<1>),
-            DType::F8E4M3 => $run!(F8<2>),
-            DType::F8E4M3FN => $run!(F8<3>),
-            DType::F8E4M3FNUZ => $run!(F8<4>),
-            DType::F8E4M3B11FNUZ => $run!(F8<5>),
-            DType::F8E5M2 => $run!(F8<6>),
-            DType::F8E5M2FNUZ => $run!(F8<7>),
-            DType::F8E8M0FNU => $run!(F8<8>),
-            DType::F16 => $run!(F16),
-            DType::BF16 => $run!(Bf16),
-            DType::F32 => $run!(f32),
-            DType::F64 => $run!(f64),
-            DType::C64 => $run!(Cx<f32>),
-            DType::C128 => $run!(Cx<f64>),
-        }
-    };
+fn pair<_T: Tier, To: Elem, From: Elem>() -> Unary {
+    Portable::unary::<From, Convert<To>>()
 }
 
-fn from_type<From: Elem>(to: DType) -> Unary {
-    macro_rules! run {
-        ($to:ty) => {
-            Portable::unary::<From, Convert<$to>>()
-        };
+fn pair_complex<_T: Tier, To: Float, From: Elem>() -> Unary
+where
+    Cx<To>: Elem,
+{
+    Portable::unary::<From, Convert<Cx<To>>>()
+}
+
+fn from_pred<T: Tier>(to: DType) -> Unary {
+    from_type::<T, Pred>(to)
+}
+
+fn from_type<T: Tier, From: Elem>(to: DType) -> Unary {
+    fn pair_pred<T: Tier, From: Elem>() -> Unary {
+        pair::<T, Pred, From>()
     }
-    with_type!(to, run)
+    by_class!(to, T, [pair_pred, pair, pair, pair, pair_complex](), From)
+}
+
+fn from_complex<T: Tier, From: Float>(to: DType) -> Unary
+where
+    Cx<From>: Elem,
+{
+    from_type::<T, Cx<From>>(to)
 }
 
 /// The pairs worth a vector body on every tier.
@@ -124,17 +109,14 @@ impl Un<Pred> for PredToF32 {
 
 /// The conversion kernel from one type to another, for a given tier.
 pub fn convert_on(isa: Isa, from: DType, to: DType) -> Unary {
-    let fast = match isa {
-        Level::Portable => hot::<Portable>(from, to),
-        Level::Avx2 => hot::<Avx2>(from, to),
-        Level::Avx512 => hot::<Avx512>(from, to),
-    };
-    macro_rules! run {
-        ($from:ty) => {
-            from_type::<$from>(to)
-        };
-    }
-    fast.unwrap_or_else(|| with_type!(from, run))
+    with_tier!(isa, T => hot::<T>(from, to)).unwrap_or_else(|| {
+        type T = Portable;
+        by_class!(
+            from,
+            T,
+            [from_pred, from_type, from_type, from_type, from_complex](to)
+        )
+    })
 }
 
 /// The conversion kernel from one type to another: every pair has one.
@@ -215,25 +197,20 @@ impl ReducePrecision {
                 }
             };
         }
-        macro_rules! only_floats {
-            ($t:ty) => {
-                run!($t)
-            };
-        }
         match self.dtype {
-            DType::F64 => only_floats!(f64),
-            DType::F32 => only_floats!(f32),
-            DType::F16 => only_floats!(F16),
-            DType::BF16 => only_floats!(Bf16),
-            DType::F4E2M1FN => only_floats!(F8<0>),
-            DType::F8E3M4 => only_floats!(F8<1>),
-            DType::F8E4M3 => only_floats!(F8<2>),
-            DType::F8E4M3FN => only_floats!(F8<3>),
-            DType::F8E4M3FNUZ => only_floats!(F8<4>),
-            DType::F8E4M3B11FNUZ => only_floats!(F8<5>),
-            DType::F8E5M2 => only_floats!(F8<6>),
-            DType::F8E5M2FNUZ => only_floats!(F8<7>),
-            DType::F8E8M0FNU => only_floats!(F8<8>),
+            DType::F64 => run!(f64),
+            DType::F32 => run!(f32),
+            DType::F16 => run!(F16),
+            DType::BF16 => run!(Bf16),
+            DType::F4E2M1FN => run!(F8<0>),
+            DType::F8E3M4 => run!(F8<1>),
+            DType::F8E4M3 => run!(F8<2>),
+            DType::F8E4M3FN => run!(F8<3>),
+            DType::F8E4M3FNUZ => run!(F8<4>),
+            DType::F8E4M3B11FNUZ => run!(F8<5>),
+            DType::F8E5M2 => run!(F8<6>),
+            DType::F8E5M2FNUZ => run!(F8<7>),
+            DType::F8E8M0FNU => run!(F8<8>),
             _ => {}
         }
     }

@@ -182,7 +182,7 @@ unsafe fn body<E: Word, const REST: bool>(
 }
 
 macro_rules! tier {
-    ($module:ident, $(#[$features:meta])?) => {
+    ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
             use super::*;
 
@@ -209,28 +209,13 @@ macro_rules! tier {
         }
     };
 }
-tier!(portable,);
-#[cfg(target_arch = "x86_64")]
-tier!(avx2, #[target_feature(enable = "avx2,fma,f16c")]);
-#[cfg(target_arch = "x86_64")]
-tier!(avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+each_tier!(tier);
 
 /// The kernel of a quotient or a remainder whose right operand is a scalar.
 pub(crate) fn by_scalar(isa: Isa, op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
-    macro_rules! on {
-        ($rest:literal) => {
-            match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::pick::<$rest>(dtype),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::pick::<$rest>(dtype),
-                _ => portable::pick::<$rest>(dtype),
-            }
-        };
-    }
     match (op, side) {
-        (BinaryOp::Divide, Side::Right) => on!(false),
-        (BinaryOp::Remainder, Side::Right) => on!(true),
+        (BinaryOp::Divide, Side::Right) => of_tier!(isa, pick::<false>(dtype)),
+        (BinaryOp::Remainder, Side::Right) => of_tier!(isa, pick::<true>(dtype)),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! In: nothing. Out: [`DType`] with its size and class. Sub-byte types are stored one byte per element: `s2`/`s4`
 //! sign-extended in an `i8`, `u2`/`u4` zero-extended in a `u8`, `f4e2m1fn` in the low four bits of a `u8`.
 
+listed! {
 /// Element type of a contiguous buffer. The variant names follow XLA's `PrimitiveType`.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,40 +65,9 @@ pub enum DType {
     /// Two `f64`: real, imaginary.
     C128,
 }
+}
 
 impl DType {
-    /// Every element type, in declaration order.
-    pub const ALL: [DType; 28] = [
-        DType::Pred,
-        DType::S2,
-        DType::S4,
-        DType::S8,
-        DType::S16,
-        DType::S32,
-        DType::S64,
-        DType::U2,
-        DType::U4,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::F4E2M1FN,
-        DType::F8E3M4,
-        DType::F8E4M3,
-        DType::F8E4M3FN,
-        DType::F8E4M3FNUZ,
-        DType::F8E4M3B11FNUZ,
-        DType::F8E5M2,
-        DType::F8E5M2FNUZ,
-        DType::F8E8M0FNU,
-        DType::F16,
-        DType::BF16,
-        DType::F32,
-        DType::F64,
-        DType::C64,
-        DType::C128,
-    ];
-
     /// Bytes one element occupies in a buffer.
     pub const fn size_bytes(self) -> usize {
         use DType::*;

@@ -55,145 +55,34 @@ fn odd_f64(magnitude: u64) -> f64 {
     }
 }
 
-impl Wide for i64 {
-    const FLOAT: bool = false;
-    #[inline(always)]
-    fn f32(self) -> f32 {
-        self as f32
-    }
-    #[inline(always)]
-    fn odd32(self) -> f32 {
-        let x = odd_f64(self.unsigned_abs());
-        odd_f32(if self < 0 { -x } else { x })
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self as f64
-    }
-    #[inline(always)]
-    fn im(self) -> f64 {
-        0.0
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self as u64
-    }
-    #[inline(always)]
-    fn truth(self) -> bool {
-        self != 0
-    }
+#[inline(always)]
+fn odd_i64(x: i64) -> f32 {
+    let magnitude = odd_f64(x.unsigned_abs());
+    odd_f32(if x < 0 { -magnitude } else { magnitude })
 }
 
-impl Wide for u64 {
-    const FLOAT: bool = false;
-    #[inline(always)]
-    fn f32(self) -> f32 {
-        self as f32
-    }
-    #[inline(always)]
-    fn odd32(self) -> f32 {
-        odd_f32(odd_f64(self))
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self as f64
-    }
-    #[inline(always)]
-    fn im(self) -> f64 {
-        0.0
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self
-    }
-    #[inline(always)]
-    fn truth(self) -> bool {
-        self != 0
-    }
+/// A wide class: whether it is one of floats, and the functions of [`Wide`] on a value.
+macro_rules! wide {
+    ($($t:ty, $float:literal, |$x:ident| $f32:expr, $odd:expr, $f64:expr, $im:expr, $bits:expr, $truth:expr;)*) => {$(
+        impl Wide for $t {
+            const FLOAT: bool = $float;
+            inline! {
+                fn f32(self) -> f32 { let $x = self; $f32 }
+                fn odd32(self) -> f32 { let $x = self; $odd }
+                fn f64(self) -> f64 { let $x = self; $f64 }
+                fn im(self) -> f64 { let $x = self; let _ = $x; $im }
+                fn bits(self) -> u64 { let $x = self; let _ = $x; $bits }
+                fn truth(self) -> bool { let $x = self; $truth }
+            }
+        }
+    )*};
 }
-
-impl Wide for f32 {
-    const FLOAT: bool = true;
-    #[inline(always)]
-    fn f32(self) -> f32 {
-        self
-    }
-    #[inline(always)]
-    fn odd32(self) -> f32 {
-        self
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self as f64
-    }
-    #[inline(always)]
-    fn im(self) -> f64 {
-        0.0
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        0
-    }
-    #[inline(always)]
-    fn truth(self) -> bool {
-        self != 0.0
-    }
-}
-
-impl Wide for f64 {
-    const FLOAT: bool = true;
-    #[inline(always)]
-    fn f32(self) -> f32 {
-        self as f32
-    }
-    #[inline(always)]
-    fn odd32(self) -> f32 {
-        odd_f32(self)
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn im(self) -> f64 {
-        0.0
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        0
-    }
-    #[inline(always)]
-    fn truth(self) -> bool {
-        self != 0.0
-    }
-}
-
-impl Wide for Cx<f64> {
-    const FLOAT: bool = true;
-    #[inline(always)]
-    fn f32(self) -> f32 {
-        self.re as f32
-    }
-    #[inline(always)]
-    fn odd32(self) -> f32 {
-        odd_f32(self.re)
-    }
-    #[inline(always)]
-    fn f64(self) -> f64 {
-        self.re
-    }
-    #[inline(always)]
-    fn im(self) -> f64 {
-        self.im
-    }
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        0
-    }
-    #[inline(always)]
-    fn truth(self) -> bool {
-        self.re != 0.0 || self.im != 0.0
-    }
+wide! {
+    i64, false, |x| x as f32, odd_i64(x), x as f64, 0.0, x as u64, x != 0;
+    u64, false, |x| x as f32, odd_f32(odd_f64(x)), x as f64, 0.0, x, x != 0;
+    f32, true, |x| x, x, x as f64, 0.0, 0, x != 0.0;
+    f64, true, |x| x as f32, odd_f32(x), x, 0.0, 0, x != 0.0;
+    Cx<f64>, true, |z| z.re as f32, odd_f32(z.re), z.re, z.im, 0, z.re != 0.0 || z.im != 0.0;
 }
 
 /// A complex number: real part first, as NumPy and BLAS store it.
@@ -210,33 +99,6 @@ pub struct Cx<T> {
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pred(pub u8);
-
-impl Elem for Pred {
-    type Wide = u64;
-    #[inline(always)]
-    fn widen(self) -> u64 {
-        u64::from(self.0 != 0)
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        Pred(u8::from(w.truth()))
-    }
-}
-
-macro_rules! native_int {
-    ($($t:ty, $wide:ty;)*) => {$(
-        impl Elem for $t {
-            type Wide = $wide;
-            #[inline(always)]
-            fn widen(self) -> $wide { self as $wide }
-            #[inline(always)]
-            fn narrow<W: Wide>(w: W) -> Self {
-                if W::FLOAT { w.f64() as $t } else { w.bits() as $t }
-            }
-        }
-    )*};
-}
-native_int!(i8, i64; i16, i64; i32, i64; i64, i64; u8, u64; u16, u64; u32, u64; u64, u64;);
 
 /// A signed integer of `BITS` < 8 bits, sign-extended in its byte.
 #[repr(transparent)]
@@ -265,92 +127,37 @@ impl<const BITS: u32> SubU<BITS> {
     }
 }
 
-impl<const BITS: u32> Elem for SubS<BITS> {
-    type Wide = i64;
-    #[inline(always)]
-    fn widen(self) -> i64 {
-        i64::from(Self::wrap(self.0).0)
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
+/// How a type is widened and narrowed.
+macro_rules! elem {
+    ($([$($generics:tt)*] $t:ty => $wide:ty, |$x:ident| $widen:expr, |$w:ident: $W:ident| $narrow:expr;)*) => {$(
+        impl<$($generics)*> Elem for $t {
+            type Wide = $wide;
+            inline! {
+                fn widen(self) -> $wide { let $x = self; $widen }
+                fn narrow<$W: Wide>($w: $W) -> Self { $narrow }
+            }
+        }
+    )*};
+}
+pub(crate) use elem;
+
+macro_rules! native_int {
+    ($($t:ty, $wide:ty;)*) => {
+        elem! { $([] $t => $wide, |x| x as $wide, |w: W| if W::FLOAT { w.f64() as $t } else { w.bits() as $t };)* }
+    };
+}
+native_int!(i8, i64; i16, i64; i32, i64; i64, i64; u8, u64; u16, u64; u32, u64; u64, u64;);
+elem! {
+    [] Pred => u64, |x| u64::from(x.0 != 0), |w: W| Pred(u8::from(w.truth()));
+    [] f32 => f32, |x| x, |w: W| w.f32();
+    [] f64 => f64, |x| x, |w: W| w.f64();
+    [] Cx<f32> => Cx<f64>, |z| Cx { re: z.re.into(), im: z.im.into() }, |w: W| Cx { re: w.f32(), im: w.im() as f32 };
+    [] Cx<f64> => Cx<f64>, |z| z, |w: W| Cx { re: w.f64(), im: w.im() };
+    [const BITS: u32] SubS<BITS> => i64, |x| i64::from(Self::wrap(x.0).0), |w: W| {
         let max = (1i8 << (BITS - 1)) - 1;
-        if W::FLOAT {
-            SubS((w.f64() as i8).clamp(-max - 1, max))
-        } else {
-            Self::wrap(w.bits() as i8)
-        }
-    }
-}
-
-impl<const BITS: u32> Elem for SubU<BITS> {
-    type Wide = u64;
-    #[inline(always)]
-    fn widen(self) -> u64 {
-        u64::from(Self::wrap(self.0).0)
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        if W::FLOAT {
-            SubU((w.f64() as u8).min((1 << BITS) - 1))
-        } else {
-            Self::wrap(w.bits() as u8)
-        }
-    }
-}
-
-impl Elem for f32 {
-    type Wide = f32;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        self
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        w.f32()
-    }
-}
-
-impl Elem for f64 {
-    type Wide = f64;
-    #[inline(always)]
-    fn widen(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        w.f64()
-    }
-}
-
-impl Elem for Cx<f32> {
-    type Wide = Cx<f64>;
-    #[inline(always)]
-    fn widen(self) -> Cx<f64> {
-        Cx {
-            re: f64::from(self.re),
-            im: f64::from(self.im),
-        }
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        Cx {
-            re: w.f32(),
-            im: w.im() as f32,
-        }
-    }
-}
-
-impl Elem for Cx<f64> {
-    type Wide = Cx<f64>;
-    #[inline(always)]
-    fn widen(self) -> Cx<f64> {
-        self
-    }
-    #[inline(always)]
-    fn narrow<W: Wide>(w: W) -> Self {
-        Cx {
-            re: w.f64(),
-            im: w.im(),
-        }
-    }
+        if W::FLOAT { SubS((w.f64() as i8).clamp(-max - 1, max)) } else { Self::wrap(w.bits() as i8) }
+    };
+    [const BITS: u32] SubU<BITS> => u64, |x| u64::from(Self::wrap(x.0).0), |w: W| {
+        if W::FLOAT { SubU((w.f64() as u8).min((1 << BITS) - 1)) } else { Self::wrap(w.bits() as u8) }
+    };
 }

@@ -4,6 +4,9 @@
 //! modules beside it do the same for conversions, products, reductions and copies. The instruction set is chosen once
 //! ([`Isa`]); everything else is pure.
 
+#[macro_use]
+mod dispatch;
+
 pub mod convert;
 mod divide;
 mod dtype;

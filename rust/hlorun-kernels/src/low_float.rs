@@ -4,7 +4,7 @@
 //! Promise: decoding is exact; encoding rounds once. `f64` and integers first round to odd in `f32`
 //! ([`crate::element::Wide::odd32`]), which keeps the second rounding exact.
 
-use crate::element::{Elem, Wide};
+use crate::element::{Elem, Wide, elem};
 
 /// A float narrower than `f32`.
 pub trait LowFloat: Elem {
@@ -95,18 +95,11 @@ impl LowFloat for F16 {
     }
 }
 
-macro_rules! low_elem {
-    ($([$($generics:tt)*] $t:ty;)*) => {$(
-        impl<$($generics)*> Elem for $t {
-            type Wide = f32;
-            #[inline(always)]
-            fn widen(self) -> f32 { self.decode() }
-            #[inline(always)]
-            fn narrow<W: Wide>(w: W) -> Self { Self::encode(w.odd32()) }
-        }
-    )*};
+elem! {
+    [] F16 => f32, |x| x.decode(), |w: W| Self::encode(w.odd32());
+    [] Bf16 => f32, |x| x.decode(), |w: W| Self::encode(w.odd32());
+    [const FORMAT: usize] F8<FORMAT> => f32, |x| x.decode(), |w: W| Self::encode(w.odd32());
 }
-low_elem!([] F16; [] Bf16; [const FORMAT: usize] F8<FORMAT>;);
 
 /// What a format does beyond its largest finite value and at NaN.
 #[derive(Clone, Copy, PartialEq)]
@@ -131,81 +124,27 @@ struct Format {
     kind: Kind,
 }
 
-const FORMATS: [Format; 9] = [
+const fn format(exponent: i32, mantissa: i32, bias: i32, kind: Kind) -> Format {
     Format {
-        exponent: 2,
-        mantissa: 1,
-        bias: 1,
-        kind: Kind::Finite,
-    },
-    Format {
-        exponent: 3,
-        mantissa: 4,
-        bias: 3,
-        kind: Kind::Ieee,
-    },
-    Format {
-        exponent: 4,
-        mantissa: 3,
-        bias: 7,
-        kind: Kind::Ieee,
-    },
-    Format {
-        exponent: 4,
-        mantissa: 3,
-        bias: 7,
-        kind: Kind::Fn,
-    },
-    Format {
-        exponent: 4,
-        mantissa: 3,
-        bias: 8,
-        kind: Kind::Fnuz,
-    },
-    Format {
-        exponent: 4,
-        mantissa: 3,
-        bias: 11,
-        kind: Kind::Fnuz,
-    },
-    Format {
-        exponent: 5,
-        mantissa: 2,
-        bias: 15,
-        kind: Kind::Ieee,
-    },
-    Format {
-        exponent: 5,
-        mantissa: 2,
-        bias: 16,
-        kind: Kind::Fnuz,
-    },
-    Format {
-        exponent: 8,
-        mantissa: 0,
-        bias: 127,
-        kind: Kind::ExponentOnly,
-    },
-];
+        mantissa,
+        exponent,
+        bias,
+        kind,
+    }
+}
 
-/// `f4e2m1fn`.
-pub type F4E2M1FN = F8<0>;
-/// `f8e3m4`.
-pub type F8E3M4 = F8<1>;
-/// `f8e4m3`.
-pub type F8E4M3 = F8<2>;
-/// `f8e4m3fn`.
-pub type F8E4M3FN = F8<3>;
-/// `f8e4m3fnuz`.
-pub type F8E4M3FNUZ = F8<4>;
-/// `f8e4m3b11fnuz`.
-pub type F8E4M3B11FNUZ = F8<5>;
-/// `f8e5m2`.
-pub type F8E5M2 = F8<6>;
-/// `f8e5m2fnuz`.
-pub type F8E5M2FNUZ = F8<7>;
-/// `f8e8m0fnu`.
-pub type F8E8M0FNU = F8<8>;
+/// `f4e2m1fn`, `f8e3m4`, `f8e4m3`, `f8e4m3fn`, `f8e4m3fnuz`, `f8e4m3b11fnuz`, `f8e5m2`, `f8e5m2fnuz`, `f8e8m0fnu`.
+const FORMATS: [Format; 9] = [
+    format(2, 1, 1, Kind::Finite),
+    format(3, 4, 3, Kind::Ieee),
+    format(4, 3, 7, Kind::Ieee),
+    format(4, 3, 7, Kind::Fn),
+    format(4, 3, 8, Kind::Fnuz),
+    format(4, 3, 11, Kind::Fnuz),
+    format(5, 2, 15, Kind::Ieee),
+    format(5, 2, 16, Kind::Fnuz),
+    format(8, 0, 127, Kind::ExponentOnly),
+];
 
 impl Format {
     const fn sign_bit(self) -> u32 {
@@ -511,7 +450,7 @@ mod tests {
         let x = 1.0 + 1.0 / 256.0 + 1e-14;
         assert_eq!(Bf16::narrow(x), Bf16(0x3f81));
         assert_eq!(F16::narrow(1.0 + 1.0 / 2048.0 + 1e-14), F16(0x3c01));
-        assert_eq!(F8E4M3FN::narrow(1.0 + 1.0 / 16.0 + 1e-14), F8(0x39));
+        assert_eq!(F8::<3>::narrow(1.0 + 1.0 / 16.0 + 1e-14), F8(0x39));
         assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54) + 1), Bf16(0x5e81));
         assert_eq!(Bf16::narrow((1i64 << 62) + (1 << 54)), Bf16(0x5e80));
         assert_eq!(Bf16::narrow(f64::MAX), Bf16(0x7f80));

@@ -5,12 +5,12 @@
 //! tier nor the machine. Floats narrower than `f32` accumulate in an `f32` accumulator, as XLA:CPU does, and are not
 //! rounded in between: see [`reduce_accumulator`].
 
-use crate::element::{Cx, Pred, SubS, SubU};
+use crate::element::{Cx, Pred};
 use crate::elementwise::int::{self, IntElem};
-use crate::elementwise::low::Decode;
-use crate::elementwise::{Active, Avx2, Avx512, Bin, CHUNK, Portable, Tier, complex, float};
+use crate::elementwise::low::decoded;
+use crate::elementwise::{Bin, Tier, complex, float};
 use crate::isa::Isa;
-use crate::low_float::{Bf16, F8, F16, LowFloat};
+use crate::low_float::LowFloat;
 use crate::math::Float;
 use crate::{BinaryOp, DType};
 
@@ -196,51 +196,51 @@ pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
 }
 
 unsafe fn low_run<T: Tier, E: LowFloat, O: Monoid<f32>>(a: *const u8, n: usize, acc: *mut u8) {
-    let mut x = [0.0f32; CHUNK];
-    let (a, x) = (a.cast::<E>(), x.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: the caller promises n elements; the buffer holds CHUNK of them.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
-            T::reduce::<f32, O>()(x, len, acc);
-        }
-        i += len;
-    }
+    // SAFETY: the caller promises n elements and an accumulator.
+    unsafe { decoded::<T, E, 1>([a], n, |[x], _, len| T::reduce::<f32, O>()(x, len, acc)) }
+}
+
+/// Calls `$with!(Op)` for the operation of that name in a module, else returns `None`.
+macro_rules! monoid {
+    ($op:expr, $with:ident, $module:ident: $($name:ident)*) => {
+        Some(match $op {
+            $(BinaryOp::$name => $with!($module::$name),)*
+            _ => return None,
+        })
+    };
+}
+macro_rules! float_monoid {
+    ($op:expr, $with:ident) => { monoid!($op, $with, float: Add Multiply Maximum Minimum) };
+}
+macro_rules! int_monoid {
+    ($op:expr, $with:ident) => { monoid!($op, $with, int: Add Multiply Maximum Minimum And Or Xor) };
 }
 
 fn float_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => T::reduce::<F, float::Add>(),
-        BinaryOp::Multiply => T::reduce::<F, float::Multiply>(),
-        BinaryOp::Maximum => T::reduce::<F, float::Maximum>(),
-        BinaryOp::Minimum => T::reduce::<F, float::Minimum>(),
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            T::reduce::<F, $o>()
+        };
+    }
+    float_monoid!(op, run)
 }
 
 fn low_op<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => low_run::<T, E, float::Add>,
-        BinaryOp::Multiply => low_run::<T, E, float::Multiply>,
-        BinaryOp::Maximum => low_run::<T, E, float::Maximum>,
-        BinaryOp::Minimum => low_run::<T, E, float::Minimum>,
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            low_run::<T, E, $o>
+        };
+    }
+    float_monoid!(op, run)
 }
 
 fn int_op<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Reduce> {
-    Some(match op {
-        BinaryOp::Add => T::reduce::<E, int::Add>(),
-        BinaryOp::Multiply => T::reduce::<E, int::Multiply>(),
-        BinaryOp::Maximum => T::reduce::<E, int::Maximum>(),
-        BinaryOp::Minimum => T::reduce::<E, int::Minimum>(),
-        BinaryOp::And => T::reduce::<E, int::And>(),
-        BinaryOp::Or => T::reduce::<E, int::Or>(),
-        BinaryOp::Xor => T::reduce::<E, int::Xor>(),
-        _ => return None,
-    })
+    macro_rules! run {
+        ($o:ty) => {
+            T::reduce::<E, $o>()
+        };
+    }
+    int_monoid!(op, run)
 }
 
 fn complex_op<T: Tier, F: Float>(op: BinaryOp) -> Option<Reduce> {
@@ -263,36 +263,11 @@ fn pred_op<T: Tier>(op: BinaryOp) -> Option<Reduce> {
 }
 
 fn tier<T: Tier>(op: BinaryOp, dtype: DType) -> Option<Reduce> {
-    match dtype {
-        DType::Pred => pred_op::<T>(op),
-        DType::S2 => int_op::<Portable, SubS<2>>(op),
-        DType::S4 => int_op::<Portable, SubS<4>>(op),
-        DType::S8 => int_op::<Portable, i8>(op),
-        DType::S16 => int_op::<Portable, i16>(op),
-        DType::S32 => int_op::<T, i32>(op),
-        DType::S64 => int_op::<T, i64>(op),
-        DType::U2 => int_op::<Portable, SubU<2>>(op),
-        DType::U4 => int_op::<Portable, SubU<4>>(op),
-        DType::U8 => int_op::<T, u8>(op),
-        DType::U16 => int_op::<Portable, u16>(op),
-        DType::U32 => int_op::<T, u32>(op),
-        DType::U64 => int_op::<Portable, u64>(op),
-        DType::F4E2M1FN => low_op::<Active, F8<0>>(op),
-        DType::F8E3M4 => low_op::<Active, F8<1>>(op),
-        DType::F8E4M3 => low_op::<Active, F8<2>>(op),
-        DType::F8E4M3FN => low_op::<Active, F8<3>>(op),
-        DType::F8E4M3FNUZ => low_op::<Active, F8<4>>(op),
-        DType::F8E4M3B11FNUZ => low_op::<Active, F8<5>>(op),
-        DType::F8E5M2 => low_op::<Active, F8<6>>(op),
-        DType::F8E5M2FNUZ => low_op::<Active, F8<7>>(op),
-        DType::F8E8M0FNU => low_op::<Active, F8<8>>(op),
-        DType::F16 => low_op::<T, F16>(op),
-        DType::BF16 => low_op::<T, Bf16>(op),
-        DType::F32 => float_op::<T, f32>(op),
-        DType::F64 => float_op::<T, f64>(op),
-        DType::C64 => complex_op::<Portable, f32>(op),
-        DType::C128 => complex_op::<Portable, f64>(op),
-    }
+    by_class!(
+        dtype,
+        T,
+        [pred_op, int_op, low_op, float_op, complex_op](op)
+    )
 }
 
 /// The reduction kernel of an associative operation (add, multiply, maximum, minimum, and, or, xor), or `None`. The
@@ -315,26 +290,21 @@ fn bytes_of<T: Copy>(value: T) -> [u8; 16] {
 }
 
 fn float_identity<F: Float>(op: BinaryOp) -> Option<[u8; 16]> {
-    Some(bytes_of::<F>(match op {
-        BinaryOp::Add => <float::Add as Monoid<F>>::identity(),
-        BinaryOp::Multiply => <float::Multiply as Monoid<F>>::identity(),
-        BinaryOp::Maximum => <float::Maximum as Monoid<F>>::identity(),
-        BinaryOp::Minimum => <float::Minimum as Monoid<F>>::identity(),
-        _ => return None,
-    }))
+    macro_rules! neutral {
+        ($o:ty) => {
+            bytes_of::<F>(<$o as Monoid<F>>::identity())
+        };
+    }
+    float_monoid!(op, neutral)
 }
 
 fn int_identity<E: IntElem>(op: BinaryOp) -> Option<[u8; 16]> {
-    Some(bytes_of::<E>(match op {
-        BinaryOp::Add => <int::Add as Monoid<E>>::identity(),
-        BinaryOp::Multiply => <int::Multiply as Monoid<E>>::identity(),
-        BinaryOp::Maximum => <int::Maximum as Monoid<E>>::identity(),
-        BinaryOp::Minimum => <int::Minimum as Monoid<E>>::identity(),
-        BinaryOp::And => <int::And as Monoid<E>>::identity(),
-        BinaryOp::Or => <int::Or as Monoid<E>>::identity(),
-        BinaryOp::Xor => <int::Xor as Monoid<E>>::identity(),
-        _ => return None,
-    }))
+    macro_rules! neutral {
+        ($o:ty) => {
+            bytes_of::<E>(<$o as Monoid<E>>::identity())
+        };
+    }
+    int_monoid!(op, neutral)
 }
 
 /// The neutral element of a reduction, of the type [`reduce_accumulator`] names; `None` for types rarely reduced.
@@ -352,9 +322,5 @@ pub fn reduce_identity(op: BinaryOp, dtype: DType) -> Option<[u8; 16]> {
 
 /// [`reduce`] for a given tier, which must be available.
 pub fn reduce_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Reduce> {
-    match isa {
-        Isa::Portable => tier::<Portable>(op, dtype),
-        Isa::Avx2 => tier::<Avx2>(op, dtype),
-        Isa::Avx512 => tier::<Avx512>(op, dtype),
-    }
+    with_tier!(isa, T => tier::<T>(op, dtype))
 }

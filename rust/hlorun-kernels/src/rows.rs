@@ -3,7 +3,7 @@
 //! In: an operation, an element type, and pairs of places. Out: `to[place] = f(to[place], from[place])`, row after row in
 //! order. Promise: the bits of the two-operand kernel; a call per row costs more than a short row does.
 
-use crate::elementwise::{Bin, Portable, Tier, float, int};
+use crate::elementwise::{Bin, Tier, float, int};
 use crate::math::Float;
 use crate::ops::BinaryOp;
 use crate::table::{Binary, binary};
@@ -125,21 +125,11 @@ macro_rules! tier {
         }
     };
 }
-tier!(portable, Portable,);
-#[cfg(target_arch = "x86_64")]
-tier!(avx2, crate::elementwise::Avx2, #[target_feature(enable = "avx2,fma,f16c")]);
-#[cfg(target_arch = "x86_64")]
-tier!(avx512, crate::elementwise::Avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+each_tier!(tier);
 
 /// What combines rows by `op`; `None` where the type has no such kernel.
 pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {
-    let together = match Isa::active() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512::pick(op, dtype),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::pick(op, dtype),
-        _ => portable::pick(op, dtype),
-    };
+    let together = of_tier!(Isa::active(), pick(op, dtype));
     match together {
         Some(rows) => Some(CombineRows::Together(rows)),
         None => binary(op, dtype).map(CombineRows::OneByOne),

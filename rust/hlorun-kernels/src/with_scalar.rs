@@ -4,7 +4,7 @@
 //! to that one element, aligned or not, and whose first walks over the other operand. Promise: the same bits as the
 //! kernel of two arrays; only cheap operations of hot types have one, everything else is `None`.
 
-use crate::elementwise::{Avx2, Avx512, Portable, Tier, float, int};
+use crate::elementwise::{Tier, float, int};
 use crate::math::Float;
 use crate::ops::{BinaryOp, CompareDirection, CompareOrder};
 use crate::table::Binary;
@@ -23,6 +23,7 @@ macro_rules! pick {
     ($t:ident, $e:ty, $left:ident, $op:expr, { $($name:pat => $body:ty,)* }) => {
         match $op {
             $($name => $t::with_scalar::<$e, $body, $left>(),)*
+            #[allow(unreachable_patterns, reason = "some lists are whole")]
             _ => return None,
         }
     };
@@ -57,15 +58,15 @@ fn int_op<T: Tier, E: int::IntElem, const LEFT: bool>(op: BinaryOp) -> Option<Bi
 
 fn comparison<T: Tier, E: PartialOrd + Copy, const LEFT: bool>(
     direction: CompareDirection,
-) -> Binary {
-    match direction {
-        CompareDirection::Eq => T::with_scalar::<E, int::Eq, LEFT>(),
-        CompareDirection::Ne => T::with_scalar::<E, int::Ne, LEFT>(),
-        CompareDirection::Lt => T::with_scalar::<E, int::Lt, LEFT>(),
-        CompareDirection::Le => T::with_scalar::<E, int::Le, LEFT>(),
-        CompareDirection::Gt => T::with_scalar::<E, int::Gt, LEFT>(),
-        CompareDirection::Ge => T::with_scalar::<E, int::Ge, LEFT>(),
-    }
+) -> Option<Binary> {
+    Some(pick!(T, E, LEFT, direction, {
+        CompareDirection::Eq => int::Eq,
+        CompareDirection::Ne => int::Ne,
+        CompareDirection::Lt => int::Lt,
+        CompareDirection::Le => int::Le,
+        CompareDirection::Gt => int::Gt,
+        CompareDirection::Ge => int::Ge,
+    }))
 }
 
 fn binary_tier<T: Tier, const LEFT: bool>(op: BinaryOp, dtype: DType) -> Option<Binary> {
@@ -83,34 +84,29 @@ fn compare_tier<T: Tier, const LEFT: bool>(
     direction: CompareDirection,
     dtype: DType,
 ) -> Option<Binary> {
-    Some(match dtype {
+    match dtype {
         DType::F32 => comparison::<T, f32, LEFT>(direction),
         DType::F64 => comparison::<T, f64, LEFT>(direction),
         DType::S32 => comparison::<T, i32, LEFT>(direction),
         DType::U32 => comparison::<T, u32, LEFT>(direction),
         DType::S64 => comparison::<T, i64, LEFT>(direction),
-        _ => return None,
-    })
+        _ => None,
+    }
 }
 
 macro_rules! tiers {
-    ($isa:expr, $side:expr, $f:ident($($arg:expr),*)) => {
-        match ($isa, $side) {
-            (Isa::Portable, Side::Left) => $f::<Portable, true>($($arg),*),
-            (Isa::Portable, Side::Right) => $f::<Portable, false>($($arg),*),
-            (Isa::Avx2, Side::Left) => $f::<Avx2, true>($($arg),*),
-            (Isa::Avx2, Side::Right) => $f::<Avx2, false>($($arg),*),
-            (Isa::Avx512, Side::Left) => $f::<Avx512, true>($($arg),*),
-            (Isa::Avx512, Side::Right) => $f::<Avx512, false>($($arg),*),
+    ($side:expr, $f:ident($($arg:expr),*)) => {
+        match $side {
+            Side::Left => with_tier!(Isa::active(), T => $f::<T, true>($($arg),*)),
+            Side::Right => with_tier!(Isa::active(), T => $f::<T, false>($($arg),*)),
         }
     };
 }
 
 /// The kernel of a binary operation with a scalar on one side: `f(array, scalar, out, n)`.
 pub fn binary_with_scalar(op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
-    let isa = Isa::active();
-    crate::divide::by_scalar(isa, op, dtype, side)
-        .or_else(|| tiers!(isa, side, binary_tier(op, dtype)))
+    crate::divide::by_scalar(Isa::active(), op, dtype, side)
+        .or_else(|| tiers!(side, binary_tier(op, dtype)))
 }
 
 /// The kernel of a comparison with a scalar on one side; total-order comparisons have none.
@@ -123,7 +119,7 @@ pub fn compare_with_scalar(
     if order == CompareOrder::Total {
         return None;
     }
-    tiers!(Isa::active(), side, compare_tier(direction, dtype))
+    tiers!(side, compare_tier(direction, dtype))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use hlorun::module::attributes::{
     AttrKey, AttrValue, Attribute, ConvolutionDimensionNumbers, ReplicaGroups, Window,
 };
 use hlorun::module::escape::unescape;
+use hlorun::module::mesh_groups::iota_devices;
 use hlorun::module::metadata::read_map;
 use hlorun::module::{HloOpcode, InstructionId, TextRef};
 use pyo3::prelude::*;
@@ -242,7 +243,8 @@ fn replica_groups<'py>(
             reshape,
             transpose,
         } => {
-            let Some(devices) = iota_devices(reshape, transpose) else {
+            let devices = iota_devices(reshape, transpose, MAX_IOTA_DEVICES);
+            let Some(devices) = devices.filter(|devices| !devices.is_empty()) else {
                 let dict = PyDict::new(py);
                 dict.set_item("tile", PyTuple::new(py, tile.iter().copied())?)?;
                 dict.set_item("reshape", PyTuple::new(py, reshape.iter().copied())?)?;
@@ -259,43 +261,4 @@ fn replica_groups<'py>(
         }
         ReplicaGroups::Mesh(text) => Ok(PyString::new(py, &module.module.str(*text)).into_any()),
     }
-}
-
-/// The devices of an iota, reshaped and transposed; `None` where that is malformed or too many.
-fn iota_devices(reshape: &[i64], transpose: &[i64]) -> Option<Vec<i64>> {
-    let total = reshape
-        .iter()
-        .try_fold(1i64, |product, &dim| match dim > 0 {
-            true => product.checked_mul(dim).filter(|&n| n <= MAX_IOTA_DEVICES),
-            false => None,
-        })?;
-    let rank = reshape.len();
-    let mut order: Vec<usize> = (0..rank).collect();
-    if !transpose.is_empty() {
-        let mut seen = vec![false; rank];
-        order.clear();
-        for &dim in transpose {
-            let dim = usize::try_from(dim)
-                .ok()
-                .filter(|&d| d < rank && !seen[d])?;
-            seen[dim] = true;
-            order.push(dim);
-        }
-        if order.len() != rank {
-            return None;
-        }
-    }
-    let mut strides = vec![1i64; rank];
-    for dim in (0..rank.saturating_sub(1)).rev() {
-        strides[dim] = strides[dim + 1] * reshape[dim + 1];
-    }
-    let devices = (0..total).map(|mut position| {
-        let mut device = 0;
-        for &dim in order.iter().rev() {
-            device += position % reshape[dim] * strides[dim];
-            position /= reshape[dim];
-        }
-        device
-    });
-    Some(devices.collect())
 }

@@ -1,6 +1,7 @@
 //! Arrays while a program runs: a pointer, sizes and strides.
 
 use crate::buffers::AlignedBytes;
+use crate::types::strided::{is_row_major, row_major_strides};
 use crate::types::{Dims, PrimitiveType};
 
 /// An array in memory that the executor vouches for: every element the strides reach lies in one
@@ -17,6 +18,12 @@ pub struct RawArray {
     pub strides: Dims,
 }
 
+/// `strides` of elements of `size` bytes, in bytes.
+pub fn byte_strides(strides: &Dims, size: usize) -> smallvec::SmallVec<[isize; 6]> {
+    let bytes = strides.iter().map(|&s| s as isize * size as isize);
+    bytes.collect()
+}
+
 impl RawArray {
     /// Number of elements.
     pub fn count(&self) -> usize {
@@ -30,25 +37,12 @@ impl RawArray {
 
     /// Whether it is dense in row-major order.
     pub fn is_row_major(&self) -> bool {
-        let mut step = 1i64;
-        for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
-            if dim != 1 && stride != step {
-                return self.count() == 0;
-            }
-            step *= dim;
-        }
-        true
+        is_row_major(&self.dims, &self.strides)
     }
 
     /// Row-major strides in elements for `dims`.
     pub fn row_major_strides(dims: &[i64]) -> Dims {
-        let mut strides: Dims = smallvec::SmallVec::from_elem(0, dims.len());
-        let mut step = 1i64;
-        for (stride, &dim) in strides.iter_mut().zip(dims).rev() {
-            *stride = step;
-            step *= dim.max(1);
-        }
-        strides
+        row_major_strides(dims)
     }
 
     /// Copies every element to `destination`, which has the same sizes and element size.
@@ -59,21 +53,15 @@ impl RawArray {
             return;
         }
         let dims: smallvec::SmallVec<[usize; 6]> = self.dims.iter().map(|&d| d as usize).collect();
-        let bytes = |strides: &Dims| -> smallvec::SmallVec<[isize; 6]> {
-            strides
-                .iter()
-                .map(|&s| s as isize * size as isize)
-                .collect()
-        };
         // SAFETY: both arrays satisfy the promise of this type, and have the same sizes.
         unsafe {
             hlorun_kernels::copy_strided(
                 size,
                 &dims,
                 self.pointer,
-                &bytes(&self.strides),
+                &byte_strides(&self.strides, size),
                 destination.pointer,
-                &bytes(&destination.strides),
+                &byte_strides(&destination.strides, size),
             );
         }
     }
@@ -85,7 +73,7 @@ impl RawArray {
             pointer: bytes.as_mut_ptr(),
             element_type: self.element_type,
             dims: self.dims.clone(),
-            strides: RawArray::row_major_strides(&self.dims),
+            strides: row_major_strides(&self.dims),
         });
         // SAFETY: the copy wrote every element, and they fill the block.
         Ok(unsafe { bytes.assume_init() })
@@ -101,7 +89,18 @@ impl RawArray {
             pointer: bytes.as_mut_ptr(),
             element_type,
             dims: Dims::from_slice(dims),
-            strides: RawArray::row_major_strides(dims),
+            strides: row_major_strides(dims),
+        }
+    }
+
+    /// The array with its dimensions in another order.
+    pub fn transposed(&self, order: &[usize]) -> RawArray {
+        let pick = |from: &Dims| order.iter().map(|&d| from[d]).collect();
+        RawArray {
+            pointer: self.pointer,
+            element_type: self.element_type,
+            dims: pick(&self.dims),
+            strides: pick(&self.strides),
         }
     }
 }

@@ -3,6 +3,34 @@
 //! In: an [`crate::plan::Executable`] and addresses of arrays. Out: the results in the caller's
 //! memory. Promise: the same inputs give the same bits, whatever the number of threads.
 
+/// `$body`, in which `$T` is as large as an element of `$size` bytes.
+macro_rules! by_size {
+    ($size:expr, $T:ident => $body:expr) => {
+        match $size {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            _ => {
+                type $T = [u64; 2];
+                $body
+            }
+        }
+    };
+}
+
 pub(crate) mod array;
 pub(crate) mod element;
 pub(crate) mod environment;

@@ -1,5 +1,8 @@
 //! Groups of devices given by the axes of a mesh, spelled out.
 
+use crate::types::Dims;
+use crate::types::strided::{place, row_major_strides};
+
 /// The groups of `mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'y':(2)2}`, each a row of the devices
 /// with the axes in braces varying within it; `None` when it is not of this form, or names more than
 /// `limit` devices.
@@ -128,39 +131,38 @@ fn parts(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The numbers of an array of sizes `reshape` in row-major order, its dimensions permuted.
-fn iota_devices(reshape: &[i64], transpose: &[i64], limit: i64) -> Option<Vec<i64>> {
+/// The product of sizes that are above 0, unless it is above `limit`.
+pub fn product_within(sizes: &[i64], limit: i64) -> Option<i64> {
+    sizes.iter().try_fold(1i64, |product, &size| {
+        let product = (size > 0).then(|| product.checked_mul(size)).flatten()?;
+        (product <= limit).then_some(product)
+    })
+}
+
+/// The devices that an iota names, in order: the numbers of an array of sizes `reshape`, its dimensions permuted, or as
+/// they are where `transpose` is empty. `None` where that is no permutation, or there are more than `limit`.
+pub fn iota_devices(reshape: &[i64], transpose: &[i64], limit: i64) -> Option<Vec<i64>> {
     let count = reshape.iter().try_fold(1i64, |product, &size| {
-        product
-            .checked_mul(size)
-            .filter(|&p| size > 0 && p <= limit)
+        let product = product.checked_mul(size)?;
+        (size >= 0 && product <= limit).then_some(product)
     })?;
-    let mut order = Vec::with_capacity(transpose.len());
-    for &dim in transpose {
-        let dim = usize::try_from(dim)
-            .ok()
-            .filter(|&dim| dim < reshape.len())?;
-        if order.contains(&dim) {
-            return None;
-        }
-        order.push(dim);
-    }
-    if order.len() != reshape.len() {
+    let rank = reshape.len();
+    let identity: Vec<i64> = (0..rank as i64).collect();
+    let order = if transpose.is_empty() {
+        &identity
+    } else {
+        transpose
+    };
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    if sorted != identity {
         return None;
     }
-    let mut strides = vec![1i64; reshape.len()];
-    for dim in (1..reshape.len()).rev() {
-        strides[dim - 1] = strides[dim] * reshape[dim];
-    }
-    let device = |place: i64| {
-        let (mut rest, mut device) = (place, 0);
-        for &dim in order.iter().rev() {
-            device += rest % reshape[dim] * strides[dim];
-            rest /= reshape[dim];
-        }
-        device
-    };
-    Some((0..count).map(device).collect())
+    let strides = row_major_strides(reshape);
+    let of = |from: &[i64]| -> Dims { order.iter().map(|&dim| from[dim as usize]).collect() };
+    let (sizes, steps) = (of(reshape), of(&strides));
+    let devices = (0..count).map(|at| place(at, sizes.iter().zip(&steps)));
+    Some(devices.collect())
 }
 
 /// `(3,1,2,0)` or `([2,2]T(1,0))`.
@@ -175,7 +177,7 @@ fn device_ids(text: &str, limit: i64) -> Option<Vec<i64>> {
             let (reshape, transpose) = iota.split_once(']')?;
             let reshape = integers(reshape)?;
             let transpose = match transpose {
-                "" => (0..reshape.len() as i64).collect(),
+                "" => Vec::new(),
                 text => integers(text.strip_prefix("T(")?.strip_suffix(')')?)?,
             };
             iota_devices(&reshape, &transpose, limit)
@@ -237,5 +239,15 @@ mod tests {
         ] {
             assert_eq!(mesh_groups(text.as_bytes(), 100), None, "{text}");
         }
+    }
+
+    #[test]
+    fn iotas_are_enumerated() {
+        assert_eq!(iota_devices(&[4], &[0], 9), Some(vec![0, 1, 2, 3]));
+        assert_eq!(
+            iota_devices(&[2, 3], &[1, 0], 9),
+            Some(vec![0, 3, 1, 4, 2, 5])
+        );
+        assert_eq!(iota_devices(&[2, 30], &[1, 0], 9), None);
     }
 }

@@ -4,6 +4,7 @@
 //! `hlo` rewrites the module, `lower` turns instructions into thunks over logical buffers, `schedule`
 //! decides which run together, `memory` which buffers share memory and where they lie.
 
+pub mod cost;
 pub mod element;
 pub mod error;
 pub mod executable;

@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 
+use crate::types::strided::place;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 
 /// A piece of memory: of a logical buffer while planning, of an allocation in an executable.
@@ -73,6 +74,11 @@ pub fn is_one_run(walk: &Walk) -> bool {
         [(_, stride)] => *stride == 1,
         _ => false,
     }
+}
+
+/// Where element `at` of a walk is, in elements from the first.
+pub fn offset_in(walk: &[(i64, i64)], at: i64) -> i64 {
+    place(at, walk.iter().map(|(size, stride)| (size, stride)))
 }
 
 /// Strides of a dense array whose dimensions, slowest first, are `order`.

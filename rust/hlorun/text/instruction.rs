@@ -306,6 +306,46 @@ impl Parser<'_> {
         )
     }
 
+    /// The number that an opcode cannot be without, among its attributes from `first` on.
+    fn needed_number(&self, open: &Open, key: AttrKey, first: usize) -> Parsed<u32> {
+        let mut attributes = self.module.attributes[first..].iter();
+        let value = attributes.find(|a| a.key == key).map(|a| &a.value);
+        match value {
+            Some(&AttrValue::Int(value)) if (0..=i64::from(u32::MAX)).contains(&value) => {
+                Ok(value as u32)
+            }
+            _ => Err(Fault::new(
+                open.opcode_text.start as usize,
+                format!(
+                    "{} needs a non-negative {}=",
+                    open.opcode.name(),
+                    key.name().unwrap_or_default()
+                ),
+            )),
+        }
+    }
+
+    /// Enters the name of an instruction; one without waits for a name that is free.
+    fn enter_name(&mut self, open: &Open, id: InstructionId) -> Parsed<()> {
+        let Some(symbol) = &open.name else {
+            let mut base = self.cursor.bytes(open.opcode_text).to_vec();
+            base.extend_from_slice(b".anon");
+            self.anonymous.push((id, base));
+            return Ok(());
+        };
+        let names = &mut self.instruction_names;
+        if names.insert(&self.module.text, symbol, id.index()).is_err() {
+            return Err(Fault::new(
+                symbol.name.start as usize,
+                format!(
+                    "instruction '{}' is defined twice in this computation",
+                    snippet(self.module.text.bytes(symbol.name))
+                ),
+            ));
+        }
+        Ok(())
+    }
+
     /// What stands after the operands, and the finished instruction in the arena.
     ///
     /// Those of its operands that are not defined yet are pending from `forward` on.
@@ -366,53 +406,17 @@ impl Parser<'_> {
             start: first_attribute as u32,
             len: (self.module.attributes.len() - first_attribute) as u32,
         };
-        let wanted = match open.opcode {
-            HloOpcode::GetTupleElement => Some(AttrKey::Index),
-            HloOpcode::Iota => Some(AttrKey::IotaDimension),
-            _ => None,
-        };
-        if let Some(key) = wanted {
-            let value = self.module.attributes[first_attribute..]
-                .iter()
-                .find(|a| a.key == key)
-                .map(|a| &a.value);
-            immediate = match value {
-                Some(&AttrValue::Int(value)) if (0..=i64::from(u32::MAX)).contains(&value) => {
-                    value as u32
-                }
-                _ => {
-                    return Err(Fault::new(
-                        open.opcode_text.start as usize,
-                        format!(
-                            "{} needs a non-negative {}=",
-                            open.opcode.name(),
-                            key.name().unwrap_or_default()
-                        ),
-                    ));
-                }
-            };
+        match open.opcode {
+            HloOpcode::GetTupleElement => {
+                immediate = self.needed_number(open, AttrKey::Index, first_attribute)?;
+            }
+            HloOpcode::Iota => {
+                immediate = self.needed_number(open, AttrKey::IotaDimension, first_attribute)?;
+            }
+            _ => {}
         }
         let id = InstructionId::from_index(self.module.instructions.len());
-        match &open.name {
-            Some(symbol) => {
-                let names = &mut self.instruction_names;
-                if names.insert(&self.module.text, symbol, id.index()).is_err() {
-                    let name = symbol.name;
-                    return Err(Fault::new(
-                        name.start as usize,
-                        format!(
-                            "instruction '{}' is defined twice in this computation",
-                            snippet(self.module.text.bytes(name))
-                        ),
-                    ));
-                }
-            }
-            None => {
-                let mut base = self.cursor.bytes(open.opcode_text).to_vec();
-                base.extend_from_slice(b".anon");
-                self.anonymous.push((id, base));
-            }
-        }
+        self.enter_name(open, id)?;
         self.module.instructions.push(HloInstruction {
             name: open.name.map(|symbol| symbol.name).unwrap_or_default(),
             text: TextRef::new(open.start, self.cursor.position),

@@ -8,6 +8,7 @@ pub mod primitive_type;
 pub mod shape;
 pub mod shape_display;
 pub mod shape_index;
+pub mod strided;
 
 pub use layout::{Layout, LayoutExtension, Tile};
 pub use literal::{Literal, LiteralValue};

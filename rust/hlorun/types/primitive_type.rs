@@ -1,48 +1,5 @@
 //! Element types of arrays, by the names XLA's text uses.
 
-/// The element type of an array shape.
-///
-/// The names are those of `xla_data.proto`; the text form is the lower-case name.
-/// Types narrower than a byte occupy one byte per element in every buffer hlorun owns,
-/// as they do in `ml_dtypes` arrays.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum PrimitiveType {
-    Pred,
-    S1,
-    S2,
-    S4,
-    S8,
-    S16,
-    S32,
-    S64,
-    U1,
-    U2,
-    U4,
-    U8,
-    U16,
-    U32,
-    U64,
-    F4E2M1FN,
-    F8E3M4,
-    F8E4M3,
-    F8E4M3FN,
-    F8E4M3FNUZ,
-    F8E4M3B11FNUZ,
-    F8E5M2,
-    F8E5M2FNUZ,
-    F8E8M0FNU,
-    F16,
-    BF16,
-    F32,
-    F64,
-    C64,
-    C128,
-}
-
-use PrimitiveType::*;
-
 /// What kind of number an element type holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -54,39 +11,55 @@ pub enum NumberClass {
     Complex,
 }
 
-/// One row per type: text name, bits of the value, class.
-const TABLE: [(PrimitiveType, &str, u8, NumberClass); 30] = [
-    (Pred, "pred", 1, NumberClass::Pred),
-    (S1, "s1", 1, NumberClass::Signed),
-    (S2, "s2", 2, NumberClass::Signed),
-    (S4, "s4", 4, NumberClass::Signed),
-    (S8, "s8", 8, NumberClass::Signed),
-    (S16, "s16", 16, NumberClass::Signed),
-    (S32, "s32", 32, NumberClass::Signed),
-    (S64, "s64", 64, NumberClass::Signed),
-    (U1, "u1", 1, NumberClass::Unsigned),
-    (U2, "u2", 2, NumberClass::Unsigned),
-    (U4, "u4", 4, NumberClass::Unsigned),
-    (U8, "u8", 8, NumberClass::Unsigned),
-    (U16, "u16", 16, NumberClass::Unsigned),
-    (U32, "u32", 32, NumberClass::Unsigned),
-    (U64, "u64", 64, NumberClass::Unsigned),
-    (F4E2M1FN, "f4e2m1fn", 4, NumberClass::Float),
-    (F8E3M4, "f8e3m4", 8, NumberClass::Float),
-    (F8E4M3, "f8e4m3", 8, NumberClass::Float),
-    (F8E4M3FN, "f8e4m3fn", 8, NumberClass::Float),
-    (F8E4M3FNUZ, "f8e4m3fnuz", 8, NumberClass::Float),
-    (F8E4M3B11FNUZ, "f8e4m3b11fnuz", 8, NumberClass::Float),
-    (F8E5M2, "f8e5m2", 8, NumberClass::Float),
-    (F8E5M2FNUZ, "f8e5m2fnuz", 8, NumberClass::Float),
-    (F8E8M0FNU, "f8e8m0fnu", 8, NumberClass::Float),
-    (F16, "f16", 16, NumberClass::Float),
-    (BF16, "bf16", 16, NumberClass::Float),
-    (F32, "f32", 32, NumberClass::Float),
-    (F64, "f64", 64, NumberClass::Float),
-    (C64, "c64", 64, NumberClass::Complex),
-    (C128, "c128", 128, NumberClass::Complex),
-];
+/// One row per type: its name, that in the text, bits of the value, class.
+macro_rules! types {
+    ($($name:ident $text:literal $bits:literal $class:ident;)*) => {
+        /// The element type of an array shape.
+        ///
+        /// The names are those of `xla_data.proto`; the text form is the lower-case name.
+        /// Types narrower than a byte occupy one byte per element in every buffer hlorun owns,
+        /// as they do in `ml_dtypes` arrays.
+        #[repr(u8)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum PrimitiveType { $($name),* }
+
+        const TABLE: &[(PrimitiveType, &str, u8, NumberClass)] =
+            &[$((PrimitiveType::$name, $text, $bits, NumberClass::$class)),*];
+    };
+}
+types! {
+    Pred "pred" 1 Pred;
+    S1 "s1" 1 Signed;
+    S2 "s2" 2 Signed;
+    S4 "s4" 4 Signed;
+    S8 "s8" 8 Signed;
+    S16 "s16" 16 Signed;
+    S32 "s32" 32 Signed;
+    S64 "s64" 64 Signed;
+    U1 "u1" 1 Unsigned;
+    U2 "u2" 2 Unsigned;
+    U4 "u4" 4 Unsigned;
+    U8 "u8" 8 Unsigned;
+    U16 "u16" 16 Unsigned;
+    U32 "u32" 32 Unsigned;
+    U64 "u64" 64 Unsigned;
+    F4E2M1FN "f4e2m1fn" 4 Float;
+    F8E3M4 "f8e3m4" 8 Float;
+    F8E4M3 "f8e4m3" 8 Float;
+    F8E4M3FN "f8e4m3fn" 8 Float;
+    F8E4M3FNUZ "f8e4m3fnuz" 8 Float;
+    F8E4M3B11FNUZ "f8e4m3b11fnuz" 8 Float;
+    F8E5M2 "f8e5m2" 8 Float;
+    F8E5M2FNUZ "f8e5m2fnuz" 8 Float;
+    F8E8M0FNU "f8e8m0fnu" 8 Float;
+    F16 "f16" 16 Float;
+    BF16 "bf16" 16 Float;
+    F32 "f32" 32 Float;
+    F64 "f64" 64 Float;
+    C64 "c64" 64 Complex;
+    C128 "c128" 128 Complex;
+}
 
 impl PrimitiveType {
     /// Every type, in declaration order.
@@ -150,8 +123,8 @@ impl PrimitiveType {
     /// The type of the real part of a complex type; itself for the others.
     pub fn component(self) -> PrimitiveType {
         match self {
-            C64 => F32,
-            C128 => F64,
+            PrimitiveType::C64 => PrimitiveType::F32,
+            PrimitiveType::C128 => PrimitiveType::F64,
             other => other,
         }
     }
@@ -162,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_in_declaration_order() {
-        for (index, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.0 as usize, index, "{}", row.1);
-            assert_eq!(PrimitiveType::from_name(row.1.as_bytes()), Some(row.0));
+    fn names_are_found_again() {
+        for ty in PrimitiveType::all() {
+            assert_eq!(PrimitiveType::from_name(ty.name().as_bytes()), Some(ty));
+            assert_eq!(TABLE[ty as usize].0, ty);
         }
     }
 }

@@ -3,11 +3,11 @@
 //! In: storage complex numbers. Out: the same type, or its real type for abs, real and imag. Promise: sums,
 //! differences and products are computed in the storage precision; everything else in `f64`.
 
-use super::{Bin, Binary, Tier, Un, Unary};
+use super::{Bin, Binary, Ternary, Tier, Un, Unary};
 use crate::element::{Cx, Elem};
 use crate::math::Float;
 use crate::math::complex as m;
-use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 
 #[inline(always)]
 fn wide<F: Float>(z: Cx<F>) -> Cx<f64> {
@@ -158,42 +158,18 @@ pub fn unary<T: Tier, F: Float>(op: UnaryOp) -> Option<Unary>
 where
     Cx<F>: Elem,
 {
-    Some(match op {
-        UnaryOp::Abs => T::unary::<Cx<F>, Abs>(),
-        UnaryOp::Negate => T::unary::<Cx<F>, Negate>(),
-        UnaryOp::Sign => T::unary::<Cx<F>, Sign>(),
-        UnaryOp::IsFinite => T::unary::<Cx<F>, IsFinite>(),
-        UnaryOp::Exp => T::unary::<Cx<F>, Exp>(),
-        UnaryOp::Expm1 => T::unary::<Cx<F>, Expm1>(),
-        UnaryOp::Log => T::unary::<Cx<F>, Log>(),
-        UnaryOp::Log1p => T::unary::<Cx<F>, Log1p>(),
-        UnaryOp::Logistic => T::unary::<Cx<F>, Logistic>(),
-        UnaryOp::Sqrt => T::unary::<Cx<F>, Sqrt>(),
-        UnaryOp::Rsqrt => T::unary::<Cx<F>, Rsqrt>(),
-        UnaryOp::Cbrt => T::unary::<Cx<F>, Cbrt>(),
-        UnaryOp::Sin => T::unary::<Cx<F>, Sin>(),
-        UnaryOp::Cos => T::unary::<Cx<F>, Cos>(),
-        UnaryOp::Tan => T::unary::<Cx<F>, Tan>(),
-        UnaryOp::Tanh => T::unary::<Cx<F>, Tanh>(),
-        UnaryOp::Acos => T::unary::<Cx<F>, Acos>(),
-        UnaryOp::Acosh => T::unary::<Cx<F>, Acosh>(),
-        UnaryOp::Asin => T::unary::<Cx<F>, Asin>(),
-        UnaryOp::Asinh => T::unary::<Cx<F>, Asinh>(),
-        UnaryOp::Atan => T::unary::<Cx<F>, Atan>(),
-        UnaryOp::Atanh => T::unary::<Cx<F>, Atanh>(),
-        UnaryOp::Sinh => T::unary::<Cx<F>, Sinh>(),
-        UnaryOp::Cosh => T::unary::<Cx<F>, Cosh>(),
-        UnaryOp::Real => T::unary::<Cx<F>, Real>(),
-        UnaryOp::Imag => T::unary::<Cx<F>, Imag>(),
-        UnaryOp::Floor
-        | UnaryOp::Ceil
-        | UnaryOp::RoundNearestAfz
-        | UnaryOp::RoundNearestEven
-        | UnaryOp::Not
-        | UnaryOp::PopulationCount
-        | UnaryOp::CountLeadingZeros
-        | UnaryOp::Erf => return None,
-    })
+    macro_rules! pick {
+        ($($name:ident)*) => {
+            match op {
+                $(UnaryOp::$name => T::unary::<Cx<F>, $name>(),)*
+                _ => return None,
+            }
+        };
+    }
+    Some(
+        pick!(Abs Negate Sign IsFinite Exp Expm1 Log Log1p Logistic Sqrt Rsqrt Cbrt Sin Cos Tan Tanh
+        Acos Acosh Asin Asinh Atan Atanh Sinh Cosh Real Imag),
+    )
 }
 
 /// The kernel of a binary operation on `Cx<F>`.
@@ -210,10 +186,15 @@ pub fn binary<T: Tier, F: Float>(op: BinaryOp) -> Option<Binary> {
 }
 
 /// The comparison kernel of `Cx<F>`: only equality is defined.
-pub fn compare<T: Tier, F: Float>(direction: CompareDirection) -> Option<Binary> {
+pub fn compare<T: Tier, F: Float>(direction: CompareDirection, _: CompareOrder) -> Option<Binary> {
     match direction {
         CompareDirection::Eq => Some(T::binary::<Cx<F>, Eq>()),
         CompareDirection::Ne => Some(T::binary::<Cx<F>, Ne>()),
         _ => None,
     }
+}
+
+/// Complex numbers have no order to clamp by.
+pub fn clamp<T: Tier, F: Float>() -> Option<Ternary> {
+    None
 }

@@ -10,7 +10,8 @@ use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 macro_rules! float_ops {
     (unary { $($un:ident($a:ident, $T:ident) $unary:expr;)* } heavy { $($big:ident($h:ident, $H:ident) $heavy:expr;)* }
      trig { $($trig:ident($c:ident, $C:ident, $slot:expr) $circular:expr;)* }
-     binary { $($bin:ident($x:ident, $y:ident) $binary:expr;)* }) => {
+     binary { $($bin:ident($x:ident, $y:ident) $binary:expr;)* }
+     heavy binary { $($two:ident($u:ident, $v:ident, $W:ident) $long:expr;)* }) => {
         $(
             /// The operation of the same name.
             pub struct $un;
@@ -53,6 +54,16 @@ macro_rules! float_ops {
                 fn f<T: Tier>($x: F, $y: F) -> F { $binary }
             }
         )*
+        $(
+            /// The operation of the same name.
+            pub struct $two;
+            impl<F: Float> Bin<F> for $two {
+                type Out = F;
+                const HEAVY: bool = true;
+                #[inline(always)]
+                fn f<$W: Tier>($u: F, $v: F) -> F { $long }
+            }
+        )*
     };
 }
 float_ops! {    unary {
@@ -65,6 +76,8 @@ float_ops! {    unary {
     RoundEven(a, T) a.round_even();
     Sqrt(a, T) a.sqrt();
     Rsqrt(a, T) a.rsqrt();
+    Real(a, T) a;
+    Imag(_a, T) F::ZERO;
     }
     heavy {
     Exp(a, T) a.exp::<T>();
@@ -97,38 +110,10 @@ float_ops! {    unary {
     Maximum(a, b) a.maximum(b);
     Minimum(a, b) a.minimum(b);
     }
-}
-
-/// C's fmod.
-pub struct Remainder;
-impl<F: Float> Bin<F> for Remainder {
-    type Out = F;
-    const HEAVY: bool = true;
-    #[inline(always)]
-    fn f<T: Tier>(a: F, b: F) -> F {
-        a.fmod(b)
-    }
-}
-
-/// Angle of (b, a).
-pub struct Atan2;
-impl<F: Float> Bin<F> for Atan2 {
-    type Out = F;
-    const HEAVY: bool = true;
-    #[inline(always)]
-    fn f<T: Tier>(a: F, b: F) -> F {
-        a.atan2::<T>(b)
-    }
-}
-
-/// a to the power b.
-pub struct Power;
-impl<F: Float> Bin<F> for Power {
-    type Out = F;
-    const HEAVY: bool = true;
-    #[inline(always)]
-    fn f<T: Tier>(a: F, b: F) -> F {
-        a.pow::<T>(b)
+    heavy binary {
+    Remainder(a, b, T) a.fmod(b);
+    Atan2(a, b, T) a.atan2::<T>(b);
+    Power(a, b, T) a.pow::<T>(b);
     }
 }
 
@@ -139,26 +124,6 @@ impl<F: Float> Un<F> for IsFinite {
     #[inline(always)]
     fn f<T: Tier>(a: F) -> u8 {
         u8::from(a.finite())
-    }
-}
-
-/// Zero: the imaginary part of a real number.
-pub struct Imag;
-impl<F: Float> Un<F> for Imag {
-    type Out = F;
-    #[inline(always)]
-    fn f<T: Tier>(_: F) -> F {
-        F::ZERO
-    }
-}
-
-/// Itself: the real part of a real number.
-pub struct Real;
-impl<F: Float> Un<F> for Real {
-    type Out = F;
-    #[inline(always)]
-    fn f<T: Tier>(a: F) -> F {
-        a
     }
 }
 
@@ -274,21 +239,24 @@ pub fn binary<T: Tier, F: Float>(op: BinaryOp) -> Option<Binary> {
 }
 
 /// The comparison kernel of `F`.
-pub fn compare<T: Tier, F: Float>(direction: CompareDirection, order: CompareOrder) -> Binary {
+pub fn compare<T: Tier, F: Float>(
+    direction: CompareDirection,
+    order: CompareOrder,
+) -> Option<Binary> {
     if order == CompareOrder::Partial {
-        return super::int::compare::<T, F>(direction);
+        return super::int::compare::<T, F>(direction, order);
     }
-    match direction {
+    Some(match direction {
         CompareDirection::Eq => T::binary::<F, TotalEq>(),
         CompareDirection::Ne => T::binary::<F, TotalNe>(),
         CompareDirection::Lt => T::binary::<F, TotalLt>(),
         CompareDirection::Le => T::binary::<F, TotalLe>(),
         CompareDirection::Gt => T::binary::<F, TotalGt>(),
         CompareDirection::Ge => T::binary::<F, TotalGe>(),
-    }
+    })
 }
 
 /// The clamp kernel of `F`.
-pub fn clamp<T: Tier, F: Float>() -> Ternary {
-    T::clamp::<F, Minimum, Maximum>()
+pub fn clamp<T: Tier, F: Float>() -> Option<Ternary> {
+    Some(T::clamp::<F, Minimum, Maximum>())
 }

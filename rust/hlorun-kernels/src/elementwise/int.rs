@@ -5,7 +5,7 @@
 
 use super::{Bin, Binary, Ternary, Tier, Un, Unary};
 use crate::element::{Pred, SubS, SubU};
-use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 
 /// An integer of any width as it is stored, with wrapping arithmetic in its own width.
 pub trait IntElem: Copy + PartialEq + PartialOrd + 'static {
@@ -64,56 +64,42 @@ macro_rules! native {
             const ZERO: Self = 0;
             const ONE: Self = 1;
             const MIN: Self = <$t>::MIN;
-            #[inline(always)]
-            fn add(self, o: Self) -> Self { self.wrapping_add(o) }
-            #[inline(always)]
-            fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
-            #[inline(always)]
-            fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
-            #[inline(always)]
-            fn mul_high(self, o: Self) -> Self {
-                ((<$wide>::from(self) * <$wide>::from(o)) >> <$t>::BITS) as $t
-            }
-            #[inline(always)]
-            fn div(self, o: Self) -> Self {
-                // Vectors have no integer division. A quotient that is no integer differs from one
-                // by 1/o at least, which is more than the float's rounding.
-                match <$t>::BITS {
-                    8 | 16 => (self as f32 / o as f32) as $t,
-                    32 => (self as f64 / o as f64) as $t,
-                    _ => self.wrapping_div(o),
+            inline! {
+                fn add(self, o: Self) -> Self { self.wrapping_add(o) }
+                fn sub(self, o: Self) -> Self { self.wrapping_sub(o) }
+                fn mul(self, o: Self) -> Self { self.wrapping_mul(o) }
+                fn mul_high(self, o: Self) -> Self {
+                    ((<$wide>::from(self) * <$wide>::from(o)) >> <$t>::BITS) as $t
                 }
-            }
-            #[inline(always)]
-            fn rem(self, o: Self) -> Self {
-                match <$t>::BITS {
-                    64 => self.wrapping_rem(o),
-                    _ => self.wrapping_sub(self.div(o).wrapping_mul(o)),
+                fn div(self, o: Self) -> Self {
+                    // Vectors have no integer division. A quotient that is no integer differs from one
+                    // by 1/o at least, which is more than the float's rounding.
+                    match <$t>::BITS {
+                        8 | 16 => (self as f32 / o as f32) as $t,
+                        32 => (self as f64 / o as f64) as $t,
+                        _ => self.wrapping_div(o),
+                    }
                 }
+                fn rem(self, o: Self) -> Self {
+                    match <$t>::BITS {
+                        64 => self.wrapping_rem(o),
+                        _ => self.wrapping_sub(self.div(o).wrapping_mul(o)),
+                    }
+                }
+                fn and(self, o: Self) -> Self { self & o }
+                fn or(self, o: Self) -> Self { self | o }
+                fn xor(self, o: Self) -> Self { self ^ o }
+                fn not(self) -> Self { !self }
+                fn shl(self, k: u32) -> Self { self.wrapping_shl(k) }
+                fn sar(self, k: u32) -> Self { (self as $s).wrapping_shr(k) as $t }
+                fn shr(self, k: u32) -> Self { (self as $u).wrapping_shr(k) as $t }
+                fn amount(self) -> u32 {
+                    let u = self as $u;
+                    if u >= <$t>::BITS as $u { <$t>::BITS } else { u as u32 }
+                }
+                fn ones(self) -> Self { self.count_ones() as $t }
+                fn zeros(self) -> Self { self.leading_zeros() as $t }
             }
-            #[inline(always)]
-            fn and(self, o: Self) -> Self { self & o }
-            #[inline(always)]
-            fn or(self, o: Self) -> Self { self | o }
-            #[inline(always)]
-            fn xor(self, o: Self) -> Self { self ^ o }
-            #[inline(always)]
-            fn not(self) -> Self { !self }
-            #[inline(always)]
-            fn shl(self, k: u32) -> Self { self.wrapping_shl(k) }
-            #[inline(always)]
-            fn sar(self, k: u32) -> Self { (self as $s).wrapping_shr(k) as $t }
-            #[inline(always)]
-            fn shr(self, k: u32) -> Self { (self as $u).wrapping_shr(k) as $t }
-            #[inline(always)]
-            fn amount(self) -> u32 {
-                let u = self as $u;
-                if u >= <$t>::BITS as $u { <$t>::BITS } else { u as u32 }
-            }
-            #[inline(always)]
-            fn ones(self) -> Self { self.count_ones() as $t }
-            #[inline(always)]
-            fn zeros(self) -> Self { self.leading_zeros() as $t }
         }
     )*};
 }
@@ -122,120 +108,65 @@ native!(
     u8, u8, i8, u16, false; u16, u16, i16, u32, false; u32, u32, i32, u64, false; u64, u64, i64, u128, false;
 );
 
-impl<const B: u32> PartialEq for SubS<B> {
-    #[inline(always)]
-    fn eq(&self, o: &Self) -> bool {
-        Self::wrap(self.0).0 == Self::wrap(o.0).0
-    }
-}
-
-impl<const B: u32> PartialEq for SubU<B> {
-    #[inline(always)]
-    fn eq(&self, o: &Self) -> bool {
-        Self::wrap(self.0).0 == Self::wrap(o.0).0
-    }
-}
-
-impl<const B: u32> PartialOrd for SubS<B> {
-    #[inline(always)]
-    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
-        Self::wrap(self.0).0.partial_cmp(&Self::wrap(o.0).0)
-    }
-}
-
-impl<const B: u32> PartialOrd for SubU<B> {
-    #[inline(always)]
-    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
-        Self::wrap(self.0).0.partial_cmp(&Self::wrap(o.0).0)
-    }
-}
-
 macro_rules! narrow {
-    ($name:ident, $t:ty, $signed:expr, $min:expr) => {
+    ($($name:ident, $t:ty, $signed:expr, $ones:expr, $min:expr;)*) => {$(
+        impl<const B: u32> PartialEq for $name<B> {
+            inline! {
+                fn eq(&self, o: &Self) -> bool { Self::wrap(self.0).0 == Self::wrap(o.0).0 }
+            }
+        }
+
+        impl<const B: u32> PartialOrd for $name<B> {
+            inline! {
+                fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
+                    Self::wrap(self.0).0.partial_cmp(&Self::wrap(o.0).0)
+                }
+            }
+        }
+
         impl<const B: u32> IntElem for $name<B> {
             const BITS: u32 = B;
             const SIGNED: bool = $signed;
-            const ONES: Self = if $signed {
-                $name(!0)
-            } else {
-                $name(((1u8 << B) - 1) as $t)
-            };
+            const ONES: Self = $name($ones);
             const ZERO: Self = $name(0);
             const ONE: Self = $name(1);
             const MIN: Self = $name($min);
-            #[inline(always)]
-            fn add(self, o: Self) -> Self {
-                Self::wrap(self.0.wrapping_add(o.0))
-            }
-            #[inline(always)]
-            fn sub(self, o: Self) -> Self {
-                Self::wrap(self.0.wrapping_sub(o.0))
-            }
-            #[inline(always)]
-            fn mul(self, o: Self) -> Self {
-                Self::wrap(self.0.wrapping_mul(o.0))
-            }
-            #[inline(always)]
-            fn mul_high(self, o: Self) -> Self {
-                let (a, b) = (Self::wrap(self.0).0, Self::wrap(o.0).0);
-                Self::wrap(a.wrapping_mul(b) >> B)
-            }
-            // The upper bits of a stored element are not part of its value.
-            #[inline(always)]
-            fn div(self, o: Self) -> Self {
-                Self::wrap(Self::wrap(self.0).0.wrapping_div(Self::wrap(o.0).0))
-            }
-            #[inline(always)]
-            fn rem(self, o: Self) -> Self {
-                Self::wrap(Self::wrap(self.0).0.wrapping_rem(Self::wrap(o.0).0))
-            }
-            #[inline(always)]
-            fn and(self, o: Self) -> Self {
-                Self::wrap(self.0 & o.0)
-            }
-            #[inline(always)]
-            fn or(self, o: Self) -> Self {
-                Self::wrap(self.0 | o.0)
-            }
-            #[inline(always)]
-            fn xor(self, o: Self) -> Self {
-                Self::wrap(self.0 ^ o.0)
-            }
-            #[inline(always)]
-            fn not(self) -> Self {
-                Self::wrap(!self.0)
-            }
-            #[inline(always)]
-            fn shl(self, k: u32) -> Self {
-                Self::wrap(self.0.wrapping_shl(k))
-            }
-            #[inline(always)]
-            fn sar(self, k: u32) -> Self {
-                let sign_extended = SubS::<B>::wrap(self.0 as i8).0;
-                Self::wrap(sign_extended.wrapping_shr(k) as $t)
-            }
-            #[inline(always)]
-            fn shr(self, k: u32) -> Self {
-                let zero_extended = SubU::<B>::wrap(self.0 as u8).0;
-                Self::wrap(zero_extended.wrapping_shr(k) as $t)
-            }
-            #[inline(always)]
-            fn amount(self) -> u32 {
-                u32::from(SubU::<B>::wrap(self.0 as u8).0).min(B)
-            }
-            #[inline(always)]
-            fn ones(self) -> Self {
-                Self::wrap(SubU::<B>::wrap(self.0 as u8).0.count_ones() as $t)
-            }
-            #[inline(always)]
-            fn zeros(self) -> Self {
-                Self::wrap((SubU::<B>::wrap(self.0 as u8).0.leading_zeros() + B - 8) as $t)
+            inline! {
+                fn add(self, o: Self) -> Self { Self::wrap(self.0.wrapping_add(o.0)) }
+                fn sub(self, o: Self) -> Self { Self::wrap(self.0.wrapping_sub(o.0)) }
+                fn mul(self, o: Self) -> Self { Self::wrap(self.0.wrapping_mul(o.0)) }
+                // The upper bits of a stored element are not part of its value.
+                fn mul_high(self, o: Self) -> Self {
+                    Self::wrap(Self::wrap(self.0).0.wrapping_mul(Self::wrap(o.0).0) >> B)
+                }
+                fn div(self, o: Self) -> Self { Self::wrap(Self::wrap(self.0).0.wrapping_div(Self::wrap(o.0).0)) }
+                fn rem(self, o: Self) -> Self { Self::wrap(Self::wrap(self.0).0.wrapping_rem(Self::wrap(o.0).0)) }
+                fn and(self, o: Self) -> Self { Self::wrap(self.0 & o.0) }
+                fn or(self, o: Self) -> Self { Self::wrap(self.0 | o.0) }
+                fn xor(self, o: Self) -> Self { Self::wrap(self.0 ^ o.0) }
+                fn not(self) -> Self { Self::wrap(!self.0) }
+                fn shl(self, k: u32) -> Self { Self::wrap(self.0.wrapping_shl(k)) }
+                fn sar(self, k: u32) -> Self {
+                    let sign_extended = SubS::<B>::wrap(self.0 as i8).0;
+                    Self::wrap(sign_extended.wrapping_shr(k) as $t)
+                }
+                fn shr(self, k: u32) -> Self {
+                    let zero_extended = SubU::<B>::wrap(self.0 as u8).0;
+                    Self::wrap(zero_extended.wrapping_shr(k) as $t)
+                }
+                fn amount(self) -> u32 { u32::from(SubU::<B>::wrap(self.0 as u8).0).min(B) }
+                fn ones(self) -> Self { Self::wrap(SubU::<B>::wrap(self.0 as u8).0.count_ones() as $t) }
+                fn zeros(self) -> Self {
+                    Self::wrap((SubU::<B>::wrap(self.0 as u8).0.leading_zeros() + B - 8) as $t)
+                }
             }
         }
-    };
+    )*};
 }
-narrow!(SubS, i8, true, -(1 << (B - 1)));
-narrow!(SubU, u8, false, 0);
+narrow! {
+    SubS, i8, true, !0, -(1 << (B - 1));
+    SubU, u8, false, (1u8 << B) - 1, 0;
+}
 
 #[inline(always)]
 fn divide<E: IntElem>(a: E, b: E) -> E {
@@ -373,21 +304,24 @@ pub fn binary<T: Tier, E: IntElem>(op: BinaryOp) -> Option<Binary> {
     })
 }
 
-/// The comparison kernel of an ordered type (not total order of floats).
-pub fn compare<T: Tier, E: PartialOrd + Copy>(direction: CompareDirection) -> Binary {
-    match direction {
+/// The comparison kernel of an ordered type; the order does not matter to integers.
+pub fn compare<T: Tier, E: PartialOrd + Copy>(
+    direction: CompareDirection,
+    _: CompareOrder,
+) -> Option<Binary> {
+    Some(match direction {
         CompareDirection::Eq => T::binary::<E, Eq>(),
         CompareDirection::Ne => T::binary::<E, Ne>(),
         CompareDirection::Lt => T::binary::<E, Lt>(),
         CompareDirection::Le => T::binary::<E, Le>(),
         CompareDirection::Gt => T::binary::<E, Gt>(),
         CompareDirection::Ge => T::binary::<E, Ge>(),
-    }
+    })
 }
 
 /// The clamp kernel of integers.
-pub fn clamp<T: Tier, E: IntElem>() -> Ternary {
-    T::clamp::<E, Minimum, Maximum>()
+pub fn clamp<T: Tier, E: IntElem>() -> Option<Ternary> {
+    Some(T::clamp::<E, Minimum, Maximum>())
 }
 
 macro_rules! pred_ops {
@@ -416,19 +350,34 @@ impl Un<Pred> for PredNot {
     }
 }
 
-/// The kernel of a unary operation on `pred`.
-pub fn pred_unary<T: Tier>(op: UnaryOp) -> Option<Unary> {
-    (op == UnaryOp::Not).then(T::unary::<Pred, PredNot>)
-}
+/// The kernels of truth values.
+pub mod pred {
+    use super::*;
 
-/// The kernel of a binary operation on `pred`: sums and maxima are "or", products and minima "and".
-pub fn pred_binary<T: Tier>(op: BinaryOp) -> Option<Binary> {
-    Some(match op {
-        BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => T::binary::<Pred, PredAnd>(),
-        BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => T::binary::<Pred, PredOr>(),
-        BinaryOp::Xor => T::binary::<Pred, PredXor>(),
-        _ => return None,
-    })
+    /// The kernel of a unary operation.
+    pub fn unary<T: Tier>(op: UnaryOp) -> Option<Unary> {
+        (op == UnaryOp::Not).then(T::unary::<Pred, PredNot>)
+    }
+
+    /// The kernel of a binary operation: sums and maxima are "or", products and minima "and".
+    pub fn binary<T: Tier>(op: BinaryOp) -> Option<Binary> {
+        Some(match op {
+            BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => T::binary::<Pred, PredAnd>(),
+            BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => T::binary::<Pred, PredOr>(),
+            BinaryOp::Xor => T::binary::<Pred, PredXor>(),
+            _ => return None,
+        })
+    }
+
+    /// The kernel of a comparison.
+    pub fn compare<T: Tier>(direction: CompareDirection, order: CompareOrder) -> Option<Binary> {
+        super::compare::<T, Pred>(direction, order)
+    }
+
+    /// The clamp kernel.
+    pub fn clamp<T: Tier>() -> Option<Ternary> {
+        Some(T::clamp::<Pred, PredAnd, PredOr>())
+    }
 }
 
 impl PartialOrd for Pred {

@@ -28,40 +28,48 @@ impl<E: LowFloat> Un<f32> for Encode<E> {
     }
 }
 
-type Buffer = [f32; CHUNK];
+/// Calls `f` with a chunk of every input as `f32`, the elements before it, and how many it has.
+///
+/// # Safety
+/// Every input holds n elements of `E`.
+#[inline(always)]
+pub(crate) unsafe fn decoded<T: Tier, E: LowFloat, const N: usize>(
+    inputs: [*const u8; N],
+    n: usize,
+    mut f: impl FnMut([*mut u8; N], usize, usize),
+) {
+    let mut chunks = [[0.0f32; CHUNK]; N];
+    let chunks = chunks.each_mut().map(|chunk| chunk.as_mut_ptr().cast());
+    for i in (0..n).step_by(CHUNK) {
+        let len = CHUNK.min(n - i);
+        for (from, to) in inputs.into_iter().zip(chunks) {
+            // SAFETY: the caller promises n elements; a chunk holds CHUNK >= len of them.
+            unsafe { T::unary::<E, Decode>()(from.cast::<E>().add(i).cast(), to, len) };
+        }
+        f(chunks, i, len);
+    }
+}
 
 unsafe fn unary_run<T: Tier, E: LowFloat, O: Un<f32, Out = f32>>(
     a: *const u8,
     out: *mut u8,
     n: usize,
 ) {
-    let mut x: Buffer = [0.0; CHUNK];
-    let (a, out, x) = (a.cast::<E>(), out.cast::<E>(), x.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: the caller promises n elements; the buffer holds CHUNK >= len of them.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+    // SAFETY: the caller promises n elements on both sides.
+    unsafe {
+        decoded::<T, E, 1>([a], n, |[x], i, len| {
             T::unary::<f32, O>()(x, x, len);
-            T::unary::<f32, Encode<E>>()(x, out.add(i).cast(), len);
-        }
-        i += len;
+            T::unary::<f32, Encode<E>>()(x, out.cast::<E>().add(i).cast(), len);
+        });
     }
 }
 
 unsafe fn finite_run<T: Tier, E: LowFloat>(a: *const u8, out: *mut u8, n: usize) {
-    let mut x: Buffer = [0.0; CHUNK];
-    let (a, x) = (a.cast::<E>(), x.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: as in unary_run; the output is one byte per element.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
+    // SAFETY: as in unary_run; the output is one byte per element.
+    unsafe {
+        decoded::<T, E, 1>([a], n, |[x], i, len| {
             T::unary::<f32, float::IsFinite>()(x, out.add(i), len);
-        }
-        i += len;
+        });
     }
 }
 
@@ -71,20 +79,12 @@ unsafe fn binary_run<T: Tier, E: LowFloat, O: Bin<f32, Out = f32>>(
     out: *mut u8,
     n: usize,
 ) {
-    let (mut x, mut y): (Buffer, Buffer) = ([0.0; CHUNK], [0.0; CHUNK]);
-    let (a, b, out) = (a.cast::<E>(), b.cast::<E>(), out.cast::<E>());
-    let (x, y) = (x.as_mut_ptr().cast::<u8>(), y.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: as in unary_run, for two inputs.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
-            T::unary::<E, Decode>()(b.add(i).cast(), y, len);
+    // SAFETY: as in unary_run, for two inputs.
+    unsafe {
+        decoded::<T, E, 2>([a, b], n, |[x, y], i, len| {
             T::binary::<f32, O>()(x, y, x, len);
-            T::unary::<f32, Encode<E>>()(x, out.add(i).cast(), len);
-        }
-        i += len;
+            T::unary::<f32, Encode<E>>()(x, out.cast::<E>().add(i).cast(), len);
+        });
     }
 }
 
@@ -94,19 +94,11 @@ unsafe fn compare_run<T: Tier, E: LowFloat, O: Bin<f32, Out = u8>>(
     out: *mut u8,
     n: usize,
 ) {
-    let (mut x, mut y): (Buffer, Buffer) = ([0.0; CHUNK], [0.0; CHUNK]);
-    let (a, b) = (a.cast::<E>(), b.cast::<E>());
-    let (x, y) = (x.as_mut_ptr().cast::<u8>(), y.as_mut_ptr().cast::<u8>());
-    let mut i = 0;
-    while i < n {
-        let len = CHUNK.min(n - i);
-        // SAFETY: as in unary_run; the output is one byte per element.
-        unsafe {
-            T::unary::<E, Decode>()(a.add(i).cast(), x, len);
-            T::unary::<E, Decode>()(b.add(i).cast(), y, len);
+    // SAFETY: as in unary_run; the output is one byte per element.
+    unsafe {
+        decoded::<T, E, 2>([a, b], n, |[x, y], i, len| {
             T::binary::<f32, O>()(x, y, out.add(i), len);
-        }
-        i += len;
+        });
     }
 }
 
@@ -162,10 +154,13 @@ pub fn binary<T: Tier, E: LowFloat>(op: BinaryOp) -> Option<Binary> {
 }
 
 /// The comparison kernel of `E`.
-pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: CompareOrder) -> Binary {
+pub fn compare<T: Tier, E: LowFloat>(
+    direction: CompareDirection,
+    order: CompareOrder,
+) -> Option<Binary> {
     use CompareDirection as D;
     use CompareOrder as C;
-    match (order, direction) {
+    Some(match (order, direction) {
         (C::Partial, D::Eq) => compare_run::<T, E, super::int::Eq>,
         (C::Partial, D::Ne) => compare_run::<T, E, super::int::Ne>,
         (C::Partial, D::Lt) => compare_run::<T, E, super::int::Lt>,
@@ -178,10 +173,10 @@ pub fn compare<T: Tier, E: LowFloat>(direction: CompareDirection, order: Compare
         (C::Total, D::Le) => T::binary::<E, Total<super::int::Le>>(),
         (C::Total, D::Gt) => T::binary::<E, Total<super::int::Gt>>(),
         (C::Total, D::Ge) => T::binary::<E, Total<super::int::Ge>>(),
-    }
+    })
 }
 
 /// The clamp kernel of `E`.
-pub fn clamp<T: Tier, E: LowFloat>() -> Ternary {
-    T::clamp::<E, LowMin, LowMax>()
+pub fn clamp<T: Tier, E: LowFloat>() -> Option<Ternary> {
+    Some(T::clamp::<E, LowMin, LowMax>())
 }

@@ -418,16 +418,6 @@ tier!(Avx2, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 #[cfg(not(target_arch = "x86_64"))]
 tier!(Avx512, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 
-macro_rules! active {
-    ($method:ident::<$($g:ty),*>) => {
-        match Isa::active() {
-            Isa::Portable => Portable::$method::<$($g),*>(),
-            Isa::Avx2 => Avx2::$method::<$($g),*>(),
-            Isa::Avx512 => Avx512::$method::<$($g),*>(),
-        }
-    };
-}
-
 impl Tier for Active {
     const FUSED: bool = false;
     #[inline(always)]
@@ -439,25 +429,21 @@ impl Tier for Active {
         a * b + c
     }
     fn unary<A: Copy, O: Un<A>>() -> Unary {
-        active!(unary::<A, O>)
+        with_tier!(Isa::active(), T => T::unary::<A, O>())
     }
     fn binary<A: Copy, O: Bin<A>>() -> Binary {
-        active!(binary::<A, O>)
+        with_tier!(Isa::active(), T => T::binary::<A, O>())
     }
     fn with_scalar<A: Copy, O: Bin<A>, const LEFT: bool>() -> Binary {
-        match Isa::active() {
-            Isa::Portable => Portable::with_scalar::<A, O, LEFT>(),
-            Isa::Avx2 => Avx2::with_scalar::<A, O, LEFT>(),
-            Isa::Avx512 => Avx512::with_scalar::<A, O, LEFT>(),
-        }
+        with_tier!(Isa::active(), T => T::with_scalar::<A, O, LEFT>())
     }
     fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
-        active!(reduce::<A, O>)
+        with_tier!(Isa::active(), T => T::reduce::<A, O>())
     }
     fn select<A: Copy>() -> Ternary {
-        active!(select::<A>)
+        with_tier!(Isa::active(), T => T::select::<A>())
     }
     fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary {
-        active!(clamp::<A, Min, Max>)
+        with_tier!(Isa::active(), T => T::clamp::<A, Min, Max>())
     }
 }

@@ -260,14 +260,7 @@ fn pick<E: Real>(g: &Gemm) -> Run {
 pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
     // Columns of C as vectors, unless its rows are longer or lie side by side.
     let turns = (g.n == 1 && g.m > 1) || (g.c.col_stride != 1 && g.c.row_stride == 1 && g.m > 1);
-    let turned = Gemm {
-        m: g.n,
-        n: g.m,
-        a: g.b.transposed(),
-        b: g.a.transposed(),
-        c: g.c.transposed(),
-        ..*g
-    };
+    let turned = g.transposed();
     let (g, a, b) = if turns { (&turned, b, a) } else { (g, a, b) };
     let run = match g.dtype {
         DType::F32 => pick::<f32>(g),

@@ -209,16 +209,8 @@ pub(super) unsafe fn gemm(
         if operand(g.c, g.m, g.n).is_none() {
             return Ok(false);
         }
-        let swapped = Gemm {
-            m: g.n,
-            n: g.m,
-            a: g.b.transposed(),
-            b: g.a.transposed(),
-            c: g.c.transposed(),
-            ..*g
-        };
         // SAFETY: the same matrices.
-        return unsafe { row_major(blas, &swapped, b, a, c) };
+        return unsafe { row_major(blas, &g.transposed(), b, a, c) };
     }
     // SAFETY: the caller's contract.
     unsafe { row_major(blas, g, a, b, c) }
@@ -235,32 +227,22 @@ unsafe fn row_major(
     let Some(out) = operand(g.c, g.m, g.n).filter(|o| o.trans == NO_TRANS) else {
         return Ok(false);
     };
-    let (mut a, mut b) = (a, b);
-    let (packed_a, packed_b);
     // SAFETY: the caller's contract; the copies are dense.
     unsafe {
-        let left = match operand(g.a, g.m, g.k) {
-            Some(o) => o,
-            None => {
-                packed_a = pack::dense(a, g.m, g.k, g.a, size)?;
-                a = packed_a.as_ptr();
-                Operand {
-                    trans: NO_TRANS,
-                    ld: g.k,
-                }
+        type LaidOut = (Operand, *const u8, Option<pack::Buffer>);
+        let laid_out = |from, rows, cols, layout| -> Result<LaidOut, OutOfMemory> {
+            if let Some(operand) = operand(layout, rows, cols) {
+                return Ok((operand, from, None));
             }
+            let packed = pack::dense(from, rows, cols, layout, size)?;
+            let dense = Operand {
+                trans: NO_TRANS,
+                ld: cols,
+            };
+            Ok((dense, packed.as_ptr(), Some(packed)))
         };
-        let right = match operand(g.b, g.k, g.n) {
-            Some(o) => o,
-            None => {
-                packed_b = pack::dense(b, g.k, g.n, g.b, size)?;
-                b = packed_b.as_ptr();
-                Operand {
-                    trans: NO_TRANS,
-                    ld: g.n,
-                }
-            }
-        };
+        let (left, a, _packed_a) = laid_out(a, g.m, g.k, g.a)?;
+        let (right, b, _packed_b) = laid_out(b, g.k, g.n, g.b)?;
         Ok(match &blas.interface {
             Interface::Narrow(f) => call::<i32>(f, g, (a, &left), (b, &right), (c, &out)),
             Interface::Wide(f) => call::<i64>(f, g, (a, &left), (b, &right), (c, &out)),

@@ -299,16 +299,8 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
     parallel: &Parallel,
 ) -> Outcome {
     if g.n == 1 && g.m > 1 {
-        let turned = Gemm {
-            m: 1,
-            n: g.m,
-            a: g.b.transposed(),
-            b: g.a.transposed(),
-            c: g.c.transposed(),
-            ..*g
-        };
         // SAFETY: the same contract.
-        return unsafe { gemm::<S, U, W>(&turned, b, a, c, parallel) };
+        return unsafe { gemm::<S, U, W>(&g.transposed(), b, a, c, parallel) };
     }
     let plain = g.out.size_bytes() == size_of::<W>() && g.c.col_stride == 1 && g.beta == 0.0;
     // The sums of a band of rows are made beside C and moved into it.

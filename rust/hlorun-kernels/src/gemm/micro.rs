@@ -348,19 +348,6 @@ tier!(avx512, Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 
-/// Picks the module of the active tier.
-macro_rules! active {
-    ($function:ident) => {
-        match Isa::active() {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::$function(),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::$function(),
-            _ => portable::$function(),
-        }
-    };
-}
-
 macro_rules! real {
     ($t:ident, $fma:ident, $kernels:ident) => {
         impl Real for $t {
@@ -384,7 +371,7 @@ macro_rules! real {
             }
             fn kernels() -> &'static Kernels<$t> {
                 static SET: std::sync::LazyLock<Kernels<$t>> =
-                    std::sync::LazyLock::new(|| active!($kernels));
+                    std::sync::LazyLock::new(|| of_tier!(Isa::active(), $kernels()));
                 &SET
             }
         }
@@ -401,7 +388,7 @@ macro_rules! source {
             #[inline(always)]
             fn put($x: $e) -> Self { $put }
             fn loops() -> &'static Loops<$e, $s> {
-                static SET: std::sync::LazyLock<Loops<$e, $s>> = std::sync::LazyLock::new(|| active!(loops));
+                static SET: std::sync::LazyLock<Loops<$e, $s>> = std::sync::LazyLock::new(|| of_tier!(Isa::active(), loops()));
                 &SET
             }
         }

@@ -106,6 +106,18 @@ impl Gemm {
             batch: 1,
         }
     }
+
+    /// The same product with A and B exchanged: C's columns are its rows.
+    pub const fn transposed(&self) -> Gemm {
+        Gemm {
+            m: self.n,
+            n: self.m,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c: self.c.transposed(),
+            ..*self
+        }
+    }
 }
 
 /// `run(tasks, body)`; see [`Parallel`].

@@ -149,36 +149,24 @@ unsafe fn body<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Out
     Ok(())
 }
 
-unsafe fn plain<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
-    // SAFETY: the caller's contract.
-    unsafe { body::<E>(g, a, b, c) }
-}
+macro_rules! tier {
+    ($module:ident, $tier:ty, $(#[$features:meta])?) => {
+        mod $module {
+            use super::*;
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
-    // SAFETY: the caller's contract.
-    unsafe { body::<E>(g, a, b, c) }
+            $(#[$features])?
+            pub unsafe fn run<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
+                // SAFETY: the caller's contract.
+                unsafe { body::<E>(g, a, b, c) }
+            }
+        }
+    };
 }
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
-    // SAFETY: the caller's contract.
-    unsafe { body::<E>(g, a, b, c) }
-}
+each_tier!(tier);
 
 unsafe fn on_tier<E: Ring>(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     // SAFETY: the caller's contract; the active tier is available.
-    unsafe {
-        match Isa::active() {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::<E>(g, a, b, c),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::<E>(g, a, b, c),
-            _ => plain::<E>(g, a, b, c),
-        }
-    }
+    unsafe { of_tier!(Isa::active(), run::<E>(g, a, b, c)) }
 }
 
 /// One product of the batch, on the calling thread; `g.batch` is ignored.

@@ -495,18 +495,6 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
     }
 }
 
-/// The product with A and B exchanged: C's columns are its rows.
-fn swapped(g: &Gemm) -> Gemm {
-    Gemm {
-        m: g.n,
-        n: g.m,
-        a: g.b.transposed(),
-        b: g.a.transposed(),
-        c: g.c.transposed(),
-        ..*g
-    }
-}
-
 /// Whether the columns of C should be the vectors.
 fn wants_swap(g: &Gemm) -> bool {
     let vector = g.n == 1 && g.m > 1;
@@ -533,7 +521,7 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         return Ok(());
     }
     let (g, a, b) = if wants_swap(g) {
-        (&swapped(g), b, a)
+        (&g.transposed(), b, a)
     } else {
         (g, a, b)
     };

@@ -120,11 +120,7 @@ impl Unit for Pair {
             std::sync::LazyLock::new(|| match Isa::active() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => vnni::kernels32(),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::kernels32(),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::kernels32(),
-                _ => portable::kernels32(),
+                isa => of_tier!(isa, kernels32()),
             });
         &SET
     }
@@ -167,13 +163,7 @@ macro_rules! single {
             }
             fn kernels() -> &'static Kernels<$t> {
                 static SET: std::sync::LazyLock<Kernels<$t>> =
-                    std::sync::LazyLock::new(|| match Isa::active() {
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 => avx512::$kernels(),
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx2 => avx2::$kernels(),
-                        _ => portable::$kernels(),
-                    });
+                    std::sync::LazyLock::new(|| of_tier!(Isa::active(), $kernels()));
                 &SET
             }
         }
@@ -494,22 +484,10 @@ tier!(vnni, Vnni, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Only,
 
 /// The packing loops of the active tier.
 pub(super) fn loops<S: Stored, U: Unit>() -> Loops<S, U> {
-    match Isa::active() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512::loops(),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::loops(),
-        _ => portable::loops(),
-    }
+    of_tier!(Isa::active(), loops())
 }
 
 /// [`axpy`] and [`dots`] on the active tier.
 pub(super) fn row_loops<S: Stored, U: Single>() -> [Row<S, U>; 2] {
-    match Isa::active() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512::row_loops(),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::row_loops(),
-        _ => portable::row_loops(),
-    }
+    of_tier!(Isa::active(), row_loops())
 }

@@ -35,23 +35,9 @@ fn reduce<T: Tier>(x: f64) -> (f64, i64) {
 /// `(exp(r) - 1 - r) / r²` for |r| <= ln 2 / 2: the Taylor series to r^13.
 #[inline(always)]
 fn exp_tail<T: Tier>(r: f64) -> f64 {
-    horner::<T>(
-        r,
-        &[
-            1.0 / 6_227_020_800.0,
-            1.0 / 479_001_600.0,
-            1.0 / 39_916_800.0,
-            1.0 / 3_628_800.0,
-            1.0 / 362_880.0,
-            1.0 / 40_320.0,
-            1.0 / 5040.0,
-            1.0 / 720.0,
-            1.0 / 120.0,
-            1.0 / 24.0,
-            1.0 / 6.0,
-            0.5,
-        ],
-    )
+    horner!(T, r;
+        1.0 / 6_227_020_800.0, 1.0 / 479_001_600.0, 1.0 / 39_916_800.0, 1.0 / 3_628_800.0, 1.0 / 362_880.0,
+        1.0 / 40_320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5)
 }
 
 /// `2^shift · e^x`; the scaling is exact and cannot overflow before the result does.
@@ -103,9 +89,9 @@ fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     (T::fma64(scale, p, scale - 1.0), scale * p_lost)
 }
 
-/// Natural logarithm.
+/// The exponent of a positive number, and its mantissa in [√½, √2).
 #[inline(always)]
-pub fn log<T: Tier>(x: f64) -> f64 {
+fn split(x: f64) -> (f64, f64) {
     let subnormal = x < f64::MIN_POSITIVE;
     let scaled = if subnormal {
         x * 18_014_398_509_481_984.0
@@ -116,28 +102,23 @@ pub fn log<T: Tier>(x: f64) -> f64 {
         .to_bits()
         .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
     // The exponent as a float without an integer conversion: 2^52 + exponent, minus 2^52 and the bias.
-    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000)
-        - if subnormal {
-            4_503_599_627_370_496.0 + 1077.0
-        } else {
-            4_503_599_627_370_496.0 + 1023.0
-        };
-    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    let bias = 4_503_599_627_370_496.0 + if subnormal { 1077.0 } else { 1023.0 };
+    let exponent = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - bias;
+    let mantissa = (bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd);
+    (exponent, f64::from_bits(mantissa))
+}
+
+/// Natural logarithm.
+#[inline(always)]
+pub fn log<T: Tier>(x: f64) -> f64 {
+    let (k, m) = split(x);
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    let r = z * horner::<T>(
-        z,
-        &[
-            1.479_819_860_511_658_6e-1,
-            1.531_383_769_920_937_3e-1,
-            1.818_357_216_161_805e-1,
-            2.222_219_843_214_978_4e-1,
-            2.857_142_874_366_239e-1,
-            3.999_999_999_940_942e-1,
-            6.666_666_666_666_735e-1,
-        ],
-    );
+    let r = z
+        * horner!(T, z;
+        1.479_819_860_511_658_6e-1, 1.531_383_769_920_937_3e-1, 1.818_357_216_161_805e-1,
+        2.222_219_843_214_978_4e-1, 2.857_142_874_366_239e-1, 3.999_999_999_940_942e-1, 6.666_666_666_666_735e-1);
     let half_square = 0.5 * f * f;
     let tail = T::fma64(s, half_square + r, k * LN2_LO);
     let y = T::fma64(k, LN2_HI, f - (half_square - tail));
@@ -262,16 +243,9 @@ fn quadrant<T: Tier>(x: f64) -> (f64, f64, u64) {
 fn sin_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
     let v = z * x;
-    let r = horner::<T>(
-        z,
-        &[
-            1.589_690_995_211_55e-10,
-            -2.505_076_025_340_686_3e-8,
-            2.755_731_370_707_006_8e-6,
-            -1.984_126_982_985_795e-4,
-            8.333_333_333_322_49e-3,
-        ],
-    );
+    let r = horner!(T, z;
+        1.589_690_995_211_55e-10, -2.505_076_025_340_686_3e-8, 2.755_731_370_707_006_8e-6,
+        -1.984_126_982_985_795e-4, 8.333_333_333_322_49e-3);
     let rest = (z * (0.5 * lo - v * r) - lo) - v * -1.666_666_666_666_663_2e-1;
     let y = x - rest;
     (y, (x - y) - rest)
@@ -281,17 +255,9 @@ fn sin_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
 #[inline(always)]
 fn cos_poly<T: Tier>(x: f64, lo: f64) -> (f64, f64) {
     let z = x * x;
-    let r = z * horner::<T>(
-        z,
-        &[
-            -1.135_964_755_778_819_5e-11,
-            2.087_572_321_298_175e-9,
-            -2.755_731_435_139_066_3e-7,
-            2.480_158_728_947_673e-5,
-            -1.388_888_888_887_411e-3,
-            4.166_666_666_666_66e-2,
-        ],
-    );
+    let r = z * horner!(T, z;
+        -1.135_964_755_778_819_5e-11, 2.087_572_321_298_175e-9, -2.755_731_435_139_066_3e-7,
+        2.480_158_728_947_673e-5, -1.388_888_888_887_411e-3, 4.166_666_666_666_66e-2);
     let half = 0.5 * z;
     let w = 1.0 - half;
     let rest = ((1.0 - w) - half) + (z * r - x * lo);
@@ -386,18 +352,7 @@ pub fn cbrt<T: Tier>(x: f64) -> f64 {
 /// `log x` as a sum of two, for x >= 0, to about 2^-65 of its value.
 #[inline(always)]
 fn log_pair(x: f64) -> (f64, f64) {
-    let subnormal = x < f64::MIN_POSITIVE;
-    let scaled = if subnormal {
-        x * 18_014_398_509_481_984.0
-    } else {
-        x
-    };
-    let bits = scaled
-        .to_bits()
-        .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_667f_3bcd);
-    let bias = 4_503_599_627_370_496.0 + if subnormal { 1077.0 } else { 1023.0 };
-    let k = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - bias;
-    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(0x3fe6_a09e_667f_3bcd));
+    let (k, m) = split(x);
     // s = (m-1)/(m+1) as a pair; the products below need an exact fused multiply-add on every tier.
     let f = m - 1.0;
     let t = m + 1.0;
@@ -407,21 +362,9 @@ fn log_pair(x: f64) -> (f64, f64) {
     // log m = 2s + s·z·(2/3 + z·(2/5 + …)), z = s²; all but the first of these coefficients may be rounded.
     let z = s * s;
     let z_lost = s.mul_add(s, -z) + 2.0 * s * s_lost;
-    let tail = horner::<crate::elementwise::Portable>(
-        z,
-        &[
-            2.0 / 23.0,
-            2.0 / 21.0,
-            2.0 / 19.0,
-            2.0 / 17.0,
-            2.0 / 15.0,
-            2.0 / 13.0,
-            2.0 / 11.0,
-            2.0 / 9.0,
-            2.0 / 7.0,
-            2.0 / 5.0,
-        ],
-    );
+    let tail = horner!(crate::elementwise::Portable, z;
+        2.0 / 23.0, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 /
+        7.0, 2.0 / 5.0);
     // c = 2/3 + z·tail, then c·z, then (2 + c·z)·s, each as a pair.
     let third = 2.0 / 3.0;
     let rest = z * tail;

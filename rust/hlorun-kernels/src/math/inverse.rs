@@ -18,22 +18,11 @@ fn atan_quotient<T: Tier>(num: f64, den: f64) -> f64 {
     let upper = num > TAN_PI_8 * den;
     let t = (if upper { num - den } else { num }) / (if upper { num + den } else { den });
     let z = t * t;
-    let p = z * horner::<T>(
-        z,
-        &[
-            1.628_582_011_536_578_2e-2,
-            -3.653_157_274_421_691_6e-2,
-            4.976_877_994_615_932e-2,
-            -5.833_570_133_790_573_5e-2,
-            6.661_073_137_387_531e-2,
-            -7.691_876_205_044_83e-2,
-            9.090_887_133_436_507e-2,
-            -1.111_111_040_546_235_6e-1,
-            1.428_571_427_250_346_6e-1,
-            -1.999_999_999_987_648_3e-1,
-            3.333_333_333_333_293e-1,
-        ],
-    );
+    let p = z * horner!(T, z;
+        1.628_582_011_536_578_2e-2, -3.653_157_274_421_691_6e-2, 4.976_877_994_615_932e-2,
+        -5.833_570_133_790_573_5e-2, 6.661_073_137_387_531e-2, -7.691_876_205_044_83e-2,
+        9.090_887_133_436_507e-2, -1.111_111_040_546_235_6e-1, 1.428_571_427_250_346_6e-1,
+        -1.999_999_999_987_648_3e-1, 3.333_333_333_333_293e-1);
     if upper {
         PI_4_HI - ((t * p - PI_4_LO) - t)
     } else {
@@ -83,28 +72,25 @@ pub fn atan2<T: Tier>(y: f64, x: f64) -> f64 {
 /// `(asin(√z)/√z - 1)` for z <= 1/4, as a quotient of polynomials.
 #[inline(always)]
 fn asin_tail<T: Tier>(z: f64) -> f64 {
-    let p = z * horner::<T>(
-        z,
-        &[
-            3.479_331_075_960_212e-5,
-            7.915_349_942_898_145e-4,
-            -4.005_553_450_067_941e-2,
-            2.012_125_321_348_629_3e-1,
-            -3.255_658_186_224_009_2e-1,
-            1.666_666_666_666_666_6e-1,
-        ],
-    );
-    let q = horner::<T>(
-        z,
-        &[
-            7.703_815_055_590_194e-2,
-            -6.882_839_716_054_533e-1,
-            2.020_945_760_233_505_7,
-            -2.403_394_911_734_414,
-            1.0,
-        ],
-    );
+    let p = z * horner!(T, z;
+        3.479_331_075_960_212e-5, 7.915_349_942_898_145e-4, -4.005_553_450_067_941e-2,
+        2.012_125_321_348_629_3e-1, -3.255_658_186_224_009_2e-1, 1.666_666_666_666_666_6e-1);
+    let q = horner!(T, z;
+        7.703_815_055_590_194e-2, -6.882_839_716_054_533e-1, 2.020_945_760_233_505_7, -2.403_394_911_734_414,
+        1.0);
     p / q
+}
+
+/// The tail at z, √z, and √z as a sum of two, of which the first part's square is exact; z is a², or (1 - a) / 2 of an
+/// `outer` a.
+#[inline(always)]
+fn asin_parts<T: Tier>(a: f64, outer: bool) -> (f64, f64, f64, f64) {
+    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
+    let s = z.sqrt();
+    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
+    let c = (z - head * head) / (s + head);
+    let c = if s + head == 0.0 { 0.0 } else { c };
+    (asin_tail::<T>(z), s, head, c)
 }
 
 /// Arc sine.
@@ -112,13 +98,7 @@ fn asin_tail<T: Tier>(z: f64) -> f64 {
 pub fn asin<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let outer = a >= 0.5;
-    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
-    let r = asin_tail::<T>(z);
-    let s = z.sqrt();
-    // √z split so that the first part's square is exact.
-    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
-    let c = (z - head * head) / (s + head);
-    let c = if s + head == 0.0 { 0.0 } else { c };
+    let (r, s, head, c) = asin_parts::<T>(a, outer);
     let far = PI_4_HI - ((2.0 * s * r - (PI_2_LO - 2.0 * c)) - (PI_4_HI - 2.0 * head));
     let near = a + a * r;
     (if outer { far } else { near }).copysign(x)
@@ -129,12 +109,7 @@ pub fn asin<T: Tier>(x: f64) -> f64 {
 pub fn acos<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let outer = a >= 0.5;
-    let z = if outer { (1.0 - a) * 0.5 } else { a * a };
-    let r = asin_tail::<T>(z);
-    let s = z.sqrt();
-    let head = f64::from_bits(s.to_bits() & 0xffff_ffff_0000_0000);
-    let c = (z - head * head) / (s + head);
-    let c = if s + head == 0.0 { 0.0 } else { c };
+    let (r, s, head, c) = asin_parts::<T>(a, outer);
     let near = PI_2_HI - (x - (PI_2_LO - x * r));
     let below = 2.0 * (PI_2_HI - (s + (r * s - PI_2_LO)));
     let above = 2.0 * (head + (r * s + c));

@@ -10,6 +10,13 @@
     reason = "coefficients are written with all their digits"
 )]
 
+/// A polynomial with these coefficients, the highest first, by the `horner` of the module.
+macro_rules! horner {
+    ($T:ty, $x:expr; $($coefficient:expr),*) => {
+        horner::<$T>($x, &[$($coefficient),*])
+    };
+}
+
 pub mod complex;
 pub mod double;
 mod inverse;
@@ -113,105 +120,52 @@ macro_rules! basics {
     ($t:ident, $bits:ty, $signed:ty, $half:expr) => {
         const ZERO: Self = 0.0;
         const ONE: Self = 1.0;
-        #[inline(always)]
-        fn from_f64(x: f64) -> Self {
-            x as $t
-        }
-        #[inline(always)]
-        fn to_f64(self) -> f64 {
-            self as f64
-        }
-        #[inline(always)]
-        fn add(self, o: Self) -> Self {
-            self + o
-        }
-        #[inline(always)]
-        fn sub(self, o: Self) -> Self {
-            self - o
-        }
-        #[inline(always)]
-        fn mul(self, o: Self) -> Self {
-            self * o
-        }
-        #[inline(always)]
-        fn div(self, o: Self) -> Self {
-            self / o
-        }
-        #[inline(always)]
-        fn neg(self) -> Self {
-            -self
-        }
-        #[inline(always)]
-        fn abs(self) -> Self {
-            $t::abs(self)
-        }
-        #[inline(always)]
-        fn copysign(self, sign: Self) -> Self {
-            $t::copysign(self, sign)
-        }
-        #[inline(always)]
-        fn floor(self) -> Self {
-            $t::floor(self)
-        }
-        #[inline(always)]
-        fn ceil(self) -> Self {
-            $t::ceil(self)
-        }
-        #[inline(always)]
-        fn round_afz(self) -> Self {
-            // The largest number below one half: adding one half itself would round 0.49999… up.
-            $t::trunc(self + $t::copysign($half, self))
-        }
-        #[inline(always)]
-        fn round_even(self) -> Self {
-            $t::round_ties_even(self)
-        }
-        #[inline(always)]
-        fn fmod(self, o: Self) -> Self {
-            self % o
-        }
-        #[inline(always)]
-        fn maximum(self, o: Self) -> Self {
-            let larger = if self > o { self } else { o };
-            let zeros = $t::from_bits(self.to_bits() & o.to_bits());
-            let ordered = if self == o { zeros } else { larger };
-            if self != self { self } else { ordered }
-        }
-        #[inline(always)]
-        fn minimum(self, o: Self) -> Self {
-            let smaller = if self < o { self } else { o };
-            let zeros = $t::from_bits(self.to_bits() | o.to_bits());
-            let ordered = if self == o { zeros } else { smaller };
-            if self != self { self } else { ordered }
-        }
-        #[inline(always)]
-        fn larger_magnitude(self, o: Self) -> Self {
-            // Magnitudes are in the order of their bits.
-            $t::from_bits((self.to_bits() & !(1 << (<$bits>::BITS - 1))).max(o.to_bits()))
-        }
-        #[inline(always)]
-        fn finite(self) -> bool {
-            $t::abs(self) < $t::INFINITY
-        }
-        #[inline(always)]
-        fn total_lt(self, o: Self) -> bool {
-            let key = |x: $t| {
-                let bits = x.to_bits() as $signed;
-                bits ^ ((bits >> (<$signed>::BITS - 1)) as $bits >> 1) as $signed
-            };
-            key(self) < key(o)
-        }
-        #[inline(always)]
-        fn total_eq(self, o: Self) -> bool {
-            self.to_bits() == o.to_bits()
-        }
-        #[inline(always)]
-        fn sqrt(self) -> Self {
-            $t::sqrt(self)
-        }
-        #[inline(always)]
-        fn rsqrt(self) -> Self {
-            1.0 / $t::sqrt(self)
+        inline! {
+            fn from_f64(x: f64) -> Self { x as $t }
+            fn to_f64(self) -> f64 { self as f64 }
+            fn add(self, o: Self) -> Self { self + o }
+            fn sub(self, o: Self) -> Self { self - o }
+            fn mul(self, o: Self) -> Self { self * o }
+            fn div(self, o: Self) -> Self { self / o }
+            fn neg(self) -> Self { -self }
+            fn abs(self) -> Self { $t::abs(self) }
+            fn copysign(self, sign: Self) -> Self { $t::copysign(self, sign) }
+            fn floor(self) -> Self { $t::floor(self) }
+            fn ceil(self) -> Self { $t::ceil(self) }
+            fn round_afz(self) -> Self {
+                // The largest number below one half: adding one half itself would round 0.49999… up.
+                $t::trunc(self + $t::copysign($half, self))
+            }
+            fn round_even(self) -> Self { $t::round_ties_even(self) }
+            fn fmod(self, o: Self) -> Self { self % o }
+            fn maximum(self, o: Self) -> Self {
+                let larger = if self > o { self } else { o };
+                let zeros = $t::from_bits(self.to_bits() & o.to_bits());
+                let ordered = if self == o { zeros } else { larger };
+                if self != self { self } else { ordered }
+            }
+            fn minimum(self, o: Self) -> Self {
+                let smaller = if self < o { self } else { o };
+                let zeros = $t::from_bits(self.to_bits() | o.to_bits());
+                let ordered = if self == o { zeros } else { smaller };
+                if self != self { self } else { ordered }
+            }
+            fn larger_magnitude(self, o: Self) -> Self {
+                // Magnitudes are in the order of their bits.
+                $t::from_bits((self.to_bits() & !(1 << (<$bits>::BITS - 1))).max(o.to_bits()))
+            }
+            fn finite(self) -> bool { $t::abs(self) < $t::INFINITY }
+            fn total_lt(self, o: Self) -> bool {
+                let key = |x: $t| {
+                    let bits = x.to_bits() as $signed;
+                    bits ^ ((bits >> (<$signed>::BITS - 1)) as $bits >> 1) as $signed
+                };
+                key(self) < key(o)
+            }
+            fn total_eq(self, o: Self) -> bool { self.to_bits() == o.to_bits() }
+            fn sqrt(self) -> Self { $t::sqrt(self) }
+            fn rsqrt(self) -> Self { 1.0 / $t::sqrt(self) }
+            fn trig_rare(self) -> bool { self.is_nan() | (self.abs() >= 1e6) }
         }
     };
 }
@@ -234,10 +188,6 @@ impl Float for f32 {
     basics!(f32, u32, i32, 0.499_999_97);
     direct!(single: exp expm1 log log1p logistic tanh sin cos erf);
     through_f64!(cbrt cosh asin acos atan asinh acosh atanh);
-    #[inline(always)]
-    fn trig_rare(self) -> bool {
-        self.is_nan() | (self.abs() >= 1e6)
-    }
     fn trig_fix(self) -> [Self; 3] {
         (self as f64).trig_fix().map(|x| x as f32)
     }
@@ -263,10 +213,6 @@ impl Float for f64 {
     basics!(f64, u64, i64, 0.499_999_999_999_999_94);
     direct!(double: exp expm1 log log1p logistic tanh sin cos tan cbrt erf sinh cosh);
     direct!(inverse: asin acos atan asinh acosh atanh);
-    #[inline(always)]
-    fn trig_rare(self) -> bool {
-        self.is_nan() | (self.abs() >= 1e6)
-    }
     fn trig_fix(self) -> [Self; 3] {
         [libm::sin(self), libm::cos(self), libm::tan(self)]
     }

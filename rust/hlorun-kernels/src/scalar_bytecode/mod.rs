@@ -269,76 +269,36 @@ operations! {
     }
 }
 
-unsafe fn run_unary(at: *const Op, state: &mut State) -> *const Op {
-    // SAFETY: by the promise of `Run`; the code was made with a unary kernel.
-    unsafe {
-        let op = &*at;
-        (op.extra.unary)(op.a, op.out, op.n);
-        go_on(op, state)
-    }
-}
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident, $run:ident($op:ident), $t:ident, $kind:ident, $call:expr;)*) => {$(
+        unsafe fn $run(at: *const Op, state: &mut State) -> *const Op {
+            // SAFETY: by the promise of `Run`; the code was made with a kernel of this type.
+            unsafe {
+                let $op = &*at;
+                $call;
+                go_on($op, state)
+            }
+        }
 
-unsafe fn run_binary(at: *const Op, state: &mut State) -> *const Op {
-    // SAFETY: by the promise of `Run`; the code was made with a binary kernel.
-    unsafe {
-        let op = &*at;
-        (op.extra.binary)(op.a, op.b, op.out, op.n);
-        go_on(op, state)
-    }
+        $(#[$doc])*
+        pub fn $name(kernel: $t) -> Function {
+            Function {
+                run: $run,
+                call: Call::$t(kernel),
+                kind: Kind::$kind,
+            }
+        }
+    )*};
 }
-
-unsafe fn run_ternary(at: *const Op, state: &mut State) -> *const Op {
-    // SAFETY: by the promise of `Run`; the code was made with a ternary kernel.
-    unsafe {
-        let op = &*at;
-        (op.extra.ternary)(op.a, op.b, op.c, op.out, op.n);
-        go_on(op, state)
-    }
-}
-
-unsafe fn run_reduce(at: *const Op, state: &mut State) -> *const Op {
-    // SAFETY: by the promise of `Run`; the code was made with a reduction kernel.
-    unsafe {
-        let op = &*at;
-        (op.extra.reduce)(op.a, op.n, op.out);
-        go_on(op, state)
-    }
-}
-
-/// `n` elements at `a` folded into the one at `out`.
-pub fn call_reduce(kernel: Reduce) -> Function {
-    Function {
-        run: run_reduce,
-        call: Call::Reduce(kernel),
-        kind: Kind::Reduce,
-    }
-}
-
-/// A kernel over `n` elements: from `a` to `out`.
-pub fn call_unary(kernel: Unary) -> Function {
-    Function {
-        run: run_unary,
-        call: Call::Unary(kernel),
-        kind: Kind::Kernel,
-    }
-}
-
-/// The same for two operands; the second may be the one element of a kernel with a scalar.
-pub fn call_binary(kernel: Binary) -> Function {
-    Function {
-        run: run_binary,
-        call: Call::Binary(kernel),
-        kind: Kind::Kernel,
-    }
-}
-
-/// The same for three operands.
-pub fn call_ternary(kernel: Ternary) -> Function {
-    Function {
-        run: run_ternary,
-        call: Call::Ternary(kernel),
-        kind: Kind::Kernel,
-    }
+calls! {
+    /// `n` elements at `a` folded into the one at `out`.
+    call_reduce, run_reduce(op), Reduce, Reduce, (op.extra.reduce)(op.a, op.n, op.out);
+    /// A kernel over `n` elements: from `a` to `out`.
+    call_unary, run_unary(op), Unary, Kernel, (op.extra.unary)(op.a, op.out, op.n);
+    /// The same for two operands; the second may be the one element of a kernel with a scalar.
+    call_binary, run_binary(op), Binary, Kernel, (op.extra.binary)(op.a, op.b, op.out, op.n);
+    /// The same for three operands.
+    call_ternary, run_ternary(op), Ternary, Kernel, (op.extra.ternary)(op.a, op.b, op.c, op.out, op.n);
 }
 
 #[cfg(test)]

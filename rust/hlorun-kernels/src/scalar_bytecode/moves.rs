@@ -72,34 +72,23 @@ unsafe fn run_index<I: Index, const FIRST: bool>(at: *const Op, state: &mut Stat
     }
 }
 
-unsafe fn run_load<I: Index, const SIZE: usize, const MORE: bool>(
+/// Loads, or stores: what is moved is `a`, or else `out`.
+unsafe fn run_moved<I: Index, const SIZE: usize, const MORE: bool, const LOAD: bool>(
     at: *const Op,
     state: &mut State,
 ) -> *const Op {
-    // SAFETY: by the promise of `Run`; clamped indices stay in memory that `a` is the start of.
+    // SAFETY: by the promise of `Run`; clamped indices stay in the memory whose start is moved.
     unsafe {
         let op = &*at;
         let mut by = moved::<I>(op, op.b);
         if MORE {
             by = by.wrapping_add(state.offset);
         }
-        transfer::<SIZE>(op.a.wrapping_offset(by), op.out, op.n);
-        go_on(op, state)
-    }
-}
-
-unsafe fn run_store<I: Index, const SIZE: usize, const MORE: bool>(
-    at: *const Op,
-    state: &mut State,
-) -> *const Op {
-    // SAFETY: by the promise of `Run`; clamped indices stay in memory that `out` is the start of.
-    unsafe {
-        let op = &*at;
-        let mut by = moved::<I>(op, op.b);
-        if MORE {
-            by = by.wrapping_add(state.offset);
+        if LOAD {
+            transfer::<SIZE>(op.a.wrapping_offset(by), op.out, op.n);
+        } else {
+            transfer::<SIZE>(op.a, op.out.wrapping_offset(by), op.n);
         }
-        transfer::<SIZE>(op.a, op.out.wrapping_offset(by), op.n);
         go_on(op, state)
     }
 }
@@ -120,19 +109,26 @@ macro_rules! with_index {
     };
 }
 
-macro_rules! with_size {
-    ($bytes:expr, $run:ident, $t:ty, $more:expr) => {
-        match ($bytes, $more) {
-            (1, false) => $run::<$t, 1, false>,
-            (4, false) => $run::<$t, 4, false>,
-            (8, false) => $run::<$t, 8, false>,
-            (_, false) => $run::<$t, 0, false>,
-            (1, true) => $run::<$t, 1, true>,
-            (4, true) => $run::<$t, 4, true>,
-            (8, true) => $run::<$t, 8, true>,
-            (_, true) => $run::<$t, 0, true>,
-        }
-    };
+/// [`run_moved`] for a size, 0 of any that has none of its own.
+fn sized<I: Index, const MORE: bool, const LOAD: bool>(bytes: usize) -> super::Run {
+    match bytes {
+        1 => run_moved::<I, 1, MORE, LOAD>,
+        4 => run_moved::<I, 4, MORE, LOAD>,
+        8 => run_moved::<I, 8, MORE, LOAD>,
+        _ => run_moved::<I, 0, MORE, LOAD>,
+    }
+}
+
+fn indexed<const LOAD: bool>(dtype: DType, bytes: usize, more: bool) -> Option<super::Run> {
+    macro_rules! run {
+        ($t:ty) => {
+            match more {
+                true => sized::<$t, true, LOAD>(bytes),
+                false => sized::<$t, false, LOAD>(bytes),
+            }
+        };
+    }
+    Some(with_index!(dtype, run))
 }
 
 /// `n` bytes, which are `bytes`, from `a` to `out`; they may overlap.
@@ -165,22 +161,12 @@ pub fn index(dtype: DType, is_first: bool) -> Option<Function> {
 /// `n` bytes, which are `bytes`, from `a`, moved by the index at `b` and, if there are `more`, those before it, to
 /// `out`.
 pub fn load(dtype: DType, bytes: usize, more: bool) -> Option<Function> {
-    macro_rules! run {
-        ($t:ty) => {
-            with_size!(bytes, run_load, $t, more)
-        };
-    }
-    let run: super::Run = with_index!(dtype, run);
+    let run = indexed::<true>(dtype, bytes, more)?;
     Some(Function::of(run, Kind::Load(dtype, more)))
 }
 
 /// The same from `a` to `out` moved.
 pub fn store(dtype: DType, bytes: usize, more: bool) -> Option<Function> {
-    macro_rules! run {
-        ($t:ty) => {
-            with_size!(bytes, run_store, $t, more)
-        };
-    }
-    let run: super::Run = with_index!(dtype, run);
+    let run = indexed::<false>(dtype, bytes, more)?;
     Some(Function::of(run, Kind::Store(dtype, more)))
 }

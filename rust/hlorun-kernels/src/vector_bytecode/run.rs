@@ -110,7 +110,8 @@ macro_rules! masks {
 }
 
 macro_rules! block {
-    ($name:ident, $each:ident, $vectors:expr) => {
+    ($name:ident, $each:ident, $vectors:expr; $($value:ident $constant:ident $f:ident,)*;
+     $($reverse:ident $reverse_c:ident $g:ident,)*; $($compare:ident $compare_c:ident $h:ident $is:ident,)*) => {
         /// # Safety
         /// The CPU has V's instruction set; every address the code names is that of a block of its kind.
         #[inline(always)]
@@ -167,22 +168,12 @@ macro_rules! block {
                             let result = *pointers.add(micro.b as usize);
                             $each!(acc, |k, _v| V::load(result.add(k * V::LANES * V::SIZE)))
                         }
-                        Code::Add => value!($each, acc, vector, V, add),
-                        Code::AddC => constant!($each, acc, micro, V, add),
-                        Code::Sub => value!($each, acc, vector, V, sub),
-                        Code::SubC => constant!($each, acc, micro, V, sub),
-                        Code::RSub => value!($each, acc, vector, V, reverse sub),
-                        Code::RSubC => constant!($each, acc, micro, V, reverse sub),
-                        Code::Mul => value!($each, acc, vector, V, mul),
-                        Code::MulC => constant!($each, acc, micro, V, mul),
-                        Code::Div => value!($each, acc, vector, V, div),
-                        Code::DivC => constant!($each, acc, micro, V, div),
-                        Code::RDiv => value!($each, acc, vector, V, reverse div),
-                        Code::RDivC => constant!($each, acc, micro, V, reverse div),
-                        Code::Max => value!($each, acc, vector, V, max),
-                        Code::MaxC => constant!($each, acc, micro, V, max),
-                        Code::Min => value!($each, acc, vector, V, min),
-                        Code::MinC => constant!($each, acc, micro, V, min),
+                        $(Code::$value => value!($each, acc, vector, V, $f),)*
+                        $(Code::$constant => constant!($each, acc, micro, V, $f),)*
+                        $(Code::$reverse => value!($each, acc, vector, V, reverse $g),)*
+                        $(Code::$reverse_c => constant!($each, acc, micro, V, reverse $g),)*
+                        $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
+                        $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
                         Code::Square => $each!(acc, |_k, v| v.mul(v)),
                         Code::Neg => $each!(acc, |_k, v| v.neg()),
                         Code::Abs => $each!(acc, |_k, v| v.abs()),
@@ -192,34 +183,6 @@ macro_rules! block {
                         Code::RoundEven => $each!(acc, |_k, v| v.round_even()),
                         Code::RoundBf16 => $each!(acc, |_k, v| v.round_bf16()),
                         Code::RoundF16 => $each!(acc, |_k, v| v.round_f16()),
-                        Code::IntAdd => value!($each, acc, vector, V, int_add),
-                        Code::IntAddC => constant!($each, acc, micro, V, int_add),
-                        Code::IntSub => value!($each, acc, vector, V, int_sub),
-                        Code::IntSubC => constant!($each, acc, micro, V, int_sub),
-                        Code::RIntSub => value!($each, acc, vector, V, reverse int_sub),
-                        Code::RIntSubC => constant!($each, acc, micro, V, reverse int_sub),
-                        Code::IntMul => value!($each, acc, vector, V, int_mul),
-                        Code::IntMulC => constant!($each, acc, micro, V, int_mul),
-                        Code::And => value!($each, acc, vector, V, and),
-                        Code::AndC => constant!($each, acc, micro, V, and),
-                        Code::Or => value!($each, acc, vector, V, or),
-                        Code::OrC => constant!($each, acc, micro, V, or),
-                        Code::Xor => value!($each, acc, vector, V, xor),
-                        Code::XorC => constant!($each, acc, micro, V, xor),
-                        Code::Shl => value!($each, acc, vector, V, shl),
-                        Code::ShlC => constant!($each, acc, micro, V, shl),
-                        Code::Shr => value!($each, acc, vector, V, shr),
-                        Code::ShrC => constant!($each, acc, micro, V, shr),
-                        Code::Sar => value!($each, acc, vector, V, sar),
-                        Code::SarC => constant!($each, acc, micro, V, sar),
-                        Code::IntMax => value!($each, acc, vector, V, int_max),
-                        Code::IntMaxC => constant!($each, acc, micro, V, int_max),
-                        Code::IntMin => value!($each, acc, vector, V, int_min),
-                        Code::IntMinC => constant!($each, acc, micro, V, int_min),
-                        Code::UintMax => value!($each, acc, vector, V, uint_max),
-                        Code::UintMaxC => constant!($each, acc, micro, V, uint_max),
-                        Code::UintMin => value!($each, acc, vector, V, uint_min),
-                        Code::UintMinC => constant!($each, acc, micro, V, uint_min),
                         Code::IntToFloat => $each!(acc, |_k, v| v.int_to_float()),
                         Code::FloatToInt => $each!(acc, |_k, v| v.float_to_int()),
                         Code::Turn => {
@@ -256,38 +219,6 @@ macro_rules! block {
                                 turned.xor(sum)
                             })
                         }
-                        Code::Eq => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Eq),
-                        Code::EqC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Eq),
-                        Code::Ne => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Ne),
-                        Code::NeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Ne),
-                        Code::Lt => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Lt),
-                        Code::LtC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Lt),
-                        Code::Le => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Le),
-                        Code::LeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Le),
-                        Code::Gt => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Gt),
-                        Code::GtC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Gt),
-                        Code::Ge => compare!($each, acc, micro, vector, mask_of, V, compare, Is::Ge),
-                        Code::GeC => compare_constant!($each, acc, micro, mask_of, V, compare, Is::Ge),
-                        Code::IntEq => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Eq),
-                        Code::IntEqC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Eq),
-                        Code::IntNe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Ne),
-                        Code::IntNeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Ne),
-                        Code::IntLt => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Lt),
-                        Code::IntLtC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Lt),
-                        Code::IntLe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Le),
-                        Code::IntLeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Le),
-                        Code::IntGt => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Gt),
-                        Code::IntGtC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Gt),
-                        Code::IntGe => compare!($each, acc, micro, vector, mask_of, V, int_compare, Is::Ge),
-                        Code::IntGeC => compare_constant!($each, acc, micro, mask_of, V, int_compare, Is::Ge),
-                        Code::UintLt => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Lt),
-                        Code::UintLtC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Lt),
-                        Code::UintLe => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Le),
-                        Code::UintLeC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Le),
-                        Code::UintGt => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Gt),
-                        Code::UintGtC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Gt),
-                        Code::UintGe => compare!($each, acc, micro, vector, mask_of, V, uint_compare, Is::Ge),
-                        Code::UintGeC => compare_constant!($each, acc, micro, mask_of, V, uint_compare, Is::Ge),
                         Code::Select => $each!(acc, |k, v| {
                             V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
                         }),
@@ -316,8 +247,26 @@ macro_rules! block {
         }
     };
 }
-block!(large_block, large, WIDE);
-block!(small_block, small, 1);
+
+/// Both sizes of blocks, with the codes that are alike: of a value or a constant, the same as left operands, and
+/// comparisons.
+macro_rules! blocks {
+    ($($alike:tt)*) => {
+        block!(large_block, large, WIDE; $($alike)*);
+        block!(small_block, small, 1; $($alike)*);
+    };
+}
+blocks! {
+    Add AddC add, Sub SubC sub, Mul MulC mul, Div DivC div, Max MaxC max, Min MinC min,
+    IntAdd IntAddC int_add, IntSub IntSubC int_sub, IntMul IntMulC int_mul, And AndC and, Or OrC or, Xor XorC xor,
+    Shl ShlC shl, Shr ShrC shr, Sar SarC sar, IntMax IntMaxC int_max, IntMin IntMinC int_min,
+    UintMax UintMaxC uint_max, UintMin UintMinC uint_min,;
+    RSub RSubC sub, RDiv RDivC div, RIntSub RIntSubC int_sub,;
+    Eq EqC compare Eq, Ne NeC compare Ne, Lt LtC compare Lt, Le LeC compare Le, Gt GtC compare Gt, Ge GeC compare Ge,
+    IntEq IntEqC int_compare Eq, IntNe IntNeC int_compare Ne, IntLt IntLtC int_compare Lt, IntLe IntLeC int_compare Le,
+    IntGt IntGtC int_compare Gt, IntGe IntGeC int_compare Ge, UintLt UintLtC uint_compare Lt,
+    UintLe UintLeC uint_compare Le, UintGt UintGtC uint_compare Gt, UintGe UintGeC uint_compare Ge,
+}
 
 /// The code that runs blocks, elements of a vector, and bytes of one.
 pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {

@@ -157,159 +157,79 @@ impl<'m> Analysis<'m> {
 
     fn instruction(&self, instruction: InstructionRef<'m>) -> Properties {
         use HloOpcode as Op;
-        let mut p = self.default(instruction);
-        let operand = |k: usize| instruction.operand(k);
-        let operand_size = |k: usize| operand(k).map_or(0.0, size_of);
-        let operand_elements = |k: usize| operand(k).map_or(0.0, elements);
-        let operand_count = instruction.operand_ids().len();
-        let result = size_of(instruction);
-        let touches_nothing = |p: &mut Properties| {
-            p.set(Key::BytesAccessed, 0.0);
-            p.set_bytes(0.0, &vec![0.0; operand_count]);
-        };
         match instruction.opcode() {
-            Op::Parameter
-            | Op::Constant
-            | Op::GetTupleElement
-            | Op::Domain
-            | Op::AfterAll
-            | Op::AddDependency
-            | Op::Bitcast => touches_nothing(&mut p),
-            Op::Transpose if is_bitcast(instruction) => touches_nothing(&mut p),
-            Op::Tuple => {
-                p.set(Key::BytesAccessed, result);
-                p.set_bytes(result, &vec![0.0; operand_count]);
+            Op::Call => self.callee(instruction, AttrKey::ToApply),
+            Op::AsyncStart => {
+                let mut p = self.callee(instruction, AttrKey::Calls);
+                p.0.remove(&Key::OptimalSeconds);
+                p
             }
-            Op::Slice => {
-                p.set(Key::BytesAccessed, 2.0 * result);
-                p.set_bytes(result, &[result]);
-                p.set(
-                    Key::OperandUtilization(0),
-                    elements(instruction) / operand_elements(0),
-                );
+            Op::While => {
+                let mut p = self.callee(instruction, AttrKey::Body);
+                p.add_all(&self.callee(instruction, AttrKey::Condition));
+                p
             }
-            Op::DynamicSlice => {
-                p.set(Key::BytesAccessed, 2.0 * result + operand_size(1));
-                p.set_bytes(result, &[result]);
-                p.set(
-                    Key::OperandUtilization(0),
-                    elements(instruction) / operand_elements(0),
-                );
+            Op::Conditional => self.conditional(instruction),
+            Op::Fusion => self.fusion(instruction),
+            _ => {
+                let mut p = self.default(instruction);
+                touched(instruction, &mut p);
+                self.operations(instruction, &mut p);
+                p
             }
-            Op::DynamicUpdateSlice => {
-                let update = operand_size(1);
-                p.set(Key::BytesAccessed, 2.0 * update + operand_size(2));
-                p.set_bytes(update, &[0.0, update]);
-                let rest = 1.0 - operand_elements(1) / elements(instruction);
-                p.set(Key::OperandUtilization(0), rest);
-            }
-            Op::Gather => {
-                p.set(Key::BytesAccessed, 2.0 * result + operand_size(1));
-                p.set_bytes(result, &[result, operand_size(1)]);
-                p.set(
-                    Key::OperandUtilization(0),
-                    elements(instruction) / operand_elements(0),
-                );
-            }
-            Op::Scatter => self.scatter(instruction, &mut p),
+        }
+    }
+
+    /// What is computed, and what a computation that is applied costs each time.
+    fn operations(&self, instruction: InstructionRef<'m>, p: &mut Properties) {
+        use HloOpcode as Op;
+        let operand_elements = |k: usize| instruction.operand(k).map_or(0.0, elements);
+        let applied = |key: AttrKey| self.callee(instruction, key);
+        match instruction.opcode() {
+            Op::Scatter => self.scatter(instruction, p),
             Op::Dot | Op::ScaledDot | Op::RaggedDot => {
-                p.set(
-                    Key::Flops,
-                    dot_flops(instruction, instruction.ints(AttrKey::LhsContractingDims)),
-                );
+                let contracting = instruction.ints(AttrKey::LhsContractingDims);
+                p.set(Key::Flops, dot_flops(instruction, contracting));
             }
             Op::Convolution => p.set(Key::Flops, convolution_flops(instruction)),
-            Op::Map => {
-                p.add_applied(
-                    &self.callee(instruction, AttrKey::ToApply),
-                    elements(instruction),
-                );
-            }
+            Op::Map => p.add_applied(&applied(AttrKey::ToApply), elements(instruction)),
             Op::Reduce => {
-                let applied = operand_elements(0) - elements(instruction);
-                p.add_applied(&self.callee(instruction, AttrKey::ToApply), applied);
+                let times = operand_elements(0) - elements(instruction);
+                p.add_applied(&applied(AttrKey::ToApply), times);
             }
             Op::ReduceWindow => {
-                let function = self.callee(instruction, AttrKey::ToApply);
-                p.add_applied(&function, window_reductions(instruction));
+                p.add_applied(&applied(AttrKey::ToApply), window_reductions(instruction));
             }
             Op::SelectAndScatter => {
                 let window: f64 = windows(instruction).iter().map(|d| d.size as f64).product();
-                let select = self.callee(instruction, AttrKey::SelectComputation);
-                p.add_applied(&select, operand_elements(1) * (window - 1.0));
-                p.add_applied(
-                    &self.callee(instruction, AttrKey::ScatterComputation),
-                    operand_elements(1),
-                );
+                let (windows, select) = (operand_elements(1), applied(AttrKey::SelectComputation));
+                p.add_applied(&select, windows * (window - 1.0));
+                p.add_applied(&applied(AttrKey::ScatterComputation), windows);
             }
             Op::Fft => {
-                let factors: f64 = instruction
-                    .ints(AttrKey::FftLength)
-                    .iter()
+                let lengths = instruction.ints(AttrKey::FftLength).iter();
+                let factors: f64 = lengths
                     .map(|&length| logarithm(length as f64, f64::floor))
                     .product();
                 // A complex multiplication is four multiply-adds.
                 p.set(Key::Flops, 2.0 * 4.0 * factors * operand_elements(0));
             }
             Op::TriangularSolve => {
-                let (a, b) = (operand_size(0), operand_size(1));
-                p.set(Key::BytesAccessed, result + a / 2.0 + b);
-                // XLA writes the second operand's bytes in the place of the first's.
-                p.set_bytes(result, &[b, b]);
-                p.set(
-                    Key::Flops,
-                    2.0 * last_dimension(operand(0)) * operand_elements(1),
-                );
+                let size = last_dimension(instruction.operand(0));
+                p.set(Key::Flops, 2.0 * size * operand_elements(1));
             }
             Op::Cholesky => {
-                let half = operand_size(0) / 2.0;
-                p.set(Key::BytesAccessed, 2.0 * half);
-                p.set_bytes(half, &[half]);
-                let work = last_dimension(operand(0)) * operand_elements(0);
+                let work = last_dimension(instruction.operand(0)) * operand_elements(0);
                 p.set(Key::Flops, (work / 3.0).floor());
             }
-            Op::AllReduce | Op::AllReduceStart => {
-                let module = self.module;
-                let leaves = module.shapes().leaves(instruction.shape_id(), MAX_LEAVES);
-                let leaves = leaves.unwrap_or_default();
-                let arrays = leaves
-                    .iter()
-                    .filter_map(|l| module.shapes().get(l.1).as_array());
-                p.set(Key::Flops, arrays.map(count).sum());
-            }
+            Op::AllReduce | Op::AllReduceStart => p.set(Key::Flops, leaf_elements(instruction)),
             Op::Rng => p.set(Key::Transcendentals, elements(instruction)),
-            Op::RngBitGenerator => {
-                let leaves = self
-                    .module
-                    .shapes()
-                    .leaves(instruction.shape_id(), MAX_LEAVES);
-                let all = leaves.unwrap_or_default();
-                let arrays = all
-                    .iter()
-                    .filter_map(|l| self.module.shapes().get(l.1).as_array());
-                p.set(Key::Transcendentals, arrays.map(count).sum());
-            }
+            Op::RngBitGenerator => p.set(Key::Transcendentals, leaf_elements(instruction)),
             Op::Sort => {
                 let n = operand_elements(0);
                 p.set(Key::Flops, n * logarithm(n, f64::ceil));
             }
-            Op::CopyStart => {
-                // The leaves once more: what is copied is read and written.
-                let leaves: f64 = arrays(instruction).iter().map(|leaf| leaf.1).sum();
-                p.set(Key::BytesAccessed, leaves + operand_size(0));
-            }
-            Op::Call => p = self.callee(instruction, AttrKey::ToApply),
-            Op::AsyncStart => {
-                p = self.callee(instruction, AttrKey::Calls);
-                p.0.remove(&Key::OptimalSeconds);
-            }
-            Op::While => {
-                p = self.callee(instruction, AttrKey::Body);
-                p.add_all(&self.callee(instruction, AttrKey::Condition));
-            }
-            Op::Conditional => p = self.conditional(instruction),
-            Op::Fusion => p = self.fusion(instruction),
-            Op::CustomCall => self.custom_call(instruction, &mut p),
+            Op::CustomCall => self.custom_call(instruction, p),
             opcode => match opcode.class() {
                 OpClass::Unary | OpClass::Binary if opcode.is_transcendental() => {
                     p.set(Key::Transcendentals, elements(instruction));
@@ -320,7 +240,6 @@ impl<'m> Analysis<'m> {
                 _ => {}
             },
         }
-        p
     }
 
     fn scatter(&self, instruction: InstructionRef<'_>, p: &mut Properties) {
@@ -435,5 +354,78 @@ impl<'m> Analysis<'m> {
         p.set(Key::BytesAccessed, -1.0);
         p.set(Key::OptimalSeconds, -1.0);
         p.set_bytes(-1.0, &vec![-1.0; call.operand_ids().len()]);
+    }
+}
+
+/// Elements of all arrays of the result.
+fn leaf_elements(instruction: InstructionRef<'_>) -> f64 {
+    let shapes = instruction.module.shapes();
+    let leaves = shapes.leaves(instruction.shape_id(), MAX_LEAVES);
+    let leaves = leaves.unwrap_or_default();
+    let arrays = leaves.iter().filter_map(|l| shapes.get(l.1).as_array());
+    arrays.map(count).sum()
+}
+
+/// Bytes that are touched, where they are not the sizes of operands and results.
+fn touched(instruction: InstructionRef<'_>, p: &mut Properties) {
+    use HloOpcode as Op;
+    let size = |k: usize| instruction.operand(k).map_or(0.0, size_of);
+    let share = |k: usize| {
+        let part = instruction.operand(k).map_or(0.0, elements);
+        (part, elements(instruction))
+    };
+    let nothing = vec![0.0; instruction.operand_ids().len()];
+    let result = size_of(instruction);
+    match instruction.opcode() {
+        Op::Transpose if !is_bitcast(instruction) => {}
+        Op::Parameter
+        | Op::Constant
+        | Op::GetTupleElement
+        | Op::Domain
+        | Op::AfterAll
+        | Op::AddDependency
+        | Op::Transpose
+        | Op::Bitcast => {
+            p.set(Key::BytesAccessed, 0.0);
+            p.set_bytes(0.0, &nothing);
+        }
+        Op::Tuple => {
+            p.set(Key::BytesAccessed, result);
+            p.set_bytes(result, &nothing);
+        }
+        opcode @ (Op::Slice | Op::DynamicSlice | Op::Gather) => {
+            let indices = if opcode == Op::Slice { 0.0 } else { size(1) };
+            p.set(Key::BytesAccessed, 2.0 * result + indices);
+            match opcode {
+                Op::Gather => p.set_bytes(result, &[result, indices]),
+                _ => p.set_bytes(result, &[result]),
+            }
+            let (operand, result) = share(0);
+            p.set(Key::OperandUtilization(0), result / operand);
+        }
+        Op::DynamicUpdateSlice => {
+            let bytes = size(1);
+            p.set(Key::BytesAccessed, 2.0 * bytes + size(2));
+            p.set_bytes(bytes, &[0.0, bytes]);
+            let (update, result) = share(1);
+            p.set(Key::OperandUtilization(0), 1.0 - update / result);
+        }
+        Op::TriangularSolve => {
+            let (a, b) = (size(0), size(1));
+            p.set(Key::BytesAccessed, result + a / 2.0 + b);
+            // XLA writes the second operand's bytes in the place of the first's.
+            p.set_bytes(result, &[b, b]);
+        }
+        Op::Cholesky => {
+            let half = size(0) / 2.0;
+            p.set(Key::BytesAccessed, 2.0 * half);
+            p.set_bytes(half, &[half]);
+        }
+        Op::CopyStart => {
+            // The leaves once more: what is copied is read and written.
+            let leaves: f64 = arrays(instruction).iter().map(|leaf| leaf.1).sum();
+            p.set(Key::BytesAccessed, leaves + size(0));
+        }
+        _ => {}
     }
 }

@@ -11,20 +11,12 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, try_parallel};
 use crate::exec::memory::Memory;
+use crate::plan::cost::tiles::{MIN_RUN, MOST_REPEATED, PARALLEL_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
 use crate::plan::view::{PRIVATE, Walk};
 use crate::types::PrimitiveType;
-
-/// Rows of fewer elements are gathered into tiles of several.
-const MIN_RUN: i64 = 512;
-
-/// Most elements of a period that is laid out once for all tiles.
-const MOST_REPEATED: i64 = 1024;
-
-/// Elements times steps from which a second thread pays.
-const PARALLEL_WORK: usize = 1 << 16;
 
 /// An input of a running loop.
 struct Source<'p> {

@@ -3,6 +3,7 @@
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
+use crate::plan::cost::tiles::{MIN_TILE, SCRATCH_TARGET};
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, Program, Register, Task};
 
@@ -19,12 +20,6 @@ pub struct Frame {
     /// A tile and a period of inputs that repeat, by input; likewise.
     pub periods: Vec<Option<AlignedBytes<u8>>>,
 }
-
-/// Scratch of a frame that stays in the first-level cache.
-const SCRATCH_TARGET: usize = 32 << 10;
-/// Fewest elements of a tile: with fewer, calling kernels costs as much as what they do, so that
-/// programs of many registers rather reach into the second-level cache.
-const MIN_TILE: usize = 512;
 
 impl Frame {
     /// Elements per tile that keep the scratch of `program` in the first-level cache.

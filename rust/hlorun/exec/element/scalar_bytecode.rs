@@ -12,7 +12,8 @@ use super::machine_code::{self, Outside};
 use super::walk;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, RunThunk};
-use crate::plan::thunk::scalar_bytecode::{Code, FUEL, MAX_SCRATCH, Place, ScalarLoop, ScalarOp};
+use crate::plan::cost::scalar_bytecode::{FUEL, MAX_SCRATCH};
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
 use crate::plan::thunk::{Thunk, ThunkKind, WhileThunk};
 use crate::plan::view::Walk;
 

@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use super::walk;
 use crate::exec::memory::Memory;
+use crate::plan::cost::small_loop::MAX_SCRATCH;
 use crate::plan::element::elementwise::Kernel;
-use crate::plan::thunk::small_loop::{Base, Bring, MAX_SCRATCH, SmallLoop};
+use crate::plan::thunk::small_loop::{Base, Bring, SmallLoop};
 use crate::plan::thunk::{LoadKind, LoopThunk};
 
 /// Registers whose addresses need no memory of their own.

@@ -3,10 +3,8 @@
 //! In: how many bytes a step moves. Out: whether the last of them will have driven the first out of
 //! the last cache before anybody reads them. Results then need not be fetched to be overwritten.
 
+use crate::plan::cost::tiles::USUAL_CACHE;
 use std::sync::LazyLock;
-
-/// Size of the last cache where the system does not tell.
-const USUAL_CACHE: usize = 32 << 20;
 
 /// Whether a step that moves so many bytes should write past the caches.
 pub fn pays(bytes: usize) -> bool {

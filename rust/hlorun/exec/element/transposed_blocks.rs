@@ -4,18 +4,11 @@
 //! cache. Read tile by tile instead, every element would cost a cache line.
 
 use crate::buffers::AlignedBytes;
+use crate::plan::cost::transposed_blocks::{
+    BLOCK_BYTES, MAX_BLOCK_BYTES, MIN_ELEMENTS, MIN_ROW, MIN_ROWS, MIN_STEP,
+};
 use crate::plan::view::Walk;
-
-/// Bytes between neighbours from which transposing pays.
-const MIN_STEP: usize = 64;
-/// Fewest elements of a row, rows, and elements of the whole walk.
-const MIN_ROW: usize = 64;
-const MIN_ROWS: usize = 16;
-const MIN_ELEMENTS: usize = 1 << 14;
-/// Bytes of a block, if that many make a few rows.
-const BLOCK_BYTES: usize = 128 << 10;
-/// Most bytes of a block.
-const MAX_BLOCK_BYTES: usize = 1 << 20;
+use crate::plan::view::offset_in;
 
 /// How rows of a walk are brought in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,12 +82,7 @@ impl Transposition {
         if block.first != first
             && let [outer @ .., (_, across), (_, step)] = walk.as_slice()
         {
-            let mut rest = (start / plane) as i64;
-            let mut offset = row as i64 * across;
-            for &(size, stride) in outer.iter().rev() {
-                offset += rest % size * stride;
-                rest /= size;
-            }
+            let offset = row as i64 * across + offset_in(outer, (start / plane) as i64);
             let bytes = size as isize;
             let rows = self.block.min(self.rows - row);
             // SAFETY: the rows are the walk's, and the block holds as many.

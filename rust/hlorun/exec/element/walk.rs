@@ -1,6 +1,7 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
 use crate::plan::view::Walk;
+use crate::plan::view::offset_in;
 
 /// Calls `f(offset, stride, done, count)` for every piece of a row among elements
 /// `start..start + n`: `count` elements from `offset`, `stride` apart, after `done` others.
@@ -139,13 +140,7 @@ pub fn run_at(walk: &Walk, start: usize, n: usize) -> Option<i64> {
     if inner + n as i64 > size {
         return None;
     }
-    let mut rest = start as i64 / size;
-    let mut offset = inner;
-    for &(size, stride) in walk[..walk.len() - 1].iter().rev() {
-        offset += rest % size * stride;
-        rest /= size;
-    }
-    Some(offset)
+    Some(inner + offset_in(&walk[..walk.len() - 1], start as i64 / size))
 }
 
 /// Elements from `start` to the end of its run.
@@ -166,39 +161,30 @@ pub unsafe fn gather(
     n: usize,
     out: *mut u8,
 ) {
-    macro_rules! typed {
-        ($t:ty) => {{
-            let (base, out) = (base.cast::<$t>(), out.cast::<$t>());
-            pieces(walk, start, n, |offset, stride, done, count| {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let from = base.offset(offset as isize);
-                    let to = out.add(done);
-                    match stride {
-                        1 => copy_run(from, to, count),
-                        0 if count * size > SHORT => {
-                            hlorun_kernels::fill(size, from.cast(), to.cast(), count);
-                        }
-                        0 => fill_run(from, to, count),
-                        _ => {
-                            for i in 0..count {
-                                to.add(i).write(
-                                    from.offset(i as isize * stride as isize).read_unaligned(),
-                                );
-                            }
+    by_size!(size, T => {
+        let (base, out) = (base.cast::<T>(), out.cast::<T>());
+        pieces(walk, start, n, |offset, stride, done, count| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = base.offset(offset as isize);
+                let to = out.add(done);
+                match stride {
+                    1 => copy_run(from, to, count),
+                    0 if count * size > SHORT => {
+                        hlorun_kernels::fill(size, from.cast(), to.cast(), count);
+                    }
+                    0 => fill_run(from, to, count),
+                    _ => {
+                        for i in 0..count {
+                            to.add(i).write(
+                                from.offset(i as isize * stride as isize).read_unaligned(),
+                            );
                         }
                     }
                 }
-            });
-        }};
-    }
-    match size {
-        1 => typed!(u8),
-        2 => typed!(u16),
-        4 => typed!(u32),
-        8 => typed!(u64),
-        _ => typed!([u64; 2]),
-    }
+            }
+        });
+    })
 }
 
 /// Copies `n` contiguous elements at `from` to elements `start..start + n` of a walk from `base`.
@@ -214,33 +200,24 @@ pub unsafe fn scatter(
     n: usize,
     from: *const u8,
 ) {
-    macro_rules! typed {
-        ($t:ty) => {{
-            let (base, from) = (base.cast::<$t>(), from.cast::<$t>());
-            pieces(walk, start, n, |offset, stride, done, count| {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let to = base.offset(offset as isize);
-                    let from = from.add(done);
-                    if stride == 1 {
-                        copy_run(from, to, count);
-                    } else {
-                        for i in 0..count {
-                            to.offset(i as isize * stride as isize)
-                                .write_unaligned(from.add(i).read());
-                        }
+    by_size!(size, T => {
+        let (base, from) = (base.cast::<T>(), from.cast::<T>());
+        pieces(walk, start, n, |offset, stride, done, count| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = base.offset(offset as isize);
+                let from = from.add(done);
+                if stride == 1 {
+                    copy_run(from, to, count);
+                } else {
+                    for i in 0..count {
+                        to.offset(i as isize * stride as isize)
+                            .write_unaligned(from.add(i).read());
                     }
                 }
-            });
-        }};
-    }
-    match size {
-        1 => typed!(u8),
-        2 => typed!(u16),
-        4 => typed!(u32),
-        8 => typed!(u64),
-        _ => typed!([u64; 2]),
-    }
+            }
+        });
+    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! Promise: low floats are multiplied and summed in `f32`; rows no block covers are zero.
 
-use hlorun_kernels::{Gemm, Matrix, Parallel};
+use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
 
-use super::convolution::Typed;
+use super::convolution::{Typed, compute_type};
 use super::index_map::to_i64;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -12,17 +12,8 @@ use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::block_dot::{BlockDotOp, Blocks};
+use crate::types::strided::{advance, row_major_strides};
 use crate::types::{Dims, PrimitiveType};
-
-/// The array with its dimensions in another order.
-fn permuted(array: &RawArray, order: &[usize]) -> RawArray {
-    RawArray {
-        pointer: array.pointer,
-        element_type: array.element_type,
-        dims: order.iter().map(|&d| array.dims[d]).collect(),
-        strides: order.iter().map(|&d| array.strides[d]).collect(),
-    }
-}
 
 fn product(dims: &[i64]) -> usize {
     dims.iter().product::<i64>().max(0) as usize
@@ -42,7 +33,7 @@ fn scaled(array: &RawArray, scale: &RawArray) -> Result<(AlignedBytes<u8>, RawAr
         .map(|b| f32::from_ne_bytes(b.try_into().unwrap_or_default()))
         .collect();
     let rank = array.dims.len();
-    let steps = RawArray::row_major_strides(&scale.dims);
+    let steps = row_major_strides(&scale.dims);
     let fits = scale.dims.is_empty()
         || (scale.dims.len() == rank
             && (0..rank).all(|d| {
@@ -64,13 +55,7 @@ fn scaled(array: &RawArray, scale: &RawArray) -> Result<(AlignedBytes<u8>, RawAr
         };
         let x = f32::from_ne_bytes([value[0], value[1], value[2], value[3]]);
         value.copy_from_slice(&(x * factors[at as usize]).to_ne_bytes());
-        for d in (0..rank).rev() {
-            index[d] += 1;
-            if index[d] < array.dims[d] {
-                break;
-            }
-            index[d] = 0;
-        }
+        advance(&mut index, &array.dims);
     }
     Ok((bytes, result))
 }
@@ -126,11 +111,11 @@ pub fn run(
         op.free[1].to_vec(),
     ]
     .concat();
-    let ty = wide_type(&lhs, &rhs, output);
-    let left = Typed::new(&permuted(&lhs, &left_order), ty)?
+    let ty = compute_type(&lhs, &rhs, output)?;
+    let left = Typed::new(&lhs.transposed(&left_order), ty)?
         .array
         .to_row_major()?;
-    let right = Typed::new(&permuted(&rhs, &right_order), ty)?
+    let right = Typed::new(&rhs.transposed(&right_order), ty)?
         .array
         .to_row_major()?;
     let sizes = |array: &RawArray, dims: &[usize]| -> Vec<i64> {
@@ -153,73 +138,39 @@ pub fn run(
     if count != output.count() || group_dim.is_some_and(|d| rhs.dims[d] != groups.len() as i64) {
         return Err(misfit());
     }
-    let size = ty.size_bytes();
-    let mut result = AlignedBytes::zeroed(count * size)?;
-    let to = result.as_mut_ptr();
-    let dtype = dtype(ty).ok_or_else(misfit)?;
-    let multiply = |(rows, cols): (usize, usize), sums: usize, at: [usize; 3]| -> Result<()> {
-        let gemm = Gemm {
-            a: Matrix::row_major(k, 0),
-            ..Gemm::dense(dtype, rows, cols, sums)
-        };
-        // SAFETY: the blocks are parts of the dense operands and of the result.
-        unsafe {
-            hlorun_kernels::gemm(
-                &gemm,
-                left.as_ptr().add(at[0] * size),
-                right.as_ptr().add(at[1] * size),
-                to.add(at[2] * size),
-                &Parallel::SERIAL,
-            )?;
-        }
-        Ok(())
-    };
-    // Elements along the ragged dimension, and per step of it.
+    let mut result = AlignedBytes::zeroed(count * ty.size_bytes())?;
+    // Elements along the ragged dimension.
     let length = ragged_row.or(ragged_sum).map_or(0, |d| lhs.dims[d]);
-    let mut start = 0i64;
-    for (group, &wanted) in groups.iter().enumerate() {
-        let taken = wanted.clamp(0, length - start);
-        let (begin, taken_count) = (start as usize, taken as usize);
-        start += taken;
-        for b in 0..batch {
-            if ragged_row.is_some() {
-                let step = m / (length.max(1) as usize);
-                let at = [
-                    (b * m + begin * step) * k,
-                    (group * batch + b) * k * n,
-                    (b * m + begin * step) * n,
-                ];
-                multiply((taken_count * step, n), k, at)?;
-            } else {
-                let step = k / (length.max(1) as usize);
-                let at = [
-                    b * m * k + begin * step,
-                    (b * k + begin * step) * n,
-                    (group * batch + b) * m * n,
-                ];
-                multiply((m, n), taken_count * step, at)?;
+    let mut blocks = BlockProducts {
+        dtype: dtype(ty).ok_or_else(misfit)?,
+        left: &left,
+        right: &right,
+        result: &mut result,
+        sizes: [batch, m, n, k],
+    };
+    match (ragged_row, ragged_sum) {
+        (Some(_), _) => blocks.of_groups(&groups, length, true)?,
+        (None, Some(_)) => blocks.of_groups(&groups, length, false)?,
+        (None, None) => {
+            for b in 0..batch {
+                blocks.multiply((m, n), k, [b * m * k, b * k * n, b * m * n])?;
             }
-        }
-    }
-    if ragged_row.is_none() && ragged_sum.is_none() {
-        for b in 0..batch {
-            multiply((m, n), k, [b * m * k, b * k * n, b * m * n])?;
         }
     }
     // The result's own order has the rows as the operand has them.
     let lead = usize::from(ragged_sum.is_some()) + op.batch[0].len();
-    let mut order: Vec<usize> = (0..lead).collect();
-    let natural: Vec<usize> = op.free[0].to_vec();
-    order.extend(
-        rows.iter()
-            .filter_map(|d| natural.iter().position(|x| x == d))
-            .map(|at| lead + at),
-    );
-    order.extend(lead + natural.len()..output.dims.len());
+    let natural = &op.free[0];
+    let found = rows
+        .iter()
+        .filter_map(|d| natural.iter().position(|x| x == d));
+    let order: Vec<usize> = (0..lead)
+        .chain(found.map(|at| lead + at))
+        .chain(lead + natural.len()..output.dims.len())
+        .collect();
     if order.len() != output.dims.len() {
         return Err(misfit());
     }
-    let target = permuted(output, &order);
+    let target = output.transposed(&order);
     let array = RawArray::over(&mut result, ty, &target.dims);
     Typed::new(&array, output.element_type)?
         .array
@@ -227,20 +178,62 @@ pub fn run(
     Ok(())
 }
 
-fn wide_type(lhs: &RawArray, rhs: &RawArray, output: &RawArray) -> PrimitiveType {
-    use PrimitiveType as P;
-    let all = [lhs.element_type, rhs.element_type, output.element_type];
-    if all.contains(&P::C128) || (all.contains(&P::C64) && all.contains(&P::F64)) {
-        P::C128
-    } else if all.contains(&P::C64) {
-        P::C64
-    } else if all.contains(&P::F64) {
-        P::F64
-    } else if all.iter().any(|ty| ty.is_floating()) {
-        P::F32
-    } else if all.iter().any(|ty| ty.size_bytes() > 4) {
-        P::S64
-    } else {
-        P::S32
+/// Products of blocks of dense operands.
+struct BlockProducts<'a> {
+    dtype: DType,
+    left: &'a AlignedBytes<u8>,
+    right: &'a AlignedBytes<u8>,
+    result: &'a mut AlignedBytes<u8>,
+    /// Products, rows, columns and steps of a sum, of the whole.
+    sizes: [usize; 4],
+}
+
+impl BlockProducts<'_> {
+    /// The product of blocks that begin at these elements of the operands and the result.
+    fn multiply(
+        &mut self,
+        (rows, cols): (usize, usize),
+        sums: usize,
+        at: [usize; 3],
+    ) -> Result<()> {
+        let gemm = Gemm {
+            a: Matrix::row_major(self.sizes[3], 0),
+            ..Gemm::dense(self.dtype, rows, cols, sums)
+        };
+        let at = at.map(|at| at * self.dtype.size_bytes());
+        // SAFETY: the blocks are parts of the dense operands and of the result.
+        unsafe {
+            hlorun_kernels::gemm(
+                &gemm,
+                self.left.as_ptr().add(at[0]),
+                self.right.as_ptr().add(at[1]),
+                self.result.as_mut_ptr().add(at[2]),
+                &Parallel::SERIAL,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// One product per group: of its rows, or else of its part of every sum, among `length`.
+    fn of_groups(&mut self, groups: &[i64], length: i64, by_rows: bool) -> Result<()> {
+        let [batch, m, n, k] = self.sizes;
+        let step = if by_rows { m } else { k } / length.max(1) as usize;
+        let mut start = 0i64;
+        for (group, &wanted) in groups.iter().enumerate() {
+            let taken = wanted.clamp(0, length - start);
+            let (begin, taken_count) = (start as usize * step, taken as usize * step);
+            start += taken;
+            for b in 0..batch {
+                let apart = group * batch + b;
+                if by_rows {
+                    let row = b * m + begin;
+                    self.multiply((taken_count, n), k, [row * k, apart * k * n, row * n])?;
+                } else {
+                    let at = [b * m * k + begin, (b * k + begin) * n, apart * m * n];
+                    self.multiply((m, n), taken_count, at)?;
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::depthwise;
 use super::im2col::{Geometry, Tile};
-use super::walk::{Shared, split};
+use super::walk::{Shared, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -59,12 +59,16 @@ pub fn run(
 }
 
 /// The type products are summed in.
-fn compute_type(input: &RawArray, kernel: &RawArray, output: &RawArray) -> Result<PrimitiveType> {
+pub fn compute_type(
+    input: &RawArray,
+    kernel: &RawArray,
+    output: &RawArray,
+) -> Result<PrimitiveType> {
     use PrimitiveType as P;
     let all = [input, kernel, output].map(|array| array.element_type);
     if all.iter().any(|&ty| dtype(ty).is_none()) {
         return Err(HloError::execution(
-            "convolution of an element type without kernels",
+            "a product of an element type without kernels",
         ));
     }
     let has = |ty: P| all.contains(&ty);
@@ -337,23 +341,17 @@ fn linear(
         feature_groups: op.feature_group_count,
         batches: batches as usize,
     };
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, jobs * parts, 1, &|range| {
+    try_split(environment, jobs * parts, 1, &|range| {
         let mut scratch = Vec::new();
         for index in range {
             let (part, index) = (index % parts, index / parts);
             let (t, index) = (index % tiles, index / tiles);
             let (block, group) = (index % blocks as usize, index / blocks as usize);
             let rows = t * tile..((t + 1) * tile).min(length as usize);
-            if job.run(group, block, rows, part, &mut scratch).is_err() {
-                failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            }
+            job.run(group, block, rows, part, &mut scratch)?;
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for convolution"));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// What every tile of a convolution shares. Strides are in elements.

@@ -2,7 +2,7 @@
 //! features, or outputs along a row, are summed as vectors.
 
 use super::im2col::Geometry;
-use super::walk::{Shared, byte_strides, split};
+use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -68,14 +68,11 @@ fn typed<T: Float>(
     let size = size_of::<T>();
     let strides = byte_strides(&output.strides, size);
     let (source, target) = (Shared::new(input.pointer), Shared::new(output.pointer));
-    let failed = std::sync::atomic::AtomicBool::new(false);
     let work = (inner * columns * windows).max(1);
-    split(environment, rows, (GRAIN / work).max(1), &|range| {
+    try_split(environment, rows, (GRAIN / work).max(1), &|range| {
         let mut sums: Vec<T> = Vec::new();
-        if sums.try_reserve_exact(inner * columns).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            return;
-        }
+        sums.try_reserve_exact(inner * columns)
+            .map_err(|_| HloError::execution("out of memory for convolution"))?;
         for row in range {
             sums.clear();
             sums.resize(inner * columns, T::default());
@@ -148,9 +145,6 @@ fn typed<T: Float>(
                 );
             }
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for convolution"));
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -129,29 +129,18 @@ unsafe fn runs(
     source: Shared,
     target: Shared,
 ) {
-    macro_rules! elements {
-        ($t:ty) => {
-            windows.for_each::<false>(range, |from, to| {
-                let (from, to) = (source.at(from), target.at(to));
-                // SAFETY: by the caller's promise.
-                unsafe {
-                    let value = from.cast::<$t>().read_unaligned();
-                    to.cast::<$t>().write_unaligned(value);
-                }
-            })
-        };
-    }
-    match bytes {
-        1 => elements!(u8),
-        2 => elements!(u16),
-        4 => elements!(u32),
-        8 => elements!(u64),
-        16 => elements!(u128),
-        _ => windows.for_each::<false>(range, |from, to| {
+    if matches!(bytes, 1 | 2 | 4 | 8 | 16) {
+        by_size!(bytes, T => windows.for_each::<false>(range, |from, to| {
+            let (from, to) = (source.at(from).cast::<T>(), target.at(to).cast::<T>());
             // SAFETY: by the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(source.at(from), target.at(to), bytes) };
-        }),
+            unsafe { to.write_unaligned(from.read_unaligned()) };
+        }));
+        return;
     }
+    windows.for_each::<false>(range, |from, to| {
+        // SAFETY: by the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(source.at(from), target.at(to), bytes) };
+    });
 }
 
 /// Copies the elements `rows` of all windows, which are `to` and `from` bytes apart.
@@ -176,27 +165,19 @@ unsafe fn across(
             places[found] = [to, from];
             found += 1;
         });
-        macro_rules! elements {
-            ($t:ty) => {
-                for row in rows.clone() {
-                    let row = row as isize;
-                    for &[t, f] in &places[..found] {
-                        let (t, f) = (target.at(t + row * to), source.at(f + row * from));
-                        // SAFETY: by the caller's promise.
-                        unsafe {
-                            let value = f.cast::<$t>().read_unaligned();
-                            t.cast::<$t>().write_unaligned(value);
-                        }
+        by_size!(size, T => {
+            for row in rows.clone() {
+                let row = row as isize;
+                for &[t, f] in &places[..found] {
+                    let (t, f) = (target.at(t + row * to), source.at(f + row * from));
+                    // SAFETY: by the caller's promise.
+                    unsafe {
+                        let value = f.cast::<T>().read_unaligned();
+                        t.cast::<T>().write_unaligned(value);
                     }
                 }
-            };
-        }
-        match size {
-            1 => elements!(u8),
-            2 => elements!(u16),
-            4 => elements!(u32),
-            _ => elements!(u64),
-        }
+            }
+        })
     }
 }
 

@@ -20,6 +20,22 @@ pub struct Row {
     pub step: isize,
 }
 
+impl Row {
+    /// Elements side by side.
+    pub fn dense(pointer: *mut u8) -> Row {
+        Row { pointer, step: 1 }
+    }
+
+    /// What comes after `count` elements of `size` bytes.
+    fn after(self, count: usize, size: usize) -> Row {
+        let bytes = self.step * (count * size) as isize;
+        Row {
+            pointer: self.pointer.wrapping_offset(bytes),
+            step: self.step,
+        }
+    }
+}
+
 /// Applies a combiner to rows.
 pub struct Folder<'c> {
     combiner: &'c Combiner,
@@ -115,22 +131,13 @@ impl<'c> Folder<'c> {
             && acc.step == 1
         {
             let size = self.sizes[0];
-            let lane = Row {
-                pointer: self.lanes[1],
-                step: 1,
-            };
+            let lane = Row::dense(self.lanes[1]);
             while done < n {
                 let part = self.tile.min(n - done);
-                let from = Row {
-                    pointer: value
-                        .pointer
-                        .wrapping_offset(value.step * (done * size) as isize),
-                    step: value.step,
-                };
-                let to = acc.pointer.wrapping_add(done * size);
+                let to = acc.after(done, size).pointer;
                 // SAFETY: as above; there are `tile` lanes.
                 unsafe {
-                    copy_row(size, from, lane, part);
+                    copy_row(size, value.after(done, size), lane, part);
                     kernel(to, lane.pointer, to, part);
                 }
                 done += part;
@@ -139,21 +146,12 @@ impl<'c> Folder<'c> {
         }
         while done < n {
             let part = self.tile.min(n - done);
-            for k in 0..count {
-                let at = |row: Row| Row {
-                    pointer: row
-                        .pointer
-                        .wrapping_offset(row.step * (done * self.sizes[k]) as isize),
-                    step: row.step,
-                };
-                let lane = |index: usize| Row {
-                    pointer: self.lanes[index],
-                    step: 1,
-                };
+            for (k, &size) in self.sizes.iter().enumerate() {
+                let lane = |index: usize| Row::dense(self.lanes[index]);
                 // SAFETY: by the caller's promise; there are `tile` lanes.
                 unsafe {
-                    copy_row(self.sizes[k], at(accumulators[k]), lane(k), part);
-                    copy_row(self.sizes[k], at(values[k]), lane(count + k), part);
+                    copy_row(size, accumulators[k].after(done, size), lane(k), part);
+                    copy_row(size, values[k].after(done, size), lane(count + k), part);
                 }
             }
             // SAFETY: inputs are bound to `part` filled lanes; results are in the frame.
@@ -169,24 +167,9 @@ impl<'c> Folder<'c> {
                     Some(_) => self.lanes[0],
                     None => self.frame.pointer(program.outputs[k]),
                 };
-                let to = Row {
-                    pointer: accumulator
-                        .pointer
-                        .wrapping_offset(accumulator.step * (done * self.sizes[k]) as isize),
-                    step: accumulator.step,
-                };
+                let (from, to) = (Row::dense(from), accumulator.after(done, self.sizes[k]));
                 // SAFETY: as above.
-                unsafe {
-                    copy_row(
-                        self.sizes[k],
-                        Row {
-                            pointer: from,
-                            step: 1,
-                        },
-                        to,
-                        part,
-                    );
-                }
+                unsafe { copy_row(self.sizes[k], from, to, part) };
             }
             done += part;
         }

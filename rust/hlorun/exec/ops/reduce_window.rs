@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::lanes::{Folder, Row};
-use super::walk::{Nest, Shared, split};
+use super::walk::{Nest, Shared, try_split};
 use super::window::{Span, spans};
 use super::{sliding, window_rows};
 use crate::buffers::AlignedBytes;
@@ -55,7 +55,6 @@ pub fn run(
         broadcast(init, accumulator);
     }
     let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
-    let failed = std::sync::atomic::AtomicBool::new(false);
     let work = Work {
         op,
         operands: operands.shared(),
@@ -76,14 +75,8 @@ pub fn run(
         .iter()
         .fold(1, |n, d| n.saturating_mul(d.size.max(1) as usize));
     let per_slice = (outputs[0].count() / size).saturating_mul(window).max(1);
-    split(environment, size, (GRAIN / per_slice).max(1), &|part| {
-        if work.run(axis, part).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for reduce-window"));
-    }
+    let grain = (GRAIN / per_slice).max(1);
+    try_split(environment, size, grain, &|part| work.run(axis, part))?;
     accumulators.finish(outputs);
     Ok(())
 }

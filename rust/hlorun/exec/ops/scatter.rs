@@ -18,6 +18,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
+use crate::types::strided::advance;
 
 /// Elements of all windows together that make a second task worth it.
 const GRAIN: usize = 64 << 10;
@@ -250,13 +251,7 @@ fn windows(
                 places.push([output, update]);
             }
         }
-        for axis in (0..index.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < starts.batch[axis] {
-                break;
-            }
-            index[axis] = 0;
-        }
+        advance(&mut index, &starts.batch);
     }
     Ok(places)
 }

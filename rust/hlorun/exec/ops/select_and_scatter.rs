@@ -10,6 +10,7 @@ use crate::exec::array::RawArray;
 use crate::exec::element::program::Frame;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::select_and_scatter::SelectAndScatterOp;
+use crate::types::strided;
 
 /// No place yet.
 const NONE: isize = isize::MIN;
@@ -50,20 +51,9 @@ pub fn run(
             continue;
         }
         // The place is an element of the operand by logical strides of its own.
-        let mut rest = place as i64;
-        let mut at = 0;
-        for d in (0..rank).rev() {
-            at += rest % output.dims[d] * output.strides[d];
-            rest /= output.dims[d];
-        }
-        let to = Row {
-            pointer: output.pointer.wrapping_offset(at as isize * size as isize),
-            step: 1,
-        };
-        let from = Row {
-            pointer: values.shared_ptr().wrapping_add(n * size),
-            step: 1,
-        };
+        let at = strided::place(place as i64, output.dims.iter().zip(&output.strides));
+        let to = Row::dense(output.pointer.wrapping_offset(at as isize * size as isize));
+        let from = Row::dense(values.shared_ptr().wrapping_add(n * size));
         // SAFETY: one element of the output, one of the source.
         unsafe { folder.fold(&[to], &[from], 1) };
     }

@@ -167,7 +167,6 @@ fn running(
     dim: usize,
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let count = op.count;
     let window = &op.window.0[dim];
     let sources = operands.iter().map(dense).collect::<Result<Vec<_>>>()?;
     let mut results = Vec::new();
@@ -176,119 +175,129 @@ fn running(
         let pointer = Shared::new(bytes.as_mut_ptr());
         results.push((bytes, pointer));
     }
-    let (from, to) = (
-        Lines::new(&operands[0].dims, dim),
-        Lines::new(&outputs[0].dims, dim),
-    );
     let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
-    let sizes: SmallVec<[usize; 2]> = types.iter().map(|ty| ty.size_bytes()).collect();
-    let pointers: Vec<Shared> = sources.iter().map(|s| Shared::new(s.1.pointer)).collect();
-    let targets: Vec<Shared> = results.iter().map(|r| r.1).collect();
-    let first: Vec<Shared> = inits.iter().map(|init| Shared::new(init.pointer)).collect();
-    // Output o folds inputs 0..=o + reach.
-    let reach = window.size - 1 - window.padding_low;
-    let few = from.inner == 1 && from.outer < LINES && from.length == to.length;
-    let kernel = match op.combiner.shortcut {
-        Some(Shortcut::Binary(binary)) if count == 1 && few && reach == 0 => dtype(types[0])
-            .and_then(|ty| Some((hlorun_kernels::binary(binary, ty)?, binary)))
-            .map(|(kernel, binary)| Line {
-                kernel,
-                binary,
-                ty: types[0],
-                length: to.length,
-            }),
-        _ => None,
+    let running = Running {
+        op,
+        pointers: sources.iter().map(|s| Shared::new(s.1.pointer)).collect(),
+        targets: results.iter().map(|r| r.1).collect(),
+        first: inits.iter().map(|init| Shared::new(init.pointer)).collect(),
+        sizes: types.iter().map(|ty| ty.size_bytes()).collect(),
+        types,
+        from: Lines::new(&operands[0].dims, dim),
+        to: Lines::new(&outputs[0].dims, dim),
+        reach: window.size - 1 - window.padding_low,
     };
-    if let Some(line) = kernel {
-        split(
-            environment,
-            to.outer,
-            (1 << 14) / to.length.max(1),
-            &|range| {
-                for n in range {
-                    let start = n * to.length * sizes[0];
-                    // SAFETY: line `n` of the copy and of the result, which no other task writes.
-                    unsafe { line.run(first[0].get(), &pointers[0], targets[0], start) };
-                }
-            },
-        );
-        for ((bytes, _), output) in results.iter_mut().zip(outputs) {
-            RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
-        }
-        return Ok(());
+    let (from, to) = (&running.from, &running.to);
+    if let Some(line) = running.line() {
+        let grain = (1 << 14) / to.length.max(1);
+        split(environment, to.outer, grain, &|range| {
+            for n in range {
+                let start = n * to.length * running.sizes[0];
+                let (init, source) = (running.first[0].get(), &running.pointers[0]);
+                // SAFETY: line `n` of the copy and of the result, which no other task writes.
+                unsafe { line.run(init, source, running.targets[0], start) };
+            }
+        });
+    } else {
+        let grain = (LANES * 64 / (LANES.min(from.group(0).lanes) * from.length.max(1))).max(1);
+        try_split(environment, from.count(), grain, &|range| {
+            running.groups(range)
+        })?;
     }
-    let task = |range: std::ops::Range<usize>| -> Result<()> {
-        let mut folder = Folder::new(&op.combiner, &types, LANES)?;
+    for ((bytes, _), output) in results.iter_mut().zip(outputs) {
+        RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
+    }
+    Ok(())
+}
+
+/// A window that always reaches back to the start.
+struct Running<'o> {
+    op: &'o ReduceWindowOp,
+    pointers: Vec<Shared>,
+    targets: Vec<Shared>,
+    first: Vec<Shared>,
+    types: SmallVec<[PrimitiveType; 2]>,
+    sizes: SmallVec<[usize; 2]>,
+    from: Lines,
+    to: Lines,
+    /// Output o folds inputs 0..=o + reach.
+    reach: i64,
+}
+
+impl Running<'_> {
+    /// How a line is folded by itself, where there are few.
+    fn line(&self) -> Option<Line> {
+        let (from, to) = (&self.from, &self.to);
+        let few = from.inner == 1 && from.outer < LINES && from.length == to.length;
+        match self.op.combiner.shortcut {
+            Some(Shortcut::Binary(binary)) if self.op.count == 1 && few && self.reach == 0 => {
+                Some(Line {
+                    kernel: hlorun_kernels::binary(binary, dtype(self.types[0])?)?,
+                    binary,
+                    ty: self.types[0],
+                    length: to.length,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Folds groups of lines, all lanes of a group at once.
+    fn groups(&self, range: std::ops::Range<usize>) -> Result<()> {
+        let (from, to, sizes) = (&self.from, &self.to, &self.sizes);
+        let mut folder = Folder::new(&self.op.combiner, &self.types, LANES)?;
         let mut blocks = Vec::new();
-        for &size in &sizes {
+        for &size in sizes {
             let block = |length: usize| AlignedBytes::uninitialized(length * LANES * size);
             blocks.push((block(from.length)?, block(to.length)?));
         }
         for n in range {
             let lanes = from.group(n).lanes;
-            for k in 0..count {
+            for (k, block) in blocks.iter().enumerate() {
+                let (array, block) = (self.pointers[k].get(), block.0.shared_ptr());
                 // SAFETY: group `n` exists, the block has room for all lanes.
-                unsafe {
-                    from.copy(
-                        n,
-                        sizes[k],
-                        pointers[k].get(),
-                        blocks[k].0.shared_ptr(),
-                        true,
-                    )
-                };
+                unsafe { from.copy(n, sizes[k], array, block, true) };
             }
             let mut next = 0i64;
             for o in 0..to.length {
-                for k in 0..count {
+                for (k, block) in blocks.iter().enumerate() {
                     let row = lanes * sizes[k];
-                    let here = blocks[k].1.shared_ptr().wrapping_add(o * row);
+                    let here = block.1.shared_ptr().wrapping_add(o * row);
                     // SAFETY: rows of the block; the initial value is one element.
                     unsafe {
                         if o == 0 {
-                            hlorun_kernels::fill(sizes[k], first[k].get(), here, lanes);
+                            hlorun_kernels::fill(sizes[k], self.first[k].get(), here, lanes);
                         } else {
                             std::ptr::copy_nonoverlapping(here.wrapping_sub(row), here, row);
                         }
                     }
                 }
-                let end = (o as i64).saturating_add(reach).min(from.length as i64 - 1);
-                while next <= end {
-                    let row = |k: usize, block: &AlignedBytes, at: usize| Row {
-                        pointer: block.shared_ptr().wrapping_add(at * lanes * sizes[k]),
-                        step: 1,
+                let end = (o as i64).saturating_add(self.reach);
+                while next <= end.min(from.length as i64 - 1) {
+                    let row = |block: &AlignedBytes, at: usize, size: usize| {
+                        Row::dense(block.shared_ptr().wrapping_add(at * lanes * size))
                     };
-                    let accumulators: SmallVec<[Row; 2]> =
-                        (0..count).map(|k| row(k, &blocks[k].1, o)).collect();
-                    let values: SmallVec<[Row; 2]> = (0..count)
-                        .map(|k| row(k, &blocks[k].0, next as usize))
+                    let rows = blocks.iter().zip(sizes);
+                    let accumulators: SmallVec<[Row; 2]> = rows
+                        .clone()
+                        .map(|(block, &size)| row(&block.1, o, size))
+                        .collect();
+                    let values: SmallVec<[Row; 2]> = rows
+                        .map(|(block, &size)| row(&block.0, next as usize, size))
                         .collect();
                     // SAFETY: rows of `lanes` elements in blocks of this task.
                     unsafe { folder.fold(&accumulators, &values, lanes) };
                     next += 1;
                 }
             }
-            for k in 0..count {
+            for (k, block) in blocks.iter().enumerate() {
+                let (array, block) = (self.targets[k].get(), block.1.shared_ptr());
                 // SAFETY: as above; groups are disjoint.
-                unsafe {
-                    to.copy(
-                        n,
-                        sizes[k],
-                        targets[k].get(),
-                        blocks[k].1.shared_ptr(),
-                        false,
-                    )
-                };
+                unsafe { to.copy(n, sizes[k], array, block, false) };
             }
         }
         Ok(())
-    };
-    let grain = (LANES * 64 / (LANES.min(from.group(0).lanes) * from.length.max(1))).max(1);
-    try_split(environment, from.count(), grain, &task)?;
-    for ((bytes, _), output) in results.iter_mut().zip(outputs) {
-        RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
     }
-    Ok(())
 }
 
 /// A line folded element by element.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::sort_merge;
 use super::sort_rows::{Order, Rows, last, new_order};
-use super::walk::{Shared, split};
+use super::walk::{Shared, split, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -64,8 +64,7 @@ fn by_keys(
     let mut order = new_order(count, length)?;
     let columns = compute_keys(keys, rows, environment)?;
     let target = Shared::new(order.as_mut_ptr().cast());
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, count / length, GRAIN / length, &|range| {
+    try_split(environment, count / length, GRAIN / length, &|range| {
         let mut scratch = Scratch::default();
         for row in range {
             let part = row * length..(row + 1) * length;
@@ -76,13 +75,11 @@ fn by_keys(
             let columns: SmallVec<[&[u64]; 2]> =
                 columns.iter().map(|column| &column[part.clone()]).collect();
             if !scratch.sort(&keys.keys, &columns, order) {
-                failed.store(true, std::sync::atomic::Ordering::Relaxed);
+                return Err(HloError::execution("out of memory for sorting"));
             }
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for sorting"));
-    }
+        Ok(())
+    })?;
     Ok(order)
 }
 
@@ -115,12 +112,8 @@ fn compute_keys(
     let tile = Frame::tile_for(program, count);
     // A frame that cannot be had is found out before tasks start.
     drop(Frame::new(program, tile)?);
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, count.div_ceil(tile), 16, &|range| {
-        let Ok(mut frame) = Frame::new(program, tile) else {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            return;
-        };
+    try_split(environment, count.div_ceil(tile), 16, &|range| {
+        let mut frame = Frame::new(program, tile)?;
         for block in range {
             let start = block * tile;
             let n = tile.min(count - start);
@@ -140,10 +133,8 @@ fn compute_keys(
                 }
             }
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for sorting"));
-    }
+        Ok(())
+    })?;
     Ok(columns)
 }
 
@@ -294,28 +285,19 @@ pub fn apply(
         order.len() / length,
         GRAIN / length,
         &|range| {
-            macro_rules! gather {
-                ($t:ty) => {
-                    for row in range {
-                        let base = row * length;
-                        let row = &order[base..base + length];
-                        for (i, &from) in row.iter().enumerate() {
-                            // SAFETY: the order holds indices below `length`; rows are disjoint.
-                            unsafe {
-                                let from = source.get().cast::<$t>().add(base + from as usize);
-                                target.get().cast::<$t>().add(base + i).write(from.read());
-                            }
+            by_size!(size, T => {
+                for row in range {
+                    let base = row * length;
+                    let row = &order[base..base + length];
+                    for (i, &from) in row.iter().enumerate() {
+                        // SAFETY: the order holds indices below `length`; rows are disjoint.
+                        unsafe {
+                            let from = source.get().cast::<T>().add(base + from as usize);
+                            target.get().cast::<T>().add(base + i).write(from.read());
                         }
                     }
-                };
-            }
-            match size {
-                1 => gather!(u8),
-                2 => gather!(u16),
-                4 => gather!(u32),
-                8 => gather!(u64),
-                _ => gather!([u64; 2]),
-            }
+                }
+            })
         },
     );
     if let Some(mut bytes) = copy {

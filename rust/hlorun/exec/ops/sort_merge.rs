@@ -5,7 +5,7 @@
 //! contradicts itself.
 
 use super::sort_rows::{Order, Rows, new_order};
-use super::walk::{Shared, split};
+use super::walk::{Shared, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::element::program::Frame;
@@ -37,8 +37,7 @@ pub fn order(
     }
     let chunk_rows = (CHUNK / length).max(1);
     let row_count = count / length;
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, row_count.div_ceil(chunk_rows), 1, &|range| {
+    try_split(environment, row_count.div_ceil(chunk_rows), 1, &|range| {
         for chunk in range {
             let first = chunk * chunk_rows;
             let rows = chunk_rows.min(row_count - first);
@@ -51,14 +50,10 @@ pub fn order(
                 .iter()
                 .map(|&(pointer, size)| (pointer.at((start * size) as isize).cast_const(), size))
                 .collect();
-            if sort_chunk(comparator, &sources, length, order).is_err() {
-                failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            }
+            sort_chunk(comparator, &sources, length, order)?;
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for sorting"));
-    }
+        Ok(())
+    })?;
     Ok(order)
 }
 

@@ -2,7 +2,7 @@
 
 use super::sort::ordered;
 use super::sort_rows::Rows;
-use super::walk::{Shared, split};
+use super::walk::{Shared, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -43,14 +43,12 @@ pub fn run(
         descending: op.largest,
         total_order: true,
     };
-    let failed = std::sync::atomic::AtomicBool::new(false);
-    split(environment, row_count, GRAIN / length, &|range| {
+    try_split(environment, row_count, GRAIN / length, &|range| {
         let mut keys: Vec<u64> = Vec::new();
         let mut pairs: Vec<(u64, u32)> = Vec::new();
         let most = length.min(candidates(k));
         if keys.try_reserve_exact(length).is_err() || pairs.try_reserve_exact(most).is_err() {
-            failed.store(true, std::sync::atomic::Ordering::Relaxed);
-            return;
+            return Err(HloError::execution("out of memory for top-k"));
         }
         keys.resize(length, 0);
         for row in range {
@@ -71,10 +69,8 @@ pub fn run(
                 }
             }
         }
-    });
-    if failed.into_inner() {
-        return Err(HloError::execution("out of memory for top-k"));
-    }
+        Ok(())
+    })?;
     RawArray::over(&mut value_bytes, values.element_type, &values.dims).copy_to(values);
     RawArray::over(&mut index_bytes, indices.element_type, &indices.dims).copy_to(indices);
     Ok(())

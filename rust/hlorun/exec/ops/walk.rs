@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::types::Dims;
+use crate::exec::array::RawArray;
+pub use crate::exec::array::byte_strides;
 
 /// A pointer that tasks may share; each touches only its own part.
 #[derive(Clone, Copy)]
@@ -28,6 +29,26 @@ impl Shared {
     /// The pointer `bytes` further; never read outside its array by the user's promise.
     pub fn at(self, bytes: isize) -> *mut u8 {
         self.0.wrapping_offset(bytes)
+    }
+}
+
+/// An array that tasks may share; each touches only its own part.
+pub struct SharedArray(RawArray);
+
+// SAFETY: users hand disjoint parts to their tasks, or only read.
+unsafe impl Send for SharedArray {}
+// SAFETY: as above.
+unsafe impl Sync for SharedArray {}
+
+impl SharedArray {
+    /// Shares `array`.
+    pub fn new(array: &RawArray) -> SharedArray {
+        SharedArray(array.clone())
+    }
+
+    /// The array.
+    pub fn get(&self) -> &RawArray {
+        &self.0
     }
 }
 
@@ -130,14 +151,6 @@ impl<const K: usize> Nest<K> {
             }
         }
     }
-}
-
-/// `strides` of elements of `size` bytes, in bytes.
-pub fn byte_strides(strides: &Dims, size: usize) -> SmallVec<[isize; 6]> {
-    strides
-        .iter()
-        .map(|&s| s as isize * size as isize)
-        .collect()
 }
 
 /// Cuts `count` things into tasks of at least `grain`; the cut depends on nothing else, so results

@@ -12,10 +12,9 @@ use super::shape::Shape;
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::element::program::Frame;
+use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::Program;
-use crate::plan::schedule::scalar_bytecode::folds::{
-    MAX_LANES, MIN_LANE_RUN, result_of, row_lanes,
-};
+use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
 
 /// Values of a tile, and the result they belong to: the first one's, where they belong to several.
 #[derive(Clone, Copy)]
@@ -386,27 +385,18 @@ unsafe fn transpose(size: usize, from: *const u8, rows: usize, columns: usize, t
 ///
 /// There are so many pairs; `seconds` has room and overlaps none of them.
 unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds: *mut u8) {
-    macro_rules! typed {
-        ($t:ty) => {{
-            let (at, seconds) = (at.cast::<$t>(), seconds.cast::<$t>());
-            // SAFETY: the caller's promise; what is written over has been read before.
-            unsafe {
-                for i in 0..pairs {
-                    seconds.add(i).write(at.add(2 * i + 1).read());
-                }
-                for i in 0..pairs {
-                    at.add(i).write(at.add(2 * i).read());
-                }
+    by_size!(size, T => {
+        let (at, seconds) = (at.cast::<T>(), seconds.cast::<T>());
+        // SAFETY: the caller's promise; what is written over has been read before.
+        unsafe {
+            for i in 0..pairs {
+                seconds.add(i).write(at.add(2 * i + 1).read());
             }
-        }};
-    }
-    match size {
-        1 => typed!(u8),
-        2 => typed!(u16),
-        4 => typed!(u32),
-        8 => typed!(u64),
-        _ => typed!([u64; 2]),
-    }
+            for i in 0..pairs {
+                at.add(i).write(at.add(2 * i).read());
+            }
+        }
+    })
 }
 
 /// Lanes and rows, where the rows from `position` on, of which `left` values are there, are folded

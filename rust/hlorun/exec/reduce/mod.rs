@@ -15,26 +15,16 @@ use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
+use crate::plan::cost::reduce::{
+    COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS, PARALLEL_ELEMENTS, PARTIAL,
+    PLAIN_TILE,
+};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::ReduceThunk;
 use crate::types::PrimitiveType;
 use fold::Tile;
 use job::{Accumulators, Job};
 use shape::Shape;
-
-/// Elements from which a second thread pays.
-const PARALLEL_ELEMENTS: usize = 1 << 15;
-/// Elements of one partial result when everything, or a long row, is reduced.
-const PARTIAL: usize = 1 << 16;
-/// Rows that are too few to be shared out; long ones are cut into partial results.
-const FEW_ROWS: usize = 64;
-/// Elements of one partial result of columns.
-const COLUMN_PARTIAL: usize = 1 << 18;
-/// Most partial results of columns, and fewest rows of one.
-const MAX_COLUMN_PARTIALS: usize = 32;
-const MIN_COLUMN_ROWS: usize = 32;
-/// Elements of a tile that is read where it lies.
-const PLAIN_TILE: usize = 1 << 13;
 
 /// Room for accumulators.
 struct Partials {

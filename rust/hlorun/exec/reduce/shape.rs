@@ -1,12 +1,6 @@
 //! Along which dimensions of a tile a reduction folds.
 
-use crate::plan::schedule::scalar_bytecode::folds::MIN_REGULAR;
-
-/// Most columns that are folded onto themselves.
-pub(super) const FEW_COLUMNS: usize = 128;
-/// Longest rows that are transposed, for plain kernels and for general reducers.
-pub(super) const SHORT_ROW: usize = 32;
-pub(super) const SHORT_ROW_GENERAL: usize = 64;
+use crate::plan::cost::reduce::{FEW_COLUMNS, MIN_REGULAR, SHORT_ROW, SHORT_ROW_GENERAL};
 
 /// How the values of a tile belong to results.
 #[derive(Clone, Copy, Debug)]

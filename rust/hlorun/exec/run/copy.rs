@@ -4,6 +4,7 @@ use crate::exec::array::RawArray;
 use crate::exec::environment::Environment;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::view::ArrayView;
+use crate::types::strided::is_row_major;
 
 /// Bytes from which a second thread pays.
 const PARALLEL_BYTES: usize = 1 << 18;
@@ -50,16 +51,7 @@ pub fn run(copy: &CopyThunk, environment: &Environment<'_>) {
 
 /// Whether the elements lie side by side in row-major order.
 fn is_one_run(view: &ArrayView) -> bool {
-    let mut step = 1;
-    view.dims
-        .iter()
-        .zip(&view.strides)
-        .rev()
-        .all(|(&size, &stride)| {
-            let fits = size == 1 || stride == step;
-            step *= size;
-            fits
-        })
+    is_row_major(&view.dims, &view.strides)
 }
 
 /// An array that threads take disjoint pieces of.

@@ -13,6 +13,7 @@ use crate::exec::array::RawArray;
 use crate::exec::element::program::Frame;
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::spmd::collective::Combiner;
+use crate::types::strided;
 
 /// Elements combined at once: runs long enough for the memory to stream, and few enough that those of
 /// eight members stay in the second-level cache until the result overwrites them.
@@ -161,11 +162,7 @@ fn share(total: usize, rank: usize, members: usize) -> Range<usize> {
 
 /// Whether element `i` of both lies at the same place of its memory.
 pub fn same_places(a: &RawArray, b: &RawArray) -> bool {
-    a.count() == 0
-        || a.dims
-            .iter()
-            .zip(a.strides.iter().zip(&b.strides))
-            .all(|(&dim, (x, y))| dim == 1 || x == y)
+    a.count() == 0 || strided::same_places(&a.dims, &a.strides, &b.strides)
 }
 
 /// The elements of every operand that the member at `rank` combines.

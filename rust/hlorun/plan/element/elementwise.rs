@@ -30,38 +30,16 @@ pub enum Kernel {
 
 /// The kernels' tag of an element type; `s1` and `u1` have none.
 pub fn dtype(ty: PrimitiveType) -> Option<DType> {
-    use PrimitiveType as P;
-    Some(match ty {
-        P::Pred => DType::Pred,
-        P::S1 | P::U1 => return None,
-        P::S2 => DType::S2,
-        P::S4 => DType::S4,
-        P::S8 => DType::S8,
-        P::S16 => DType::S16,
-        P::S32 => DType::S32,
-        P::S64 => DType::S64,
-        P::U2 => DType::U2,
-        P::U4 => DType::U4,
-        P::U8 => DType::U8,
-        P::U16 => DType::U16,
-        P::U32 => DType::U32,
-        P::U64 => DType::U64,
-        P::F4E2M1FN => DType::F4E2M1FN,
-        P::F8E3M4 => DType::F8E3M4,
-        P::F8E4M3 => DType::F8E4M3,
-        P::F8E4M3FN => DType::F8E4M3FN,
-        P::F8E4M3FNUZ => DType::F8E4M3FNUZ,
-        P::F8E4M3B11FNUZ => DType::F8E4M3B11FNUZ,
-        P::F8E5M2 => DType::F8E5M2,
-        P::F8E5M2FNUZ => DType::F8E5M2FNUZ,
-        P::F8E8M0FNU => DType::F8E8M0FNU,
-        P::F16 => DType::F16,
-        P::BF16 => DType::BF16,
-        P::F32 => DType::F32,
-        P::F64 => DType::F64,
-        P::C64 => DType::C64,
-        P::C128 => DType::C128,
-    })
+    macro_rules! same {
+        ($($name:ident)*) => {
+            match ty {
+                PrimitiveType::S1 | PrimitiveType::U1 => None,
+                $(PrimitiveType::$name => Some(DType::$name),)*
+            }
+        };
+    }
+    same!(Pred S2 S4 S8 S16 S32 S64 U2 U4 U8 U16 U32 U64 F4E2M1FN F8E3M4 F8E4M3 F8E4M3FN F8E4M3FNUZ F8E4M3B11FNUZ
+        F8E5M2 F8E5M2FNUZ F8E8M0FNU F16 BF16 F32 F64 C64 C128)
 }
 
 /// Refuses arrays of types that have no kernels, so that what is planned and run after this finds

@@ -11,14 +11,10 @@ use rustc_hash::FxHashMap;
 use super::elementwise::{Kernel, dtype};
 use super::program::VectorTask;
 use super::program::{Home, Program, Register, Step, Task};
+use crate::plan::cost::vector_bytecode::{MAX_STEPS, MIN_WEIGHT};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "vector-bytecode";
-/// Least weight of a piece: below, single steps are as fast.
-const MIN_WEIGHT: usize = 4;
-/// Most steps of a piece.
-const MAX_STEPS: usize = 256;
-
 impl Program {
     /// The same program with neighbouring steps joined into vector bytecode, for tiles of more than a few elements.
     pub fn with_vector_bytecode(mut self) -> Program {

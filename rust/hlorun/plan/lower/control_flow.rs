@@ -14,7 +14,7 @@ use crate::plan::thunk::{
     ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
 };
 use crate::plan::view::ArrayView;
-use crate::types::{Shape, ShapeId};
+use crate::types::ShapeId;
 
 impl<'m> Lowering<'m> {
     pub(super) fn while_loop(
@@ -187,27 +187,15 @@ impl<'m> Lowering<'m> {
         shape: ShapeId,
         leaves: &mut Vec<ArrayView>,
     ) -> Result<Value> {
-        match self.module.shapes().get(shape) {
-            Shape::Array(array) => {
-                let size = super::dense_size(instruction, array)?;
-                let kind = BufferKind::Parameter(leaves.len() as u32);
-                let slice = self.buffer(size, kind, Some(instruction.id));
-                let order = crate::plan::view::identity_order(array.rank());
-                let view = ArrayView::dense(slice, array.element_type, &array.dims, &order);
-                leaves.push(view.clone());
-                Ok(Value::Array(view))
-            }
-            Shape::Tuple(parts) => parts
-                .iter()
-                .map(|&part| self.parameter_value(instruction, part, leaves))
-                .collect::<Result<Vec<_>>>()
-                .map(|parts| Value::Tuple(parts.into())),
-            Shape::Token => Ok(Value::Nothing),
-            Shape::Opaque | Shape::Buffer(_) => Err(unsupported(
-                instruction,
-                "parameters of opaque or buffer type".into(),
-            )),
-        }
+        self.value_of(instruction, shape, "parameters", &mut |own, array| {
+            let size = super::dense_size(instruction, array)?;
+            let kind = BufferKind::Parameter(leaves.len() as u32);
+            let slice = own.buffer(size, kind, Some(instruction.id));
+            let order = crate::plan::view::identity_order(array.rank());
+            let view = ArrayView::dense(slice, array.element_type, &array.dims, &order);
+            leaves.push(view.clone());
+            Ok(view)
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use super::views::{self, Order};
 use super::{Lowering, Scope, Value};
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, HloOpcode, InstructionId, InstructionRef, OpClass};
+use crate::plan::cost::{self, Way, Work};
 use crate::plan::thunk::BufferKind;
 use hlorun_kernels::vector_bytecode::Op;
 
@@ -19,9 +20,6 @@ use crate::plan::error::unsupported;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
 use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
-
-/// Fewest elements for which steps are joined into vector bytecode.
-const MIN_VECTOR_ELEMENTS: usize = 256;
 
 /// The code of a cluster while it is put together.
 struct Cluster {
@@ -97,7 +95,7 @@ impl<'m> Lowering<'m> {
             .disable
             .iter()
             .any(|name| name == vector_bytecode::NAME);
-        if is_enabled && elements >= MIN_VECTOR_ELEMENTS {
+        if is_enabled && cost::choose(Work::Array(elements)) == Way::VectorBytecode {
             program.with_vector_bytecode()
         } else {
             program

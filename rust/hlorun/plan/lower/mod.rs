@@ -39,6 +39,7 @@ use crate::module::{
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::LogicalBuffer;
 use crate::types::PrimitiveType;
+use crate::types::strided::same_places;
 
 /// Where the value of an instruction is.
 #[derive(Clone, Debug)]
@@ -499,12 +500,8 @@ impl<'m> Lowering<'m> {
                 && view.slice.size == self.buffers[view.slice.allocation as usize].size
                 && view.slice.size == view.count() * view.element_type.size_bytes()
         };
-        let same_places = a
-            .dims
-            .iter()
-            .zip(a.strides.iter().zip(&b.strides))
-            .all(|(&dim, (x, y))| dim == 1 || x == y);
-        a.slice.size == b.slice.size && a.dims == b.dims && same_places && whole(a) && whole(b)
+        let same_places = || same_places(&a.dims, &a.strides, &b.strides);
+        a.slice.size == b.slice.size && a.dims == b.dims && same_places() && whole(a) && whole(b)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::plan::limits::MAX_LEAVES;
 use crate::plan::ops;
 use crate::plan::thunk::ThunkKind;
 use crate::plan::view::{ArrayView, major_to_minor};
-use crate::types::{PrimitiveType, Shape, ShapeId};
+use crate::types::{ArrayShape, PrimitiveType, Shape, ShapeId};
 
 /// Deepest nesting of a tuple shape.
 const MAX_TUPLE_DEPTH: usize = 256;
@@ -97,22 +97,34 @@ impl<'m> Lowering<'m> {
         shape: ShapeId,
         leaves: &mut Vec<ArrayView>,
     ) -> Result<Value> {
-        match self.module.shapes().get(shape) {
-            Shape::Array(array) => {
-                let order = major_to_minor(array);
-                let view = self.allocate(instruction, array.element_type, &array.dims, &order)?;
-                leaves.push(view.clone());
-                Ok(Value::Array(view))
-            }
+        self.value_of(instruction, shape, "values", &mut |own, array| {
+            let order = major_to_minor(array);
+            let view = own.allocate(instruction, array.element_type, &array.dims, &order)?;
+            leaves.push(view.clone());
+            Ok(view)
+        })
+    }
+
+    /// The value of a shape, whose arrays `make` makes; recursion is bounded as above.
+    pub(super) fn value_of(
+        &mut self,
+        instruction: InstructionRef<'_>,
+        shape: ShapeId,
+        what: &str,
+        make: &mut dyn FnMut(&mut Self, &ArrayShape) -> Result<ArrayView>,
+    ) -> Result<Value> {
+        let module = self.module;
+        match module.shapes().get(shape) {
+            Shape::Array(array) => make(self, array).map(Value::Array),
             Shape::Tuple(parts) => parts
                 .iter()
-                .map(|&part| self.allocate_shape(instruction, part, leaves))
+                .map(|&part| self.value_of(instruction, part, what, make))
                 .collect::<Result<Vec<_>>>()
                 .map(|parts| Value::Tuple(parts.into())),
             Shape::Token => Ok(Value::Nothing),
             Shape::Opaque | Shape::Buffer(_) => Err(unsupported(
                 instruction,
-                "values of opaque or buffer type".into(),
+                format!("{what} of opaque or buffer type"),
             )),
         }
     }

@@ -12,6 +12,7 @@ use crate::plan::memory::assign::{AllocationKind, Assignment};
 use crate::plan::spmd::collective::{CollectiveKind, CollectiveThunk};
 use crate::plan::thunk::{GemmThunk, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
+use crate::types::strided;
 
 /// Bytes of a block: with the sum it goes into, it stays in a second-level cache.
 const BLOCK: usize = 256 << 10;
@@ -33,17 +34,7 @@ pub struct Postponed {
 
 fn is_dense(view: &ArrayView) -> bool {
     let size = view.count() * view.element_type.size_bytes();
-    let mut step = 1;
-    let is_row_major = view
-        .dims
-        .iter()
-        .zip(&view.strides)
-        .rev()
-        .all(|(&dim, &stride)| {
-            let fits = dim == 1 || stride == step;
-            step *= dim;
-            fits
-        });
+    let is_row_major = strided::is_row_major(&view.dims, &view.strides);
     is_row_major && view.offset == 0 && view.dynamic.is_empty() && view.slice.size == size
 }
 

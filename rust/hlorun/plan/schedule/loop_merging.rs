@@ -7,6 +7,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::plan::cost::loop_merging::{MAX_RESULTS, MIN_SHARED};
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, Program, ProgramBuilder, Register, Step, Task};
 use crate::plan::faults::{self, Fault};
@@ -14,11 +15,6 @@ use crate::plan::thunk::{
     Load, LoadKind, LoopThunk, RowTiledThunk, Store, Thunk, ThunkKind, ThunkSequence,
 };
 use crate::types::PrimitiveType;
-
-/// Fewest steps that two loops have in common to become one.
-const MIN_SHARED: usize = 4;
-/// Most results of a loop: as many as a piece of vector bytecode may have.
-const MAX_RESULTS: usize = hlorun_kernels::vector_bytecode::MAX_OUTPUTS;
 
 /// Joins what `thunks` and everything nested in them allow.
 ///

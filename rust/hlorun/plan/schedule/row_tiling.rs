@@ -16,6 +16,10 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::plan::cost::row_tiling::{
+    MAX_BETWEEN, MAX_DEPTH, MAX_MEMBERS, MAX_PRODUCT_ROW_BYTES, MAX_ROW_BYTES, MIN_FIRST, MIN_ROWS,
+    MIN_SHARED, PRODUCT_ROWS, TILE_BYTES,
+};
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::{
     Access, GemmThunk, LoadKind, Order, Place, Private, ReduceThunk, RowTiledThunk, Thunk,
@@ -26,28 +30,6 @@ use crate::plan::view::{ArrayView, PRIVATE, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "row-tiling";
-/// Fewest rows, so that there are enough for all threads.
-const MIN_ROWS: usize = 32;
-/// Bytes of one tile: what stays in the second-level cache while all members pass over it.
-const TILE_BYTES: usize = 320 << 10;
-/// Most bytes of one row.
-const MAX_ROW_BYTES: usize = 1 << 20;
-/// Fewest bytes that members share.
-const MIN_SHARED: usize = 1 << 20;
-/// Most members.
-const MAX_MEMBERS: usize = 64;
-/// Most thunks that are skipped in search of members.
-const MAX_BETWEEN: usize = 24;
-/// Bytes a thunk touches to be the first member.
-const MIN_FIRST: usize = MIN_SHARED / MAX_MEMBERS;
-/// Most steps per sum of a product: it then takes about as long as its result takes to memory and
-/// back.
-const MAX_DEPTH: i64 = 64;
-/// Rows of a product are computed by multiples of this many, which fill its tiles.
-const PRODUCT_ROWS: usize = 16;
-/// Most bytes of one row of a group with a product, whose operand stays in the cache too.
-const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
-
 /// Groups what `thunks` and everything nested in them allow; returns how many groups there are.
 pub fn run(thunks: &mut ThunkSequence, buffers: &mut [LogicalBuffer]) -> usize {
     let mut touches = vec![0u32; buffers.len()];

@@ -5,20 +5,16 @@
 //! nothing and asks nothing about walks; in a `while` whose body has a handful of elements, that
 //! is most of a trip.
 
+use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_SCRATCH, MAX_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Register, Task};
 use crate::plan::thunk::small_loop::Base;
 use crate::plan::thunk::small_loop::Bring;
 use crate::plan::thunk::small_loop::LINE;
 use crate::plan::thunk::small_loop::Line;
-use crate::plan::thunk::small_loop::MAX_SCRATCH;
 use crate::plan::thunk::small_loop::SmallLoop;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, Thunk, ThunkKind};
-
-/// Bytes of the registers that are known while planning.
-const MAX_KNOWN: usize = 16 << 10;
-/// Elements times steps from which threads may share a loop.
-const MAX_WORK: usize = 1 << 16;
+use crate::plan::view::offset_in;
 
 /// Makes the small loops among `thunks` ready, those inside control flow too.
 pub fn prepare(thunks: &mut [Thunk]) {
@@ -148,15 +144,7 @@ pub(crate) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
 fn indices(load: &Load, ty: crate::types::PrimitiveType, count: usize) -> Option<Vec<u8>> {
     let to = dtype(ty)?;
     let values: Vec<i64> = (0..count as i64)
-        .map(|position| {
-            let mut rest = position;
-            let mut value = 0;
-            for &(size, stride) in load.walk.iter().rev() {
-                value += rest % size.max(1) * stride;
-                rest /= size.max(1);
-            }
-            value
-        })
+        .map(|at| offset_in(&load.walk, at))
         .collect();
     // 16 bytes hold the widest element; the buffer is aligned for all of them.
     let mut out = vec![0u128; count];

@@ -14,6 +14,7 @@ use crate::plan::element::elementwise;
 use crate::plan::element::program::{Program, ProgramBuilder};
 use crate::plan::view::ArrayView;
 use crate::types::PrimitiveType;
+use crate::types::strided;
 
 /// What is done with the participants' data.
 #[derive(Clone, Debug)]
@@ -196,30 +197,21 @@ fn combiner(
     })
 }
 
-/// Plans a collective over `inputs` into `outputs`, both in the order of the instruction.
-///
-/// Errors: `HloError::Unsupported` naming the instruction, for groups that cannot be.
-pub fn plan(
+/// Who meets whom, and who sends to whom in a permutation.
+fn groups_of(
     module: &HloModule,
     instruction: InstructionRef<'_>,
     devices: Devices,
-    inputs: Vec<ArrayView>,
-    outputs: Vec<ArrayView>,
-) -> Result<CollectiveThunk> {
+    is_in_place: bool,
+) -> Result<(Groups, Option<Vec<Option<u32>>>)> {
     use HloOpcode as H;
     let refuse = |what: String| crate::plan::error::unsupported(instruction, what);
-    let dimension = || match instruction.dimensions() {
-        [dim] => usize::try_from(*dim)
-            .ok()
-            .filter(|&dim| inputs.iter().all(|input| dim < input.dims.len()))
-            .ok_or_else(|| refuse("its dimension is none of its operand's".into())),
-        _ => Err(refuse("it needs one dimension".into())),
-    };
-    let opcode = instruction.opcode();
     let mode = mode(instruction);
-    let is_in_place = super::permute_slices::is_in_place(instruction);
     let mut sources = None;
-    let groups = if matches!(opcode, H::CollectivePermute | H::CollectivePermuteStart) {
+    let groups = if matches!(
+        instruction.opcode(),
+        H::CollectivePermute | H::CollectivePermuteStart
+    ) {
         let Some(AttrValue::Pairs(pairs)) = instruction.attribute(AttrKey::SourceTargetPairs)
         else {
             return Err(refuse("it has no source_target_pairs".into()));
@@ -246,7 +238,25 @@ pub fn plan(
         };
         Groups::of(spelled_out.as_ref().or(text), mode, devices).map_err(refuse)?
     };
-    let kind = match opcode {
+    Ok((groups, sources))
+}
+
+/// What a collective does, unless it permutes slices in place.
+fn kind_of(
+    instruction: InstructionRef<'_>,
+    sources: Option<Vec<Option<u32>>>,
+    inputs: &[ArrayView],
+) -> Result<CollectiveKind> {
+    use HloOpcode as H;
+    let refuse = |what: String| crate::plan::error::unsupported(instruction, what);
+    let dimension = || match instruction.dimensions() {
+        [dim] => usize::try_from(*dim)
+            .ok()
+            .filter(|&dim| inputs.iter().all(|input| dim < input.dims.len()))
+            .ok_or_else(|| refuse("its dimension is none of its operand's".into())),
+        _ => Err(refuse("it needs one dimension".into())),
+    };
+    Ok(match instruction.opcode() {
         H::AllReduce | H::AllReduceStart => CollectiveKind::AllReduce,
         H::AllGather | H::AllGatherStart => CollectiveKind::AllGather {
             dimension: dimension()?,
@@ -260,11 +270,6 @@ pub fn plan(
                 _ => Some(dimension()?),
             },
         },
-        H::CollectivePermute | H::CollectivePermuteStart if is_in_place => {
-            let sources = sources.unwrap_or_default();
-            let slices = super::permute_slices::plan(instruction, sources, &inputs, &outputs)?;
-            CollectiveKind::PermuteSlices(Box::new(slices))
-        }
         H::CollectivePermute | H::CollectivePermuteStart => CollectiveKind::Permute {
             sources: sources.unwrap_or_default(),
         },
@@ -276,6 +281,29 @@ pub fn plan(
                 instruction.opcode_name()
             )));
         }
+    })
+}
+
+/// Plans a collective over `inputs` into `outputs`, both in the order of the instruction.
+///
+/// Errors: `HloError::Unsupported` naming the instruction, for groups that cannot be.
+pub fn plan(
+    module: &HloModule,
+    instruction: InstructionRef<'_>,
+    devices: Devices,
+    inputs: Vec<ArrayView>,
+    outputs: Vec<ArrayView>,
+) -> Result<CollectiveThunk> {
+    let refuse = |what: String| crate::plan::error::unsupported(instruction, what);
+    let opcode = instruction.opcode();
+    let is_in_place = super::permute_slices::is_in_place(instruction);
+    let (groups, sources) = groups_of(module, instruction, devices, is_in_place)?;
+    let kind = if is_in_place {
+        let sources = sources.unwrap_or_default();
+        let slices = super::permute_slices::plan(instruction, sources, &inputs, &outputs)?;
+        CollectiveKind::PermuteSlices(Box::new(slices))
+    } else {
+        kind_of(instruction, sources, &inputs)?
     };
     let expected = match kind {
         CollectiveKind::RaggedAllToAll => 6,
@@ -324,10 +352,7 @@ pub fn plan(
 
 /// Whether elements lie at the same places of both arrays' memory.
 fn same_places(a: &ArrayView, b: &ArrayView) -> bool {
-    a.dims
-        .iter()
-        .zip(a.strides.iter().zip(&b.strides))
-        .all(|(&dim, (x, y))| dim == 1 || x == y)
+    strided::same_places(&a.dims, &a.strides, &b.strides)
 }
 
 impl CollectiveThunk {

@@ -5,6 +5,7 @@
 //! run are left out, so that a program for eight replicas runs as one.
 
 use crate::module::attributes::ReplicaGroups;
+use crate::module::mesh_groups::{iota_devices, product_within};
 
 /// How the ids in the groups are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,50 +233,24 @@ fn iota(
     transpose: &[i64],
     known: &dyn Fn(i64) -> Option<u32>,
 ) -> Result<Vec<Vec<u32>>, String> {
-    let product = |sizes: &[i64]| {
-        sizes.iter().try_fold(1i64, |product, &size| {
-            (size > 0)
-                .then(|| product.checked_mul(size))
-                .flatten()
-                .filter(|&product| product <= MAX_IDS)
-        })
-    };
-    let (Some(total), Some(places)) = (product(reshape), product(tile)) else {
+    let (Some(total), Some(places)) = (
+        product_within(reshape, MAX_IDS),
+        product_within(tile, MAX_IDS),
+    ) else {
         return Err(format!(
             "its replica groups name more than {MAX_IDS} devices"
         ));
     };
-    let rank = reshape.len();
-    let order: Vec<usize> = if transpose.is_empty() {
-        (0..rank).collect()
-    } else {
-        transpose.iter().map(|&d| d as usize).collect()
-    };
-    let mut seen = vec![false; rank];
-    for &dim in &order {
-        match seen.get_mut(dim) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return Err("the transpose of its replica groups is no permutation".into()),
-        }
-    }
-    if total != places || order.len() != rank || tile.is_empty() {
+    if total != places || tile.is_empty() {
         return Err("its replica groups have other sizes than their devices".into());
     }
-    let per_group = total / tile[0];
-    let mut strides = vec![1i64; rank];
-    for i in (0..rank.saturating_sub(1)).rev() {
-        strides[i] = strides[i + 1] * reshape[i + 1];
-    }
-    let mut groups = vec![Vec::new(); tile[0] as usize];
-    for place in 0..total {
-        let (mut rest, mut id) = (place, 0);
-        for &dim in order.iter().rev() {
-            id += rest % reshape[dim] * strides[dim];
-            rest /= reshape[dim];
-        }
-        groups[(place / per_group) as usize].extend(known(id));
-    }
-    Ok(groups)
+    let Some(ids) = iota_devices(reshape, transpose, MAX_IDS) else {
+        return Err("the transpose of its replica groups is no permutation".into());
+    };
+    let groups = ids.chunks((total / tile[0]) as usize);
+    Ok(groups
+        .map(|group| group.iter().filter_map(|&id| known(id)).collect())
+        .collect())
 }
 
 /// First and last execution in which a pair sends.

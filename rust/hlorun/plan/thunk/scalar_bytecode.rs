@@ -8,12 +8,6 @@ use super::machine_code::Compiled;
 use super::small_loop::Line;
 use crate::plan::view::Walk;
 
-/// Bytes of scratch that the code of one loop may use.
-pub const MAX_SCRATCH: usize = 16 << 10;
-
-/// Work between two looks at whether the caller wants the run to end: less than a millisecond.
-pub const FUEL: i64 = 1 << 14;
-
 /// Memory whose address a run knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-/// Bytes of the registers that are computed or gathered.
-pub const MAX_SCRATCH: usize = 8 << 10;
-
 /// Bytes that the address of a register is a multiple of.
 pub const LINE: usize = 64;
 

@@ -4,11 +4,13 @@ use prost::bytes::Bytes;
 
 use super::Writer;
 use crate::error::Result;
+use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDimension};
 use crate::module::words::{self, Words};
 use crate::module::{AttrKey, HloOpcode};
 use crate::proto::schema::{
     ConvolutionDimensionNumbers, HloInstructionProto, IotaReplicaGroupListProto, Window,
 };
+use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_window};
 
 impl Writer<'_> {
     fn key(&mut self, key: AttrKey) {
@@ -410,111 +412,64 @@ impl Writer<'_> {
 
     fn slice(&mut self, proto: &HloInstructionProto) {
         self.key(AttrKey::Slice);
-        self.out.push('{');
-        for (at, dim) in proto.slice_dimensions.iter().enumerate() {
-            let comma = if at > 0 { ", " } else { "" };
-            self.put(format_args!("{comma}[{}:{}", dim.start, dim.limit));
-            if dim.stride != 1 {
-                self.put(format_args!(":{}", dim.stride));
-            }
-            self.out.push(']');
-        }
-        self.out.push('}');
+        let dims = proto.slice_dimensions.iter().map(|dim| SliceDimension {
+            start: dim.start,
+            limit: dim.limit,
+            stride: dim.stride,
+        });
+        write_slice(&mut self.out, &dims.collect::<Vec<_>>());
     }
 
     fn window(&mut self, window: &Window) {
-        let dims = &window.dimensions;
-        self.out.push('{');
-        let all = |writer: &mut Self, key: &str, text: &dyn Fn(&mut Self, usize)| {
-            writer.put(format_args!(" {key}="));
-            for at in 0..dims.len() {
-                writer.out.push_str(if at > 0 { "x" } else { "" });
-                text(writer, at);
-            }
-        };
-        if !dims.is_empty() {
-            let start = self.out.len();
-            all(self, "size", &|w, at| {
-                w.put(format_args!("{}", dims[at].size))
-            });
-            self.out.remove(start);
-        }
-        if dims.iter().any(|d| d.stride != 1) {
-            all(self, "stride", &|w, at| {
-                w.put(format_args!("{}", dims[at].stride))
-            });
-        }
-        if dims
-            .iter()
-            .any(|d| d.padding_low != 0 || d.padding_high != 0)
-        {
-            all(self, "pad", &|w, at| {
-                w.put(format_args!(
-                    "{}_{}",
-                    dims[at].padding_low, dims[at].padding_high
-                ))
-            });
-        }
-        if dims.iter().any(|d| d.base_dilation != 1) {
-            all(self, "lhs_dilate", &|w, at| {
-                w.put(format_args!("{}", dims[at].base_dilation))
-            });
-        }
-        if dims.iter().any(|d| d.window_dilation != 1) {
-            all(self, "rhs_dilate", &|w, at| {
-                w.put(format_args!("{}", dims[at].window_dilation))
-            });
-        }
-        if dims.iter().any(|d| d.window_reversal) {
-            all(self, "rhs_reversal", &|w, at| {
-                w.put(format_args!("{}", u8::from(dims[at].window_reversal)))
-            });
-        }
-        self.out.push('}');
+        let dims = window.dimensions.iter().map(|dim| WindowDimension {
+            size: dim.size,
+            stride: dim.stride,
+            padding_low: dim.padding_low,
+            padding_high: dim.padding_high,
+            window_dilation: dim.window_dilation,
+            base_dilation: dim.base_dilation,
+            window_reversal: dim.window_reversal,
+        });
+        write_window(&mut self.out, &dims.collect::<Vec<_>>());
     }
 
     fn dim_labels(&mut self, numbers: &ConvolutionDimensionNumbers) -> Result<()> {
-        let parts = [
+        let labels = attributes::ConvolutionDimensionNumbers {
+            input_batch: numbers.input_batch_dimension,
+            input_feature: numbers.input_feature_dimension,
+            input_spatial: numbers.input_spatial_dimensions.as_slice().into(),
+            kernel_input_feature: numbers.kernel_input_feature_dimension,
+            kernel_output_feature: numbers.kernel_output_feature_dimension,
+            kernel_spatial: numbers.kernel_spatial_dimensions.as_slice().into(),
+            output_batch: numbers.output_batch_dimension,
+            output_feature: numbers.output_feature_dimension,
+            output_spatial: numbers.output_spatial_dimensions.as_slice().into(),
+        };
+        let arrays = [
             (
-                numbers.input_batch_dimension,
-                'b',
-                numbers.input_feature_dimension,
-                'f',
-                &numbers.input_spatial_dimensions,
+                labels.input_batch,
+                labels.input_feature,
+                &labels.input_spatial,
             ),
             (
-                numbers.kernel_input_feature_dimension,
-                'i',
-                numbers.kernel_output_feature_dimension,
-                'o',
-                &numbers.kernel_spatial_dimensions,
+                labels.kernel_input_feature,
+                labels.kernel_output_feature,
+                &labels.kernel_spatial,
             ),
             (
-                numbers.output_batch_dimension,
-                'b',
-                numbers.output_feature_dimension,
-                'f',
-                &numbers.output_spatial_dimensions,
+                labels.output_batch,
+                labels.output_feature,
+                &labels.output_spatial,
             ),
         ];
-        for ((first, first_letter, second, second_letter, spatial), separator) in
-            parts.into_iter().zip(["_", "->", ""])
-        {
-            let mut labels: Vec<String> = vec![String::new(); spatial.len() + 2];
-            let letters = [
-                (first, first_letter.to_string()),
-                (second, second_letter.to_string()),
-            ];
-            let spatial = spatial
-                .iter()
-                .enumerate()
-                .map(|(at, &dim)| (dim, at.to_string()));
-            for (dim, letter) in letters.into_iter().chain(spatial) {
-                match usize::try_from(dim)
+        for (first, second, spatial) in arrays {
+            let mut is_named = vec![false; spatial.len() + 2];
+            for dim in [first, second].into_iter().chain(spatial.iter().copied()) {
+                let place = usize::try_from(dim)
                     .ok()
-                    .and_then(|dim| labels.get_mut(dim))
-                {
-                    Some(label) if label.is_empty() => *label = letter,
+                    .and_then(|dim| is_named.get_mut(dim));
+                match place {
+                    Some(is_named) if !*is_named => *is_named = true,
                     _ => {
                         return Err(self.fault(format!(
                             "the dimension {dim} of a convolution is not one of its own"
@@ -522,9 +477,8 @@ impl Writer<'_> {
                     }
                 }
             }
-            labels.iter().for_each(|label| self.out.push_str(label));
-            self.out.push_str(separator);
         }
+        write_dim_labels(&mut self.out, &labels);
         Ok(())
     }
 
@@ -569,20 +523,12 @@ impl Writer<'_> {
             return;
         };
         self.key(AttrKey::Padding);
-        let interior = config
-            .dimensions
-            .iter()
-            .any(|dim| dim.interior_padding != 0);
-        for (at, dim) in config.dimensions.iter().enumerate() {
-            let separator = if at > 0 { "x" } else { "" };
-            self.put(format_args!(
-                "{separator}{}_{}",
-                dim.edge_padding_low, dim.edge_padding_high
-            ));
-            if interior {
-                self.put(format_args!("_{}", dim.interior_padding));
-            }
-        }
+        let dims = config.dimensions.iter().map(|dim| PaddingDimension {
+            edge_low: dim.edge_padding_low,
+            edge_high: dim.edge_padding_high,
+            interior: dim.interior_padding,
+        });
+        write_padding(&mut self.out, &dims.collect::<Vec<_>>());
     }
 
     fn domain(&mut self, proto: &HloInstructionProto) -> Result<()> {

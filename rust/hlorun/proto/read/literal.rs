@@ -11,6 +11,7 @@ use crate::proto::schema::{LiteralProto, ShapeProto};
 use crate::proto::{fault, numbers};
 use crate::text::Limits;
 use crate::types::PrimitiveType::{self, *};
+use crate::types::strided::advance;
 use crate::types::{ArrayShape, Layout, Literal, LiteralValue};
 
 /// The value in `bytes`.
@@ -192,13 +193,7 @@ fn row_major(shape: &ArrayShape, bytes: Vec<u8>) -> Vec<u8> {
             .sum();
         let at = at as usize * size;
         out.extend_from_slice(&bytes[at..at + size]);
-        for dim in (0..index.len()).rev() {
-            index[dim] += 1;
-            if index[dim] < shape.dims[dim] {
-                break;
-            }
-            index[dim] = 0;
-        }
+        advance(&mut index, &shape.dims);
     }
     out
 }

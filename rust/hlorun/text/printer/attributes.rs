@@ -11,13 +11,13 @@ use super::escape::{unescape, write_escaped};
 use super::fingerprint::write_digest;
 use super::float::write_g;
 use super::literal::write_typed_literal;
-use super::sharding::{iota_devices, write_iota, write_sharding};
+use super::sharding::{write_iota, write_sharding};
 use super::values::{
     write_dim_labels, write_padding, write_result_accuracy, write_slice, write_statistics,
     write_window,
 };
 use crate::module::attributes::ReplicaGroups;
-use crate::module::mesh_groups::mesh_groups;
+use crate::module::mesh_groups::{iota_devices, mesh_groups};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
 use crate::text::attribute_table::{always_printed, is_left_out_when_empty};
 use crate::types::ShapeStyle;
@@ -212,7 +212,7 @@ impl Printer<'_> {
                 }
                 self.out.push('}');
             }
-            AttrValue::Window(window) => write_window(&mut self.out, window),
+            AttrValue::Window(window) => write_window(&mut self.out, &window.0),
             AttrValue::Padding(dims) => write_padding(&mut self.out, dims),
             AttrValue::Slice(dims) => write_slice(&mut self.out, dims),
             AttrValue::DimLabels(labels) => write_dim_labels(&mut self.out, labels),

@@ -34,6 +34,7 @@ pub(crate) use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
 pub(crate) use order::{callees, computation_order, instruction_order};
 pub(crate) use stack_frames::StackFrames;
+pub(crate) use values::{write_dim_labels, write_padding, write_slice, write_window};
 
 /// Bytes of output up to which bodies are nested, for each byte of source.
 const NESTED_GROWTH: usize = 64;

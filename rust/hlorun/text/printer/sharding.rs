@@ -311,39 +311,6 @@ fn canonical_iota(reshape: &[i64], transpose: &[i64]) -> (Vec<i64>, Vec<i64>) {
     )
 }
 
-/// The devices that an iota names, in order; `None` when there are more than `limit`.
-pub fn iota_devices(reshape: &[i64], transpose: &[i64], limit: i64) -> Option<Vec<i64>> {
-    let count = reshape.iter().try_fold(1i64, |product, &dim| {
-        product.checked_mul(dim).filter(|&p| dim >= 0 && p <= limit)
-    })?;
-    let mut order: Vec<usize> = transpose.iter().map(|&dim| dim as usize).collect();
-    if order.len() != reshape.len() {
-        order = (0..reshape.len()).collect();
-    }
-    let mut strides = vec![1i64; reshape.len()];
-    for dim in (1..reshape.len()).rev() {
-        strides[dim - 1] = strides[dim] * reshape[dim];
-    }
-    let mut devices = Vec::with_capacity(count as usize);
-    let mut index = vec![0i64; order.len()];
-    for _ in 0..count {
-        let device = order
-            .iter()
-            .zip(&index)
-            .map(|(&dim, &at)| strides.get(dim).copied().unwrap_or(0) * at)
-            .sum();
-        devices.push(device);
-        for (position, &dim) in order.iter().enumerate().rev() {
-            index[position] += 1;
-            if index[position] < reshape.get(dim).copied().unwrap_or(1) {
-                break;
-            }
-            index[position] = 0;
-        }
-    }
-    Some(devices)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,15 +360,5 @@ mod tests {
             write_sharding(&mut out, text.as_bytes(), true);
             assert_eq!(out, expected);
         }
-    }
-
-    #[test]
-    fn iotas_are_enumerated() {
-        assert_eq!(iota_devices(&[4], &[0], 9), Some(vec![0, 1, 2, 3]));
-        assert_eq!(
-            iota_devices(&[2, 3], &[1, 0], 9),
-            Some(vec![0, 3, 1, 4, 2, 5])
-        );
-        assert_eq!(iota_devices(&[2, 30], &[1, 0], 9), None);
     }
 }

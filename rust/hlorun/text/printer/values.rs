@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::braces::{inside, key_value, parts, write_compact};
 use super::float::write_g;
 use crate::module::attributes::{
-    ConvolutionDimensionNumbers, PaddingDimension, SliceDimension, Window, WindowDimension,
+    ConvolutionDimensionNumbers, PaddingDimension, SliceDimension, WindowDimension,
 };
 
 /// `{mode=highest}` or `{tolerance={atol=0,rtol=0.001,ulps=3}}`.
@@ -63,54 +63,38 @@ pub(super) fn write_statistics(out: &mut String, text: &[u8], digits: usize) {
 }
 
 /// `{size=3x3 stride=2x2 pad=1_1x1_1}`; fields at their default are left out.
-pub(super) fn write_window(out: &mut String, window: &Window) {
-    let dims = &window.0;
+pub(crate) fn write_window(out: &mut String, dims: &[WindowDimension]) {
     out.push('{');
-    let mut field = |name: &str, always: bool, write: &dyn Fn(&mut String, &WindowDimension)| {
-        let default = WindowDimension::default();
-        let mut default_text = String::new();
-        write(&mut default_text, &default);
-        let texts: Vec<String> = dims
-            .iter()
-            .map(|dim| {
-                let mut text = String::new();
-                write(&mut text, dim);
-                text
-            })
-            .collect();
-        if !always && texts.iter().all(|text| *text == default_text) {
+    let start = out.len();
+    let mut field = |name: &str, value: &dyn Fn(&WindowDimension) -> (i64, Option<i64>)| {
+        let default = value(&WindowDimension::default());
+        let is_left_out = name != "size" && dims.iter().all(|dim| value(dim) == default);
+        if is_left_out || dims.is_empty() {
             return;
         }
-        if !out.ends_with('{') {
-            out.push(' ');
+        out.push_str(if out.len() > start { " " } else { "" });
+        let _ = write!(out, "{name}=");
+        for (i, dim) in dims.iter().enumerate() {
+            let (first, second) = value(dim);
+            let _ = write!(out, "{}{first}", if i > 0 { "x" } else { "" });
+            if let Some(second) = second {
+                let _ = write!(out, "_{second}");
+            }
         }
-        let _ = write!(out, "{name}={}", texts.join("x"));
     };
-    if !dims.is_empty() {
-        field("size", true, &|out, dim| {
-            let _ = write!(out, "{}", dim.size);
-        });
-        field("stride", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.stride);
-        });
-        field("pad", false, &|out, dim| {
-            let _ = write!(out, "{}_{}", dim.padding_low, dim.padding_high);
-        });
-        field("lhs_dilate", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.base_dilation);
-        });
-        field("rhs_dilate", false, &|out, dim| {
-            let _ = write!(out, "{}", dim.window_dilation);
-        });
-        field("rhs_reversal", false, &|out, dim| {
-            let _ = write!(out, "{}", u8::from(dim.window_reversal));
-        });
-    }
+    field("size", &|dim| (dim.size, None));
+    field("stride", &|dim| (dim.stride, None));
+    field("pad", &|dim| (dim.padding_low, Some(dim.padding_high)));
+    field("lhs_dilate", &|dim| (dim.base_dilation, None));
+    field("rhs_dilate", &|dim| (dim.window_dilation, None));
+    field("rhs_reversal", &|dim| {
+        (i64::from(dim.window_reversal), None)
+    });
     out.push('}');
 }
 
 /// `1_1x0_2`, with a third number where any dimension is padded between its elements.
-pub(super) fn write_padding(out: &mut String, dims: &[PaddingDimension]) {
+pub(crate) fn write_padding(out: &mut String, dims: &[PaddingDimension]) {
     let interior = dims.iter().any(|dim| dim.interior != 0);
     for (i, dim) in dims.iter().enumerate() {
         if i > 0 {
@@ -124,7 +108,7 @@ pub(super) fn write_padding(out: &mut String, dims: &[PaddingDimension]) {
 }
 
 /// `{[0:4:2], [1:3:1]}`, without strides where all are 1.
-pub(super) fn write_slice(out: &mut String, dims: &[SliceDimension]) {
+pub(crate) fn write_slice(out: &mut String, dims: &[SliceDimension]) {
     let strides = dims.iter().any(|dim| dim.stride != 1);
     out.push('{');
     for (i, dim) in dims.iter().enumerate() {
@@ -141,7 +125,7 @@ pub(super) fn write_slice(out: &mut String, dims: &[SliceDimension]) {
 }
 
 /// `b01f_01io->b01f`.
-pub(super) fn write_dim_labels(out: &mut String, labels: &ConvolutionDimensionNumbers) {
+pub(crate) fn write_dim_labels(out: &mut String, labels: &ConvolutionDimensionNumbers) {
     write_side(
         out,
         (labels.input_batch, 'b'),

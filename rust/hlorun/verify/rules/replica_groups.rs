@@ -4,7 +4,7 @@ use foldhash::HashSet;
 
 use super::common::*;
 use crate::module::attributes::{AttrValue, ReplicaGroups};
-use crate::module::mesh_groups::mesh_groups;
+use crate::module::mesh_groups::{mesh_groups, product_within};
 use crate::module::{AttrKey, InstructionRef};
 
 /// How many devices a group has, where the text says.
@@ -50,15 +50,10 @@ pub fn check_groups(i: InstructionRef<'_>, covering: bool) -> Result<GroupSize, 
 }
 
 fn check_iota(tile: &[i64], reshape: &[i64], transpose: &[i64]) -> Result<GroupSize, String> {
-    let product = |sizes: &[i64]| {
-        sizes.iter().try_fold(1i64, |product, &size| {
-            (size > 0)
-                .then(|| product.checked_mul(size))
-                .flatten()
-                .filter(|&product| product <= MAX_DEVICES)
-        })
-    };
-    let (Some(total), Some(reshaped)) = (product(tile), product(reshape)) else {
+    let (Some(total), Some(reshaped)) = (
+        product_within(tile, MAX_DEVICES),
+        product_within(reshape, MAX_DEVICES),
+    ) else {
         return Err(format!(
             "replica_groups [{}]<=[{}] has sizes below 1 or too large",
             list(tile),

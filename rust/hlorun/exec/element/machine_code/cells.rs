@@ -14,13 +14,9 @@ use rustc_hash::FxHashMap;
 
 use super::forms::{self, Form, Touch};
 use super::registers;
+use crate::plan::cost::machine_code::{MAX_ELEMENTS, MAX_FLOW};
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
 use crate::plan::thunk::{Thunk, ThunkKind};
-
-/// Most elements that code reads and writes one by one: it bounds the time that making it takes.
-const MAX_ELEMENTS: usize = 1 << 16;
-/// Cells times blocks up to which it is worked out what trips hand on; beyond, all do.
-const MAX_FLOW: usize = 1 << 24;
 
 /// An element that has a register.
 #[derive(Clone, Debug)]

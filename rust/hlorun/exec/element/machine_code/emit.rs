@@ -22,11 +22,9 @@ use super::cells::{Cells, targets};
 use super::elements;
 use super::forms::Form;
 use super::registers;
+use crate::plan::cost::machine_code::FUEL;
 use crate::plan::thunk::Thunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
-
-/// Work between two looks at whether the run is to end: less than a millisecond.
-const FUEL: i64 = 1 << 17;
 
 /// The signature of [`super::Entry`].
 pub fn signature(module: &JITModule) -> Signature {

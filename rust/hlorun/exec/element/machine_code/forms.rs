@@ -11,15 +11,10 @@ use hlorun_kernels::{DType, Gemm, Matrix};
 
 use super::elements;
 use super::registers::{bits, register};
+use crate::plan::cost::machine_code::{MAX_LANES, MAX_TERMS, MIN_VECTOR};
 use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarLoop, ScalarOp};
-use crate::plan::view::Walk;
+use crate::plan::view::offset_in;
 
-/// Most elements that an operation computes or moves one by one.
-pub const MAX_LANES: usize = 32;
-/// Most multiplications of a product that are done one by one.
-const MAX_TERMS: usize = 1 << 8;
-/// Elements from which on a kernel's vectors are faster than a call for each.
-const MIN_VECTOR: usize = 4;
 /// Bytes of the widest element that a register holds.
 const WIDEST: usize = 8;
 
@@ -141,16 +136,6 @@ fn words(op: &ScalarOp) -> usize {
     }
 }
 
-/// Where element `at` of a walk is, in elements from the first.
-pub fn offset_in(walk: &Walk, at: usize) -> i64 {
-    let (mut rest, mut offset) = (at as i64, 0);
-    for &(size, stride) in walk.iter().rev() {
-        offset += rest % size.max(1) * stride;
-        rest /= size.max(1);
-    }
-    offset
-}
-
 /// Bytes by which the moves of an operation lie apart from its places: of what is read, of what is
 /// written.
 pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<(usize, usize)> {
@@ -167,7 +152,7 @@ pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<(usize, usize)> {
         .map(|at| {
             let (element, part) = (at / parts, at % parts * word);
             // Not negative: `form` looked at the strides.
-            let far = offset_in(&prepared.walks[walk], element) as usize * size + part;
+            let far = offset_in(&prepared.walks[walk], element as i64) as usize * size + part;
             let near = element * size + part;
             match is_gather {
                 true => (far, near),

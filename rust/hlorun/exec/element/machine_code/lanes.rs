@@ -10,10 +10,11 @@ use super::elements::compute;
 use super::emit::Emitter;
 use super::forms;
 use super::registers::{bits, register};
+use crate::plan::cost::machine_code::MAX_LANES;
 use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 
 /// Bytes of stack for the elements of one operand.
-const PASSED_BYTES: u32 = 8 * forms::MAX_LANES as u32;
+const PASSED_BYTES: u32 = 8 * MAX_LANES as u32;
 
 impl Emitter<'_> {
     /// Instructions for each element.
@@ -125,7 +126,7 @@ impl Emitter<'_> {
         for lane in 0..op.n {
             lanes.push(self.read(op.operands[0].behind(lane * size), ty)?);
         }
-        let mut width = forms::MAX_LANES;
+        let mut width = MAX_LANES;
         while width > 0 {
             for at in width..lanes.len() {
                 let both = [lanes[at - width], lanes[at], lanes[at]];

@@ -4,7 +4,7 @@
 //! instructions, made by Cranelift, that writes what the interpreter ([`super::scalar_bytecode`]) would have
 //! written, to the bit. What every trip reads and writes of single elements is kept in registers.
 //!
-//! A loop is interpreted until it has done so much work that making code pays ([`is_worth_it`]).
+//! A loop is interpreted until it has done so much work that making code pays ([`crate::plan::cost`]).
 //! Where no code can be made, because an operation is unknown, or the system gives no memory that
 //! may be executed, it is interpreted on.
 //!
@@ -38,16 +38,12 @@ use cranelift_module::Module;
 
 use crate::error::Result;
 use crate::exec::environment::Environment;
+use crate::plan::cost::{self, Way, Work};
 use crate::plan::options::MachineCode;
 use crate::plan::thunk::Thunk;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
 use calls::Context;
 pub use calls::Outside;
-
-/// Work of the interpreter from which on code is made, and how much more for each operation of the
-/// loop: making code for an operation takes as long as interpreting some hundreds.
-const MIN_WORK: u64 = 1 << 17;
-const WORK_PER_OP: u64 = 1 << 11;
 
 /// Set to `0`, loops are interpreted; to `always`, they become machine code before their first trip.
 const VARIABLE: &str = "HLORUN_JIT";
@@ -91,9 +87,15 @@ fn when(prepared: &ScalarLoop) -> MachineCode {
     }
 }
 
-/// Whether a loop that has done this much work is busy enough.
-fn is_worth_it(prepared: &ScalarLoop, work: u64) -> bool {
-    work >= MIN_WORK + WORK_PER_OP * prepared.ops.len() as u64
+/// Whether machine code pays for a loop that has done this much work.
+fn is_time(prepared: &ScalarLoop, work: u64, when: MachineCode) -> bool {
+    let operations = prepared.ops.len();
+    let trips = Work::Trips {
+        operations,
+        work,
+        when,
+    };
+    cost::choose(trips) == Way::MachineCode
 }
 
 /// Code to run a loop from its start: what there is, or, where the interpreter is going to do
@@ -103,12 +105,8 @@ pub fn before_first_trip(
     expected: u64,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
-    let is_time = match when(prepared) {
-        MachineCode::Never => return None,
-        MachineCode::WhenBusy => is_worth_it(prepared, prepared.compiled.worked(0).max(expected)),
-        MachineCode::AtOnce => true,
-    };
-    is_time.then(|| made(prepared, 0, outside))?
+    let work = prepared.compiled.worked(0).max(expected);
+    is_time(prepared, work, when(prepared)).then(|| made(prepared, 0, outside))?
 }
 
 /// Code to go on with at the operation `at`, after the interpreter has done more work.
@@ -118,11 +116,13 @@ pub fn after_work(
     at: usize,
     outside: &[&Thunk],
 ) -> Option<Arc<Code>> {
-    if when(prepared) == MachineCode::Never {
-        return None;
-    }
+    let when = match when(prepared) {
+        MachineCode::Never => return None,
+        // There would be code if it could be made before the first trip.
+        MachineCode::WhenBusy | MachineCode::AtOnce => MachineCode::WhenBusy,
+    };
     let all = prepared.compiled.worked(work);
-    is_worth_it(prepared, all).then(|| made(prepared, at, outside))?
+    is_time(prepared, all, when).then(|| made(prepared, at, outside))?
 }
 
 fn made(prepared: &ScalarLoop, entry: usize, outside: &[&Thunk]) -> Option<Arc<Code>> {
@@ -209,7 +209,7 @@ fn define(
 /// # Safety
 ///
 /// The code was made of `prepared`, whose places are valid for the environment's memory; `scratch`
-/// holds [`crate::plan::thunk::scalar_bytecode::MAX_SCRATCH`] bytes; `outside` are the thunks that it leaves for.
+/// holds [`crate::plan::cost::scalar_bytecode::MAX_SCRATCH`] bytes; `outside` are the thunks that it leaves for.
 pub unsafe fn run(
     code: &Code,
     prepared: &ScalarLoop,

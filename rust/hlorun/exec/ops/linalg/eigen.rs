@@ -8,18 +8,7 @@ use super::matrix::Matrix;
 use super::part::{Part, needs_lapack};
 use crate::buffers::filled;
 use crate::error::{HloError, Result};
-use crate::exec::array::RawArray;
 use crate::plan::ops::linalg::LinalgOp;
-
-fn leading(rows: usize) -> usize {
-    rows.max(1)
-}
-
-fn output(part: &Part, index: usize) -> Result<&RawArray> {
-    part.outputs
-        .get(index)
-        .ok_or_else(|| HloError::execution("a result of linear algebra is missing"))
-}
 
 fn square(part: &Part) -> Result<(Matrix, usize)> {
     let a = Matrix::load(&part.inputs[0], part.ty())?;
@@ -48,19 +37,16 @@ pub fn syevd(op: &LinalgOp, part: &Part) -> Result<()> {
                 1 + 6 * n + 2 * n * n
             };
             let mut call = call
-                .character(job(op.vectors))
-                .character(if op.lower { b'L' } else { b'U' })
-                .int(n)
-                .pointer(a.bytes.as_mut_ptr())
-                .int(leading(n))
-                .pointer(w.bytes.as_mut_ptr())
-                .work(work + 64 * n, ty.size_bytes())?
-                .int(work + 64 * n);
+                .characters([job(op.vectors), if op.lower { b'L' } else { b'U' }])
+                .ints([n])
+                .matrix(&mut a)
+                .vector(&mut w)
+                .workspace(work + 64 * n, ty.size_bytes())?;
             if ty.is_complex() {
                 let work = 1 + 5 * n + 2 * n * n;
-                call = call.work(work, real.size_bytes())?.int(work);
+                call = call.workspace(work, real.size_bytes())?;
             }
-            let call = call.work(3 + 5 * n, 8)?.int(3 + 5 * n);
+            let call = call.workspace(3 + 5 * n, 8)?;
             // SAFETY: xSYEVD(JOBZ, UPLO, N, A, LDA, W, WORK, LWORK, [RWORK, LRWORK,] IWORK, LIWORK,
             // INFO) with workspaces of the documented sizes.
             info = unsafe { call.run_with_info()? };
@@ -76,7 +62,7 @@ pub fn syevd(op: &LinalgOp, part: &Part) -> Result<()> {
     }
     part.info(2, info)?;
     a.store(&part.outputs[0])?;
-    w.store(output(part, 1)?)
+    w.store(part.output(1)?)
 }
 
 pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
@@ -84,9 +70,9 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
     let (m, n, ty, real) = (a.rows, a.cols, a.ty, a.ty.component());
     let k = m.min(n);
     let (u_out, v_out) = if op.exchanged {
-        (output(part, 3)?, output(part, 2)?)
+        (part.output(3)?, part.output(2)?)
     } else {
-        (output(part, 2)?, output(part, 3)?)
+        (part.output(2)?, part.output(3)?)
     };
     // All columns of U or only those with singular values, by the room for them.
     let all = op.vectors
@@ -112,18 +98,13 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
             (true, false) => b'S',
         };
         let mut call = call
-            .character(mode)
-            .int(m)
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(m))
-            .pointer(s.bytes.as_mut_ptr())
-            .pointer(u.bytes.as_mut_ptr())
-            .int(leading(m))
-            .pointer(vh.bytes.as_mut_ptr())
-            .int(leading(rows))
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .characters([mode])
+            .ints([m, n])
+            .matrix(&mut a)
+            .vector(&mut s)
+            .matrix(&mut u)
+            .matrix(&mut vh)
+            .workspace(work, ty.size_bytes())?;
         if ty.is_complex() {
             let work = 7 * small * small + 8 * small + 2 * large * small;
             call = call.work(work, real.size_bytes())?;
@@ -144,7 +125,7 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
     }
     part.info(4, info)?;
     a.store(&part.outputs[0])?;
-    s.store(output(part, 1)?)?;
+    s.store(part.output(1)?)?;
     if u_out.dims.is_empty() || v_out.dims.is_empty() {
         return Ok(());
     }
@@ -210,23 +191,18 @@ pub fn geev(op: &LinalgOp, part: &Part) -> Result<()> {
             return Err(needs_lapack("geev"));
         };
         let mut call = call
-            .character(job(op.vectors))
-            .character(job(op.right_vectors))
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(n))
-            .pointer(w.bytes.as_mut_ptr());
+            .characters([job(op.vectors), job(op.right_vectors)])
+            .ints([n])
+            .matrix(&mut a)
+            .vector(&mut w);
         if !complex {
-            call = call.pointer(wi.bytes.as_mut_ptr());
+            call = call.vector(&mut wi);
         }
         let work = 68 * n;
         call = call
-            .pointer(left.bytes.as_mut_ptr())
-            .int(leading(n))
-            .pointer(right.bytes.as_mut_ptr())
-            .int(leading(n))
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .matrix(&mut left)
+            .matrix(&mut right)
+            .workspace(work, ty.size_bytes())?;
         if complex {
             call = call.work(2 * n, real.size_bytes())?;
         }
@@ -237,11 +213,11 @@ pub fn geev(op: &LinalgOp, part: &Part) -> Result<()> {
     w.store(&part.outputs[0])?;
     let mut next = 1;
     if !complex {
-        wi.store(output(part, 1)?)?;
+        wi.store(part.output(1)?)?;
         next = 2;
     }
     for vectors in [left, right] {
-        let to = output(part, next)?;
+        let to = part.output(next)?;
         if complex {
             vectors.store(to)?;
         } else {
@@ -267,23 +243,17 @@ pub fn gees(op: &LinalgOp, part: &Part) -> Result<()> {
             return Err(needs_lapack("gees"));
         };
         let mut call = call
-            .character(job(op.vectors))
-            .character(b'N')
+            .characters([job(op.vectors), b'N'])
             .pointer(std::ptr::null_mut())
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(n))
-            .int(0)
-            .pointer(w.bytes.as_mut_ptr());
+            .ints([n])
+            .matrix(&mut a)
+            .ints([0])
+            .vector(&mut w);
         if !complex {
-            call = call.pointer(wi.bytes.as_mut_ptr());
+            call = call.vector(&mut wi);
         }
         let work = 68 * n;
-        call = call
-            .pointer(vectors.bytes.as_mut_ptr())
-            .int(leading(n))
-            .work(work, ty.size_bytes())?
-            .int(work);
+        call = call.matrix(&mut vectors).workspace(work, ty.size_bytes())?;
         if complex {
             call = call.work(n, real.size_bytes())?;
         }
@@ -293,11 +263,11 @@ pub fn gees(op: &LinalgOp, part: &Part) -> Result<()> {
         info = unsafe { call.run_with_info()? };
     }
     a.store(&part.outputs[0])?;
-    vectors.store(output(part, 1)?)?;
-    w.store(output(part, 2)?)?;
+    vectors.store(part.output(1)?)?;
+    w.store(part.output(2)?)?;
     let mut next = 3;
     if !complex {
-        wi.store(output(part, 3)?)?;
+        wi.store(part.output(3)?)?;
         next = 4;
     }
     part.info(next, 0)?;
@@ -320,20 +290,16 @@ pub fn gehrd(op: &LinalgOp, part: &Part) -> Result<()> {
         }
         let work = 68 * n;
         let call = call
-            .int(n)
-            .int(low as usize)
-            .int(high as usize)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(n))
-            .pointer(tau.bytes.as_mut_ptr())
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .ints([n, low as usize, high as usize])
+            .matrix(&mut a)
+            .vector(&mut tau)
+            .workspace(work, ty.size_bytes())?;
         // SAFETY: xGEHRD(N, ILO, IHI, A, LDA, TAU, WORK, LWORK, INFO).
         info = unsafe { call.run_with_info()? };
     }
     part.info(2, info)?;
     a.store(&part.outputs[0])?;
-    tau.store(output(part, 1)?)
+    tau.store(part.output(1)?)
 }
 
 pub fn sytrd(op: &LinalgOp, part: &Part) -> Result<()> {
@@ -351,21 +317,19 @@ pub fn sytrd(op: &LinalgOp, part: &Part) -> Result<()> {
         };
         let work = 68 * n;
         let call = call
-            .character(if op.lower { b'L' } else { b'U' })
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(n))
-            .pointer(diagonal.bytes.as_mut_ptr())
-            .pointer(beside.bytes.as_mut_ptr())
-            .pointer(tau.bytes.as_mut_ptr())
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .characters([if op.lower { b'L' } else { b'U' }])
+            .ints([n])
+            .matrix(&mut a)
+            .vector(&mut diagonal)
+            .vector(&mut beside)
+            .vector(&mut tau)
+            .workspace(work, ty.size_bytes())?;
         // SAFETY: xSYTRD(UPLO, N, A, LDA, D, E, TAU, WORK, LWORK, INFO).
         info = unsafe { call.run_with_info()? };
     }
     part.info(4, info)?;
     a.store(&part.outputs[0])?;
-    diagonal.store(output(part, 1)?)?;
-    beside.store(output(part, 2)?)?;
-    tau.store(output(part, 3)?)
+    diagonal.store(part.output(1)?)?;
+    beside.store(part.output(2)?)?;
+    tau.store(part.output(3)?)
 }

@@ -12,10 +12,6 @@ use crate::plan::ops::linalg::LinalgOp;
 use crate::plan::ops::linalg::Transpose;
 use crate::types::PrimitiveType;
 
-fn leading(rows: usize) -> usize {
-    rows.max(1)
-}
-
 fn square(matrix: &Matrix) -> Result<usize> {
     if matrix.rows == matrix.cols {
         Ok(matrix.rows)
@@ -38,11 +34,7 @@ pub fn potrf(op: &LinalgOp, part: &Part) -> Result<()> {
         0
     } else if let Some(call) = Call::new(a.ty, "potrf") {
         let uplo = if op.lower { b'L' } else { b'U' };
-        let call = call
-            .character(uplo)
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(n));
+        let call = call.characters([uplo]).ints([n]).matrix(&mut a);
         // SAFETY: xPOTRF(UPLO, N, A, LDA, INFO).
         unsafe { call.run_with_info()? }
     } else {
@@ -86,17 +78,16 @@ pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
                 Transpose::Adjoint => b'C',
             };
             let call = call
-                .character(if op.left { b'L' } else { b'R' })
-                .character(if op.lower { b'L' } else { b'U' })
-                .character(trans)
-                .character(if op.unit_diagonal { b'U' } else { b'N' })
-                .int(b.rows)
-                .int(b.cols)
-                .pointer(one.bytes.as_mut_ptr())
-                .pointer(a.bytes.as_mut_ptr())
-                .int(leading(n))
-                .pointer(b.bytes.as_mut_ptr())
-                .int(leading(b.rows));
+                .characters([
+                    if op.left { b'L' } else { b'R' },
+                    if op.lower { b'L' } else { b'U' },
+                    trans,
+                    if op.unit_diagonal { b'U' } else { b'N' },
+                ])
+                .ints([b.rows, b.cols])
+                .vector(&mut one)
+                .matrix(&mut a)
+                .matrix(&mut b);
             // SAFETY: xTRSM(SIDE, UPLO, TRANSA, DIAG, M, N, ALPHA, A, LDA, B, LDB).
             unsafe { call.run()? };
         } else {
@@ -145,13 +136,9 @@ fn factored(part: &Part) -> Result<(Matrix, Vec<i32>, i32)> {
         (Vec::new(), 0)
     } else if let Some(call) = Call::new(a.ty, "getrf") {
         let wide = call.wide();
-        let call = call
-            .int(m)
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(m));
+        let call = call.ints([m, n]).matrix(&mut a);
         let mut pivots = Matrix::zeros(PrimitiveType::S64, m.min(n), 1)?;
-        let call = call.pointer(pivots.bytes.as_mut_ptr());
+        let call = call.vector(&mut pivots);
         // SAFETY: xGETRF(M, N, A, LDA, IPIV, INFO); pivots have room for words.
         unsafe {
             let info = call.run_with_info()?;
@@ -175,13 +162,10 @@ pub fn geqrf(part: &Part) -> Result<()> {
         if let Some(call) = Call::new(ty, "geqrf") {
             let work = 64 * n;
             let call = call
-                .int(m)
-                .int(n)
-                .pointer(a.bytes.as_mut_ptr())
-                .int(leading(m))
-                .pointer(tau.bytes.as_mut_ptr())
-                .work(work, ty.size_bytes())?
-                .int(work);
+                .ints([m, n])
+                .matrix(&mut a)
+                .vector(&mut tau)
+                .workspace(work, ty.size_bytes())?;
             // SAFETY: xGEQRF(M, N, A, LDA, TAU, WORK, LWORK, INFO).
             info = unsafe { call.run_with_info()? };
         } else {
@@ -193,11 +177,7 @@ pub fn geqrf(part: &Part) -> Result<()> {
     }
     part.info(2, info)?;
     a.store(&part.outputs[0])?;
-    tau.store(
-        part.outputs
-            .get(1)
-            .ok_or_else(|| HloError::execution("no room for tau"))?,
-    )
+    tau.store(part.output(1)?)
 }
 
 pub fn orgqr(part: &Part) -> Result<()> {
@@ -213,14 +193,10 @@ pub fn orgqr(part: &Part) -> Result<()> {
         if let Some(call) = Call::new(ty, name) {
             let work = 64 * n;
             let call = call
-                .int(m)
-                .int(n)
-                .int(k)
-                .pointer(a.bytes.as_mut_ptr())
-                .int(leading(m))
-                .pointer(tau.bytes.as_mut_ptr())
-                .work(work, ty.size_bytes())?
-                .int(work);
+                .ints([m, n, k])
+                .matrix(&mut a)
+                .vector(&mut tau)
+                .workspace(work, ty.size_bytes())?;
             // SAFETY: xORGQR(M, N, K, A, LDA, TAU, WORK, LWORK, INFO).
             info = unsafe { call.run_with_info()? };
         } else {
@@ -255,18 +231,12 @@ pub fn ormqr(op: &LinalgOp, part: &Part) -> Result<()> {
         };
         let work = 64 * (m.max(n) + 65);
         let call = call
-            .character(if op.left { b'L' } else { b'R' })
-            .character(trans)
-            .int(m)
-            .int(n)
-            .int(k)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(size))
-            .pointer(tau.bytes.as_mut_ptr())
-            .pointer(c.bytes.as_mut_ptr())
-            .int(leading(m))
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .characters([if op.left { b'L' } else { b'R' }, trans])
+            .ints([m, n, k])
+            .matrix(&mut a)
+            .vector(&mut tau)
+            .matrix(&mut c)
+            .workspace(work, ty.size_bytes())?;
         // SAFETY: xORMQR(SIDE, TRANS, M, N, K, A, LDA, TAU, C, LDC, WORK, LWORK, INFO).
         unsafe { call.run_with_info()? };
     }
@@ -294,14 +264,11 @@ pub fn geqp3(part: &Part) -> Result<()> {
         }
         let work = 2 * n + 64 * (n + 1);
         let mut call = call
-            .int(m)
-            .int(n)
-            .pointer(a.bytes.as_mut_ptr())
-            .int(leading(m))
-            .pointer(words.bytes.as_mut_ptr())
-            .pointer(tau.bytes.as_mut_ptr())
-            .work(work, ty.size_bytes())?
-            .int(work);
+            .ints([m, n])
+            .matrix(&mut a)
+            .vector(&mut words)
+            .vector(&mut tau)
+            .workspace(work, ty.size_bytes())?;
         if ty.is_complex() {
             call = call.work(2 * n, 8)?;
         }
@@ -313,11 +280,7 @@ pub fn geqp3(part: &Part) -> Result<()> {
     }
     a.store(&part.outputs[0])?;
     part.ints(1, &pivots)?;
-    tau.store(
-        part.outputs
-            .get(2)
-            .ok_or_else(|| HloError::execution("no room for tau"))?,
-    )
+    tau.store(part.output(2)?)
 }
 
 pub fn gtsv(part: &Part) -> Result<()> {

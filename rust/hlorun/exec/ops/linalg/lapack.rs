@@ -9,6 +9,7 @@ use std::ffi::c_void;
 
 use hlorun_kernels::gemm::blas::{Routine, routine};
 
+use super::matrix::Matrix;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::types::PrimitiveType;
@@ -72,22 +73,26 @@ impl Call {
         self.routine.wide
     }
 
-    /// A character.
-    pub fn character(mut self, letter: u8) -> Call {
-        self.letters[self.characters] = letter;
-        let at: *mut u8 = &mut self.letters[self.characters];
-        self.arguments.push(at.cast());
-        self.characters += 1;
+    /// Letters.
+    pub fn characters<const N: usize>(mut self, letters: [u8; N]) -> Call {
+        for letter in letters {
+            self.letters[self.characters] = letter;
+            let at: *mut u8 = &mut self.letters[self.characters];
+            self.arguments.push(at.cast());
+            self.characters += 1;
+        }
         self
     }
 
-    /// An integer. On the little-endian machines BLAS libraries exist for, the lower half of the
+    /// Integers. On the little-endian machines BLAS libraries exist for, the lower half of the
     /// word is the 32-bit integer.
-    pub fn int(mut self, value: usize) -> Call {
-        self.ints[self.used] = value as i64;
-        let at: *mut i64 = &mut self.ints[self.used];
-        self.arguments.push(at.cast());
-        self.used += 1;
+    pub fn ints<const N: usize>(mut self, values: [usize; N]) -> Call {
+        for value in values {
+            self.ints[self.used] = value as i64;
+            let at: *mut i64 = &mut self.ints[self.used];
+            self.arguments.push(at.cast());
+            self.used += 1;
+        }
         self
     }
 
@@ -95,6 +100,22 @@ impl Call {
     pub fn pointer(mut self, pointer: *mut u8) -> Call {
         self.arguments.push(pointer.cast());
         self
+    }
+
+    /// The elements of a vector.
+    pub fn vector(self, vector: &mut Matrix) -> Call {
+        self.pointer(vector.bytes.as_mut_ptr())
+    }
+
+    /// The elements of a matrix, and how far apart its columns are.
+    pub fn matrix(self, matrix: &mut Matrix) -> Call {
+        let leading = matrix.rows.max(1);
+        self.vector(matrix).ints([leading])
+    }
+
+    /// A workspace of `count` elements of `size` bytes, and that count.
+    pub fn workspace(self, count: usize, size: usize) -> Result<Call> {
+        Ok(self.work(count, size)?.ints([count]))
     }
 
     /// A workspace of `count` elements of `size` bytes.
@@ -114,7 +135,7 @@ impl Call {
     ///
     /// The arguments are in the routine's order and as large as it says.
     pub unsafe fn run_with_info(self) -> Result<i32> {
-        let call = self.int(0);
+        let call = self.ints([0]);
         let info: *const i64 = &call.ints[call.used - 1];
         // SAFETY: by the caller's promise.
         unsafe {

@@ -6,6 +6,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::plan::element::elementwise::dtype;
+use crate::types::strided;
 use crate::types::{Dims, PrimitiveType};
 
 /// A dense matrix; vectors are matrices of one column.
@@ -136,13 +137,8 @@ impl Matrix {
 /// The part of `array` at position `index` of its leading dimensions; `rank` dimensions stay.
 pub fn part(array: &RawArray, rank: usize, index: usize) -> RawArray {
     let lead = array.dims.len().saturating_sub(rank);
-    let mut rest = index as i64;
-    let mut offset = 0;
-    for d in (0..lead).rev() {
-        let size = array.dims[d].max(1);
-        offset += rest % size * array.strides[d];
-        rest /= size;
-    }
+    let lead_dims = array.dims[..lead].iter().zip(&array.strides);
+    let offset = strided::place(index as i64, lead_dims);
     let bytes = offset as isize * array.element_type.size_bytes() as isize;
     RawArray {
         pointer: array.pointer.wrapping_offset(bytes),

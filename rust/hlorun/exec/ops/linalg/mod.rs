@@ -11,7 +11,7 @@ pub mod lapack;
 pub mod matrix;
 mod part;
 
-use super::walk::{Shared, split};
+use super::walk::{SharedArray, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -96,62 +96,28 @@ pub fn run(
             *array = &own;
         }
     }
-    let pieces: Vec<(Vec<&RawArray>, usize)> = vec![(operands, count)];
-    let operands = &pieces[0].0;
-    let error: std::sync::Mutex<Option<HloError>> = std::sync::Mutex::new(None);
-    let anchors: Vec<Shared> = operands
-        .iter()
-        .map(|array| Shared::new(array.pointer))
-        .chain(results.iter().map(|(array, _)| Shared::new(array.pointer)))
-        .collect();
-    // Sizes without the pointers, which tasks get as shared ones.
-    let shapes: Vec<(PrimitiveType, crate::types::Dims, crate::types::Dims, usize)> = operands
-        .iter()
-        .zip(in_ranks)
-        .map(|(array, &rank)| (*array, rank))
-        .chain(results.iter().copied())
-        .map(|(array, rank)| {
-            (
-                array.element_type,
-                array.dims.clone(),
-                array.strides.clone(),
-                rank,
-            )
-        })
-        .collect();
     let operand_count = operands.len();
+    let ranks = in_ranks.iter().copied();
+    let arrays: Vec<(SharedArray, usize)> = (operands.into_iter().zip(ranks))
+        .chain(results.iter().copied())
+        .map(|(array, rank)| (SharedArray::new(array), rank))
+        .collect();
     let work = (first.count() / count.max(1)).max(1);
-    split(environment, count, (1 << 12) / work, &|range| {
+    try_split(environment, count, (1 << 12) / work, &|range| {
         for index in range {
-            let mut parts =
-                anchors
-                    .iter()
-                    .zip(&shapes)
-                    .map(|(anchor, (ty, dims, strides, rank))| {
-                        let array = RawArray {
-                            pointer: anchor.get(),
-                            element_type: *ty,
-                            dims: dims.clone(),
-                            strides: strides.clone(),
-                        };
-                        let index = index.min(batch_count(&array, *rank).saturating_sub(1));
-                        part(&array, *rank, index)
-                    });
+            let mut parts = arrays.iter().map(|(array, rank)| {
+                let index = index.min(batch_count(array.get(), *rank).saturating_sub(1));
+                part(array.get(), *rank, index)
+            });
             let inputs = parts.by_ref().take(operand_count).collect();
             let piece = Part {
                 inputs,
                 outputs: parts.collect(),
             };
-            if let Err(found) = one(op, &piece)
-                && let Ok(mut error) = error.lock()
-            {
-                error.get_or_insert(found);
-            }
+            one(op, &piece)?;
         }
-    });
-    if let Ok(Some(error)) = error.into_inner() {
-        return Err(error);
-    }
+        Ok(())
+    })?;
     if let Some(status) = shared {
         let mut words = statuses.as_slice().chunks_exact(4);
         let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);

@@ -5,7 +5,7 @@
 //! loop itself never reads. That slice is computed for all trips after the loop, from the collected
 //! `A_t`; the trips compute the rest.
 
-use super::info::{LoopInfo, MAX_BYTES, MIN_TRIPS};
+use super::info::{LoopInfo, MAX_BYTES};
 use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionId};
 use crate::plan::hlo::product::{Product, others};
 
@@ -20,17 +20,7 @@ struct Piece {
 
 /// Runs the pass on one loop.
 pub fn run(module: &mut HloModule, info: &mut LoopInfo) {
-    if info.trips.len() < MIN_TRIPS {
-        return;
-    }
-    let candidates: Vec<Product> = module
-        .computation(info.body)
-        .instructions
-        .iter()
-        .filter_map(|&id| Product::of(module, id, &|_| false))
-        .filter(|product| product.addend.is_none() && product.is_uniform(module))
-        .collect();
-    for product in candidates {
+    for product in info.products(module, |product| product.addend.is_none()) {
         defer(module, info, &product);
     }
 }

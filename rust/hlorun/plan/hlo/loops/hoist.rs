@@ -5,7 +5,7 @@
 //! the products of all rows with their part of `W` become one large product before the loop, and
 //! each trip adds its row of the result.
 
-use super::info::{LoopInfo, MAX_BYTES, MIN_TRIPS};
+use super::info::{LoopInfo, MAX_BYTES};
 use crate::module::{HloModule, HloOpcode, InstructionId};
 use crate::plan::hlo::product::Product;
 
@@ -20,17 +20,7 @@ struct Piece {
 
 /// Runs the pass on one loop.
 pub fn run(module: &mut HloModule, info: &mut LoopInfo) {
-    if info.trips.len() < MIN_TRIPS {
-        return;
-    }
-    let candidates: Vec<Product> = module
-        .computation(info.body)
-        .instructions
-        .iter()
-        .filter_map(|&id| Product::of(module, id, &|_| false))
-        .filter(|product| product.is_uniform(module))
-        .collect();
-    for product in candidates {
+    for product in info.products(module, |_| true) {
         hoist(module, info, &product);
     }
 }

@@ -11,6 +11,7 @@ use crate::module::post_order::instruction_post_order;
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
+use crate::plan::hlo::product::Product;
 use crate::types::ArrayShape;
 
 /// Most bytes that a pass keeps for all trips of a loop.
@@ -51,7 +52,30 @@ pub struct LoopInfo {
     changed: bool,
 }
 
+/// The loops of a computation, in its order.
+pub fn loops_in(module: &HloModule, computation: ComputationId) -> Vec<InstructionId> {
+    let is_loop = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::While;
+    let instructions = module.computation(computation).instructions.iter();
+    instructions.copied().filter(is_loop).collect()
+}
+
 impl LoopInfo {
+    /// The products of the body that `is_wanted`, of loops with enough trips to make a large one of them.
+    pub fn products(
+        &self,
+        module: &HloModule,
+        is_wanted: impl Fn(&Product) -> bool,
+    ) -> Vec<Product> {
+        if self.trips.len() < MIN_TRIPS {
+            return Vec::new();
+        }
+        let instructions = module.computation(self.body).instructions.iter();
+        let products = instructions.filter_map(|&id| Product::of(module, id, &|_| false));
+        products
+            .filter(|product| product.is_uniform(module) && is_wanted(product))
+            .collect()
+    }
+
     /// Takes a loop apart; `None` where its trips are not known or its parts are used elsewhere.
     ///
     /// `callers` counts the module's, as it is or was before passes that add no calls of old

@@ -10,7 +10,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::info::{Callers, LoopInfo, MAX_BYTES};
+use super::info::{Callers, LoopInfo, MAX_BYTES, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
@@ -28,9 +28,7 @@ pub fn run(module: &mut HloModule) -> Result<usize> {
     let mut effects = Effects::default();
     let mut moved = 0;
     for computation in order {
-        let is_loop = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::While;
-        let instructions = module.computation(computation).instructions.iter();
-        let loops: Vec<InstructionId> = instructions.copied().filter(is_loop).collect();
+        let loops = loops_in(module, computation);
         for id in loops {
             if let Some(mut info) = LoopInfo::of_any(module, &callers, id) {
                 moved += hoist(module, &mut info, &mut effects);

@@ -12,7 +12,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::info::Callers;
+use super::info::{Callers, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::{computation_post_order, instruction_post_order};
 use crate::module::{AttrKey, ComputationId, Effects, HloModule, HloOpcode, InstructionId};
@@ -32,9 +32,7 @@ pub fn run(module: &mut HloModule) -> Result<usize> {
     let mut effects = Effects::default();
     let mut changed = 0;
     for computation in order {
-        let is_loop = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::While;
-        let instructions = module.computation(computation).instructions.iter();
-        let loops: Vec<InstructionId> = instructions.copied().filter(is_loop).collect();
+        let loops = loops_in(module, computation);
         let mut reads = None;
         for id in loops.into_iter().rev() {
             let Some(state) = State::of(module, &callers, id) else {

@@ -4,25 +4,10 @@ use foldhash::HashMap;
 use hlorun_kernels::scalar_bytecode::{self, Function};
 use hlorun_kernels::{CompareDirection, DType, Gemm};
 
+use crate::plan::cost::scalar_bytecode::MAX_PIECE;
 use crate::plan::thunk::scalar_bytecode::{Code, Path, Place, ScalarOp};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::view::Walk;
-
-/// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
-/// what surrounds it.
-pub(super) const MAX_MOVED: usize = 4 << 10;
-
-/// Elements of a kernel that are as much work as an operation.
-pub(super) const ELEMENTS_PER_WORK: usize = 8;
-
-/// Most operations that are put together at a time.
-pub(super) const MAX_PIECE: usize = 24;
-
-/// Most elements that are computed one by one rather than by a call of their kernel.
-pub(super) const MAX_UNROLLED: usize = 8;
-
-/// Most operations of one code.
-pub(super) const MAX_OPS: usize = 1 << 14;
 
 #[derive(Default)]
 pub(super) struct Builder {

@@ -8,26 +8,18 @@ use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, DType};
 
-use super::builder::{Builder, ELEMENTS_PER_WORK, MAX_UNROLLED};
+use super::builder::Builder;
 use super::moves::place;
 use super::steps::SmallCode;
+use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
+use crate::plan::cost::scalar_bytecode::{ELEMENTS_PER_WORK, MAX_UNROLLED};
+use crate::plan::cost::scalar_bytecode::{MAX_REDUCED, MAX_STEPS};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
 use crate::plan::schedule::small_loop;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::thunk::{LoopThunk, ReduceThunk};
-
-/// Most elements that are reduced.
-const MAX_REDUCED: usize = 128;
-/// Most operations of the reducers of one reduction.
-const MAX_STEPS: usize = 1 << 11;
-
-/// Fewest elements of neighbouring results from which rows or columns are folded together.
-pub const MIN_REGULAR: usize = 256;
-/// Shortest run that a general reducer folds on lanes, and most lanes.
-pub const MIN_LANE_RUN: usize = 64;
-pub const MAX_LANES: usize = 128;
 
 /// Lanes of a row that a general reducer folds as a whole: so many that each has the same number of
 /// values.

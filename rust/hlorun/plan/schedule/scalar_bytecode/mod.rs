@@ -16,15 +16,15 @@ mod steps;
 
 use hlorun_kernels::scalar_bytecode::{self};
 
+use crate::plan::cost::scalar_bytecode::{FUEL, MAX_OPS};
 use crate::plan::faults::{self, Fault};
 use crate::plan::options::MachineCode;
 use crate::plan::thunk::machine_code::Compiled;
-use crate::plan::thunk::scalar_bytecode::FUEL;
 use crate::plan::thunk::scalar_bytecode::Place;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
 use crate::plan::thunk::{ConditionalThunk, Thunk, ThunkKind, WhileThunk};
 use crate::types::PrimitiveType;
-use builder::{Builder, MAX_OPS};
+use builder::Builder;
 use moves::place;
 use steps::SmallCode;
 

@@ -2,11 +2,13 @@
 
 use hlorun_kernels::scalar_bytecode;
 
-use super::builder::{Builder, MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
+use super::builder::Builder;
+use crate::plan::cost::scalar_bytecode::{MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
 use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk, identity_order};
+use crate::plan::view::{is_one_run, offset_in};
 
 impl Builder {
     pub(crate) fn copy(&mut self, copy: &CopyThunk) -> Option<()> {
@@ -180,18 +182,6 @@ fn unrolled(walk: &Walk, n: usize) -> Option<Vec<usize>> {
         return None;
     }
     (0..n as i64)
-        .map(|position| {
-            let (mut rest, mut offset) = (position, 0);
-            for &(size, stride) in walk.iter().rev() {
-                offset += rest % size.max(1) * stride;
-                rest /= size.max(1);
-            }
-            usize::try_from(offset).ok()
-        })
+        .map(|at| usize::try_from(offset_in(walk, at)).ok())
         .collect()
-}
-
-/// One contiguous run, or a single element.
-fn is_one_run(walk: &Walk) -> bool {
-    matches!(walk.as_slice(), [] | [(_, 1)])
 }

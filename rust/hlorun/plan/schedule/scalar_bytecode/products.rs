@@ -6,18 +6,15 @@
 
 use hlorun_kernels::{Gemm, Matrix};
 
-use super::builder::{Builder, MAX_MOVED};
+use super::builder::Builder;
 use super::moves::place;
+use crate::plan::cost::scalar_bytecode::MAX_MOVED;
+use crate::plan::cost::scalar_bytecode::{MAX_TERMS, TERMS_PER_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::GemmThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::view::{ArrayView, identity_order, is_one_run};
-
-/// Most multiplications of a product.
-const MAX_TERMS: usize = 1 << 12;
-/// Multiplications that are as much work as an operation.
-const TERMS_PER_WORK: usize = 8;
 
 /// Where the elements of an operand lie.
 pub fn matrix(view: &ArrayView) -> Matrix {

@@ -7,12 +7,15 @@ use hlorun_kernels::Side;
 use hlorun_kernels::scalar_bytecode::{self, Function};
 use hlorun_kernels::vector_bytecode::Op;
 
-use super::builder::{Builder, ELEMENTS_PER_WORK, MAX_MOVED, MAX_OPS, MAX_UNROLLED};
+use super::builder::Builder;
 use super::moves::place;
+use crate::plan::cost::scalar_bytecode::{
+    ELEMENTS_PER_WORK, MAX_MOVED, MAX_OPS, MAX_SCRATCH, MAX_UNROLLED,
+};
 use crate::plan::element::elementwise::{Kernel, dtype};
 use crate::plan::element::program::Meaning;
 use crate::plan::element::program::{Register, Step};
-use crate::plan::thunk::scalar_bytecode::{Element, MAX_SCRATCH, Place};
+use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::{Base, Bring, Line, SmallLoop};
 use crate::plan::thunk::{LoadKind, LoopThunk};
 

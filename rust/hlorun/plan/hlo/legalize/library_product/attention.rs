@@ -190,58 +190,106 @@ fn write(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
         scores = b.plus(scores, bias);
     }
     let visible = b.visible(&options, &dims, lengths);
-    let (results, is_tuple) = b.results(id);
     let (values, statistics) = match backward {
         None => {
             let (weights, sums) = softmax(b, scores, visible);
             (vec![product(b, weights, v, [3, 2])?], vec![sums, weights])
         }
         Some((saved, gradient)) => {
-            let full: i64 = dims.iter().product();
-            let saved = b.as_type(saved, PrimitiveType::F32);
-            let weights = if b.shape(saved).element_count() == Some(full)
-                && b.shape(saved).dims[..] == dims
-            {
-                saved
-            } else {
-                if b.shape(saved).element_count() != Some(batch * heads * rows) {
-                    return None;
-                }
-                let sums = b.reshape(saved, &dims[..3]);
-                let sums = b.along(sums, &dims, &[0, 1, 2]);
-                let logarithm = b.elementwise(HloOpcode::Subtract, &[scores, sums]);
-                let weights = b.elementwise(HloOpcode::Exp, &[logarithm]);
-                b.only(visible, weights, 0.0)
+            let forward = Forward {
+                operands: [q, k, v],
+                bias,
+                scores,
+                visible,
+                dims,
+                key_heads,
+                scale: options.scale,
             };
-            let dv = product(b, weights, gradient, [2, 2])?;
-            let slope = product(b, gradient, v, [3, 3])?;
-            let both = b.times(weights, slope);
-            let mean = b.folded(HloOpcode::Add, both, &[3]);
-            let mean = b.along(mean, &dims, &[0, 1, 2]);
-            let centred = b.elementwise(HloOpcode::Subtract, &[slope, mean]);
-            let ds = b.times(weights, centred);
-            let mut gradients = Vec::new();
-            for (other, sums) in [(k, [3, 2]), (q, [2, 2])] {
-                let d = product(b, ds, other, sums)?;
-                let scale = b.filled(options.scale, d);
-                gradients.push(b.times(d, scale));
-            }
-            gradients[1] = b.gathered(gradients[1], key_heads);
-            gradients.push(b.gathered(dv, key_heads));
-            let mut more = vec![ds];
-            if let Some(bias) = bias {
-                let wanted = b.shape(bias).dims;
-                let missing = dims.len().checked_sub(wanted.len())?;
-                let sums: Dims = (0..dims.len())
-                    .filter(|&d| d < missing || wanted[d - missing] != dims[d])
-                    .map(|d| d as i64)
-                    .collect();
-                let summed = b.folded(HloOpcode::Add, ds, &sums);
-                more.insert(0, b.reshape(summed, &wanted));
-            }
-            (gradients, more)
+            gradients(b, &forward, saved, gradient)?
         }
     };
+    as_results(b, id, &values, &statistics)
+}
+
+/// What the backward pass knows of the forward one.
+struct Forward {
+    operands: [InstructionId; 3],
+    bias: Option<InstructionId>,
+    scores: InstructionId,
+    visible: Option<InstructionId>,
+    dims: [i64; 4],
+    key_heads: i64,
+    scale: f64,
+}
+
+/// The gradients of the operands, and those of the bias and of the scores.
+fn gradients(
+    b: &mut Builder<'_>,
+    forward: &Forward,
+    saved: InstructionId,
+    gradient: InstructionId,
+) -> Option<(Vec<InstructionId>, Vec<InstructionId>)> {
+    let Forward {
+        bias,
+        scores,
+        visible,
+        dims,
+        key_heads,
+        ..
+    } = *forward;
+    let ([q, k, v], [batch, heads, rows, _]) = (forward.operands, dims);
+    let full: i64 = dims.iter().product();
+    let saved = b.as_type(saved, PrimitiveType::F32);
+    let weights = if b.shape(saved).element_count() == Some(full) && b.shape(saved).dims[..] == dims
+    {
+        saved
+    } else {
+        if b.shape(saved).element_count() != Some(batch * heads * rows) {
+            return None;
+        }
+        let sums = b.reshape(saved, &dims[..3]);
+        let sums = b.along(sums, &dims, &[0, 1, 2]);
+        let logarithm = b.elementwise(HloOpcode::Subtract, &[scores, sums]);
+        let weights = b.elementwise(HloOpcode::Exp, &[logarithm]);
+        b.only(visible, weights, 0.0)
+    };
+    let dv = product(b, weights, gradient, [2, 2])?;
+    let slope = product(b, gradient, v, [3, 3])?;
+    let both = b.times(weights, slope);
+    let mean = b.folded(HloOpcode::Add, both, &[3]);
+    let mean = b.along(mean, &dims, &[0, 1, 2]);
+    let centred = b.elementwise(HloOpcode::Subtract, &[slope, mean]);
+    let ds = b.times(weights, centred);
+    let mut gradients = Vec::new();
+    for (other, sums) in [(k, [3, 2]), (q, [2, 2])] {
+        let d = product(b, ds, other, sums)?;
+        let scale = b.filled(forward.scale, d);
+        gradients.push(b.times(d, scale));
+    }
+    gradients[1] = b.gathered(gradients[1], key_heads);
+    gradients.push(b.gathered(dv, key_heads));
+    let mut more = vec![ds];
+    if let Some(bias) = bias {
+        let wanted = b.shape(bias).dims;
+        let missing = dims.len().checked_sub(wanted.len())?;
+        let sums: Dims = (0..dims.len())
+            .filter(|&d| d < missing || wanted[d - missing] != dims[d])
+            .map(|d| d as i64)
+            .collect();
+        let summed = b.folded(HloOpcode::Add, ds, &sums);
+        more.insert(0, b.reshape(summed, &wanted));
+    }
+    Some((gradients, more))
+}
+
+/// Values and what else was computed as the results of the call.
+fn as_results(
+    b: &mut Builder<'_>,
+    id: InstructionId,
+    values: &[InstructionId],
+    statistics: &[InstructionId],
+) -> Option<InstructionId> {
+    let (results, is_tuple) = b.results(id);
     let mut elements = Vec::new();
     for (at, shape) in results.iter().enumerate() {
         let count = shape.element_count();

@@ -1,0 +1,211 @@
+//! What each way of computing elements costs: every threshold, and the choice.
+//!
+//! In: how many elements, operations or how much work there is. Out: the way that takes the least time. Promise: what
+//! decides how elements are computed is decided by these numbers, so that they can be measured and changed in one place.
+
+use super::options::MachineCode;
+
+/// A way of computing elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Step by step, or operation by operation.
+    Interpreter,
+    /// Several steps in one pass over registers.
+    VectorBytecode,
+    /// A function of the CPU's own instructions.
+    MachineCode,
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// The steps of a loop over so many elements.
+    Array(usize),
+    /// The trips of a loop of so many operations on few elements, after so much work, or before so much that is known.
+    Trips {
+        /// Operations of the loop.
+        operations: usize,
+        /// Work of the interpreter.
+        work: u64,
+        /// When machine code is wanted.
+        when: MachineCode,
+    },
+}
+
+/// The fastest way.
+pub fn choose(work: Work) -> Way {
+    match work {
+        Work::Array(elements) if elements >= vector_bytecode::MIN_ELEMENTS => Way::VectorBytecode,
+        Work::Array(_) => Way::Interpreter,
+        Work::Trips {
+            operations,
+            work,
+            when,
+        } => {
+            let least = machine_code::MIN_WORK + machine_code::WORK_PER_OP * operations as u64;
+            match when {
+                MachineCode::AtOnce => Way::MachineCode,
+                MachineCode::WhenBusy if work >= least => Way::MachineCode,
+                MachineCode::WhenBusy | MachineCode::Never => Way::Interpreter,
+            }
+        }
+    }
+}
+
+/// Loops over arrays, tile by tile.
+pub mod tiles {
+    /// Scratch of a frame that stays in the first-level cache.
+    pub const SCRATCH_TARGET: usize = 32 << 10;
+    /// Fewest elements of a tile: with fewer, calling kernels costs as much as what they do, so that
+    /// programs of many registers rather reach into the second-level cache.
+    pub const MIN_TILE: usize = 512;
+    /// Rows of fewer elements are gathered into tiles of several.
+    pub const MIN_RUN: i64 = 512;
+    /// Most elements of a period that is laid out once for all tiles.
+    pub const MOST_REPEATED: i64 = 1024;
+    /// Elements times steps from which a second thread pays.
+    pub const PARALLEL_WORK: usize = 1 << 16;
+    /// Size of the last cache where the system does not tell.
+    pub const USUAL_CACHE: usize = 32 << 20;
+}
+
+/// Inputs of loops whose rows lie across memory.
+pub mod transposed_blocks {
+    /// Bytes between neighbours from which transposing pays.
+    pub const MIN_STEP: usize = 64;
+    /// Fewest elements of a row, rows, and elements of the whole walk.
+    pub const MIN_ROW: usize = 64;
+    pub const MIN_ROWS: usize = 16;
+    pub const MIN_ELEMENTS: usize = 1 << 14;
+    /// Bytes of a block, if that many make a few rows.
+    pub const BLOCK_BYTES: usize = 128 << 10;
+    /// Most bytes of a block.
+    pub const MAX_BLOCK_BYTES: usize = 1 << 20;
+}
+
+/// Steps joined into vector bytecode.
+pub mod vector_bytecode {
+    /// Fewest elements for which steps are joined into vector bytecode.
+    pub const MIN_ELEMENTS: usize = 256;
+    /// Least weight of a piece: below, single steps are as fast.
+    pub const MIN_WEIGHT: usize = 4;
+    /// Most steps of a piece.
+    pub const MAX_STEPS: usize = 256;
+}
+
+/// Neighbouring steps over the same rows.
+pub mod row_tiling {
+    /// Fewest rows, so that there are enough for all threads.
+    pub const MIN_ROWS: usize = 32;
+    /// Bytes of one tile: what stays in the second-level cache while all members pass over it.
+    pub const TILE_BYTES: usize = 320 << 10;
+    /// Most bytes of one row.
+    pub const MAX_ROW_BYTES: usize = 1 << 20;
+    /// Fewest bytes that members share.
+    pub const MIN_SHARED: usize = 1 << 20;
+    /// Most members.
+    pub const MAX_MEMBERS: usize = 64;
+    /// Most thunks that are skipped in search of members.
+    pub const MAX_BETWEEN: usize = 24;
+    /// Bytes a thunk touches to be the first member.
+    pub const MIN_FIRST: usize = MIN_SHARED / MAX_MEMBERS;
+    /// Most steps per sum of a product: it then takes about as long as its result takes to memory and
+    /// back.
+    pub const MAX_DEPTH: i64 = 64;
+    /// Rows of a product are computed by multiples of this many, which fill its tiles.
+    pub const PRODUCT_ROWS: usize = 16;
+    /// Most bytes of one row of a group with a product, whose operand stays in the cache too.
+    pub const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
+}
+
+/// Loops that compute the same steps.
+pub mod loop_merging {
+    /// Fewest steps that two loops have in common to become one.
+    pub const MIN_SHARED: usize = 4;
+    /// Most results of a loop: as many as a piece of vector bytecode may have.
+    pub const MAX_RESULTS: usize = hlorun_kernels::vector_bytecode::MAX_OUTPUTS;
+}
+
+/// Loops that run in one piece on the stack.
+pub mod small_loop {
+    /// Bytes of the registers that are known while planning.
+    pub const MAX_KNOWN: usize = 16 << 10;
+    /// Elements times steps from which threads may share a loop.
+    pub const MAX_WORK: usize = 1 << 16;
+    /// Bytes of the registers that are computed or gathered.
+    pub const MAX_SCRATCH: usize = 8 << 10;
+}
+
+/// Loops over few elements, interpreted.
+pub mod scalar_bytecode {
+    /// Bytes of scratch that the code of one loop may use.
+    pub const MAX_SCRATCH: usize = 16 << 10;
+    /// Work between two looks at whether the caller wants the run to end: less than a millisecond.
+    pub const FUEL: i64 = 1 << 14;
+    /// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
+    /// what surrounds it.
+    pub const MAX_MOVED: usize = 4 << 10;
+    /// Elements of a kernel that are as much work as an operation.
+    pub const ELEMENTS_PER_WORK: usize = 8;
+    /// Most operations that are put together at a time.
+    pub const MAX_PIECE: usize = 24;
+    /// Most elements that are computed one by one rather than by a call of their kernel.
+    pub const MAX_UNROLLED: usize = 8;
+    /// Most operations of one code.
+    pub const MAX_OPS: usize = 1 << 14;
+    /// Most multiplications of a product.
+    pub const MAX_TERMS: usize = 1 << 12;
+    /// Multiplications that are as much work as an operation.
+    pub const TERMS_PER_WORK: usize = 8;
+    /// Most elements that are reduced.
+    pub const MAX_REDUCED: usize = 128;
+    /// Most operations of the reducers of one reduction.
+    pub const MAX_STEPS: usize = 1 << 11;
+}
+
+/// The same loops as functions of the CPU.
+pub mod machine_code {
+    /// Work of the interpreter from which on code is made, and how much more for each operation of the
+    /// loop: making code for an operation takes as long as interpreting some hundreds.
+    pub const MIN_WORK: u64 = 1 << 17;
+    pub const WORK_PER_OP: u64 = 1 << 11;
+    /// Work between two looks at whether the run is to end: less than a millisecond.
+    pub const FUEL: i64 = 1 << 17;
+    /// Most elements that code reads and writes one by one: it bounds the time that making it takes.
+    pub const MAX_ELEMENTS: usize = 1 << 16;
+    /// Cells times blocks up to which it is worked out what trips hand on; beyond, all do.
+    pub const MAX_FLOW: usize = 1 << 24;
+    /// Most elements that an operation computes or moves one by one.
+    pub const MAX_LANES: usize = 32;
+    /// Most multiplications of a product that are done one by one.
+    pub const MAX_TERMS: usize = 1 << 8;
+    /// Elements from which on a kernel's vectors are faster than a call for each.
+    pub const MIN_VECTOR: usize = 4;
+}
+
+/// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
+pub mod reduce {
+    /// Fewest elements of neighbouring results from which rows or columns are folded together.
+    pub const MIN_REGULAR: usize = 256;
+    /// Shortest run that a general reducer folds on lanes, and most lanes.
+    pub const MIN_LANE_RUN: usize = 64;
+    pub const MAX_LANES: usize = 128;
+    /// Elements from which a second thread pays.
+    pub const PARALLEL_ELEMENTS: usize = 1 << 15;
+    /// Elements of one partial result when everything, or a long row, is reduced.
+    pub const PARTIAL: usize = 1 << 16;
+    /// Rows that are too few to be shared out; long ones are cut into partial results.
+    pub const FEW_ROWS: usize = 64;
+    /// Elements of one partial result of columns.
+    pub const COLUMN_PARTIAL: usize = 1 << 18;
+    /// Most partial results of columns, and fewest rows of one.
+    pub const MAX_COLUMN_PARTIALS: usize = 32;
+    pub const MIN_COLUMN_ROWS: usize = 32;
+    /// Elements of a tile that is read where it lies.
+    pub const PLAIN_TILE: usize = 1 << 13;
+    /// Most columns that are folded onto themselves.
+    pub const FEW_COLUMNS: usize = 128;
+    /// Longest rows that are transposed, for plain kernels and for general reducers.
+    pub const SHORT_ROW: usize = 32;
+    pub const SHORT_ROW_GENERAL: usize = 64;
+}

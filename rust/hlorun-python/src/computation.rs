@@ -1,14 +1,13 @@
 //! Computations as Python sees them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use hlorun::module::{ComputationId, HloComputation, InstructionId};
+use hlorun::module::{ComputationId, HloComputation};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
-use crate::handle::SharedModule;
+use crate::handle::{SharedModule, hash_in};
 use crate::instruction::PyInstruction;
 
 /// One computation of a module.
@@ -29,17 +28,6 @@ impl PyComputation {
     fn get(&self) -> &HloComputation {
         self.module.module.computation(self.id)
     }
-
-    fn handles<'py>(
-        &self,
-        py: Python<'py>,
-        ids: &[InstructionId],
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(
-            py,
-            ids.iter().map(|&id| PyInstruction::new(&self.module, id)),
-        )
-    }
 }
 
 #[pymethods]
@@ -53,13 +41,13 @@ impl PyComputation {
     /// The instructions, in the order of the text.
     #[getter]
     fn instructions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.handles(py, &self.get().instructions)
+        PyInstruction::tuple(py, &self.module, &self.get().instructions)
     }
 
     /// The parameters, by number.
     #[getter]
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.handles(py, &self.get().parameters)
+        PyInstruction::tuple(py, &self.module, &self.get().parameters)
     }
 
     /// The instruction whose value the computation returns.
@@ -117,9 +105,6 @@ impl PyComputation {
     }
 
     fn __hash__(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        Arc::as_ptr(&self.module).hash(&mut hasher);
-        self.id.hash(&mut hasher);
-        hasher.finish()
+        hash_in(&self.module, self.id)
     }
 }

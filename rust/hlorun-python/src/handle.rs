@@ -1,5 +1,6 @@
 //! What every Python handle shares: the module, and tables made from it when first asked for.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
@@ -36,6 +37,14 @@ pub struct FromProto {
 
 /// A module shared by its handles.
 pub type SharedModule = Arc<ModuleHandle>;
+
+/// The hash of what an id stands for in a module.
+pub fn hash_in(module: &SharedModule, id: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    Arc::as_ptr(module).hash(&mut hasher);
+    id.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Users of every instruction: one list, and where each instruction's part of it begins.
 struct Users {

@@ -1,6 +1,5 @@
 //! Instructions as Python sees them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use hlorun::module::escape::unescape;
@@ -12,7 +11,7 @@ use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 use crate::attributes::{attribute_dict, text_or_bytes};
 use crate::computation::PyComputation;
 use crate::error::{Result, detached};
-use crate::handle::SharedModule;
+use crate::handle::{SharedModule, hash_in};
 use crate::literal::literal_to_python;
 use crate::metadata::PyMetadata;
 use crate::module::cost_dict;
@@ -37,15 +36,13 @@ impl PyInstruction {
         self.module.module.instruction(self.id)
     }
 
-    fn handles<'py>(
-        &self,
+    /// Instructions of a module, in the order of their ids given.
+    pub fn tuple<'py>(
         py: Python<'py>,
+        module: &SharedModule,
         ids: &[InstructionId],
     ) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(
-            py,
-            ids.iter().map(|&id| PyInstruction::new(&self.module, id)),
-        )
+        PyTuple::new(py, ids.iter().map(|&id| PyInstruction::new(module, id)))
     }
 }
 
@@ -86,13 +83,13 @@ impl PyInstruction {
     /// The operands, in order.
     #[getter]
     fn operands<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.handles(py, self.get().operand_ids())
+        PyInstruction::tuple(py, &self.module, self.get().operand_ids())
     }
 
     /// The instructions that take this one as an operand, each once.
     #[getter]
     fn users<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.handles(py, self.module.users(self.id))
+        PyInstruction::tuple(py, &self.module, self.module.users(self.id))
     }
 
     /// The computations it calls, in the order of the text.
@@ -235,9 +232,6 @@ impl PyInstruction {
     }
 
     fn __hash__(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        Arc::as_ptr(&self.module).hash(&mut hasher);
-        self.id.hash(&mut hasher);
-        hasher.finish()
+        hash_in(&self.module, self.id)
     }
 }

@@ -178,20 +178,27 @@ pub fn is_attribute_of(opcode: HloOpcode, key: AttrKey) -> bool {
         || computation_attributes(opcode).contains(&key)
 }
 
+/// Collectives among groups of devices.
+macro_rules! grouped {
+    () => {
+        HloOpcode::AllGather
+            | HloOpcode::AllGatherStart
+            | HloOpcode::AllReduce
+            | HloOpcode::AllReduceStart
+            | HloOpcode::ReduceScatter
+            | HloOpcode::AllToAll
+            | HloOpcode::RaggedAllToAll
+            | HloOpcode::CollectiveBroadcast
+    };
+}
+
 /// Attributes that XLA of some year reads, but that it prints nowhere or in another form.
 fn read_only_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
     use HloOpcode as Op;
     match opcode {
-        Op::AllGather
-        | Op::AllGatherStart
-        | Op::AllReduce
-        | Op::AllReduceStart
-        | Op::ReduceScatter
-        | Op::AllToAll
-        | Op::RaggedAllToAll
-        | Op::CollectiveBroadcast
-        | Op::CollectivePermute
-        | Op::CollectivePermuteStart => &[Mode, UseGlobalDeviceIds],
+        grouped!() | Op::CollectivePermute | Op::CollectivePermuteStart => {
+            &[Mode, UseGlobalDeviceIds]
+        }
         Op::AllGatherDone | Op::AllReduceDone | Op::CollectivePermuteDone => &[ChannelId],
         Op::Convolution => &[ConvKind, PaddingType, Sparsity],
         Op::CustomCall => &[ConvKind],
@@ -253,17 +260,7 @@ pub fn always_printed(opcode: HloOpcode, key: AttrKey) -> Option<&'static str> {
         (Op::Dot | Op::RaggedDot | Op::ScaledDot, LhsContractingDims | RhsContractingDims) => {
             Some("{}")
         }
-        (
-            Op::AllGather
-            | Op::AllGatherStart
-            | Op::AllReduce
-            | Op::AllReduceStart
-            | Op::ReduceScatter
-            | Op::AllToAll
-            | Op::RaggedAllToAll
-            | Op::CollectiveBroadcast,
-            ReplicaGroups,
-        ) => Some("{}"),
+        (grouped!(), ReplicaGroups) => Some("{}"),
         (Op::Scan, IsAssociative) => Some("false"),
         _ => None,
     }

@@ -20,14 +20,18 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
     }
 }
 
+/// The dimensions of an operand; a scalar's may be left out.
+fn dimensions<'m>(i: InstructionRef<'m>, operand: &ArrayShape) -> Result<&'m [i64], String> {
+    match operand.rank() {
+        0 => ints(i, AttrKey::Dimensions),
+        _ => need_ints(i, AttrKey::Dimensions),
+    }
+}
+
 fn broadcast(i: InstructionRef<'_>) -> Infer {
     let operand = array(i, 0)?;
     let result = declared_array(i)?;
-    let dims = if operand.rank() == 0 {
-        ints(i, AttrKey::Dimensions)?
-    } else {
-        need_ints(i, AttrKey::Dimensions)?
-    };
+    let dims = dimensions(i, operand)?;
     if dims.len() != operand.rank() {
         return Err(format!(
             "dimensions={} has {} entries, but {}: expected one for each of its dimensions",
@@ -71,11 +75,7 @@ pub fn reshape(i: InstructionRef<'_>) -> Infer {
 
 fn transpose(i: InstructionRef<'_>) -> Infer {
     let operand = array(i, 0)?;
-    let dims = if operand.rank() == 0 {
-        ints(i, AttrKey::Dimensions)?
-    } else {
-        need_ints(i, AttrKey::Dimensions)?
-    };
+    let dims = dimensions(i, operand)?;
     if dims.len() != operand.rank() {
         return Err(format!(
             "dimensions={} is no permutation of the {} dimensions of operand 0",

@@ -39,6 +39,22 @@ pub fn parameter_count(
     ))
 }
 
+/// That the shape found is the one expected.
+fn same(
+    i: InstructionRef<'_>,
+    cx: &Context<'_>,
+    what: impl Fn() -> String,
+    [found, expected]: [ShapeId; 2],
+    because: &str,
+) -> Result<(), String> {
+    if cx.same(found, expected) {
+        return Ok(());
+    }
+    let (table, what) = (i.module.shapes(), what());
+    let (found, expected) = (show(table, found), show(table, expected));
+    Err(format!("{what} {found}, expected {expected}{because}"))
+}
+
 /// That parameter `number` has the shape `expected`, which `because` explains.
 pub fn parameter(
     i: InstructionRef<'_>,
@@ -55,17 +71,9 @@ pub fn parameter(
             name(i, computation)
         ));
     };
-    let found = i.module.instruction(id);
-    if cx.same(found.shape_id(), expected) {
-        return Ok(());
-    }
-    let table = i.module.shapes();
-    Err(format!(
-        "parameter {number} of {role} {} is {}, expected {}{because}",
-        name(i, computation),
-        show(table, found.shape_id()),
-        show(table, expected)
-    ))
+    let found = i.module.instruction(id).shape_id();
+    let what = || format!("parameter {number} of {role} {} is", name(i, computation));
+    same(i, cx, what, [found, expected], because)
 }
 
 /// That the root has the shape `expected`, which `because` explains.
@@ -77,17 +85,9 @@ pub fn result(
     expected: ShapeId,
     because: &str,
 ) -> Result<(), String> {
-    let root = root(i, computation)?;
-    if cx.same(root.shape_id(), expected) {
-        return Ok(());
-    }
-    let table = i.module.shapes();
-    Err(format!(
-        "{role} {} returns {}, expected {}{because}",
-        name(i, computation),
-        show(table, root.shape_id()),
-        show(table, expected)
-    ))
+    let found = root(i, computation)?.shape_id();
+    let what = || format!("{role} {} returns", name(i, computation));
+    same(i, cx, what, [found, expected], because)
 }
 
 /// That a computation takes exactly the operands and returns exactly the declared result.

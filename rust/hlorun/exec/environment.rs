@@ -9,7 +9,7 @@ use super::memory::Memory;
 use super::options::RunOptions;
 use super::parallel::{OpEnvironment, ParallelLoop};
 use super::rendezvous::Rendezvous;
-use super::run::shadow::Shadow;
+use super::shadow::Shadow;
 use super::threads::parallel_for;
 use crate::error::{HloError, Result};
 use crate::plan::spmd::groups::Devices;

@@ -44,6 +44,7 @@ pub(crate) mod reduce;
 pub(crate) mod rendezvous;
 pub(crate) mod row_tiling;
 pub(crate) mod run;
+pub(crate) mod shadow;
 pub(crate) mod spmd;
 pub(crate) mod threads;
 

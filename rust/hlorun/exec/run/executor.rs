@@ -9,7 +9,7 @@ use crate::exec::hooks;
 use crate::exec::memory::Memory;
 use crate::exec::options::RunOptions;
 use crate::exec::options::Step;
-use crate::exec::run::shadow::Shadow;
+use crate::exec::shadow::Shadow;
 use crate::exec::threads::available_threads;
 use crate::exec::{gemm, ops, reduce, spmd};
 use crate::float_mode::DefaultMode;

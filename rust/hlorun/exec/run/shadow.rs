@@ -8,65 +8,20 @@
 //! What is not declared as written has to stay as it was, and a second run over other poison has to
 //! give the same bytes: nothing undeclared was read, and everything declared was written.
 //!
-//! A thunk that a loop runs again and again is copied every time until it has copied [`BUDGET`] bytes;
-//! from then on only in its 2nd, 4th, 8th … execution.
+//! [`Shadow`] says which executions these are, where a loop has many.
 
 use std::ops::Range;
-use std::sync::Mutex;
-
-use rustc_hash::FxHashMap;
 
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, RunThunk};
 use crate::exec::memory::Memory;
-use crate::exec::threads::slot::lock;
-use crate::module::HloModule;
+use crate::exec::shadow::Shadow;
 use crate::plan::ops::OpKind;
 use crate::plan::thunk::{Access, Effect, Place, Thunk, ThunkKind};
 use crate::plan::view::PRIVATE;
 
 /// Bytes that stand for what a thunk must not read: as floats NaN and a small number.
 const POISON: [u8; 2] = [0xFF, 0x15];
-
-/// Bytes that the copies of one thunk may take before it is only sampled.
-const BUDGET: usize = 1 << 30;
-
-/// What a shadow run knows beside the memory.
-pub struct Shadow<'m> {
-    /// The module, which names the instruction of a thunk at fault.
-    module: &'m HloModule,
-    /// By address of the thunk, which the plan keeps.
-    spent: Mutex<FxHashMap<usize, Spent>>,
-}
-
-/// What a thunk has cost so far.
-#[derive(Default)]
-struct Spent {
-    executions: u64,
-    bytes: usize,
-}
-
-impl<'m> Shadow<'m> {
-    /// Nothing has run.
-    pub fn new(module: &'m HloModule) -> Shadow<'m> {
-        Shadow {
-            module,
-            spent: Mutex::default(),
-        }
-    }
-
-    /// Whether this execution of the thunk is to be one on copies, of `bytes` bytes.
-    fn wants(&self, thunk: &Thunk, bytes: usize) -> bool {
-        let mut spent = lock(&self.spent);
-        let spent = spent.entry(std::ptr::from_ref(thunk).addr()).or_default();
-        spent.executions += 1;
-        if spent.bytes >= BUDGET && !spent.executions.is_power_of_two() {
-            return false;
-        }
-        spent.bytes = spent.bytes.saturating_add(bytes);
-        true
-    }
-}
 
 /// Declared bytes of one allocation.
 struct Declared {

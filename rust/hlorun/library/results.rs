@@ -138,12 +138,15 @@ pub fn find(
 ) -> Result<Positions, String> {
     let parts = declared(instruction);
     positions(slots, &parts, is_work).ok_or_else(|| {
-        let first = parts.first().copied().flatten();
-        match slots.first() {
-            Some(Slot::Array(slot)) if first.is_some_and(|f| is_work(f) && !slot.fits(f)) => {
-                "its workspaces last".to_owned()
+        let is_later = match (slots.first(), parts.split_first()) {
+            (Some(Slot::Array(slot)), Some((Some(first), rest))) => {
+                is_work(first) && rest.iter().flatten().any(|part| slot.fits(part))
             }
-            _ => describe(slots),
+            _ => false,
+        };
+        match is_later {
+            true => "its workspaces last".to_owned(),
+            false => describe(slots),
         }
     })
 }

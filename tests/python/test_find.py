@@ -140,6 +140,11 @@ FAULTS = {
         "  hc = f32[8,16] cosine(hd)\n  h = f32[8,16] multiply(hd, hc)"),
 }  # fmt: skip
 
+SUSPECTS = {
+    "swapped operands": "d", "another constant": "o", "another opcode": "td", "another initial value": "n",
+    "a dropped term": "o", "a shifted slice": "t", "half precision": ("hc", "h"),
+}  # fmt: skip
+
 
 def _inputs() -> list[np.ndarray]:
     random = np.random.default_rng(0)
@@ -157,9 +162,10 @@ def test_what_means_something_else_is_different_and_named(what: str) -> None:
     right, wrong = hlorun.parse(NET), hlorun.parse(NET.replace(*FAULTS[what]))
     found = hlorun.compare(right, wrong, *_inputs())
     assert found.verdict == "different" and found.is_certain, str(found)
-    assert found.first is not None
+    assert found.suspect is not None
     bisection = hlorun.bisect(wrong, *_inputs(), against=right)
-    assert bisection.culprit == found.first.b.name
+    assert bisection.culprit == found.suspect.name
+    assert found.suspect.name in SUSPECTS[what]
     if bisection.module is not None and bisection.inputs:
         hlorun.run(bisection.module, *bisection.inputs)
 

@@ -17,7 +17,10 @@ def plan(
         str | None, typer.Option(metavar="NAME", help="The pass; without it, the last one.")
     ] = None,
     thunks: Annotated[
-        bool, typer.Option("--thunks", help="Print a summary and every step with what it reads and writes instead.")
+        bool,
+        typer.Option(
+            "--thunks", help="Print a summary and every step with what it reads and writes instead."
+        ),
     ] = False,
 ) -> None:
     """Print the module as HLO after a pass; with --thunks, the steps."""

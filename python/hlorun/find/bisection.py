@@ -14,8 +14,8 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import leaves
 from hlorun.errors import HloArgumentError
-from hlorun.find.comparison import Comparison, Match, compare
-from hlorun.report.result import Result
+from hlorun.find.comparison import Comparison, compare
+from hlorun.report.result import Place, Result
 
 if TYPE_CHECKING:
     from hlorun._scan import DumpModule
@@ -114,7 +114,7 @@ def _stages(folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bo
         return Bisection("stages", None, None, runs, None, None, ())
     before, after = stages[number - 1].load(), stages[number].load()
     found = compare(before, after, *given)
-    part, inputs = _part(after, found.first, given)
+    part, inputs = _part(after, _culprit(found), given)
     stage = stages[number]
     name = f"{stage.pipeline}/{stage.after}" if stage.after else stage.name
     return Bisection("stages", name, number, runs, found, part, inputs)
@@ -126,19 +126,24 @@ def _inputs(module: HloModule) -> list[Any]:
     return make_inputs(module)
 
 
+def _culprit(found: Comparison) -> Place | None:
+    """The instruction that a comparison blames."""
+    return found.suspect or (found.first.b if found.first is not None else None)
+
+
 def _part(
-    module: HloModule, match: Match | None, arguments: list[Any]
+    module: HloModule, place: Place | None, arguments: list[Any]
 ) -> tuple[HloModule | None, tuple[Any, ...]]:
-    """The instruction of a match alone, and values of its operands in a run."""
-    if match is None or match.b.name not in module:
+    """The instruction at a place alone, and values of its operands in a run."""
+    if place is None or place.name not in module:
         return None, ()
-    part = _hlorun.extract(module, match.b.name, 1)
+    part = _hlorun.extract(module, place.name, 1)
     entry = part.entry_computation
     wanted = {parameter.name for parameter in entry.parameters} if entry is not None else set()
     found: dict[str, Any] = {}
 
     def keep(instruction: HloInstruction, value: Any) -> None:
-        if instruction.name in wanted and instruction.computation.name == match.b.computation:
+        if instruction.name in wanted and instruction.computation.name == place.computation:
             found.setdefault(instruction.name, value)
 
     compile(module)(*arguments, observer=keep)
@@ -184,8 +189,9 @@ def bisect(
             return _own_passes(target, arguments or _inputs(target), is_bad)
         given = arguments or _inputs(against)
         found = compare(against, target, *given)
-        part, inputs = _part(target, found.first, given)
-        culprit = found.first.b.name if found.first is not None else None
+        place = _culprit(found)
+        part, inputs = _part(target, place, given)
+        culprit = place.name if place is not None else None
         if culprit is None and found.verdict == "different":
             culprit = "the result"
         all_names = [i.name for i in target.instructions]

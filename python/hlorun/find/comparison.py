@@ -17,9 +17,10 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
 from hlorun.errors import HloError
+from hlorun.report.graph import family
 from hlorun.report.result import Place, Result
 
-MAX_KEPT = 2 << 30
+MAX_KEPT = 1 << 30
 """Bytes of intermediates that are kept of each run."""
 
 EXACT = 1e-4
@@ -89,14 +90,16 @@ class Comparison(Result):
 
     `verdict` is `"equal"` where all results have the same bits, `"rounding"` where the programs mean the
     same, else `"different"`. `is_certain` is false where f64 could not judge, because of calls that know
-    their types: the verdict then rests on the size of the differences. `first` is the first intermediate
-    that is different, `unmatched` counts intermediates of B without a partner.
+    their types: the verdict then rests on the size of the differences. `suspect` is the first instruction of
+    B whose value A does not have and from which nothing follows that A has. `first` is the first matched
+    intermediate that is different, `unmatched` counts intermediates of B without a partner.
     """
 
     verdict: str
     is_certain: bool
     outputs: tuple[Gap, ...]
     matches: tuple[Match, ...] = field(repr=False)
+    suspect: Place | None
     first: Match | None
     unmatched: int
 
@@ -106,6 +109,8 @@ class Comparison(Result):
         lines = [f"{self.verdict}{sure}"]
         lines += [f"output {k}: {gap}" for k, gap in enumerate(self.outputs) if gap.verdict != "equal"]
         lines.append(f"{len(self.matches):,} intermediates matched, {self.unmatched:,} not")
+        if self.suspect is not None:
+            lines.append(f"suspect: {self.suspect}")
         if self.first is not None:
             lines.append(f"first different: {self.first}")
         return "\n".join(lines)
@@ -212,7 +217,8 @@ def _verdict(worst: float, exact: float | None, scale: float, dtype: Any) -> str
     if worst == 0:
         return "equal"
     if dtype.kind in "biu":
-        return "different"
+        # Rounding may turn a comparison over, as in argmax.
+        return "rounding" if exact == 0 else "different"
     epsilon = _epsilon(dtype)
     if exact is None:
         return "rounding" if worst <= 1e4 * epsilon * scale else "different"
@@ -231,9 +237,11 @@ class _Kept:
     def __call__(self, instruction: HloInstruction, value: Any) -> None:
         arrays = leaves(value)
         if instruction not in self.values:
-            self.bytes += sum(array.nbytes for array in arrays if array is not None)
-        if self.bytes <= MAX_KEPT:
-            self.values[instruction] = arrays
+            size = sum(array.nbytes for array in arrays if array is not None)
+            if self.bytes + size > MAX_KEPT:
+                return
+            self.bytes += size
+        self.values[instruction] = arrays
 
 
 class _Side:
@@ -349,6 +357,64 @@ def _by_value(
     return pairs
 
 
+def _suspect(
+    b: _Side, good: set[HloInstruction], ours: dict[HloInstruction, list[Any]]
+) -> HloInstruction | None:
+    """The first instruction of B that is wrong as far as values tell.
+
+    What a right value depends on is right too, as seen from there.
+    """
+    callers: dict[Any, list[HloInstruction]] = defaultdict(list)
+    for i in b.module.instructions:
+        for called in i.called_computations:
+            callers[called].append(i)
+    right = good | _known_scalars(b, ours)
+    open_ = list(right)
+    while open_:
+        i = open_.pop()
+        before = list(i.operands)
+        before += [called.root for called in i.called_computations if called.root is not None]
+        if i.opcode == "parameter":
+            before += [o for caller in callers[i.computation] for o in caller.operands]
+        for other in before:
+            if other not in right:
+                right.add(other)
+                open_.append(other)
+    wrong = [i for i in b.kept.values if i not in right and i.opcode not in _CONTROL and not _is_fixed(i)]
+    moves = ("move", "input", "tuple")
+    return next((i for i in [*(i for i in wrong if family(i.opcode) not in moves), *wrong]), None)
+
+
+def _is_fixed(instruction: HloInstruction) -> bool:
+    """Whether it is computed of constants alone: one step of arithmetic at most, as masks and ranges are."""
+    return all(
+        operand.opcode in ("constant", "iota", "broadcast")
+        and all(o.opcode == "constant" for o in operand.operands)
+        for operand in instruction.operands
+    )
+
+
+_CONTROL = ("while", "call", "conditional", "fusion", "async-start", "async-done")
+
+
+def _known_scalars(b: _Side, ours: dict[HloInstruction, list[Any]]) -> set[HloInstruction]:
+    """Instructions of B with one element that is also some scalar of A."""
+
+    def scalars(values: dict[HloInstruction, list[Any]]) -> list[tuple[HloInstruction, Any]]:
+        return [
+            (i, as_numbers(x[0]).reshape(-1)[0])
+            for i, x in values.items()
+            if len(x) == 1 and x[0] is not None and x[0].size == 1
+        ]
+
+    known = [value for _, value in scalars(ours)]
+    return {
+        i
+        for i, value in scalars(b.kept.values)
+        if any(bool(np.isclose(value, other, rtol=1e-5, atol=0)) for other in known)
+    }
+
+
 def _gap_of(a: _Side, b: _Side, x: HloInstruction, y: HloInstruction, by: str) -> Gap:
     values = [a.kept.values[x][0], b.kept.values[y][0], a.exact_of(x), b.exact_of(y)]
     if values[0].dtype != values[1].dtype:
@@ -406,6 +472,10 @@ def compare(
     verdicts = {found.verdict for found in outputs}
     verdict = next((v for v in ("different", "rounding") if v in verdicts), "equal")
     differing = [match for match in matches if match.gap.verdict == "different"]
+    suspect = None
+    if verdict == "different":
+        good = {y for (_, y, _), m in zip(pairs, matches, strict=True) if m.gap.verdict != "different"}
+        suspect = _suspect(second, good, first.kept.values)
     is_certain = verdict == "equal" or all(
         found.exact is not None or found.verdict == "equal" or np.isinf(found.absolute) for found in outputs
     )
@@ -414,6 +484,7 @@ def compare(
         is_certain,
         tuple(outputs),
         tuple(matches),
+        Place.of(suspect) if suspect is not None else None,
         differing[0] if differing and verdict == "different" else None,
         len(_arrays(second)) - len({y for _, y, _ in pairs}),
     )

@@ -142,7 +142,7 @@ FAULTS = {
 
 SUSPECTS = {
     "swapped operands": "d", "another constant": "o", "another opcode": "td", "another initial value": "n",
-    "a dropped term": "o", "a shifted slice": "t", "half precision": ("hc", "h"),
+    "a dropped term": "o", "a shifted slice": ("t", "tb", "tc", "d"), "half precision": ("hc", "h"),
 }  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
 from hlorun.errors import HloError
-from hlorun.report.graph import family
 from hlorun.report.result import Place, Result
 
 MAX_KEPT = 1 << 30
@@ -381,8 +380,7 @@ def _suspect(
                 right.add(other)
                 open_.append(other)
     wrong = [i for i in b.kept.values if i not in right and i.opcode not in _CONTROL and not _is_fixed(i)]
-    moves = ("move", "input", "tuple")
-    return next((i for i in [*(i for i in wrong if family(i.opcode) not in moves), *wrong]), None)
+    return next((i for i in [*(i for i in wrong if i.opcode not in _COPIES), *wrong]), None)
 
 
 def _is_fixed(instruction: HloInstruction) -> bool:
@@ -394,6 +392,7 @@ def _is_fixed(instruction: HloInstruction) -> bool:
     )
 
 
+_COPIES = ("bitcast", "broadcast", "convert", "copy", "iota", "reshape", "transpose")
 _CONTROL = ("while", "call", "conditional", "fusion", "async-start", "async-done")
 
 

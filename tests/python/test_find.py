@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hlorun
+from streams import Stream
 
 LOOP = """HloModule loop
 
@@ -147,8 +148,8 @@ SUSPECTS = {
 
 
 def _inputs() -> list[np.ndarray]:
-    random = np.random.default_rng(0)
-    return [random.normal(size=size).astype(np.float32) for size in ((8, 16), (16, 16))]
+    stream = Stream("find")
+    return [stream.normal(dims) for dims in ((8, 16), (16, 16))]
 
 
 @pytest.mark.parametrize("what", REWRITES)

@@ -172,7 +172,7 @@ def _dims(instruction: HloInstruction) -> tuple[int, ...]:
 
 def _smaller(size: int) -> list[int]:
     """Sizes to try instead, smallest first."""
-    return sorted({1, 2, 3, math.isqrt(size), size // 2} - {0, size} - set(range(size, size + 1)))
+    return sorted({other for other in (1, 2, 3, math.isqrt(size), size // 2) if 0 < other < size})
 
 
 def _edited(module: HloModule, edits: list[Edit]) -> HloModule | None:

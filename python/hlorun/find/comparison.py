@@ -25,6 +25,9 @@ MAX_KEPT = 1 << 30
 EXACT = 1e-4
 """Part of a difference that may be left between the exact results of equal programs."""
 
+LARGE = 1e4
+"""Roundings of the type in use that are taken for a difference where the exact results are not known."""
+
 ULPS = 8
 """Roundings of the type in use that constants folded beforehand may differ by."""
 
@@ -220,7 +223,7 @@ def _verdict(worst: float, exact: float | None, scale: float, dtype: Any) -> str
         return "rounding" if exact == 0 else "different"
     epsilon = _epsilon(dtype)
     if exact is None:
-        return "rounding" if worst <= 1e4 * epsilon * scale else "different"
+        return "rounding" if worst <= LARGE * epsilon * scale else "different"
     if not np.isfinite(exact):
         return "different"
     return "rounding" if exact <= max(EXACT * worst, ULPS * epsilon * scale) else "different"

@@ -10,7 +10,7 @@ from typing import Any
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun.errors import HloArgumentError
 from hlorun.report.loops import run_counts
-from hlorun.report.result import Result
+from hlorun.report.result import Place, Result
 
 KEYS = ("flops", "transcendentals", "bytes accessed")
 """What is counted, by XLA's names."""
@@ -40,13 +40,8 @@ def _row(instruction: HloInstruction, runs: int) -> dict[str, Any]:
         "runs": runs,
         **{key: cost[key] for key in KEYS},
         "op_name": instruction.metadata.op_name,
-        "source": _source(instruction),
+        "source": Place.of(instruction).source,
     }
-
-
-def _source(instruction: HloInstruction) -> str:
-    metadata = instruction.metadata
-    return f"{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
 
 
 def costs(module: HloModule) -> dict[str, Any]:

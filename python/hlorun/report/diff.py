@@ -12,8 +12,7 @@ import numpy as np
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun._statistics import as_numbers, leaves
-from hlorun.report.result import Result
-from hlorun.report.trace import place
+from hlorun.report.result import Place, Result
 
 MAX_MATCHED = 50_000_000
 """Pairs of lines that are compared; between longer stretches nothing is matched."""
@@ -273,7 +272,9 @@ class _Compare:
         for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
             gap = distance(a, b, self.rtol, self.atol)
             if gap is not None:
-                self.found.append({**place(instruction), "time": self.seen[name], "part": index, **gap})
+                self.found.append(
+                    {**Place.of(instruction).to_dict(), "time": self.seen[name], "part": index, **gap}
+                )
                 return
 
 

@@ -11,24 +11,11 @@ import numpy as np
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import leaves, statistics
 from hlorun.errors import HloArgumentError
-from hlorun.report.result import Result
+from hlorun.report.result import Place, Result
 
 
 class _Until(Exception):
     """The instruction to stop at has run."""
-
-
-def place(instruction: HloInstruction) -> dict[str, Any]:
-    """Which instruction, and what of the user's program it comes from."""
-    metadata = instruction.metadata
-    source = f"{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
-    return {
-        "name": instruction.name,
-        "opcode": instruction.opcode,
-        "computation": instruction.computation.name,
-        "op_name": metadata.op_name,
-        "source": source,
-    }
 
 
 def is_moved_constant(instruction: HloInstruction) -> bool:
@@ -85,7 +72,7 @@ class Trace:
         row = self.rows.get((instruction, index))
         if row is None:
             row = self.rows[instruction, index] = {
-                **place(instruction),
+                **Place.of(instruction).to_dict(),
                 "index": None if index < 0 else index,
                 "dtype": str(array.dtype),
                 "shape": list(array.shape),
@@ -101,7 +88,7 @@ class Trace:
         for kind in ("nan", "inf"):
             row[kind] += found[kind]
             if found[kind] and kind not in self.first and not is_moved_constant(instruction):
-                self.first[kind] = {**place(instruction), "time": times, "count": found[kind]}
+                self.first[kind] = {**Place.of(instruction).to_dict(), "time": times, "count": found[kind]}
         if found["mean"] is not None:
             row["min"] = found["min"] if row["min"] is None else min(row["min"], found["min"])
             row["max"] = found["max"] if row["max"] is None else max(row["max"], found["max"])

@@ -37,9 +37,12 @@ from hlorun._hlorun import (
     extract,
     load,
     load_buffer_assignment,
+    load_modules,
     parse,
     parse_buffer_assignment,
+    parse_modules,
 )
+from hlorun._records import Alias, Donor, ModuleWarning, StackFrame
 from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
 from hlorun.errors import (
     HloArgumentError,
@@ -53,6 +56,7 @@ from hlorun.errors import (
 )
 
 if TYPE_CHECKING:
+    from hlorun._smith import mutate, smith
     from hlorun.find.bisection import Bisection, bisect
     from hlorun.find.comparison import Comparison, Gap, Match, compare
     from hlorun.find.nan import NanReport, Origin, find_nan
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from hlorun.report.trace import TracedValue, TraceReport, trace
 
 __all__ = [
+    "Alias",
     "AssignedValue",
     "BatchRecord",
     "Bisection",
@@ -78,6 +83,7 @@ __all__ = [
     "Cost",
     "CostGroup",
     "Diff",
+    "Donor",
     "DumpFolder",
     "DumpModule",
     "DumpStage",
@@ -97,12 +103,14 @@ __all__ = [
     "Layout",
     "Match",
     "MemorySpaceUsage",
+    "ModuleWarning",
     "NanReport",
     "OpMetadata",
     "Origin",
     "Place",
     "Reduction",
     "Shape",
+    "StackFrame",
     "Summary",
     "TraceReport",
     "TracedValue",
@@ -119,13 +127,17 @@ __all__ = [
     "graph",
     "load",
     "load_buffer_assignment",
+    "load_modules",
     "make_inputs",
+    "mutate",
     "parse",
     "parse_buffer_assignment",
+    "parse_modules",
     "reduce",
     "register_custom_call",
     "run",
     "scan",
+    "smith",
     "summary",
     "trace",
 ]
@@ -153,6 +165,8 @@ _TOOLS = {
     "Place": "hlorun.report.result",
     "Summary": "hlorun.report.summary",
     "summary": "hlorun.report.summary",
+    "mutate": "hlorun._smith",
+    "smith": "hlorun._smith",
     "TraceReport": "hlorun.report.trace",
     "TracedValue": "hlorun.report.trace",
     "trace": "hlorun.report.trace",

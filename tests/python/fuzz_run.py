@@ -26,13 +26,13 @@ MEMORY = 6 << 30
 
 def text_of(seed: int, corpus: list[str]) -> str:
     """The module of a seed."""
-    import random_modules
+    from hlorun import _smith
     from lies import lie
 
     rng = random.Random(seed)
-    text = random_modules.Generator(rng).module() if rng.random() < 0.3 or not corpus else rng.choice(corpus)
+    text = _smith.Generator(rng).module() if rng.random() < 0.3 or not corpus else rng.choice(corpus)
     choice = rng.random()
-    return text if choice < 0.1 else lie(text, rng) if choice < 0.5 else random_modules.mutate(text, rng)
+    return text if choice < 0.1 else lie(text, rng) if choice < 0.5 else _smith.exchange(text, rng)
 
 
 def load_corpus() -> list[str]:

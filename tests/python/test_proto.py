@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import pickle
 import random
@@ -225,3 +226,91 @@ def test_other_files_are_named() -> None:
         with pytest.raises(hlorun.HloParseError, match=words) as caught:
             hlorun.parse(data)
         assert 'as_text("hlo")' in str(caught.value)
+
+
+PROTOS = Path(__file__).parents[1] / "data" / "protos"
+
+
+@pytest.mark.parametrize("name", ["scan.after_algsimp", "pmap.after_fusion", "scan.cpu_after_optimizations"])
+def test_protos_of_passes_have_the_order_of_their_texts(name: str) -> None:
+    """A pass may give an operand a larger id than its user has."""
+    read, text = (hlorun.load(PROTOS / f"{name}{ending}") for ending in (".hlo.pb", ".txt"))
+    read.verify()
+    # XLA numbers stack frames anew each time it writes a module.
+    ours, theirs = (m.to_string(print_metadata=False).partition("\nENTRY")[2] for m in (read, text))
+    assert ours and ours == theirs
+
+
+def test_the_assignment_of_a_proto_is_that_of_its_dump() -> None:
+    name = "scan.cpu_after_optimizations"
+    ours = hlorun.load_buffer_assignment(PROTOS / f"{name}.hlo.pb")
+    theirs = hlorun.load_buffer_assignment(PROTOS / f"{name}-buffer-assignment.txt", siblings=False)
+    assert ours.total_bytes == theirs.total_bytes == 4764
+    assert ours.module_file == str(PROTOS / f"{name}.hlo.pb")
+    for a, b in zip(ours.allocations, theirs.allocations, strict=True):
+        assert (a.index, a.size, a.parameter_number) == (b.index, b.size, b.parameter_number)
+        assert (a.is_constant, a.is_thread_local, a.maybe_live_out) == (
+            b.is_constant,
+            b.is_thread_local,
+            b.maybe_live_out,
+        )
+        assert [(v.instruction, v.index, v.offset, v.size, v.shape) for v in a.values] == [
+            (v.instruction, v.index, v.offset, v.size, v.shape) for v in b.values
+        ]
+    assert not ours.check(hlorun.load(PROTOS / f"{name}.hlo.pb"))
+
+
+def test_a_proto_without_an_assignment_says_so() -> None:
+    with pytest.raises(hlorun.HloParseError, match="holds no buffer assignment"):
+        hlorun.load_buffer_assignment(PROTOS / "scan.after_algsimp.hlo.pb")
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    size, length = len(value), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + value
+
+
+def _profile(*protos: bytes) -> bytes:
+    """An XSpace as profilers write it: HLO is in the statistics of events' metadata."""
+    events = b"".join(
+        _field(4, b"\x08\x02" + _field(2, _field(2, b"jit_f(0)") + _field(5, b"\x08\x04" + _field(6, proto))))
+        for proto in protos
+    )
+    return (
+        _field(1, _field(2, b"/host:CPU"))
+        + _field(1, _field(2, b"/host:metadata") + events)
+        + _field(4, b"vm")
+    )
+
+
+def test_the_modules_of_a_profile(tmp_path: Path) -> None:
+    texts = [MODULE, "HloModule second\nENTRY e { ROOT p = f32[3]{0} parameter(0) }\n"]
+    protos = [_field(1, hlorun.parse(text).to_proto()) for text in texts]
+    path = tmp_path / "vm.xplane.pb"
+    path.write_bytes(_profile(*protos, protos[0]))
+    modules = hlorun.load_modules(path)
+    assert [module.name for module in modules] == ["m", "second"]
+    assert hlorun.run(modules[1], np.ones(3, np.float32)).tolist() == [1, 1, 1]
+    assert pickle.loads(pickle.dumps(modules[1])) == modules[1]
+    with pytest.raises(hlorun.HloParseError, match="2 modules: m, second"):
+        hlorun.load(path)
+    path.write_bytes(_profile(protos[1]))
+    assert hlorun.load(path).name == "second"
+    path.write_bytes(_profile())
+    with pytest.raises(hlorun.HloParseError, match="holds no HLO"):
+        hlorun.load(path)
+
+
+def test_broken_profiles_are_refused() -> None:
+    whole = _profile(_field(1, hlorun.parse(MODULE).to_proto()))
+    random_ = random.Random(0)
+    for _ in range(500):
+        broken = bytearray(whole[: random_.randrange(len(whole))])
+        if broken:
+            broken[random_.randrange(len(broken))] = random_.randrange(256)
+        with contextlib.suppress(hlorun.HloError):
+            hlorun.parse_modules(bytes(broken))

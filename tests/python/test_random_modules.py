@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hlorun
-import random_modules
+from hlorun import _smith
 from hlorun._inputs import random_inputs
 
 MOST_BYTES = 1 << 22
@@ -34,17 +34,17 @@ def run(text: str) -> bool:
 @RELAXED
 @given(st.integers(0, 2**63))
 def test_random_modules(seed: int) -> None:
-    run(random_modules.Generator(random.Random(seed)).module())
+    run(_smith.Generator(random.Random(seed)).module())
 
 
 @RELAXED
 @given(st.integers(0, 2**63))
 def test_changed_modules(seed: int) -> None:
     rng = random.Random(seed)
-    run(random_modules.mutate(random_modules.Generator(rng).module(), rng))
+    run(_smith.exchange(_smith.Generator(rng).module(), rng))
 
 
 def test_most_random_modules_run() -> None:
     """The generator is not all errors: at least a third run."""
-    ran = sum(run(random_modules.Generator(random.Random(seed)).module()) for seed in range(200))
+    ran = sum(run(_smith.Generator(random.Random(seed)).module()) for seed in range(200))
     assert ran >= 66, ran

@@ -19,6 +19,7 @@ from hlorun.cli.memory import memory
 from hlorun.cli.plan import plan
 from hlorun.cli.run import run
 from hlorun.cli.show import show
+from hlorun.cli.smith import mutate, smith
 from hlorun.cli.trace import trace
 
 __all__ = ["app", "main"]
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 for _command in (
     run, show, passes, plan, cost, memory, trace, nan, diff, compare, bisect, reduce, check, fmt, extract,
-    graph, batch,
+    graph, batch, smith, mutate,
 ):  # fmt: skip
     app.command()(_command)
 

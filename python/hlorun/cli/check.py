@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, describe_error, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, describe_error, fail, load, plural, print_json, reporting_errors
 
 if TYPE_CHECKING:
     from hlorun import HloModule
 
 
+FORMATS = ("text", "json", "github", "sarif")
+"""What `--output-format` takes."""
+
+
 def check(
     dumps: Annotated[list[Path], typer.Argument(metavar="DUMP...", help="HLO text files.")],
+    output_format: Annotated[
+        str,
+        typer.Option(help="text, json, github (annotations of a workflow) or sarif (code scanning)."),
+    ] = "text",
     json: Json = False,
 ) -> None:
     """Parse and verify; every broken rule with its line. Exit status 1 when a file has one.
@@ -23,20 +32,25 @@ def check(
     """
     import hlorun
 
-    reports = []
+    reports: list[dict[str, Any]] = []
     bad = 0
+    if output_format not in FORMATS:
+        raise typer.BadParameter(
+            f"{output_format!r} is none of {', '.join(FORMATS)}", param_hint="--output-format"
+        )
+    as_text = output_format == "text" and not json
     with reporting_errors():
         for path in dumps:
             error: Exception | None = None
             module = None
             try:
-                module = hlorun.load(path)
+                module = load(path)
                 module.verify()
             except (hlorun.HloError, OSError) as caught:
                 error = caught
             bad += error is not None
             notes = _notes(module) if module is not None and error is None else []
-            if json:
+            if not as_text:
                 reports.append({**_report(path, module, error), "notes": notes})
             elif error is not None:
                 text = str(error) if isinstance(error, hlorun.HloError) else describe_error(error)
@@ -45,8 +59,10 @@ def check(
                 typer.echo(f"{path}: ok, {plural(module.instruction_count, 'instruction')}")
                 for note in notes:
                     typer.echo(f"  note: {note}")
-        if json:
-            print_json(reports)
+        if output_format == "github" and not json:
+            typer.echo("".join(f"{line}\n" for line in _github(reports)), nl=False)
+        elif not as_text:
+            print_json(_sarif(reports) if output_format == "sarif" and not json else reports)
     if bad:
         raise typer.Exit(1)
 
@@ -69,6 +85,46 @@ def _notes(module: HloModule) -> list[str]:
         f"({', '.join(names[:4])}{', …' if len(names) > 4 else ''}); register_custom_call gives it a meaning"
         for target, names in sorted(by_target.items())
     ]
+
+
+def _github(reports: list[dict[str, Any]]) -> Iterator[str]:
+    """Findings as commands of GitHub's workflows, which show them beside the lines."""
+    escapes = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+    within = escapes | str.maketrans({":": "%3A", ",": "%2C"})
+    for report in reports:
+        path = report["path"].translate(within)
+        for finding in report["findings"]:
+            place = f"file={path}"
+            if finding.get("lineno"):
+                place += f",line={finding['lineno']},col={finding.get('offset') or 1}"
+            yield f"::error {place},title={report['error']}::{str(finding['message']).translate(escapes)}"
+        for note in report["notes"]:
+            yield f"::notice file={path}::{note.translate(escapes)}"
+
+
+def _sarif(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Findings as a log of SARIF 2.1.0 (OASIS), which code scanning reads."""
+    import hlorun
+
+    results = []
+    for report in reports:
+        file = {"artifactLocation": {"uri": report["path"].replace("\\", "/")}}
+        for finding in report["findings"]:
+            place: dict[str, Any] = dict(file)
+            if finding.get("lineno"):
+                place["region"] = {"startLine": finding["lineno"], "startColumn": finding.get("offset") or 1}
+            result = {"ruleId": report["error"], "level": "error", "message": {"text": finding["message"]}}
+            results.append({**result, "locations": [{"physicalLocation": place}]})
+        for note in report["notes"]:
+            result = {"ruleId": "unsupported", "level": "note", "message": {"text": note}}
+            results.append({**result, "locations": [{"physicalLocation": file}]})
+    rules = [{"id": name} for name in sorted({str(result["ruleId"]) for result in results})]
+    driver = {"name": "hlorun", "version": hlorun.__version__, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
 
 
 def _report(path: Path, module: object, error: Exception | None) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +16,14 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hlorun import HloModule
+
 Dump = Annotated[
     Path,
-    typer.Argument(metavar="DUMP", help="HLO text, proto or snapshot, plain or packed with gzip or zstd."),
+    typer.Argument(
+        metavar="DUMP",
+        help="HLO text, proto or snapshot, plain or packed with gzip or zstd; - for stdin.",
+    ),
 ]
 Inputs = Annotated[
     Optional[str],  # noqa: UP045
@@ -25,6 +32,13 @@ Inputs = Annotated[
         help="random, zeros, recorded (of a snapshot), an .npy or .npz file of arrays by parameter name, or "
         "FILE.npz,random for what the file does not have.",
     ),
+]
+Constants = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(metavar="WORD|FILE", help="Values of elided constants: random, zeros, or an .npz file."),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Run also where the memory that is left does not seem to suffice.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Replicas = Annotated[
@@ -39,6 +53,28 @@ Partitions = Annotated[
         min=1, max=16384, help="Partitions of each replica; as many as the module names by default."
     ),
 ]
+
+
+@functools.cache
+def standard_input() -> bytes:
+    """All of standard input, which `-` names in place of a file."""
+    return sys.stdin.buffer.read()
+
+
+def load(path: Path) -> HloModule:
+    """The module in a file, or in standard input where the path is `-`."""
+    import hlorun
+
+    if str(path) != "-":
+        return hlorun.load(path)
+    data = standard_input()
+    if not data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        return hlorun.parse(data, filename="<stdin>")
+    # Only files are unpacked.
+    with tempfile.NamedTemporaryFile(prefix="stdin-") as file:
+        file.write(data)
+        file.flush()
+        return hlorun.load(file.name)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Dump, Json, bytes_text, console, plural, print_json, reporting_errors, scaled
+from hlorun.cli.common import (
+    Dump,
+    Json,
+    bytes_text,
+    console,
+    load,
+    plural,
+    print_json,
+    reporting_errors,
+    scaled,
+)
 from hlorun.cli.screen import row, short, table, tail
 
 
@@ -19,11 +29,10 @@ def cost(
 
     XLA counts a loop as one trip; a second line counts all trips.
     """
-    import hlorun
     from hlorun.report.cost import costs
 
     with reporting_errors(dump):
-        report = costs(hlorun.load(dump))
+        report = costs(load(dump))
         if json:
             print_json(report)
         else:

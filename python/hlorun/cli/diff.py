@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, Partitions, Replicas, console, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, Partitions, Replicas, console, load, plural, print_json, reporting_errors
 from hlorun.cli.replicas import Devices
 from hlorun.cli.screen import row, short
 
@@ -41,7 +41,6 @@ def diff(
     Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are
     compared: a module stands for hlorun's own plan of it. Exit status 1 when they differ.
     """
-    import hlorun
     from hlorun.report.diff import compare_modules
 
     with reporting_errors():
@@ -52,7 +51,7 @@ def diff(
             else:
                 _assignments(found, limit)
             raise typer.Exit(0 if found["equal"] else 1)
-        left, right = hlorun.load(a), hlorun.load(b)
+        left, right = load(a), load(b)
         if run:
             devices = Devices(replicas, partitions)
             found = _compare_runs(left, right, devices, inputs, seed, rtol=rtol, atol=atol)

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, console, plural, reporting_errors
+from hlorun.cli.common import Dump, console, load, plural, reporting_errors
 from hlorun.cli.screen import unknown
 
 
@@ -25,7 +25,7 @@ def extract(
     import hlorun
 
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         if name not in module:
             unknown(module, name)
             raise typer.Exit(1)

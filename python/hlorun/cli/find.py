@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, Inputs, Json, console, fail, print_json, reporting_errors
+from hlorun.cli.common import Dump, Inputs, Json, console, fail, load, print_json, reporting_errors
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -41,7 +41,7 @@ def nan(dump: Dump, inputs: Inputs = None, seed: Seed = 0, json: Json = False) -
     import hlorun
 
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         found = hlorun.find_nan(module, *_given(module, inputs, seed))
         _show(found, json)
     if found:
@@ -63,8 +63,8 @@ def compare(
     import hlorun
 
     with reporting_errors():
-        first = hlorun.load(a)
-        found = hlorun.compare(first, hlorun.load(b), *_given(first, inputs, seed))
+        first = load(a)
+        found = hlorun.compare(first, load(b), *_given(first, inputs, seed))
         _show(found, json)
     if found.verdict == "different":
         raise typer.Exit(1)
@@ -98,8 +98,8 @@ def bisect(
         if target.is_dir():
             found = hlorun.bisect(target)
         else:
-            module = hlorun.load(target)
-            right = hlorun.load(against) if against is not None else None
+            module = load(target)
+            right = load(against) if against is not None else None
             values = _given(right or module, inputs, seed)
             found = hlorun.bisect(module, *values, against=right)
         _show(found, json)
@@ -153,7 +153,7 @@ def reduce(
         return ended.returncode == 0
 
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         try:
             found = hlorun.reduce(
                 module,

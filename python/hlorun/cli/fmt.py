@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, reporting_errors
+from hlorun.cli.common import Dump, load, reporting_errors
 
 
 def fmt(
@@ -23,12 +23,10 @@ def fmt(
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
     """Print a module again, in the dialect asked for, or write it as a proto."""
-    import hlorun
-
     if to not in ("text", "pb"):
         raise typer.BadParameter(f"{to!r} is neither text nor pb", param_hint="--to")
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         if to == "pb":
             proto = module.to_proto()
             if out is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, bytes_text, console, reporting_errors
+from hlorun.cli.common import Dump, bytes_text, console, load, reporting_errors
 
 
 def graph(
@@ -26,11 +26,10 @@ def graph(
 
     Without an option the page is DUMP.html in the working directory.
     """
-    import hlorun
     from hlorun.report.graph import to_dot, to_html
 
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         if dot is None and html is None:
             html = Path(dump.name + ".html")
         if dot == Path("-"):

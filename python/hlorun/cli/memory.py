@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Json, bytes_text, console, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import (
+    Json,
+    bytes_text,
+    console,
+    fail,
+    load,
+    plural,
+    print_json,
+    reporting_errors,
+    standard_input,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,12 +90,15 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
     import hlorun
 
     try:
-        assignment = hlorun.load_buffer_assignment(dump)
+        if str(dump) == "-":
+            assignment = hlorun.parse_buffer_assignment(standard_input(), filename="<stdin>")
+        else:
+            assignment = hlorun.load_buffer_assignment(dump)
     except hlorun.HloParseError as error:
         if module is not None:
             raise
         try:
-            loaded = hlorun.load(dump)
+            loaded = load(dump)
         except hlorun.HloParseError as other:
             # The one that got further knows better what the file was meant to be.
             raise (error if (error.lineno or 0) > (other.lineno or 0) else other) from None
@@ -94,7 +107,7 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
         own = hlorun.compile(loaded).buffer_assignment()
         return own, loaded, f"{loaded.name}, hlorun's plan"
     beside = module or assignment.module_file
-    loaded_module = hlorun.load(beside) if beside is not None else None
+    loaded_module = load(Path(beside)) if beside is not None else None
     return assignment, loaded_module, loaded_module.name if loaded_module is not None else dump.name
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hlorun.cli.common import fail, reporting_errors
+from hlorun.cli.common import fail, load, reporting_errors
 
 
 def plan(
@@ -27,7 +27,7 @@ def plan(
     import hlorun
 
     with reporting_errors(), tempfile.TemporaryDirectory() as folder:
-        executable = hlorun.compile(hlorun.load(dump), dump=folder)
+        executable = hlorun.compile(load(dump), dump=folder)
         if thunks:
             typer.echo(f"{executable.explain()}\n{executable.listing()}".rstrip())
             return

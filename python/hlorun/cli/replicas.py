@@ -133,3 +133,30 @@ class Devices:
             },
         )
         return out
+
+
+def require_memory(module: HloModule, executable: Executable, devices: Devices) -> None:
+    """Refuse a run that needs more memory than is left, before the kernel ends it.
+
+    Raises:
+        HloExecutionError: With what is needed, what is left, and what takes the most.
+    """
+    from hlorun._memory_left import memory_left
+    from hlorun.cli.common import bytes_text
+    from hlorun.errors import HloExecutionError
+
+    left = memory_left()
+    kinds = {"arguments": "argument_bytes", "outputs": "output_bytes", "temporaries": "temp_bytes"}
+    taken = {kind: int(executable.memory[key]) * len(devices.local) for kind, key in kinds.items()}
+    needed = sum(taken.values())
+    if left is None or needed <= left:
+        return
+    parts = ", ".join(f"{bytes_text(count)} of {kind}" for kind, count in taken.items())
+    instructions = [i for i in module.instructions if i.shape.is_array and i.opcode != "constant"]
+    largest = sorted(instructions, key=lambda i: i.shape.nbytes or 0, reverse=True)[:3]
+    names = ", ".join(f"{i.name} {i.shape} with {bytes_text(i.shape.nbytes)}" for i in largest)
+    on = f" on {devices}" if devices.count > 1 else ""
+    raise HloExecutionError(
+        f"running {module.name}{on} needs {bytes_text(needed)} and {bytes_text(left)} are left: {parts}; "
+        f"the largest values are {names}; --force runs it all the same"
+    )

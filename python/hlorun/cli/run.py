@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    Constants,
     Dump,
+    Force,
     Inputs,
     Json,
     Partitions,
@@ -18,12 +20,13 @@ from hlorun.cli.common import (
     bytes_text,
     check_folder,
     console,
+    load,
     plural,
     print_json,
     reporting_errors,
     seconds_text,
 )
-from hlorun.cli.replicas import Devices, devices_text
+from hlorun.cli.replicas import Devices, devices_text, require_memory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,10 +52,7 @@ def run(
         Optional[float],  # noqa: UP045
         typer.Option(min=0, help="Seconds after which a run is ended, with exit status 1."),
     ] = None,
-    constants: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="WORD|FILE", help="Values of elided constants: random, zeros, or an .npz file."),
-    ] = None,
+    constants: Constants = None,
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
     save: Annotated[
         Optional[Path],  # noqa: UP045
@@ -62,16 +62,18 @@ def run(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
 
     Without --inputs, a snapshot runs with the inputs of its recorded run and is compared with its result;
-    any other module gets reproducible random ones. Exit status 1 when a recorded result is not met.
+    any other module gets reproducible random ones. A run that needs more memory than is left is refused.
+    Exit status 1 when a recorded result is not met.
     """
     with reporting_errors(dump):
         with Devices(replicas, partitions, mpi=mpi) as devices:
-            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile)
+            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, force)
             report = _run(asked, devices, quiet=json or devices.is_quiet)
         if json and not devices.is_quiet:
             print_json(report)
@@ -93,6 +95,7 @@ class _Asked:
     save: Path | None
     out: Path | None
     profile: Path | None
+    force: bool
 
 
 def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         check_folder(path)
     times: dict[str, Any] = {}
     start = perf_counter()
-    module = hlorun.load(asked.dump)
+    module = load(asked.dump)
     times["load"] = perf_counter() - start
     say(f"** Running {asked.dump} **")
     say(f"Module {module.name}: {plural(module.instruction_count, 'instruction')}")
@@ -120,6 +123,8 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     start = perf_counter()
     executable = devices.compile(module, asked.threads, constants)
     times["compile"] = perf_counter() - start
+    if not asked.force:
+        require_memory(module, executable, devices)
     if asked.profile is not None and devices.count > 1:
         raise hlorun.HloArgumentError(
             f"a profile is of one device, but this runs on {devices}: --replicas 1 --partitions 1 runs one"

@@ -12,6 +12,7 @@ from hlorun.cli.common import (
     bytes_text,
     console,
     fail,
+    load,
     plural,
     print_json,
     reporting_errors,
@@ -50,7 +51,7 @@ def show(
             if not show_folder(dump, as_json=json):
                 raise typer.Exit(1)
             return
-        module = hlorun.load(dump)
+        module = load(dump)
         if name is None:
             summary = summarize(module)
             if json:

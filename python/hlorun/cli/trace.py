@@ -7,18 +7,21 @@ from typing import Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    Constants,
     Dump,
+    Force,
     Inputs,
     Json,
     Partitions,
     Replicas,
     console,
     fail,
+    load,
     plural,
     print_json,
     reporting_errors,
 )
-from hlorun.cli.replicas import Devices
+from hlorun.cli.replicas import Devices, require_memory
 from hlorun.cli.screen import row, short, table, tail, unknown
 
 
@@ -36,6 +39,8 @@ def trace(
     ] = False,
     replicas: Replicas = None,
     partitions: Partitions = None,
+    constants: Constants = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Run without fusion and print statistics of every intermediate, and where NaN and Inf first appear.
@@ -44,18 +49,22 @@ def trace(
     how many there were.
     """
     import hlorun
+    from hlorun._inputs import describe_constants
     from hlorun.cli.run import device_inputs
     from hlorun.report.trace import Trace, odd_inputs
 
     with reporting_errors(dump):
-        module = hlorun.load(dump)
+        module = load(dump)
         if until is not None:
             until = until.removeprefix("%")
             if until not in module or isinstance(module[until], hlorun.HloComputation):
                 unknown(module, until)
                 raise typer.Exit(1)
         devices = Devices(replicas, partitions)
-        executable = devices.compile(module)
+        values, about_constants = describe_constants(module, constants, seed)
+        executable = devices.compile(module, constants=values)
+        if not force:
+            require_memory(module, executable, devices)
         arguments, described = device_inputs(module, devices, inputs, seed)
         odd = odd_inputs(module, arguments)
         found = Trace(until, until_nan=until_nan)
@@ -75,6 +84,7 @@ def trace(
                 {
                     "module": module.name,
                     "inputs": described,
+                    "constants": about_constants,
                     "odd_inputs": odd,
                     "values": shown,
                     "first_nan": found.first.get("nan"),
@@ -84,6 +94,8 @@ def trace(
         else:
             for item in odd:
                 described += f"; parameter {item['number']} {item['name']} holds {_odd(item)}"
+            if about_constants:
+                described += f"; elided constants: {about_constants}"
             _print(module.name, described, shown, found.first, len(rows))
 
 

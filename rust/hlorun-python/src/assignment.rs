@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use hlorun::analysis::buffer_assignment as core;
 use hlorun::module::{Source, TextRef};
+use hlorun::text::ParseOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::error::{Result, detached};
 use crate::memory::{PyMemoryStats, statistics};
-use crate::module::PyHloModule;
+use crate::module::{PyHloModule, text_options};
 use crate::source::{file_options, read_file, text_source};
 
 /// A buffer assignment as XLA dumped it.
@@ -156,7 +157,7 @@ impl PyBufferFinding {
     }
 }
 
-/// Parses a buffer-assignment dump.
+/// Parses a buffer-assignment dump, or the assignment that an HloProto or HloSnapshot holds.
 #[pyfunction]
 #[pyo3(signature = (text, *, filename=None))]
 pub fn parse_buffer_assignment(
@@ -164,12 +165,31 @@ pub fn parse_buffer_assignment(
     text: &Bound<'_, PyAny>,
     filename: Option<String>,
 ) -> Result<PyBufferAssignment> {
+    let options = text_options(filename, false);
     let source = text_source(text)?;
-    let dump = detached(py, move || core::parse(source, filename.map(Arc::from)))?;
+    let dump = detached(py, move || {
+        let source = recorded(source, &options)?;
+        core::parse(source, options.filename)
+    })?;
     Ok(PyBufferAssignment::of(Arc::new(dump)))
 }
 
-/// Parses the file of a buffer-assignment dump, plain or packed with gzip or zstd.
+/// The text of an assignment: of a proto, that of the assignment recorded in it.
+fn recorded(source: Source, options: &ParseOptions) -> hlorun::Result<Source> {
+    if hlorun::proto::kind_of(&source).is_none() {
+        return Ok(source);
+    }
+    match hlorun::proto::read_assignment(&source, options)? {
+        Some(text) => Ok(Source::from(text.into_bytes())),
+        None => Err(hlorun::proto::fault(
+            options.filename.as_ref(),
+            "the proto holds no buffer assignment; XLA adds it after optimizations",
+        )),
+    }
+}
+
+/// Parses the file of a buffer-assignment dump, or of a proto that holds one, plain or packed with gzip
+/// or zstd.
 ///
 /// XLA divides a dump into several files, and since 2026 no file says all. With `siblings`, those
 /// beside the file whose names begin alike are read too: allocations, values, live ranges and the
@@ -187,10 +207,12 @@ pub fn load_buffer_assignment(
         false => vec![path.clone()],
     };
     let (mut joined, mut ends, mut names) = (Vec::new(), Vec::new(), Vec::new());
-    let mut only = None;
+    let (mut only, mut holds_module) = (None, false);
     for file in &paths {
         let options = file_options(file, max_bytes);
         let source = py.detach(|| read_file(file, &options))?;
+        holds_module |= hlorun::proto::kind_of(&source).is_some();
+        let source = detached(py, || recorded(source, &options))?;
         names.push(options.filename);
         if paths.len() == 1 {
             only = Some(source);
@@ -207,7 +229,10 @@ pub fn load_buffer_assignment(
     Ok(PyBufferAssignment {
         dump: Arc::new(dump),
         files: paths,
-        module_file: core::module_file(&path).filter(|_| siblings),
+        module_file: match holds_module {
+            true => Some(path),
+            false => core::module_file(&path).filter(|_| siblings),
+        },
     })
 }
 

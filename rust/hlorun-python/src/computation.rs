@@ -9,6 +9,7 @@ use pyo3::types::{PyIterator, PyTuple};
 
 use crate::handle::{SharedModule, hash_in};
 use crate::instruction::PyInstruction;
+use crate::module::{PyHloModule, html};
 
 /// One computation of a module.
 #[pyclass(frozen, module = "hlorun", name = "HloComputation")]
@@ -83,6 +84,14 @@ impl PyComputation {
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
+    /// What unpickling an instruction calls: the instruction at a place in the order of the text.
+    fn _instruction(&self, place: usize) -> PyResult<PyInstruction> {
+        let id = self.get().instructions.get(place);
+        let id =
+            id.ok_or_else(|| PyKeyError::new_err("the pickled module has fewer instructions"))?;
+        Ok(PyInstruction::new(&self.module, *id))
+    }
+
     fn __len__(&self) -> usize {
         self.get().instructions.len()
     }
@@ -98,6 +107,29 @@ impl PyComputation {
             "<HloComputation {}, {count} instruction{plural}>",
             self.name()
         )
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let make = py.import("hlorun._hlorun")?.getattr("_computation")?;
+        let mut ids = self.module.module.computation_ids();
+        let place = ids.position(|id| id == self.id).unwrap_or_default();
+        let module = PyHloModule {
+            handle: self.module.clone(),
+        };
+        (make, (module, place)).into_pyobject(py)
+    }
+
+    /// The instructions as a table for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        html(slf.py(), "computation_html", slf.as_any())
+    }
+
+    fn _ipython_key_completions_(&self) -> Vec<std::borrow::Cow<'_, str>> {
+        let module = &self.module.module;
+        let instructions = self.get().instructions.iter();
+        instructions
+            .map(|&id| module.str(module.instruction_data(id).name))
+            .collect()
     }
 
     fn __eq__(&self, other: &PyComputation) -> bool {

@@ -22,6 +22,8 @@ pub struct ModuleHandle {
     costs: OnceLock<hlorun::Result<CostAnalysis>>,
     /// What the proto it was read from holds beside it.
     pub proto: Option<FromProto>,
+    /// Which module of its text it is, where the text holds several.
+    pub number: usize,
 }
 
 /// What a proto holds beside its module.
@@ -61,15 +63,16 @@ struct Names {
 impl ModuleHandle {
     /// Takes a module over.
     pub fn new(module: HloModule) -> SharedModule {
-        ModuleHandle::with_proto(module, None)
+        ModuleHandle::with_origin(module, None, 0)
     }
 
-    /// Takes a module over that a proto held.
-    pub fn with_proto(module: HloModule, proto: Option<FromProto>) -> SharedModule {
+    /// Takes a module over that a proto held, or a text of several modules.
+    pub fn with_origin(module: HloModule, proto: Option<FromProto>, number: usize) -> SharedModule {
         Arc::new(ModuleHandle {
             module: Arc::new(module),
             verified: OnceLock::new(),
             proto,
+            number,
             users: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),

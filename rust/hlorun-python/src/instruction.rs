@@ -162,6 +162,7 @@ impl PyInstruction {
     #[getter]
     fn metadata(&self) -> PyMetadata {
         PyMetadata {
+            instruction: self.id,
             module: self.module.clone(),
             metadata: self.module.metadata(self.id),
         }
@@ -225,6 +226,15 @@ impl PyInstruction {
 
     fn __repr__(&self) -> String {
         format!("<HloInstruction {}>", self.__str__())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let computation = self.computation();
+        let instructions = &self.module.module.computation(computation.id).instructions;
+        let place = instructions.iter().position(|&id| id == self.id);
+        let caller = py.import("operator")?.getattr("methodcaller")?;
+        let make = caller.call1(("_instruction", place.unwrap_or_default()))?;
+        (make, (computation,)).into_pyobject(py)
     }
 
     fn __eq__(&self, other: &PyInstruction) -> bool {

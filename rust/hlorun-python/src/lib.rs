@@ -59,7 +59,10 @@ mod _hlorun {
     #[pymodule_export]
     use super::metadata::PyMetadata;
     #[pymodule_export]
-    use super::module::{_restore, _set_blas_path, PyHloModule, extract, load, parse};
+    use super::module::{
+        _computation, _restore, _set_blas_path, PyHloModule, extract, load, load_modules, parse,
+        parse_modules,
+    };
     #[pymodule_export]
     use super::passes::PyPassRecord;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Metadata of an instruction as Python sees it.
 
+use hlorun::module::InstructionId;
 use hlorun::module::metadata::OpMetadata;
 use hlorun::module::stack_frames::StackFrame;
 use pyo3::exceptions::PyKeyError;
@@ -7,11 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyTuple};
 
 use crate::handle::SharedModule;
+use crate::instruction::PyInstruction;
+use crate::module::record;
 
 /// Metadata of an instruction: its keys as attributes and as items; empty when there is none.
 #[pyclass(frozen, mapping, module = "hlorun", name = "OpMetadata")]
 pub struct PyMetadata {
     pub module: SharedModule,
+    pub instruction: InstructionId,
     pub metadata: OpMetadata,
 }
 
@@ -98,14 +102,14 @@ impl PyMetadata {
         }
     }
 
-    /// The stack when it was made, innermost first: (file, function, line, column).
+    /// The stack when it was made, innermost first: a `StackFrame` for each.
     #[getter]
     fn stack_frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let frames = self
-            .frames()
-            .into_iter()
-            .map(|frame| (frame.file, frame.function, frame.line, frame.column));
-        PyTuple::new(py, frames)
+        let frames = self.frames().into_iter().map(|frame| {
+            let parts = (frame.file, frame.function, frame.line, frame.column);
+            record(py, "StackFrame", parts)
+        });
+        PyTuple::new(py, frames.collect::<PyResult<Vec<_>>>()?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -144,6 +148,13 @@ impl PyMetadata {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("OpMetadata({})", self.items(py)?.repr()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let make = py.import("operator")?.getattr("attrgetter")?;
+        let make = make.call1(("metadata",))?;
+        let instruction = PyInstruction::new(&self.module, self.instruction);
+        (make, (instruction,)).into_pyobject(py)
     }
 
     fn __eq__(&self, other: &PyMetadata) -> bool {

@@ -1,5 +1,6 @@
 //! Modules as Python sees them, and the functions that make them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::config::AliasKind;
 use hlorun::module::part::{computation_part, instruction_part};
 use hlorun::module::{HloModule, InstructionId, Source};
+use hlorun::proto::profile_modules;
 use hlorun::text::ParseOptions;
 use hlorun::text::printer::{PrintOptions, print_module};
 use pyo3::exceptions::PyKeyError;
@@ -60,12 +62,61 @@ fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Resul
             result: file.result,
             platform: file.platform,
         };
-        Ok(ModuleHandle::with_proto(file.module, Some(proto)))
+        Ok(ModuleHandle::with_origin(file.module, Some(proto), 0))
     })?;
     Ok(PyHloModule { handle })
 }
 
-fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
+/// The module of `source`, which holds one.
+fn parse_one(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
+    if profile_modules(&source).is_none() {
+        return parse_source(py, source, options);
+    }
+    let mut modules = parse_sources(py, source, options)?;
+    match modules.len() {
+        1 => Ok(modules.remove(0)),
+        count => {
+            let names: Vec<_> = modules.iter().map(PyHloModule::name).collect();
+            let message = format!(
+                "the profile holds {count} modules: {}; load_modules reads them all",
+                names.join(", ")
+            );
+            Err(hlorun::proto::fault(options.filename.as_ref(), message).into())
+        }
+    }
+}
+
+/// All modules of `source`: of a text, of a profile, or the one of a proto.
+fn parse_sources(
+    py: Python<'_>,
+    source: Source,
+    options: &ParseOptions,
+) -> Result<Vec<PyHloModule>> {
+    if let Some(parts) = profile_modules(&source) {
+        if parts.is_empty() {
+            let message = "the profile holds no HLO; profilers of XLA add it to /host:metadata";
+            return Err(hlorun::proto::fault(options.filename.as_ref(), message).into());
+        }
+        let modules = parts
+            .into_iter()
+            .map(|part| parse_source(py, part, options));
+        return modules.collect();
+    }
+    if hlorun::proto::kind_of(&source).is_some() {
+        return Ok(vec![parse_source(py, source, options)?]);
+    }
+    let modules = detached(py, move || {
+        hlorun::text::parse_module_sources(source, options)
+    })?;
+    let handles = modules.into_iter().enumerate();
+    Ok(handles
+        .map(|(number, module)| PyHloModule {
+            handle: ModuleHandle::with_origin(module, None, number),
+        })
+        .collect())
+}
+
+pub(crate) fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
     ParseOptions {
         filename: filename.map(Arc::from),
         strict,
@@ -86,7 +137,7 @@ pub fn parse(
     filename: Option<String>,
     strict: bool,
 ) -> Result<PyHloModule> {
-    parse_source(py, text_source(text)?, &text_options(filename, strict))
+    parse_one(py, text_source(text)?, &text_options(filename, strict))
 }
 
 /// Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
@@ -103,7 +154,40 @@ pub fn load(
         ..file_options(&path, max_bytes)
     };
     let bytes = py.detach(|| read_file(&path, &options))?;
-    parse_source(py, bytes, &options)
+    parse_one(py, bytes, &options)
+}
+
+/// Parses text that holds several modules, divided by their headers or by lines `// -----`.
+///
+/// Returns the modules in the order of the text; a text of one module, and a proto, give one.
+#[pyfunction]
+#[pyo3(signature = (text, *, filename=None, strict=false))]
+pub fn parse_modules(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
+    filename: Option<String>,
+    strict: bool,
+) -> Result<Vec<PyHloModule>> {
+    parse_sources(py, text_source(text)?, &text_options(filename, strict))
+}
+
+/// Reads a file that may hold several modules, plain or packed with gzip or zstd.
+///
+/// Returns the modules in the order of the text.
+#[pyfunction]
+#[pyo3(signature = (path, *, max_bytes=None, strict=false))]
+pub fn load_modules(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+    strict: bool,
+) -> Result<Vec<PyHloModule>> {
+    let options = ParseOptions {
+        strict,
+        ..file_options(&path, max_bytes)
+    };
+    let bytes = py.detach(|| read_file(&path, &options))?;
+    parse_sources(py, bytes, &options)
 }
 
 /// A module of a computation of another module, or of what an instruction needs.
@@ -268,8 +352,8 @@ impl PyHloModule {
         self.module().config.num_partitions.unwrap_or(1)
     }
 
-    /// Outputs that may or must lie in a parameter's memory:
-    /// (output index, parameter number, index in it, "may-alias" or "must-alias").
+    /// Outputs that may or must lie in a parameter's memory,
+    /// an `Alias` for each.
     #[getter]
     fn input_output_alias<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let entries = self
@@ -284,20 +368,20 @@ impl PyHloModule {
                     AliasKind::MayAlias => "may-alias",
                     AliasKind::MustAlias => "must-alias",
                 };
-                (output, entry.parameter, index, kind).into_pyobject(py)
+                record(py, "Alias", (output, entry.parameter, index, kind))
             })
             .collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, entries)
     }
 
-    /// Parameters that are given away with no output for them: (parameter number, index in it).
+    /// Parameters that are given away with no output for them: a `Donor` for each.
     #[getter]
     fn buffer_donor<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let donors = self.module().config.buffer_donor.iter();
         let entries = donors
             .map(|donor| {
                 let index = PyTuple::new(py, donor.parameter_index.0.iter().copied())?;
-                (donor.parameter, index).into_pyobject(py)
+                record(py, "Donor", (donor.parameter, index))
             })
             .collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, entries)
@@ -358,15 +442,15 @@ impl PyHloModule {
         detached(py, || Ok(self.module().fingerprint()))
     }
 
-    /// What the text holds that hlorun does not know, each as (message, the text).
+    /// What the text holds that hlorun does not know: a `ModuleWarning` for each.
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let module = self.module();
-        let warnings = module.warnings.iter();
-        PyTuple::new(
-            py,
-            warnings.map(|w| (w.message.as_str(), module.str(w.text))),
-        )
+        let warnings = module.warnings.iter().map(|warning| {
+            let parts = (warning.message.as_str(), module.str(warning.text));
+            record(py, "ModuleWarning", parts)
+        });
+        PyTuple::new(py, warnings.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Raises HloVerifyError with every rule of HLO the module breaks.
@@ -416,8 +500,45 @@ impl PyHloModule {
             Some(proto) => PyBytes::new(py, &proto.bytes),
             None => self.source(py),
         };
-        let arguments = (source, self.filename()).into_pyobject(py)?;
+        let arguments = (source, self.filename(), self.handle.number).into_pyobject(py)?;
         (restore, arguments).into_pyobject(py)
+    }
+
+    /// Equal modules print the same text, metadata and values of constants included.
+    fn __eq__(&self, py: Python<'_>, other: &PyHloModule) -> Result<bool> {
+        let (ours, theirs) = (self.module(), other.module());
+        if Arc::ptr_eq(&self.handle, &other.handle) {
+            return Ok(true);
+        }
+        if ours.instruction_count() != theirs.instruction_count() || self.name() != other.name() {
+            return Ok(false);
+        }
+        let options = PrintOptions::default();
+        detached(py, || {
+            Ok(print_module(ours, &options) == print_module(theirs, &options))
+        })
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.name(), self.module().instruction_count()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// What the module is, as a table for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        html(slf.py(), "module_html", slf.as_any())
+    }
+
+    fn _ipython_key_completions_(&self) -> Vec<std::borrow::Cow<'_, str>> {
+        let module = self.module();
+        let computations = module.computation_ids().map(|id| module.computation(id));
+        let names = computations.flat_map(|computation| {
+            let instructions = computation.instructions.iter();
+            let instructions = instructions.map(|&id| module.instruction_data(id).name);
+            std::iter::once(computation.name).chain(instructions)
+        });
+        names.map(|name| module.str(name)).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -448,8 +569,39 @@ pub fn _restore(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     filename: Option<String>,
+    number: usize,
 ) -> Result<PyHloModule> {
-    parse_source(py, text_source(source)?, &text_options(filename, false))
+    let modules = parse_sources(py, text_source(source)?, &text_options(filename, false))?;
+    let module = modules.into_iter().nth(number);
+    module.ok_or_else(|| PyKeyError::new_err("the pickled text holds fewer modules").into())
+}
+
+/// What unpickling a computation calls.
+#[pyfunction]
+pub fn _computation(module: &Bound<'_, PyHloModule>, place: usize) -> PyResult<PyComputation> {
+    let handle = &module.get().handle;
+    let id = handle.module.computation_ids().nth(place);
+    let id = id.ok_or_else(|| PyKeyError::new_err("the pickled module has fewer computations"))?;
+    Ok(PyComputation::new(handle, id))
+}
+
+/// A record of hlorun's with these parts.
+pub(crate) fn record<'py>(
+    py: Python<'py>,
+    name: &str,
+    parts: impl pyo3::call::PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import("hlorun._records")?.getattr(name)?.call1(parts)
+}
+
+/// HTML for a notebook, as Python makes it.
+pub(crate) fn html<'py>(
+    py: Python<'py>,
+    function: &str,
+    of: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import("hlorun.report.html")?
+        .call_method1(function, (of,))
 }
 
 /// Names the BLAS library that the first matrix product loads.

@@ -2,14 +2,16 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use hlorun::module::{HloModule, ModuleText, Source};
 use hlorun::types::{ArrayShape, Layout, Shape, ShapeId, ShapeStyle};
 use numpy::PyArrayDescr;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::dtype::numpy_dtype;
 use crate::error::Result;
-use crate::handle::SharedModule;
+use crate::handle::{ModuleHandle, SharedModule};
 
 /// The shape of a value: an array, a tuple, a token or an opaque value.
 #[pyclass(frozen, module = "hlorun", name = "Shape")]
@@ -31,6 +33,24 @@ impl PyShape {
 
 #[pymethods]
 impl PyShape {
+    /// The shape that a text such as "f32[2,3]{1,0}" is; raises HloParseError for others.
+    #[new]
+    fn new(text: &str) -> Result<PyShape> {
+        let mut module = HloModule::new(ModuleText::new(
+            Source::from(text.as_bytes().to_vec()),
+            None,
+        ));
+        let id = hlorun::text::parse_shape(text.as_bytes(), module.shapes_mut())?;
+        Ok(PyShape {
+            module: ModuleHandle::new(module),
+            id,
+        })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        (slf.get_type(), (slf.get().text(),)).into_pyobject(slf.py())
+    }
+
     /// The NumPy dtype of an array's elements; None for tuples, tokens and opaque values.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> Result<Option<&Bound<'py, PyArrayDescr>>> {
@@ -184,6 +204,31 @@ pub struct PyLayout {
 
 #[pymethods]
 impl PyLayout {
+    /// The layout that a text such as "{1,0:T(8,128)}" is; raises HloParseError for others.
+    #[new]
+    fn new(text: &str) -> Result<PyLayout> {
+        // Scalars are written without their layout.
+        if text == "{}" {
+            let layout = Layout::default();
+            return Ok(PyLayout { layout });
+        }
+        // A layout is read as that of an array with as many dimensions.
+        let order = text.split([':', '}']).next().unwrap_or_default();
+        let rank = order
+            .split(',')
+            .filter(|part| part.contains(|c: char| c.is_ascii_digit()));
+        let dims = vec!["1"; rank.count()].join(",");
+        let shape = PyShape::new(&format!("f32[{dims}]{text}"))?;
+        let layout = shape.layout();
+        layout.ok_or_else(|| {
+            PyValueError::new_err(format!("expected a layout, found {text:?}")).into()
+        })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        (slf.get_type(), (slf.get().layout.to_string(),)).into_pyobject(slf.py())
+    }
+
     /// Dimension numbers from the fastest varying to the slowest.
     #[getter]
     fn minor_to_major<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {

@@ -7,6 +7,7 @@
 //! out of proportion to them.
 
 mod numbers;
+mod profile;
 mod read;
 pub mod schema;
 mod sniff;
@@ -20,6 +21,7 @@ use crate::error::{HloError, Location, ParseError, Result};
 use crate::module::{HloModule, Source};
 use crate::text::ParseOptions;
 use crate::types::Literal;
+pub use profile::profile_modules;
 use read::literal::read_literal;
 pub use sniff::{Kind, kind_of};
 pub use write::write_module;
@@ -41,7 +43,7 @@ pub struct ProtoFile {
 
 /// An error of the whole file, which has no lines.
 #[cold]
-pub(crate) fn fault(filename: Option<&Arc<str>>, message: impl Into<String>) -> HloError {
+pub fn fault(filename: Option<&Arc<str>>, message: impl Into<String>) -> HloError {
     HloError::Parse(Box::new(ParseError {
         message: message.into(),
         location: Location {
@@ -102,4 +104,32 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
         result,
         platform,
     })
+}
+
+/// The buffer assignment of the HloProto or HloSnapshot in `source`, in the form of a dump; `None`
+/// where it has none.
+///
+/// # Errors
+/// [`HloError::Parse`] when the proto is broken, or assigns memory to what its module does not have.
+pub fn read_assignment(source: &Source, options: &ParseOptions) -> Result<Option<String>> {
+    let filename = options.filename.as_ref();
+    let bytes = prost::bytes::Bytes::from_owner(source.clone());
+    let hlo = match kind_of(source) {
+        Some(Kind::Hlo) => Some(
+            schema::HloProto::decode(bytes)
+                .map_err(|error| fault(filename, format!("a broken HloProto: {error}")))?,
+        ),
+        Some(Kind::Snapshot) => schema::HloSnapshot::decode(bytes)
+            .map_err(|error| fault(filename, format!("a broken HloSnapshot: {error}")))?
+            .hlo
+            .map(|hlo| *hlo),
+        Some(Kind::Module) | None => None,
+    };
+    let Some(hlo) = hlo else { return Ok(None) };
+    match (hlo.hlo_module, hlo.buffer_assignment) {
+        (Some(module), Some(assignment)) if !assignment.buffer_allocations.is_empty() => {
+            read::assignment::assignment_text(&module, &assignment, source.len(), options).map(Some)
+        }
+        _ => Ok(None),
+    }
 }

@@ -36,7 +36,7 @@ fn first_field(mut bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn length_delimited<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn length_delimited<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
     let (value, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;

@@ -94,7 +94,11 @@ pub fn parse_modules(source: Arc<[u8]>, options: &ParseOptions) -> Result<Vec<Hl
     parse_module_sources(source.into(), options)
 }
 
-fn parse_module_sources(source: Source, options: &ParseOptions) -> Result<Vec<HloModule>> {
+/// As [`parse_modules`], for bytes that somebody else keeps.
+///
+/// # Errors
+/// As for [`parse_modules`].
+pub fn parse_module_sources(source: Source, options: &ParseOptions) -> Result<Vec<HloModule>> {
     let _mode = DefaultMode::enter();
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;

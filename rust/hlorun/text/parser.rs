@@ -11,7 +11,7 @@ use super::limits::Limits;
 use super::shape::{self, ShapeCache};
 use super::symbols::{Symbol, Symbols};
 use super::tables::{self, NameTable};
-use crate::error::Result;
+use crate::error::{HloError, Result};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, ModuleText,
     ModuleWarning, TextRef,
@@ -121,7 +121,13 @@ pub(super) fn parse_range(
         }
         if one {
             let fault = Fault::new(position, "the text holds more than one module");
-            return Err(fault.into_error(text));
+            let mut error = fault.into_error(text);
+            if let HloError::Parse(error) = &mut error {
+                error
+                    .notes
+                    .push("parse_modules and load_modules read all of them".into());
+            }
+            return Err(error);
         }
     }
 }

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import cases as c
 import numpy as np
-import random_modules
+from hlorun import _smith
 from streams import paired
 
 Dims = tuple[int, ...]
-DTYPES = [dtype for dtype in random_modules.TYPES if not re.fullmatch(r"[su][24]|f[48]e.*", dtype)]
+DTYPES = [dtype for dtype in _smith.TYPES if not re.fullmatch(r"[su][24]|f[48]e.*", dtype)]
 RARE = ["s4", "u4", *c.TINY_FLOATS[:-1]]
 FLOATS = {"f16", "bf16", "f32", "f64", *c.TINY_FLOATS}
 MOST = 3000

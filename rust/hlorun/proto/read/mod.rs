@@ -1,6 +1,8 @@
 //! Proto → text → module.
 
+pub(super) mod assignment;
 mod attributes;
+mod heads;
 mod instruction;
 pub mod literal;
 mod shape;
@@ -21,6 +23,7 @@ use crate::text::limits::Limits;
 use crate::text::printer::{write_escaped, write_string_or_dict};
 use crate::text::{ParseOptions, parse_source};
 use crate::types::Literal;
+use heads::{ComputationHead, Head, Heads, PRED};
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
@@ -47,48 +50,13 @@ const MOST_LONGER: usize = 64;
 /// What short protos may become on top of that.
 const MOST_FOR_SHORT: usize = 1 << 16;
 
-/// How the bytes of the shape `pred[]` begin: field 2, the element type.
-const PRED: &[u8] = &[2 << 3, 1];
-
-/// What is needed of an instruction before it is read.
-#[derive(Clone, PartialEq, Message)]
-struct Head {
-    #[prost(bytes = "bytes", tag = "1")]
-    name: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    shape: Bytes,
-    #[prost(int64, tag = "35")]
-    id: i64,
-}
-
-/// What is needed of a computation before it is read.
-#[derive(Clone, PartialEq, Message)]
-struct ComputationHead {
-    #[prost(bytes = "bytes", tag = "1")]
-    name: Bytes,
-    #[prost(int64, tag = "5")]
-    id: i64,
-}
-
 /// The module that `proto`, of `size` bytes, is.
 pub(super) fn read_module(
     proto: &HloModuleProto,
     size: usize,
     options: &ParseOptions,
 ) -> Result<HloModule> {
-    let mut writer = Writer {
-        out: String::new(),
-        limits: &options.limits,
-        filename: options.filename.as_ref(),
-        shapes: HashMap::default(),
-        computations: HashMap::default(),
-        instructions: HashMap::default(),
-        predicates: HashSet::default(),
-        literals: Vec::new(),
-        most: size
-            .saturating_mul(MOST_LONGER)
-            .saturating_add(MOST_FOR_SHORT),
-    };
+    let mut writer = Writer::new(size, options);
     writer.module(proto)?;
     let Writer { out, literals, .. } = writer;
     let source = Source::from(out.into_bytes());
@@ -109,6 +77,23 @@ pub(super) fn read_module(
 }
 
 impl<'o> Writer<'o> {
+    /// Of a proto of `size` bytes.
+    fn new(size: usize, options: &'o ParseOptions) -> Writer<'o> {
+        Writer {
+            out: String::new(),
+            limits: &options.limits,
+            filename: options.filename.as_ref(),
+            shapes: HashMap::default(),
+            computations: HashMap::default(),
+            instructions: HashMap::default(),
+            predicates: HashSet::default(),
+            literals: Vec::new(),
+            most: size
+                .saturating_mul(MOST_LONGER)
+                .saturating_add(MOST_FOR_SHORT),
+        }
+    }
+
     pub fn filename(&self) -> Option<&'o Arc<str>> {
         self.filename
     }
@@ -371,18 +356,21 @@ impl<'o> Writer<'o> {
         self.instructions.clear();
         self.predicates.clear();
         let mut position = HashMap::default();
+        let mut heads: Vec<(Head, usize)> = Vec::with_capacity(computation.instructions.len());
         for (at, bytes) in computation.instructions.iter().enumerate() {
             let head: Head = self.decode(bytes.clone(), "HloInstructionProto")?;
             position.insert(head.id, at);
             if &head.shape[..head.shape.len().min(2)] == PRED {
                 self.predicates.insert(head.id);
             }
-            if self.instructions.insert(head.id, head.name).is_some() {
+            let name = head.name.clone();
+            if self.instructions.insert(head.id, name).is_some() {
                 return Err(self.fault(format!(
                     "two instructions of a computation have the id {}",
                     head.id
                 )));
             }
+            heads.push((head, at));
         }
         if !position.contains_key(&computation.root_id) {
             return Err(self.fault(format!(
@@ -392,11 +380,7 @@ impl<'o> Writer<'o> {
             )));
         }
         let sequence: Vec<usize> = match order {
-            None => {
-                let mut by_id: Vec<(i64, usize)> = position.into_iter().collect();
-                by_id.sort_unstable();
-                by_id.into_iter().map(|(_, at)| at).collect()
-            }
+            None => Heads::new(heads).definition_order(),
             Some(ids) => {
                 let places: Option<Vec<usize>> = ids.iter().map(|id| position.remove(id)).collect();
                 match places {

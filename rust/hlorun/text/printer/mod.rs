@@ -32,7 +32,9 @@ pub(crate) use literal::{write_literal, write_typed_literal};
 use metadata::FrameStyle;
 pub(crate) use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
-pub(crate) use order::{callees, computation_order, instruction_order};
+pub(crate) use order::{
+    Dependencies, callees, computation_order, instruction_order, keeps_channel_order, post_order,
+};
 pub(crate) use stack_frames::StackFrames;
 pub(crate) use values::{write_dim_labels, write_padding, write_slice, write_window};
 

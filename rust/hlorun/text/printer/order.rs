@@ -6,39 +6,112 @@ use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
 };
 
+/// What stands in an order: instructions by their positions in a list.
+pub trait Dependencies {
+    /// The number of instructions.
+    fn count(&self) -> u32;
+    /// Calls `visit` with the operands of the instruction at `at` that are in the list.
+    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32));
+    /// Calls `visit` with the control predecessors of the instruction at `at`.
+    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32));
+    /// The channel of a collective, whose instructions keep their order.
+    fn channel(&self, at: u32) -> Option<i64>;
+}
+
+/// Opcodes whose instructions of one channel keep their order.
+pub fn keeps_channel_order(opcode: HloOpcode) -> bool {
+    matches!(
+        opcode,
+        HloOpcode::AllReduce
+            | HloOpcode::AllGather
+            | HloOpcode::AllToAll
+            | HloOpcode::CollectiveBroadcast
+            | HloOpcode::CollectivePermute
+            | HloOpcode::RaggedAllToAll
+            | HloOpcode::ReduceScatter
+    )
+}
+
 /// The instructions of a computation, each after what it depends on, starting from those that
 /// nothing uses.
 ///
 /// Every instruction is in the result once, also where dependencies form a cycle.
 pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<InstructionId> {
-    let instructions = &module.computation(computation).instructions;
-    #[derive(Clone, Copy, PartialEq)]
-    enum Visit {
-        New,
-        Visiting,
-        Visited,
-    }
+    let instructions = &module.computation(computation).instructions[..];
     // Positions in the text are dense, so that the walk needs no map for its marks.
-    let position: HashMap<InstructionId, u32> = instructions
+    let positions = instructions
         .iter()
         .enumerate()
-        .map(|(i, &id)| (id, i as u32))
+        .map(|(at, &id)| (id, at as u32))
         .collect();
-    let mut used = vec![false; instructions.len()];
-    for &id in instructions {
-        for operand in module.operand_ids(id) {
-            if let Some(&at) = position.get(operand) {
-                used[at as usize] = true;
-            }
+    let listed = Listed {
+        module,
+        instructions,
+        positions,
+    };
+    let order = post_order(&listed);
+    order.iter().map(|&at| instructions[at as usize]).collect()
+}
+
+struct Listed<'m> {
+    module: &'m HloModule,
+    instructions: &'m [InstructionId],
+    positions: HashMap<InstructionId, u32>,
+}
+
+impl Dependencies for Listed<'_> {
+    fn count(&self) -> u32 {
+        self.instructions.len() as u32
+    }
+
+    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+        let operands = self.module.operand_ids(self.instructions[at as usize]);
+        let places = operands.iter().filter_map(|id| self.positions.get(id));
+        places.for_each(|&at| visit(at));
+    }
+
+    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+        let instruction = self.module.instruction(self.instructions[at as usize]);
+        if let Some(AttrValue::Instructions(before)) =
+            instruction.attribute(AttrKey::ControlPredecessors)
+        {
+            let places = before.iter().filter_map(|id| self.positions.get(id));
+            places.for_each(|&at| visit(at));
         }
     }
-    let mut channels = channel_predecessors(module, instructions);
-    let mut visits = vec![Visit::New; instructions.len()];
-    let mut order = Vec::with_capacity(instructions.len());
+
+    fn channel(&self, at: u32) -> Option<i64> {
+        let instruction = self.module.instruction(self.instructions[at as usize]);
+        match keeps_channel_order(instruction.opcode()) {
+            true => instruction.int(AttrKey::ChannelId),
+            false => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    New,
+    Visiting,
+    Visited,
+}
+
+/// The positions of `list`, each after those it depends on, starting from those that nothing uses.
+///
+/// Every position is in the result once, also where dependencies form a cycle.
+pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
+    let count = list.count() as usize;
+    let mut used = vec![false; count];
+    for at in 0..count as u32 {
+        list.operands(at, &mut |operand| used[operand as usize] = true);
+    }
+    let mut channels = channel_predecessors(list);
+    let mut visits = vec![Visit::New; count];
+    let mut order = Vec::with_capacity(count);
     let mut stack: Vec<u32> = Vec::new();
     // What no instruction without users reaches lies on a cycle; the second pass picks it up.
     for pass in 0..2 {
-        for start in 0..instructions.len() as u32 {
+        for start in 0..count as u32 {
             if (pass == 0 && used[start as usize]) || visits[start as usize] == Visit::Visited {
                 continue;
             }
@@ -49,12 +122,11 @@ pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<
                     stack.pop();
                     if visits[index] == Visit::Visiting {
                         visits[index] = Visit::Visited;
-                        order.push(instructions[index]);
+                        order.push(at);
                     }
                     continue;
                 }
                 visits[index] = Visit::Visiting;
-                let id = instructions[index];
                 if at != start {
                     // One that is done already may have been a start, which pulls in no others.
                     let mut earlier = channels.get(&at).copied();
@@ -71,48 +143,34 @@ pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<
                         }
                     }
                 }
-                let mut push = |id: &InstructionId| {
-                    if let Some(&at) = position.get(id)
-                        && visits[at as usize] == Visit::New
-                    {
+                let first = stack.len();
+                let mut push = |at: u32| {
+                    if visits[at as usize] == Visit::New {
                         stack.push(at);
                     }
                 };
-                module.operand_ids(id).iter().rev().for_each(&mut push);
-                if let Some(AttrValue::Instructions(before)) = module
-                    .instruction(id)
-                    .attribute(AttrKey::ControlPredecessors)
-                {
-                    before.iter().for_each(&mut push);
-                }
+                list.operands(at, &mut push);
+                stack[first..].reverse();
+                list.predecessors(at, &mut |at| {
+                    if visits[at as usize] == Visit::New {
+                        stack.push(at);
+                    }
+                });
             }
         }
     }
     order
 }
 
-/// For collectives of one channel the one before them in the text: they keep their order.
-fn channel_predecessors(module: &HloModule, instructions: &[InstructionId]) -> HashMap<u32, u32> {
+/// For collectives of one channel the one before them in the list: they keep their order.
+fn channel_predecessors(list: &impl Dependencies) -> HashMap<u32, u32> {
     let mut last: HashMap<i64, u32> = HashMap::default();
     let mut before = HashMap::default();
-    for (at, &id) in instructions.iter().enumerate() {
-        let instruction = module.instruction(id);
-        if !matches!(
-            instruction.opcode(),
-            HloOpcode::AllReduce
-                | HloOpcode::AllGather
-                | HloOpcode::AllToAll
-                | HloOpcode::CollectiveBroadcast
-                | HloOpcode::CollectivePermute
-                | HloOpcode::RaggedAllToAll
-                | HloOpcode::ReduceScatter
-        ) {
-            continue;
-        }
-        if let Some(channel) = instruction.int(AttrKey::ChannelId)
-            && let Some(earlier) = last.insert(channel, at as u32)
+    for at in 0..list.count() {
+        if let Some(channel) = list.channel(at)
+            && let Some(earlier) = last.insert(channel, at)
         {
-            before.insert(at as u32, earlier);
+            before.insert(at, earlier);
         }
     }
     before

@@ -1,14 +1,19 @@
-"""Random small modules: well-typed ones from a table of operations, and broken ones by changing words of any text.
+"""Random small modules from a table of operations, and texts with words exchanged for others.
 
-In: a `random.Random`. Out: HLO text. Nothing here knows whether a text is legal; whoever runs it must get results or
-a typed error.
+`Generator` and `exchange` make text of which nobody knows whether it is legal; `smith` and `mutate` try
+until the verifier finds nothing.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlorun._hlorun import HloModule
 
 UNARY = [
     "abs",
@@ -91,12 +96,12 @@ class Node:
 
 
 def shape(dtype: str, dims: tuple[int, ...]) -> str:
-    """f32[2,3]"""
+    """f32[2,3]."""
     return f"{dtype}[{','.join(map(str, dims))}]"
 
 
 def braces(numbers: object) -> str:
-    """{1,0}"""
+    """{1,0}."""
     return "{" + ",".join(str(n) for n in numbers) + "}"  # type: ignore[attr-defined]
 
 
@@ -228,13 +233,19 @@ class Generator:
         """A literal."""
         return "(0, 0)" if dtype.startswith("c") else "0"
 
-    def module(self) -> str:
-        """The text."""
+    def module(self, steps: int | None = None) -> str:
+        """The text of a module of that many operations, or of a few."""
         for k in range(self.rng.randint(1, 3)):
             self.add(self.rng.choice(TYPES), self.dims(), f"parameter({k})")
-        for _ in range(self.rng.randint(1, 12)):
+        for _ in range(self.rng.randint(1, 12) if steps is None else steps):
             self.step()
-        kept = self.rng.sample(self.nodes, min(len(self.nodes), self.rng.randint(1, 3)))
+        return self.text(self.rng.sample(self.nodes, min(len(self.nodes), self.rng.randint(1, 3))))
+
+    def text(self, kept: list[Node] | None = None) -> str:
+        """What there is as a module; its results are `kept`, or all that nothing uses."""
+        if kept is None:
+            used = {word for line in self.lines for word in re.findall(r"\bv\d+\b", line.partition("=")[2])}
+            kept = [node for node in self.nodes if node.name not in used]
         parts = ", ".join(shape(n.dtype, n.dims) for n in kept)
         root = f"ROOT r = ({parts}) tuple({', '.join(n.name for n in kept)})"
         body = "\n".join(f"  {line}" for line in [*self.lines, root])
@@ -257,7 +268,7 @@ NUMBERS = [
 ]
 
 
-def mutate(text: str, rng: random.Random) -> str:
+def exchange(text: str, rng: random.Random) -> str:
     """Changes one to three words: a number, an element type, an opcode, any word for another of the text."""
     for _ in range(rng.randint(1, 3)):
         found = list(WORD.finditer(text))
@@ -277,3 +288,95 @@ def mutate(text: str, rng: random.Random) -> str:
             new = rng.choice(found).group()
         text = text[: at.start()] + new + text[at.end() :]
     return text
+
+
+MOST_TRIES = 10_000
+"""After how many illegal modules there is no hope for a legal one."""
+
+
+def smith(seed: int = 0, size: int = 12) -> HloModule:
+    """A random legal module: to hunt for what a compiler, or hlorun, gets wrong.
+
+    Args:
+        seed: Another seed, another module; the same seed and size give the same one.
+        size: Number of operations, about the number of instructions.
+
+    Returns:
+        A module that the verifier finds nothing in. Its arrays are small, and some are empty.
+
+    Raises:
+        ValueError: `size` is below 1 or above 1,000.
+
+    Example:
+        >>> module = hlorun.smith(seed=7)
+        >>> outputs = hlorun.run(module, *hlorun.make_inputs(module))
+    """
+    if not 1 <= size <= 1000:
+        raise ValueError(f"size is from 1 to 1,000, not {size}")
+    rng = random.Random(f"smith {seed} {size}")
+    # Steps that break a rule are dropped, so that large modules come to an end too.
+    return _legal(lambda: _grown(rng, size), f"seed {seed}")
+
+
+def mutate(module: HloModule | str, seed: int = 0) -> HloModule:
+    """The module with one to three words of its text exchanged: numbers, types, opcodes, names.
+
+    Args:
+        module: A module, or HLO text.
+        seed: Of the changes.
+
+    Returns:
+        A legal module that differs in its text.
+
+    Raises:
+        HloParseError: The text is no HLO.
+        ValueError: No legal change was found.
+
+    Example:
+        >>> changed = hlorun.mutate(hlorun.load("dump.txt"), seed=3)
+    """
+    from hlorun._hlorun import parse
+
+    before = parse(module) if isinstance(module, str) else module
+    text = str(before)
+    rng = random.Random(f"mutate {seed}")
+    # What is exchanged may be a comment, or a name for itself.
+    return _legal(lambda: exchange(text, rng), f"seed {seed}", before)
+
+
+def _grown(rng: random.Random, size: int) -> str:
+    """A module grown in pieces, each of which is legal."""
+    from hlorun._hlorun import parse
+    from hlorun.errors import HloError
+
+    generator = Generator(rng)
+    text = generator.module(0)
+    for _ in range(MOST_TRIES):
+        if len(generator.lines) >= size + 1:
+            return text
+        kept = len(generator.nodes), len(generator.lines), dict(generator.computations)
+        generator.step()
+        grown = generator.text()
+        try:
+            parse(grown).verify()
+            text = grown
+        except HloError:
+            del generator.nodes[kept[0] :], generator.lines[kept[1] :]
+            generator.computations = kept[2]
+    return text
+
+
+def _legal(make: Callable[[], str], of: str, other_than: HloModule | None = None) -> HloModule:
+    """The first of many texts that is a legal module, and another one."""
+    from hlorun._hlorun import parse
+    from hlorun.errors import HloError
+
+    for _ in range(MOST_TRIES):
+        try:
+            module = parse(make())
+            module.verify()
+        except HloError:
+            continue
+        if other_than is None or module != other_than:
+            return module
+    raise ValueError(f"no legal module of {of} in {MOST_TRIES:,} tries")

@@ -14,6 +14,9 @@ use crate::plan::thunk::Thunk;
 /// Bytes that the copies of one thunk may take before it is only sampled.
 const BUDGET: usize = 1 << 30;
 
+/// What copies count at least: opening and closing their pages takes as long as copying this much.
+const LEAST: usize = 1 << 16;
+
 /// What a shadow run knows beside the memory.
 pub struct Shadow<'m> {
     /// The module, which names the instruction of a thunk at fault.
@@ -46,7 +49,7 @@ impl<'m> Shadow<'m> {
         if spent.bytes >= BUDGET && !spent.executions.is_power_of_two() {
             return false;
         }
-        spent.bytes = spent.bytes.saturating_add(bytes);
+        spent.bytes = spent.bytes.saturating_add(bytes.max(LEAST));
         true
     }
 }

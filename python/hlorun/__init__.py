@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from hlorun._smith import mutate, smith
     from hlorun.find.bisection import Bisection, bisect
     from hlorun.find.comparison import Comparison, Gap, Match, compare
+    from hlorun.find.devices import DeviceComparison, compare_devices
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
     from hlorun.report.cost import Cost, CostGroup, cost
@@ -82,6 +83,7 @@ __all__ = [
     "CompiledMemoryStats",
     "Cost",
     "CostGroup",
+    "DeviceComparison",
     "Diff",
     "Donor",
     "DumpFolder",
@@ -119,6 +121,7 @@ __all__ = [
     "batch",
     "bisect",
     "compare",
+    "compare_devices",
     "compile",
     "cost",
     "diff",
@@ -150,6 +153,8 @@ _TOOLS = {
     "Gap": "hlorun.find.comparison",
     "Match": "hlorun.find.comparison",
     "compare": "hlorun.find.comparison",
+    "DeviceComparison": "hlorun.find.devices",
+    "compare_devices": "hlorun.find.devices",
     "NanReport": "hlorun.find.nan",
     "Origin": "hlorun.find.nan",
     "find_nan": "hlorun.find.nan",

@@ -461,3 +461,71 @@ ENTRY main {
     let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
     differs(Fault::ShiftsByWidth, text, &faulty, &plain);
 }
+
+/// A pass on HLO with the fault, and the module without the pass.
+fn misleads(fault: Fault, text: &str, pass: &str) {
+    let plain = CompileOptions {
+        disable: vec![pass.to_owned()],
+        ..options(Check::Plan)
+    };
+    differs(fault, text, &options(Check::Plan), &plain);
+}
+
+/// A loop of three trips over a counter, a sum and a matrix that changes or not.
+fn summing(matrix: &str) -> String {
+    format!(
+        "HloModule sums
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}}
+condition {{
+  p = (s32[], f32[8], f32[64,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+body {{
+  p = (s32[], f32[8], f32[64,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  s = f32[8] get-tuple-element(p), index=1
+  m = f32[64,8] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  zero = f32[] constant(0)
+  r = f32[8] reduce(m, zero), dimensions={{0}}, to_apply=add
+  t = f32[8] add(s, r)
+  ROOT w = (s32[], f32[8], f32[64,8]) tuple(next, t, {matrix})
+}}
+ENTRY main {{
+  q = f32[64,8] parameter(0)
+  start = s32[] constant(0)
+  zero = f32[] constant(0)
+  none = f32[8] broadcast(zero), dimensions={{}}
+  t = (s32[], f32[8], f32[64,8]) tuple(start, none, q)
+  w = (s32[], f32[8], f32[64,8]) while(t), condition=condition, body=body
+  ROOT r = f32[8] get-tuple-element(w), index=1
+}}
+"
+    )
+}
+
+#[test]
+fn simplification() {
+    let changing = summing("d").replace("  one = s32", "  d = f32[64,8] add(m, m)\n  one = s32");
+    misleads(Fault::MovesVaryingValue, &changing, "loop-invariants");
+    misleads(Fault::FixesChangingState, &changing, "loop-state");
+    let rounded = entry(
+        "  p = f32[4096] parameter(0)
+  b = bf16[4096] convert(p)
+  ROOT f = f32[4096] convert(b)",
+    );
+    misleads(Fault::ForgetsRounding, &rounded, "simplify");
+    let drawn = entry(
+        "  a = f32[64] rng(one, two), distribution=rng_uniform
+  b = f32[64] rng(one, two), distribution=rng_uniform
+  ROOT d = f32[64] subtract(a, b)",
+    );
+    misleads(Fault::MergesEffects, &drawn, "common-subexpressions");
+}

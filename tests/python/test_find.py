@@ -276,3 +276,74 @@ def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
     assert hlorun.load(small).instruction_count <= 3
     found = _command("reduce", str(wrong), "--check", "false")
     assert found.returncode == 1 and "nothing to reduce" in found.stderr
+
+
+WHOLE = """HloModule whole
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+ENTRY %main {
+  %a = f32[8,16]{1,0} parameter(0)
+  %b = f32[16,4]{1,0} parameter(1)
+  %d = f32[8,4]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="dot"}
+  %t = f32[8,4]{1,0} tanh(%d), metadata={op_name="tanh"}
+  %z = f32[] constant(0)
+  %r = f32[8]{0} reduce(%t, %z), dimensions={1}, to_apply=%add, metadata={op_name="sum"}
+  ROOT %o = (f32[8,4]{1,0}, f32[8]{0}) tuple(%t, %r)
+}
+"""
+
+PARTS = """HloModule parts, num_partitions=4
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+ENTRY %main {
+  %a = f32[4,8]{1,0} parameter(0), sharding={devices=[2,2]<=[2,2]T(1,0)}
+  %b = f32[8,4]{1,0} parameter(1), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  %d = f32[4,4]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="dot"}
+  %g = f32[4,4]{1,0} all-reduce(%d), replica_groups={{0,2},{1,3}}, channel_id=1, use_global_device_ids=true, to_apply=%add, metadata={op_name="dot"}
+  %t = f32[4,4]{1,0} tanh(%g), metadata={op_name="tanh"}
+  %z = f32[] constant(0)
+  %r = f32[4]{0} reduce(%t, %z), dimensions={1}, to_apply=%add, metadata={op_name="sum"}
+  ROOT %o = (f32[4,4]{1,0}, f32[4]{0}) tuple(%t, %r)
+}
+"""
+
+
+def test_many_devices_against_one() -> None:
+    found = hlorun.compare_devices(hlorun.parse(WHOLE), hlorun.parse(PARTS))
+    assert found.verdict == "equal" and found.outputs == ("tiles", "tiles") and found.suspect is None
+    assert found.devices == 4 and found.matched == 4
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "suspect", "reason"),
+    [
+        ("tanh(%g)", "tanh(%d)", "t", "nobody has added up"),
+        ("{{0,2},{1,3}}", "{{0,1},{2,3}}", "g", "still partial sums"),
+        ("reduce(%t, %z)", "reduce(%g, %z)", "r", "lies to no value"),
+    ],
+)
+def test_the_first_wrong_value_of_many_devices_is_named(
+    right: str, wrong: str, suspect: str, reason: str
+) -> None:
+    found = hlorun.compare_devices(hlorun.parse(WHOLE), hlorun.parse(PARTS.replace(right, wrong)))
+    assert found.verdict == "different" and found.suspect is not None
+    assert found.suspect.name == suspect and reason in found.reason
+
+
+def test_many_devices_need_shardings_that_fit() -> None:
+    whole = hlorun.parse(WHOLE)
+    for right, wrong, message in (
+        (", sharding={devices=[2,2]<=[2,2]T(1,0)}", "", "has no sharding"),
+        ("devices=[2,2]<=[2,2]T(1,0)", "devices=[4,1]<=[4]", "is not f32"),
+        ("devices=[2,2]<=[2,2]T(1,0)", "manual", "does not say where"),
+    ):
+        with pytest.raises(hlorun.HloArgumentError, match=message):
+            hlorun.compare_devices(whole, hlorun.parse(PARTS.replace(right, wrong)))
+    with pytest.raises(hlorun.HloArgumentError, match="before partitioning"):
+        hlorun.compare_devices(hlorun.parse(PARTS), hlorun.parse(PARTS))

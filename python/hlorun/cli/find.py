@@ -57,14 +57,20 @@ def compare(
 ) -> None:
     """Run two modules on the same inputs and tell rounding from a difference of the programs.
 
-    Both also run in f64: where the exact results agree, only rounding parts the others. Exit status 1 when
-    the programs differ.
+    Both also run in f64: where the exact results agree, only rounding parts the others. Where B is for
+    several devices, A runs on one, and the first value is named that does not lie on B's devices as it
+    should. Exit status 1 when the programs differ.
     """
     import hlorun
 
     with reporting_errors():
-        first = load(a)
-        found = hlorun.compare(first, load(b), *_given(first, inputs, seed))
+        first, second = load(a), load(b)
+        given = _given(first, inputs, seed)
+        found: hlorun.Comparison | hlorun.DeviceComparison
+        if second.num_partitions * second.replica_count > 1:
+            found = hlorun.compare_devices(first, second, *given)
+        else:
+            found = hlorun.compare(first, second, *given)
         _show(found, json)
     if found.verdict == "different":
         raise typer.Exit(1)

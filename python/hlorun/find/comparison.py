@@ -203,7 +203,8 @@ def _scale(x: Any, y: Any) -> float:
     return max((float(s.max(initial=0)) for s in sizes), default=0.0)
 
 
-def _epsilon(dtype: Any) -> float:
+def epsilon(dtype: Any) -> float:
+    """The distance of 1 to the next number of a type; 0 for integers."""
     if dtype.kind in "biu":
         return 0.0
     try:
@@ -221,12 +222,12 @@ def _verdict(worst: float, exact: float | None, scale: float, dtype: Any) -> str
     if dtype.kind in "biu":
         # Rounding may turn a comparison over, as in argmax.
         return "rounding" if exact == 0 else "different"
-    epsilon = _epsilon(dtype)
+    unit = epsilon(dtype)
     if exact is None:
-        return "rounding" if worst <= LARGE * epsilon * scale else "different"
+        return "rounding" if worst <= LARGE * unit * scale else "different"
     if not np.isfinite(exact):
         return "different"
-    return "rounding" if exact <= max(EXACT * worst, ULPS * epsilon * scale) else "different"
+    return "rounding" if exact <= max(EXACT * worst, ULPS * unit * scale) else "different"
 
 
 class _Kept:

@@ -27,6 +27,7 @@ mod passes;
 mod printing;
 mod replicas;
 mod shape;
+mod sharding;
 mod source;
 mod values;
 mod watch;
@@ -69,6 +70,8 @@ mod _hlorun {
     use super::replicas::PyNetwork;
     #[pymodule_export]
     use super::shape::{PyLayout, PyShape};
+    #[pymodule_export]
+    use super::sharding::_tiles;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

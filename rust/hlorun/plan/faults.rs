@@ -50,6 +50,14 @@ pub enum Fault {
     SharesGroupResult,
     /// What is computed once does not ask which device it runs on.
     SharesDeviceId,
+    /// Of two equal instructions one is enough only where they have no effect.
+    MergesEffects,
+    /// What moves out of a loop is made of what never changes in it.
+    MovesVaryingValue,
+    /// A loop's element that is taken for its initial value never changes.
+    FixesChangingState,
+    /// A conversion that is undone lost nothing.
+    ForgetsRounding,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

@@ -44,6 +44,12 @@ const SAVED_MODEL: &str = from_tensorflow!("this is a TensorFlow SavedModel, not
 const TFLITE: &str = from_tensorflow!("this is a TensorFlow Lite model, not HLO");
 const ASSIGNMENT: &str =
     "this is a buffer assignment, not a module; load_buffer_assignment and hlorun memory read it";
+const OPTIONS: &str = from_jax!("these are options of XLA, not a module");
+const PICTURE: &str = from_jax!(
+    "this is a picture of a graph; the module is the file beside it that ends in .txt or .hlo.pb"
+);
+const ARCHIVE: &str = "this is a ZIP archive, as PyTorch and Keras write for weights, not HLO; PyTorch/XLA dumps \
+     HLO text where XLA_FLAGS has --xla_dump_to=FOLDER, JAX gives it with jax.jit(f).lower(x).as_text(\"hlo\")";
 const JAXPR: &str = from_jax!("this is a jaxpr, not HLO");
 
 /// What files begin with, blanks before it left out, and what they are then.
@@ -59,6 +65,12 @@ const STARTS: &[(&[u8], &str)] = &[
     (b"Used values:", ASSIGNMENT),
     (b"HloLiveRange (max", ASSIGNMENT),
     (b"Memory Space: ", ASSIGNMENT),
+    (b"Total bytes used: ", ASSIGNMENT),
+    (b"digraph ", PICTURE),
+    (b"<!DOCTYPE html", PICTURE),
+    (b"<html", PICTURE),
+    (b"<svg", PICTURE),
+    (b"PK\x03\x04", ARCHIVE),
     (b"; ModuleID =", LLVM),
     (b"source_filename =", LLVM),
     (b"target datalayout", LLVM),
@@ -92,6 +104,13 @@ pub fn recognize(text: &[u8]) -> Option<&'static str> {
     let trimmed = text.trim_ascii_start();
     if let Some((_, what)) = STARTS.iter().find(|(start, _)| trimmed.starts_with(start)) {
         return Some(what);
+    }
+    // An instruction may be called so too, but no colon follows it.
+    let word = trimmed
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+    if trimmed.starts_with(b"xla_") && trimmed.get(word.count()) == Some(&b':') {
+        return Some(OPTIONS);
     }
     if text.get(4..8) == Some(b"TFL3") {
         return Some(TFLITE);
@@ -138,6 +157,14 @@ mod tests {
             (b"\x1c\0\0\0TFL3\x14\0", Some("Lite")),
             (b"ML\xefR\x0dStableHLO", Some("MLIR")),
             (b"{ lambda ; a:f32[]. let", Some("jaxpr")),
+            (b"xla_cpu_enable_fast_min_max: false", Some("options")),
+            (b"xla_op = f32[] parameter(0)", None),
+            (b"digraph G {", Some("picture")),
+            (b"PK\x03\x04\x14", Some("archive")),
+            (
+                b"Total bytes used: 104112 (101.7KiB)",
+                Some("buffer assignment"),
+            ),
             (b"ENTRY main {\n\tx = f32[] constant(1) }", None),
             (b"%x = f32[] constant(1)\r\n", None),
             (b"", None),

@@ -14,6 +14,7 @@ use super::info::{Callers, LoopInfo, MAX_BYTES, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
+use crate::plan::faults::{self, Fault};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "loop-invariants";
@@ -93,6 +94,7 @@ fn invariant(
         let operands = module.operand_ids(id);
         let is_leaf = info.invariant_leaf(id).is_some();
         let is_known = operands.iter().all(|operand| invariant.contains(operand));
+        let is_known = faults::holds(Fault::MovesVaryingValue, is_known);
         let is_movable = !matches!(
             data.opcode.class(),
             OpClass::Parameter | OpClass::ControlFlow | OpClass::CustomCall | OpClass::Ordering

@@ -16,6 +16,7 @@ use super::info::{Callers, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::{computation_post_order, instruction_post_order};
 use crate::module::{AttrKey, ComputationId, Effects, HloModule, HloOpcode, InstructionId};
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::inline;
 use crate::types::{Shape, ShapeId};
@@ -206,7 +207,8 @@ impl State {
     fn fixed(&self, k: usize) -> Option<InstructionId> {
         let result = self.results.as_ref()?.get(k)?;
         let initial = *self.initial.as_ref()?.get(k)?;
-        self.body.reads(k).contains(result).then_some(initial)
+        let never_changes = self.body.reads(k).contains(result);
+        faults::holds(Fault::FixesChangingState, never_changes).then_some(initial)
     }
 
     /// Which elements anything needs: those that are read, and those they are computed from.

@@ -18,6 +18,7 @@ use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, Id, InstructionId,
     OpClass,
 };
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::inline;
 
 /// Name by which it is switched off.
@@ -128,6 +129,7 @@ fn twins(
         let is_parameter = module.instruction_data(id).opcode == HloOpcode::Parameter;
         let are_seen = module.operand_ids(id).iter().all(|o| seen.contains(o));
         let is_pure = called.effects.of(module, id).is_pure();
+        let is_pure = faults::holds(Fault::MergesEffects, is_pure);
         if is_parameter || !is_pure || !are_seen || data.root == Some(id) {
             continue;
         }

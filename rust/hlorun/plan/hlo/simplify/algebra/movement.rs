@@ -6,6 +6,7 @@ use super::facts::is_lossless;
 use super::rule::{Change, Rule};
 use crate::module::attributes::SliceDimension;
 use crate::module::{AttrKey, AttrValue, Attribute, HloModule, HloOpcode, InstructionId};
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::loops::induction_variable;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
@@ -291,7 +292,8 @@ fn convert(b: &mut Builder<'_>) -> Option<Change> {
     let before = inner(b.module, operand, HloOpcode::Convert)?;
     let from = ty(before)?;
     let is_one_kind = from == P::Pred || from.is_integral() == between.is_integral();
-    if !is_lossless(from, between) || !is_one_kind {
+    let is_lossless = faults::holds(Fault::ForgetsRounding, is_lossless(from, between));
+    if !is_lossless || !is_one_kind {
         return None;
     }
     reads(b, before)

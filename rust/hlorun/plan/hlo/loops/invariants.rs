@@ -81,6 +81,12 @@ fn source(module: &HloModule, id: InstructionId) -> InstructionId {
     }
 }
 
+/// The leaf that never changes and that `id` is an element of.
+fn fixed_leaf(info: &LoopInfo, id: InstructionId) -> Option<usize> {
+    let never_changes = |&k: &usize| faults::holds(Fault::MovesVaryingValue, info.is_invariant(k));
+    info.leaf_of(id).filter(never_changes)
+}
+
 /// Instructions of the body that give the same in every trip.
 fn invariant(
     module: &HloModule,
@@ -92,9 +98,8 @@ fn invariant(
     for &id in body {
         let data = module.instruction_data(id);
         let operands = module.operand_ids(id);
-        let is_leaf = info.invariant_leaf(id).is_some();
+        let is_leaf = fixed_leaf(info, id).is_some();
         let is_known = operands.iter().all(|operand| invariant.contains(operand));
-        let is_known = faults::holds(Fault::MovesVaryingValue, is_known);
         let is_movable = !matches!(
             data.opcode.class(),
             OpClass::Parameter | OpClass::ControlFlow | OpClass::CustomCall | OpClass::Ordering
@@ -113,7 +118,9 @@ fn wanted(
     invariant: &FxHashSet<InstructionId>,
     is_affordable: impl Fn(InstructionId) -> bool,
 ) -> Vec<InstructionId> {
-    let mut needed: FxHashSet<InstructionId> = FxHashSet::default();
+    let root = body.first().map(|&id| module.instruction(id).computation());
+    let root = root.and_then(|computation| module.computation(computation).root);
+    let mut needed: FxHashSet<InstructionId> = root.into_iter().collect();
     let mut wanted = Vec::new();
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
@@ -167,7 +174,7 @@ fn move_out(
             open.pop();
             continue;
         }
-        if let Some(leaf) = info.invariant_leaf(id) {
+        if let Some(leaf) = fixed_leaf(info, id) {
             outside.insert(id, info.initial[leaf]);
             continue;
         }

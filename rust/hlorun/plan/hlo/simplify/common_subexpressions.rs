@@ -9,9 +9,12 @@
 //!
 //! Applies to pure instructions only (see [`Effects`]).
 
+use std::collections::hash_map::Entry;
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 
 use foldhash::{HashMap, HashSet};
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use crate::module::{
@@ -123,6 +126,8 @@ fn twins(
     // no number yet then, and is taken for itself.
     let mut numbers: HashMap<InstructionId, InstructionId> = HashMap::default();
     let mut firsts: HashMap<String, SmallVec<[InstructionId; 1]>> = HashMap::default();
+    // The only instruction of a hash, whose key nobody has asked for; none where there were more.
+    let mut alone: HashMap<u64, Option<InstructionId>> = HashMap::default();
     let mut seen: HashSet<InstructionId> = HashSet::default();
     for &id in ids {
         seen.insert(id);
@@ -137,6 +142,20 @@ fn twins(
             let first = numbers.get(&operand).copied().unwrap_or(operand);
             first.index() as u64
         };
+        match alone.entry(hash(module, id, &number)) {
+            Entry::Vacant(entry) => {
+                entry.insert(Some(id));
+                continue;
+            }
+            Entry::Occupied(mut entry) => {
+                let first = entry.get_mut().take();
+                if let Some((first, key)) =
+                    first.and_then(|id| Some((id, key(module, id, &number)?)))
+                {
+                    firsts.entry(key).or_default().push(first);
+                }
+            }
+        }
         let Some(key) = key(module, id, &number) else {
             continue;
         };
@@ -153,6 +172,26 @@ fn twins(
         }
     }
     twins
+}
+
+/// A hash that instructions of equal keys share, and most others do not: keys take longer to write.
+fn hash(module: &HloModule, id: InstructionId, number: &dyn Fn(InstructionId) -> u64) -> u64 {
+    let data = module.instruction_data(id);
+    let mut hasher = FxHasher::default();
+    (data.opcode as u8, data.shape.index()).hash(&mut hasher);
+    if data.opcode == HloOpcode::Constant {
+        let literal = module.instruction(id).literal();
+        let bytes = literal.and_then(|literal| literal.bytes());
+        bytes
+            .map(|bytes| &bytes[..bytes.len().min(64)])
+            .hash(&mut hasher);
+    } else {
+        data.immediate.hash(&mut hasher);
+        for &operand in module.operand_ids(id) {
+            number(operand).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// Everything an instruction's value depends on but the computations it calls; `None` where that is

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::dtype::numpy_dtype;
 use crate::error::Result;
-use crate::handle::SharedModule;
+use crate::handle::{ModuleHandle, SharedModule};
 
 /// The shape of a value: an array, a tuple, a token or an opaque value.
 #[pyclass(frozen, module = "hlorun", name = "Shape")]
@@ -29,6 +29,17 @@ impl PyShape {
     }
 }
 
+/// The name of an array's element type, or what else a shape is.
+pub fn element_type(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Array(array) => array.element_type.name(),
+        Shape::Tuple(_) => "tuple",
+        Shape::Token => "token",
+        Shape::Opaque => "opaque",
+        Shape::Buffer(_) => "buffer",
+    }
+}
+
 #[pymethods]
 impl PyShape {
     /// The NumPy dtype of an array's elements; None for tuples, tokens and opaque values.
@@ -43,13 +54,7 @@ impl PyShape {
     /// The element type by XLA's name, "f32"; "tuple", "token", "opaque" or "buffer" otherwise.
     #[getter]
     fn element_type(&self) -> &'static str {
-        match self.shape() {
-            Shape::Array(array) => array.element_type.name(),
-            Shape::Tuple(_) => "tuple",
-            Shape::Token => "token",
-            Shape::Opaque => "opaque",
-            Shape::Buffer(_) => "buffer",
-        }
+        element_type(self.shape())
     }
 
     /// Sizes of an array's dimensions; bounds where they are dynamic, -1 where they are unbounded.
@@ -154,7 +159,7 @@ impl PyShape {
 const MAX_PARTS: usize = 1 << 22;
 
 /// Bytes of all arrays in the shape `id`; `None` when unbounded, overflowing or beyond counting.
-pub fn leaf_bytes(module: &SharedModule, id: ShapeId) -> Option<usize> {
+pub fn leaf_bytes(module: &ModuleHandle, id: ShapeId) -> Option<usize> {
     let shapes = module.module.shapes();
     if let Shape::Array(array) = shapes.get(id) {
         return array.byte_size();

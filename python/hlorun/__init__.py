@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hlorun import _blas, _hlorun
-from hlorun._batch import BatchRecord, batch
+from hlorun._batch import BatchRecord, batch, batch_schema
 from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
     AssignedValue,
@@ -63,10 +63,13 @@ if TYPE_CHECKING:
     from hlorun.report.result import Place
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
+    from hlorun.tables.drive import BatchTables
+    from hlorun.tables.graphs import ModuleGraph, graphs
 
 __all__ = [
     "AssignedValue",
     "BatchRecord",
+    "BatchTables",
     "Bisection",
     "BufferAllocation",
     "BufferAssignment",
@@ -97,6 +100,7 @@ __all__ = [
     "Layout",
     "Match",
     "MemorySpaceUsage",
+    "ModuleGraph",
     "NanReport",
     "OpMetadata",
     "Origin",
@@ -109,6 +113,7 @@ __all__ = [
     "VerifyFinding",
     "__version__",
     "batch",
+    "batch_schema",
     "bisect",
     "compare",
     "compile",
@@ -117,6 +122,7 @@ __all__ = [
     "extract",
     "find_nan",
     "graph",
+    "graphs",
     "load",
     "load_buffer_assignment",
     "make_inputs",
@@ -132,6 +138,9 @@ __all__ = [
 
 # The tools need NumPy, which is slow to import: they are loaded when they are asked for.
 _TOOLS = {
+    "BatchTables": "hlorun.tables.drive",
+    "ModuleGraph": "hlorun.tables.graphs",
+    "graphs": "hlorun.tables.graphs",
     "Bisection": "hlorun.find.bisection",
     "bisect": "hlorun.find.bisection",
     "Comparison": "hlorun.find.comparison",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    By,
     Dump,
     Inputs,
     Json,
@@ -62,6 +63,7 @@ def run(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
     ] = None,
+    by: By = None,
     json: Json = False,
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
@@ -71,7 +73,7 @@ def run(
     """
     with reporting_errors(dump):
         with Devices(replicas, partitions, mpi=mpi) as devices:
-            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile)
+            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, by)
             report = _run(asked, devices, quiet=json or devices.is_quiet)
         if json and not devices.is_quiet:
             print_json(report)
@@ -93,6 +95,12 @@ class _Asked:
     save: Path | None
     out: Path | None
     profile: Path | None
+    by: str | None
+
+    @property
+    def is_profiled(self) -> bool:
+        """Whether the times of steps are wanted."""
+        return self.profile is not None or self.by is not None
 
 
 def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
@@ -107,6 +115,10 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
 
     for path in filter(None, (asked.out, asked.profile, asked.save)):
         check_folder(path)
+    if asked.by is not None:
+        from hlorun.report.rollup import check
+
+        check(asked.by)
     times: dict[str, Any] = {}
     start = perf_counter()
     module = hlorun.load(asked.dump)
@@ -120,7 +132,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     start = perf_counter()
     executable = devices.compile(module, asked.threads, constants)
     times["compile"] = perf_counter() - start
-    if asked.profile is not None and devices.count > 1:
+    if asked.is_profiled and devices.count > 1:
         raise hlorun.HloArgumentError(
             f"a profile is of one device, but this runs on {devices}: --replicas 1 --partitions 1 runs one"
         )
@@ -147,13 +159,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     out = asked.out
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
-    steps = None
-    if asked.profile is not None:
-        from hlorun.report.profile import slowest, write_trace
-
-        events = executable.profile(*arguments[0])[1]
-        write_trace(asked.profile, module.name, events)
-        steps = slowest(events)
+    times_of_steps = _profiled(asked, module, executable, arguments[0]) if asked.is_profiled else {}
     report = {
         "module": module.name,
         "file": str(asked.dump),
@@ -175,11 +181,25 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         "outputs": _outputs(module, devices, results),
         "out": str(out) if out is not None else None,
         "profile": str(asked.profile) if asked.profile is not None else None,
-        "slowest_steps": steps,
+        "slowest_steps": times_of_steps.get("steps"),
+        **times_of_steps.get("by", {}),
     }
     if not quiet:
         _print(screen, report)
     return report
+
+
+def _profiled(asked: _Asked, module: HloModule, executable: Any, arguments: list[Any]) -> dict[str, Any]:
+    """Where the time of one more run goes: "steps", and the groups that were asked for under "by"."""
+    from hlorun.report.profile import slowest, times_by, write_trace
+
+    events = executable.profile(*arguments)[1]
+    if asked.profile is not None:
+        write_trace(asked.profile, module.name, events)
+    found: dict[str, Any] = {"steps": slowest(events)}
+    if asked.by is not None:
+        found["by"] = {"by": asked.by, "groups": times_by(module, events, asked.by)}
+    return found
 
 
 def device_inputs(
@@ -298,12 +318,12 @@ def _against_recorded(
 
 def _collectives(module: HloModule, devices: Devices) -> list[str]:
     """What collectives span."""
-    from hlorun.report.summary import base_collective, group_text
+    from hlorun.report.summary import group_text
 
     found: dict[tuple[str, str], int] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
-            if (kind := base_collective(instruction.opcode)) is not None:
+            if (kind := instruction.collective) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
     who = f"{devices} that {'runs' if devices.count == 1 else 'run'} here"
@@ -435,8 +455,11 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     )
     parts = [f"{LABELS[key]} {bytes_text(value)}" for key, value in size.items()]
     screen.print("Memory: " + ", ".join(parts), markup=False)
-    if report["profile"]:
+    if "by" in report:
+        _print_groups(screen, report)
+    elif report["slowest_steps"] is not None:
         _print_steps(screen, report["slowest_steps"])
+    if report["profile"]:
         screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
@@ -465,8 +488,18 @@ def _print_recorded(screen: Console, recorded: dict[str, Any]) -> None:
             )
 
 
+def _print_groups(screen: Console, report: dict[str, Any]) -> None:
+    from hlorun.cli.screen import groups
+
+    rows = [
+        (item["key"], [seconds_text(item["seconds"]), f"{100 * item['share']:.1f} %", f"{item['steps']:,}"])
+        for item in report["groups"]
+    ]
+    groups(screen, report["by"], "\ntime", ["time", "share", "steps"], rows, 16)
+
+
 def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
-    from hlorun.cli.screen import short, table, tail
+    from hlorun.cli.screen import middles, short, table
 
     table(
         screen,
@@ -480,9 +513,9 @@ def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
                 f"{step['runs']:,}",
                 step["kind"],
                 short(step["name"], 40),
-                tail(step["op_name"], 50),
+                origin,
             ]
-            for step in steps
+            for step, origin in zip(steps, middles([step["op_name"] for step in steps], 50), strict=True)
         ],
     )
 

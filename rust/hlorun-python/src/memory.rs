@@ -62,9 +62,21 @@ impl PyMemoryStats {
 
 /// XLA's assignment of a module in the order of its text.
 pub fn assign(module: &HloModule) -> hlorun::Result<Arc<BufferAssignmentDump>> {
+    assign_with(module, AssignOptions::default()).map(Arc::new)
+}
+
+/// The same without what only a reader of the dump wants to know of the values.
+pub fn assign_briefly(module: &HloModule) -> hlorun::Result<BufferAssignmentDump> {
+    let options = AssignOptions {
+        used_values: false,
+        ..AssignOptions::default()
+    };
+    assign_with(module, options)
+}
+
+fn assign_with(module: &HloModule, options: AssignOptions) -> hlorun::Result<BufferAssignmentDump> {
     let schedule = HloSchedule::from_text_order(module);
-    let text = assign_buffers(module, &schedule, AssignOptions::default())?;
-    Ok(Arc::new(text))
+    assign_buffers(module, &schedule, options)
 }
 
 /// Instruction and index of a value.

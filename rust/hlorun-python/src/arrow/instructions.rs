@@ -3,8 +3,9 @@
 use hlorun::analysis::cost::{Key, Properties};
 use hlorun::analysis::runs::trip_count;
 use hlorun::module::escape::unescape;
-use hlorun::module::{AttrKey, HloModule, HloOpcode, Id, InstructionId, InstructionRef};
+use hlorun::module::{AttrKey, AttrValue, HloModule, HloOpcode, Id, InstructionId, InstructionRef};
 use hlorun::types::ShapeStyle;
+use rustc_hash::FxHashMap;
 
 use super::attribute_text::attributes;
 use super::columns::{Flags, Floats, Ints, Lists, Numbers, Texts, Words, table};
@@ -132,9 +133,11 @@ impl Lines<'_> {
 }
 
 /// What is looked up once per module: places of words by what they stand for.
-struct Places {
+struct Places<'m> {
     path: i32,
     none: i32,
+    /// Places of type, name and file, and the line, by the text of the metadata.
+    origins: FxHashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
     /// Place of the shape and of the element type, by shape.
     shapes: Vec<Option<(i32, i32)>>,
 }
@@ -153,6 +156,7 @@ impl Instructions {
         let mut places = Places {
             path: self.path.place(path),
             none: self.custom_call_target.place(""),
+            origins: FxHashMap::default(),
             shapes: vec![None; module.shapes().len() + 1],
         };
         let mut computation = None;
@@ -174,7 +178,7 @@ impl Instructions {
             self.attribute_text(instruction);
             let start = instruction.data().text.start as usize;
             self.line.push(is_text.then(|| lines.of(start)));
-            self.origin(Origin::of(shared, instruction.id));
+            self.origin(shared, instruction, &mut places);
         }
     }
 
@@ -198,7 +202,7 @@ impl Instructions {
         &mut self,
         shared: &SharedModule,
         instruction: InstructionRef<'_>,
-        places: &mut Places,
+        places: &mut Places<'_>,
     ) {
         let id = instruction.shape_id();
         let shapes = instruction.module.shapes();
@@ -254,10 +258,28 @@ impl Instructions {
         self.attributes.push(&out);
     }
 
-    fn origin(&mut self, origin: Origin) {
-        self.op_type.push(&origin.op_type);
-        self.op_name.push(&origin.op_name);
-        self.source_file.push(&origin.source_file);
-        self.source_line.push(origin.source_line);
+    fn origin<'m>(
+        &mut self,
+        shared: &SharedModule,
+        instruction: InstructionRef<'m>,
+        places: &mut Places<'m>,
+    ) {
+        let text = match instruction.attribute(AttrKey::Metadata) {
+            Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
+            _ => &[],
+        };
+        let (op_type, op_name, file, line) = *places.origins.entry(text).or_insert_with(|| {
+            let origin = Origin::of(shared, instruction.id);
+            (
+                self.op_type.place(&origin.op_type),
+                self.op_name.place(&origin.op_name),
+                self.source_file.place(&origin.source_file),
+                origin.source_line,
+            )
+        });
+        self.op_type.push_place(op_type);
+        self.op_name.push_place(op_name);
+        self.source_file.push_place(file);
+        self.source_line.push(line);
     }
 }

@@ -3,8 +3,6 @@
 //! Comes in: modules and what is known of their files. Goes out: a table of each kind, and the rows are
 //! empty again. Promise: what a module does not give, for whatever reason, is a typed error in its row.
 
-use std::sync::Arc;
-
 use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
 use hlorun::analysis::cost::{Key, Properties};
 use hlorun::analysis::runs::trip_count;
@@ -25,7 +23,7 @@ use super::tables::{
 };
 use crate::error::{Result, class_name, detached, guarded};
 use crate::handle::{ModuleHandle, SharedModule};
-use crate::memory::{assign, statistics};
+use crate::memory::{assign_briefly, statistics};
 use crate::module::PyHloModule;
 use crate::shape::leaf_bytes;
 
@@ -77,7 +75,7 @@ pub struct PyTableRows {
 struct Facts<'m> {
     module: &'m ModuleHandle,
     fingerprint: String,
-    dump: Option<Arc<BufferAssignmentDump>>,
+    dump: Option<BufferAssignmentDump>,
 }
 
 #[pymethods]
@@ -169,7 +167,7 @@ impl PyTableRows {
         if let Err(error) = guarded(|| shared.costs().map(drop)) {
             note("cost", error);
         }
-        let dump = guarded(|| assign(&shared.module));
+        let dump = guarded(|| assign_briefly(&shared.module));
         let dump = dump.map_err(|error| note("memory", error)).ok();
         let module = Facts {
             module: &shared,
@@ -284,7 +282,7 @@ impl Modules {
 
     fn memory(&mut self, facts: Option<&Facts<'_>>) {
         let dump = facts.and_then(|facts| facts.dump.as_ref());
-        let sums = dump.map(|dump| statistics(dump));
+        let sums = dump.map(statistics);
         let sums = sums.as_ref();
         for (column, bytes) in [
             (

@@ -25,7 +25,7 @@ EXAMPLES = {
     "fmt": "hlorun fmt dump.txt --preset canonical",
     "extract": "hlorun extract dump.txt fusion.3 --out part.txt",
     "graph": "hlorun graph dump.txt --html graph.html",
-    "batch": "hlorun batch dumps/ --out table.parquet",
+    "batch": "hlorun batch dumps/ --out tables",
 }
 
 

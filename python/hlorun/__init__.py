@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hlorun import _blas, _hlorun
-from hlorun._batch import BatchRecord, batch
+from hlorun._batch import BatchRecord, batch, batch_schema
 from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
     AssignedValue,
@@ -68,11 +68,14 @@ if TYPE_CHECKING:
     from hlorun.report.result import Place
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
+    from hlorun.tables.drive import BatchTables
+    from hlorun.tables.graphs import ModuleGraph, graphs
 
 __all__ = [
     "Alias",
     "AssignedValue",
     "BatchRecord",
+    "BatchTables",
     "Bisection",
     "BufferAllocation",
     "BufferAssignment",
@@ -105,6 +108,7 @@ __all__ = [
     "Layout",
     "Match",
     "MemorySpaceUsage",
+    "ModuleGraph",
     "ModuleWarning",
     "NanReport",
     "OpMetadata",
@@ -119,6 +123,7 @@ __all__ = [
     "VerifyFinding",
     "__version__",
     "batch",
+    "batch_schema",
     "bisect",
     "compare",
     "compare_devices",
@@ -128,6 +133,7 @@ __all__ = [
     "extract",
     "find_nan",
     "graph",
+    "graphs",
     "load",
     "load_buffer_assignment",
     "load_modules",
@@ -147,6 +153,9 @@ __all__ = [
 
 # The tools need NumPy, which is slow to import: they are loaded when they are asked for.
 _TOOLS = {
+    "BatchTables": "hlorun.tables.drive",
+    "ModuleGraph": "hlorun.tables.graphs",
+    "graphs": "hlorun.tables.graphs",
     "Bisection": "hlorun.find.bisection",
     "bisect": "hlorun.find.bisection",
     "Comparison": "hlorun.find.comparison",

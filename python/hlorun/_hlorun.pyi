@@ -29,7 +29,9 @@ __all__ = [
     "PassRecord",
     "Shape",
     "_Network",
+    "_TableRows",
     "__version__",
+    "_batch_schema",
     "_computation",
     "_edit",
     "_register_custom_call",
@@ -156,6 +158,18 @@ class HloInstruction:
     def tuple_index(self) -> int | None: ...
     @property
     def custom_call_target(self) -> str | None: ...
+    @property
+    def collective(self) -> str | None:
+        """The collective it begins, "all-reduce" also for "all-reduce-start"."""
+
+    @property
+    def trip_count(self) -> int | None:
+        """How often the body of a while runs, where its configuration or its code says."""
+
+    @property
+    def runs(self) -> int | None:
+        """How often it runs as a step of its own in one run of the module."""
+
     def signature(self) -> str: ...
     @property
     def is_root(self) -> bool: ...
@@ -189,6 +203,14 @@ class HloComputation:
     @property
     def is_entry(self) -> bool: ...
     @property
+    def runs(self) -> int | None:
+        """How often it runs in one run of the module; None where it is applied per element, or never."""
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is a part of one instruction: fused, or applied per element."""
+
+    @property
     def execution_thread(self) -> str | None: ...
     def __getitem__(self, name: str, /) -> HloInstruction: ...
     def __len__(self) -> int: ...
@@ -202,7 +224,7 @@ class HloComputation:
 
 @final
 class ArrowTable:
-    """A table of instructions that speaks the Arrow PyCapsule interface."""
+    """A table that speaks the Arrow PyCapsule interface."""
 
     @property
     def num_rows(self) -> int: ...
@@ -588,3 +610,12 @@ def _computation(module: HloModule, place: int) -> HloComputation: ...
 def _tiles(text: str, count: int) -> list[tuple[list[int], list[int]]]: ...
 def _set_blas_path(path: str) -> None: ...
 def _register_custom_call(target: str, function: Callable[..., Any] | None) -> None: ...
+def _batch_schema() -> dict[str, Any]: ...
+
+@final
+class _TableRows:
+    def __new__(cls, tables: Sequence[str]) -> _TableRows: ...
+    def add(self, module: HloModule | None, facts: dict[str, Any]) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    def take(self) -> dict[str, ArrowTable]: ...

@@ -138,3 +138,13 @@ class HloTimeoutError(HloExecutionError, TimeoutError):
     def __init__(self, rendered: str = "", *, timeout: float = 0.0) -> None:
         super().__init__(rendered)
         self.timeout = timeout
+
+
+def describe(error: Exception) -> str:
+    """An error in one sentence: `absent.txt: No such file or directory`."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    message = str(getattr(error, "message", None) or error) or type(error).__name__
+    if isinstance(error, HloParseError) and error.lineno:
+        return f"line {error.lineno}, column {error.offset}: {message}"
+    return message

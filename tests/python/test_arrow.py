@@ -68,6 +68,8 @@ def _column(schema: Schema, array: Array) -> list[Any]:
 
     if kind == b"l":
         values: list[Any] = of(1, ctypes.c_int64, rows)
+    elif kind == b"g":
+        values = of(1, ctypes.c_double, rows)
     elif kind == b"b":
         bits = of(1, ctypes.c_uint8, (rows + 7) // 8)
         values = [bool(bits[k // 8] >> (k % 8) & 1) for k in range(rows)]
@@ -113,6 +115,7 @@ def test_the_c_structures_hold_what_the_handles_say(modules: dict[str, hlorun.Hl
     assert columns["is_root"] == [i.is_root for i in instructions]
     assert columns["parameter_number"] == [i.parameter_number for i in instructions]
     assert columns["op_name"] == [i.metadata.op_name for i in instructions]
+    assert columns["flops"] == [i.cost_analysis()["flops"] for i in instructions]
     assert columns["source_line"] == [i.metadata.source_line or None for i in instructions]
 
 

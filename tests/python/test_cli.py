@@ -177,7 +177,7 @@ def test_batch_writes_a_table(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["instructions"] for row in rows] == ["", "133", "", "157", "8217"]
     assert rows[0]["error"] == "HloParseError"
-    assert "suffix" in hlorun("batch", DUMP, "--out", tmp_path / "table", status=2).stderr
+    assert "suffix" in hlorun("batch", DUMP, "--out", tmp_path / "table.txt", status=2).stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "fmt", "check"])

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Json, console, describe_error, fail, plural, print_json, reporting_errors
+from hlorun.cli.common import (
+    Json,
+    bytes_text,
+    console,
+    fail,
+    plural,
+    print_json,
+    reporting_errors,
+    seconds_text,
+)
+from hlorun.errors import describe
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -31,6 +41,8 @@ COLUMNS = (
     "collectives",
 )
 """Columns of the table."""
+MOST_FAILURES = 10
+"""Failed files that are listed on the screen."""
 
 
 def batch(
@@ -39,19 +51,114 @@ def batch(
     ],
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--out", "-o", help="Write a table: .csv, .jsonl, or .parquet (needs pyarrow)."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="A table of the files, .csv, .jsonl or .parquet; or a folder, for tables of all that is in "
+            "them. Parquet needs pyarrow: pip install 'hlorun\\[arrow]'.",
+        ),
     ] = None,
     workers: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
-    verify: Annotated[bool, typer.Option(help="Verify each module.")] = True,
+    verify: Annotated[
+        bool, typer.Option(help="Verify each module; --check does it for tables in a folder.")
+    ] = True,
+    run: Annotated[
+        bool, typer.Option("--run", help="In a folder: run each module once, with random inputs.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="In a folder: verify each module; with --run, prove its plan, too."),
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option(help="In a folder: leave files alone that are in the tables and have not changed.")
+    ] = True,
+    shard: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="I/N", help="In a folder: every Nth file from the Ith on, counted from 0."),
+    ] = None,
+    tables: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME,NAME", help="In a folder: these tables only."),
+    ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="In a folder: on a Ray cluster, that of RAY_ADDRESS or a new one.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="With --run: seed of random inputs.")] = 0,
+    timeout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(min=0, help="With --run: seconds after which each run is ended."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Parse and verify many files; one row for each, also for those that fail.
+    """Parse many files: one row for each, also for those that fail, or tables of all that is in them.
 
-    Exit status 1 when a file fails.
+    A folder of tables can be gone on with: what is in them and has not changed is not read again. Exit
+    status 1 when a file fails.
     """
+    if out is not None and (out.is_dir() or not out.suffix):
+        options: dict[str, Any] = {"run": run, "check": check, "resume": resume, "workers": workers}
+        options |= {"shard": _shard(shard), "seed": seed, "timeout": timeout}
+        options["tables"] = None if tables is None else [name.strip() for name in tables.split(",")]
+        bad = _folder(paths, out, options, ray=ray, json=json)
+    else:
+        given: dict[str, Any] = {"--run": run, "--check": check, "--no-resume": not resume, "--ray": ray}
+        given |= {"--shard": shard, "--tables": tables, "--timeout": timeout}
+        if (word := next((word for word, value in given.items() if value), None)) is not None:
+            raise typer.BadParameter("this is for tables in a folder: --out FOLDER", param_hint=word)
+        bad = _table(paths, out, workers, verify=verify, json=json)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal()) or int(index) >= int(count):
+        raise typer.BadParameter(
+            f"a shard is I/N with I from 0 to N - 1, as 0/4, not {text}", param_hint="--shard"
+        )
+    return int(index), int(count)
+
+
+def _folder(paths: list[Path], out: Path, options: dict[str, Any], *, ray: bool, json: bool) -> bool:
+    """Write tables to a folder; whether a file failed."""
     import hlorun
 
-    def describe(module: HloModule) -> dict[str, Any]:
+    with reporting_errors():
+        try:
+            if ray:
+                from hlorun.ray import batch as on_ray
+
+                done = on_ray(paths, out=out, **options)
+            else:
+                done = hlorun.batch(paths, out=out, **options)
+        except ModuleNotFoundError as error:
+            fail(str(error))
+            raise typer.Exit(1) from None
+        if json:
+            print_json(done.to_dict())
+            return done.failed > 0
+        for path, message in done.failures[:MOST_FAILURES]:
+            fail(message if message.startswith(f"{path}: ") else f"{path}: {message}")
+        if done.failed > MOST_FAILURES:
+            fail(f"… {done.failed - MOST_FAILURES:,} more; error_message in {out}/part-*/modules.parquet")
+        text = f"{plural(done.files, 'file')}, {done.failed:,} failed"
+        if done.skipped:
+            text += f", {done.skipped:,} done before"
+        rate = f", {bytes_text(int(done.bytes / done.seconds))}/s" if done.seconds and done.bytes else ""
+        console().print(
+            f"{text}; {bytes_text(done.bytes)} in {seconds_text(done.seconds)}{rate}, tables in {out}",
+            markup=False,
+        )
+    return done.failed > 0
+
+
+def _table(paths: list[Path], out: Path | None, workers: int | None, *, verify: bool, json: bool) -> bool:
+    """Print or write a row per file; whether one failed."""
+    import hlorun
+
+    def describe_module(module: HloModule) -> dict[str, Any]:
         from hlorun.report.summary import summarize
 
         if verify:
@@ -63,7 +170,7 @@ def batch(
         rows = []
         screen = console(stderr=True)
         with screen.status("reading") if screen.is_terminal else _quiet():
-            for record in hlorun.batch(paths, fn=describe, workers=workers):
+            for record in hlorun.batch(paths, fn=describe_module, workers=workers):
                 rows.append(_row(record.path, record.value, record.error))
                 if record.error is not None and not json:
                     message = rows[-1]["message"]
@@ -77,8 +184,7 @@ def batch(
         else:
             written = f", table written to {out}" if out is not None else ""
             console().print(f"{plural(len(rows), 'file')}, {bad} failed{written}", markup=False)
-    if bad:
-        raise typer.Exit(1)
+    return bad > 0
 
 
 class _quiet:
@@ -94,7 +200,7 @@ def _row(path: Path, summary: dict[str, Any] | None, error: Exception | None) ->
     row |= {"path": str(path), "ok": error is None}
     if error is not None:
         row["error"] = type(error).__name__
-        row["message"] = describe_error(error)
+        row["message"] = describe(error)
     if summary is not None:
         row |= {
             "module": summary["name"],
@@ -131,7 +237,7 @@ def _writer(out: Path | None) -> Callable[[list[dict[str, Any]]], None] | None:
                 ) from None
             return lambda rows: parquet.write_table(arrow.Table.from_pylist(rows), out)
         case suffix:
-            message = f"a table is .csv, .jsonl or .parquet, not {suffix or 'without a suffix'}"
+            message = f"a table is .csv, .jsonl or .parquet, not {suffix}; a folder has no suffix"
             raise typer.BadParameter(message, param_hint="--out")
 
 

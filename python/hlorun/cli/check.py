@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, describe_error, fail, load, plural, print_json, reporting_errors
+from hlorun.cli.common import Json, fail, load, plural, print_json, reporting_errors
+from hlorun.errors import describe
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -53,7 +54,7 @@ def check(
             if not as_text:
                 reports.append({**_report(path, module, error), "notes": notes})
             elif error is not None:
-                text = str(error) if isinstance(error, hlorun.HloError) else describe_error(error)
+                text = str(error) if isinstance(error, hlorun.HloError) else describe(error)
                 fail(text if str(path) in text else f"{path}: {text}")
             elif module is not None:
                 typer.echo(f"{path}: ok, {plural(module.instruction_count, 'instruction')}")

@@ -41,6 +41,12 @@ Force = Annotated[
     bool, typer.Option("--force", help="Run also where the memory that is left does not seem to suffice.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+By = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--by", metavar="KEY", help="Sum up by source, op_name, loop, opcode, computation or instruction."
+    ),
+]
 Replicas = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
@@ -90,22 +96,10 @@ def fail(message: str) -> None:
     console(stderr=True).print("error:", message, style=None, markup=False, soft_wrap=True)
 
 
-def describe_error(error: Exception) -> str:
-    """An error in one sentence: `absent.txt: No such file or directory`."""
-    from hlorun.errors import HloParseError
-
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    message = str(getattr(error, "message", None) or error)
-    if isinstance(error, HloParseError) and error.lineno:
-        return f"line {error.lineno}, column {error.offset}: {message}"
-    return message
-
-
 @contextmanager
 def reporting_errors(path: Path | None = None) -> Iterator[None]:
     """Turn what a user can act on into a message and exit status 1."""
-    from hlorun.errors import HloError
+    from hlorun.errors import HloError, describe
 
     try:
         yield
@@ -118,7 +112,7 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
         fail(str(error))
         raise typer.Exit(1) from None
     except OSError as error:
-        fail(describe_error(error))
+        fail(describe(error))
         raise typer.Exit(1) from None
     except MemoryError:
         fail(f"out of memory{f' with {path}' if path else ''}")
@@ -151,7 +145,7 @@ def bytes_text(count: int | None) -> str:
 
 def scaled(number: float) -> str:
     """A number with an SI prefix and four digits: 492.1 G, 12.3 k."""
-    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(number) >= factor * 0.9995:
             return f"{number / factor:.4g} {prefix}"
     return f"{number:.4g} "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hlorun.cli.common import (
+    By,
     Dump,
     Json,
     bytes_text,
@@ -17,26 +19,35 @@ from hlorun.cli.common import (
     reporting_errors,
     scaled,
 )
-from hlorun.cli.screen import row, short, table, tail
+from hlorun.cli.screen import groups, middles, row, short, table
+
+if TYPE_CHECKING:
+    from hlorun import CostGroup
 
 
 def cost(
     dump: Dump,
-    top: Annotated[int, typer.Option(min=0, help="Instructions listed, dearest first.")] = 12,
+    top: Annotated[int, typer.Option(min=0, help="Instructions or groups listed, dearest first.")] = 12,
+    by: By = None,
     json: Json = False,
 ) -> None:
     """FLOPs, transcendentals and bytes by XLA's cost analysis, in total and by instruction.
 
-    XLA counts a loop as one trip; a second line counts all trips.
+    XLA counts a loop as one trip; a second line counts all trips. With --by, operations inside fusions
+    count where they are, and bytes for the fusion.
     """
-    from hlorun.report.cost import costs
+    from hlorun.report.cost import cost_groups, costs
 
     with reporting_errors(dump):
-        report = costs(load(dump))
+        module = load(dump)
+        report = costs(module)
+        found = cost_groups(module, by) if by is not None else ()
+        if by is not None:
+            report |= {"by": by, "groups": [group.to_dict() for group in found]}
         if json:
             print_json(report)
         else:
-            _print(report, top)
+            _print(report, top, found)
 
 
 def _line(costs: dict[str, float]) -> str:
@@ -48,13 +59,36 @@ def _line(costs: dict[str, float]) -> str:
     return text + (f", {flops / size:.3g} FLOP/B" if size > 0 else "")
 
 
-def _print(report: dict[str, Any], top: int) -> None:
+def _print_groups(report: dict[str, Any], found: Sequence[CostGroup], top: int) -> None:
+    total = report["run"]["flops"]
+    rows = [
+        (
+            group.key,
+            [
+                f"{scaled(group.flops)}FLOP",
+                f"{100 * group.flops / total:.1f} %" if total else "",
+                scaled(group.transcendentals).strip(),
+                bytes_text(int(group.bytes_accessed)),
+                f"{group.instructions:,}",
+            ],
+        )
+        for group in found
+    ]
+    columns = ["flops", "share", "transcendentals", "bytes", "instructions"]
+    groups(console(), report["by"], "all trips", columns, rows, top)
+
+
+def _print(report: dict[str, Any], top: int, found: Sequence[CostGroup]) -> None:
     out = console()
     row(out, "module", report["module"])
     row(out, "XLA counts", _line(report["xla"]) + " (one trip of each loop)")
     row(out, "one run", _line(report["run"]) + " (all trips, where their number is known)")
     if report["unknown_custom_calls"]:
         row(out, "unknown", f"{plural(report['unknown_custom_calls'], 'custom call')}, -1 each to XLA")
+
+    if "by" in report:
+        _print_groups(report, found, top)
+        return
 
     def cells(item: dict[str, Any], times: int) -> list[str]:
         return [
@@ -87,8 +121,10 @@ def _print(report: dict[str, Any], top: int) -> None:
                     f"{item['runs']:,}",
                     short(item["name"], 40),
                     item["opcode"],
-                    tail(item["op_name"], 50),
+                    origin,
                 ]
-                for item in rows[:top]
+                for item, origin in zip(
+                    rows[:top], middles([item["op_name"] for item in rows[:top]], 50), strict=True
+                )
             ],
         )

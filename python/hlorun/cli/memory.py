@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    By,
     Json,
     bytes_text,
     console,
@@ -45,6 +46,7 @@ def memory(
     plan: Annotated[
         str, typer.Option(help="Of a module alone: 'hlorun' for its own plan, 'xla' for XLA's rules.")
     ] = "hlorun",
+    by: By = None,
     as_dump: Annotated[bool, typer.Option("--as-dump", help="Print the assignment in XLA's format.")] = False,
     json: Json = False,
 ) -> None:
@@ -63,7 +65,7 @@ def memory(
             typer.echo(str(assignment), nl=False)
             return
         import hlorun
-        from hlorun.report.memory import memory_report
+        from hlorun.report.memory import memory_by, memory_report
 
         report = memory_report(assignment, loaded, title=title)
         if loaded is not None and module is not None:
@@ -78,6 +80,8 @@ def memory(
             from hlorun.report.memory_plot import memory_plot
 
             memory_plot(report, png)
+        if by is not None:
+            report |= {"by": by, "groups": memory_by(report, loaded, by)}
         if json:
             print_json(report)
         else:
@@ -146,7 +150,10 @@ def _show(report: dict[str, Any]) -> None:
     if report["unknown"]:
         live = sorted(report["values"], key=lambda v: -v["size"])
         title = "largest values; those with the same place share it"
-    _table(out, title, live[:16])
+    if "by" in report:
+        _groups(out, report)
+    else:
+        _table(out, title, live[:16])
     if report["advice"]:
         out.print("what would help most", style="bold cyan")
         for entry in report["advice"][:5]:
@@ -165,6 +172,17 @@ def _show(report: dict[str, Any]) -> None:
             out.print(f"… {len(findings) - MOST_FINDINGS:,} more; --json has all of them", markup=False)
 
 
+def _groups(out: Console, report: dict[str, Any]) -> None:
+    from hlorun.cli.screen import groups
+
+    rows = [
+        (item["key"], [bytes_text(item["bytes"]), f"{100 * item['share']:.1f} %", f"{item['values']:,}"])
+        for item in report["groups"]
+    ]
+    title = "memory" if report["unknown"] else "live at the peak"
+    groups(out, report["by"], title, ["bytes", "share", "values"], rows, 16)
+
+
 def _usage(out: Console, usage: dict[str, Any]) -> None:
     from hlorun.cli.screen import row
 
@@ -181,7 +199,7 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hlorun.cli.screen import print_table
+    from hlorun.cli.screen import middles, print_table
 
     table = Table(
         title=title,
@@ -194,10 +212,9 @@ def _table(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     for heading in ("bytes", "kind", "moments", "name", "shape", "op_name", "source"):
         justify: Any = "right" if heading == "bytes" else "left"
         table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis", ratio=None)
-    for v in values:
+    origins = middles([v["op_name"] or v["opcode"] for v in values], 44)
+    for v, shown in zip(values, origins, strict=True):
         moments = "" if v["start"] is None else f"{v['start']}-{v['end']}"
-        origin = v["op_name"] or v["opcode"]
-        shown = origin if len(origin) <= 44 else "…" + origin[-43:]
         shape = v["shape"] if len(v["shape"]) <= 34 else v["shape"][:33] + "…"
         cells = (bytes_text(v["size"]), v["kind"], moments, v["name"], shape, shown, v["source"])
         table.add_row(*map(Text, cells))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    By,
     Constants,
     Dump,
     Force,
@@ -63,6 +64,7 @@ def run(
         typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
     ] = None,
     force: Force = False,
+    by: By = None,
     json: Json = False,
 ) -> None:
     """Run a module and print its outputs, its times and its memory.
@@ -73,7 +75,9 @@ def run(
     """
     with reporting_errors(dump):
         with Devices(replicas, partitions, mpi=mpi) as devices:
-            asked = _Asked(dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, force)
+            asked = _Asked(
+                dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, force, by
+            )
             report = _run(asked, devices, quiet=json or devices.is_quiet)
         if json and not devices.is_quiet:
             print_json(report)
@@ -96,6 +100,12 @@ class _Asked:
     out: Path | None
     profile: Path | None
     force: bool
+    by: str | None
+
+    @property
+    def is_profiled(self) -> bool:
+        """Whether the times of steps are wanted."""
+        return self.profile is not None or self.by is not None
 
 
 def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
@@ -110,6 +120,10 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
 
     for path in filter(None, (asked.out, asked.profile, asked.save)):
         check_folder(path)
+    if asked.by is not None:
+        from hlorun.report.rollup import check
+
+        check(asked.by)
     times: dict[str, Any] = {}
     start = perf_counter()
     module = load(asked.dump)
@@ -125,7 +139,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     times["compile"] = perf_counter() - start
     if not asked.force:
         require_memory(module, executable, devices)
-    if asked.profile is not None and devices.count > 1:
+    if asked.is_profiled and devices.count > 1:
         raise hlorun.HloArgumentError(
             f"a profile is of one device, but this runs on {devices}: --replicas 1 --partitions 1 runs one"
         )
@@ -152,13 +166,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
     out = asked.out
     if out is not None:
         out = devices.write(out, [_flat(result) for result in results])
-    steps = None
-    if asked.profile is not None:
-        from hlorun.report.profile import slowest, write_trace
-
-        events = executable.profile(*arguments[0])[1]
-        write_trace(asked.profile, module.name, events)
-        steps = slowest(events)
+    times_of_steps = _profiled(asked, module, executable, arguments[0]) if asked.is_profiled else {}
     report = {
         "module": module.name,
         "file": str(asked.dump),
@@ -180,11 +188,25 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         "outputs": _outputs(module, devices, results),
         "out": str(out) if out is not None else None,
         "profile": str(asked.profile) if asked.profile is not None else None,
-        "slowest_steps": steps,
+        "slowest_steps": times_of_steps.get("steps"),
+        **times_of_steps.get("by", {}),
     }
     if not quiet:
         _print(screen, report)
     return report
+
+
+def _profiled(asked: _Asked, module: HloModule, executable: Any, arguments: list[Any]) -> dict[str, Any]:
+    """Where the time of one more run goes: "steps", and the groups that were asked for under "by"."""
+    from hlorun.report.profile import slowest, times_by, write_trace
+
+    events = executable.profile(*arguments)[1]
+    if asked.profile is not None:
+        write_trace(asked.profile, module.name, events)
+    found: dict[str, Any] = {"steps": slowest(events)}
+    if asked.by is not None:
+        found["by"] = {"by": asked.by, "groups": times_by(module, events, asked.by)}
+    return found
 
 
 def device_inputs(
@@ -303,12 +325,12 @@ def _against_recorded(
 
 def _collectives(module: HloModule, devices: Devices) -> list[str]:
     """What collectives span."""
-    from hlorun.report.summary import base_collective, group_text
+    from hlorun.report.summary import group_text
 
     found: dict[tuple[str, str], int] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
-            if (kind := base_collective(instruction.opcode)) is not None:
+            if (kind := instruction.collective) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 found[key] = found.get(key, 0) + 1
     who = f"{devices} that {'runs' if devices.count == 1 else 'run'} here"
@@ -440,8 +462,11 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
     )
     parts = [f"{LABELS[key]} {bytes_text(value)}" for key, value in size.items()]
     screen.print("Memory: " + ", ".join(parts), markup=False)
-    if report["profile"]:
+    if "by" in report:
+        _print_groups(screen, report)
+    elif report["slowest_steps"] is not None:
         _print_steps(screen, report["slowest_steps"])
+    if report["profile"]:
         screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
@@ -470,8 +495,18 @@ def _print_recorded(screen: Console, recorded: dict[str, Any]) -> None:
             )
 
 
+def _print_groups(screen: Console, report: dict[str, Any]) -> None:
+    from hlorun.cli.screen import groups
+
+    rows = [
+        (item["key"], [seconds_text(item["seconds"]), f"{100 * item['share']:.1f} %", f"{item['steps']:,}"])
+        for item in report["groups"]
+    ]
+    groups(screen, report["by"], "\ntime", ["time", "share", "steps"], rows, 16)
+
+
 def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
-    from hlorun.cli.screen import short, table, tail
+    from hlorun.cli.screen import middles, short, table
 
     table(
         screen,
@@ -485,9 +520,9 @@ def _print_steps(screen: Console, steps: list[dict[str, Any]]) -> None:
                 f"{step['runs']:,}",
                 step["kind"],
                 short(step["name"], 40),
-                tail(step["op_name"], 50),
+                origin,
             ]
-            for step in steps
+            for step, origin in zip(steps, middles([step["op_name"] for step in steps], 50), strict=True)
         ],
     )
 

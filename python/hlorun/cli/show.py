@@ -18,7 +18,7 @@ from hlorun.cli.common import (
     reporting_errors,
     scaled,
 )
-from hlorun.cli.screen import row, short, table, tail, unknown
+from hlorun.cli.screen import middles, row, short, table, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -150,14 +150,10 @@ def _loop_table(out: Console, loops: list[dict[str, Any]]) -> None:
 def _values(out: Console, title: str, values: list[dict[str, Any]]) -> None:
     if not values:
         return
+    origins = middles([value["op_name"] or value["opcode"] for value in values], 60)
     rows = [
-        [
-            bytes_text(value["bytes"]),
-            short(value["shape"], 32),
-            short(value["name"], 40),
-            tail(value["op_name"] or value["opcode"], 60),
-        ]
-        for value in values
+        [bytes_text(value["bytes"]), short(value["shape"], 32), short(value["name"], 40), origin]
+        for value, origin in zip(values, origins, strict=True)
     ]
     table(out, title, [("bytes", "right"), ("shape", "left"), ("name", "left"), ("from", "left")], rows)
 

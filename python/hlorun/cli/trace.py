@@ -7,6 +7,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    By,
     Constants,
     Dump,
     Force,
@@ -22,7 +23,7 @@ from hlorun.cli.common import (
     reporting_errors,
 )
 from hlorun.cli.replicas import Devices, require_memory
-from hlorun.cli.screen import row, short, table, tail, unknown
+from hlorun.cli.screen import groups, middles, row, short, table, unknown
 
 
 def trace(
@@ -37,6 +38,7 @@ def trace(
     only_odd: Annotated[
         bool, typer.Option("--only-odd", help="List only values that are not all finite.")
     ] = False,
+    by: By = None,
     replicas: Replicas = None,
     partitions: Partitions = None,
     constants: Constants = None,
@@ -51,9 +53,12 @@ def trace(
     import hlorun
     from hlorun._inputs import describe_constants
     from hlorun.cli.run import device_inputs
-    from hlorun.report.trace import Trace, odd_inputs
+    from hlorun.report.rollup import check
+    from hlorun.report.trace import Trace, odd_inputs, values_by
 
     with reporting_errors(dump):
+        if by is not None:
+            check(by)
         module = load(dump)
         if until is not None:
             until = until.removeprefix("%")
@@ -79,9 +84,13 @@ def trace(
             fail(f"{until} computes no value of its own in a run, or was never reached")
             raise typer.Exit(1)
         shown = [item for item in rows if item["nan"] or item["inf"]] if only_odd else rows
+        summed = values_by(module, found.rows, by) if by is not None else None
+        if summed is not None and only_odd:
+            summed = [item for item in summed if item["nan"] or item["inf"]]
         if json:
             print_json(
                 {
+                    **({"by": by, "groups": summed} if summed is not None else {}),
                     "module": module.name,
                     "inputs": described,
                     "constants": about_constants,
@@ -96,7 +105,12 @@ def trace(
                 described += f"; parameter {item['number']} {item['name']} holds {_odd(item)}"
             if about_constants:
                 described += f"; elided constants: {about_constants}"
-            _print(module.name, described, shown, found.first, len(rows))
+            _head(module.name, described)
+            if summed is None:
+                _values(shown, len(rows))
+            else:
+                _groups(by or "", summed)
+            _first(shown, found.first)
 
 
 def _number(value: Any) -> str:
@@ -111,12 +125,26 @@ def _odd(item: dict[str, Any]) -> str:
     return " ".join(f"{item[kind]:,} {kind}" for kind in ("nan", "inf") if item[kind])
 
 
-def _print(
-    module: str, described: str, rows: list[dict[str, Any]], first: dict[str, dict[str, Any]], count: int
-) -> None:
+def _head(module: str, described: str) -> None:
     out = console()
     row(out, "module", module)
     row(out, "inputs", described.removeprefix("Inputs: "))
+
+
+def _groups(by: str, summed: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            item["key"],
+            [f"{item[key]:,}" for key in ("values", "times")]
+            + [_number(item["min"]), _number(item["max"]), _odd(item)],
+        )
+        for item in summed
+    ]
+    groups(console(), by, "values", ["values", "times", "min", "max", "odd"], rows, len(rows))
+
+
+def _values(rows: list[dict[str, Any]], count: int) -> None:
+    out = console()
     columns = [
         ("value", "left"),
         ("opcode", "left"),
@@ -129,15 +157,13 @@ def _print(
         ("from", "left"),
     ]
     cells = []
-    for item in rows:
+    for item, origin in zip(rows, middles([item["op_name"] for item in rows], 32), strict=True):
         index = "" if item["index"] is None else f"{{{item['index']}}}"
         odd = _odd(item)
         shape = f"{item['dtype']}[{','.join(map(str, item['shape']))}]"
         numbers = [_number(item[key]) for key in ("min", "mean", "max")]
         name = short(item["name"], 32) + index
-        cells.append(
-            [name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, tail(item["op_name"], 32)]
-        )
+        cells.append([name, item["opcode"], shape, f"{item['times']:,}", *numbers, odd, origin])
     if cells:
         title = (
             plural(count, "value") if len(cells) == count else f"{len(cells):,} of {plural(count, 'value')}"
@@ -145,6 +171,10 @@ def _print(
         table(out, f"{title}, in the order of the run", columns, cells)
     elif count:
         row(out, "values", f"none of {count:,} holds NaN or Inf")
+
+
+def _first(rows: list[dict[str, Any]], first: dict[str, dict[str, Any]]) -> None:
+    out = console()
     for kind, label in (("nan", "first NaN"), ("inf", "first Inf")):
         if (at := first.get(kind)) is None:
             is_constant = any(item[kind] for item in rows)

@@ -212,9 +212,8 @@ def compare_devices(
         'equal'
     """
     from hlorun._inputs import make_inputs
-    from hlorun.report.summary import base_collective
 
-    meeting = next((i for i in a.instructions if base_collective(i.opcode) is not None), None)
+    meeting = next((i for i in a.instructions if i.collective is not None), None)
     if meeting is not None:
         raise HloArgumentError(
             f"the first module is to be one before partitioning, and {meeting.name} is a {meeting.opcode}"

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hlorun._hlorun import HloComputation, HloInstruction, HloModule
-from hlorun.errors import HloArgumentError
-from hlorun.report.loops import run_counts
+from hlorun._hlorun import HloInstruction, HloModule
 from hlorun.report.result import Place, Result
+from hlorun.report.rollup import key_of, rolled_up
 
 KEYS = ("flops", "transcendentals", "bytes accessed")
 """What is counted, by XLA's names."""
 
-_CONTROL = ("while", "call", "conditional", "async-start")
 
-
-def _stored(module: HloModule) -> dict[HloComputation, int]:
-    """Computations whose instructions run one by one, with how often; not those of fusions."""
-    counts = run_counts(module)
-    fused = {
-        callee
-        for computation in module.computations
-        for instruction in computation.instructions
-        if instruction.opcode not in _CONTROL
-        for callee in instruction.called_computations
-    }
-    return {computation: count for computation, count in counts.items() if computation not in fused}
+def _steps(module: HloModule) -> list[tuple[HloInstruction, int]]:
+    """What runs as a step of its own, with how often."""
+    instructions = (i for computation in module.computations for i in computation.instructions)
+    return [(i, runs) for i in instructions if (runs := i.runs) is not None]
 
 
 def _row(instruction: HloInstruction, runs: int) -> dict[str, Any]:
@@ -51,12 +41,7 @@ def costs(module: HloModule) -> dict[str, Any]:
     the text says how many there are; `instructions` lists what is run with its cost per run of its own;
     `opcodes` sums them up, runs included. Custom calls nobody knows count as -1 in `xla` only.
     """
-    rows = [
-        _row(instruction, runs)
-        for computation, runs in _stored(module).items()
-        for instruction in computation.instructions
-        if instruction.opcode not in _CONTROL
-    ]
+    rows = [_row(instruction, runs) for instruction, runs in _steps(module)]
     total: dict[str, float] = dict.fromkeys(KEYS, 0.0)
     opcodes: dict[str, dict[str, float]] = defaultdict(lambda: {"count": 0, **dict.fromkeys(KEYS, 0.0)})
     unknown = 0
@@ -78,13 +63,49 @@ def costs(module: HloModule) -> dict[str, Any]:
     }
 
 
-_GROUPS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "source": lambda row: row["source"] or "no source",
-    "op_name": lambda row: row["op_name"] or "no op_name",
-    "opcode": lambda row: str(row["opcode"]),
-    "computation": lambda row: str(row["computation"]),
-    "instruction": lambda row: str(row["name"]),
-}
+def _parts(step: HloInstruction) -> Iterator[tuple[HloInstruction, dict[str, float]]]:
+    """The costs of a step where they arise: of a fusion its operations are those of what is fused."""
+    cost = _whole(step)
+    if step.opcode != "fusion":
+        yield step, cost
+        return
+    yield step, {**dict.fromkeys(KEYS, 0.0), "bytes accessed": cost["bytes accessed"]}
+    for callee in step.called_computations:
+        for instruction in callee.instructions:
+            for inner, own in _parts(instruction):
+                if own["flops"] or own["transcendentals"]:
+                    yield inner, {**own, "bytes accessed": 0.0}
+
+
+def cost_groups(module: HloModule, by: str) -> tuple[CostGroup, ...]:
+    """What a run of a module costs by source, op_name and so on, the most expensive first.
+
+    Operations inside fusions count where they are; bytes count for the fusion, which alone touches memory.
+    By "instruction", a fusion is one with all that is in it.
+
+    Args:
+        module: The module.
+        by: One of `rollup.BY`.
+
+    Raises:
+        HloArgumentError: `by` is another word.
+    """
+    key = key_of(module, by)
+    rows = (
+        (key(part), {name: value * runs for name, value in cost.items()})
+        for step, runs in _steps(module)
+        for part, cost in ([(step, _whole(step))] if by == "instruction" else _parts(step))
+    )
+    groups = rolled_up(rows)
+    found = [
+        CostGroup(name, int(group["count"]), *(group[key] for key in KEYS)) for name, group in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda group: (-group.flops, -group.bytes_accessed)))
+
+
+def _whole(step: HloInstruction) -> dict[str, float]:
+    cost = step.cost_analysis()
+    return {key: max(cost[key], 0.0) for key in KEYS}
 
 
 @dataclass(frozen=True)
@@ -119,7 +140,7 @@ def cost(module: HloModule, by: str = "opcode") -> Cost:
 
     Args:
         module: The module.
-        by: What the groups are: "source", "op_name", "opcode", "computation" or "instruction".
+        by: What the groups are: "source", "op_name", "loop", "opcode", "computation" or "instruction".
 
     Returns:
         A `Cost`.
@@ -131,18 +152,6 @@ def cost(module: HloModule, by: str = "opcode") -> Cost:
         >>> hlorun.cost(module, by="source").groups[0].key
         'rnn.py:58'
     """
-    if by not in _GROUPS:
-        raise HloArgumentError(f"by is one of {', '.join(_GROUPS)}, not {by!r}")
     found = costs(module)
-    counts: dict[str, int] = defaultdict(int)
-    sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(KEYS, 0.0))
-    for row in found["instructions"]:
-        key = _GROUPS[by](row)
-        counts[key] += 1
-        for kind in KEYS:
-            sums[key][kind] += max(row[kind], 0.0) * row["runs"]
-    groups = [CostGroup(key, counts[key], *(sums[key][kind] for kind in KEYS)) for key in counts]
-    groups.sort(key=lambda group: (-group.flops, -group.bytes_accessed))
-    return Cost(
-        found["module"], by, found["xla"], found["run"], found["unknown_custom_calls"], tuple(groups)
-    )  # fmt: skip
+    groups = cost_groups(module, by)
+    return Cost(found["module"], by, found["xla"], found["run"], found["unknown_custom_calls"], groups)

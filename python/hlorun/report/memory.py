@@ -6,7 +6,9 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from hlorun._hlorun import HloInstruction
 from hlorun.errors import HloArgumentError
+from hlorun.report.rollup import check, key_of, shares
 
 if TYPE_CHECKING:
     from hlorun._hlorun import BufferAllocation, BufferAssignment, BufferLiveRanges, HloModule
@@ -70,6 +72,11 @@ def _sources(assignment: BufferAssignment, module: HloModule | None) -> dict[str
 def _entry(opcode: str, op_name: str, file: str, line: str) -> dict[str, str]:
     source = file.rpartition("/")[2] + (f":{line}" if line else "") if file else ""
     return {"opcode": opcode, "op_name": " ".join((op_name or "").split()), "source": source}
+
+
+def origin_of(name: str) -> str:
+    """The instruction that a value of hlorun's own plan is named after."""
+    return re.sub(r"\.plan\d+$", "", name)
 
 
 def _union(ranges: list[tuple[int, int]]) -> int:
@@ -320,8 +327,7 @@ def memory_report(
             start, end = bounds.get((value.instruction, index), (0, last))
             if kind in ("argument", "donated") and value is allocation.values[0]:
                 start = 0
-            origin = re.sub(r"\.plan\d+$", "", value.instruction)
-            entry = sources.get(origin, {"opcode": "", "op_name": "", "source": ""})
+            entry = sources.get(origin_of(value.instruction), {"opcode": "", "op_name": "", "source": ""})
             held.append(
                 {
                     "row": len(values) + len(held),
@@ -462,3 +468,42 @@ def _donation_advice(donations: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for entry in donations[:10]
     ]
+
+
+def memory_by(report: dict[str, Any], module: HloModule | None, by: str) -> list[dict[str, Any]]:
+    """Whose values fill the memory at the peak, the largest first; at any time, where no peak is known.
+
+    Values that share bytes count once in a group, and in each group that they are in.
+
+    Args:
+        report: What `memory_report` returned.
+        module: The module of the assignment.
+        by: One of `rollup.BY`.
+
+    Returns:
+        Rows of "key", "values", "bytes" and "share", which is of the sum of all groups.
+
+    Raises:
+        HloArgumentError: `by` is another word, or cannot be known without the module.
+    """
+    check(by)
+    if module is None and by in ("loop", "computation"):
+        raise HloArgumentError(f"by={by!r} needs the module of the assignment")
+    of_instruction = key_of(module, by) if module is not None else None
+
+    def key(value: dict[str, Any]) -> str:
+        name = origin_of(value["name"].partition("{")[0])
+        if module is not None and of_instruction is not None and name in module:
+            found = module[name]
+            if isinstance(found, HloInstruction):
+                return of_instruction(found)
+        return name if by == "instruction" else value.get(by) or f"no {by}"
+
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for value in report["values"]:
+        if value["at_peak"] or (report["unknown"] and value["kind"] != "thread-local"):
+            groups.setdefault(key(value), []).append(value)
+    sizes: dict[str, dict[str, float]] = {
+        name: {"values": len(held), "bytes": _live_bytes(held)} for name, held in groups.items()
+    }
+    return shares(sizes, "bytes")

@@ -24,7 +24,6 @@ def pass_table(module: DumpModule) -> list[dict[str, Any]]:
 def _facts(stage: Any) -> dict[str, Any]:
     from hlorun._hlorun import HloModule
     from hlorun.errors import HloError
-    from hlorun.report.summary import base_collective
 
     label = stage.after or stage.name
     if stage.pass_number is not None:
@@ -42,7 +41,7 @@ def _facts(stage: Any) -> dict[str, Any]:
         "instructions": len(opcodes),
         "fusions": opcodes.count("fusion"),
         "computations": len(module),
-        "collectives": sum(base_collective(opcode) is not None for opcode in opcodes),
+        "collectives": sum(i.collective is not None for i in module.instructions),
         "flops": costs["flops"],
         "bytes": int(costs["bytes accessed"]),
         "fingerprint": module.fingerprint(),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hlorun._hlorun import HloInstruction
+from hlorun._hlorun import HloInstruction, HloModule
+from hlorun.report.rollup import key_of, rolled_up, shares
 
 Event = tuple[HloInstruction, str, int, float, float]
 """Instruction, kind of step, device, start and duration in seconds."""
@@ -51,25 +52,42 @@ def write_trace(path: Path, module: str, events: list[Event]) -> None:
         file.write("\n]}\n")
 
 
+def steps_of(events: list[Event]) -> list[Event]:
+    """The steps whose time is their own; that of loops and branches is that of the steps inside them."""
+    return [event for event in events if event[1] not in CONTAINERS]
+
+
 def slowest(events: list[Event], count: int = 10) -> list[dict[str, Any]]:
     """The steps that took longest in all their runs; loops by the steps inside them."""
-    rows: dict[tuple[HloInstruction, str], dict[str, Any]] = {}
-    total = 0.0
-    for instruction, kind, _, _, duration in events:
-        if kind in CONTAINERS:
-            continue
-        total += duration
-        row = rows.get((instruction, kind))
-        if row is None:
-            row = rows[instruction, kind] = {
-                "name": instruction.name,
-                "kind": kind,
-                "opcode": instruction.opcode,
-                "op_name": instruction.metadata.op_name,
-                "runs": 0,
-                "seconds": 0.0,
-            }
-        row["runs"] += 1
-        row["seconds"] += duration
-    found = sorted(rows.values(), key=lambda row: -row["seconds"])[:count]
-    return [{**row, "share": row["seconds"] / total if total else 0.0} for row in found]
+    steps = {(event[0].name, event[1]): event[0] for event in events}
+    rows = ((f"{event[0].name}\0{event[1]}", {"seconds": event[4]}) for event in steps_of(events))
+    found = []
+    for row in shares(rolled_up(rows), "seconds")[:count]:
+        name, kind = row.pop("key").split("\0")
+        instruction = steps[name, kind]
+        about = {"name": name, "kind": kind, "opcode": instruction.opcode}
+        about["op_name"] = instruction.metadata.op_name
+        found.append({**about, "runs": row["count"], "seconds": row["seconds"], "share": row["share"]})
+    return found
+
+
+def times_by(module: HloModule, events: list[Event], by: str) -> list[dict[str, Any]]:
+    """Where the time of a run goes, the largest first.
+
+    Args:
+        module: The module that was profiled.
+        events: What `executable.profile` returned.
+        by: One of `rollup.BY`.
+
+    Returns:
+        Rows of "key", "steps", "seconds" and "share", which is of the time of all steps.
+
+    Raises:
+        HloArgumentError: `by` is another word.
+    """
+    key = key_of(module, by)
+    rows = ((key(event[0]), {"seconds": event[4]}) for event in steps_of(events))
+    return [
+        {"key": row["key"], "steps": row["count"], "seconds": row["seconds"], "share": row["share"]}
+        for row in shares(rolled_up(rows), "seconds")
+    ]

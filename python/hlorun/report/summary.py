@@ -6,27 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from hlorun._hlorun import HloComputation, HloInstruction, HloModule, Shape
-from hlorun.report.loops import run_counts, trip_count
+from hlorun._hlorun import HloInstruction, HloModule, Shape
 from hlorun.report.products import product_flops
 from hlorun.report.result import Result
-
-COLLECTIVES = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "ragged-all-to-all",
-    "reduce-scatter",
-)
-"""Opcodes that meet other devices, without `-start`."""
-
-
-def base_collective(opcode: str) -> str | None:
-    """The collective an opcode begins, `all-reduce` for `all-reduce-start`; None for others."""
-    name = opcode.removesuffix("-start")
-    return name if name in COLLECTIVES else None
 
 
 def group_text(groups: object) -> str:
@@ -66,18 +48,6 @@ def _logical(shape: Shape, depth: int = 0) -> str:
     return f"{shape.element_type}[{','.join(map(str, shape.dims))}]"
 
 
-def _without_buffers(module: HloModule) -> set[HloComputation]:
-    """Computations whose values are not stored: fused ones, and those applied per element."""
-    kept = ("while", "call", "conditional", "async-start")
-    return {
-        callee
-        for computation in module.computations
-        for instruction in computation.instructions
-        if instruction.opcode not in kept
-        for callee in instruction.called_computations
-    }
-
-
 def _loops(module: HloModule) -> list[dict[str, Any]]:
     loops = []
     for computation in module.computations:
@@ -89,7 +59,7 @@ def _loops(module: HloModule) -> list[dict[str, Any]]:
                 {
                     "name": instruction.name,
                     "computation": computation.name,
-                    "trip_count": trip_count(instruction),
+                    "trip_count": instruction.trip_count,
                     "body": body.name if body is not None else None,
                     "body_instructions": len(body) if body is not None else 0,
                     "state_values": len(instruction.shape.tuple_shapes) or 1,
@@ -107,20 +77,18 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
     module, loops counted by their trips (once where the trip count is unknown).
     """
     entry = module.entry_computation
-    counts = run_counts(module)
     opcodes: Counter[str] = Counter()
     targets: Counter[str] = Counter()
     collectives: Counter[tuple[str, str]] = Counter()
     collective_bytes: Counter[tuple[str, str]] = Counter()
     products, flops, loop_flops = 0, 0, 0
     values: list[HloInstruction] = []
-    inner = _without_buffers(module)
     for computation in module.computations:
-        runs = counts.get(computation, 0)
+        runs = computation.runs or 0
         for instruction in computation.instructions:
             opcode = instruction.opcode
             opcodes[opcode] += 1
-            if (kind := base_collective(opcode)) is not None:
+            if (kind := instruction.collective) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 collectives[key] += 1
                 collective_bytes[key] += instruction.shape.nbytes or 0
@@ -133,7 +101,7 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
                 if runs > 1:
                     loop_flops += runs * work
             if (
-                computation not in inner
+                not computation.is_inner
                 and instruction.shape.is_array
                 and opcode not in ("bitcast", "get-tuple-element")
             ):

@@ -12,6 +12,7 @@ from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import leaves, statistics
 from hlorun.errors import HloArgumentError
 from hlorun.report.result import Place, Result
+from hlorun.report.rollup import key_of
 
 
 class _Until(Exception):
@@ -101,6 +102,38 @@ class Trace:
             return run(self)
         except _Until:
             return None
+
+
+def values_by(
+    module: HloModule, rows: dict[tuple[HloInstruction, int], dict[str, Any]], by: str
+) -> list[dict[str, Any]]:
+    """What was computed, and what of it is not finite, in the order of the run.
+
+    Args:
+        module: The module that ran.
+        rows: Those of a `Trace`.
+        by: One of `rollup.BY`.
+
+    Returns:
+        Rows of "key", "values", "times", "nan", "inf", and "min" and "max" of the finite elements.
+
+    Raises:
+        HloArgumentError: `by` is another word.
+    """
+    key = key_of(module, by)
+    found: dict[str, dict[str, Any]] = {}
+    for (instruction, _), row in rows.items():
+        name = key(instruction)
+        group = found.setdefault(
+            name, {"key": name, "values": 0, "times": 0, "nan": 0, "inf": 0, "min": None, "max": None}
+        )
+        group["values"] += 1
+        for count in ("times", "nan", "inf"):
+            group[count] += row[count]
+        for bound, choose in (("min", min), ("max", max)):
+            known = [value for value in (group[bound], row[bound]) if value is not None]
+            group[bound] = choose(known, default=None)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

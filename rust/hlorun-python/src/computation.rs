@@ -65,6 +65,19 @@ impl PyComputation {
         self.module.module.entry == Some(self.id)
     }
 
+    /// How often it runs in one run of the module: calls, and loops with their trips, as one where they
+    /// are not known. None where it is applied per element, or nothing reaches it.
+    #[getter]
+    fn runs(&self, py: Python<'_>) -> Option<u64> {
+        py.detach(|| self.module.runs().computation(self.id))
+    }
+
+    /// Whether it is a part of one instruction: fused, or applied per element.
+    #[getter]
+    fn is_inner(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.module.runs().is_inner(self.id))
+    }
+
     /// The thread it runs on; None for the main one.
     #[getter]
     fn execution_thread(&self) -> Option<std::borrow::Cow<'_, str>> {

@@ -70,16 +70,26 @@ fn set_location(facts: &Bound<'_, PyDict>, location: Option<&Location>) -> PyRes
     Ok(())
 }
 
+/// The class of `hlorun.errors` that an error becomes.
+pub fn class_name(error: &HloError) -> &'static str {
+    match error {
+        HloError::Parse(_) => "HloParseError",
+        HloError::Verify(_) => "HloVerifyError",
+        HloError::Unsupported(_) => "HloUnsupportedError",
+        HloError::Argument(_) => "HloArgumentError",
+        HloError::Execution(_) => "HloExecutionError",
+    }
+}
+
 fn to_exception(py: Python<'_>, error: HloError) -> PyResult<PyErr> {
     let classes = classes(py)?;
     let facts = PyDict::new(py);
     let rendered = error.to_string();
-    let class = match &error {
+    match &error {
         HloError::Parse(error) => {
             facts.set_item("message", &error.message)?;
             facts.set_item("notes", error.notes.clone())?;
             set_location(&facts, Some(&error.location))?;
-            "HloParseError"
         }
         HloError::Verify(errors) => {
             let finding = classes.getattr("VerifyFinding")?;
@@ -92,18 +102,17 @@ fn to_exception(py: Python<'_>, error: HloError) -> PyResult<PyErr> {
                 findings.append(finding.call((), Some(&facts))?)?;
             }
             facts.set_item("errors", findings)?;
-            "HloVerifyError"
         }
         HloError::Unsupported(what) => {
             facts.set_item("message", &what.message)?;
             facts.set_item("instruction", &what.instruction)?;
             set_location(&facts, what.location.as_ref())?;
-            "HloUnsupportedError"
         }
-        HloError::Argument(_) => "HloArgumentError",
-        HloError::Execution(_) => "HloExecutionError",
-    };
-    let exception = classes.getattr(class)?.call((rendered,), Some(&facts))?;
+        HloError::Argument(_) | HloError::Execution(_) => {}
+    }
+    let exception = classes
+        .getattr(class_name(&error))?
+        .call((rendered,), Some(&facts))?;
     Ok(PyErr::from_value(exception))
 }
 

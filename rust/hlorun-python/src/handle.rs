@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
+use hlorun::analysis::runs::Runs;
 use hlorun::module::metadata::OpMetadata;
 use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
 use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId, Source};
@@ -20,6 +21,7 @@ pub struct ModuleHandle {
     names: OnceLock<Names>,
     frames: OnceLock<StackFrameTables>,
     costs: OnceLock<hlorun::Result<CostAnalysis>>,
+    runs: OnceLock<Runs>,
     /// What the proto it was read from holds beside it.
     pub proto: Option<FromProto>,
     /// Which module of its text it is, where the text holds several.
@@ -77,6 +79,7 @@ impl ModuleHandle {
             names: OnceLock::new(),
             frames: OnceLock::new(),
             costs: OnceLock::new(),
+            runs: OnceLock::new(),
         })
     }
 
@@ -127,6 +130,11 @@ impl ModuleHandle {
     pub fn costs(&self) -> hlorun::Result<&CostAnalysis> {
         let costs = self.costs.get_or_init(|| cost_analysis(&self.module));
         costs.as_ref().map_err(Clone::clone)
+    }
+
+    /// How often everything runs, found out once.
+    pub fn runs(&self) -> &Runs {
+        self.runs.get_or_init(|| Runs::of(&self.module))
     }
 
     fn names(&self) -> &Names {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hlorun::analysis::runs::trip_count;
 use hlorun::module::escape::unescape;
 use hlorun::module::{AttrKey, HloOpcode, InstructionId, InstructionRef};
 use pyo3::prelude::*;
@@ -127,6 +128,25 @@ impl PyInstruction {
     fn custom_call_target(&self) -> Option<String> {
         let target = self.get().string(AttrKey::CustomCallTarget)?;
         Some(String::from_utf8_lossy(&unescape(target)).into_owned())
+    }
+
+    /// The collective it begins, "all-reduce" also for "all-reduce-start"; None for other opcodes.
+    #[getter]
+    fn collective(&self) -> Option<&'static str> {
+        self.get().opcode().collective().map(HloOpcode::name)
+    }
+
+    /// How often the body of a while runs, where its configuration or its code says; None otherwise.
+    #[getter]
+    fn trip_count(&self) -> Option<u64> {
+        trip_count(self.get())
+    }
+
+    /// How often it runs as a step of its own in one run of the module; None where it is a part of a
+    /// fusion, is applied per element, only runs other computations, or is not reached.
+    #[getter]
+    fn runs(&self, py: Python<'_>) -> Option<u64> {
+        py.detach(|| self.module.runs().step(self.get()))
     }
 
     /// What it does, without names and metadata: equal for instructions that do the same with equal

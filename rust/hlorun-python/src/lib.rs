@@ -6,7 +6,6 @@
 
 mod array;
 mod arrow;
-mod arrow_ffi;
 mod assignment;
 mod attributes;
 mod callbacks;
@@ -39,7 +38,7 @@ mod _hlorun {
     #[pymodule_export]
     use super::array::Memory;
     #[pymodule_export]
-    use super::arrow::PyArrowTable;
+    use super::arrow::{_batch_schema, PyArrowTable, PyTableRows};
     #[pymodule_export]
     use super::assignment::{
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,

@@ -7,23 +7,24 @@ use hlorun::analysis::buffer_assignment::{
     AssignOptions, AssignedValue, BufferAssignmentDump, assign_buffers, human_bytes, parse,
 };
 use hlorun::analysis::schedule::HloSchedule;
-use hlorun::module::HloModule;
+use hlorun::module::{HloModule, TextRef};
 use hlorun::plan::Executable;
 use hlorun::plan::memory::assign::{AllocationKind, Placement};
 use hlorun::types::ShapeStyle;
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 /// Bytes a module needs, under the names JAX has for them.
 #[pyclass(frozen, get_all, module = "hlorun", name = "CompiledMemoryStats")]
 pub struct PyMemoryStats {
     /// Arguments.
-    argument_size_in_bytes: u64,
+    pub argument_size_in_bytes: u64,
     /// Results, those in the memory of arguments among them.
-    output_size_in_bytes: u64,
+    pub output_size_in_bytes: u64,
     /// Temporaries.
-    temp_size_in_bytes: u64,
+    pub temp_size_in_bytes: u64,
     /// Arguments whose memory results take over.
-    alias_size_in_bytes: u64,
+    pub alias_size_in_bytes: u64,
     /// Code; hlorun makes none.
     generated_code_size_in_bytes: u64,
     /// Arguments in host memory; hlorun has one memory.
@@ -38,7 +39,7 @@ pub struct PyMemoryStats {
     host_generated_code_size_in_bytes: u64,
     /// Most bytes needed at one moment: arguments, results, constants and live temporaries; None
     /// where the dump has temporaries and does not say when they are live.
-    peak_memory_in_bytes: Option<u64>,
+    pub peak_memory_in_bytes: Option<u64>,
 }
 
 #[pymethods]
@@ -61,9 +62,60 @@ impl PyMemoryStats {
 
 /// XLA's assignment of a module in the order of its text.
 pub fn assign(module: &HloModule) -> hlorun::Result<Arc<BufferAssignmentDump>> {
+    assign_with(module, AssignOptions::default()).map(Arc::new)
+}
+
+/// The same without what only a reader of the dump wants to know of the values.
+pub fn assign_briefly(module: &HloModule) -> hlorun::Result<BufferAssignmentDump> {
+    let options = AssignOptions {
+        used_values: false,
+        ..AssignOptions::default()
+    };
+    assign_with(module, options)
+}
+
+fn assign_with(module: &HloModule, options: AssignOptions) -> hlorun::Result<BufferAssignmentDump> {
     let schedule = HloSchedule::from_text_order(module);
-    let text = assign_buffers(module, &schedule, AssignOptions::default())?;
-    Ok(Arc::new(text))
+    assign_buffers(module, &schedule, options)
+}
+
+/// Instruction and index of a value.
+type ValueKey<'d> = (&'d [u8], &'d [u8]);
+
+/// When the values of an assignment are live.
+pub struct LiveRanges<'d> {
+    dump: &'d BufferAssignmentDump,
+    ranges: FxHashMap<ValueKey<'d>, (u32, u32)>,
+}
+
+impl<'d> LiveRanges<'d> {
+    /// Those the dump states.
+    pub fn of(dump: &'d BufferAssignmentDump) -> LiveRanges<'d> {
+        let stated = dump.live_range.iter().flat_map(|r| &r.buffer_live_ranges);
+        let ranges = stated.map(|r| {
+            let key = value_key(dump, r.instruction, r.index);
+            (key, (r.start, r.end))
+        });
+        LiveRanges {
+            dump,
+            ranges: ranges.collect(),
+        }
+    }
+
+    /// First and last moment of a value, where the dump states them.
+    pub fn get(&self, value: &AssignedValue) -> Option<(u32, u32)> {
+        let key = value_key(self.dump, value.name.instruction, value.name.index);
+        self.ranges.get(&key).copied()
+    }
+}
+
+/// A value by its instruction and its place in the result; `{}` is written or left out.
+fn value_key(dump: &BufferAssignmentDump, instruction: TextRef, index: TextRef) -> ValueKey<'_> {
+    let index = match dump.bytes(index) {
+        b"{}" => &b""[..],
+        index => index,
+    };
+    (dump.bytes(instruction), index)
 }
 
 /// The sums of an assignment.
@@ -92,24 +144,10 @@ pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
     }
     let is_known = heap.is_empty() || dump.live_range.is_some();
     // Temporaries that are live together; values that share bytes count once.
-    let ranges = dump.live_range.iter().flat_map(|r| &r.buffer_live_ranges);
-    let ranges: std::collections::HashMap<_, _> = ranges
-        .map(|r| {
-            let index = match dump.bytes(r.index) {
-                b"{}" => &b""[..],
-                index => index,
-            };
-            ((dump.bytes(r.instruction), index), (r.start, r.end))
-        })
-        .collect();
+    let ranges = LiveRanges::of(dump);
     let mut events: Vec<(u32, bool, u64, u64)> = Vec::new();
     for value in heap {
-        let index = match dump.bytes(value.name.index) {
-            b"{}" => &b""[..],
-            index => index,
-        };
-        let key = (dump.bytes(value.name.instruction), index);
-        if let Some(&(start, end)) = ranges.get(&key) {
+        if let Some((start, end)) = ranges.get(value) {
             events.push((start, true, value.offset, value.size));
             events.push((end.saturating_add(1), false, value.offset, value.size));
         }

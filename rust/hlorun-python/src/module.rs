@@ -22,7 +22,7 @@ use crate::error::{Result, detached};
 use crate::handle::{FromProto, ModuleHandle, SharedModule};
 use crate::instruction::PyInstruction;
 use crate::literal::literal_to_python;
-use crate::memory::{PyMemoryStats, assign, statistics};
+use crate::memory::{PyMemoryStats, assign, assign_briefly, statistics};
 use crate::printing::print_options;
 use crate::source::{file_options, read_file, text_source};
 
@@ -484,7 +484,7 @@ impl PyHloModule {
 
     /// Bytes the module needs by its buffer assignment, under JAX's names.
     fn memory_analysis(&self, py: Python<'_>) -> Result<PyMemoryStats> {
-        detached(py, || Ok(statistics(&*assign(self.module())?)))
+        detached(py, || Ok(statistics(&assign_briefly(self.module())?)))
     }
 
     /// The text it was parsed from; of a module from a proto, the text hlorun made of it.

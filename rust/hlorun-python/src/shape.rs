@@ -31,6 +31,17 @@ impl PyShape {
     }
 }
 
+/// The name of an array's element type, or what else a shape is.
+pub fn element_type(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Array(array) => array.element_type.name(),
+        Shape::Tuple(_) => "tuple",
+        Shape::Token => "token",
+        Shape::Opaque => "opaque",
+        Shape::Buffer(_) => "buffer",
+    }
+}
+
 #[pymethods]
 impl PyShape {
     /// The shape that a text such as "f32[2,3]{1,0}" is; raises HloParseError for others.
@@ -63,13 +74,7 @@ impl PyShape {
     /// The element type by XLA's name, "f32"; "tuple", "token", "opaque" or "buffer" otherwise.
     #[getter]
     fn element_type(&self) -> &'static str {
-        match self.shape() {
-            Shape::Array(array) => array.element_type.name(),
-            Shape::Tuple(_) => "tuple",
-            Shape::Token => "token",
-            Shape::Opaque => "opaque",
-            Shape::Buffer(_) => "buffer",
-        }
+        element_type(self.shape())
     }
 
     /// Sizes of an array's dimensions; bounds where they are dynamic, -1 where they are unbounded.
@@ -174,7 +179,7 @@ impl PyShape {
 const MAX_PARTS: usize = 1 << 22;
 
 /// Bytes of all arrays in the shape `id`; `None` when unbounded, overflowing or beyond counting.
-pub fn leaf_bytes(module: &SharedModule, id: ShapeId) -> Option<usize> {
+pub fn leaf_bytes(module: &ModuleHandle, id: ShapeId) -> Option<usize> {
     let shapes = module.module.shapes();
     if let Shape::Array(array) = shapes.get(id) {
         return array.byte_size();

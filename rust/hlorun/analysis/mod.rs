@@ -7,4 +7,5 @@ pub mod buffer_assignment;
 pub mod cost;
 pub mod dataflow;
 pub mod live_range;
+pub mod runs;
 pub mod schedule;

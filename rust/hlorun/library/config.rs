@@ -83,6 +83,13 @@ impl Config {
     }
 }
 
+/// The trips that a loop's configuration says it has.
+pub fn known_trip_count(instruction: InstructionRef<'_>) -> Option<u64> {
+    let config = Config::of(instruction);
+    let n = config.at(&["known_trip_count", "n"])?;
+    n.as_u64().or_else(|| n.as_str()?.parse().ok())
+}
+
 /// A whole number; JSON may write it as a string.
 pub fn int(value: &serde_json::Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())

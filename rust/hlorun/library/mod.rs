@@ -15,7 +15,7 @@ pub mod norm;
 pub mod onednn;
 pub mod results;
 
-pub use config::Config;
+pub use config::{Config, known_trip_count};
 pub use gemm::{DotDimensions, GemmConfig};
 
 /// `k` greatest or least of every row.

@@ -315,6 +315,19 @@ impl HloOpcode {
         )
     }
 
+    /// The collective that it begins, `all-reduce` for itself and for `all-reduce-start`; `None` for
+    /// what ends one, and for everything else.
+    pub fn collective(self) -> Option<HloOpcode> {
+        use HloOpcode as Op;
+        match self {
+            Op::AllGatherStart => Some(Op::AllGather),
+            Op::AllReduceStart => Some(Op::AllReduce),
+            Op::CollectivePermuteStart => Some(Op::CollectivePermute),
+            Op::AllGatherDone | Op::AllReduceDone | Op::CollectivePermuteDone => None,
+            _ => (self.class() == OpClass::Collective).then_some(self),
+        }
+    }
+
     /// The name in HLO text, `"dynamic-update-slice"`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].1

@@ -27,11 +27,16 @@ use crate::types::{Shape, ShapeIndex};
 pub struct AssignOptions {
     /// Offsets in the heap are multiples of this many bytes.
     pub alignment: u64,
+    /// Whether the dump lists positions, uses and instructions of the values, which takes most of the time.
+    pub used_values: bool,
 }
 
 impl Default for AssignOptions {
     fn default() -> AssignOptions {
-        AssignOptions { alignment: 64 }
+        AssignOptions {
+            alignment: 64,
+            used_values: true,
+        }
     }
 }
 
@@ -94,7 +99,7 @@ pub fn assign_buffers(
     assigner.heap();
     assigner.thread_local();
     let allocations = assigner.allocations;
-    Ok(describe(&analyses, allocations))
+    Ok(describe(&analyses, allocations, options.used_values))
 }
 
 struct Assigner<'a, 'm> {

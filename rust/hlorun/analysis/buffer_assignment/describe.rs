@@ -17,8 +17,12 @@ struct Writer<'a, 'm> {
     indices: HashMap<ShapeIndex, TextRef>,
 }
 
-/// Describes `allocations` in the form of one file of 2025.
-pub(super) fn describe(of: &Analyses<'_>, allocations: Vec<Assigned>) -> BufferAssignmentDump {
+/// Describes `allocations` in the form of one file of 2025, without the values' uses where these are not wanted.
+pub(super) fn describe(
+    of: &Analyses<'_>,
+    allocations: Vec<Assigned>,
+    used_values: bool,
+) -> BufferAssignmentDump {
     let mut writer = Writer {
         of,
         dump: BufferAssignmentDump {
@@ -60,9 +64,9 @@ pub(super) fn describe(of: &Analyses<'_>, allocations: Vec<Assigned>) -> BufferA
         bytes: total,
         human,
     });
-    used.sort_unstable();
-    for value in used {
-        writer.used_value(value);
+    if used_values {
+        used.sort_unstable();
+        used.into_iter().for_each(|value| writer.used_value(value));
     }
     writer.live_range();
     writer.dump

@@ -50,6 +50,9 @@ pub(super) fn size_of(instruction: InstructionRef<'_>) -> f64 {
 /// The arrays of a shape with their indices.
 pub(super) fn arrays(instruction: InstructionRef<'_>) -> Vec<(ShapeIndex, f64)> {
     let module = instruction.module;
+    if instruction.array_shape().is_some() {
+        return vec![(ShapeIndex::default(), size_of(instruction))];
+    }
     let leaves = module.shapes().leaves(instruction.shape_id(), MAX_LEAVES);
     leaves
         .unwrap_or_default()

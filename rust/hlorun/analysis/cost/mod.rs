@@ -161,7 +161,7 @@ impl<'m> Analysis<'m> {
             Op::Call => self.callee(instruction, AttrKey::ToApply),
             Op::AsyncStart => {
                 let mut p = self.callee(instruction, AttrKey::Calls);
-                p.0.remove(&Key::OptimalSeconds);
+                p.remove(&Key::OptimalSeconds);
                 p
             }
             Op::While => {
@@ -264,12 +264,7 @@ impl<'m> Analysis<'m> {
             let branch = self.sum(Some(branch));
             match &mut most_expensive {
                 None => most_expensive = Some(branch),
-                Some(most_expensive) => {
-                    for (key, value) in branch.0 {
-                        let most = most_expensive.0.entry(key).or_insert(value);
-                        *most = most.max(value);
-                    }
-                }
+                Some(most_expensive) => most_expensive.raise_to(&branch),
             }
         }
         most_expensive.unwrap_or_default()
@@ -285,7 +280,7 @@ impl<'m> Analysis<'m> {
         let root = data.root.map(|root| module.instruction(root));
         let mut total = 0.0;
         let mut output = 0.0;
-        p.0.retain(|key, _| !matches!(key, Key::OutputBytes(index) if index.is_root()));
+        p.retain(|key| !matches!(key, Key::OutputBytes(index) if index.is_root()));
         for (index, whole) in arrays(fusion) {
             let from = match index.0[..] {
                 [] => root,

@@ -2,7 +2,6 @@
 //!
 //! In: keys and numbers. Out: sums of them. Promise: what is absent is 0.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::types::ShapeIndex;
@@ -41,13 +40,15 @@ impl fmt::Display for Key {
 }
 
 /// Properties by key; what is absent is 0.
+///
+/// A sorted list: most instructions have few, and they are made in about the order of the keys.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(pub(super) BTreeMap<Key, f64>);
+pub struct Properties(Vec<(Key, f64)>);
 
 impl Properties {
     /// The value of `key`.
     pub fn get(&self, key: &Key) -> f64 {
-        self.0.get(key).copied().unwrap_or(0.0)
+        self.place(key).map_or(0.0, |place| self.0[place].1)
     }
 
     /// All that are not 0.
@@ -58,25 +59,65 @@ impl Properties {
             .filter(|(_, v)| *v != 0.0)
     }
 
+    /// Where `key` is, or where it belongs.
+    fn place(&self, key: &Key) -> Result<usize, usize> {
+        match self.0.last() {
+            Some((last, _)) if last >= key => self.0.binary_search_by(|(k, _)| k.cmp(key)),
+            _ => Err(self.0.len()),
+        }
+    }
+
     pub(super) fn set(&mut self, key: Key, value: f64) {
-        self.0.insert(key, value);
+        match self.place(&key) {
+            Ok(place) => self.0[place].1 = value,
+            Err(place) => self.0.insert(place, (key, value)),
+        }
     }
 
     pub(super) fn add(&mut self, key: Key, value: f64) {
-        *self.0.entry(key).or_default() += value;
+        match self.place(&key) {
+            Ok(place) => self.0[place].1 += value,
+            Err(place) => self.0.insert(place, (key, value)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) {
+        if let Ok(place) = self.place(key) {
+            self.0.remove(place);
+        }
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
+        self.0.retain(|(key, _)| keep(key));
     }
 
     pub(super) fn add_all(&mut self, other: &Properties) {
+        self.join(other, |mine, theirs| mine + theirs);
+    }
+
+    /// Raises each property to that of `other`, where that is more.
+    pub(super) fn raise_to(&mut self, other: &Properties) {
+        self.join(other, f64::max);
+    }
+
+    fn join(&mut self, other: &Properties, both: impl Fn(f64, f64) -> f64) {
+        let mut at = 0;
         for (key, value) in &other.0 {
-            self.add(key.clone(), *value);
+            while self.0.get(at).is_some_and(|(mine, _)| mine < key) {
+                at += 1;
+            }
+            match self.0.get_mut(at) {
+                Some((mine, sum)) if mine == key => *sum = both(*sum, *value),
+                _ => self.0.insert(at, (key.clone(), *value)),
+            }
         }
     }
 
     /// What a function applied `count` times adds: everything but bytes.
     pub(super) fn add_applied(&mut self, function: &Properties, count: f64) {
         for key in [Key::Flops, Key::Transcendentals] {
-            if let Some(value) = function.0.get(&key) {
-                self.add(key, value * count);
+            if let Ok(place) = function.place(&key) {
+                self.add(key, function.0[place].1 * count);
             }
         }
     }

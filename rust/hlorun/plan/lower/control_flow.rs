@@ -6,7 +6,7 @@
 
 use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::{HloError, Result};
-use crate::library::Config;
+use crate::library::known_trip_count;
 use crate::module::{AttrKey, ComputationId, InstructionRef};
 use crate::plan::error::unsupported;
 use crate::plan::thunk::BufferKind;
@@ -203,11 +203,4 @@ impl<'m> Lowering<'m> {
 fn branches_of(instruction: InstructionRef<'_>) -> Result<Vec<ComputationId>> {
     let found = instruction.branch_computations();
     found.ok_or_else(|| HloError::execution("conditional without branches"))
-}
-
-/// `known_trip_count` of a loop's backend_config.
-fn known_trip_count(instruction: InstructionRef<'_>) -> Option<u64> {
-    let config = Config::of(instruction);
-    let n = config.at(&["known_trip_count", "n"])?;
-    n.as_u64().or_else(|| n.as_str()?.parse().ok())
 }

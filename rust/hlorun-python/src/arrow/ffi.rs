@@ -9,15 +9,24 @@ use std::ptr;
 use std::sync::Arc;
 
 /// One column without its name.
+#[derive(Clone)]
 pub enum Column {
     /// `int64`; bit `i` of the second says that row `i` has a value, none when all have.
     Int64(Vec<i64>, Option<Vec<u8>>),
+    /// `double`, as above.
+    Float64(Vec<f64>, Option<Vec<u8>>),
+    /// `float`, all rows with a value.
+    Float32(Vec<f32>),
     /// `bool`, one bit per row, and the number of rows.
     Bool(Vec<u8>, usize),
     /// `large_utf8`: the end of row `i` is entry `i + 1`.
     Utf8(Vec<i64>, Vec<u8>),
     /// `large_list` of a column.
     List(Vec<i64>, Box<Column>),
+    /// A dictionary: row `i` is row `indices[i]` of a column.
+    Dictionary(Vec<i32>, Box<Column>),
+    /// `map`: the end of row `i` is entry `i + 1`; keys and values.
+    Map(Vec<i32>, Box<(Column, Column)>),
 }
 
 impl Column {
@@ -25,47 +34,33 @@ impl Column {
     pub fn len(&self) -> usize {
         match self {
             Column::Int64(values, _) => values.len(),
+            Column::Float64(values, _) => values.len(),
+            Column::Float32(values) => values.len(),
             Column::Bool(_, rows) => *rows,
             Column::Utf8(offsets, _) | Column::List(offsets, _) => offsets.len() - 1,
+            Column::Dictionary(indices, _) => indices.len(),
+            Column::Map(offsets, _) => offsets.len() - 1,
         }
-    }
-
-    /// A column of optional integers.
-    pub fn integers(values: impl IntoIterator<Item = Option<i64>>) -> Column {
-        let mut out = Vec::new();
-        let mut valid = Vec::new();
-        for value in values {
-            set_bit(&mut valid, out.len(), value.is_some());
-            out.push(value.unwrap_or(0));
-        }
-        Column::Int64(out, Some(valid))
-    }
-
-    /// A column of flags.
-    pub fn flags(values: impl IntoIterator<Item = bool>) -> Column {
-        let mut bits = Vec::new();
-        let mut rows = 0;
-        for value in values {
-            set_bit(&mut bits, rows, value);
-            rows += 1;
-        }
-        Column::Bool(bits, rows)
     }
 
     fn format(&self) -> &'static [u8] {
         match self {
             Column::Int64(..) => b"l\0",
+            Column::Float64(..) => b"g\0",
+            Column::Float32(_) => b"f\0",
             Column::Bool(..) => b"b\0",
             Column::Utf8(..) => b"U\0",
             Column::List(..) => b"+L\0",
+            Column::Dictionary(..) => b"i\0",
+            Column::Map(..) => b"+m\0",
         }
     }
 
     fn null_count(&self) -> i64 {
         match self {
-            Column::Int64(values, Some(valid)) => {
+            Column::Int64(_, Some(valid)) | Column::Float64(_, Some(valid)) => {
                 let set: u32 = valid.iter().map(|byte| byte.count_ones()).sum();
-                values.len() as i64 - i64::from(set)
+                self.len() as i64 - i64::from(set)
             }
             _ => 0,
         }
@@ -75,62 +70,24 @@ impl Column {
         fn of<T>(values: &[T]) -> *const c_void {
             values.as_ptr().cast()
         }
+        let valid = |bits: &Option<Vec<u8>>| bits.as_deref().map_or(ptr::null(), of);
         match self {
-            Column::Int64(values, valid) => {
-                vec![valid.as_deref().map_or(ptr::null(), of), of(values)]
-            }
+            Column::Int64(values, bits) => vec![valid(bits), of(values)],
+            Column::Float64(values, bits) => vec![valid(bits), of(values)],
+            Column::Float32(values) => vec![ptr::null(), of(values)],
             Column::Bool(bits, _) => vec![ptr::null(), of(bits)],
             Column::Utf8(offsets, data) => vec![ptr::null(), of(offsets), of(data)],
             Column::List(offsets, _) => vec![ptr::null(), of(offsets)],
+            Column::Dictionary(indices, _) => vec![ptr::null(), of(indices)],
+            Column::Map(offsets, _) => vec![ptr::null(), of(offsets)],
         }
-    }
-}
-
-fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
-    if at.is_multiple_of(8) {
-        bits.push(0);
-    }
-    if let Some(last) = bits.last_mut() {
-        *last |= u8::from(value) << (at % 8);
-    }
-}
-
-/// Collects rows of text.
-pub struct TextColumn {
-    offsets: Vec<i64>,
-    data: Vec<u8>,
-}
-
-impl TextColumn {
-    /// No rows.
-    pub fn new() -> TextColumn {
-        TextColumn {
-            offsets: vec![0],
-            data: Vec::new(),
-        }
-    }
-
-    /// Adds a row.
-    pub fn push(&mut self, text: &str) {
-        self.data.extend_from_slice(text.as_bytes());
-        self.offsets.push(self.data.len() as i64);
-    }
-
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// The column.
-    pub fn finish(self) -> Column {
-        Column::Utf8(self.offsets, self.data)
     }
 }
 
 /// Columns with names.
 pub struct Table {
     /// Name and values of each column.
-    pub columns: Vec<(String, Column)>,
+    pub columns: Vec<(&'static str, Column)>,
 }
 
 impl Table {
@@ -224,17 +181,23 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
         for &child in &parts.children {
             drop(Box::from_raw(child));
         }
+        if !(*schema).dictionary.is_null() {
+            drop(Box::from_raw((*schema).dictionary));
+        }
         (*schema).release = None;
     }
 }
 
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     // SAFETY: the consumer hands over a structure `array_of` made and nobody has released. A child
-    // the consumer moved out has an empty `release`, which its `Drop` respects.
+    // or dictionary the consumer moved out has an empty `release`, which its `Drop` respects.
     unsafe {
         let parts = Box::from_raw((*array).private_data.cast::<ArrayParts>());
         for &child in &parts.children {
             drop(Box::from_raw(child));
+        }
+        if !(*array).dictionary.is_null() {
+            drop(Box::from_raw((*array).dictionary));
         }
         (*array).release = None;
     }
@@ -262,12 +225,23 @@ fn schema_of(name: &str, format: &'static [u8], children: Vec<ArrowSchema>) -> A
 }
 
 fn column_schema(name: &str, column: &Column) -> ArrowSchema {
-    // Lists of lists do not occur, so one level is all there is.
     let children = match column {
-        Column::List(_, items) => vec![schema_of("item", items.format(), Vec::new())],
+        Column::List(_, items) => vec![column_schema("item", items)],
+        Column::Map(_, entries) => {
+            let mut key = column_schema("key", &entries.0);
+            key.flags = 0;
+            let value = column_schema("value", &entries.1);
+            let mut pairs = schema_of("entries", b"+s\0", vec![key, value]);
+            pairs.flags = 0;
+            vec![pairs]
+        }
         _ => Vec::new(),
     };
-    schema_of(name, column.format(), children)
+    let mut schema = schema_of(name, column.format(), children);
+    if let Column::Dictionary(_, values) = column {
+        schema.dictionary = Box::into_raw(Box::new(column_schema("", values)));
+    }
+    schema
 }
 
 fn array_of(
@@ -301,22 +275,33 @@ fn array_of(
 
 fn column_array(table: &Arc<Table>, column: &Column) -> ArrowArray {
     let children = match column {
-        Column::List(_, items) => vec![array_of(
-            table,
-            items.len(),
-            items.null_count(),
-            items.buffers(),
-            Vec::new(),
-        )],
+        Column::List(_, items) => vec![column_array(table, items)],
+        Column::Map(_, entries) => {
+            let pairs = vec![
+                column_array(table, &entries.0),
+                column_array(table, &entries.1),
+            ];
+            vec![array_of(
+                table,
+                entries.0.len(),
+                0,
+                vec![ptr::null()],
+                pairs,
+            )]
+        }
         _ => Vec::new(),
     };
-    array_of(
+    let mut array = array_of(
         table,
         column.len(),
         column.null_count(),
         column.buffers(),
         children,
-    )
+    );
+    if let Column::Dictionary(_, values) = column {
+        array.dictionary = Box::into_raw(Box::new(column_array(table, values)));
+    }
+    array
 }
 
 /// The schema of the table: a struct of its columns.

@@ -1,0 +1,1 @@
+"""The tables of `hlorun.batch`: dumps as Parquet, part by part."""

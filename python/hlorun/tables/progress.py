@@ -1,0 +1,50 @@
+"""A bar on a terminal: how many of how many, how fast, how long still."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Bar:
+    """Shows nothing."""
+
+    def advance(self, count: int) -> None:
+        """Count files that are done."""
+
+
+@contextmanager
+def bar(total: int, *, show: bool | None = None) -> Iterator[Bar]:
+    """A bar on stderr for as long as the block runs.
+
+    Args:
+        total: Number of files.
+        show: Whether to show it; None for where stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if show is None else show) or total == 0:
+        yield Bar()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as progress:
+        task = progress.add_task("files", total=total, rate="")
+
+        class Shown(Bar):
+            """Shows the files on the terminal."""
+
+            def advance(self, count: int) -> None:
+                """Count files that are done."""
+                progress.advance(task, count)
+                speed = progress.tasks[0].speed
+                if speed is not None:
+                    progress.update(task, rate=f"{speed:,.0f} files/s")
+
+        yield Shown()

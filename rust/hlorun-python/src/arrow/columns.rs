@@ -1,0 +1,365 @@
+//! Columns in the making: values are pushed row by row, and taken as a whole.
+//!
+//! Comes in: values. Goes out: [`Column`]s, after which the builder is empty again. Promise: memory in
+//! proportion to the rows; a text that occurs often is kept once.
+
+use std::mem::take;
+
+use rustc_hash::FxHashMap;
+
+use super::ffi::Column;
+
+/// What makes a column.
+pub trait Builder: Default {
+    /// The type of the column, as the documentation names it.
+    const TYPE: &'static str;
+    /// The rows so far; none are left.
+    fn take(&mut self) -> Column;
+    /// Bytes that the rows take, about.
+    fn bytes(&self) -> usize;
+}
+
+fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
+    if at.is_multiple_of(8) {
+        bits.push(0);
+    }
+    if let Some(last) = bits.last_mut() {
+        *last |= u8::from(value) << (at % 8);
+    }
+}
+
+macro_rules! optional_numbers {
+    ($name:ident, $element:ty, $column:ident, $type:literal) => {
+        /// Numbers, some of which may be absent.
+        #[derive(Default)]
+        pub struct $name {
+            values: Vec<$element>,
+            valid: Vec<u8>,
+        }
+
+        impl $name {
+            /// Adds a row.
+            pub fn push(&mut self, value: impl Into<Option<$element>>) {
+                let value = value.into();
+                set_bit(&mut self.valid, self.values.len(), value.is_some());
+                self.values.push(value.unwrap_or_default());
+            }
+        }
+
+        impl Builder for $name {
+            const TYPE: &'static str = $type;
+
+            fn take(&mut self) -> Column {
+                Column::$column(take(&mut self.values), Some(take(&mut self.valid)))
+            }
+
+            fn bytes(&self) -> usize {
+                8 * self.values.len()
+            }
+        }
+    };
+}
+
+optional_numbers!(Ints, i64, Int64, "int64");
+optional_numbers!(Floats, f64, Float64, "double");
+
+impl Ints {
+    /// Adds a row of a count or a size, which ends at the largest number.
+    pub fn count<T: TryInto<i64>>(&mut self, value: T) {
+        self.push(value.try_into().unwrap_or(i64::MAX));
+    }
+}
+
+/// Truth values.
+#[derive(Default)]
+pub struct Flags {
+    bits: Vec<u8>,
+    rows: usize,
+}
+
+impl Flags {
+    /// Adds a row.
+    pub fn push(&mut self, value: bool) {
+        set_bit(&mut self.bits, self.rows, value);
+        self.rows += 1;
+    }
+}
+
+impl Builder for Flags {
+    const TYPE: &'static str = "bool";
+
+    fn take(&mut self) -> Column {
+        Column::Bool(take(&mut self.bits), take(&mut self.rows))
+    }
+
+    fn bytes(&self) -> usize {
+        self.bits.len()
+    }
+}
+
+/// Texts that mostly differ.
+#[derive(Default)]
+pub struct Texts {
+    ends: Vec<i64>,
+    data: Vec<u8>,
+}
+
+impl Texts {
+    /// Adds a row.
+    pub fn push(&mut self, text: &str) {
+        self.data.extend_from_slice(text.as_bytes());
+        self.ends.push(self.data.len() as i64);
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+fn offsets(ends: Vec<i64>) -> Vec<i64> {
+    let mut offsets = Vec::with_capacity(ends.len() + 1);
+    offsets.push(0);
+    offsets.extend(ends);
+    offsets
+}
+
+impl Builder for Texts {
+    const TYPE: &'static str = "string";
+
+    fn take(&mut self) -> Column {
+        Column::Utf8(offsets(take(&mut self.ends)), take(&mut self.data))
+    }
+
+    fn bytes(&self) -> usize {
+        self.data.len() + 8 * self.ends.len()
+    }
+}
+
+/// Texts that occur again and again.
+#[derive(Default)]
+pub struct Words {
+    rows: Vec<i32>,
+    words: Texts,
+    places: FxHashMap<Box<str>, i32>,
+}
+
+impl Words {
+    /// Adds a row.
+    pub fn push(&mut self, word: &str) {
+        let place = self.place(word);
+        self.push_place(place);
+    }
+
+    /// Where a word is, for [`Words::push_place`] until the rows are taken.
+    pub fn place(&mut self, word: &str) -> i32 {
+        if let Some(&place) = self.places.get(word) {
+            return place;
+        }
+        let place = self.words.len() as i32;
+        self.words.push(word);
+        self.places.insert(word.into(), place);
+        place
+    }
+
+    /// Adds a row of a word that is there.
+    pub fn push_place(&mut self, place: i32) {
+        self.rows.push(place);
+    }
+}
+
+impl Builder for Words {
+    const TYPE: &'static str = "string (dictionary)";
+
+    fn take(&mut self) -> Column {
+        self.places.clear();
+        Column::Dictionary(take(&mut self.rows), Box::new(self.words.take()))
+    }
+
+    fn bytes(&self) -> usize {
+        4 * self.rows.len() + 3 * self.words.bytes()
+    }
+}
+
+/// Lists of a builder's values: rows are ended one by one.
+#[derive(Default)]
+pub struct Lists<B> {
+    /// The values of all rows.
+    pub items: B,
+    ends: Vec<i64>,
+}
+
+macro_rules! lists {
+    ($items:ident, $type:literal, $count:expr) => {
+        impl Lists<$items> {
+            /// Ends a row; the values since the last one are its own.
+            pub fn end_row(&mut self) {
+                let count: fn(&$items) -> usize = $count;
+                self.ends.push(count(&self.items) as i64);
+            }
+        }
+
+        impl Builder for Lists<$items> {
+            const TYPE: &'static str = $type;
+
+            fn take(&mut self) -> Column {
+                let ends = offsets(take(&mut self.ends));
+                Column::List(ends, Box::new(self.items.take()))
+            }
+
+            fn bytes(&self) -> usize {
+                self.items.bytes() + 8 * self.ends.len()
+            }
+        }
+    };
+}
+
+/// Numbers that are all there.
+#[derive(Default)]
+pub struct Numbers(pub Vec<i64>);
+
+impl Builder for Numbers {
+    const TYPE: &'static str = "int64";
+
+    fn take(&mut self) -> Column {
+        Column::Int64(take(&mut self.0), None)
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.0.len()
+    }
+}
+
+/// Single-precision numbers that are all there.
+#[derive(Default)]
+pub struct Features(pub Vec<f32>);
+
+impl Builder for Features {
+    const TYPE: &'static str = "float";
+
+    fn take(&mut self) -> Column {
+        Column::Float32(take(&mut self.0))
+    }
+
+    fn bytes(&self) -> usize {
+        4 * self.0.len()
+    }
+}
+
+lists!(Numbers, "list of int64", |items| items.0.len());
+lists!(Features, "list of float", |items| items.0.len());
+lists!(Texts, "list of string", Texts::len);
+
+impl Lists<Numbers> {
+    /// Adds a row.
+    pub fn push(&mut self, values: impl IntoIterator<Item = i64>) {
+        self.items.0.extend(values);
+        self.end_row();
+    }
+}
+
+/// Maps from words to counts.
+#[derive(Default)]
+pub struct Counts {
+    ends: Vec<i32>,
+    keys: Texts,
+    values: Vec<i64>,
+}
+
+impl Counts {
+    /// Adds a row.
+    pub fn push<'w>(&mut self, counts: impl IntoIterator<Item = (&'w str, i64)>) {
+        for (key, value) in counts {
+            self.keys.push(key);
+            self.values.push(value);
+        }
+        self.ends.push(self.values.len() as i32);
+    }
+}
+
+impl Builder for Counts {
+    const TYPE: &'static str = "map of string to int64";
+
+    fn take(&mut self) -> Column {
+        let mut ends = vec![0];
+        ends.append(&mut self.ends);
+        let values = Column::Int64(take(&mut self.values), None);
+        Column::Map(ends, Box::new((self.keys.take(), values)))
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.bytes() + 8 * self.values.len()
+    }
+}
+
+/// A column as consumers without dictionaries have it: its texts written out.
+pub fn written_out(column: Column) -> Column {
+    let Column::Dictionary(rows, words) = column else {
+        return column;
+    };
+    let Column::Utf8(ends, data) = &*words else {
+        return Column::Dictionary(rows, words);
+    };
+    let mut out = Texts::default();
+    for &row in &rows {
+        let row = row as usize;
+        out.data
+            .extend_from_slice(&data[ends[row] as usize..ends[row + 1] as usize]);
+        out.ends.push(out.data.len() as i64);
+    }
+    out.take()
+}
+
+/// Defines a table: a builder for each column, its name and what it says.
+///
+/// The documentation of a field is that of its column, in the schema that users read.
+macro_rules! table {
+    (
+        $(#[doc = $about:literal])*
+        $name:ident $text:literal {
+            $($(#[doc = $doc:literal])+ $field:ident: $builder:ty,)*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Default)]
+        #[allow(missing_docs)]
+        pub struct $name {
+            $(pub $field: $builder,)*
+        }
+
+        impl $name {
+            /// Name of the table, what it holds, and its columns: name, type, meaning.
+            pub const SCHEMA: crate::arrow::columns::Schema = (
+                $text,
+                concat!($($about),*),
+                &[$((
+                    stringify!($field),
+                    <$builder as crate::arrow::columns::Builder>::TYPE,
+                    concat!($($doc),+),
+                )),*],
+            );
+
+            /// The rows so far; none are left.
+            pub fn take(&mut self) -> crate::arrow::ffi::Table {
+                use crate::arrow::columns::Builder;
+                crate::arrow::ffi::Table {
+                    columns: vec![$((stringify!($field), self.$field.take())),*],
+                }
+            }
+
+            /// Bytes that the rows take, about.
+            pub fn bytes(&self) -> usize {
+                use crate::arrow::columns::Builder;
+                0 $(+ self.$field.bytes())*
+            }
+        }
+    };
+}
+
+pub(crate) use table;
+
+/// Name of a table, what it holds, and its columns: name, type, meaning.
+pub type Schema = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str, &'static str)],
+);

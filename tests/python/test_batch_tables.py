@@ -1,0 +1,378 @@
+"""Many dumps as Parquet tables: `hlorun.batch(paths, out=folder)`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlorun
+from conftest import dump_path
+from hlorun._hlorun import _TableRows
+from hlorun.report.cost import costs
+from hlorun.tables import parts, write
+from streams import Stream
+from test_cli import hlorun as command
+
+pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+GOOD = """HloModule good
+
+ENTRY e {
+  x = f32[SIZE] parameter(0)
+  ROOT y = f32[SIZE] add(x, x), metadata={op_name="double" source_file="a.py" source_line=SIZE}
+}
+"""
+
+
+def read(folder: Path, table: str) -> list[dict[str, Any]]:
+    """All rows of a table."""
+    files = sorted(folder.glob(f"part-*/{table}.parquet"))
+    return [row for file in files for row in parquet.read_table(file).to_pylist()]
+
+
+def paths_in(folder: Path) -> list[str]:
+    """The files that the tables have, as often as they have them."""
+    return sorted(row["path"] for row in read(folder, "modules"))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Modules of random sizes, and two files that are none."""
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for number, size in enumerate(Stream("batch tables").integers(1, 9, 20)):
+        (folder / f"{number:02}.hlo").write_text(GOOD.replace("SIZE", str(size)))
+    (folder / "bad.txt").write_text("HloModule bad\n\nENTRY e {\n  x = f32[\n")
+    (folder / "binary.txt").write_bytes(bytes(range(256)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of the dumps."""
+    out = tmp_path_factory.mktemp("tables")
+    done = hlorun.batch(dump_path("001").parent, out=out, workers=2)
+    assert (done.files, done.failed, done.skipped) == (5, 2, 0)
+    return out
+
+
+def test_the_tables_have_the_columns_of_the_schema(dumps: Path) -> None:
+    schema = hlorun.batch_schema()
+    for name, about in schema["tables"].items():
+        files = list(dumps.glob(f"part-*/{name}.parquet"))
+        assert files
+        for path in files:
+            with parquet.ParquetFile(path) as file:
+                file.read().validate(full=True)
+                columns = {field.name: str(field.type) for field in file.schema_arrow}
+                assert list(columns) == [column for column, _, _ in about["columns"]]
+                for column, kind, meaning in about["columns"]:
+                    first = {"list": "list", "map": "map"}.get(kind.split()[0], kind.split()[0])
+                    assert columns[column].startswith(first), (column, columns[column])
+                    assert meaning.endswith(".")
+                assert int(file.metadata.metadata[b"hlorun.schema_version"]) == schema["version"]
+
+
+def test_modules_say_what_the_tools_say(dumps: Path, modules: dict[str, hlorun.HloModule]) -> None:
+    rows = {Path(row["path"]).name[:3]: row for row in read(dumps, "modules")}
+    assert {number for number, row in rows.items() if row["error_kind"]} == {"000", "002"}
+    assert "buffer assignment" in rows["000"]["error_message"]
+    for number, module in modules.items():
+        row, found, memory = rows[number], costs(module), module.memory_analysis()
+        assert row["name"] == module.name and row["fingerprint"] == module.fingerprint()
+        assert row["instructions"] == module.instruction_count and row["kind"] == "text"
+        assert row["flops"] == found["xla"]["flops"]
+        assert row["run_flops"] == pytest.approx(found["run"]["flops"])
+        assert row["run_bytes_accessed"] == pytest.approx(found["run"]["bytes accessed"])
+        assert row["unknown_custom_calls"] == found["unknown_custom_calls"]
+        assert row["peak_bytes"] == memory.peak_memory_in_bytes
+        summary = hlorun.summary(module)
+        assert dict(row["opcodes"]) == summary.opcodes
+        assert row["loops"] == len(summary.loops)
+        # No collective of these is in a loop.
+        sums = {c["opcode"]: c["bytes"] for c in summary.collectives}
+        assert dict(row["collective_bytes"]) == sums
+
+
+def test_instructions_and_edges_are_those_of_the_module(
+    dumps: Path, modules: dict[str, hlorun.HloModule]
+) -> None:
+    module = modules["004"]
+    rows = [row for row in read(dumps, "instructions") if "004_" in row["path"]]
+    instructions = module.instructions
+    assert [row["name"] for row in rows] == [i.name for i in instructions]
+    names = {row["id"]: row["name"] for row in rows}
+    edges: dict[str, list[str]] = {}
+    control = 0
+    for edge in read(dumps, "edges"):
+        if "004_" in edge["path"] and edge["operand"] is None:
+            control += 1
+            before = module[names[edge["target"]]].attributes["control-predecessors"]
+            assert names[edge["source"]] in [instruction.name for instruction in before]
+        elif "004_" in edge["path"]:
+            operands = edges.setdefault(names[edge["target"]], [])
+            assert edge["operand"] == len(operands)
+            operands.append(names[edge["source"]])
+    for row, instruction in zip(rows, instructions, strict=True):
+        assert edges.get(row["name"], []) == [o.name for o in instruction.operands]
+        assert row["opcode"] == instruction.opcode and row["shape"] == str(instruction.shape)
+        assert row["trips"] == instruction.trip_count and row["runs"] == instruction.runs
+        assert row["source_file"] == instruction.metadata.source_file
+        layout = instruction.shape.layout
+        assert row["minor_to_major"] == list(layout.minor_to_major if layout is not None else ())
+        line = module.source.decode().splitlines()[row["line"] - 1]
+        assert f"{row['name']} = " in line
+        assert row["attributes"].split("=")[0] in line
+        assert "metadata=" not in row["attributes"] and "backend_config=" not in row["attributes"]
+    assert control > 0
+    sample = next(row for row in rows if row["opcode"] == "reduce")
+    assert sample["attributes"].startswith("dimensions={")
+    costly = next(
+        row for row in rows if row["opcode"] == "dot" or row["custom_call_target"] == "__cublas$gemm"
+    )
+    cost = module[costly["name"]].cost_analysis()
+    assert (costly["flops"], costly["bytes_accessed"]) == (cost["flops"], cost["bytes accessed"])
+
+
+def test_the_other_tables(dumps: Path, modules: dict[str, hlorun.HloModule]) -> None:
+    module = modules["003"]
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        return [row for row in read(dumps, table) if "003_" in row["path"]]
+
+    assert [row["name"] for row in rows("computations")] == [c.name for c in module]
+    assert [row["runs"] for row in rows("computations")] == [c.runs for c in module]
+    (collective,) = rows("collectives")
+    assert (collective["groups"], collective["group_size"], collective["runs"]) == (1, 8, 1)
+    assert collective["replica_groups"] == "{{0,1,2,3,4,5,6,7}}"
+    calls = [i for i in module.instructions if i.opcode == "custom-call"]
+    assert [row["target"] for row in rows("custom_calls")] == [i.custom_call_target for i in calls]
+    values = [
+        (a.index, value.instruction, value.index, value.size, value.offset)
+        for a in module.buffer_assignment().allocations
+        for value in a.values
+    ]
+    keys = ("allocation", "instruction", "index", "bytes", "offset")
+    assert [tuple(row[key] for key in keys) for row in rows("buffers")] == values
+    live = module.live_ranges()
+    assert live is not None
+    ranges = {(name, index.strip("{}")): (start, end) for name, index, start, end in live.buffer_live_ranges}
+    for row in rows("buffers"):
+        if row["live_from"] is not None:
+            key = row["instruction"], row["index"].strip("{}")
+            assert (row["live_from"], row["live_to"]) == ranges[key]
+
+
+def test_graphs_are_arrays(dumps: Path, modules: dict[str, hlorun.HloModule]) -> None:
+    schema = hlorun.batch_schema()
+    names = schema["features"]
+    found = {Path(graph.path).name[:3]: graph for graph in hlorun.graphs(dumps)}
+    assert set(found) == {"001", "003", "004"}
+    rows = {row["id"]: row["name"] for row in read(dumps, "instructions") if "001_" in row["path"]}
+    graph, module = found["001"], modules["001"]
+    assert graph.features.shape == (module.instruction_count, len(names))
+    edges = sorted((rows[a], rows[b]) for a, b in graph.edge_index.T.tolist())
+    assert edges == sorted((o.name, i.name) for i in module.instructions for o in i.operands)
+    for node, name in rows.items():
+        instruction = module[name]
+        assert schema["opcodes"][graph.opcode[node]] == instruction.opcode
+        value = dict(zip(names, graph.features[node].tolist(), strict=True))
+        assert value["is_root"] == instruction.is_root and value["operands"] == len(instruction.operands)
+        if instruction.shape.is_array:
+            assert schema["element_types"][int(value["element_type"])] == instruction.shape.element_type
+            dims = [*instruction.shape.dims, *[-1] * 6][:6]
+            assert [value[f"dim_{k}"] for k in range(6)] == dims
+    assert np.isfinite(graph.features).all()
+    with pytest.raises(hlorun.HloArgumentError, match="no table of graphs"):
+        next(hlorun.graphs(dumps.parent / "nothing"))
+
+
+def test_polars_and_duckdb_read_them(dumps: Path) -> None:
+    polars = pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    frame = polars.read_parquet(dumps / "part-*" / "instructions.parquet")
+    assert frame.height == 133 + 157 + 8217
+    assert frame.filter(polars.col("opcode") == "while")["trips"].unique().to_list() == [64]
+    glob = dumps / "part-*" / "modules.parquet"
+    query = f"SELECT sum(opcodes['while']), count(*) FILTER (error_kind = '') FROM '{glob}'"
+    assert duckdb.sql(query).fetchall() == [(18, 3)]
+
+
+def test_a_bad_file_is_a_row(files: Path, tmp_path: Path) -> None:
+    (files / "empty").mkdir()
+    done = hlorun.batch([files, files / "absent.hlo"], out=tmp_path / "out", workers=3)
+    assert (done.files, done.failed) == (23, 3)
+    assert len(done.failures) == 3 and done.to_dict()["failed"] == 3
+    rows = {Path(row["path"]).name: row for row in read(tmp_path / "out", "modules")}
+    assert rows["absent.hlo"]["error_kind"] == "FileNotFoundError"
+    assert rows["bad.txt"]["error_stage"] == "read" and "line 5" in rows["bad.txt"]["error_message"]
+    assert len(rows) == 23 and len(read(tmp_path / "out", "instructions")) == 40
+
+
+def test_what_is_done_and_unchanged_is_skipped(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    hlorun.batch(files, out=out, tables=["modules", "edges"])
+    before = {path.name: path.stat().st_mtime_ns for path in parts.whole_parts(out)}
+    again = hlorun.batch(files, out=out, tables=["modules", "edges"])
+    assert (again.skipped, again.failed, again.bytes) == (22, 0, 0)
+    assert {path.name: path.stat().st_mtime_ns for path in parts.whole_parts(out)} == before
+    (files / "03.hlo").write_text(GOOD.replace("SIZE", "77"))
+    (files / "new.hlo").write_text(GOOD.replace("SIZE", "78"))
+    changed = hlorun.batch(files, out=out, tables=["modules", "edges"])
+    assert (changed.files, changed.skipped) == (23, 21)
+    assert paths_in(out) == sorted(str(path) for path in files.iterdir())
+    assert len(read(out, "edges")) == 42
+    every = hlorun.batch(files, out=out, tables=["modules", "edges"], resume=False)
+    assert every.skipped == 0 and paths_in(out) == sorted(str(path) for path in files.iterdir())
+    with pytest.raises(hlorun.HloArgumentError, match="take another folder"):
+        hlorun.batch(files, out=out)
+    assert not [path for path in out.iterdir() if path.name.startswith((".part", ".gone"))]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import hlorun
+from hlorun.tables import parts, write
+parts.PART_FILES = 3
+left = 8
+writers = write._Writers
+class Killing(writers):
+    def write(self, tables):
+        global left
+        left -= 1
+        if left == 0:
+            os._exit(7)
+        super().write(tables)
+write._Writers = Killing
+hlorun.batch(sys.argv[1], out=sys.argv[2], workers=2)
+"""
+
+
+def test_a_run_that_was_killed_goes_on(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-c", KILLED, files, out], timeout=120)
+    assert done.returncode == 7
+    first = paths_in(out)
+    assert 0 < len(first) < 22
+    assert [path for path in out.iterdir() if path.name.startswith(".part")]
+    rest = hlorun.batch(files, out=out)
+    assert rest.skipped == len(first)
+    assert paths_in(out) == sorted(str(path) for path in files.iterdir())
+    assert not [path for path in out.iterdir() if path.name.startswith(".part")]
+
+
+def test_shards_share_the_files(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    counts = [hlorun.batch(files, out=out, shard=(k, 3)).files for k in range(3)]
+    assert counts == [8, 7, 7]
+    assert paths_in(out) == sorted(str(path) for path in files.iterdir())
+    assert hlorun.batch(files, out=out).skipped == 22
+    for shard in ((3, 3), (-1, 2), (0, 0)):
+        with pytest.raises(hlorun.HloArgumentError, match="shard"):
+            hlorun.batch(files, out=out, shard=shard)
+
+
+def test_rows_are_written_as_they_come(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    hlorun.batch(files, out=whole)
+    monkeypatch.setattr(write, "FLUSH_BYTES", 1)
+    hlorun.batch(files, out=pieces)
+    (part,) = parts.whole_parts(pieces)
+    with parquet.ParquetFile(part / "instructions.parquet") as file:
+        assert file.num_row_groups == 20
+    for table in hlorun.batch_schema()["tables"]:
+        assert read(whole, table) == read(pieces, table)
+
+
+def test_a_file_whose_rows_cannot_be_made(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def __init__(self, tables: Any) -> None:
+            self.rows = _TableRows(tables)
+
+        def add(self, module: Any, facts: dict[str, Any]) -> str:
+            if module is not None and "07" in facts["path"]:
+                raise hlorun.HloExecutionError("a panic")
+            return self.rows.add(module, facts)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.rows, name)
+
+    monkeypatch.setattr(write, "_TableRows", Failing)
+    done = hlorun.batch(files, out=tmp_path / "out")
+    assert done.failed == 3
+    (row,) = [row for row in read(tmp_path / "out", "modules") if "07" in row["path"]]
+    assert row["error_message"] == "a panic"
+
+
+def test_runs_and_checks(files: Path, tmp_path: Path) -> None:
+    (files / "wrong.hlo").write_text(GOOD.replace("[SIZE] add", "[3,SIZE] add").replace("SIZE", "2"))
+    (files / "large.hlo").write_text(GOOD.replace("SIZE", str(10**13)))
+    (files / "nan.hlo").write_text(
+        "HloModule n\nENTRY e {\n  x = f32[4] parameter(0)\n  z = f32[4] subtract(x, x)\n"
+        "  ROOT r = f32[4] divide(z, z)\n}\n"
+    )
+    hlorun.batch(files, out=tmp_path / "out", run=True, check=True, tables=["modules"], timeout=60)
+    rows = {Path(row["path"]).name: row for row in read(tmp_path / "out", "modules")}
+    assert (
+        rows["wrong.hlo"]["error_stage"] == "verify" and rows["wrong.hlo"]["error_kind"] == "HloVerifyError"
+    )
+    assert rows["large.hlo"]["error_stage"] == "run" and rows["large.hlo"]["instructions"] == 2
+    assert rows["nan.hlo"]["output_nan"] == 4 and rows["00.hlo"]["output_nan"] == 0
+    assert rows["00.hlo"]["run_seconds"] > 0 and rows["bad.txt"]["run_seconds"] is None
+
+
+def test_the_arguments(files: Path, tmp_path: Path) -> None:
+    with pytest.raises(hlorun.HloArgumentError, match="no table nodes"):
+        hlorun.batch(files, out=tmp_path / "out", tables=["nodes"])
+    with pytest.raises(hlorun.HloArgumentError, match="not both"):
+        hlorun.batch(files, lambda module: module, out=tmp_path / "out")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="at least 1"):
+        hlorun.batch(files, out=tmp_path / "out", workers=0)
+
+
+def test_the_command(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = command("batch", files, "--out", out, "--shard", "0/2", "--tables", "modules,graphs", status=1)
+    assert "11 files, 1 failed" in done.stdout and f"tables in {out}" in done.stdout
+    assert "line 5" in done.stderr
+    report = json.loads(
+        command("batch", files, "--out", out, "--tables", "modules,graphs", "--json", status=1).stdout
+    )
+    assert (report["files"], report["skipped"], report["failed"]) == (22, 11, 1)
+    assert "11 done before" not in done.stdout
+    assert command("batch", files, "--out", out, "--tables", "modules,graphs").stdout.startswith(
+        "22 files, 0"
+    )
+    assert "I/N" in command("batch", files, "--out", out, "--shard", "2/2", status=2).stderr
+    assert "FOLDER" in command("batch", files, "--out", tmp_path / "t.csv", "--run", status=2).stderr
+    assert "no table" in command("batch", files, "--out", out, "--tables", "nodes", status=1).stderr
+
+
+def test_a_bar_counts_the_files(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hlorun.batch(files, out=tmp_path / "a")
+    assert not capsys.readouterr().err
+    hlorun.batch(files, out=tmp_path / "b", progress=True)
+    assert "/22" in capsys.readouterr().err
+
+
+def test_leftovers_of_the_living_stay(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    part = parts.Part((parts.File("a", 1, 1),))
+    mine = parts.hidden_name(out, part)
+    mine.mkdir()
+    dead = Path(str(mine).replace(f"+{os.getpid()}+", "+999999999+"))
+    dead.mkdir()
+    hlorun.batch(files, out=out)
+    assert mine.exists() and not dead.exists()

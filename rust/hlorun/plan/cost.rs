@@ -209,3 +209,13 @@ pub mod reduce {
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
 }
+
+/// Factorizations and triangular solves of small matrices, one in each lane of the vectors.
+pub mod small_matrices {
+    /// Most rows and columns of a matrix, or of a right-hand side.
+    pub const MAX_SIZE: usize = 32;
+    /// Matrices from which on lanes that stay empty cost less than one matrix after the other.
+    pub const MIN_TOGETHER: usize = 3;
+    /// Elements times rows of all matrices of a task: what is worth handing to another thread.
+    pub const TASK_STEPS: usize = 1 << 15;
+}

@@ -189,7 +189,10 @@ const PLAN: &[(&str, &[&str])] = &[
     ("element", &["cost", "error"]),
     ("ops", &["element", "error", "view"]),
     ("spmd", &["element", "error", "limits", "view"]),
-    ("hlo", &["error", "limits", "ops", "options", "view"]),
+    (
+        "hlo",
+        &["cost", "error", "limits", "ops", "options", "view"],
+    ),
     (
         "thunk",
         &["element", "faults", "ops", "options", "spmd", "view"],

@@ -219,3 +219,11 @@ pub mod small_matrices {
     /// Elements times rows of all matrices of a task: what is worth handing to another thread.
     pub const TASK_STEPS: usize = 1 << 15;
 }
+
+/// Gathers and scatters inside loops that become slices at computed places, window by window.
+pub mod windows {
+    /// Most windows: as many slices cost about what a gather does.
+    pub const MAX_WINDOWS: i64 = 8;
+    /// Most elements of one of several windows.
+    pub const MAX_WINDOW: i64 = 64;
+}

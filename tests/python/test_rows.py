@@ -85,6 +85,22 @@ ENTRY main {
     np.testing.assert_array_equal(run(text, x, at[..., None])[0], want)
 
 
+@pytest.mark.parametrize("width", [*range(1, 36), 63, 64, 65])
+def test_rows_of_few_bytes(width: int) -> None:
+    stream = Stream("few bytes", width)
+    x = stream.integers(0, 255, (50, width)).astype(np.uint8)
+    at = stream.integers(-3, 55, 600).astype(np.int32)
+    text = f"""HloModule rows
+ENTRY main {{
+  x = u8[50,{width}] parameter(0)
+  i = s32[600] parameter(1)
+  ROOT g = u8[600,{width}] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}},
+    start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{width}}}
+}}
+"""
+    np.testing.assert_array_equal(run(text, x, at)[0], x[at.clip(0, 49)])
+
+
 @pytest.mark.parametrize("count", [2, 8, 9])
 @pytest.mark.parametrize("combine", ["add", "max", "put"])
 @pytest.mark.parametrize("unroll", [1, 4])

@@ -191,7 +191,9 @@ const PLAN: &[(&str, &[&str])] = &[
     ("spmd", &["element", "error", "limits", "view"]),
     (
         "hlo",
-        &["faults", "error", "limits", "ops", "options", "view"],
+        &[
+            "cost", "error", "faults", "limits", "ops", "options", "view",
+        ],
     ),
     (
         "thunk",

@@ -17,17 +17,19 @@ import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sys.path.insert(0, str(Path(__file__).parent))
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from engines import outputs_of
+from timing import DifferentResultsError, alternate, compare
 
 import hlorun
 
@@ -291,22 +293,6 @@ def diffrax_cases() -> None:
         return solution.ys
 
 
-def timed(call: Callable[[], Any]) -> float:
-    """Seconds of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def compare(one: Case, ours: Any, theirs: Any) -> None:
-    """Results agree, or the case is not worth timing."""
-    left = ours if isinstance(ours, (list, tuple)) else [ours]
-    for x, y in zip(left, jax.tree.leaves(theirs), strict=True):
-        u, v = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        if one.tolerance < np.inf and not np.allclose(u, v, rtol=one.tolerance, atol=one.tolerance):
-            sys.exit(f"{one.name}: results differ by {np.max(np.abs(u - v))}")
-
-
 def measure(one: Case, seconds: float, interpreted: bool) -> dict[str, Any]:
     """Takes turns for some seconds."""
     compiled = jax.jit(one.function)
@@ -320,13 +306,14 @@ def measure(one: Case, seconds: float, interpreted: bool) -> dict[str, Any]:
     }
     if interpreted:
         calls["interpreted"] = lambda: slow(*one.arguments)
-    compare(one, calls["hlorun"](), calls["xla"]())
-    compare(one, calls["hlorun"](), calls["xla"]())
-    runs: dict[str, list[float]] = {name: [] for name in calls}
-    end = time.perf_counter() + seconds
-    while len(runs["xla"]) < 7 or time.perf_counter() < end:
-        for name, call in calls.items():
-            runs[name].append(timed(call))
+    for _ in range(2):
+        ours, theirs = outputs_of(calls["hlorun"]()), jax.tree.leaves(calls["xla"]())
+        if one.tolerance < np.inf:
+            try:
+                compare(ours, theirs, one.tolerance)
+            except DifferentResultsError as error:
+                sys.exit(f"{one.name}: {error}")
+    runs = alternate(calls, seconds, least=0.0, samples=7)
     found: dict[str, Any] = {name: 1e3 * statistics.median(times) for name, times in runs.items()}
     best = {name: min(times) for name, times in runs.items()}
     return {"name": one.name, **found, "ratio": best["hlorun"] / best["xla"]}

@@ -29,10 +29,13 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+sys.path.insert(0, str(Path(__file__).parent))
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from engines import outputs_of, text_of
+from timing import DifferentResultsError, alternate, compare
 
 import hlorun
 
@@ -190,11 +193,8 @@ def cases(n: int) -> Iterator[Case]:
 
 def texts(case: Case, arguments: tuple[Array, ...], form: str) -> Iterator[tuple[str, str]]:
     """The HLO of the case."""
-    lowered = jax.jit(case.function).lower(*arguments)
-    if form in ("before", "both"):
-        yield "before", lowered.as_text("hlo")
-    if form in ("after", "both"):
-        yield "after", lowered.compile().as_text()
+    for one in ("before", "after") if form == "both" else (form,):
+        yield one, text_of(case.function, arguments, one)
 
 
 def copy_bandwidth(size: int = 64 << 20, rounds: int = 7) -> float:
@@ -216,23 +216,6 @@ def copy_bandwidth(size: int = 64 << 20, rounds: int = 7) -> float:
     return 2 * size / statistics.median(best) / 1e9
 
 
-def compare(case: Case, ours: Any, theirs: Any) -> None:
-    """Results agree, or the case is not worth timing."""
-    left = ours if isinstance(ours, (list, tuple)) else [ours]
-    right = jax.tree.leaves(theirs)
-    for x, y in zip(left, right, strict=True):
-        u, v = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        if not np.allclose(u, v, rtol=case.tolerance, atol=case.tolerance):
-            sys.exit(f"{case.name}: results differ by {np.max(np.abs(u - v))}")
-
-
-def timed(call: Callable[[], Any]) -> float:
-    """Seconds of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def measure(
     case: Case, arguments: tuple[Array, ...], form: str, text: str, seconds: float, disable: list[str]
 ) -> dict[str, Any]:
@@ -247,18 +230,16 @@ def measure(
     def theirs() -> Any:
         return jax.block_until_ready(reference(*buffers))
 
-    result = ours()
-    compare(case, result, theirs())
-    outputs = result if isinstance(result, (list, tuple)) else [result]
+    outputs = outputs_of(ours())
+    try:
+        compare(outputs, jax.tree.leaves(theirs()), case.tolerance)
+    except DifferentResultsError as error:
+        sys.exit(f"{case.name}: {error}")
     size = sum(x.nbytes for x in arguments) + sum(np.asarray(x).nbytes for x in outputs)
-    del result, outputs
+    del outputs
     ours()
-    runs: dict[str, list[float]] = {"hlorun": [], "xla": []}
-    end = time.perf_counter() + seconds
-    while len(runs["xla"]) < 5 or time.perf_counter() < end:
-        for name, call in (("hlorun", ours), ("xla", theirs)):
-            runs[name].append(timed(call))
-    mine, other = statistics.median(runs["hlorun"]), statistics.median(runs["xla"])
+    taken = alternate({"hlorun": ours, "xla": theirs}, seconds, least=0.0)
+    mine, other = (statistics.median(taken[engine]) for engine in ("hlorun", "xla"))
     return {
         "name": f"{case.name}/{form}",
         "hlorun_ms": mine * 1e3,

@@ -85,6 +85,84 @@ ENTRY main {
     np.testing.assert_array_equal(run(text, x, at[..., None])[0], want)
 
 
+@pytest.mark.parametrize("width", [*range(1, 36), 63, 64, 65])
+def test_rows_of_few_bytes(width: int) -> None:
+    stream = Stream("few bytes", width)
+    x = stream.integers(0, 255, (50, width)).astype(np.uint8)
+    at = stream.integers(-3, 55, 600).astype(np.int32)
+    text = f"""HloModule rows
+ENTRY main {{
+  x = u8[50,{width}] parameter(0)
+  i = s32[600] parameter(1)
+  ROOT g = u8[600,{width}] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}},
+    start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{width}}}
+}}
+"""
+    np.testing.assert_array_equal(run(text, x, at)[0], x[at.clip(0, 49)])
+
+
+@pytest.mark.parametrize("count", [2, 8, 9])
+@pytest.mark.parametrize("combine", ["add", "max", "put"])
+@pytest.mark.parametrize("unroll", [1, 4])
+def test_few_windows_in_a_loop(count: int, combine: str, unroll: int) -> None:
+    """Windows that overlap, or lie outside, window after window as by the gather and the scatter themselves."""
+    stream = Stream("windows in a loop", count, combine, unroll)
+    x = stream.normal((12, 5))
+    start = stream.integers(-2, 14, (count, 2)).astype(np.int32)
+    start[:, 1] = stream.integers(-1, 5, count)
+    text = f"""HloModule windows
+{ADD}
+put {{
+  a.2 = f32[] parameter(0)
+  ROOT b.2 = f32[] parameter(1)
+}}
+body {{
+  t = (s32[], f32[12,5], s32[{count},2]) parameter(0)
+  k = s32[] get-tuple-element(t), index=0
+  x = f32[12,5] get-tuple-element(t), index=1
+  i = s32[{count},2] get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  n = s32[] add(k, one)
+  g = f32[{count},{unroll}] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}},
+    start_index_map={{0,1}}, index_vector_dim=1, slice_sizes={{1,{unroll}}}
+  half = f32[] constant(0.5)
+  h = f32[{count},{unroll}] broadcast(half), dimensions={{}}
+  u = f32[{count},{unroll}] multiply(g, h)
+  y = f32[12,5] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=1, to_apply={combine}
+  ones = s32[{count},2] broadcast(one), dimensions={{}}
+  j = s32[{count},2] add(i, ones)
+  ROOT r = (s32[], f32[12,5], s32[{count},2]) tuple(n, y, j)
+}}
+condition {{
+  t = (s32[], f32[12,5], s32[{count},2]) parameter(0)
+  k = s32[] get-tuple-element(t), index=0
+  m = s32[] constant(7)
+  ROOT c = pred[] compare(k, m), direction=LT
+}}
+ENTRY main {{
+  z = s32[] constant(-3)
+  x = f32[12,5] parameter(0)
+  i = s32[{count},2] parameter(1)
+  s = (s32[], f32[12,5], s32[{count},2]) tuple(z, x, i)
+  w = (s32[], f32[12,5], s32[{count},2]) while(s), condition=condition, body=body
+  ROOT r = f32[12,5] get-tuple-element(w), index=1
+}}
+"""
+    want = x.copy()
+    at = start.copy()
+    for _ in range(10):
+        rows, columns = at[:, 0].clip(0, 11), at[:, 1].clip(0, 5 - unroll)
+        update = [want[r, c : c + unroll] * np.float32(0.5) for r, c in zip(rows, columns, strict=True)]
+        for (r, c), values in zip(at, update, strict=True):
+            if 0 <= r <= 11 and 0 <= c <= 5 - unroll:
+                here = want[r, c : c + unroll]
+                here[:] = {"add": here + values, "max": np.maximum(here, values), "put": values}[combine]
+        at += 1
+    for disable in ((), ("gather-scatter-simplifier",), ("machine-code",)):
+        np.testing.assert_array_equal(run(text, x, start, disable=disable)[0], want)
+
+
 @pytest.mark.parametrize("width", [1, 3, 8, 33])
 @pytest.mark.parametrize("reducer", ["add", "max"])
 def test_rows_are_scattered_in_order(width: int, reducer: str) -> None:

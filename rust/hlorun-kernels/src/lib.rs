@@ -20,6 +20,7 @@ mod ops;
 mod reduce;
 mod rows;
 pub mod scalar_bytecode;
+pub mod small_matrices;
 mod stochastic;
 pub mod stream;
 pub mod strided;

@@ -209,3 +209,21 @@ pub mod reduce {
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
 }
+
+/// Factorizations and triangular solves of small matrices, one in each lane of the vectors.
+pub mod small_matrices {
+    /// Most rows and columns of a matrix, or of a right-hand side.
+    pub const MAX_SIZE: usize = 32;
+    /// Matrices from which on lanes that stay empty cost less than one matrix after the other.
+    pub const MIN_TOGETHER: usize = 3;
+    /// Elements times rows of all matrices of a task: what is worth handing to another thread.
+    pub const TASK_STEPS: usize = 1 << 15;
+}
+
+/// Gathers and scatters inside loops that become slices at computed places, window by window.
+pub mod windows {
+    /// Most windows: as many slices cost about what a gather does.
+    pub const MAX_WINDOWS: i64 = 8;
+    /// Most elements of one of several windows.
+    pub const MAX_WINDOW: i64 = 64;
+}

@@ -2,18 +2,19 @@
 //!
 //! The state of a loop is one buffer per leaf for all trips: the initial value is copied in, the
 //! body reads it and copies its results back at the end. Copies are dropped by `assign` wherever
-//! the two sides never hold different live values, so that a loop usually copies nothing.
+//! the two sides never hold different live values, so that a loop usually copies nothing. A leaf
+//! that the body hands on as it is has no buffer: the loop reads the initial value where it lies.
 
 use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::{HloError, Result};
 use crate::library::known_trip_count;
-use crate::module::{AttrKey, ComputationId, InstructionRef};
+use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionRef};
 use crate::plan::error::unsupported;
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{
     ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
 };
-use crate::plan::view::ArrayView;
+use crate::plan::view::{ArrayView, major_to_minor};
 use crate::types::ShapeId;
 
 impl<'m> Lowering<'m> {
@@ -31,19 +32,20 @@ impl<'m> Lowering<'m> {
         let initial = self.operand(scope, instruction, 0)?;
         let mut sources = Vec::new();
         collect_leaves(&initial, &mut sources);
+        let handed_on = self.handed_on(body, &initial);
         let mut state = Vec::new();
-        let value = self.allocate_value(instruction, instruction.shape_id(), &mut state)?;
+        let value = self.state(instruction, &sources, &handed_on, &mut state)?;
         if sources.len() != state.len() {
             return Err(unsupported(
                 instruction,
                 "loop state that holds tokens or workspaces".into(),
             ));
         }
-        for leaf in &state {
-            self.buffers[leaf.slice.allocation as usize].kind = BufferKind::State;
-        }
         for (source, leaf) in sources.into_iter().zip(&state) {
-            self.copy(scope, instruction.id, source, leaf.clone());
+            if source.slice.allocation != leaf.slice.allocation {
+                self.buffers[leaf.slice.allocation as usize].kind = BufferKind::State;
+                self.copy(scope, instruction.id, source, leaf.clone());
+            }
         }
         let (condition, predicate) = self.computation(condition, std::slice::from_ref(&value))?;
         let Value::Array(predicate) = predicate else {
@@ -76,6 +78,55 @@ impl<'m> Lowering<'m> {
             })),
         );
         Ok(value)
+    }
+
+    /// Which leaves of a flat tuple a body returns as it gets them.
+    fn handed_on(&self, body: ComputationId, initial: &Value) -> Vec<bool> {
+        let is_flat = matches!(initial, Value::Tuple(parts)
+            if parts.iter().all(|part| matches!(part, Value::Array(_))));
+        let root = self.module.computation(body).root;
+        let root = root.map(|id| self.module.instruction(id));
+        let Some(root) = root.filter(|root| is_flat && root.opcode() == HloOpcode::Tuple) else {
+            return Vec::new();
+        };
+        let is_same = |(at, part): (usize, InstructionRef<'_>)| {
+            let whole = part.operand(0);
+            part.tuple_index() == Some(at)
+                && whole.is_some_and(|whole| whole.opcode() == HloOpcode::Parameter)
+        };
+        root.operands().enumerate().map(is_same).collect()
+    }
+
+    /// The state of a loop: buffers of its own, or the initial value itself where it is handed on and
+    /// lies as a buffer of its own would.
+    fn state(
+        &mut self,
+        instruction: InstructionRef<'m>,
+        sources: &[ArrayView],
+        handed_on: &[bool],
+        state: &mut Vec<ArrayView>,
+    ) -> Result<Value> {
+        self.check_tuple(instruction, instruction.shape_id())?;
+        self.value_of(
+            instruction,
+            instruction.shape_id(),
+            "values",
+            &mut |own, array| {
+                let (at, order) = (state.len(), major_to_minor(array));
+                let view = match sources.get(at) {
+                    Some(source)
+                        if handed_on.get(at) == Some(&true)
+                            && *source == ArrayView::of_shape(source.slice, array)
+                            && source.slice.size == super::dense_size(instruction, array)? =>
+                    {
+                        source.clone()
+                    }
+                    _ => own.allocate(instruction, array.element_type, &array.dims, &order)?,
+                };
+                state.push(view.clone());
+                Ok(view)
+            },
+        )
     }
 
     /// Copies the results of a body into the state. Results that live in the state themselves, as

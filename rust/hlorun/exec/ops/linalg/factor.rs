@@ -8,6 +8,7 @@ use super::matrix::Matrix;
 use super::part::{Part, needs_lapack};
 use crate::buffers::filled;
 use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
 use crate::plan::ops::linalg::LinalgOp;
 use crate::plan::ops::linalg::Transpose;
 use crate::types::PrimitiveType;
@@ -59,12 +60,58 @@ pub fn potrf(op: &LinalgOp, part: &Part) -> Result<()> {
     a.store(&part.outputs[0])
 }
 
+/// A triangular matrix as LAPACK reads it.
+struct Triangle {
+    pointer: *mut u8,
+    /// Elements from one column to the next.
+    leading: usize,
+    is_lower: bool,
+    transpose: Transpose,
+    /// The memory, where it is read from a copy.
+    _copy: Option<Matrix>,
+}
+
+impl Triangle {
+    /// In place where columns or rows lie dense, for copying takes longer than a solve with few columns.
+    fn new(op: &LinalgOp, array: &RawArray, ty: PrimitiveType) -> Result<Triangle> {
+        let in_place = |leading: i64, is_lower: bool, transpose: Transpose| Triangle {
+            pointer: array.pointer,
+            leading: leading as usize,
+            is_lower,
+            transpose,
+            _copy: None,
+        };
+        if let (&[n, _], &[row, column]) = (&array.dims[..], &array.strides[..])
+            && array.element_type == ty
+        {
+            if row == 1 && column >= n {
+                return Ok(in_place(column, op.lower, op.transpose));
+            }
+            let is_conjugate = op.transpose == Transpose::Adjoint && ty.is_complex();
+            if column == 1 && row >= n && !is_conjugate {
+                let turned = match op.transpose {
+                    Transpose::No => Transpose::Yes,
+                    Transpose::Yes | Transpose::Adjoint => Transpose::No,
+                };
+                return Ok(in_place(row, !op.lower, turned));
+            }
+        }
+        let mut copy = Matrix::load(array, ty)?;
+        Ok(Triangle {
+            pointer: copy.bytes.as_mut_ptr(),
+            leading: copy.rows.max(1),
+            is_lower: op.lower,
+            transpose: op.transpose,
+            _copy: Some(copy),
+        })
+    }
+}
+
 pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
     let ty = part.ty();
-    let mut a = Matrix::load(&part.inputs[0], ty)?;
     let mut b = Matrix::load(&part.inputs[1], ty)?;
-    let n = square(&a)?;
-    if n != if op.left { b.rows } else { b.cols } {
+    let n = if op.left { b.rows } else { b.cols };
+    if part.inputs[0].dims[..] != [n as i64; 2] {
         return Err(HloError::execution(
             "triangular-solve of sizes that do not fit",
         ));
@@ -72,7 +119,8 @@ pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
     if n > 0 && b.rows * b.cols > 0 {
         if let Some(call) = Call::new(ty, "trsm") {
             let mut one = Matrix::from_complex(&[Complex64::new(1.0, 0.0)], 1, 1, ty)?;
-            let trans = match op.transpose {
+            let a = Triangle::new(op, &part.inputs[0], ty)?;
+            let trans = match a.transpose {
                 Transpose::No => b'N',
                 Transpose::Yes => b'T',
                 Transpose::Adjoint => b'C',
@@ -80,20 +128,21 @@ pub fn trsm(op: &LinalgOp, part: &Part) -> Result<()> {
             let call = call
                 .characters([
                     if op.left { b'L' } else { b'R' },
-                    if op.lower { b'L' } else { b'U' },
+                    if a.is_lower { b'L' } else { b'U' },
                     trans,
                     if op.unit_diagonal { b'U' } else { b'N' },
                 ])
                 .ints([b.rows, b.cols])
                 .vector(&mut one)
-                .matrix(&mut a)
+                .pointer(a.pointer)
+                .ints([a.leading])
                 .matrix(&mut b);
-            // SAFETY: xTRSM(SIDE, UPLO, TRANSA, DIAG, M, N, ALPHA, A, LDA, B, LDB).
+            // SAFETY: xTRSM(SIDE, UPLO, TRANSA, DIAG, M, N, ALPHA, A, LDA, B, LDB); A is only read.
             unsafe { call.run()? };
         } else {
             let (left, lower) = (op.left, op.lower);
             let mut values = b.to_complex()?;
-            let matrix = a.to_complex()?;
+            let matrix = Matrix::load(&part.inputs[0], ty)?.to_complex()?;
             let m = b.rows;
             dense::trsm(
                 &matrix,

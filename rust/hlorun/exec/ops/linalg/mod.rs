@@ -10,12 +10,14 @@ mod factor;
 pub mod lapack;
 pub mod matrix;
 mod part;
+mod small;
 
 use super::walk::{SharedArray, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::small_matrices::TASK_STEPS;
 use crate::plan::ops::linalg::{LinalgOp, Routine};
 use crate::types::PrimitiveType;
 use matrix::{batch_count, part};
@@ -102,22 +104,30 @@ pub fn run(
         .chain(results.iter().copied())
         .map(|(array, rank)| (SharedArray::new(array), rank))
         .collect();
+    let alone = |index: usize| {
+        let mut parts = arrays.iter().map(|(array, rank)| {
+            let index = index.min(batch_count(array.get(), *rank).saturating_sub(1));
+            part(array.get(), *rank, index)
+        });
+        let inputs = parts.by_ref().take(operand_count).collect();
+        let piece = Part {
+            inputs,
+            outputs: parts.collect(),
+        };
+        one(op, &piece)
+    };
     let work = (first.count() / count.max(1)).max(1);
-    try_split(environment, count, (1 << 12) / work, &|range| {
-        for index in range {
-            let mut parts = arrays.iter().map(|(array, rank)| {
-                let index = index.min(batch_count(array.get(), *rank).saturating_sub(1));
-                part(array.get(), *rank, index)
-            });
-            let inputs = parts.by_ref().take(operand_count).collect();
-            let piece = Part {
-                inputs,
-                outputs: parts.collect(),
-            };
-            one(op, &piece)?;
-        }
-        Ok(())
-    })?;
+    let (sources, targets) = arrays.split_at(operand_count);
+    if small::fits(op, sources, targets) {
+        let rows = first.dims[first.dims.len() - 1] as usize;
+        try_split(environment, count, TASK_STEPS / (work * rows), &|range| {
+            small::run(op, sources, targets, range, &alone)
+        })?;
+    } else {
+        try_split(environment, count, (1 << 12) / work, &|mut range| {
+            range.try_for_each(alone)
+        })?;
+    }
     if let Some(status) = shared {
         let mut words = statuses.as_slice().chunks_exact(4);
         let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);

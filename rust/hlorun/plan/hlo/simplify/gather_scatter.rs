@@ -1,15 +1,20 @@
 //! `gather-scatter-simplifier`: a `gather` or `scatter` of one window, as a slice at a place that is computed.
 //!
-//! Applies where the indices name exactly one window. A gather clamps where it starts, as
-//! `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by another
-//! plain operation, is a `dynamic-update-slice`; where any of the window is outside it changes
-//! nothing, so that the elements that are there are written again.
+//! Applies where the indices name exactly one window, and inside loops, whose code has slices but no
+//! gathers, where they name few small ones: then window after window. A gather clamps where it
+//! starts, as `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by
+//! another plain operation, is a `dynamic-update-slice`; where any of the window is outside it
+//! changes nothing, so that the elements that are there are written again.
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId};
+use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};
 use crate::plan::hlo::builder::Builder;
+use crate::plan::hlo::loops::info::while_loops;
 use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::index_map::IndexMap;
 use crate::plan::ops::{gather, scatter};
 use crate::types::{ArrayShape, Dims, Literal, LiteralValue, PrimitiveType};
 use hlorun_kernels::BinaryOp;
@@ -20,7 +25,13 @@ pub const NAME: &str = "gather-scatter-simplifier";
 /// Runs the pass on all computations; how many gathers and scatters it replaced.
 pub fn run(module: &mut HloModule) -> usize {
     let mut changed = 0;
+    let repeated = repeated_computations(module);
     for computation in module.computation_ids().collect::<Vec<_>>() {
+        let most = if repeated.contains(&computation) {
+            MAX_WINDOWS
+        } else {
+            1
+        };
         let is_one = |id: &InstructionId| {
             let opcode = module.instruction_data(*id).opcode;
             matches!(opcode, HloOpcode::Gather | HloOpcode::Scatter)
@@ -38,8 +49,8 @@ pub fn run(module: &mut HloModule) -> usize {
         let mut all = Vec::with_capacity(old.len());
         for id in old {
             let done = match module.instruction_data(id).opcode {
-                HloOpcode::Gather => replace_gather(module, computation, id),
-                HloOpcode::Scatter => replace_scatter(module, computation, id),
+                HloOpcode::Gather => replace_gather(module, computation, id, most),
+                HloOpcode::Scatter => replace_scatter(module, computation, id, most),
                 _ => None,
             };
             changed += usize::from(done.is_some());
@@ -51,6 +62,36 @@ pub fn run(module: &mut HloModule) -> usize {
     changed
 }
 
+/// Bodies and conditions of loops, and the branches in them.
+fn repeated_computations(module: &HloModule) -> FxHashSet<ComputationId> {
+    let mut found = FxHashSet::default();
+    let mut open = while_loops(module);
+    while let Some(id) = open.pop() {
+        for called in module.instruction(id).called_computations() {
+            if found.insert(called) {
+                let all = module.computation(called).instructions.iter().copied();
+                open.extend(all.filter(|&id| {
+                    let opcode = module.instruction_data(id).opcode;
+                    opcode == HloOpcode::Conditional
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// How many windows the indices name, if no more than `most`, and small ones if more than one.
+fn window_count(map: &IndexMap, indices: &ArrayShape, elements: i64, most: i64) -> Option<i64> {
+    let vector = map.components.len() as i64;
+    let all = indices.element_count()?;
+    if all == vector {
+        return Some(1);
+    }
+    let is_row_after_row = map.index_vector_dim + 1 >= indices.rank();
+    let fits = vector > 0 && elements <= MAX_WINDOW && all > 0 && all / vector <= most;
+    (fits && is_row_after_row).then_some(all / vector.max(1))
+}
+
 /// The array shape of operand `k`, when it is static.
 fn shape_of(module: &HloModule, id: InstructionId, k: usize) -> Option<ArrayShape> {
     let operand = module.instruction(id).operand(k)?;
@@ -58,19 +99,22 @@ fn shape_of(module: &HloModule, id: InstructionId, k: usize) -> Option<ArrayShap
     shape.is_static().then(|| shape.clone())
 }
 
-/// One start per dimension of the operand: components of the indices, or 0.
+/// Where window `window` starts along each dimension of the operand: components of the indices, or 0.
 fn starts(
     builder: &mut Builder<'_>,
     indices: InstructionId,
     components: &[usize],
     rank: usize,
+    window: i64,
 ) -> SmallVec<[InstructionId; 6]> {
-    let ty = builder.shape(indices).element_type;
-    let vector = builder.reshape(indices, &[components.len() as i64]);
+    let shape = builder.shape(indices);
+    let ty = shape.element_type;
+    let vector = builder.reshape(indices, &[shape.dims.iter().product()]);
     let zero = scalar(builder, ty, 0);
     let mut starts: SmallVec<[InstructionId; 6]> = SmallVec::from_elem(zero, rank);
     for (k, &dim) in components.iter().enumerate() {
-        let part = builder.slice(vector, 0, k as i64, k as i64 + 1);
+        let at = window * components.len() as i64 + k as i64;
+        let part = builder.slice(vector, 0, at, at + 1);
         starts[dim] = builder.reshape(part, &[]);
     }
     starts
@@ -119,18 +163,21 @@ fn replace_gather(
     module: &mut HloModule,
     computation: ComputationId,
     id: InstructionId,
+    most: i64,
 ) -> Option<()> {
     let plan = gather::plan(module.instruction(id)).ok()?;
     let operand = shape_of(module, id, 0)?;
     let indices = shape_of(module, id, 1)?;
     let result = module.instruction(id).array_shape()?;
+    let elements = plan.slice_sizes.iter().product::<i64>();
+    let count = window_count(&plan.map, &indices, elements, most)?;
     if !result.is_static()
         || !plan.map.batching.is_empty()
-        || indices.element_count()? != plan.map.components.len() as i64
         || operand.rank() == 0
-        || plan.slice_sizes.iter().product::<i64>() != result.element_count()?
+        || elements.checked_mul(count)? != result.element_count()?
         || plan.slice_sizes.contains(&0)
         || !plan.offset_dims.is_sorted()
+        || count > 1 && !come_last(&plan.offset_dims, &plan.batch_dims)
         || !has_distinct(&plan.map.components)
     {
         return None;
@@ -141,16 +188,33 @@ fn replace_gather(
         computation,
         like: id,
     };
-    let starts = starts(
-        &mut builder,
-        operands[1],
-        &plan.map.components,
-        operand.rank(),
-    );
-    let slice = dynamic_slice(&mut builder, operands[0], &starts, &plan.slice_sizes);
+    let (components, rank) = (&plan.map.components, operand.rank());
+    let mut windows = Vec::new();
+    for window in 0..count {
+        let starts = starts(&mut builder, operands[1], components, rank, window);
+        let slice = dynamic_slice(&mut builder, operands[0], &starts, &plan.slice_sizes);
+        windows.push(slice);
+    }
     // Dimensions of the window keep their order, and all others have one element.
-    become_one(module, id, HloOpcode::Reshape, &[slice]);
+    let all = match windows[..] {
+        [one] => one,
+        _ => {
+            for window in &mut windows {
+                *window = builder.reshape(*window, &[elements]);
+            }
+            let ty = operand.element_type;
+            let first = builder.ints(AttrKey::Dimensions, &[0]);
+            let dims = [count * elements];
+            builder.add_array(HloOpcode::Concatenate, ty, &dims, &windows, &[first])
+        }
+    };
+    become_one(module, id, HloOpcode::Reshape, &[all]);
     Some(())
+}
+
+/// Whether the dimensions of a window come after all that say which one, so that it lies in one piece.
+fn come_last(window: &[usize], which: &[usize]) -> bool {
+    window.iter().all(|&dim| dim >= which.len())
 }
 
 fn has_distinct(components: &[usize]) -> bool {
@@ -178,6 +242,7 @@ fn replace_scatter(
     module: &mut HloModule,
     computation: ComputationId,
     id: InstructionId,
+    most: i64,
 ) -> Option<()> {
     let plan = scatter::plan(module.instruction(id)).ok()?;
     let operand = shape_of(module, id, 0)?;
@@ -186,88 +251,122 @@ fn replace_scatter(
     module.instruction(id).array_shape()?;
     let combine = combination(plan.combiner.shortcut?)?;
     let ty = indices.element_type;
+    let mut window: Dims = operand.dims.iter().map(|_| 1).collect();
+    for (&from, &to) in plan.update_window_dims.iter().zip(&plan.map.window) {
+        window[to] = updates.dims[from];
+    }
+    let elements = window.iter().product::<i64>();
+    let count = window_count(&plan.map, &indices, elements, most)?;
     if plan.count != 1
         || !plan.map.batching.is_empty()
-        || indices.element_count()? != plan.map.components.len() as i64
         || operand.rank() == 0
         || updates.element_count()? == 0
         || !plan.update_window_dims.is_sorted()
+        || count > 1 && !come_last(&plan.update_window_dims, &plan.scatter_dims)
         || updates.element_type != operand.element_type
         || !matches!(
             ty,
             PrimitiveType::S32 | PrimitiveType::S64 | PrimitiveType::U32
         )
         || !has_distinct(&plan.map.components)
+        // Indices without components may stand for many windows.
+        || elements.checked_mul(count)? != updates.element_count()?
     {
         return None;
     }
-    let mut window: Dims = operand.dims.iter().map(|_| 1).collect();
-    for (&from, &to) in plan.update_window_dims.iter().zip(&plan.map.window) {
-        window[to] = updates.dims[from];
-    }
-    // Indices without components may stand for many windows.
-    if window.iter().product::<i64>() != updates.element_count()? {
-        return None;
-    }
-    // Starts beyond which some of the window is outside.
-    let ends: Dims = operand
-        .dims
-        .iter()
-        .zip(&window)
-        .map(|(&dim, &size)| dim - size + 1)
-        .collect();
-    let most = match ty {
-        PrimitiveType::S32 => i64::from(i32::MAX),
-        PrimitiveType::U32 => i64::from(u32::MAX),
-        _ => i64::MAX,
-    };
-    if ends.iter().any(|&end| !(1..=most).contains(&end)) {
-        return None;
-    }
+    let ends = ends(&operand, &window, ty)?;
     let operands: SmallVec<[InstructionId; 4]> = SmallVec::from_slice(module.operand_ids(id));
     let mut builder = Builder {
         module,
         computation,
         like: id,
     };
-    let starts = starts(
-        &mut builder,
-        operands[1],
-        &plan.map.components,
-        operand.rank(),
-    );
-    let new = builder.reshape(operands[2], &window);
-    let old = dynamic_slice(&mut builder, operands[0], &starts, &window);
+    let (components, rank) = (&plan.map.components, operand.rank());
+    let mut written = operands[0];
+    for at in 0..count {
+        let starts = starts(&mut builder, operands[1], components, rank, at);
+        let new = if count == 1 {
+            builder.reshape(operands[2], &window)
+        } else {
+            let all = builder.reshape(operands[2], &[count * elements]);
+            let own = builder.slice(all, 0, at * elements, (at + 1) * elements);
+            builder.reshape(own, &window)
+        };
+        let part = {
+            let old = dynamic_slice(&mut builder, written, &starts, &window);
+            combined(
+                &mut builder,
+                combine,
+                [old, new],
+                &starts,
+                components,
+                &ends,
+            )
+        };
+        let mut all: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[written, part]);
+        all.extend(starts);
+        if at + 1 == count {
+            become_one(builder.module, id, HloOpcode::DynamicUpdateSlice, &all);
+        } else {
+            let (ty, dims) = (operand.element_type, &operand.dims);
+            written = builder.add_array(HloOpcode::DynamicUpdateSlice, ty, dims, &all, &[]);
+        }
+    }
+    Some(())
+}
+
+/// Starts beyond which some of the window is outside; `None` where an index cannot say them.
+fn ends(operand: &ArrayShape, window: &[i64], ty: PrimitiveType) -> Option<Dims> {
+    let sizes = operand.dims.iter().zip(window);
+    let ends: Dims = sizes.map(|(&dim, &size)| dim - size + 1).collect();
+    let most = match ty {
+        PrimitiveType::S32 => i64::from(i32::MAX),
+        PrimitiveType::U32 => i64::from(u32::MAX),
+        _ => i64::MAX,
+    };
+    let fits = ends.iter().all(|end| (1..=most).contains(end));
+    fits.then_some(ends)
+}
+
+/// What a window becomes: the old elements combined with the new ones, or left where any is outside.
+fn combined(
+    builder: &mut Builder<'_>,
+    combine: Option<HloOpcode>,
+    [old, new]: [InstructionId; 2],
+    starts: &[InstructionId],
+    components: &[usize],
+    ends: &[i64],
+) -> InstructionId {
+    let window = builder.shape(old);
     let new = match combine {
         None => new,
-        Some(opcode) => builder.add_array(opcode, operand.element_type, &window, &[old, new], &[]),
+        Some(opcode) => {
+            builder.add_array(opcode, window.element_type, &window.dims, &[old, new], &[])
+        }
     };
     let mut is_inside = None;
-    for &dim in &plan.map.components {
-        let end = scalar(&mut builder, ty, ends[dim]);
+    for &dim in components {
+        let ty = builder.shape(starts[dim]).element_type;
+        let end = scalar(builder, ty, ends[dim]);
         let mut own = builder.less(starts[dim], end);
         if ty != PrimitiveType::U32 {
-            let before = scalar(&mut builder, ty, -1);
+            let before = scalar(builder, ty, -1);
             let not_before = builder.less(before, starts[dim]);
-            own = and(&mut builder, own, not_before);
+            own = and(builder, own, not_before);
         }
         is_inside = Some(match is_inside {
-            Some(others) => and(&mut builder, others, own),
+            Some(others) => and(builder, others, own),
             None => own,
         });
     }
-    let part = match is_inside {
+    match is_inside {
         Some(is_inside) => {
-            let mask = builder.broadcast(is_inside, &window);
-            let ty = operand.element_type;
-            builder.add_array(HloOpcode::Select, ty, &window, &[mask, new, old], &[])
+            let mask = builder.broadcast(is_inside, &window.dims);
+            let ty = window.element_type;
+            builder.add_array(HloOpcode::Select, ty, &window.dims, &[mask, new, old], &[])
         }
         None => new,
-    };
-    let mut all: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[operands[0], part]);
-    all.extend(starts);
-    become_one(module, id, HloOpcode::DynamicUpdateSlice, &all);
-    Some(())
+    }
 }
 
 fn and(builder: &mut Builder<'_>, a: InstructionId, b: InstructionId) -> InstructionId {

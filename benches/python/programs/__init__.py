@@ -1,0 +1,27 @@
+"""Programs as people write them with JAX and its ecosystem, by class; a seed decides their sizes and inputs."""
+
+from programs import (
+    fourier,
+    indexing,
+    linear_algebra,
+    nets,
+    numbers,
+    reductions,
+    small_loops,
+    transformers,
+)
+from programs.registry import PROGRAMS, Draw, Program
+
+__all__ = [
+    "PROGRAMS",
+    "Draw",
+    "Program",
+    "fourier",
+    "indexing",
+    "linear_algebra",
+    "nets",
+    "numbers",
+    "reductions",
+    "small_loops",
+    "transformers",
+]

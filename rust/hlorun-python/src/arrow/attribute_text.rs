@@ -35,17 +35,14 @@ fn quoted(text: &[u8]) -> usize {
 
 /// What follows the first closed pair of parentheses after the name of the opcode.
 fn after_operands<'t>(text: &'t [u8], opcode: &[u8]) -> &'t [u8] {
-    let call = |at: usize| {
-        let rest = &text[at..];
-        rest.starts_with(opcode)
-            && rest.get(opcode.len()) == Some(&b'(')
-            && at > 0
-            && text[at - 1].is_ascii_whitespace()
+    let is_call = |at: usize| {
+        let before = text[..at].strip_suffix(opcode);
+        before.is_some_and(|before| before.last().is_some_and(u8::is_ascii_whitespace))
     };
-    let Some(start) = (0..text.len()).find(|&at| call(at)) else {
+    let Some(start) = (0..text.len()).find(|&at| text[at] == b'(' && is_call(at)) else {
         return &[];
     };
-    let inside = &text[start + opcode.len()..];
+    let inside = &text[start..];
     let mut depth = 0usize;
     let mut at = 0;
     while let Some(&byte) = inside.get(at) {

@@ -241,21 +241,21 @@ impl Instructions {
 
     fn attribute_text(&mut self, instruction: InstructionRef<'_>) {
         let text = instruction.module.text().bytes(instruction.data().text);
-        let mut out = String::new();
+        let mut out = Vec::new();
         for (key, value) in attributes(text, instruction.opcode_name().as_bytes()) {
             if matches!(key, b"metadata" | b"backend_config") {
                 continue;
             }
             if !out.is_empty() {
-                out.push_str(", ");
+                out.extend_from_slice(b", ");
             }
             if !key.is_empty() {
-                out.push_str(&String::from_utf8_lossy(key));
-                out.push('=');
+                out.extend_from_slice(key);
+                out.push(b'=');
             }
-            out.push_str(&String::from_utf8_lossy(value));
+            out.extend_from_slice(value);
         }
-        self.attributes.push(&out);
+        self.attributes.push(&String::from_utf8_lossy(&out));
     }
 
     fn origin<'m>(

@@ -131,7 +131,7 @@ fn lu_body<F: Real, const L: usize>(
                     best[l] = size;
                     at[l] = i as i32;
                 }
-                failed[l] |= !(size.wide() < f64::INFINITY);
+                failed[l] |= !size.wide().is_finite();
             }
         }
         for l in 0..L {
@@ -198,7 +198,8 @@ fn qr_body<F: Real, const L: usize>(
         for l in 0..L {
             let alpha = head[l].wide();
             let whole = alpha * alpha + square[l];
-            failed[l] |= !(whole < MOST_SQUARE) || square[l] != 0.0 && square[l] < LEAST_SQUARE;
+            let is_exact = whole < MOST_SQUARE && (square[l] == 0.0 || square[l] >= LEAST_SQUARE);
+            failed[l] |= !is_exact;
             if square[l] != 0.0 {
                 let beta = -whole.sqrt().copysign(alpha);
                 tau[l] = F::narrow((beta - alpha) / beta);

@@ -91,8 +91,8 @@ impl<'a> View<'a> {
 
     /// Brings the matrices `range` into the lanes of `block`; lanes left over get the last of them.
     fn load<T: Copy, const L: usize>(&self, range: &Range<usize>, block: &mut [[T; L]]) {
-        for l in 0..L {
-            let index = (range.start + l).min(range.end - 1);
+        let indices = (range.start..).map(|index| index.min(range.end - 1));
+        for (l, index) in indices.enumerate().take(L) {
             // SAFETY: an element of the array, which has this type; no task writes what another reads.
             self.each(index, |at, from: *mut T| unsafe {
                 block[at][l] = from.read_unaligned()

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hlorun
+from hlorun.find import nan
 from streams import Stream
 
 LOOP = """HloModule loop
@@ -276,6 +278,47 @@ def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
     assert hlorun.load(small).instruction_count <= 3
     found = _command("reduce", str(wrong), "--check", "false")
     assert found.returncode == 1 and "nothing to reduce" in found.stderr
+
+
+def test_the_device_that_makes_nan_is_named() -> None:
+    text = PARTS.replace(
+        "  %t = f32[4,4]{1,0} tanh(%g)",
+        """  %i = u32[] partition-id()
+  %three = u32[] constant(2)
+  %is = pred[] compare(%i, %three), direction=EQ
+  %low = f32[] constant(-1)
+  %high = f32[] constant(1)
+  %x = f32[] select(%is, %low, %high)
+  %l = f32[] log(%x)
+  %ls = f32[4,4]{1,0} broadcast(%l), dimensions={}
+  %h = f32[4,4]{1,0} add(%g, %ls)
+  %t = f32[4,4]{1,0} tanh(%h)""",
+    )
+    report = hlorun.find_nan(hlorun.parse(text))
+    (origin,) = report.origins
+    assert origin.device == 2 and origin.place.name == "l" and "on device 2" in str(origin)
+    assert report.outputs == (0, 1) and report.is_complete
+
+
+def test_an_interrupted_search_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "HloModule m\nENTRY e { p = f32[2] parameter(0)\n l = f32[2] log(p)\n ROOT n = f32[2] negate(l) }\n"
+    )
+    module = hlorun.parse(text)
+    plain = nan._Search.__call__
+
+    def interrupted(self: nan._Search, instruction: hlorun.HloInstruction, value: Any) -> None:
+        plain(self, instruction, value)
+        if instruction.name == "l":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(nan._Search, "__call__", interrupted)
+    x = np.array([1, -1], np.float32)
+    with pytest.raises(KeyboardInterrupt):
+        hlorun.find_nan(module, x)
+    report = hlorun.find_nan(module, x, until_interrupted=True)
+    assert [o.place.name for o in report.origins] == ["l"] and not report.is_complete
+    assert str(report).endswith("interrupted: so far")
 
 
 WHOLE = """HloModule whole

@@ -36,13 +36,15 @@ def _show(found: Any, json: bool) -> None:
 def nan(dump: Dump, inputs: Inputs = None, seed: Seed = 0, json: Json = False) -> None:
     """Run without fusion and name the instructions that make NaN or Inf from clean operands.
 
-    Each with the element, the operands there, and inside a loop the trip. Exit status 1 when there are any.
+    Each with the element, the operands there, inside a loop the trip, and of several devices the device.
+    Ctrl-C ends the search with what was found so far. Exit status 1 when there are any.
     """
     import hlorun
 
     with reporting_errors(dump):
         module = load(dump)
-        found = hlorun.find_nan(module, *_given(module, inputs, seed))
+        given = _given(module, inputs, seed)
+        found = hlorun.find_nan(module, *given, until_interrupted=True)
         _show(found, json)
     if found:
         raise typer.Exit(1)

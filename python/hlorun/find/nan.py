@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class Origin(Result):
 
     `time` counts its executions, from 1: the trip, inside a loop. `index` is the first element that is so,
     `operands` are the operands' names with their values there (a summary where they have other shapes),
-    `count` is how many elements are.
+    `count` is how many elements are. `device` is the number of the device, where there are several.
     """
 
     kind: str
@@ -34,15 +34,17 @@ class Origin(Result):
     value: str
     operands: tuple[tuple[str, str], ...]
     count: int
+    device: int | None = None
 
     def __str__(self) -> str:
         """As a person reads it."""
+        on = f" on device {self.device}" if self.device is not None else ""
         at = f"[{','.join(map(str, self.index))}]" if self.index else ""
         trip = f", in its execution {self.time:,}" if self.time > 1 else ""
         operands = ", ".join(f"{name} = {value}" for name, value in self.operands)
         more = f"; {self.count} elements" if self.count > 1 else ""
         what = f"{self.value} at {at or 'the scalar'} from {operands}{more}"
-        return f"{self.kind} made by {self.place}{trip}: {what}"
+        return f"{self.kind} made by {self.place}{on}{trip}: {what}"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class NanReport(Result):
     """What a run shows of NaN and Inf, in the order of the run.
 
     `inputs` are parameters that hold some already, `spread` counts the values that only carry on what others
-    made, `outputs` are the numbers of results that hold some.
+    made, `outputs` are the numbers of results that hold some. `is_complete` is false where the run was
+    interrupted: what it had not reached may hold more.
     """
 
     origins: tuple[Origin, ...]
@@ -58,6 +61,7 @@ class NanReport(Result):
     spread: int
     outputs: tuple[int, ...]
     more: int
+    is_complete: bool = True
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -68,8 +72,12 @@ class NanReport(Result):
         lines = [str(origin) for origin in self.origins]
         lines += [f"parameter {name} holds NaN or Inf" for name in self.inputs]
         if not lines:
-            return "no NaN and no Inf"
-        return "\n".join([*lines, f"{self.spread} further values carry them on"])
+            lines = ["no NaN and no Inf"]
+        else:
+            lines.append(f"{self.spread} further values carry them on")
+        if not self.is_complete:
+            lines.append("interrupted: so far")
+        return "\n".join(lines)
 
 
 def _numbers(value: Any) -> Any:
@@ -86,7 +94,8 @@ _TESTS = {"NaN": np.isnan, "Inf": np.isinf}
 class _Search:
     """An observer that looks for origins."""
 
-    def __init__(self, module: HloModule, arguments: list[Any]) -> None:
+    def __init__(self, module: HloModule, arguments: list[Any], device: int | None) -> None:
+        self.device = device
         self.values = Values(module, arguments)
         self.times: dict[HloInstruction, int] = {}
         self.origins: list[Origin] = []
@@ -114,7 +123,8 @@ class _Search:
                     self.spread.add(instruction)
                 elif (kind, instruction) not in self.made:
                     self.made.add((kind, instruction))
-                    self.origins.append(_origin(kind, instruction, time, array, new, operands))
+                    origin = _origin(kind, instruction, time, array, new, operands)
+                    self.origins.append(replace(origin, device=self.device))
 
     def _new(self, kind: str, odd: Any, operands: list[Any], is_elementwise: bool) -> Any:
         """The elements that are so although what they are computed from is not."""
@@ -156,18 +166,25 @@ def _origin(
 
 
 def find_nan(
-    module: HloModule, *arrays: Any, executable: Executable | None = None, timeout: float | None = None
+    module: HloModule,
+    *arrays: Any,
+    executable: Executable | None = None,
+    timeout: float | None = None,
+    until_interrupted: bool = False,
 ) -> NanReport:
     """Find the instructions that make NaN or Inf from clean operands.
 
     The module runs without fusion, so an instruction inside one is named too; inside a loop with the trip.
-    An interrupted search (Ctrl-C, `timeout`) raises.
+    A module of several devices runs on all of them, and the device is named.
 
     Args:
-        module: The module, for one device.
-        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs`.
+        module: The module.
+        *arrays: One value per parameter, the same for every device; without any, the random ones of
+            `hlorun.make_inputs`, others for each device.
         executable: The module compiled already.
         timeout: Seconds after which the run ends with `HloTimeoutError`.
+        until_interrupted: Whether Ctrl-C ends the search with what was found so far, which says so,
+            instead of `KeyboardInterrupt`.
 
     Returns:
         A `NanReport`, which is false when every value is finite.
@@ -179,17 +196,52 @@ def find_nan(
     """
     from hlorun._inputs import make_inputs
 
-    arguments = list(arrays) if arrays else make_inputs(module)
-    search = _Search(module, arguments)
     made = executable if executable is not None else compile(module)
-    result = made(*arguments, observer=search, timeout=timeout)
-    numbers = [_numbers(leaf) for leaf in leaves(result)]
-    outputs = [k for k, array in enumerate(numbers) if array is not None and not np.isfinite(array).all()]
-    odd = odd_inputs(module, [arguments])
+    count = made.replicas * made.partitions
+    arguments = [list(arrays) if arrays else make_inputs(module, device) for device in range(count)]
+    searches = [_Search(module, own, device if count > 1 else None) for device, own in enumerate(arguments)]
+    results: list[Any] = []
+    is_complete = True
+    try:
+        results = _results(made, arguments, searches, timeout)
+    except KeyboardInterrupt:
+        if not until_interrupted:
+            raise
+        is_complete = False
+    return _report(module, arguments, searches, results, is_complete)
+
+
+def _results(
+    made: Executable, arguments: list[list[Any]], searches: list[_Search], timeout: float | None
+) -> list[Any]:
+    """What each device returns."""
+    if len(arguments) == 1:
+        return [made(*arguments[0], observer=searches[0], timeout=timeout)]
+    return made.run_replicas(
+        arguments, observer=lambda i, value, device: searches[device](i, value), timeout=timeout
+    )
+
+
+def _report(
+    module: HloModule,
+    arguments: list[list[Any]],
+    searches: list[_Search],
+    results: list[Any],
+    is_complete: bool,
+) -> NanReport:
+    outputs: set[int] = set()
+    for result in results:
+        numbers = [_numbers(leaf) for leaf in leaves(result)]
+        odd = (k for k, array in enumerate(numbers) if array is not None and not np.isfinite(array).all())
+        outputs.update(odd)
+    origins = [origin for search in searches for origin in search.origins]
+    made = {instruction for search in searches for _, instruction in search.made}
+    spread = {instruction for search in searches for instruction in search.spread}
     return NanReport(
-        tuple(search.origins[:MAX_ORIGINS]),
-        tuple(item["name"] for item in odd),
-        len(search.spread - {instruction for _, instruction in search.made}),
-        tuple(outputs),
-        max(0, len(search.origins) - MAX_ORIGINS),
+        tuple(origins[:MAX_ORIGINS]),
+        tuple(item["name"] for item in odd_inputs(module, arguments)),
+        len(spread - made),
+        tuple(sorted(outputs)),
+        max(0, len(origins) - MAX_ORIGINS),
+        is_complete,
     )

@@ -158,6 +158,27 @@ def test_a_snapshot_brings_its_run(tmp_path: Path) -> None:
     assert hlorun.parse(module.to_proto()).inputs is None
 
 
+@pytest.mark.parametrize(("recorded", "agrees"), [(0.1240, True), (0.2, False)])
+def test_sums_that_cancel_are_held_against_the_exact_ones(
+    tmp_path: Path, recorded: float, agrees: bool
+) -> None:
+    """f32 loses most digits of (p + 10000) - 10000; another order of the same sums may lose others."""
+    module = hlorun.parse("""HloModule m
+ENTRY e {
+  p = f32[3] parameter(0)
+  c = f32[] constant(10000)
+  all = f32[3] broadcast(c), dimensions={}
+  large = f32[3] add(p, all)
+  ROOT small = f32[3] subtract(large, all)
+}
+""")
+    path = tmp_path / "m.snapshot.0.pb"
+    hlo = field(1, field(1, module.to_proto()))
+    path.write_bytes(hlo + field(2, literal([0.12345] * 3)) + field(3, literal([recorded] * 3)))
+    shown = CliRunner().invoke(app, ["run", str(path)])
+    assert shown.exit_code == (0 if agrees else 1), shown.output
+
+
 def test_files_packed_and_wrapped(tmp_path: Path) -> None:
     module = hlorun.parse(MODULE)
     packed = tmp_path / "m.hlo.pb.gz"
@@ -265,31 +286,18 @@ def test_a_proto_without_an_assignment_says_so() -> None:
         hlorun.load_buffer_assignment(PROTOS / "scan.after_algsimp.hlo.pb")
 
 
-def _field(number: int, value: bytes) -> bytes:
-    """A length-delimited field."""
-    size, length = len(value), b""
-    while size > 127:
-        length += bytes([size & 127 | 128])
-        size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + value
-
-
 def _profile(*protos: bytes) -> bytes:
     """An XSpace as profilers write it: HLO is in the statistics of events' metadata."""
     events = b"".join(
-        _field(4, b"\x08\x02" + _field(2, _field(2, b"jit_f(0)") + _field(5, b"\x08\x04" + _field(6, proto))))
+        field(4, b"\x08\x02" + field(2, field(2, b"jit_f(0)") + field(5, b"\x08\x04" + field(6, proto))))
         for proto in protos
     )
-    return (
-        _field(1, _field(2, b"/host:CPU"))
-        + _field(1, _field(2, b"/host:metadata") + events)
-        + _field(4, b"vm")
-    )
+    return field(1, field(2, b"/host:CPU")) + field(1, field(2, b"/host:metadata") + events) + field(4, b"vm")
 
 
 def test_the_modules_of_a_profile(tmp_path: Path) -> None:
     texts = [MODULE, "HloModule second\nENTRY e { ROOT p = f32[3]{0} parameter(0) }\n"]
-    protos = [_field(1, hlorun.parse(text).to_proto()) for text in texts]
+    protos = [field(1, hlorun.parse(text).to_proto()) for text in texts]
     path = tmp_path / "vm.xplane.pb"
     path.write_bytes(_profile(*protos, protos[0]))
     modules = hlorun.load_modules(path)
@@ -306,7 +314,7 @@ def test_the_modules_of_a_profile(tmp_path: Path) -> None:
 
 
 def test_broken_profiles_are_refused() -> None:
-    whole = _profile(_field(1, hlorun.parse(MODULE).to_proto()))
+    whole = _profile(field(1, hlorun.parse(MODULE).to_proto()))
     random_ = random.Random(0)
     for _ in range(500):
         broken = bytearray(whole[: random_.randrange(len(whole))])

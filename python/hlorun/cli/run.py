@@ -172,7 +172,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         "file": str(asked.dump),
         "inputs": described,
         "constants": about_constants,
-        "recorded": _against_recorded(module, devices, asked.inputs, results),
+        "recorded": _against_recorded(module, devices, asked.inputs, arguments[0], results),
         "replicas": devices.replicas,
         "partitions": devices.partitions,
         "notes": notes,
@@ -282,45 +282,16 @@ def _entry(module: HloModule) -> Any:
 
 
 def _against_recorded(
-    module: HloModule, devices: Devices, source: str | None, results: list[Any]
+    module: HloModule, devices: Devices, source: str | None, arguments: list[Any], results: list[Any]
 ) -> dict[str, Any] | None:
     """How far the outputs are from those of the recorded run; None where that was another run."""
-    import numpy as np
-
     from hlorun import _inputs
+    from hlorun.report.recorded import against_recorded
 
     is_recorded = (source or _inputs.default_source(module)) == "recorded"
     if module.result is None or not is_recorded or devices.count > 1:
         return None
-    rows: list[dict[str, Any]] = []
-    outputs = zip(_output_names(module), _flat(results[0]), _flat(module.result), strict=True)
-    for (name, index), ours, theirs in outputs:
-        row: dict[str, Any] = {"name": name, "index": index, "agrees": True, "equal": True, "largest": 0.0}
-        rows.append(row)
-        if ours is None or theirs is None:
-            continue
-        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-            row.update(agrees=False, equal=False, largest=None)
-            continue
-        row["equal"] = ours.tobytes() == theirs.tobytes()
-        if row["equal"]:
-            continue
-        wide = np.complex128 if ours.dtype.kind == "c" else np.float64
-        a, b = ours.astype(wide), theirs.astype(wide)
-        with np.errstate(invalid="ignore", over="ignore"):
-            scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
-            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        largest = float(np.max(apart, initial=0.0))
-        row["largest"] = largest
-        bits = {8: 2.0**-40, 4: 2.0**-15, 2: 2.0**-6, 1: 2.0**-2}
-        is_float = ours.dtype.kind in "fcV"
-        size = ours.dtype.itemsize // (2 if ours.dtype.kind == "c" else 1)
-        row["agrees"] = is_float and bool(largest <= bits.get(size, 0.0) * max(scale, 1e-30))
-    return {
-        "agrees": all(row["agrees"] for row in rows),
-        "platform": module.execution_platform,
-        "outputs": rows,
-    }
+    return against_recorded(module, _output_names(module), arguments, _flat(results[0]))
 
 
 def _collectives(module: HloModule, devices: Devices) -> list[str]:

@@ -97,17 +97,20 @@ def batch(
     folder = str(work.folder.absolute())
     tally = Tally(work)
     left: list[tuple[Part, Mapping[str, str] | None]] = [(part, None) for part in reversed(work.parts)]
-    going: dict[Any, Part] = {}
+    going: dict[Any, tuple[Part, Mapping[str, str] | None]] = {}
     with bar(work.files, show=progress) as shown:
         while left or going:
             while left and len(going) < most:
                 part, broken = left.pop()
-                going[write.remote(folder, part, options, broken, share)] = part
+                going[write.remote(folder, part, options, broken, share)] = part, broken
             (done, *_), _ = ray.wait(list(going), num_returns=1)
-            part = going.pop(done)
+            part, broken = going.pop(done)
             try:
                 written = ray.get(done)
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+                if broken is not None:
+                    # It dies without a look at the file: the fault is the worker's.
+                    raise
                 left += _smaller(part, error)
                 continue
             tally.add(written)

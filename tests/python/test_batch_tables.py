@@ -376,3 +376,39 @@ def test_leftovers_of_the_living_stay(files: Path, tmp_path: Path) -> None:
     dead.mkdir()
     hlorun.batch(files, out=out)
     assert mine.exists() and not dead.exists()
+
+
+def test_names_that_are_no_unicode_and_times_far_away(tmp_path: Path) -> None:
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    text = "HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n"
+    odd = os.fsdecode(bytes(dumps) + b"/odd\xff.txt")
+    try:
+        Path(odd).write_text(text)
+    except OSError:
+        pytest.skip("the file system wants Unicode")
+    late = dumps / "late.txt"
+    late.write_text(text)
+    os.utime(late, (20_000_000_000, 20_000_000_000))
+    for skipped in (0, 2):
+        done = hlorun.batch(dumps, out=tmp_path / "tables")
+        assert (done.files, done.failed, done.skipped) == (2, 0, skipped)
+
+
+def test_a_circle_of_copies_ends(tmp_path: Path) -> None:
+    path = tmp_path / "circle.txt"
+    path.write_text("""HloModule m
+c { p = (s32[]) parameter(0)
+  a = s32[] copy(a)
+  n = s32[] constant(3)
+  ROOT lt = pred[] compare(a, n), direction=LT }
+b { p = (s32[]) parameter(0)
+  g = s32[] get-tuple-element(p), index=0
+  ROOT t = (s32[]) tuple(g) }
+ENTRY e { i = s32[] constant(0)
+  s = (s32[]) tuple(i)
+  ROOT w = (s32[]) while(s), condition=c, body=b }
+""")
+    module = hlorun.load(path)
+    assert module["w"].trip_count is None
+    assert hlorun.batch(path, out=tmp_path / "tables").files == 1

@@ -76,6 +76,8 @@ def test_everything_of_a_module_pickles(module: hlorun.HloModule) -> None:
 def test_instructions_of_one_module_pickle_into_one_list(module: hlorun.HloModule) -> None:
     again = pickle.loads(pickle.dumps(module.instructions))
     assert [str(i) for i in again] == [str(i) for i in module.instructions]
+    assert len(pickle.dumps(module.instructions)) < 2 * len(TEXT) + 60 * module.instruction_count
+    assert all(operand in again for instruction in again for operand in instruction.operands)
 
 
 @pytest.mark.parametrize(

@@ -150,14 +150,30 @@ def test_a_singular_matrix_has_the_status_of_its_pivot() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (8, 3), (32, 32), (33, 2)])
 def test_qr(dtype: str, size: tuple[int, int]) -> None:
-    (m, n), letter = size, LETTERS[dtype]
+    m, n = size
     for batch in BATCHES:
         a = Stream("qr", dtype, m, n, batch).normal((batch, m, n), DTYPES[dtype])
         a[0, 1:, 0] = 0
-        results = [f"{dtype}[{batch},{n}]"]
-        packed, taus = run(called(f"lapack_{letter}geqrf_ffi", dtype, [(batch, m, n)], results), a)
-        (q,) = run(
-            f"""HloModule m
+        check_qr(dtype, a)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [("f64", 1e-200), ("f64", 1e-160), ("f64", 1e150), ("f32", 1e-36), ("f32", 1e-30), ("f32", 1e37)],
+)
+def test_qr_of_what_is_tiny_or_huge(dtype: str, scale: float) -> None:
+    """Squares underflow, and reciprocals overflow, where no element does."""
+    a = Stream("scaled", dtype, str(scale)).normal((5, 4, 3), np.float64) * scale
+    check_qr(dtype, a.astype(DTYPES[dtype]), scale)
+
+
+def check_qr(dtype: str, a: Array, scale: float = 1) -> None:
+    """Q is orthogonal, and Q R is A."""
+    (batch, m, n), letter = a.shape, LETTERS[dtype]
+    results = [f"{dtype}[{batch},{n}]"]
+    packed, taus = run(called(f"lapack_{letter}geqrf_ffi", dtype, [(batch, m, n)], results), a)
+    (q,) = run(
+        f"""HloModule m
 ENTRY e {{
   p = {dtype}[{batch},{m},{n}]{{1,2,0}} parameter(0)
   t = {dtype}[{batch},{n}] parameter(1)
@@ -165,12 +181,12 @@ ENTRY e {{
     custom_call_target="lapack_{letter}orgqr_ffi", api_version=API_VERSION_TYPED_FFI, backend_config={{}}
 }}
 """,
-            packed,
-            taus,
-        )
-        wide = q.astype(np.float64)
-        upper = np.triu(packed.astype(np.float64))[:, :n]
-        np.testing.assert_allclose(wide @ upper, a, rtol=0, atol=NEAR[dtype] * 10)
-        np.testing.assert_allclose(
-            wide.swapaxes(-1, -2) @ wide, np.broadcast_to(np.eye(n), (batch, n, n)), rtol=0, atol=NEAR[dtype]
-        )
+        packed,
+        taus,
+    )
+    wide = q.astype(np.float64)
+    upper = np.triu(packed.astype(np.float64))[:, :n] / scale
+    np.testing.assert_allclose(wide @ upper, a.astype(np.float64) / scale, rtol=0, atol=NEAR[dtype] * 10)
+    np.testing.assert_allclose(
+        wide.swapaxes(-1, -2) @ wide, np.broadcast_to(np.eye(n), (batch, n, n)), rtol=0, atol=NEAR[dtype]
+    )

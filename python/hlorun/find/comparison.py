@@ -333,8 +333,10 @@ def _pairs(a: _Side, b: _Side) -> list[tuple[HloInstruction, HloInstruction, str
 
 
 def _is_same(a: HloInstruction, b: HloInstruction) -> bool:
-    """Whether two instructions of one name are likely one: a pass may have changed the opcode."""
-    return a.opcode == b.opcode or a.metadata.op_name == b.metadata.op_name != ""
+    """Whether two instructions of one name are likely one; a pass, or a fault, may change an opcode."""
+    if a.opcode == b.opcode or a.metadata.op_name == b.metadata.op_name != "":
+        return True
+    return [o.name for o in a.operands] == [o.name for o in b.operands] != []
 
 
 def _by_value(
@@ -361,26 +363,32 @@ def _by_value(
 
 
 def _suspect(
-    b: _Side, good: set[HloInstruction], ours: dict[HloInstruction, list[Any]]
+    b: _Side,
+    good: set[HloInstruction],
+    bad: set[HloInstruction],
+    ours: dict[HloInstruction, list[Any]],
 ) -> HloInstruction | None:
     """The first instruction of B that is wrong as far as values tell.
 
-    What a right value depends on is right too, as seen from there.
+    What a right value is computed from is right too, as seen from there, unless much of it is lost on
+    the way.
     """
     callers: dict[Any, list[HloInstruction]] = defaultdict(list)
     for i in b.module.instructions:
         for called in i.called_computations:
             callers[called].append(i)
-    right = good | _known_scalars(b, ours)
+    right = (good | _known_scalars(b, ours)) - bad
     open_ = list(right)
     while open_:
         i = open_.pop()
+        if i.opcode in _LOSSY:
+            continue
         before = list(i.operands)
         before += [called.root for called in i.called_computations if called.root is not None]
         if i.opcode == "parameter":
             before += [o for caller in callers[i.computation] for o in caller.operands]
         for other in before:
-            if other not in right:
+            if other not in right and other not in bad:
                 right.add(other)
                 open_.append(other)
     wrong = [i for i in b.kept.values if i not in right and i.opcode not in _CONTROL and not _is_fixed(i)]
@@ -397,6 +405,21 @@ def _is_fixed(instruction: HloInstruction) -> bool:
 
 
 _COPIES = ("bitcast", "broadcast", "convert", "copy", "iota", "reshape", "transpose")
+_LOSSY = (
+    *(
+        "and",
+        "ceil",
+        "clamp",
+        "compare",
+        "dynamic-slice",
+        "floor",
+        "gather",
+        "is-finite",
+        "maximum",
+        "minimum",
+    ),
+    *("or", "round-nearest-afz", "round-nearest-even", "select", "sign", "slice"),
+)
 _CONTROL = ("while", "call", "conditional", "fusion", "async-start", "async-done")
 
 
@@ -478,7 +501,8 @@ def compare(
     suspect = None
     if verdict == "different":
         good = {y for (_, y, _), m in zip(pairs, matches, strict=True) if m.gap.verdict != "different"}
-        suspect = _suspect(second, good, first.kept.values)
+        bad = {y for (_, y, _), m in zip(pairs, matches, strict=True) if m.gap.verdict == "different"}
+        suspect = _suspect(second, good, bad, first.kept.values)
     is_certain = verdict == "equal" or all(
         found.exact is not None or found.verdict == "equal" or np.isinf(found.absolute) for found in outputs
     )

@@ -40,6 +40,16 @@ class File:
     bytes: int
     modified_ns: int
 
+    def as_stored(self) -> File:
+        """As the tables have it, whose texts are UTF-8 and whose times fit 64 bits."""
+        most = (1 << 63) - 1
+        return File(as_text(self.path), self.bytes, max(-most, min(self.modified_ns, most)))
+
+
+def as_text(text: str) -> str:
+    """Text with escapes for what is no Unicode, as bytes in names of files may be."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -125,10 +135,11 @@ def plan(folder: Path, files: list[File], options: Options, *, resume: bool, wor
         HloArgumentError: The folder holds tables that were made with other options.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {file.path: file for file in files}
+    wanted = {file.path: file for file in (file.as_stored() for file in files)}
     with locked(folder):
         sweep(folder)
         done: set[str] = set()
+        outdated: list[tuple[Path, Part]] = []
         for path in whole_parts(folder):
             stored, made_with = _stored(path)
             changed = {
@@ -143,9 +154,11 @@ def plan(folder: Path, files: list[File], options: Options, *, resume: bool, wor
                     "folder, or make all of them again with resume=False, --no-resume"
                 )
             if changed:
-                _rewrite(path, Part(kept))
+                outdated.append((path, Part(kept)))
             done.update(file.path for file in kept)
-    left = [file for file in files if file.path not in done]
+        for path, part in outdated:
+            _rewrite(path, part)
+    left = [file for file in files if file.as_stored().path not in done]
     return Plan(folder, tuple(_grouped(left, workers)), len(files) - len(left))
 
 

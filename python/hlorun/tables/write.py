@@ -12,7 +12,7 @@ from typing import Any
 
 from hlorun._hlorun import ArrowTable, HloModule, _TableRows, load
 from hlorun.errors import HloExecutionError, describe
-from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, hidden_name, open_writer
+from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, as_text, hidden_name, open_writer
 
 FLUSH_BYTES = 32 << 20
 """Bytes of rows that are kept before they are written as a row group."""
@@ -52,7 +52,7 @@ class _Facts:
         """Note an error; the first one counts."""
         if not self.error_stage:
             self.error_stage, self.error_kind = stage, type(error).__name__
-            self.error_message = describe(error)
+            self.error_message = as_text(describe(error))
 
 
 class _Writers:
@@ -117,6 +117,7 @@ def write_part(
 
     Raises:
         Stopped: `stop` was set; nothing is left behind.
+        HloExecutionError: A file has no row, not even one of an error.
         OSError: The folder cannot be written to.
     """
     broken = dict(broken or {})
@@ -130,6 +131,9 @@ def write_part(
             try:
                 written = _write(hidden, part, options, tell, stop, broken, share)
             except _Broken as error:
+                if error.path in broken:
+                    # Not even the row of its error can be made.
+                    raise HloExecutionError(f"{error.path}: {error.message}") from None
                 # The rows of the part are no more to be trusted: again, without the file.
                 broken[error.path] = error.message
                 continue
@@ -167,18 +171,19 @@ def _write(
         for file in part.files:
             if stop is not None and stop.is_set():
                 raise Stopped
-            facts = _Facts(file.path, file.bytes, file.modified_ns)
+            stored = file.as_stored()
+            facts = _Facts(stored.path, stored.bytes, stored.modified_ns)
             if file.path in broken:
                 facts.fail("read", HloExecutionError(broken[file.path]))
                 module = None
             else:
-                module = _module(facts, options, share)
+                module = _module(file.path, facts, options, share)
             try:
                 message = rows.add(module, vars(facts))
             except Exception as error:
                 raise _Broken(file.path, describe(error)) from None
             if message:
-                failed.append((file.path, message))
+                failed.append((stored.path, message))
             if tell is not None:
                 tell(file)
             if rows.nbytes > FLUSH_BYTES:
@@ -187,12 +192,12 @@ def _write(
     return Written(len(part.files), sum(file.bytes for file in part.files), tuple(failed))
 
 
-def _module(facts: _Facts, options: Options, share: int) -> HloModule | None:
+def _module(path: str, facts: _Facts, options: Options, share: int) -> HloModule | None:
     """The module of a file, verified and run where that is wanted; errors are noted."""
     stage = "read"
     module = None
     try:
-        module = load(facts.path)
+        module = load(path)
         if options.check:
             stage = "verify"
             module.verify()

@@ -32,6 +32,8 @@ pub trait Real:
     fn root(self) -> Self;
     /// Without its sign.
     fn magnitude(self) -> Self;
+    /// Whether it is neither zero, subnormal, infinite nor NaN.
+    fn is_normal(self) -> bool;
 }
 
 macro_rules! real {
@@ -44,6 +46,7 @@ macro_rules! real {
                 fn wide(self) -> f64 { f64::from(self) }
                 fn root(self) -> $t { self.sqrt() }
                 fn magnitude(self) -> $t { self.abs() }
+                fn is_normal(self) -> bool { <$t>::is_normal(self) }
             }
         }
     )*};
@@ -189,22 +192,26 @@ fn qr_body<F: Real, const L: usize>(
         let (done, rest) = a.split_at_mut((k + 1) * m);
         let column = &mut done[k * m + k..];
         let mut square = [0f64; L];
+        let mut is_zero = [true; L];
         for x in &column[1..] {
             for l in 0..L {
                 square[l] += x[l].wide() * x[l].wide();
+                is_zero[l] &= x[l] == F::ZERO;
             }
         }
         let (mut tau, mut scale, mut head) = ([F::ZERO; L], [F::ZERO; L], column[0]);
         for l in 0..L {
             let alpha = head[l].wide();
             let whole = alpha * alpha + square[l];
-            let is_exact = whole < MOST_SQUARE && (square[l] == 0.0 || square[l] >= LEAST_SQUARE);
+            let is_exact = whole < MOST_SQUARE && (is_zero[l] || square[l] >= LEAST_SQUARE);
             failed[l] |= !is_exact;
             if square[l] != 0.0 {
                 let beta = -whole.sqrt().copysign(alpha);
                 tau[l] = F::narrow((beta - alpha) / beta);
                 scale[l] = F::narrow(1.0 / (alpha - beta));
                 head[l] = F::narrow(beta);
+                // Of very small columns it is infinite in the type, of very large ones it loses bits.
+                failed[l] |= !scale[l].is_normal();
             }
         }
         column[0] = head;

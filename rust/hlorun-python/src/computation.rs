@@ -126,9 +126,7 @@ impl PyComputation {
         let make = py.import("hlorun._hlorun")?.getattr("_computation")?;
         let mut ids = self.module.module.computation_ids();
         let place = ids.position(|id| id == self.id).unwrap_or_default();
-        let module = PyHloModule {
-            handle: self.module.clone(),
-        };
+        let module = PyHloModule::object(py, &self.module)?;
         (make, (module, place)).into_pyobject(py)
     }
 

@@ -1,7 +1,7 @@
 //! What every Python handle shares: the module, and tables made from it when first asked for.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
 use hlorun::analysis::runs::Runs;
@@ -10,6 +10,8 @@ use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
 use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId, Source};
 use hlorun::types::Literal;
 use hlorun::verify::{VerifiedModule, verify_shared};
+use pyo3::Py;
+use pyo3::types::PyWeakrefReference;
 use rustc_hash::FxHashMap;
 
 /// A module that Python objects point into.
@@ -26,6 +28,8 @@ pub struct ModuleHandle {
     pub proto: Option<FromProto>,
     /// Which module of its text it is, where the text holds several.
     pub number: usize,
+    /// The Python object of the whole module that its parts are pickled with, while there is one.
+    pub object: Mutex<Option<Py<PyWeakrefReference>>>,
 }
 
 /// What a proto holds beside its module.
@@ -75,6 +79,7 @@ impl ModuleHandle {
             verified: OnceLock::new(),
             proto,
             number,
+            object: Mutex::new(None),
             users: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),

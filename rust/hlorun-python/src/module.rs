@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::config::AliasKind;
@@ -13,7 +13,8 @@ use hlorun::text::ParseOptions;
 use hlorun::text::printer::{PrintOptions, print_module};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyTuple};
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::arrow::{PyArrowTable, instruction_table};
 use crate::assignment::{PyBufferAssignment, PyLiveRanges};
@@ -27,7 +28,7 @@ use crate::printing::print_options;
 use crate::source::{file_options, read_file, text_source};
 
 /// A module of HLO text.
-#[pyclass(frozen, module = "hlorun", name = "HloModule")]
+#[pyclass(frozen, weakref, module = "hlorun", name = "HloModule")]
 pub struct PyHloModule {
     pub handle: SharedModule,
 }
@@ -35,6 +36,26 @@ pub struct PyHloModule {
 impl PyHloModule {
     pub fn module(&self) -> &HloModule {
         &self.handle.module
+    }
+
+    /// The one object of a module that its parts are pickled with: pickle writes an object once.
+    pub fn object<'py>(
+        py: Python<'py>,
+        handle: &SharedModule,
+    ) -> PyResult<Bound<'py, PyHloModule>> {
+        let mut kept = handle
+            .object
+            .lock_py_attached(py)
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*kept
+            && let Some(module) = known.bind(py).upgrade_as::<PyHloModule>()?
+        {
+            return Ok(module);
+        }
+        let handle = handle.clone();
+        let module = Bound::new(py, PyHloModule { handle })?;
+        *kept = Some(PyWeakrefReference::new(module.as_any())?.unbind());
+        Ok(module)
     }
 
     fn instructions_where(&self, wanted: impl Fn(InstructionId) -> bool) -> Vec<PyInstruction> {

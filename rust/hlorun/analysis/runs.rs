@@ -129,15 +129,21 @@ pub fn trip_count(instruction: InstructionRef<'_>) -> Option<u64> {
     if instruction.opcode() != HloOpcode::While {
         return None;
     }
-    known_trip_count(instruction)
-        .filter(|&trips| i64::try_from(trips).is_ok())
-        .or_else(|| counted(instruction))
+    let fits = |trips: &u64| i64::try_from(*trips).is_ok();
+    let known = known_trip_count(instruction).filter(fits);
+    known.or_else(|| counted(instruction).filter(fits))
 }
 
+/// The most copies of a copy that are looked through: a module that nobody verified may have circles.
+const MOST_COPIES: usize = 64;
+
 fn through_copies(mut instruction: InstructionRef<'_>) -> InstructionRef<'_> {
-    while let (HloOpcode::Copy | HloOpcode::Bitcast | HloOpcode::Reshape, &[operand]) =
-        (instruction.opcode(), instruction.operand_ids())
-    {
+    for _ in 0..MOST_COPIES {
+        let (HloOpcode::Copy | HloOpcode::Bitcast | HloOpcode::Reshape, &[operand]) =
+            (instruction.opcode(), instruction.operand_ids())
+        else {
+            break;
+        };
         instruction = instruction.module.instruction(operand);
     }
     instruction

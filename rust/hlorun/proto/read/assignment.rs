@@ -1,5 +1,7 @@
 //! `BufferAssignmentProto` → the text of a buffer-assignment dump, which is parsed as any other.
 
+use std::rc::Rc;
+
 use foldhash::{HashMap, HashSet};
 use prost::bytes::Bytes;
 
@@ -23,6 +25,7 @@ pub fn assignment_text(
         writer: Writer::new(size, options),
         instructions: HashMap::default(),
         parameters: HashMap::default(),
+        tuples: HashMap::default(),
         root: -1,
         loops: HashSet::default(),
         computations: HashMap::default(),
@@ -49,6 +52,8 @@ struct Assignment<'o> {
     writer: Writer<'o>,
     /// Instructions of all computations by id.
     instructions: HashMap<i64, Head>,
+    /// Shapes of elements, by the bytes of the shapes of tuples.
+    tuples: HashMap<Bytes, Rc<[Bytes]>>,
     /// The instruction whose value the module returns.
     root: i64,
     /// Computations that loops call.
@@ -89,6 +94,7 @@ impl Assignment<'_> {
         allocation: &BufferAllocationProto,
         buffers: &HashMap<i64, &LogicalBufferProto>,
     ) -> Result<()> {
+        self.writer.check_length()?;
         let (index, size) = (allocation.index, allocation.size);
         self.writer
             .put(format_args!("allocation {index}: size {size}"));
@@ -178,10 +184,7 @@ impl Assignment<'_> {
             )));
         };
         let (name, whole) = (head.name.clone(), head.shape.clone());
-        let is_tuple = !place.shape_index.is_empty() || {
-            let shape: ShapeProto = self.writer.decode(whole.clone(), "ShapeProto")?;
-            !shape.tuple_shapes.is_empty()
-        };
+        let is_tuple = !place.shape_index.is_empty() || { !self.parts(&whole)?.is_empty() };
         self.writer.put(format_args!(" value: <{} ", buffer.id));
         self.writer.put_name(&name, "an instruction")?;
         if is_tuple {
@@ -218,12 +221,23 @@ impl Assignment<'_> {
         }
     }
 
+    /// The shapes of a tuple's elements, decoded once: many values are parts of one tuple.
+    fn parts(&mut self, shape: &Bytes) -> Result<Rc<[Bytes]>> {
+        if let Some(parts) = self.tuples.get(shape) {
+            return Ok(parts.clone());
+        }
+        let whole: ShapeProto = self.writer.decode(shape.clone(), "ShapeProto")?;
+        let parts: Rc<[Bytes]> = whole.tuple_shapes.into();
+        self.tuples.insert(shape.clone(), parts.clone());
+        Ok(parts)
+    }
+
     /// The part of a shape at `index`.
     fn part(&mut self, mut shape: Bytes, index: &[i64]) -> Result<Bytes> {
         for &at in index {
-            let whole: ShapeProto = self.writer.decode(shape, "ShapeProto")?;
+            let parts = self.parts(&shape)?;
             let part = usize::try_from(at).ok();
-            let part = part.and_then(|at| whole.tuple_shapes.get(at).cloned());
+            let part = part.and_then(|at| parts.get(at).cloned());
             shape = part.ok_or_else(|| {
                 let message = format!("the shape index {index:?} leads to no part of its shape");
                 self.writer.fault(message)

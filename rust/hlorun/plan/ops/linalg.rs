@@ -2,7 +2,7 @@
 //! cuSOLVER and their kin.
 //!
 //! In: an instruction. Out: a [`LinalgOp`], the routine with its options and with which operands and
-//! results are what. Workspaces among the results are left alone.
+//! results are what. Workspaces among the results become zeros.
 
 use super::combiner::origin;
 use crate::error::Result;

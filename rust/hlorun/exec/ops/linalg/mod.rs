@@ -2,7 +2,7 @@
 //! through [`dense`].
 //!
 //! In: the operands of a [`LinalgOp`]. Out: its results, `info` included; further results are
-//! workspaces and stay untouched. Signs and phases of vectors are the library's.
+//! workspaces and become zeros. Signs and phases of vectors are the library's.
 
 pub mod dense;
 mod eigen;
@@ -86,6 +86,7 @@ pub fn run(
     if !fits || results.is_empty() {
         return Err(misfit());
     }
+    clear_workspaces(op, outputs);
     // A status of one word may serve a whole batch. Tasks run at once, so each gets a word of its own
     // first; the first matrix that failed sets the one.
     let mut statuses = AlignedBytes::zeroed(count.saturating_mul(4))?;
@@ -135,6 +136,16 @@ pub fn run(
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status.pointer, 4) };
     }
     Ok(())
+}
+
+/// Nobody says what workspaces hold, but a result has the same bits in every run.
+fn clear_workspaces(op: &LinalgOp, outputs: &[RawArray]) {
+    let unused = |index: &usize| !op.results.contains(index);
+    for index in (0..outputs.len()).filter(unused) {
+        let array = &outputs[index];
+        // SAFETY: results of a step lie densely in bytes of its own, and no task has been given these.
+        unsafe { array.pointer.write_bytes(0, array.byte_size()) };
+    }
 }
 
 fn one(op: &LinalgOp, part: &Part) -> Result<()> {

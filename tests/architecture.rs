@@ -202,7 +202,8 @@ const PLAN: &[(&str, &[&str])] = &[
     (
         "lower",
         &[
-            "cost", "element", "error", "limits", "ops", "options", "spmd", "thunk", "view",
+            "cost", "element", "error", "faults", "limits", "ops", "options", "spmd", "thunk",
+            "view",
         ],
     ),
     (

@@ -14,7 +14,8 @@ use pyo3::types::PyTuple;
 
 use crate::error::{Result, detached};
 use crate::memory::{PyMemoryStats, statistics};
-use crate::module::{PyHloModule, text_options};
+use crate::module::PyHloModule;
+use crate::reading::text_options;
 use crate::source::{file_options, read_file, text_source};
 
 /// A buffer assignment as XLA dumped it.

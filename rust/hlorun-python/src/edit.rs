@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 
 use crate::error::{Result, detached};
 use crate::instruction::PyInstruction;
-use crate::module::{PyHloModule, reread};
+use crate::module::PyHloModule;
+use crate::reading::reread;
 
 /// The module with edits done: `(kind, instruction, number)`, where the kind is
 ///

@@ -24,6 +24,7 @@ mod metadata;
 mod module;
 mod passes;
 mod printing;
+mod reading;
 mod replicas;
 mod shape;
 mod sharding;
@@ -59,12 +60,11 @@ mod _hlorun {
     #[pymodule_export]
     use super::metadata::PyMetadata;
     #[pymodule_export]
-    use super::module::{
-        _computation, _restore, _set_blas_path, PyHloModule, extract, load, load_modules, parse,
-        parse_modules,
-    };
+    use super::module::{_computation, _set_blas_path, PyHloModule};
     #[pymodule_export]
     use super::passes::PyPassRecord;
+    #[pymodule_export]
+    use super::reading::{_restore, extract, load, load_modules, parse, parse_modules};
     #[pymodule_export]
     use super::replicas::PyNetwork;
     #[pymodule_export]

@@ -56,6 +56,8 @@ pub enum Fault {
     MovesVaryingValue,
     /// A loop's element that is taken for its initial value never changes.
     FixesChangingState,
+    /// State that is read where it lies before a loop is handed on unchanged by every trip.
+    HandsOnChangedState,
     /// A conversion that is undone lost nothing.
     ForgetsRounding,
     /// A product that adds to its result is declared to read it.

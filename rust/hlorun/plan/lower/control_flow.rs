@@ -10,6 +10,7 @@ use crate::error::{HloError, Result};
 use crate::library::known_trip_count;
 use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionRef};
 use crate::plan::error::unsupported;
+use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{
     ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
@@ -91,8 +92,9 @@ impl<'m> Lowering<'m> {
         };
         let is_same = |(at, part): (usize, InstructionRef<'_>)| {
             let whole = part.operand(0);
-            part.tuple_index() == Some(at)
-                && whole.is_some_and(|whole| whole.opcode() == HloOpcode::Parameter)
+            let is_whole = whole.is_some_and(|whole| whole.opcode() == HloOpcode::Parameter);
+            let is_same = part.tuple_index() == Some(at) && is_whole;
+            faults::holds(Fault::HandsOnChangedState, is_same)
         };
         root.operands().enumerate().map(is_same).collect()
     }

@@ -118,6 +118,7 @@ fn wanted(
     invariant: &FxHashSet<InstructionId>,
     is_affordable: impl Fn(InstructionId) -> bool,
 ) -> Vec<InstructionId> {
+    // What the body returns is needed, whatever it is made of.
     let root = body.first().map(|&id| module.instruction(id).computation());
     let root = root.and_then(|computation| module.computation(computation).root);
     let mut needed: FxHashSet<InstructionId> = root.into_iter().collect();

@@ -1,0 +1,215 @@
+//! Text, protos and profiles → modules: `parse`, `load`, and what makes a module of another's parts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hlorun::module::part::{computation_part, instruction_part};
+use hlorun::module::{HloModule, Source};
+use hlorun::proto::profile_modules;
+use hlorun::text::ParseOptions;
+use hlorun::text::printer::{PrintOptions, print_module};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+
+use crate::error::{Result, detached};
+use crate::handle::{FromProto, ModuleHandle};
+use crate::module::PyHloModule;
+use crate::source::{file_options, read_file, text_source};
+
+fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
+    let handle = detached(py, move || {
+        if hlorun::proto::kind_of(&source).is_none() {
+            let module = hlorun::text::parse_source(source, options)?;
+            return Ok(ModuleHandle::new(module));
+        }
+        let file = hlorun::proto::read(&source, options)?;
+        let is_snapshot = file.kind == hlorun::proto::Kind::Snapshot;
+        let proto = FromProto {
+            bytes: source,
+            arguments: is_snapshot.then_some(file.arguments),
+            result: file.result,
+            platform: file.platform,
+        };
+        Ok(ModuleHandle::with_origin(file.module, Some(proto), 0))
+    })?;
+    Ok(PyHloModule { handle })
+}
+
+/// The module of `source`, which holds one.
+fn parse_one(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
+    if profile_modules(&source).is_none() {
+        return parse_source(py, source, options);
+    }
+    let mut modules = parse_sources(py, source, options)?;
+    match modules.len() {
+        1 => Ok(modules.remove(0)),
+        count => {
+            let names: Vec<_> = modules
+                .iter()
+                .map(|module| module.module().str(module.module().name))
+                .collect();
+            let message = format!(
+                "the profile holds {count} modules: {}; load_modules reads them all",
+                names.join(", ")
+            );
+            Err(hlorun::proto::fault(options.filename.as_ref(), message).into())
+        }
+    }
+}
+
+/// All modules of `source`: of a text, of a profile, or the one of a proto.
+fn parse_sources(
+    py: Python<'_>,
+    source: Source,
+    options: &ParseOptions,
+) -> Result<Vec<PyHloModule>> {
+    if let Some(parts) = profile_modules(&source) {
+        if parts.is_empty() {
+            let message = "the profile holds no HLO; profilers of XLA add it to /host:metadata";
+            return Err(hlorun::proto::fault(options.filename.as_ref(), message).into());
+        }
+        let modules = parts
+            .into_iter()
+            .map(|part| parse_source(py, part, options));
+        return modules.collect();
+    }
+    if hlorun::proto::kind_of(&source).is_some() {
+        return Ok(vec![parse_source(py, source, options)?]);
+    }
+    let modules = detached(py, move || {
+        hlorun::text::parse_module_sources(source, options)
+    })?;
+    let handles = modules.into_iter().enumerate();
+    Ok(handles
+        .map(|(number, module)| PyHloModule {
+            handle: ModuleHandle::with_origin(module, None, number),
+        })
+        .collect())
+}
+
+pub(crate) fn text_options(filename: Option<String>, strict: bool) -> ParseOptions {
+    ParseOptions {
+        filename: filename.map(Arc::from),
+        strict,
+        infer_shape: Some(hlorun::verify::left_out_shape),
+        ..ParseOptions::default()
+    }
+}
+
+/// Parses HLO text, or the bytes of an HloModuleProto, HloProto or HloSnapshot.
+///
+/// What hlorun does not know, an opcode, an attribute or a word, is a warning of the module; with
+/// `strict`, an error.
+#[pyfunction]
+#[pyo3(signature = (text, *, filename=None, strict=false))]
+pub fn parse(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
+    filename: Option<String>,
+    strict: bool,
+) -> Result<PyHloModule> {
+    parse_one(py, text_source(text)?, &text_options(filename, strict))
+}
+
+/// Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
+#[pyfunction]
+#[pyo3(signature = (path, *, max_bytes=None, strict=false))]
+pub fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+    strict: bool,
+) -> Result<PyHloModule> {
+    let options = ParseOptions {
+        strict,
+        ..file_options(&path, max_bytes)
+    };
+    let bytes = py.detach(|| read_file(&path, &options))?;
+    parse_one(py, bytes, &options)
+}
+
+/// Parses text that holds several modules, divided by their headers or by lines `// -----`.
+///
+/// Returns the modules in the order of the text; a text of one module, and a proto, give one.
+#[pyfunction]
+#[pyo3(signature = (text, *, filename=None, strict=false))]
+pub fn parse_modules(
+    py: Python<'_>,
+    text: &Bound<'_, PyAny>,
+    filename: Option<String>,
+    strict: bool,
+) -> Result<Vec<PyHloModule>> {
+    parse_sources(py, text_source(text)?, &text_options(filename, strict))
+}
+
+/// Reads a file that may hold several modules, plain or packed with gzip or zstd.
+///
+/// Returns the modules in the order of the text.
+#[pyfunction]
+#[pyo3(signature = (path, *, max_bytes=None, strict=false))]
+pub fn load_modules(
+    py: Python<'_>,
+    path: PathBuf,
+    max_bytes: Option<usize>,
+    strict: bool,
+) -> Result<Vec<PyHloModule>> {
+    let options = ParseOptions {
+        strict,
+        ..file_options(&path, max_bytes)
+    };
+    let bytes = py.detach(|| read_file(&path, &options))?;
+    parse_sources(py, bytes, &options)
+}
+
+/// A module of a computation of another module, or of what an instruction needs.
+///
+/// Of an instruction, `depth` says how many steps of operands to take along; what lies beyond becomes
+/// parameters. The header is kept, but for what it says of other parameters and results.
+#[pyfunction]
+#[pyo3(signature = (module, name, depth=None))]
+pub fn extract(
+    py: Python<'_>,
+    module: &Bound<'_, PyHloModule>,
+    name: &str,
+    depth: Option<usize>,
+) -> Result<PyHloModule> {
+    let handle = &module.get().handle;
+    let name = name.strip_prefix('%').unwrap_or(name);
+    let module = &handle.module;
+    let part: Box<dyn FnOnce() -> HloModule + Send> =
+        match (handle.computation(name), handle.instruction(name)) {
+            (Some(computation), _) => Box::new(move || computation_part(module, computation)),
+            (None, Some(instruction)) => {
+                Box::new(move || instruction_part(module, instruction, depth))
+            }
+            (None, None) => {
+                let name = format!("no computation or instruction is called {name}");
+                return Err(PyKeyError::new_err(name).into());
+            }
+        };
+    reread(py, part)
+}
+
+/// A made module by way of its text, so that it holds no more text than its own.
+pub(crate) fn reread(
+    py: Python<'_>,
+    make: impl FnOnce() -> HloModule + Send,
+) -> Result<PyHloModule> {
+    let text = detached(py, move || {
+        Ok(print_module(&make(), &PrintOptions::default()))
+    })?;
+    parse_source(py, text.into_bytes().into(), &text_options(None, false))
+}
+
+/// What unpickling a module calls.
+#[pyfunction]
+pub fn _restore(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    filename: Option<String>,
+    number: usize,
+) -> Result<PyHloModule> {
+    let modules = parse_sources(py, text_source(source)?, &text_options(filename, false))?;
+    let module = modules.into_iter().nth(number);
+    module.ok_or_else(|| PyKeyError::new_err("the pickled text holds fewer modules").into())
+}

@@ -28,13 +28,13 @@ import os, signal
 from pathlib import Path
 from hlorun.tables import write
 made = write._module
-def module(facts, options, share):
-    name = os.path.basename(facts.path)
-    once = Path(facts.path).with_suffix(".killed")
+def module(path, *rest):
+    name = os.path.basename(path)
+    once = Path(path).with_suffix(".killed")
     if name.startswith("always") or (name.startswith("once") and not once.exists()):
         once.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return made(facts, options, share)
+    return made(path, *rest)
 write._module = module
 '''
 (out.parent / "killing.py").write_text(SETUP)

@@ -396,7 +396,8 @@ impl Parser<'_> {
         if open.opcode == HloOpcode::Broadcast && forward == self.pending_operands.len() {
             self.scalar_broadcast(operands, first_attribute);
         }
-        let knows_all = forward == self.pending_operands.len() && self.open_calls.is_empty();
+        let knows_operands = forward == self.pending_operands.len();
+        let knows_all = knows_operands && self.open_calls.is_empty();
         if !(self.open_calls.is_empty() && self.open_uses.is_empty()) {
             self.pending_calls.append(&mut self.open_calls);
             let uses = self.open_uses.drain(..).map(PendingOperand::Attribute);
@@ -428,6 +429,9 @@ impl Parser<'_> {
             opcode: open.opcode,
         });
         self.order.push(id);
+        if open.opcode == HloOpcode::AsyncUpdate && knows_operands {
+            self.note_update(id, operands);
+        }
         if open.infer {
             self.infer(id, open.opcode_text, knows_all)?;
         }

@@ -80,6 +80,8 @@ pub(super) struct Parser<'s> {
     pub anonymous_computations: Vec<(ComputationId, &'static [u8])>,
     /// Parts of tuples made for `%p#0`, by tuple and index.
     pub parts: HashMap<(InstructionId, i64), InstructionId>,
+    /// What each `async-update` goes on with, as far as that is read: an instruction that is none.
+    pub started: HashMap<InstructionId, InstructionId>,
     /// Whether operands that nothing defines become parameters.
     pub stands_alone: bool,
     /// Where in the attribute pool the attributes of the instruction being read start.
@@ -185,6 +187,7 @@ impl<'s> Parser<'s> {
             anonymous: Vec::new(),
             name_counters: HashMap::default(),
             anonymous_computations: Vec::new(),
+            started: HashMap::default(),
             parts: HashMap::default(),
             stands_alone: false,
             open_attributes: 0,

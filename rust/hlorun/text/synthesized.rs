@@ -329,7 +329,23 @@ impl Parser<'_> {
         (inner, outer_start, thread)
     }
 
-    /// Adds `bytes` to the module's text.
+    /// Remembers what an `async-update`, whose operands are known, goes on with.
+    pub(super) fn note_update(&mut self, id: InstructionId, operands: PoolRange) {
+        if let Some(started) = self.started_by(operands) {
+            self.started.insert(id, started);
+        }
+    }
+
+    /// The instruction that the first of `operands` is, or goes on with; `None` where that is not
+    /// read yet.
+    fn started_by(&self, operands: PoolRange) -> Option<InstructionId> {
+        let operand = self.module.operands[operands.range()].first()?;
+        match self.module.instructions.get(operand.index())?.opcode {
+            HloOpcode::AsyncUpdate => self.started.get(operand).copied(),
+            _ => Some(*operand),
+        }
+    }
+
     /// That `xxx-update` and `xxx-done` go on with a start of `xxx`.
     pub(super) fn continues(
         &self,
@@ -337,19 +353,19 @@ impl Parser<'_> {
         wrapped: HloOpcode,
         operands: PoolRange,
     ) -> Parsed<()> {
-        let operand = self.module.operands.get(operands.start as usize);
-        let mut started = operand.filter(|_| operands.len > 0).copied();
-        while let Some(id) = started
-            && self.module.instructions[id.index()].opcode == HloOpcode::AsyncUpdate
-        {
-            started = self.module.operand_ids(id).first().copied();
-        }
+        let started = self.started_by(operands);
         let root = started.and_then(|id| {
-            let callee = self
-                .module
-                .instruction(id)
-                .computation_attribute(AttrKey::Calls)?;
-            self.module.computations.get(callee.index())?.root
+            let start = self.module.instruction(id);
+            let callee = start.computation_attribute(AttrKey::Calls)?;
+            // A computation that is not read yet has no id; pending calls stand in order.
+            let attributes = start.data().attributes.range();
+            let calls = &self.pending_calls;
+            let first = calls.partition_point(|call| call.attribute < attributes.start);
+            let pending = calls.get(first).map(|call| call.attribute);
+            match pending.is_some_and(|at| attributes.contains(&at)) {
+                true => None,
+                false => self.module.computations.get(callee.index())?.root,
+            }
         });
         let Some(root) = root.map(|root| self.module.instruction(root)) else {
             return Ok(());
@@ -361,6 +377,7 @@ impl Parser<'_> {
         Err(Fault::new(open.opcode_text.start as usize, message))
     }
 
+    /// Adds `bytes` to the module's text.
     pub(super) fn add_text(&mut self, bytes: &[u8]) -> Parsed<TextRef> {
         let text = &self.module.text;
         // Positions are 32 bits wide.

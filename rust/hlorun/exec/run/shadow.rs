@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use hlorun_kernels::OutOfMemory;
+
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, RunThunk};
 use crate::exec::memory::Memory;
@@ -237,7 +239,8 @@ fn once(
         bases[own.allocation as usize] = block.start().wrapping_sub(own.hull.start);
         blocks.push(block);
     }
-    let before: Vec<Vec<Vec<u8>>> = blocks.iter().map(Block::snapshot).collect();
+    let before: Result<Vec<Vec<Vec<u8>>>> = blocks.iter().map(Block::snapshot).collect();
+    let before = before?;
     run(thunk, &environment.over(Memory::new(bases)))?;
     for ((own, block), mut before) in declared.iter().zip(&blocks).zip(before) {
         for range in own.written.iter().filter(|range| !range.is_empty()) {
@@ -275,8 +278,7 @@ impl Block {
     fn new(len: usize, like: usize, used: Vec<Range<usize>>) -> Result<Block> {
         // SAFETY: asks for a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let out_of_memory =
-            || HloError::execution(format!("out of memory: cannot allocate {len} bytes"));
+        let out_of_memory = || HloError::from(OutOfMemory { bytes: len });
         let inner = len
             .checked_add(2 * ALIGNMENT + page)
             .ok_or_else(out_of_memory)?
@@ -368,10 +370,17 @@ impl Block {
     }
 
     /// Copies of all parts.
-    fn snapshot(&self) -> Vec<Vec<u8>> {
-        (0..self.open.len())
-            .map(|part| self.part(part).to_vec())
-            .collect()
+    fn snapshot(&self) -> Result<Vec<Vec<u8>>> {
+        let copy = |part| {
+            let bytes = self.part(part);
+            let mut copy = Vec::new();
+            if copy.try_reserve_exact(bytes.len()).is_err() {
+                return Err(OutOfMemory { bytes: bytes.len() }.into());
+            }
+            copy.extend_from_slice(bytes);
+            Ok(copy)
+        };
+        (0..self.open.len()).map(copy).collect()
     }
 
     fn poison(&mut self, poison: u8) {

@@ -1,9 +1,12 @@
-//! Speed of `text::parse`. `HLORUN_BENCH_TEXTS` names further files, divided by colons.
+//! Speed of `text::parse`, and of `proto::read` on the same modules. `HLORUN_BENCH_TEXTS` names further
+//! files, divided by colons.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use hlorun::module::Source;
+use hlorun::proto;
 use hlorun::text::{self, ParseOptions};
 
 /// A module of `count` fusions in the long dialect, with metadata.
@@ -56,6 +59,15 @@ fn bench(c: &mut Criterion) {
         );
         group.throughput(Throughput::Bytes(text.len() as u64));
         group.bench_function(name, |b| b.iter(|| text::parse(text.clone(), &options)));
+    }
+    group.finish();
+    let mut group = c.benchmark_group("proto");
+    for (name, text) in &texts {
+        let module = text::parse(text.clone(), &options).expect("the text is legal");
+        let bytes = proto::write_module(&module).expect("the module has a proto");
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        let source = Source::from(bytes);
+        group.bench_function(name, |b| b.iter(|| proto::read(&source, &options)));
     }
     group.finish();
 }

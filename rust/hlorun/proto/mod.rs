@@ -11,6 +11,7 @@ mod profile;
 mod read;
 pub mod schema;
 mod sniff;
+mod wire;
 mod write;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! All of them begin with field 1: the name of a module, a module, or what holds a module.
 
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use super::wire::{Fields, Value};
 
 /// The messages that are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,35 +29,25 @@ pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
 }
 
 /// The bytes of field 1, where the message begins with it.
-fn first_field(mut bytes: &[u8]) -> Option<&[u8]> {
-    match decode_key(&mut bytes).ok()? {
-        (1, WireType::LengthDelimited) => length_delimited(&mut bytes),
+fn first_field(bytes: &[u8]) -> Option<&[u8]> {
+    match Fields(bytes).next()? {
+        (1, Value::Bytes(value)) => Some(value),
         _ => None,
     }
 }
 
-pub(super) fn length_delimited<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
-    let (value, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some(value)
-}
-
 /// Whether `bytes` are a module called `name`: fields up to the first computation, whose own first
 /// field is a name.
-fn is_module(mut bytes: &[u8], name: &[u8]) -> bool {
+fn is_module(bytes: &[u8], name: &[u8]) -> bool {
     let is_name = |name: &[u8]| !name.is_empty() && name.iter().all(|b| (0x20..0x7f).contains(b));
     if !is_name(name) {
         return false;
     }
-    while let Ok((field, wire_type)) = decode_key(&mut bytes) {
-        if field == 3 && wire_type == WireType::LengthDelimited {
-            return length_delimited(&mut bytes)
-                .and_then(first_field)
-                .is_some_and(is_name);
-        }
-        if skip_field(wire_type, field, &mut bytes, DecodeContext::default()).is_err() {
-            return false;
+    for (number, value) in Fields(bytes) {
+        match (number, value) {
+            (3, Value::Bytes(computation)) => return first_field(computation).is_some_and(is_name),
+            (_, Value::Broken) => return false,
+            _ => {}
         }
     }
     false

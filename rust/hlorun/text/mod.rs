@@ -32,7 +32,7 @@ mod small_float;
 mod source;
 mod symbols;
 mod synthesized;
-mod tables;
+pub(crate) mod tables;
 mod trailer;
 mod value;
 mod window;

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use foldhash::{HashMap, HashSet};
+use prost::Message;
 use prost::bytes::Bytes;
 
 use super::Writer;
-use super::heads::Head;
 use crate::error::Result;
 use crate::proto::schema::{
     BufferAllocationProto, BufferAssignmentProto, HloComputationProto, HloModuleProto,
@@ -46,6 +46,23 @@ pub fn assignment_text(
         .writer
         .put(format_args!("\nTotal bytes used: {total}\n"));
     Ok(writer.writer.out)
+}
+
+/// What is needed of an instruction.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(bytes = "bytes", tag = "1")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    opcode: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    shape: Bytes,
+    #[prost(int64, tag = "9")]
+    parameter_number: i64,
+    #[prost(int64, tag = "35")]
+    id: i64,
+    #[prost(int64, repeated, tag = "38")]
+    called_computation_ids: Vec<i64>,
 }
 
 struct Assignment<'o> {

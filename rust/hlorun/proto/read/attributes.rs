@@ -14,7 +14,9 @@ use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_w
 
 impl Writer<'_> {
     fn key(&mut self, key: AttrKey) {
-        self.put(format_args!(", {}=", key.name().unwrap_or_default()));
+        self.out.push_str(", ");
+        self.out.push_str(key.name().unwrap_or_default());
+        self.out.push('=');
     }
 
     fn ints(&mut self, key: AttrKey, list: &[i64]) {
@@ -26,7 +28,7 @@ impl Writer<'_> {
 
     fn int(&mut self, key: AttrKey, value: i64) {
         self.key(key);
-        self.put(format_args!("{value}"));
+        self.put_int(value);
     }
 
     /// Nothing for `false`, which is every truth value's default.
@@ -212,7 +214,10 @@ impl Writer<'_> {
         {
             self.key(key);
             self.out.push('{');
-            self.put_list(&replication.replicated_at_leaf_buffers);
+            for (at, is_replicated) in replication.replicated_at_leaf_buffers.iter().enumerate() {
+                let comma = if at > 0 { "," } else { "" };
+                self.put(format_args!("{comma}{is_replicated}"));
+            }
             self.out.push('}');
         }
     }

@@ -3,19 +3,26 @@
 use std::fmt::Write;
 
 use super::Writer;
+use super::heads::Heads;
 use super::literal::read_literal;
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode};
 use crate::proto::schema::HloInstructionProto;
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
 use crate::text::printer::{write_literal, write_string_or_dict};
+use crate::text::tables::OPCODES;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
 
 /// Elements of a constant that are written out; the values of larger ones go past the text.
 const MOST_WRITTEN: i64 = 1024;
 
 impl Writer<'_> {
-    pub(super) fn instruction(&mut self, proto: &HloInstructionProto, root: i64) -> Result<()> {
+    pub(super) fn instruction(
+        &mut self,
+        proto: &HloInstructionProto,
+        root: i64,
+        heads: &Heads<'_>,
+    ) -> Result<()> {
         let start = if proto.id == root { "  ROOT %" } else { "  %" };
         self.out.push_str(start);
         self.put_name(&proto.name, "an instruction")?;
@@ -24,23 +31,18 @@ impl Writer<'_> {
         self.out.push(' ');
         self.put_name(&proto.opcode, "an opcode")?;
         self.out.push('(');
-        let opcode = HloOpcode::from_name(&proto.opcode).unwrap_or(HloOpcode::Unknown);
+        let opcode = OPCODES.get(&proto.opcode).unwrap_or(HloOpcode::Unknown);
         match opcode {
-            HloOpcode::Parameter => self.put(format_args!("{}", proto.parameter_number)),
+            HloOpcode::Parameter => self.put_int(proto.parameter_number),
             HloOpcode::Constant => self.constant(proto)?,
-            _ => {
-                for (at, &id) in proto.operand_ids.iter().enumerate() {
-                    self.out.push_str(if at > 0 { ", " } else { "" });
-                    self.put_instruction(id)?;
-                }
-            }
+            _ => self.put_instructions(&proto.operand_ids, heads)?,
         }
         self.out.push(')');
         for &key in extra_attributes(opcode) {
             self.attribute(key, opcode, proto)?;
         }
-        self.calls(opcode, proto)?;
-        self.common(proto)?;
+        self.calls(opcode, proto, heads)?;
+        self.common(proto, heads)?;
         self.out.push('\n');
         Ok(())
     }
@@ -61,7 +63,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn calls(&mut self, opcode: HloOpcode, proto: &HloInstructionProto) -> Result<()> {
+    fn calls(
+        &mut self,
+        opcode: HloOpcode,
+        proto: &HloInstructionProto,
+        heads: &Heads<'_>,
+    ) -> Result<()> {
         let ids = &proto.called_computation_ids;
         if ids.is_empty() {
             return Ok(());
@@ -69,7 +76,7 @@ impl Writer<'_> {
         let keys: &[AttrKey] = match opcode {
             // The proto has the body first.
             HloOpcode::While => &[AttrKey::Body, AttrKey::Condition],
-            HloOpcode::Conditional if self.is_two_way(proto)? => {
+            HloOpcode::Conditional if is_two_way(proto, heads) => {
                 &[AttrKey::TrueComputation, AttrKey::FalseComputation]
             }
             HloOpcode::Conditional => &[AttrKey::BranchComputations],
@@ -110,17 +117,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether a conditional chooses by a truth value: two branches by anything else are a list.
-    fn is_two_way(&self, proto: &HloInstructionProto) -> Result<bool> {
-        Ok(proto.called_computation_ids.len() == 2
-            && proto
-                .operand_ids
-                .first()
-                .is_some_and(|id| self.predicates.contains(id)))
-    }
-
     /// Attributes of all opcodes.
-    fn common(&mut self, proto: &HloInstructionProto) -> Result<()> {
+    fn common(&mut self, proto: &HloInstructionProto, heads: &Heads<'_>) -> Result<()> {
         if proto.is_composite {
             self.out.push_str(", is_composite=true");
         }
@@ -133,10 +131,7 @@ impl Writer<'_> {
         }
         if !proto.control_predecessor_ids.is_empty() {
             self.out.push_str(", control-predecessors={");
-            for (at, &id) in proto.control_predecessor_ids.iter().enumerate() {
-                self.out.push_str(if at > 0 { ", " } else { "" });
-                self.put_instruction(id)?;
-            }
+            self.put_instructions(&proto.control_predecessor_ids, heads)?;
             self.out.push('}');
         }
         if let Some(viz) = proto
@@ -224,4 +219,10 @@ impl Writer<'_> {
         let _ = self.out.write_str(if is_tuple { ")}" } else { "}" });
         Ok(())
     }
+}
+
+/// Whether a conditional chooses by a truth value: two branches by anything else are a list.
+fn is_two_way(proto: &HloInstructionProto, heads: &Heads<'_>) -> bool {
+    let chooser = proto.operand_ids.first().and_then(|&id| heads.get(id));
+    proto.called_computation_ids.len() == 2 && chooser.is_some_and(|head| head.is_predicate)
 }

@@ -11,19 +11,21 @@ mod sharding;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::fault;
-use super::schema::{HloComputationProto, HloModuleProto, MapEntry, OpMetadata};
+use super::schema::{
+    HloComputationProto, HloInstructionProto, HloModuleProto, MapEntry, OpMetadata,
+};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
 use crate::text::printer::{write_escaped, write_string_or_dict};
 use crate::text::{ParseOptions, parse_source};
 use crate::types::Literal;
-use heads::{ComputationHead, Head, Heads, PRED};
+use heads::{Heads, computation_head};
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
@@ -33,11 +35,7 @@ pub(super) struct Writer<'o> {
     /// Shapes as text, by their bytes.
     shapes: HashMap<Bytes, Box<str>>,
     /// Names of computations by id.
-    computations: HashMap<i64, Bytes>,
-    /// Names of the instructions of the computation being written, by id.
-    instructions: HashMap<i64, Bytes>,
-    /// Those of them that are `pred[]`.
-    predicates: HashSet<i64>,
+    computations: HashMap<i64, Box<str>>,
     /// Values of constants, in the order of the text.
     literals: Vec<Literal>,
     /// Bytes of text that the proto may become.
@@ -85,8 +83,6 @@ impl<'o> Writer<'o> {
             filename: options.filename.as_ref(),
             shapes: HashMap::default(),
             computations: HashMap::default(),
-            instructions: HashMap::default(),
-            predicates: HashSet::default(),
             literals: Vec::new(),
             most: size
                 .saturating_mul(MOST_LONGER)
@@ -145,22 +141,29 @@ impl<'o> Writer<'o> {
         self.out.push('"');
     }
 
-    pub fn put_list<T: std::fmt::Display>(&mut self, items: &[T]) {
-        for (at, item) in items.iter().enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            self.put(format_args!("{comma}{item}"));
+    pub fn put_list<T: Copy + Into<i64>>(&mut self, items: &[T]) {
+        for (at, &item) in items.iter().enumerate() {
+            if at > 0 {
+                self.out.push(',');
+            }
+            self.put_int(item.into());
         }
     }
 
+    pub fn put_int(&mut self, number: i64) {
+        self.out.push_str(itoa::Buffer::new().format(number));
+    }
+
     pub fn put_computation(&mut self, id: i64) -> Result<()> {
-        let Some(name) = self.computations.get(&id).cloned() else {
+        self.check_length()?;
+        let Some(name) = self.computations.get(&id) else {
             return Err(self.fault(format!(
                 "an instruction calls computation {id}, which is not there"
             )));
         };
-        self.check_length()?;
         self.out.push('%');
-        self.put_name(&name, "a computation")
+        self.out.push_str(name);
+        Ok(())
     }
 
     fn check_length(&self) -> Result<()> {
@@ -173,15 +176,20 @@ impl<'o> Writer<'o> {
         }
     }
 
-    pub fn put_instruction(&mut self, id: i64) -> Result<()> {
-        let Some(name) = self.instructions.get(&id).cloned() else {
-            return Err(self.fault(format!(
-                "an instruction uses instruction {id}, which is not in its computation"
-            )));
-        };
+    /// Appends the names of instructions, which are those of `heads`.
+    fn put_instructions(&mut self, ids: &[i64], heads: &Heads<'_>) -> Result<()> {
         self.check_length()?;
-        self.out.push('%');
-        self.put_name(&name, "an instruction")
+        for (at, &id) in ids.iter().enumerate() {
+            let Some(head) = heads.get(id) else {
+                return Err(self.fault(format!(
+                    "an instruction uses instruction {id}, which is not in its computation"
+                )));
+            };
+            self.out.push_str(if at > 0 { ", %" } else { "%" });
+            self.out.push_str(head.name);
+            self.check_length()?;
+        }
+        Ok(())
     }
 
     fn module(&mut self, proto: &HloModuleProto) -> Result<()> {
@@ -192,10 +200,14 @@ impl<'o> Writer<'o> {
         self.stack_frames(proto);
         let mut computations: Vec<(i64, &Bytes)> = Vec::new();
         for bytes in &proto.computations {
-            let head: ComputationHead = self.decode(bytes.clone(), "HloComputationProto")?;
-            computations.push((head.id, bytes));
-            if self.computations.insert(head.id, head.name).is_some() {
-                return Err(self.fault(format!("two computations have the id {}", head.id)));
+            let Some((name, id)) = computation_head(bytes) else {
+                self.decode::<HloComputationProto>(bytes.clone(), "HloComputationProto")?;
+                return Err(self.fault("a broken HloComputationProto"));
+            };
+            computations.push((id, bytes));
+            let name = self.name(name, "a computation")?.into();
+            if self.computations.insert(id, name).is_some() {
+                return Err(self.fault(format!("two computations have the id {id}")));
             }
         }
         let entry = match self.computations.contains_key(&proto.entry_computation_id) {
@@ -353,51 +365,32 @@ impl<'o> Writer<'o> {
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
         self.put_name(&computation.name, "a computation")?;
         self.out.push_str(" {\n");
-        self.instructions.clear();
-        self.predicates.clear();
-        let mut position = HashMap::default();
-        let mut heads: Vec<(Head, usize)> = Vec::with_capacity(computation.instructions.len());
-        for (at, bytes) in computation.instructions.iter().enumerate() {
-            let head: Head = self.decode(bytes.clone(), "HloInstructionProto")?;
-            position.insert(head.id, at);
-            if &head.shape[..head.shape.len().min(2)] == PRED {
-                self.predicates.insert(head.id);
-            }
-            let name = head.name.clone();
-            if self.instructions.insert(head.id, name).is_some() {
-                return Err(self.fault(format!(
-                    "two instructions of a computation have the id {}",
-                    head.id
-                )));
-            }
-            heads.push((head, at));
-        }
-        if !position.contains_key(&computation.root_id) {
+        let heads = Heads::read(&computation.instructions, self)?;
+        if heads.get(computation.root_id).is_none() {
             return Err(self.fault(format!(
                 "computation '{}' has no instruction {}, its root",
                 String::from_utf8_lossy(&computation.name),
                 computation.root_id
             )));
         }
-        let sequence: Vec<usize> = match order {
-            None => Heads::new(heads).definition_order(),
-            Some(ids) => {
-                let places: Option<Vec<usize>> = ids.iter().map(|id| position.remove(id)).collect();
-                match places {
-                    Some(places) if position.is_empty() => places,
-                    _ => {
-                        return Err(self.fault(format!(
-                            "the schedule of computation '{}' is not one of its instructions",
-                            String::from_utf8_lossy(&computation.name)
-                        )));
-                    }
-                }
-            }
+        let sequence = match order {
+            None => Some(heads.definition_order()),
+            Some(ids) => heads.scheduled_order(ids),
         };
+        let Some(sequence) = sequence else {
+            return Err(self.fault(format!(
+                "the schedule of computation '{}' is not one of its instructions",
+                String::from_utf8_lossy(&computation.name)
+            )));
+        };
+        // One for all: it is large.
+        let mut instruction = Box::<HloInstructionProto>::default();
         for at in sequence {
-            let bytes = computation.instructions[at].clone();
-            let instruction = self.decode(bytes, "HloInstructionProto")?;
-            self.instruction(&instruction, computation.root_id)?;
+            instruction.clear();
+            instruction
+                .merge(computation.instructions[at as usize].clone())
+                .map_err(|error| self.fault(format!("a broken HloInstructionProto: {error}")))?;
+            self.instruction(&instruction, computation.root_id, &heads)?;
         }
         self.out.push('}');
         if !matches!(&computation.execution_thread[..], b"" | b"main") {
@@ -408,15 +401,23 @@ impl<'o> Writer<'o> {
         Ok(())
     }
 
+    /// The key of a field of the metadata.
+    fn put_key(&mut self, key: &str) {
+        self.out.push(' ');
+        self.out.push_str(key);
+        self.out.push('=');
+    }
+
     /// `metadata={…}`, or nothing when it has no field.
     pub fn metadata(&mut self, metadata: &OpMetadata, separator: &str) {
         let start = self.out.len();
-        self.put(format_args!("{separator}metadata={{"));
+        self.out.push_str(separator);
+        self.out.push_str("metadata={");
         let inside = self.out.len();
         let strings = |writer: &mut Self, fields: &[(&str, &Bytes)]| {
             for (key, value) in fields {
                 if !value.is_empty() {
-                    writer.put(format_args!(" {key}="));
+                    writer.put_key(key);
                     writer.put_string(value);
                 }
             }
@@ -436,7 +437,8 @@ impl<'o> Writer<'o> {
             ("source_end_column", i64::from(metadata.source_end_column)),
         ] {
             if value != 0 {
-                self.put(format_args!(" {key}={value}"));
+                self.put_key(key);
+                self.put_int(value);
             }
         }
         if !metadata.profile_type.is_empty() {
@@ -457,7 +459,8 @@ impl<'o> Writer<'o> {
             ("stack_frame_id", i64::from(metadata.stack_frame_id)),
         ] {
             if value != 0 {
-                self.put(format_args!(" {key}={value}"));
+                self.put_key(key);
+                self.put_int(value);
             }
         }
         strings(self, &[("scheduling_name", &metadata.scheduling_name)]);

@@ -54,12 +54,12 @@ impl Writer<'_> {
         self.type_name(shape.element_type)?;
         self.out.push('[');
         for (at, &dim) in shape.dimensions.iter().enumerate() {
-            let comma = if at > 0 { "," } else { "" };
+            self.out.push_str(if at > 0 { "," } else { "" });
             let is_dynamic = shape.is_dynamic_dimension.get(at) == Some(&true);
             match (is_dynamic, dim) {
-                (true, ArrayShape::UNBOUNDED) => self.put(format_args!("{comma}?")),
-                (true, _) => self.put(format_args!("{comma}<={dim}")),
-                (false, _) => self.put(format_args!("{comma}{dim}")),
+                (true, ArrayShape::UNBOUNDED) => self.out.push('?'),
+                (true, _) => self.put(format_args!("<={dim}")),
+                (false, _) => self.put_int(dim),
             }
         }
         self.out.push(']');

@@ -2,7 +2,17 @@
 
 /// Appends `bytes` so that they can stand between double quotes.
 pub fn write_escaped(out: &mut String, bytes: &[u8]) {
-    for &byte in bytes {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let is_plain = |&byte: &u8| matches!(byte, 0x20..0x7f) && !b"\"'\\".contains(&byte);
+        let plain = rest.iter().take_while(|&byte| is_plain(byte)).count();
+        let (run, left) = rest.split_at(plain);
+        // ASCII always.
+        out.push_str(std::str::from_utf8(run).unwrap_or_default());
+        let Some((&byte, left)) = left.split_first() else {
+            return;
+        };
+        rest = left;
         match byte {
             b'\n' => out.push_str("\\n"),
             b'\r' => out.push_str("\\r"),
@@ -10,7 +20,6 @@ pub fn write_escaped(out: &mut String, bytes: &[u8]) {
             b'"' => out.push_str("\\\""),
             b'\'' => out.push_str("\\'"),
             b'\\' => out.push_str("\\\\"),
-            0x20..0x7f => out.push(char::from(byte)),
             _ => {
                 out.push('\\');
                 for shift in [6, 3, 0] {

@@ -92,6 +92,19 @@ impl<'m> InstructionRef<'m> {
         self.shape().as_array()
     }
 
+    /// Shape of what a collective gives; of one that starts here, without its operands and what else
+    /// it holds until it is done.
+    pub fn collective_shape(self) -> ShapeId {
+        let holds_operands = matches!(
+            self.opcode(),
+            HloOpcode::AllGatherStart | HloOpcode::CollectivePermuteStart
+        );
+        match self.shape() {
+            Shape::Tuple(parts) if holds_operands && parts.len() > 1 => parts[1],
+            _ => self.shape_id(),
+        }
+    }
+
     /// The computation it stands in.
     pub fn computation(self) -> ComputationId {
         self.data().computation

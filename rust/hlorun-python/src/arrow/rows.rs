@@ -330,7 +330,7 @@ fn collective_bytes(shared: &ModuleHandle) -> Vec<(&'static str, i64)> {
             continue;
         };
         let runs = shared.runs().computation(instruction.computation());
-        let bytes = leaf_bytes(shared, instruction.shape_id()).unwrap_or(0) as i64;
+        let bytes = leaf_bytes(shared, instruction.collective_shape()).unwrap_or(0) as i64;
         let bytes = bytes.saturating_mul(runs.unwrap_or(0) as i64);
         match found.iter_mut().find(|(name, _)| *name == opcode.name()) {
             Some((_, sum)) => *sum = sum.saturating_add(bytes),

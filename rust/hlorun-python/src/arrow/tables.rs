@@ -330,7 +330,8 @@ impl Collectives {
                 .push(&module.str(module.computation(computation).name));
             self.opcode.push(opcode.name());
             self.is_async.push(opcode != instruction.opcode());
-            self.bytes.push(result_bytes(shared, instruction));
+            let bytes = leaf_bytes(shared, instruction.collective_shape());
+            self.bytes.push(bytes.map(|n| n as i64));
             self.runs.push(runs(shared, computation));
             self.replica_groups
                 .push(&written(instruction, b"replica_groups"));
@@ -342,10 +343,6 @@ impl Collectives {
             self.source_line.push(origin.source_line);
         }
     }
-}
-
-fn result_bytes(shared: &SharedModule, instruction: InstructionRef<'_>) -> Option<i64> {
-    leaf_bytes(shared, instruction.shape_id()).map(|n| n as i64)
 }
 
 impl CustomCalls {
@@ -362,7 +359,8 @@ impl CustomCalls {
             self.computation
                 .push(&module.str(module.computation(computation).name));
             self.target.push(&custom_call_target(instruction));
-            self.bytes.push(result_bytes(shared, instruction));
+            let bytes = leaf_bytes(shared, instruction.shape_id());
+            self.bytes.push(bytes.map(|n| n as i64));
             self.runs.push(runs(shared, computation));
             self.api_version.push(&written(instruction, b"api_version"));
             self.backend_config.push(&String::from_utf8_lossy(&config));

@@ -281,6 +281,12 @@ impl<'m> Analysis<'m> {
         let mut total = 0.0;
         let mut output = 0.0;
         p.retain(|key| !matches!(key, Key::OutputBytes(index) if index.is_root()));
+        // In the order of the keys, so that each is put at the end.
+        for (k, &parameter) in data.parameters.iter().enumerate() {
+            let bytes = self.parameter_bytes(parameter);
+            total += bytes;
+            p.set(Key::OperandBytes(k as u32), bytes);
+        }
         for (index, whole) in arrays(fusion) {
             let from = match index.0[..] {
                 [] => root,
@@ -308,10 +314,7 @@ impl<'m> Analysis<'m> {
                 total += size_of(inner);
             }
         }
-        for (k, &parameter) in data.parameters.iter().enumerate() {
-            let bytes = self.parameter_bytes(parameter);
-            total += bytes;
-            p.set(Key::OperandBytes(k as u32), bytes);
+        for k in 0..data.parameters.len() {
             p.set(Key::OperandUtilization(k as u32), 1.0);
         }
         p.set(Key::BytesAccessed, total);

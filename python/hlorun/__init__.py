@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hlorun import _blas, _hlorun
-from hlorun._batch import BatchRecord, batch, batch_schema
 from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
     AssignedValue,
@@ -43,7 +42,6 @@ from hlorun._hlorun import (
     parse_modules,
 )
 from hlorun._records import Alias, Donor, ModuleWarning, StackFrame
-from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
 from hlorun.errors import (
     HloArgumentError,
     HloError,
@@ -56,6 +54,8 @@ from hlorun.errors import (
 )
 
 if TYPE_CHECKING:
+    from hlorun._batch import BatchRecord, batch, batch_schema
+    from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
     from hlorun._smith import mutate, smith
     from hlorun.find.bisection import Bisection, bisect
     from hlorun.find.comparison import Comparison, Gap, Match, compare
@@ -151,8 +151,16 @@ __all__ = [
     "trace",
 ]
 
-# The tools need NumPy, which is slow to import: they are loaded when they are asked for.
+# The tools need NumPy or parts of the standard library that are slow to import: they are loaded when they are
+# asked for.
 _TOOLS = {
+    "BatchRecord": "hlorun._batch",
+    "batch": "hlorun._batch",
+    "batch_schema": "hlorun._batch",
+    "DumpFolder": "hlorun._scan",
+    "DumpModule": "hlorun._scan",
+    "DumpStage": "hlorun._scan",
+    "scan": "hlorun._scan",
     "BatchTables": "hlorun.tables.drive",
     "ModuleGraph": "hlorun.tables.graphs",
     "graphs": "hlorun.tables.graphs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,9 @@ from hlorun.errors import HloArgumentError
 
 
 def _takes_instruction(function: Callable[..., Any]) -> bool:
+    # Slow to import.
+    import inspect
+
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -224,7 +224,14 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
         given: Values by the names of parameters, instead of random ones.
 
     Returns:
-        Values that an executable of the module takes.
+        Values that an executable of the module takes: arrays of the parameters' dtypes and sizes.
+
+    Raises:
+        HloArgumentError: A name of `given` is no parameter's.
+        HloUnsupportedError: A parameter is a token or opaque.
+
+    Example:
+        >>> inputs = hlorun.make_inputs(module, seed=1, given={"learning_rate": np.float32(0.1)})
     """
     # NumPy is slow to import, and reading modules needs none of it.
     from hlorun._inputs import make_inputs
@@ -244,6 +251,14 @@ def run(
 
     Returns:
         One array, or nested tuples of arrays when the root is a tuple.
+
+    Raises:
+        HloError: The file is no HLO, or the module is illegal or does not run here, or a value does not fit.
+        OSError: The file cannot be read.
+
+    Example:
+        >>> hlorun.run("dump.txt", np.ones(2, np.float32))
+        array([2., 2.], dtype=float32)
     """
     module = module_or_path if isinstance(module_or_path, HloModule) else load(module_or_path)
     return compile(module)(*arrays, timeout=timeout)

@@ -31,6 +31,12 @@ def register_custom_call(target: str, fn: Callable[..., Any] | None) -> None:
             returns an array of the result's dtype and sizes, or a tuple of arrays. `instruction` is
             left out when the function does not take it. What it raises ends the run. None takes an
             earlier function away.
+
+    Raises:
+        HloArgumentError: `fn` cannot be called.
+
+    Example:
+        >>> hlorun.register_custom_call("mine.scale", lambda x: x * np.float32(2))
     """
     if fn is None:
         _register_custom_call(target, None)

@@ -189,6 +189,9 @@ def find_nan(
     Returns:
         A `NanReport`, which is false when every value is finite.
 
+    Raises:
+        HloError: The module is illegal or does not run here, or a value does not fit.
+
     Example:
         >>> report = hlorun.find_nan(module, *arrays)
         >>> report.origins[0].place.source

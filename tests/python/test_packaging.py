@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,64 @@ def test_every_crate_of_the_wheel_has_its_licence() -> None:
     assert len(linked) > 40 and linked <= listed, f"without a licence: {sorted(linked - listed)}"
     for licence in ("MIT", "BSD-2-Clause", "ISC", "Zlib", "Apache-2.0 WITH LLVM-exception"):
         assert f"## {licence}: " in LICENCES
+
+
+def test_wheels_are_built_by_one_command(tmp_path: Path) -> None:
+    """Which commands it gives; building takes too long for a test."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    log = tmp_path / "log"
+    for name in ("rustup", "maturin", "python3", "ls"):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{log}\n')
+        tool.chmod(0o755)
+    folder = tmp_path / "clone"
+    (folder / "tools").mkdir(parents=True)
+    for name in ("wheels.sh", "targets.txt"):
+        (folder / "tools" / name).write_bytes((ROOT / "tools" / name).read_bytes())
+    programs = folder / "target" / "wheels-venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(tools / "python3")
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    script = ["bash", str(folder / "tools" / "wheels.sh")]
+    subprocess.run(script, env=environment, check=True, capture_output=True)
+    printed = log.read_text()
+    for target in ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"):
+        assert f"rustup target add {target}\n" in printed
+        build = f"maturin build --release --locked --target {target} --out dist --zig --compatibility manylinux2014"
+        assert build in printed
+    assert "darwin" not in printed and printed.count("maturin sdist --out dist") == 1
+    log.unlink()
+    subprocess.run([*script, "aarch64-apple-darwin"], env=environment, check=True, capture_output=True)
+    assert "maturin build --release --locked --target aarch64-apple-darwin --out dist\n" in log.read_text()
+    assert subprocess.run([*script, "sparc"], env=environment, capture_output=True).returncode == 2
+
+
+def test_the_workflow_builds_and_tries_every_target() -> None:
+    targets = (ROOT / "tools" / "targets.txt").read_text(encoding="utf-8").split()
+    workflow = (ROOT / ".github" / "workflows" / "wheels.yml").read_text(encoding="utf-8")
+    build, tried = workflow.split("\n  try:\n")
+    for part in (build, tried):
+        assert re.findall(r"- \{os: [\w.-]+, target: ([\w-]+)\}", part) == targets
+
+
+def test_the_source_distribution_has_no_tests(tmp_path: Path) -> None:
+    maturin = Path(sys.executable).parent / "maturin"
+    if not maturin.exists():
+        pytest.skip("maturin is not installed: pip install --group dev")
+    command = [str(maturin), "sdist", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    folders = {name.partition("/")[0] for name in names}
+    assert {"rust", "python", "Cargo.lock", "LICENSE", "THIRD_PARTY_LICENSES.md"} <= folders
+    assert not {"tests", "fuzz", "docs", ".ci"} & folders
+    assert made.stat().st_size < 3_000_000
+
+
+def test_the_smoke_test_passes() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "smoke.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "works on" in done.stdout, done.stderr

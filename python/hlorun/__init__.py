@@ -230,7 +230,7 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
         HloArgumentError: A name of `given` is no parameter's.
         HloUnsupportedError: A parameter is a token or opaque.
 
-    Example:
+    Examples:
         >>> inputs = hlorun.make_inputs(module, seed=1, given={"learning_rate": np.float32(0.1)})
     """
     # NumPy is slow to import, and reading modules needs none of it.
@@ -256,7 +256,7 @@ def run(
         HloError: The file is no HLO, or the module is illegal or does not run here, or a value does not fit.
         OSError: The file cannot be read.
 
-    Example:
+    Examples:
         >>> hlorun.run("dump.txt", np.ones(2, np.float32))
         array([2., 2.], dtype=float32)
     """

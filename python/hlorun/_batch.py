@@ -137,7 +137,7 @@ def batch(
             folder holds tables that were made with other options.
         ModuleNotFoundError: pyarrow is not installed.
 
-    Example:
+    Examples:
         >>> hlorun.batch("dumps", out="tables").failed
         2
     """
@@ -191,7 +191,7 @@ def batch_schema() -> dict[str, Any]:
         "version", a number; "tables", by name what each holds ("about") and its "columns" as (name, type,
         meaning); "opcodes", "element_types" and "features", what the numbers of the table `graphs` stand for.
 
-    Example:
+    Examples:
         >>> list(hlorun.batch_schema()["tables"])[:2]
         ['modules', 'computations']
     """

@@ -35,7 +35,7 @@ def register_custom_call(target: str, fn: Callable[..., Any] | None) -> None:
     Raises:
         HloArgumentError: `fn` cannot be called.
 
-    Example:
+    Examples:
         >>> hlorun.register_custom_call("mine.scale", lambda x: x * np.float32(2))
     """
     if fn is None:

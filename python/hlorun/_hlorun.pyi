@@ -61,7 +61,7 @@ class Layout:
     `Layout(text)` reads one, and raises `HloParseError` where the text is none; `str(layout)` is the
     text again.
 
-    Example:
+    Examples:
         >>> layout = hlorun.Layout("{1,0:T(8,128)}")
         >>> layout.minor_to_major, layout.tiles
         ((1, 0), ((8, 128),))
@@ -91,7 +91,7 @@ class Shape:
     `Shape(text)` reads one, and raises `HloParseError` where the text is none; `str(shape)` is the
     text again.
 
-    Example:
+    Examples:
         >>> shape = hlorun.Shape("f32[2,3]{1,0}")
         >>> shape.dtype, shape.dims, shape.nbytes
         (dtype('float32'), (2, 3), 24)
@@ -139,7 +139,7 @@ class Shape:
 class OpMetadata:
     """Metadata of an instruction: its keys as attributes and as items; empty when there is none.
 
-    Example:
+    Examples:
         >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x" source_line=7} }'
         >>> metadata = hlorun.parse(text)["p"].metadata
         >>> metadata.op_name, metadata["source_line"], metadata.source_file
@@ -176,7 +176,7 @@ class OpMetadata:
         Raises:
             TypeError: `key` is no string.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module["a"].metadata.get("op_name", "no name")
             'no name'
@@ -184,7 +184,7 @@ class OpMetadata:
     def keys(self) -> list[str]:
         """The keys the text gives.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module["a"].metadata.keys()
             []
@@ -198,7 +198,7 @@ class OpMetadata:
         Raises:
             KeyError: The text does not give it.
 
-        Example:
+        Examples:
             >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x"} }'
             >>> hlorun.parse(text)["p"].metadata["op_name"]
             'x'
@@ -213,7 +213,7 @@ class OpMetadata:
 class HloInstruction:
     """One instruction of a module, made when it is touched; equal to another of the same place.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> add = module["a"]
         >>> add.opcode, add.shape.dtype, [operand.name for operand in add.operands]
@@ -269,7 +269,7 @@ class HloInstruction:
         operands, called computations and control predecessors, which are not part of it. Constants are
         digests of their bits.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module["a"].signature() == module["p"].signature()
             False
@@ -300,7 +300,7 @@ class HloInstruction:
         Raises:
             HloVerifyError: The module breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module["a"].cost_analysis()["flops"]
             2.0
@@ -313,7 +313,7 @@ class HloInstruction:
 class HloComputation:
     """One computation of a module: a sequence of instructions, and a mapping from their names.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> [instruction.name for instruction in module.entry_computation]
         ['p', 'a']
@@ -356,7 +356,7 @@ class HloComputation:
         Raises:
             KeyError: The computation has none.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.entry_computation["a"].is_root
             True
@@ -394,7 +394,7 @@ class HloModule:
     where there is neither; `for computation in module` goes through the computations in the order of
     the text. Modules print as HLO text, compare by it, and pickle.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> module["a"].operands[0].name, module["e"].root.name, "b" in module
         ('p', 'a', False)
@@ -459,7 +459,7 @@ class HloModule:
             ValueError: There is no such preset.
             TypeError: There is no such option.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> print(module.to_string("short_parsable").strip())
             HloModule module_e, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
@@ -473,7 +473,7 @@ class HloModule:
         """Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
         their names and metadata.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> renamed = hlorun.parse("ENTRY f { q = f32[2] parameter(0) ROOT b = f32[2] add(q, q) }")
             >>> renamed.fingerprint() == module.fingerprint()
@@ -485,7 +485,7 @@ class HloModule:
         Raises:
             HloVerifyError: It breaks some; all of them are in `.errors`, with line and column.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }")
             >>> try:
             ...     module.verify()
@@ -503,7 +503,7 @@ class HloModule:
         Raises:
             HloVerifyError: The module breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.cost_analysis()["flops"]
             2.0
@@ -512,7 +512,7 @@ class HloModule:
         """One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
         others read it.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.to_arrow().num_rows
             2
@@ -523,7 +523,7 @@ class HloModule:
         Raises:
             HloUnsupportedError: The module holds what a proto has no field for.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> hlorun.parse(module.to_proto()) == module
             True
@@ -542,7 +542,7 @@ class HloModule:
         Raises:
             TypeError: `opcode` is no string.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> [instruction.name for instruction in module.find(opcode="add")]
             ['a']
@@ -572,7 +572,7 @@ class HloModule:
         Raises:
             HloVerifyError: The module breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.buffer_assignment().total_bytes
             16
@@ -583,7 +583,7 @@ class HloModule:
         Raises:
             HloVerifyError: The module breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.live_ranges().instruction_sequence
             [(0, 'p'), (1, 'a')]
@@ -594,7 +594,7 @@ class HloModule:
         Raises:
             HloVerifyError: The module breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.memory_analysis().argument_size_in_bytes
             8
@@ -608,7 +608,7 @@ class HloModule:
         Raises:
             KeyError: Nothing is called so.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module["a"].opcode
             'add'
@@ -776,7 +776,7 @@ class MemorySpaceUsage:
 class BufferAssignment:
     """A buffer assignment as XLA dumped it, or a plan of hlorun's in that form; `str()` is its text.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> [allocation.size for allocation in module.buffer_assignment().allocations]
         [8, 8]
@@ -818,7 +818,7 @@ class BufferAssignment:
         Raises:
             HloVerifyError: The module itself breaks rules of HLO.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.buffer_assignment().check(module)
             ()
@@ -826,7 +826,7 @@ class BufferAssignment:
     def memory_analysis(self) -> CompiledMemoryStats:
         """Sums of the allocations in bytes, under JAX's names.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> module.buffer_assignment().memory_analysis().output_size_in_bytes
             8
@@ -836,7 +836,7 @@ class BufferAssignment:
 class CompiledMemoryStats:
     """Bytes a module needs, under the names JAX has for them.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> module.memory_analysis().temp_size_in_bytes
         0
@@ -896,7 +896,7 @@ class Executable:
     where the time is over, `HloExecutionError` where memory ran out, and what an observer or a
     custom call's function raises.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> executable = hlorun.compile(module)
         >>> executable(np.ones(2, np.float32))
@@ -918,7 +918,7 @@ class Executable:
     def explain(self) -> str:
         """What the plan is, and its bytes, as text.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> print(hlorun.compile(module).explain().splitlines()[0])
             steps: 1: 1 x fused loop
@@ -926,7 +926,7 @@ class Executable:
     def listing(self) -> str:
         """A line for every step: what it does, reads and writes.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> print(hlorun.compile(module).listing().strip())
             fused loop a: f32[2] parameter0 -> f32[2] output0; add
@@ -937,7 +937,7 @@ class Executable:
         hlorun does not know their targets, and no function is registered for them. A run that reaches
         one ends with an error.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> hlorun.compile(module).unknown_custom_calls()
             ()
@@ -946,7 +946,7 @@ class Executable:
         """The assignment it runs inside; of an executable compiled without one, hlorun's own plan in the
         form of XLA's dump.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> hlorun.compile(module).buffer_assignment().total_bytes
             16
@@ -976,7 +976,7 @@ class Executable:
             HloArgumentError: There are not as many lists as devices, or a value does not fit.
             HloTimeoutError: The time is over.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> executable = hlorun.compile(module, replicas=2)
             >>> executable.run_replicas([[np.ones(2, np.float32)], [np.zeros(2, np.float32)]])[1]
@@ -1002,7 +1002,7 @@ class Executable:
         Raises:
             HloArgumentError: A value does not fit its parameter.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
             >>> [instruction.name for instruction, *_ in steps]
@@ -1031,7 +1031,7 @@ class Executable:
             HloArgumentError: A parameter has no value, or a value no parameter, or one does not fit.
             HloTimeoutError: The time is over.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> hlorun.compile(module).run({"p": np.ones(2, np.float32)})
             array([2., 2.], dtype=float32)
@@ -1061,7 +1061,7 @@ class Executable:
             HloTimeoutError: The time is over.
             HloExecutionError: The run failed: memory ran out.
 
-        Example:
+        Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
             >>> hlorun.compile(module)(np.ones(2, np.float32))
             array([2., 2.], dtype=float32)
@@ -1071,7 +1071,7 @@ class Executable:
 class PassRecord:
     """What a pass did: instructions, loops or steps it changed, and its time in milliseconds.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> hlorun.compile(module).passes[0].changes
         0
@@ -1146,7 +1146,7 @@ def compile(
         HloExecutionError: `check` found a bug of hlorun; it names the instruction.
         ValueError: A count is below 1, or there are too many devices.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> hlorun.compile(module)(np.ones(2, np.float32))
         array([2., 2.], dtype=float32)
@@ -1169,7 +1169,7 @@ def parse(
     Raises:
         HloParseError: The text is no HLO: with line, column and a caret.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> module["a"].opcode, module["a"].shape.dims
         ('add', (2,))
@@ -1190,7 +1190,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: 
         OSError: The file cannot be read.
         HloParseError: It holds no HLO, several modules, or more than `max_bytes`.
 
-    Example:
+    Examples:
         >>> module = hlorun.load("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst")
         >>> len(module.find(opcode="custom-call"))
         2
@@ -1213,7 +1213,7 @@ def extract(module: HloModule, name: str, depth: int | None = None) -> HloModule
     Raises:
         KeyError: Nothing is called `name`.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> hlorun.extract(module, "p").instruction_count
         1
@@ -1234,7 +1234,7 @@ def parse_buffer_assignment(
     Raises:
         HloParseError: It is no buffer assignment.
 
-    Example:
+    Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> text = str(module.buffer_assignment())
         >>> hlorun.parse_buffer_assignment(text).total_bytes
@@ -1262,7 +1262,7 @@ def load_buffer_assignment(
         OSError: The file cannot be read.
         HloParseError: It is no buffer assignment.
 
-    Example:
+    Examples:
         >>> path = "tests/data/dumps/002_6f652c95ac4cfb4d.txt.zst"
         >>> hlorun.load_buffer_assignment(path).total_bytes
         525448
@@ -1284,7 +1284,7 @@ def parse_modules(
     Raises:
         HloParseError: A part is no HLO, or a profile holds none.
 
-    Example:
+    Examples:
         >>> text = "ENTRY e { ROOT p = f32[2] parameter(0) }"
         >>> len(hlorun.parse_modules(f"HloModule a\n{text}\nHloModule b\n{text}"))
         2
@@ -1307,7 +1307,7 @@ def load_modules(
         OSError: The file cannot be read.
         HloParseError: A part is no HLO, or a profile holds none.
 
-    Example:
+    Examples:
         >>> len(hlorun.load_modules("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst"))
         1
     """

@@ -177,7 +177,7 @@ def scan(path: str | os.PathLike[str]) -> DumpFolder:
         NotADirectoryError: The path is no folder.
         FileNotFoundError: There is nothing at the path.
 
-    Example:
+    Examples:
         >>> [module.name for module in hlorun.scan("dumps")]
         ['jit_step']
     """

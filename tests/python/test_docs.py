@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import hlorun
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
@@ -83,3 +85,8 @@ def test_every_block_is_of_a_kind_that_is_known(page: str) -> None:
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
     assert sorted(re.findall(r": ([\w/-]+\.md)$", navigation, re.M)) == PAGES
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    listed = re.findall(r"^::: hlorun\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted({*hlorun.__all__} - {"__version__"})

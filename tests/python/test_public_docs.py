@@ -48,7 +48,7 @@ def is_property(node: Any) -> bool:
 
 def lacks(doc: str, parameters: list[str], *, raises: bool) -> list[str]:
     """The parts that a docstring of a function has to have and has not."""
-    needed = ["Example:", *["Raises:"] * raises, *["Args:"] * bool(parameters)]
+    needed = ["Examples:", *["Raises:"] * raises, *["Args:"] * bool(parameters)]
     missing = [part for part in needed if f"\n{part}\n" not in doc]
     missing += [name for name in parameters if not re.search(rf"^    \*{{0,2}}{name}: ", doc, re.M)]
     return missing

@@ -192,7 +192,7 @@ def find_nan(
     Raises:
         HloError: The module is illegal or does not run here, or a value does not fit.
 
-    Example:
+    Examples:
         >>> report = hlorun.find_nan(module, *arrays)
         >>> report.origins[0].place.source
         'model.py:58'

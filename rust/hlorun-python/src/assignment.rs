@@ -20,7 +20,7 @@ use crate::source::{file_options, read_file, text_source};
 
 /// A buffer assignment as XLA dumped it, or a plan of hlorun's in that form; `str()` is its text.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> [allocation.size for allocation in module.buffer_assignment().allocations]
 ///     [8, 8]
@@ -176,7 +176,7 @@ impl PyBufferFinding {
 /// Raises:
 ///     HloParseError: It is no buffer assignment.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> text = str(module.buffer_assignment())
 ///     >>> hlorun.parse_buffer_assignment(text).total_bytes
@@ -229,7 +229,7 @@ fn recorded(source: Source, options: &ParseOptions) -> hlorun::Result<Source> {
 ///     OSError: The file cannot be read.
 ///     HloParseError: It is no buffer assignment.
 ///
-/// Example:
+/// Examples:
 ///     >>> path = "tests/data/dumps/002_6f652c95ac4cfb4d.txt.zst"
 ///     >>> hlorun.load_buffer_assignment(path).total_bytes
 ///     525448
@@ -429,7 +429,7 @@ impl PyBufferAssignment {
 
     /// Sums of the allocations in bytes, under JAX's names.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.buffer_assignment().memory_analysis().output_size_in_bytes
     ///     8
@@ -460,7 +460,7 @@ impl PyBufferAssignment {
     /// Raises:
     ///     HloVerifyError: The module itself breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.buffer_assignment().check(module)
     ///     ()

@@ -13,7 +13,7 @@ use crate::module::{PyHloModule, html};
 
 /// One computation of a module: a sequence of instructions, and a mapping from their names.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> [instruction.name for instruction in module.entry_computation]
 ///     ['p', 'a']
@@ -98,7 +98,7 @@ impl PyComputation {
     /// Raises:
     ///     KeyError: The computation has none.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.entry_computation["a"].is_root
     ///     True

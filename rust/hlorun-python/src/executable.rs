@@ -65,7 +65,7 @@ struct How<'a, 'py> {
 /// where the time is over, `HloExecutionError` where memory ran out, and what an observer or a
 /// custom call's function raises.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> executable = hlorun.compile(module)
 ///     >>> executable(np.ones(2, np.float32))
@@ -138,7 +138,7 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
 ///     HloExecutionError: `check` found a bug of hlorun; it names the instruction.
 ///     ValueError: A count is below 1, or there are too many devices.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> hlorun.compile(module)(np.ones(2, np.float32))
 ///     array([2., 2.], dtype=float32)
@@ -343,7 +343,7 @@ impl PyExecutable {
     ///     HloTimeoutError: The time is over.
     ///     HloExecutionError: The run failed: memory ran out.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> hlorun.compile(module)(np.ones(2, np.float32))
     ///     array([2., 2.], dtype=float32)
@@ -378,7 +378,7 @@ impl PyExecutable {
     /// Raises:
     ///     HloArgumentError: A value does not fit its parameter.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
     ///     >>> [instruction.name for instruction, *_ in steps]
@@ -417,7 +417,7 @@ impl PyExecutable {
     ///     HloArgumentError: A parameter has no value, or a value no parameter, or one does not fit.
     ///     HloTimeoutError: The time is over.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> hlorun.compile(module).run({"p": np.ones(2, np.float32)})
     ///     array([2., 2.], dtype=float32)
@@ -482,7 +482,7 @@ impl PyExecutable {
     ///     HloArgumentError: There are not as many lists as devices, or a value does not fit.
     ///     HloTimeoutError: The time is over.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> executable = hlorun.compile(module, replicas=2)
     ///     >>> executable.run_replicas([[np.ones(2, np.float32)], [np.zeros(2, np.float32)]])[1]
@@ -564,7 +564,7 @@ impl PyExecutable {
     /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in the
     /// form of XLA's dump.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> hlorun.compile(module).buffer_assignment().total_bytes
     ///     16
@@ -587,7 +587,7 @@ impl PyExecutable {
     /// hlorun does not know their targets, and no function is registered for them. A run that reaches
     /// one ends with an error.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> hlorun.compile(module).unknown_custom_calls()
     ///     ()
@@ -617,7 +617,7 @@ impl PyExecutable {
 
     /// What the plan is, and its bytes, as text.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> print(hlorun.compile(module).explain().splitlines()[0])
     ///     steps: 1: 1 x fused loop
@@ -627,7 +627,7 @@ impl PyExecutable {
 
     /// A line for every step: what it does, reads and writes.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> print(hlorun.compile(module).listing().strip())
     ///     fused loop a: f32[2] parameter0 -> f32[2] output0; add

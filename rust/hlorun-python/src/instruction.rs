@@ -20,7 +20,7 @@ use crate::shape::PyShape;
 
 /// One instruction of a module, made when it is touched; equal to another of the same place.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> add = module["a"]
 ///     >>> add.opcode, add.shape.dtype, [operand.name for operand in add.operands]
@@ -159,7 +159,7 @@ impl PyInstruction {
     /// operands, called computations and control predecessors, which are not part of it. Constants are
     /// digests of their bits.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module["a"].signature() == module["p"].signature()
     ///     False
@@ -225,7 +225,7 @@ impl PyInstruction {
     /// Raises:
     ///     HloVerifyError: The module breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module["a"].cost_analysis()["flops"]
     ///     2.0

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 /// Bytes a module needs, under the names JAX has for them.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> module.memory_analysis().temp_size_in_bytes
 ///     0

@@ -13,7 +13,7 @@ use crate::module::record;
 
 /// Metadata of an instruction: its keys as attributes and as items; empty when there is none.
 ///
-/// Example:
+/// Examples:
 ///     >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x" source_line=7} }'
 ///     >>> metadata = hlorun.parse(text)["p"].metadata
 ///     >>> metadata.op_name, metadata["source_line"], metadata.source_file
@@ -126,7 +126,7 @@ impl PyMetadata {
     /// Raises:
     ///     KeyError: The text does not give it.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x"} }'
     ///     >>> hlorun.parse(text)["p"].metadata["op_name"]
     ///     'x'
@@ -148,7 +148,7 @@ impl PyMetadata {
     /// Raises:
     ///     TypeError: `key` is no string.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module["a"].metadata.get("op_name", "no name")
     ///     'no name'
@@ -164,7 +164,7 @@ impl PyMetadata {
 
     /// The keys the text gives.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module["a"].metadata.keys()
     ///     []

@@ -29,7 +29,7 @@ use crate::printing::print_options;
 /// where there is neither; `for computation in module` goes through the computations in the order of
 /// the text. Modules print as HLO text, compare by it, and pickle.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> module["a"].operands[0].name, module["e"].root.name, "b" in module
 ///     ('p', 'a', False)
@@ -125,7 +125,7 @@ impl PyHloModule {
     /// Raises:
     ///     TypeError: `opcode` is no string.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> [instruction.name for instruction in module.find(opcode="add")]
     ///     ['a']
@@ -149,7 +149,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloUnsupportedError: The module holds what a proto has no field for.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> hlorun.parse(module.to_proto()) == module
     ///     True
@@ -270,7 +270,7 @@ impl PyHloModule {
     /// Raises:
     ///     KeyError: Nothing is called so.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module["a"].opcode
     ///     'add'
@@ -307,7 +307,7 @@ impl PyHloModule {
     ///     ValueError: There is no such preset.
     ///     TypeError: There is no such option.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> print(module.to_string("short_parsable").strip())
     ///     HloModule module_e, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
@@ -334,7 +334,7 @@ impl PyHloModule {
     /// Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
     /// their names and metadata.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> renamed = hlorun.parse("ENTRY f { q = f32[2] parameter(0) ROOT b = f32[2] add(q, q) }")
     ///     >>> renamed.fingerprint() == module.fingerprint()
@@ -359,7 +359,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloVerifyError: It breaks some; all of them are in `.errors`, with line and column.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }")
     ///     >>> try:
     ///     ...     module.verify()
@@ -379,7 +379,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloVerifyError: The module breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.cost_analysis()["flops"]
     ///     2.0
@@ -391,7 +391,7 @@ impl PyHloModule {
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.to_arrow().num_rows
     ///     2
@@ -404,7 +404,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloVerifyError: The module breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.buffer_assignment().total_bytes
     ///     16
@@ -418,7 +418,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloVerifyError: The module breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.live_ranges().instruction_sequence
     ///     [(0, 'p'), (1, 'a')]
@@ -431,7 +431,7 @@ impl PyHloModule {
     /// Raises:
     ///     HloVerifyError: The module breaks rules of HLO.
     ///
-    /// Example:
+    /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> module.memory_analysis().argument_size_in_bytes
     ///     8

@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// What a pass did: instructions, loops or steps it changed, and its time in milliseconds.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> hlorun.compile(module).passes[0].changes
 ///     0

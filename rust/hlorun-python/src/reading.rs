@@ -110,7 +110,7 @@ pub(crate) fn text_options(filename: Option<String>, strict: bool) -> ParseOptio
 /// Raises:
 ///     HloParseError: The text is no HLO: with line, column and a caret.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> module["a"].opcode, module["a"].shape.dims
 ///     ('add', (2,))
@@ -139,7 +139,7 @@ pub fn parse(
 ///     OSError: The file cannot be read.
 ///     HloParseError: It holds no HLO, several modules, or more than `max_bytes`.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.load("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst")
 ///     >>> len(module.find(opcode="custom-call"))
 ///     2
@@ -172,7 +172,7 @@ pub fn load(
 /// Raises:
 ///     HloParseError: A part is no HLO, or a profile holds none.
 ///
-/// Example:
+/// Examples:
 ///     >>> text = "ENTRY e { ROOT p = f32[2] parameter(0) }"
 ///     >>> len(hlorun.parse_modules(f"HloModule a\n{text}\nHloModule b\n{text}"))
 ///     2
@@ -201,7 +201,7 @@ pub fn parse_modules(
 ///     OSError: The file cannot be read.
 ///     HloParseError: A part is no HLO, or a profile holds none.
 ///
-/// Example:
+/// Examples:
 ///     >>> len(hlorun.load_modules("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst"))
 ///     1
 #[pyfunction]
@@ -236,7 +236,7 @@ pub fn load_modules(
 /// Raises:
 ///     KeyError: Nothing is called `name`.
 ///
-/// Example:
+/// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
 ///     >>> hlorun.extract(module, "p").instruction_count
 ///     1

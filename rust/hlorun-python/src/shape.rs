@@ -18,7 +18,7 @@ use crate::handle::{ModuleHandle, SharedModule};
 /// `Shape(text)` reads one, and raises `HloParseError` where the text is none; `str(shape)` is the
 /// text again.
 ///
-/// Example:
+/// Examples:
 ///     >>> shape = hlorun.Shape("f32[2,3]{1,0}")
 ///     >>> shape.dtype, shape.dims, shape.nbytes
 ///     (dtype('float32'), (2, 3), 24)
@@ -214,7 +214,7 @@ pub fn leaf_bytes(module: &ModuleHandle, id: ShapeId) -> Option<usize> {
 /// `Layout(text)` reads one, and raises `HloParseError` where the text is none; `str(layout)` is the
 /// text again.
 ///
-/// Example:
+/// Examples:
 ///     >>> layout = hlorun.Layout("{1,0:T(8,128)}")
 ///     >>> layout.minor_to_major, layout.tiles
 ///     ((1, 0), ((8, 128),))

@@ -101,6 +101,26 @@ def test_a_shell_completes(shell: str, dump: Path) -> None:
     assert re.findall(r"\bsquares?\b", done.stdout) == ["square", "squares"], done.stdout
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_by_its_command(shell: str, tmp_path: Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # A shell may replace itself by its last command, and is then not there to be found.
+    done = subprocess.run(
+        [program, "-c", "hlorun --install-completion; echo"],
+        env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert f"{shell} completion installed" in done.stdout, done.stdout + done.stderr
+    written = [path.read_text() for path in tmp_path.rglob("*hlorun*") if path.is_file()]
+    assert any(f"complete_{shell}" in text for text in written), written
+
+
 def in_terminal(*arguments: str, **variables: str) -> str:
     """What a command prints on a terminal of its own."""
     master, slave = pty.openpty()

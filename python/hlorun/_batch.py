@@ -135,6 +135,7 @@ def batch(
         ValueError: `workers` is less than 1.
         HloArgumentError: `out` and `fn` are both given, `shard` is none, there is no such table, or the
             folder holds tables that were made with other options.
+        HloUnsupportedError: With `out` on Windows, which has no `flock`.
         ModuleNotFoundError: pyarrow is not installed.
 
     Examples:

@@ -98,11 +98,11 @@ def load(path: Path) -> HloModule:
     data = standard_input()
     if not data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
         return hlorun.parse(data, filename="<stdin>")
-    # Only files are unpacked.
-    with tempfile.NamedTemporaryFile(prefix="stdin-") as file:
-        file.write(data)
-        file.flush()
-        return hlorun.load(file.name)
+    # Only files are unpacked; Windows opens no file that is open already.
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "stdin")
+        file.write_bytes(data)
+        return hlorun.load(file)
 
 
 def each_file(paths: list[Path]) -> Iterator[Path]:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hlorun import _blas, _hlorun
-from hlorun._batch import BatchRecord, batch, batch_schema
 from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
     AssignedValue,
@@ -43,7 +42,6 @@ from hlorun._hlorun import (
     parse_modules,
 )
 from hlorun._records import Alias, Donor, ModuleWarning, StackFrame
-from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
 from hlorun.errors import (
     HloArgumentError,
     HloError,
@@ -56,6 +54,8 @@ from hlorun.errors import (
 )
 
 if TYPE_CHECKING:
+    from hlorun._batch import BatchRecord, batch, batch_schema
+    from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
     from hlorun._smith import mutate, smith
     from hlorun.find.bisection import Bisection, bisect
     from hlorun.find.comparison import Comparison, Gap, Match, compare
@@ -151,8 +151,16 @@ __all__ = [
     "trace",
 ]
 
-# The tools need NumPy, which is slow to import: they are loaded when they are asked for.
+# The tools need NumPy or parts of the standard library that are slow to import: they are loaded when they are
+# asked for.
 _TOOLS = {
+    "BatchRecord": "hlorun._batch",
+    "batch": "hlorun._batch",
+    "batch_schema": "hlorun._batch",
+    "DumpFolder": "hlorun._scan",
+    "DumpModule": "hlorun._scan",
+    "DumpStage": "hlorun._scan",
+    "scan": "hlorun._scan",
     "BatchTables": "hlorun.tables.drive",
     "ModuleGraph": "hlorun.tables.graphs",
     "graphs": "hlorun.tables.graphs",
@@ -216,7 +224,14 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
         given: Values by the names of parameters, instead of random ones.
 
     Returns:
-        Values that an executable of the module takes.
+        Values that an executable of the module takes: arrays of the parameters' dtypes and sizes.
+
+    Raises:
+        HloArgumentError: A name of `given` is no parameter's.
+        HloUnsupportedError: A parameter is a token or opaque.
+
+    Examples:
+        >>> inputs = hlorun.make_inputs(module, seed=1, given={"learning_rate": np.float32(0.1)})
     """
     # NumPy is slow to import, and reading modules needs none of it.
     from hlorun._inputs import make_inputs
@@ -236,6 +251,14 @@ def run(
 
     Returns:
         One array, or nested tuples of arrays when the root is a tuple.
+
+    Raises:
+        HloError: The file is no HLO, or the module is illegal or does not run here, or a value does not fit.
+        OSError: The file cannot be read.
+
+    Examples:
+        >>> hlorun.run("dump.txt", np.ones(2, np.float32))
+        array([2., 2.], dtype=float32)
     """
     module = module_or_path if isinstance(module_or_path, HloModule) else load(module_or_path)
     return compile(module)(*arrays, timeout=timeout)

@@ -135,9 +135,10 @@ def batch(
         ValueError: `workers` is less than 1.
         HloArgumentError: `out` and `fn` are both given, `shard` is none, there is no such table, or the
             folder holds tables that were made with other options.
+        HloUnsupportedError: With `out` on Windows, which has no `flock`.
         ModuleNotFoundError: pyarrow is not installed.
 
-    Example:
+    Examples:
         >>> hlorun.batch("dumps", out="tables").failed
         2
     """
@@ -191,7 +192,7 @@ def batch_schema() -> dict[str, Any]:
         "version", a number; "tables", by name what each holds ("about") and its "columns" as (name, type,
         meaning); "opcodes", "element_types" and "features", what the numbers of the table `graphs` stand for.
 
-    Example:
+    Examples:
         >>> list(hlorun.batch_schema()["tables"])[:2]
         ['modules', 'computations']
     """

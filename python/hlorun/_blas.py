@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
-from pathlib import Path
 
 
 def library_path() -> str | None:
@@ -13,12 +13,13 @@ def library_path() -> str | None:
     except (ImportError, ValueError):
         return None
     for root in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(root) / "lib"
+        # Without pathlib, which takes longer to import than all of hlorun.
+        folder = os.path.join(root, "lib")  # noqa: PTH118
         try:
-            files = sorted(folder.iterdir())
+            names = sorted(os.listdir(folder))  # noqa: PTH208
         except OSError:
             continue
-        for file in files:
-            if file.name.startswith("libscipy_openblas") and file.suffix in (".so", ".dylib", ".dll"):
-                return str(file)
+        for name in names:
+            if name.startswith("libscipy_openblas") and name.endswith((".so", ".dylib", ".dll")):
+                return os.path.join(folder, name)  # noqa: PTH118
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,9 @@ from hlorun.errors import HloArgumentError
 
 
 def _takes_instruction(function: Callable[..., Any]) -> bool:
+    # Slow to import.
+    import inspect
+
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -29,6 +31,12 @@ def register_custom_call(target: str, fn: Callable[..., Any] | None) -> None:
             returns an array of the result's dtype and sizes, or a tuple of arrays. `instruction` is
             left out when the function does not take it. What it raises ends the run. None takes an
             earlier function away.
+
+    Raises:
+        HloArgumentError: `fn` cannot be called.
+
+    Examples:
+        >>> hlorun.register_custom_call("mine.scale", lambda x: x * np.float32(2))
     """
     if fn is None:
         _register_custom_call(target, None)

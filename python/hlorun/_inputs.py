@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hlorun._names import hint
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 
 if TYPE_CHECKING:
@@ -148,7 +149,9 @@ def file_inputs(module: HloModule, path: str, *, rest: list[Any] | None = None) 
             used.add(key)
             values.append(_as_declared(_array(file, key, path), parameter.shape))
         if rest is not None and (unused := [key for key in file.files if key not in used]):
-            raise HloArgumentError(f"{path}: the module has no parameter {', '.join(unused[:8])}")
+            names = [parameter.name for parameter in parameters]
+            near = hint(unused[0], names) if len(unused) == 1 else ""
+            raise HloArgumentError(f"{path}: the module has no parameter {', '.join(unused[:8])}{near}")
     return values
 
 
@@ -176,7 +179,8 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
     names = [parameter.name for parameter in _parameters(module)]
     for name, value in (given or {}).items():
         if name.removeprefix("%") not in names:
-            raise HloArgumentError(f"the module has no parameter {name}; it has {', '.join(names) or 'none'}")
+            near = hint(name.removeprefix("%"), names) or f"; it has {', '.join(names) or 'none'}"
+            raise HloArgumentError(f"the module has no parameter {name}{near}")
         values[names.index(name.removeprefix("%"))] = value
     return values
 
@@ -223,6 +227,7 @@ def describe_inputs(module: HloModule, source: str | None, seed: int) -> tuple[l
         raise HloArgumentError(
             f"{source!r} is no word for inputs and no file: expected random, zeros, "
             "recorded (of a snapshot), an .npy or .npz file, or FILE.npz,random for what it does not have"
+            f"{hint(source, words)}"
         )
     return file_inputs(module, source), f"Inputs: {count:,} array{'s' * (count != 1)} from {source}"
 
@@ -267,6 +272,7 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
     if not Path(source).exists() and not source.endswith(".npz"):
         raise HloArgumentError(
             f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
+            f"{hint(source, ('random', 'zeros'))}"
         )
     opened = _open(source)
     if isinstance(opened, np.ndarray):

@@ -175,6 +175,11 @@ def scan(path: str | os.PathLike[str]) -> DumpFolder:
 
     Raises:
         NotADirectoryError: The path is no folder.
+        FileNotFoundError: There is nothing at the path.
+
+    Examples:
+        >>> [module.name for module in hlorun.scan("dumps")]
+        ['jit_step']
     """
     root = Path(path)
     if not root.is_dir():

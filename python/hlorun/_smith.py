@@ -307,7 +307,7 @@ def smith(seed: int = 0, size: int = 12) -> HloModule:
     Raises:
         ValueError: `size` is below 1 or above 1,000.
 
-    Example:
+    Examples:
         >>> module = hlorun.smith(seed=7)
         >>> outputs = hlorun.run(module, *hlorun.make_inputs(module))
     """
@@ -332,7 +332,7 @@ def mutate(module: HloModule | str, seed: int = 0) -> HloModule:
         HloParseError: The text is no HLO.
         ValueError: No legal change was found.
 
-    Example:
+    Examples:
         >>> changed = hlorun.mutate(hlorun.load("dump.txt"), seed=3)
     """
     from hlorun._hlorun import parse

@@ -76,7 +76,7 @@ def batch(
         HloArgumentError: As `hlorun.batch`.
         ModuleNotFoundError: Ray or pyarrow is not installed.
 
-    Example:
+    Examples:
         >>> hlorun.ray.batch("/shared/dumps", out="/shared/tables").failed
         2
     """

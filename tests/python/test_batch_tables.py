@@ -412,3 +412,11 @@ ENTRY e { i = s32[] constant(0)
     module = hlorun.load(path)
     assert module["w"].trip_count is None
     assert hlorun.batch(path, out=tmp_path / "tables").files == 1
+
+
+def test_a_system_without_flock_is_refused(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlorun.tables.drive.find_spec", lambda name: None)
+    with pytest.raises(hlorun.HloUnsupportedError, match="flock"):
+        hlorun.batch(files, out=tmp_path / "tables")

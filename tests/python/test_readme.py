@@ -20,7 +20,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_first_commands_install_run_and_test() -> None:
     run, test, *_ = blocks("sh")
-    assert re.fullmatch(r"pip install \. && hlorun run (\S+)\n", run)
+    assert re.fullmatch(r"pip install '\.\[cli\]' && hlorun run (\S+)\n", run)
     assert (ROOT / run.split()[-1]).is_file()
     assert test.startswith("pip install '.[test]' && ")
 

@@ -28,7 +28,6 @@ app = typer.Typer(
     name="hlorun",
     help="Read XLA HLO text dumps and run them on the CPU.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -58,4 +57,4 @@ def _options(
 
 def main() -> None:
     """Entry point of the `hlorun` command."""
-    app()
+    app(prog_name="hlorun")

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, fail, load, plural, print_json, reporting_errors
-from hlorun.errors import describe
+from hlorun.cli.common import (
+    Json,
+    describe_file,
+    each_file,
+    fail,
+    load,
+    plural,
+    print_json,
+    reporting_errors,
+    words,
+)
+from hlorun.cli.names import choose
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -20,10 +30,18 @@ FORMATS = ("text", "json", "github", "sarif")
 
 
 def check(
-    dumps: Annotated[list[Path], typer.Argument(metavar="DUMP...", help="HLO text files.")],
+    dumps: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DUMP|DIR...", help="HLO text, protos and snapshots; of a folder, all that are in it."
+        ),
+    ],
     output_format: Annotated[
         str,
-        typer.Option(help="text, json, github (annotations of a workflow) or sarif (code scanning)."),
+        typer.Option(
+            help="text, json, github (annotations of a workflow) or sarif (code scanning).",
+            autocompletion=words(*FORMATS),
+        ),
     ] = "text",
     json: Json = False,
 ) -> None:
@@ -35,14 +53,11 @@ def check(
 
     reports: list[dict[str, Any]] = []
     bad = 0
-    if output_format not in FORMATS:
-        raise typer.BadParameter(
-            f"{output_format!r} is none of {', '.join(FORMATS)}", param_hint="--output-format"
-        )
+    choose(output_format, FORMATS, "--output-format")
     as_text = output_format == "text" and not json
     with reporting_errors():
-        for path in dumps:
-            error: Exception | None = None
+        for path in each_file(dumps):
+            error: hlorun.HloError | OSError | None = None
             module = None
             try:
                 module = load(path)
@@ -54,7 +69,7 @@ def check(
             if not as_text:
                 reports.append({**_report(path, module, error), "notes": notes})
             elif error is not None:
-                text = str(error) if isinstance(error, hlorun.HloError) else describe(error)
+                text = str(error) if isinstance(error, hlorun.HloError) else describe_file(error)
                 fail(text if str(path) in text else f"{path}: {text}")
             elif module is not None:
                 typer.echo(f"{path}: ok, {plural(module.instruction_count, 'instruction')}")

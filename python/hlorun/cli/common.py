@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
 
     from hlorun import HloModule
 
+
+def words(*known: str) -> Callable[[str], list[str]]:
+    """A completion by fixed words."""
+    return lambda incomplete: [word for word in known if word.startswith(incomplete)]
+
+
+def _keys(incomplete: str) -> list[str]:
+    from hlorun.report.rollup import BY
+
+    return words(*BY)(incomplete)
+
+
 Dump = Annotated[
     Path,
     typer.Argument(
         metavar="DUMP",
-        help="HLO text, proto or snapshot, plain or packed with gzip or zstd; - for stdin.",
+        help="HLO text, proto or snapshot, plain or packed with gzip or zstd; - for stdin; a folder that "
+        "holds one module.",
     ),
 ]
 Inputs = Annotated[
@@ -31,11 +45,16 @@ Inputs = Annotated[
         metavar="WORD|FILE",
         help="random, zeros, recorded (of a snapshot), an .npy or .npz file of arrays by parameter name, or "
         "FILE.npz,random for what the file does not have.",
+        autocompletion=words("random", "zeros", "recorded"),
     ),
 ]
 Constants = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(metavar="WORD|FILE", help="Values of elided constants: random, zeros, or an .npz file."),
+    typer.Option(
+        metavar="WORD|FILE",
+        help="Values of elided constants: random, zeros, or an .npz file.",
+        autocompletion=words("random", "zeros"),
+    ),
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Run also where the memory that is left does not seem to suffice.")
@@ -44,7 +63,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 By = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "--by", metavar="KEY", help="Sum up by source, op_name, loop, opcode, computation or instruction."
+        "--by",
+        metavar="KEY",
+        help="Sum up by source, op_name, loop, opcode, computation or instruction.",
+        autocompletion=_keys,
     ),
 ]
 Replicas = Annotated[
@@ -68,19 +90,72 @@ def standard_input() -> bytes:
 
 
 def load(path: Path) -> HloModule:
-    """The module in a file, or in standard input where the path is `-`."""
+    """The module in a file, the only one in a folder, or that in standard input where the path is `-`."""
     import hlorun
 
     if str(path) != "-":
-        return hlorun.load(path)
+        return hlorun.load(only_file(path) if path.is_dir() else path)
     data = standard_input()
     if not data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
         return hlorun.parse(data, filename="<stdin>")
-    # Only files are unpacked.
-    with tempfile.NamedTemporaryFile(prefix="stdin-") as file:
-        file.write(data)
-        file.flush()
-        return hlorun.load(file.name)
+    # Only files are unpacked; Windows opens no file that is open already.
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "stdin")
+        file.write_bytes(data)
+        return hlorun.load(file)
+
+
+def each_file(paths: list[Path]) -> Iterator[Path]:
+    """The files given, and of each folder those that are HLO by their names.
+
+    Raises:
+        FileNotFoundError: A folder has none.
+    """
+    for path in paths:
+        yield from [file for files in _modules_in(path) for file in files] if path.is_dir() else [path]
+
+
+def _modules_in(folder: Path) -> list[list[Path]]:
+    """Files of each module of a folder, in the order of its compilation; others are modules of their own."""
+    from hlorun._batch import SUFFIXES
+    from hlorun._scan import scan
+
+    scanned = scan(folder)
+    dumped = [
+        [*(stage.text or stage.proto for stage in module.stages), *module.snapshots] for module in scanned
+    ]
+    found = [[path for path in files if path is not None] for files in dumped]
+    found += [[path] for path in scanned.unknown if path.name.endswith(SUFFIXES)]
+    found = [files for files in found if files]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no HLO in this folder", str(folder))
+    return found
+
+
+def only_file(folder: Path) -> Path:
+    """The last stage of the only module in a folder, which is said on stderr."""
+    from hlorun.errors import HloArgumentError
+
+    modules = _modules_in(folder)
+    if len(modules) > 1:
+        names = ", ".join(str(files[-1]) for files in modules[:6]) + (", …" if len(modules) > 6 else "")
+        raise HloArgumentError(f"{folder} holds {len(modules):,} modules; name the file of one: {names}")
+    (files,) = modules
+    console(stderr=True).print(f"{folder}: reading {files[-1].name}", markup=False, soft_wrap=True)
+    return files[-1]
+
+
+def describe_file(error: OSError) -> str:
+    """An error of a file in one sentence; of one that is missing, with what is called nearly so beside it."""
+    from hlorun._names import hint
+    from hlorun.errors import describe
+
+    text = describe(error)
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, os.PathLike)):
+        path = Path(error.filename)
+        if not path.exists() and path.parent.is_dir():
+            text += hint(path.name, (entry.name for entry in path.parent.iterdir()))
+    return text
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -99,7 +174,7 @@ def fail(message: str) -> None:
 @contextmanager
 def reporting_errors(path: Path | None = None) -> Iterator[None]:
     """Turn what a user can act on into a message and exit status 1."""
-    from hlorun.errors import HloError, describe
+    from hlorun.errors import HloError
 
     try:
         yield
@@ -112,7 +187,7 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
         fail(str(error))
         raise typer.Exit(1) from None
     except OSError as error:
-        fail(describe(error))
+        fail(describe_file(error))
         raise typer.Exit(1) from None
     except MemoryError:
         fail(f"out of memory{f' with {path}' if path else ''}")
@@ -122,8 +197,6 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
 def check_folder(path: Path) -> None:
     """Raise what writing a file would raise for want of its folder, before work is lost to it."""
     if not path.parent.is_dir():
-        import errno
-
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 

@@ -9,12 +9,15 @@ from typing import Annotated, Optional
 import typer
 
 from hlorun.cli.common import Dump, console, load, plural, reporting_errors
-from hlorun.cli.screen import unknown
+from hlorun.cli.names import names_in_dump, unknown
 
 
 def extract(
     dump: Dump,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A computation or an instruction.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A computation or an instruction.", autocompletion=names_in_dump),
+    ],
     depth: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Steps of operands to take along; what lies beyond becomes parameters."),

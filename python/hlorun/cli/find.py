@@ -148,12 +148,12 @@ def reduce(
     screen = console(stderr=True)
 
     def shows(module: HloModule) -> bool:
-        with tempfile.NamedTemporaryFile("w", suffix=".hlo", encoding="utf-8") as file:
-            file.write(str(module))
-            file.flush()
-            words = [word.replace("{}", file.name) for word in command]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "module.hlo")
+            file.write_text(str(module), encoding="utf-8")
+            words = [word.replace("{}", str(file)) for word in command]
             if words == command:
-                words.append(file.name)
+                words.append(str(file))
             try:
                 ended = subprocess.run(words, capture_output=True, timeout=timeout, check=False)
             except subprocess.TimeoutExpired:

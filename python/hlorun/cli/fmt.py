@@ -8,23 +8,35 @@ from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, load, reporting_errors
+from hlorun.cli.common import Dump, load, reporting_errors, words
+from hlorun.cli.names import choose
+
+PRESETS = ("default", "short_parsable", "canonical", "fingerprint")
+"""What `--preset` takes."""
+FORMS = ("text", "pb")
+"""What `--to` takes."""
 
 
 def fmt(
     dump: Dump,
     preset: Annotated[
-        str, typer.Option(help="default, short_parsable, canonical or fingerprint, as in XLA.")
+        str,
+        typer.Option(
+            help="default, short_parsable, canonical or fingerprint, as in XLA.",
+            autocompletion=words(*PRESETS),
+        ),
     ] = "default",
     long: Annotated[
         bool, typer.Option("--long", help="Operand shapes, as dumps before 2025 have them.")
     ] = False,
-    to: Annotated[str, typer.Option(help="text, or pb for an HloModuleProto.")] = "text",
+    to: Annotated[
+        str, typer.Option(help="text, or pb for an HloModuleProto.", autocompletion=words(*FORMS))
+    ] = "text",
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
     """Print a module again, in the dialect asked for, or write it as a proto."""
-    if to not in ("text", "pb"):
-        raise typer.BadParameter(f"{to!r} is neither text nor pb", param_hint="--to")
+    choose(to, FORMS, "--to")
+    choose(preset, PRESETS, "--preset")
     with reporting_errors(dump):
         module = load(dump)
         if to == "pb":
@@ -35,10 +47,7 @@ def fmt(
                 sys.stdout.buffer.write(proto)
             return
         options = {"print_operand_shape": True} if long else {}
-        try:
-            text = module.to_string(preset, **options)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--preset") from None
+        text = module.to_string(preset, **options)
         if not text.endswith("\n"):
             text += "\n"
         if out is not None:

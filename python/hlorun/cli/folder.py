@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from hlorun._names import hint
 from hlorun.cli.common import Json, bytes_text, console, fail, plural, print_json, reporting_errors, scaled
+from hlorun.cli.names import modules_in_folder
 from hlorun.cli.screen import row, short, table
 
 if TYPE_CHECKING:
@@ -108,7 +110,11 @@ def passes(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that --xla_dump_to named.")],
     module: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[MODULE]", help="A module's name or number; all modules otherwise."),
+        typer.Argument(
+            metavar="[MODULE]",
+            help="A module's name or number; all modules otherwise.",
+            autocompletion=modules_in_folder,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also stages that changed nothing.")] = False,
     json: Json = False,
@@ -128,7 +134,8 @@ def passes(
         ]
         if not wanted:
             have = ", ".join(f"{m.number} {m.name}" for m in list(scanned)[:8]) or "none"
-            fail(f"{folder} has no module {module or ''}; it has {have}")
+            near = hint(module or "", (m.name for m in scanned))
+            fail(f"{folder} has no module {module or ''}{near or '; it has ' + have}")
             raise typer.Exit(1)
         found: list[dict[str, Any]] = [
             {"number": m.number, "module": m.name, "stages": pass_table(m)} for m in wanted

@@ -12,13 +12,15 @@ from hlorun.cli.common import (
     Json,
     bytes_text,
     console,
-    fail,
     load,
+    only_file,
     plural,
     print_json,
     reporting_errors,
     standard_input,
+    words,
 )
+from hlorun.cli.names import choose
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
     from hlorun import BufferAssignment, HloModule
 
 
+PLANS = ("hlorun", "xla")
+"""What `--plan` takes."""
 MOST_FINDINGS = 40
 """Findings listed on the screen."""
 
 
 def memory(
     dump: Annotated[
-        Path, typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment.")
+        Path,
+        typer.Argument(metavar="DUMP | BUFFER-ASSIGNMENT", help="A module or an assignment, or a folder."),
     ],
     module: Annotated[
         Optional[Path],  # noqa: UP045
@@ -44,7 +49,11 @@ def memory(
         typer.Option(help="Draw a picture, .png or .svg; needs matplotlib: pip install 'hlorun\\[plot]'."),
     ] = None,
     plan: Annotated[
-        str, typer.Option(help="Of a module alone: 'hlorun' for its own plan, 'xla' for XLA's rules.")
+        str,
+        typer.Option(
+            help="Of a module alone: 'hlorun' for its own plan, 'xla' for XLA's rules.",
+            autocompletion=words(*PLANS),
+        ),
     ] = "hlorun",
     by: By = None,
     as_dump: Annotated[bool, typer.Option("--as-dump", help="Print the assignment in XLA's format.")] = False,
@@ -56,9 +65,7 @@ def memory(
     usage report and its module. Exit status 1 when an assignment does not fit the module given with
     it, or the usage report says other bytes.
     """
-    if plan not in ("hlorun", "xla"):
-        fail(f"--plan is 'hlorun' or 'xla', not {plan!r}")
-        raise typer.Exit(2)
+    choose(plan, PLANS, "--plan")
     with reporting_errors(dump):
         assignment, loaded, title = _load(dump, module, plan)
         if as_dump:
@@ -93,6 +100,8 @@ def memory(
 def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment, HloModule | None, str]:
     import hlorun
 
+    if dump.is_dir():
+        dump = _assignment_in(dump) or only_file(dump)
     try:
         if str(dump) == "-":
             assignment = hlorun.parse_buffer_assignment(standard_input(), filename="<stdin>")
@@ -113,6 +122,19 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
     beside = module or assignment.module_file
     loaded_module = load(Path(beside)) if beside is not None else None
     return assignment, loaded_module, loaded_module.name if loaded_module is not None else dump.name
+
+
+def _assignment_in(folder: Path) -> Path | None:
+    """The only buffer assignment in a folder; None where there is none."""
+    from hlorun._scan import scan
+    from hlorun.errors import HloArgumentError
+
+    stages = [stage for module in scan(folder) for stage in module.stages]
+    found = [stage.memory["buffer assignment"] for stage in stages if "buffer assignment" in stage.memory]
+    if len(found) > 1:
+        names = ", ".join(map(str, found[:6])) + (", …" if len(found) > 6 else "")
+        raise HloArgumentError(f"{folder} holds {len(found):,} buffer assignments; name one: {names}")
+    return found[0] if found else None
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from hlorun.cli.common import fail, load, reporting_errors
+from hlorun._names import hint
+from hlorun.cli.common import Dump, fail, load, reporting_errors
 
 
 def plan(
-    dump: Annotated[Path, typer.Argument(help="An HLO text file.")],
+    dump: Dump,
     after: Annotated[
         str | None, typer.Option(metavar="NAME", help="The pass; without it, the last one.")
     ] = None,
@@ -34,6 +35,7 @@ def plan(
         texts = {path.stem.partition("-")[2]: path for path in sorted(Path(folder).iterdir())}
         name = after if after is not None else list(texts)[-1]
         if name not in texts:
-            fail(f"no pass is called {name!r}; there are {', '.join(texts)}")
+            near = hint(name, texts).removeprefix("; ")
+            fail(f"no pass is called {name!r}; {near + ' ' if near else ''}there are {', '.join(texts)}")
             raise typer.Exit(2)
         typer.echo(texts[name].read_text().rstrip())

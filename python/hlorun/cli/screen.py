@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from hlorun.cli.common import fail
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-def unknown(module: Any, name: str) -> None:
-    """Print that nothing is called so, and what is called nearly so."""
-    from difflib import get_close_matches
-
-    names = [c.name for c in module.computations]
-    names += [i.name for c in module.computations for i in c.instructions]
-    near = get_close_matches(name, names, 3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    fail(f"module {module.name} has no computation or instruction called {name}{hint}")
 
 
 def short(text: str, width: int) -> str:

@@ -18,7 +18,8 @@ from hlorun.cli.common import (
     reporting_errors,
     scaled,
 )
-from hlorun.cli.screen import middles, row, short, table, unknown
+from hlorun.cli.names import names_in_dump, unknown
+from hlorun.cli.screen import middles, row, short, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,11 @@ def show(
     dump: Dump,
     name: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[COMPUTATION | INSTRUCTION]", help="Show this instead of the module."),
+        typer.Argument(
+            metavar="[COMPUTATION | INSTRUCTION]",
+            help="Show this instead of the module.",
+            autocompletion=names_in_dump,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -22,8 +22,9 @@ from hlorun.cli.common import (
     print_json,
     reporting_errors,
 )
+from hlorun.cli.names import names_in_dump, unknown
 from hlorun.cli.replicas import Devices, require_memory
-from hlorun.cli.screen import groups, middles, row, short, table, unknown
+from hlorun.cli.screen import groups, middles, row, short, table
 
 
 def trace(
@@ -32,7 +33,9 @@ def trace(
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     until: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="INSTRUCTION", help="Stop once this instruction has run."),
+        typer.Option(
+            metavar="INSTRUCTION", help="Stop once this instruction has run.", autocompletion=names_in_dump
+        ),
     ] = None,
     until_nan: Annotated[bool, typer.Option("--until-nan", help="Stop at the first NaN.")] = False,
     only_odd: Annotated[

@@ -179,7 +179,7 @@ def bisect(
     Raises:
         HloArgumentError: The folder holds no module, several, or one stage only.
 
-    Example:
+    Examples:
         >>> hlorun.bisect("dumps/").culprit
         'simplification/algsimp'
     """

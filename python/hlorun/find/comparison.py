@@ -475,7 +475,7 @@ def compare(
     Raises:
         HloArgumentError: The inputs do not fit one of the modules.
 
-    Example:
+    Examples:
         >>> hlorun.compare(before, after).verdict
         'rounding'
     """

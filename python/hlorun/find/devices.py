@@ -207,7 +207,7 @@ def compare_devices(
     Raises:
         HloArgumentError: The parameters of `b` do not say which part of the arguments they take.
 
-    Example:
+    Examples:
         >>> hlorun.compare_devices(before, after).verdict
         'equal'
     """

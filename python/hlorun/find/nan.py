@@ -189,7 +189,10 @@ def find_nan(
     Returns:
         A `NanReport`, which is false when every value is finite.
 
-    Example:
+    Raises:
+        HloError: The module is illegal or does not run here, or a value does not fit.
+
+    Examples:
         >>> report = hlorun.find_nan(module, *arrays)
         >>> report.origins[0].place.source
         'model.py:58'

@@ -275,7 +275,7 @@ def reduce(
     Raises:
         ValueError: `predicate` does not hold for `module` itself.
 
-    Example:
+    Examples:
         >>> hlorun.reduce(module, lambda m: bool(hlorun.find_nan(m, timeout=5))).after
         3
     """

@@ -148,7 +148,7 @@ def cost(module: HloModule, by: str = "opcode") -> Cost:
     Raises:
         HloArgumentError: `by` is another word.
 
-    Example:
+    Examples:
         >>> hlorun.cost(module, by="source").groups[0].key
         'rnn.py:58'
     """

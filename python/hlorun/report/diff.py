@@ -342,7 +342,7 @@ def diff(a: HloModule, b: HloModule) -> Diff:
     Returns:
         A `Diff`, which is false when nothing differs.
 
-    Example:
+    Examples:
         >>> bool(hlorun.diff(module, module))
         False
     """

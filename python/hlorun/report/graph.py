@@ -200,7 +200,7 @@ def graph(module: HloModule) -> Graph:
     Returns:
         A `Graph`; notebooks show it, `html` and `dot` write it.
 
-    Example:
+    Examples:
         >>> hlorun.graph(module).html("module.html")  # doctest: +SKIP
     """
     return Graph(module)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hlorun._hlorun import HloInstruction, HloModule
+from hlorun._names import hint
 from hlorun.errors import HloArgumentError
 from hlorun.report.loops import loop_paths
 from hlorun.report.result import Place
@@ -17,7 +18,7 @@ BY = ("source", "op_name", "loop", "opcode", "computation", "instruction")
 def check(by: str) -> None:
     """Raise `HloArgumentError` where nothing can be summed by `by`."""
     if by not in BY:
-        raise HloArgumentError(f"by is one of {', '.join(BY)}, not {by!r}")
+        raise HloArgumentError(f"by is one of {', '.join(BY)}, not {by!r}{hint(by, BY)}")
 
 
 def key_of(module: HloModule, by: str) -> Callable[[HloInstruction], str]:

@@ -182,7 +182,7 @@ def summary(module: HloModule, largest: int = 8) -> Summary:
     Returns:
         A `Summary`.
 
-    Example:
+    Examples:
         >>> hlorun.summary(module).opcodes["dot"]
         12
     """

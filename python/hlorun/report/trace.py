@@ -185,7 +185,7 @@ def trace(
     Raises:
         HloArgumentError: No instruction is called `until`.
 
-    Example:
+    Examples:
         >>> hlorun.trace(module, *arrays).values[0].max
         2.71
     """

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
 from hlorun._batch import Paths, find_files
 from hlorun._hlorun import _batch_schema
-from hlorun.errors import HloArgumentError
+from hlorun._names import hint
+from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.report.result import Result
 from hlorun.tables.parts import Options, Plan, plan, shard_of, state_of
 from hlorun.tables.progress import Bar, bar
@@ -88,11 +90,15 @@ def prepare(
 
     Raises:
         HloArgumentError: A table has no such name, the shard is none, or `out` holds other tables.
+        HloUnsupportedError: The system has no `flock`, which keeps processes out of each other's way.
         ModuleNotFoundError: pyarrow is not installed.
     """
+    if find_spec("fcntl") is None:
+        raise HloUnsupportedError("tables are written on Linux and macOS: this system has no flock")
     unknown = [name for name in options.tables if name not in TABLES]
     if unknown:
-        raise HloArgumentError(f"there is no table {unknown[0]}: tables are {', '.join(TABLES)}")
+        known = f"tables are {', '.join(TABLES)}{hint(unknown[0], TABLES)}"
+        raise HloArgumentError(f"there is no table {unknown[0]}: {known}")
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

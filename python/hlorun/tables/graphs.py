@@ -58,7 +58,7 @@ def graphs(folder: str | os.PathLike[str]) -> Iterator[ModuleGraph]:
     Raises:
         HloArgumentError: The folder has no table `graphs`.
 
-    Example:
+    Examples:
         >>> next(hlorun.graphs("tables")).features.shape
         (8217, 71)
     """

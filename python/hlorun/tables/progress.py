@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class Bar:
@@ -20,11 +21,17 @@ def bar(total: int, *, show: bool | None = None) -> Iterator[Bar]:
 
     Args:
         total: Number of files.
-        show: Whether to show it; None for where stderr is a terminal.
+        show: Whether to show it; None for where stderr is a terminal and rich is installed.
+
+    Raises:
+        ModuleNotFoundError: It is to be shown, and rich is not installed.
     """
-    if not (sys.stderr.isatty() if show is None else show) or total == 0:
+    has_rich = find_spec("rich") is not None
+    if not (sys.stderr.isatty() and has_rich if show is None else show) or total == 0:
         yield Bar()
         return
+    if not has_rich:
+        raise ModuleNotFoundError("a bar needs rich: pip install 'hlorun[cli]'")
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -18,7 +18,12 @@ use crate::module::PyHloModule;
 use crate::reading::text_options;
 use crate::source::{file_options, read_file, text_source};
 
-/// A buffer assignment as XLA dumped it.
+/// A buffer assignment as XLA dumped it, or a plan of hlorun's in that form; `str()` is its text.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> [allocation.size for allocation in module.buffer_assignment().allocations]
+///     [8, 8]
 #[pyclass(frozen, module = "hlorun", name = "BufferAssignment")]
 pub struct PyBufferAssignment {
     pub(crate) dump: Arc<core::BufferAssignmentDump>,
@@ -26,7 +31,7 @@ pub struct PyBufferAssignment {
     module_file: Option<PathBuf>,
 }
 
-/// What a memory-usage report says of one memory space.
+/// What a memory-usage report says of one memory space, in bytes.
 #[pyclass(frozen, get_all, module = "hlorun", name = "MemorySpaceUsage")]
 pub struct PyMemorySpaceUsage {
     /// Its name; "" where the report has none.
@@ -49,7 +54,7 @@ impl PyMemorySpaceUsage {
     }
 }
 
-/// One value in an allocation.
+/// One value in an allocation: which, and which bytes of it.
 #[pyclass(frozen, get_all, module = "hlorun", name = "AssignedValue")]
 pub struct PyAssignedValue {
     /// Number of the value.
@@ -70,7 +75,8 @@ pub struct PyAssignedValue {
     shape: String,
 }
 
-/// One allocation.
+/// One allocation: a block of memory, what it is for, and the values that lie in it one after the
+/// other.
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferAllocation")]
 pub struct PyBufferAllocation {
     /// Its number.
@@ -97,7 +103,7 @@ pub struct PyBufferAllocation {
     values: Vec<Py<PyAssignedValue>>,
 }
 
-/// One entry of "Used values".
+/// One entry of "Used values": where a value is, and who uses it.
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferValue")]
 pub struct PyBufferValue {
     /// Number of the value.
@@ -118,7 +124,7 @@ pub struct PyBufferValue {
     from_instruction: String,
 }
 
-/// Schedule, live ranges and peak.
+/// Schedule, live ranges and peak; moments count the instructions of the schedule from 0.
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferLiveRanges")]
 pub struct PyLiveRanges {
     /// One past the last moment.
@@ -133,7 +139,7 @@ pub struct PyLiveRanges {
     peak_values: Vec<(String, String, u64)>,
 }
 
-/// What does not fit between an assignment and its module.
+/// What does not fit between an assignment and its module; `str()` shows the line and a caret.
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferFinding")]
 pub struct PyBufferFinding {
     /// Which rule it breaks.
@@ -159,6 +165,22 @@ impl PyBufferFinding {
 }
 
 /// Parses a buffer-assignment dump, or the assignment that an HloProto or HloSnapshot holds.
+///
+/// Args:
+///     text: The text or the bytes.
+///     filename: What errors name as the file.
+///
+/// Returns:
+///     The assignment.
+///
+/// Raises:
+///     HloParseError: It is no buffer assignment.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> text = str(module.buffer_assignment())
+///     >>> hlorun.parse_buffer_assignment(text).total_bytes
+///     16
 #[pyfunction]
 #[pyo3(signature = (text, *, filename=None))]
 pub fn parse_buffer_assignment(
@@ -189,12 +211,28 @@ fn recorded(source: Source, options: &ParseOptions) -> hlorun::Result<Source> {
     }
 }
 
-/// Parses the file of a buffer-assignment dump, or of a proto that holds one, plain or packed with gzip
-/// or zstd.
+/// Parses the file of a buffer-assignment dump, or of a proto that holds one, plain or packed with
+/// gzip or zstd.
 ///
-/// XLA divides a dump into several files, and since 2026 no file says all. With `siblings`, those
-/// beside the file whose names begin alike are read too: allocations, values, live ranges and the
-/// memory-usage report.
+/// XLA divides a dump into several files, and since 2026 no file says all.
+///
+/// Args:
+///     path: The file.
+///     siblings: Whether those beside the file whose names begin alike are read too: allocations,
+///         values, live ranges and the memory-usage report.
+///     max_bytes: Most bytes that a packed file may unpack to; 4 GiB by default.
+///
+/// Returns:
+///     The assignment.
+///
+/// Raises:
+///     OSError: The file cannot be read.
+///     HloParseError: It is no buffer assignment.
+///
+/// Examples:
+///     >>> path = "tests/data/dumps/002_6f652c95ac4cfb4d.txt.zst"
+///     >>> hlorun.load_buffer_assignment(path).total_bytes
+///     525448
 #[pyfunction]
 #[pyo3(signature = (path, *, siblings=true, max_bytes=None))]
 pub fn load_buffer_assignment(
@@ -389,7 +427,12 @@ impl PyBufferAssignment {
         })
     }
 
-    /// The sums under JAX's names.
+    /// Sums of the allocations in bytes, under JAX's names.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.buffer_assignment().memory_analysis().output_size_in_bytes
+    ///     8
     fn memory_analysis(&self) -> PyMemoryStats {
         statistics(&self.dump)
     }
@@ -406,7 +449,21 @@ impl PyBufferAssignment {
         self.dump.live_range.as_ref()?.peak_moment
     }
 
-    /// What does not fit between the assignment and its module; empty when it fits.
+    /// What does not fit between the assignment and its module.
+    ///
+    /// Args:
+    ///     module: The module the assignment is of.
+    ///
+    /// Returns:
+    ///     A `BufferFinding` for each; none where it fits.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module itself breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.buffer_assignment().check(module)
+    ///     ()
     fn check<'py>(
         &self,
         py: Python<'py>,

@@ -11,7 +11,12 @@ use crate::handle::{SharedModule, hash_in};
 use crate::instruction::PyInstruction;
 use crate::module::{PyHloModule, html};
 
-/// One computation of a module.
+/// One computation of a module: a sequence of instructions, and a mapping from their names.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> [instruction.name for instruction in module.entry_computation]
+///     ['p', 'a']
 #[pyclass(frozen, module = "hlorun", name = "HloComputation")]
 pub struct PyComputation {
     pub module: SharedModule,
@@ -86,6 +91,17 @@ impl PyComputation {
     }
 
     /// The instruction called `name`.
+    ///
+    /// Args:
+    ///     name: With or without "%".
+    ///
+    /// Raises:
+    ///     KeyError: The computation has none.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.entry_computation["a"].is_root
+    ///     True
     fn __getitem__(&self, name: &str) -> PyResult<PyInstruction> {
         let text = self.module.module.text();
         self.get()

@@ -49,7 +49,27 @@ struct How<'a, 'py> {
     limit: TimeLimit,
 }
 
-/// A compiled module.
+/// A compiled module, which any number of threads may run at once.
+///
+/// `executable(*arrays, observer=None, out=None, timeout=None)` runs it on one value per parameter
+/// of the entry computation, of the parameter's dtype and sizes: anything with `__array__`, the
+/// buffer protocol or DLPack; nested tuples for tuples. Nothing is cast, and C-contiguous arrays are
+/// not copied. It returns one NumPy array of the result's dtype and sizes, or nested tuples of
+/// arrays where the root is a tuple.
+///
+/// An `observer` is called as `observer(instruction, value)` with every value the run computes, also
+/// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
+/// result's shape, results are written into its arrays. `timeout` is in seconds.
+///
+/// A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
+/// where the time is over, `HloExecutionError` where memory ran out, and what an observer or a
+/// custom call's function raises.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> executable = hlorun.compile(module)
+///     >>> executable(np.ones(2, np.float32))
+///     array([2., 2.], dtype=float32)
 #[pyclass(frozen, module = "hlorun", name = "Executable")]
 pub struct PyExecutable {
     executable: Arc<Executable>,
@@ -87,8 +107,41 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
     }
 }
 
-/// Verifies and compiles a module. Without `replicas` or `partitions` it is compiled for as many as its
-/// header names.
+/// Verifies and compiles a module.
+///
+/// Args:
+///     module: The module.
+///     replicas: Replicas that run together; as many as the module's header names by default.
+///     partitions: Partitions of each replica; as many as the header names by default.
+///     threads: Threads of a run; all CPUs by default. Results do not depend on it.
+///     constants: Arrays by the names of constants whose values the text leaves out.
+///     disable: Names of passes to leave out, of `Executable.optional_passes`.
+///     buffer_assignment: An assignment to run inside: every value lies where it says, and one that
+///         is overwritten too early is named.
+///     dump: A folder that gets the module after each pass, as HLO text.
+///     pass_limit: How many changes passes may make; what would come after is left as it is.
+///     check: `True` proves the plan: every read finds the value that was computed for it, nothing
+///         is written while another task of the same step needs it, everything lies inside its
+///         memory. `"shadow"` also proves it in every run, slowly: each step gets copies of exactly
+///         the memory it says it touches, between guard pages; of one that a loop repeats, copies of
+///         1 GiB in all, and some later ones. `None` leaves it to the environment variable
+///         HLORUN_CHECK (1, 0 or shadow; unset is 0).
+///
+/// Returns:
+///     An `Executable`, to be called with one array per parameter of the entry computation.
+///
+/// Raises:
+///     HloVerifyError: The module breaks rules of HLO; all of them are in `.errors`.
+///     HloUnsupportedError: The module is legal, and hlorun does not run it; `.instruction` says
+///         why.
+///     HloArgumentError: A constant, a pass or the assignment does not fit the module.
+///     HloExecutionError: `check` found a bug of hlorun; it names the instruction.
+///     ValueError: A count is below 1, or there are too many devices.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> hlorun.compile(module)(np.ones(2, np.float32))
+///     array([2., 2.], dtype=float32)
 // Python's keywords are arguments here.
 #[allow(clippy::too_many_arguments)]
 #[pyfunction]
@@ -273,12 +326,27 @@ impl PyExecutable {
 
 #[pymethods]
 impl PyExecutable {
-    /// Runs on one value per parameter; returns one array, or nested tuples when the root is a tuple.
+    /// Runs on one value per parameter.
     ///
-    /// An observer is called as `observer(instruction, value)` with every value the run computes, also
-    /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
-    /// result's shape, results are written into its arrays. A run that takes longer than `timeout`
-    /// seconds ends with `HloTimeoutError`.
+    /// Args:
+    ///     *arrays: Values of the parameters' dtypes and sizes; nested tuples for tuples.
+    ///     observer: Called as `observer(instruction, value)` with every value the run computes, also
+    ///         inside fusions, and in every trip of a loop; nothing is fused then.
+    ///     out: A value of the result's shape, whose arrays the results are written into.
+    ///     timeout: Seconds after which the run ends.
+    ///
+    /// Returns:
+    ///     One array, or nested tuples of arrays when the root is a tuple.
+    ///
+    /// Raises:
+    ///     HloArgumentError: A value does not fit its parameter.
+    ///     HloTimeoutError: The time is over.
+    ///     HloExecutionError: The run failed: memory ran out.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> hlorun.compile(module)(np.ones(2, np.float32))
+    ///     array([2., 2.], dtype=float32)
     #[pyo3(signature = (*arrays, observer=None, out=None, timeout=None))]
     fn __call__<'py>(
         &self,
@@ -298,9 +366,23 @@ impl PyExecutable {
         self.run_values(py, &values, how)
     }
 
-    /// Runs once and returns the outputs with the time of every step: a list of (instruction, kind,
-    /// device, start, duration), in seconds. Steps inside loops and branches are part of their loop's
-    /// or branch's step.
+    /// Runs once and takes the time of every step.
+    ///
+    /// Args:
+    ///     *arrays: One value per parameter, as in a call.
+    ///
+    /// Returns:
+    ///     The outputs, and a list of (instruction, kind, device, start, duration), in seconds. Steps
+    ///     inside loops and branches are part of their loop's or branch's step.
+    ///
+    /// Raises:
+    ///     HloArgumentError: A value does not fit its parameter.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
+    ///     >>> [instruction.name for instruction, *_ in steps]
+    ///     ['a']
     #[pyo3(signature = (*arrays))]
     fn profile<'py>(
         &self,
@@ -320,7 +402,25 @@ impl PyExecutable {
         ))
     }
 
-    /// Runs on values by the names of their parameters; options as in a call.
+    /// Runs on values by the names of their parameters.
+    ///
+    /// Args:
+    ///     arrays: A value for the name of every parameter.
+    ///     observer: As in a call.
+    ///     out: As in a call.
+    ///     timeout: Seconds after which the run ends.
+    ///
+    /// Returns:
+    ///     As a call does.
+    ///
+    /// Raises:
+    ///     HloArgumentError: A parameter has no value, or a value no parameter, or one does not fit.
+    ///     HloTimeoutError: The time is over.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> hlorun.compile(module).run({"p": np.ones(2, np.float32)})
+    ///     array([2., 2.], dtype=float32)
     #[pyo3(signature = (arrays, *, observer=None, out=None, timeout=None))]
     fn run<'py>(
         &self,
@@ -364,12 +464,29 @@ impl PyExecutable {
         self.run_values(py, &values, how)
     }
 
-    /// Runs all replicas together, each on its list of values; returns their results. With
-    /// partitions there is one list for each partition of each replica, replica by replica.
+    /// Runs all devices together; collectives run between them.
     ///
-    /// An observer is called as `observer(instruction, value, device)`, otherwise as in a call, from
-    /// one device at a time but in no order between devices; devices count as the lists do. A value
-    /// that is the same on all devices is computed and shown once, as the first device's.
+    /// Args:
+    ///     arrays: One list of values per device: a replica, or with partitions each partition of each
+    ///         replica, replica by replica.
+    ///     observer: Called as `observer(instruction, value, device)`, from one device at a time but in
+    ///         no order between devices, which count as the lists do. A value that is the same on all
+    ///         devices is computed and shown once, as the first device's.
+    ///     timeout: Seconds after which the run ends.
+    ///
+    /// Returns:
+    ///     One result per device, as a call returns it. A result that is the same on all devices because
+    ///     of how it is computed is one read-only array.
+    ///
+    /// Raises:
+    ///     HloArgumentError: There are not as many lists as devices, or a value does not fit.
+    ///     HloTimeoutError: The time is over.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> executable = hlorun.compile(module, replicas=2)
+    ///     >>> executable.run_replicas([[np.ones(2, np.float32)], [np.zeros(2, np.float32)]])[1]
+    ///     array([0., 0.], dtype=float32)
     #[pyo3(signature = (arrays, *, observer=None, timeout=None))]
     fn run_replicas<'py>(
         &self,
@@ -424,7 +541,7 @@ impl PyExecutable {
         }
     }
 
-    /// Bytes one run needs: arguments, outputs, constants and temporaries.
+    /// Bytes one run needs: "argument_bytes", "output_bytes", "constant_bytes" and "temp_bytes".
     #[getter]
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let constants: usize = self
@@ -444,8 +561,13 @@ impl PyExecutable {
         Ok(dict)
     }
 
-    /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in
-    /// the form of XLA's dump.
+    /// The assignment it runs inside; of an executable compiled without one, hlorun's own plan in the
+    /// form of XLA's dump.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> hlorun.compile(module).buffer_assignment().total_bytes
+    ///     16
     fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
         let dump = match &self.inside {
             Some((_, dump)) => dump.clone(),
@@ -460,8 +582,15 @@ impl PyExecutable {
         plan::PASSES.to_vec()
     }
 
-    /// The custom calls that nobody can run: hlorun does not know their targets, and no function is
-    /// registered for them. A run that reaches one ends with an error.
+    /// The custom calls that nobody can run.
+    ///
+    /// hlorun does not know their targets, and no function is registered for them. A run that reaches
+    /// one ends with an error.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> hlorun.compile(module).unknown_custom_calls()
+    ///     ()
     fn unknown_custom_calls<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let callbacks = self.callbacks(self.core());
         let mut calls = crate::explain::foreign_calls(self.core());
@@ -487,11 +616,21 @@ impl PyExecutable {
     }
 
     /// What the plan is, and its bytes, as text.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> print(hlorun.compile(module).explain().splitlines()[0])
+    ///     steps: 1: 1 x fused loop
     fn explain(&self) -> String {
         crate::explain::explain(&self.executable)
     }
 
     /// A line for every step: what it does, reads and writes.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> print(hlorun.compile(module).listing().strip())
+    ///     fused loop a: f32[2] parameter0 -> f32[2] output0; add
     fn listing(&self) -> String {
         hlorun::plan::listing::listing(&self.executable)
     }

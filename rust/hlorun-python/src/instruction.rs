@@ -18,7 +18,13 @@ use crate::metadata::PyMetadata;
 use crate::module::cost_dict;
 use crate::shape::PyShape;
 
-/// One instruction of a module.
+/// One instruction of a module, made when it is touched; equal to another of the same place.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> add = module["a"]
+///     >>> add.opcode, add.shape.dtype, [operand.name for operand in add.operands]
+///     ('add', dtype('float32'), ['p', 'p'])
 #[pyclass(frozen, module = "hlorun", name = "HloInstruction")]
 pub struct PyInstruction {
     pub module: SharedModule,
@@ -152,6 +158,11 @@ impl PyInstruction {
     /// What it does, without names and metadata: equal for instructions that do the same with equal
     /// operands, called computations and control predecessors, which are not part of it. Constants are
     /// digests of their bits.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module["a"].signature() == module["p"].signature()
+    ///     False
     fn signature(&self) -> String {
         self.module.module.instruction_signature(self.id)
     }
@@ -209,7 +220,15 @@ impl PyInstruction {
         Ok(Some(text_or_bytes(py, &bytes)))
     }
 
-    /// What it costs by XLA's HloCostAnalysis; see HloModule.cost_analysis.
+    /// What it costs by XLA's HloCostAnalysis, under the keys of `HloModule.cost_analysis`.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module["a"].cost_analysis()["flops"]
+    ///     2.0
     fn cost_analysis<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         let costs = detached(py, || self.module.costs())?;
         Ok(cost_dict(py, costs.instruction(self.id))?)

@@ -15,6 +15,11 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Bytes a module needs, under the names JAX has for them.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> module.memory_analysis().temp_size_in_bytes
+///     0
 #[pyclass(frozen, get_all, module = "hlorun", name = "CompiledMemoryStats")]
 pub struct PyMemoryStats {
     /// Arguments.

@@ -12,6 +12,12 @@ use crate::instruction::PyInstruction;
 use crate::module::record;
 
 /// Metadata of an instruction: its keys as attributes and as items; empty when there is none.
+///
+/// Examples:
+///     >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x" source_line=7} }'
+///     >>> metadata = hlorun.parse(text)["p"].metadata
+///     >>> metadata.op_name, metadata["source_line"], metadata.source_file
+///     ('x', 7, '')
 #[pyclass(frozen, mapping, module = "hlorun", name = "OpMetadata")]
 pub struct PyMetadata {
     pub module: SharedModule,
@@ -112,13 +118,40 @@ impl PyMetadata {
         PyTuple::new(py, frames.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// The value of a key.
+    ///
+    /// Args:
+    ///     key: As in the text.
+    ///
+    /// Raises:
+    ///     KeyError: The text does not give it.
+    ///
+    /// Examples:
+    ///     >>> text = 'ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="x"} }'
+    ///     >>> hlorun.parse(text)["p"].metadata["op_name"]
+    ///     'x'
     fn __getitem__<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         self.items(py)?
             .get_item(key)?
             .ok_or_else(|| PyKeyError::new_err(key.to_owned()))
     }
 
-    /// The value of `key`, or `default`.
+    /// The value of a key.
+    ///
+    /// Args:
+    ///     key: As in the text.
+    ///     default: What is returned where the text does not give it.
+    ///
+    /// Returns:
+    ///     The value, or `default`.
+    ///
+    /// Raises:
+    ///     TypeError: `key` is no string.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module["a"].metadata.get("op_name", "no name")
+    ///     'no name'
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -130,6 +163,11 @@ impl PyMetadata {
     }
 
     /// The keys the text gives.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module["a"].metadata.keys()
+    ///     []
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(self.items(py)?.keys().into_any())
     }

@@ -22,7 +22,17 @@ use crate::literal::literal_to_python;
 use crate::memory::{PyMemoryStats, assign, assign_briefly, statistics};
 use crate::printing::print_options;
 
-/// A module of HLO text.
+/// A module of HLO text: a sequence of computations, and a mapping from names to computations and
+/// instructions.
+///
+/// `module[name]` is the computation of that name, or else the first instruction, and a `KeyError`
+/// where there is neither; `for computation in module` goes through the computations in the order of
+/// the text. Modules print as HLO text, compare by it, and pickle.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> module["a"].operands[0].name, module["e"].root.name, "b" in module
+///     ('p', 'a', False)
 #[pyclass(frozen, weakref, module = "hlorun", name = "HloModule")]
 pub struct PyHloModule {
     pub handle: SharedModule,
@@ -104,6 +114,21 @@ impl PyHloModule {
     }
 
     /// The instructions of an opcode, computation by computation in the order of the text.
+    ///
+    /// Args:
+    ///     opcode: XLA's name of it, "dynamic-update-slice". Of one that the module does not have, the
+    ///         result is empty.
+    ///
+    /// Returns:
+    ///     The instructions.
+    ///
+    /// Raises:
+    ///     TypeError: `opcode` is no string.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> [instruction.name for instruction in module.find(opcode="add")]
+    ///     ['a']
     #[pyo3(signature = (*, opcode))]
     fn find<'py>(&self, py: Python<'py>, opcode: &str) -> PyResult<Bound<'py, PyTuple>> {
         let module = self.module();
@@ -121,7 +146,13 @@ impl PyHloModule {
 
     /// The module as an HloModuleProto, which XLA and jaxlib read.
     ///
-    /// Raises HloUnsupportedError for what a proto has no field for.
+    /// Raises:
+    ///     HloUnsupportedError: The module holds what a proto has no field for.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> hlorun.parse(module.to_proto()) == module
+    ///     True
     fn to_proto<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
         let bytes = detached(py, || hlorun::proto::write_module(self.module()))?;
         Ok(PyBytes::new(py, &bytes))
@@ -232,6 +263,17 @@ impl PyHloModule {
     }
 
     /// The computation called `name`, or else the first instruction called so.
+    ///
+    /// Args:
+    ///     name: With or without "%".
+    ///
+    /// Raises:
+    ///     KeyError: Nothing is called so.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module["a"].opcode
+    ///     'add'
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let name = name.strip_prefix('%').unwrap_or(name);
         if let Some(id) = self.handle.computation(name) {
@@ -251,10 +293,29 @@ impl PyHloModule {
         self.handle.computation(name).is_some() || self.handle.instruction(name).is_some()
     }
 
-    /// The module as text, under a preset of XLA's and options by the names of XLA's HloPrintOptions.
+    /// The module as text.
     ///
-    /// Presets are "default", "short_parsable", "canonical" and "fingerprint". As in XLA, except that
-    /// print_large_constants is True, so that no value is lost.
+    /// Args:
+    ///     preset: XLA's "default", "short_parsable", "canonical" or "fingerprint".
+    ///     **options: By the names of XLA's HloPrintOptions: `print_metadata=False`. As in XLA, except
+    ///         that print_large_constants is True, so that no value is lost.
+    ///
+    /// Returns:
+    ///     HLO text.
+    ///
+    /// Raises:
+    ///     ValueError: There is no such preset.
+    ///     TypeError: There is no such option.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> print(module.to_string("short_parsable").strip())
+    ///     HloModule module_e, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
+    ///     <BLANKLINE>
+    ///     ENTRY e {
+    ///       p = f32[2]{0} parameter(0)
+    ///       ROOT a = f32[2]{0} add(p, p)
+    ///     }
     #[pyo3(signature = (preset="default", **options))]
     fn to_string(
         &self,
@@ -272,6 +333,12 @@ impl PyHloModule {
 
     /// Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
     /// their names and metadata.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> renamed = hlorun.parse("ENTRY f { q = f32[2] parameter(0) ROOT b = f32[2] add(q, q) }")
+    ///     >>> renamed.fingerprint() == module.fingerprint()
+    ///     True
     fn fingerprint(&self, py: Python<'_>) -> Result<String> {
         detached(py, || Ok(self.module().fingerprint()))
     }
@@ -287,13 +354,35 @@ impl PyHloModule {
         PyTuple::new(py, warnings.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Raises HloVerifyError with every rule of HLO the module breaks.
+    /// Checks the module by the rules of HLO.
+    ///
+    /// Raises:
+    ///     HloVerifyError: It breaks some; all of them are in `.errors`, with line and column.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }")
+    ///     >>> try:
+    ///     ...     module.verify()
+    ///     ... except hlorun.HloVerifyError as error:
+    ///     ...     print(error.errors[0].instruction)
+    ///     a
     fn verify(&self, py: Python<'_>) -> Result<()> {
         detached(py, || self.handle.verified().map(drop))
     }
 
-    /// What a run costs by XLA's HloCostAnalysis, under its keys: "flops", "transcendentals",
-    /// "bytes accessed", and bytes and utilization by operand. Loops count as one trip.
+    /// What a run costs by XLA's HloCostAnalysis, under its keys.
+    ///
+    /// Returns:
+    ///     "flops", "transcendentals", "bytes accessed", and bytes and utilization by operand. Loops
+    ///     count as one trip.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.cost_analysis()["flops"]
+    ///     2.0
     fn cost_analysis<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         let costs = detached(py, || self.handle.costs())?;
         Ok(cost_dict(py, &costs.total)?)
@@ -301,22 +390,51 @@ impl PyHloModule {
 
     /// One row per instruction, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and
     /// others read it.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.to_arrow().num_rows
+    ///     2
     fn to_arrow(&self, py: Python<'_>) -> PyArrowTable {
         py.detach(|| instruction_table(&self.handle))
     }
 
     /// The memory XLA's rules give the module's values, in the order of the text.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.buffer_assignment().total_bytes
+    ///     16
     fn buffer_assignment(&self, py: Python<'_>) -> Result<PyBufferAssignment> {
         let dump = detached(py, || assign(self.module()))?;
         Ok(PyBufferAssignment::of(dump))
     }
 
     /// Schedule, live ranges and peak of the module in the order of the text.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.live_ranges().instruction_sequence
+    ///     [(0, 'p'), (1, 'a')]
     fn live_ranges(&self, py: Python<'_>) -> Result<Option<PyLiveRanges>> {
         Ok(self.buffer_assignment(py)?.live_range())
     }
 
     /// Bytes the module needs by its buffer assignment, under JAX's names.
+    ///
+    /// Raises:
+    ///     HloVerifyError: The module breaks rules of HLO.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.memory_analysis().argument_size_in_bytes
+    ///     8
     fn memory_analysis(&self, py: Python<'_>) -> Result<PyMemoryStats> {
         detached(py, || Ok(statistics(&assign_briefly(self.module())?)))
     }

@@ -13,7 +13,12 @@ use pyo3::prelude::*;
 
 use crate::error::Result;
 
-/// What a pass did.
+/// What a pass did: instructions, loops or steps it changed, and its time in milliseconds.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> hlorun.compile(module).passes[0].changes
+///     0
 #[pyclass(frozen, get_all, eq, module = "hlorun", name = "PassRecord")]
 #[derive(Clone, PartialEq)]
 pub struct PyPassRecord {

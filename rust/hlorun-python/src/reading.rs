@@ -98,8 +98,22 @@ pub(crate) fn text_options(filename: Option<String>, strict: bool) -> ParseOptio
 
 /// Parses HLO text, or the bytes of an HloModuleProto, HloProto or HloSnapshot.
 ///
-/// What hlorun does not know, an opcode, an attribute or a word, is a warning of the module; with
-/// `strict`, an error.
+/// Args:
+///     text: The text or the bytes; bytes of text are UTF-8.
+///     filename: What errors name as the file.
+///     strict: Whether an opcode, an attribute or a word that hlorun does not know is an error.
+///         Otherwise it is a warning of the module.
+///
+/// Returns:
+///     The module.
+///
+/// Raises:
+///     HloParseError: The text is no HLO: with line, column and a caret.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> module["a"].opcode, module["a"].shape.dims
+///     ('add', (2,))
 #[pyfunction]
 #[pyo3(signature = (text, *, filename=None, strict=false))]
 pub fn parse(
@@ -112,6 +126,23 @@ pub fn parse(
 }
 
 /// Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
+///
+/// Args:
+///     path: The file.
+///     max_bytes: Most bytes that a packed file may unpack to; 4 GiB by default.
+///     strict: As for `parse`.
+///
+/// Returns:
+///     The module.
+///
+/// Raises:
+///     OSError: The file cannot be read.
+///     HloParseError: It holds no HLO, several modules, or more than `max_bytes`.
+///
+/// Examples:
+///     >>> module = hlorun.load("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst")
+///     >>> len(module.find(opcode="custom-call"))
+///     2
 #[pyfunction]
 #[pyo3(signature = (path, *, max_bytes=None, strict=false))]
 pub fn load(
@@ -130,7 +161,21 @@ pub fn load(
 
 /// Parses text that holds several modules, divided by their headers or by lines `// -----`.
 ///
-/// Returns the modules in the order of the text; a text of one module, and a proto, give one.
+/// Args:
+///     text: The text, or the bytes of a proto or a profile.
+///     filename: What errors name as the file.
+///     strict: As for `parse`.
+///
+/// Returns:
+///     The modules in the order of the text; a text of one module, and a proto, give one.
+///
+/// Raises:
+///     HloParseError: A part is no HLO, or a profile holds none.
+///
+/// Examples:
+///     >>> text = "ENTRY e { ROOT p = f32[2] parameter(0) }"
+///     >>> len(hlorun.parse_modules(f"HloModule a\n{text}\nHloModule b\n{text}"))
+///     2
 #[pyfunction]
 #[pyo3(signature = (text, *, filename=None, strict=false))]
 pub fn parse_modules(
@@ -144,7 +189,21 @@ pub fn parse_modules(
 
 /// Reads a file that may hold several modules, plain or packed with gzip or zstd.
 ///
-/// Returns the modules in the order of the text.
+/// Args:
+///     path: The file: text, a proto, or a profile (`.xplane.pb`).
+///     max_bytes: Most bytes that a packed file may unpack to; 4 GiB by default.
+///     strict: As for `parse`.
+///
+/// Returns:
+///     The modules in the order of the file.
+///
+/// Raises:
+///     OSError: The file cannot be read.
+///     HloParseError: A part is no HLO, or a profile holds none.
+///
+/// Examples:
+///     >>> len(hlorun.load_modules("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst"))
+///     1
 #[pyfunction]
 #[pyo3(signature = (path, *, max_bytes=None, strict=false))]
 pub fn load_modules(
@@ -163,8 +222,24 @@ pub fn load_modules(
 
 /// A module of a computation of another module, or of what an instruction needs.
 ///
-/// Of an instruction, `depth` says how many steps of operands to take along; what lies beyond becomes
-/// parameters. The header is kept, but for what it says of other parameters and results.
+/// The header is kept, but for what it says of other parameters and results.
+///
+/// Args:
+///     module: The module.
+///     name: A computation or an instruction.
+///     depth: Of an instruction, how many steps of operands to take along; what lies beyond becomes
+///         parameters. All by default.
+///
+/// Returns:
+///     A module that runs by itself.
+///
+/// Raises:
+///     KeyError: Nothing is called `name`.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> hlorun.extract(module, "p").instruction_count
+///     1
 #[pyfunction]
 #[pyo3(signature = (module, name, depth=None))]
 pub fn extract(

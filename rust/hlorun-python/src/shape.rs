@@ -14,6 +14,14 @@ use crate::error::Result;
 use crate::handle::{ModuleHandle, SharedModule};
 
 /// The shape of a value: an array, a tuple, a token or an opaque value.
+///
+/// `Shape(text)` reads one, and raises `HloParseError` where the text is none; `str(shape)` is the
+/// text again.
+///
+/// Examples:
+///     >>> shape = hlorun.Shape("f32[2,3]{1,0}")
+///     >>> shape.dtype, shape.dims, shape.nbytes
+///     (dtype('float32'), (2, 3), 24)
 #[pyclass(frozen, module = "hlorun", name = "Shape")]
 pub struct PyShape {
     pub module: SharedModule,
@@ -202,6 +210,14 @@ pub fn leaf_bytes(module: &ModuleHandle, id: ShapeId) -> Option<usize> {
 }
 
 /// The layout of an array: order of its dimensions in memory, tiles, memory space.
+///
+/// `Layout(text)` reads one, and raises `HloParseError` where the text is none; `str(layout)` is the
+/// text again.
+///
+/// Examples:
+///     >>> layout = hlorun.Layout("{1,0:T(8,128)}")
+///     >>> layout.minor_to_major, layout.tiles
+///     ((1, 0), ((8, 128),))
 #[pyclass(frozen, module = "hlorun", name = "Layout")]
 pub struct PyLayout {
     layout: Layout,

@@ -258,6 +258,7 @@ fn once(
 /// address they stand for allows.
 struct Block {
     map: *mut u8,
+    #[cfg(unix)]
     map_size: usize,
     /// Bytes from the mapping's start to the first byte.
     offset: usize,
@@ -266,9 +267,11 @@ struct Block {
 }
 
 /// What addresses are kept a multiple of, as far as those of the memory are.
+#[cfg(unix)]
 const ALIGNMENT: usize = crate::buffers::ALIGNMENT;
 
 /// Pages between two parts that are opened with them: fewer bytes than a call of the system costs.
+#[cfg(unix)]
 const NEAR: usize = 16;
 
 #[cfg(unix)]

@@ -13,9 +13,9 @@ pub(crate) mod sync;
 use crate::float_mode::DefaultMode;
 use placement::{Placement, current_cpu};
 use slot::{Beds, Slot, Task, lock};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// Loops that threads can join at one time; further ones run on their callers alone.
@@ -42,14 +42,8 @@ fn pool() -> &'static Pool {
     let mut pool = POOL.load(SeqCst);
     if pool.is_null() {
         static MAKING: Mutex<()> = Mutex::new(());
-        static AT_FORK: Once = Once::new();
-        extern "C" fn in_child() {
-            POOL.store(std::ptr::null_mut(), SeqCst);
-        }
-        // SAFETY: the handler stores one atomic, which it may do in a child of many threads.
-        AT_FORK.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
-        });
+        #[cfg(unix)]
+        forget_after_fork();
         let _guard = lock(&MAKING);
         pool = POOL.load(SeqCst);
         if pool.is_null() {
@@ -61,6 +55,19 @@ fn pool() -> &'static Pool {
     }
     // SAFETY: a pool is never freed.
     unsafe { &*pool }
+}
+
+/// Makes a child that is forked forget the pool. Other systems have no fork.
+#[cfg(unix)]
+fn forget_after_fork() {
+    static AT_FORK: std::sync::Once = std::sync::Once::new();
+    extern "C" fn in_child() {
+        POOL.store(std::ptr::null_mut(), SeqCst);
+    }
+    // SAFETY: the handler stores one atomic, which it may do in a child of many threads.
+    AT_FORK.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
 }
 
 impl Pool {

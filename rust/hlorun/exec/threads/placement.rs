@@ -110,7 +110,8 @@ impl Affinity {
             let size = size_of::<libc::cpu_set_t>();
             let known = libc::sched_getaffinity(0, size, &raw mut allowed) == 0;
             known.then(|| Affinity {
-                thread: libc::gettid(),
+                // By its number: the function came to glibc in 2.30, and wheels are for older ones.
+                thread: libc::syscall(libc::SYS_gettid) as libc::pid_t,
                 allowed,
             })
         }

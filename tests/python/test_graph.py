@@ -140,3 +140,93 @@ def test_a_browser_walks_the_graph(tmp_path: Path) -> None:
         assert page.inner_text("#open") != shut and (name in shown()) != held
         page.click("#theme")
         assert not problems
+
+
+CALLS = """HloModule m
+shared { a = f32[4] parameter(0)
+ n = f32[4] negate(a)
+ ROOT t = (f32[4], f32[4]) tuple(n, a) }
+left { x = f32[4] parameter(0)
+ ROOT l = f32[4] sine(x) }
+right { x = f32[4] parameter(0)
+ ROOT r = f32[4] cosine(x) }
+body { s = (s32[], f32[4]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ v = f32[4] get-tuple-element(s), index=1
+ one = s32[] constant(1)
+ j = s32[] add(i, one)
+ w = f32[4] tanh(v)
+ ROOT o = (s32[], f32[4]) tuple(j, w) }
+cond { s = (s32[], f32[4]) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ k = s32[] constant(3)
+ ROOT c = pred[] compare(i, k), direction=LT }
+ENTRY e { p = f32[4] parameter(0)
+ q = f32[4] exponential(p)
+ first = (f32[4], f32[4]) call(q), to_apply=shared
+ f0 = f32[4] get-tuple-element(first), index=0
+ second = (f32[4], f32[4]) call(f0), to_apply=shared
+ s1 = f32[4] get-tuple-element(second), index=1
+ zero = s32[] constant(0)
+ init = (s32[], f32[4]) tuple(zero, s1)
+ loop = (s32[], f32[4]) while(init), condition=cond, body=body
+ y = f32[4] get-tuple-element(loop), index=1
+ sum = f32[] constant(0)
+ which = s32[] get-tuple-element(loop), index=0
+ u = f32[4] sqrt(q)
+ branch = f32[4] conditional(which, y, u), branch_computations={left, right}
+ ROOT z = f32[4] abs(branch) }
+"""
+
+
+def test_edges_lead_through_plumbing_calls_and_loops(tmp_path: Path) -> None:
+    file = tmp_path / "g.html"
+    file.write_text(to_html(hlorun.parse(CALLS)), encoding="utf-8")
+    with browser_page(file) as (page, problems):
+
+        def edges() -> set[tuple[str, str]]:
+            found = page.evaluate(
+                "V.scene().edges.map((e) => [e.a, e.b].map((i) => i.id === undefined ? i.label : D.name[i.id]))"
+            )
+            return {(a, b) for a, b in found}
+
+        shut = {
+            ("q", "first"),
+            ("first", "second"),
+            ("second", "loop"),
+            ("loop", "branch"),
+            ("q", "u"),
+            ("u", "branch"),
+        }
+        assert edges() == {*shut, ("branch", "z")}
+        for name in ("second", "loop", "branch"):
+            page.evaluate(f"toggle(V.scene().items.find((i) => D.name[i.id] === '{name}'))")
+        # The second call of a computation that the first is given, too, opens where it is; `which` decides a branch.
+        inner = {("first", "n"), ("second", "w"), ("loop", "l"), ("u", "r")}
+        assert inner <= edges(), edges()
+        names = page.evaluate("V.scene().items.filter((i) => i.id !== undefined).map((i) => D.name[i.id])")
+        assert names.count("n") == 1 and {"w", "j", "l", "r"} <= set(names) and "c" not in names
+        near = page.evaluate("M.near(M.byName.get('w'), 1).map((i) => D.name[i])")
+        assert set(near) == {"w", "second", "loop"}
+        way = page.evaluate("M.between(M.byName.get('z'), M.byName.get('n')).ids.map((i) => D.name[i])")
+        assert {"n", "first", "second", "w", "loop", "l", "branch", "z"} <= set(way) and "u" not in way
+        page.check("#plumbing")
+        assert ("p", "q") in edges() and ("init", "loop") not in edges() and ("y", "branch") not in edges()
+        assert not problems
+
+
+def test_a_browser_holds_a_large_module(tmp_path: Path) -> None:
+    lines = ["HloModule large", "ENTRY e {", "  v0 = f32[8] parameter(0)"]
+    for n in range(1, 20_001):
+        lines.append(f"  v{n} = f32[8] add(v{n - 1}, v{max(0, n - 1 - n * 7 % 50)})")
+    lines[-1] = "  ROOT" + lines[-1][1:]
+    file = tmp_path / "g.html"
+    file.write_text(to_html(hlorun.parse("\n".join([*lines, "}"]))), encoding="utf-8")
+    with browser_page(file) as (page, problems):
+        assert page.evaluate("V.scene().items.length") < 100
+        page.fill("#find", "name:v19999")
+        page.press("#find", "Enter")
+        page.wait_for_function("now.at === M.byName.get('v19999')")
+        assert page.evaluate("V.scene().items.some((i) => i.id === now.at)")
+        assert page.evaluate("V.scene().items.length") < 2000
+        assert not problems

@@ -143,8 +143,9 @@ function start() {
       tip.textContent = item.id === undefined ? item.label + ', ' + item.ids.length + ' instructions' : label(item.id) + ' = ' + M.S[D.shape[item.id]] + ' ' + M.op(item.id)[0] + '\n' + M.S[D.opname[item.id]] + '\n' + M.S[D.source[item.id]];
       tip.style.left = Math.min(x + 14, innerWidth - 420) + 'px'; tip.style.top = Math.min(y + 14, innerHeight - 80) + 'px'; } });
   let timer = 0;
-  $('find').oninput = () => { clearTimeout(timer); timer = setTimeout(() => search($('find').value), M.N > 20000 ? 150 : 0); };
-  $('find').onkeydown = (e) => { if (e.key === 'Enter' && hits.length) { turn = (turn + (e.shiftKey ? -1 : 1) + hits.length) % hits.length; choose(hits[turn]); }
+  const look = () => { clearTimeout(timer); timer = 0; search($('find').value); };
+  $('find').oninput = () => { clearTimeout(timer); timer = setTimeout(look, M.N > 20000 ? 150 : 0); };
+  $('find').onkeydown = (e) => { if (e.key === 'Enter' && timer) look(); if (e.key === 'Enter' && hits.length) { turn = (turn + (e.shiftKey ? -1 : 1) + hits.length) % hits.length; choose(hits[turn]); }
     if (e.key === 'Escape') { search(''); remember(); e.target.blur(); } };
   $('colour').onchange = (e) => { colour(e.target.value); remember(); };
   $('plumbing').onchange = (e) => { M.fold(!e.target.checked); relay(); remember(); };

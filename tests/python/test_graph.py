@@ -179,7 +179,7 @@ ENTRY e { p = f32[4] parameter(0)
 """
 
 
-def test_edges_lead_through_plumbing_calls_and_loops(tmp_path: Path) -> None:
+def test_in_a_browser_edges_lead_through_plumbing_calls_and_loops(tmp_path: Path) -> None:
     file = tmp_path / "g.html"
     file.write_text(to_html(hlorun.parse(CALLS)), encoding="utf-8")
     with browser_page(file) as (page, problems):

@@ -186,14 +186,15 @@ class _Estimate:
         if not self.module.is_scheduled:
             return None
         seconds = dict(self.steps)
+        listed = self.module.instructions
+        place = {i: n for n, i in enumerate(listed)}
         total = 0.0
         for step, made in self.steps:
             if not made.interconnect:
                 continue
             hidden = 0.0
             if step.opcode.endswith("-done"):
-                listed = list(step.computation.instructions)
-                between = listed[listed.index(step.operands[0]) + 1 : listed.index(step)]
+                between = listed[place[step.operands[0]] + 1 : place[step]]
                 hidden = sum(
                     seconds[i].seconds for i in between if i in seconds and not seconds[i].interconnect
                 )

@@ -79,10 +79,24 @@ const L = (() => {
     item.w = Math.max(W, w + 2 * PAD); item.h = h + HEAD + PAD;
     for (const kid of item.kids) { kid.dx += PAD + (item.w - 2 * PAD - w) / 2; kid.dy += HEAD; }
   }
-  function layers(kids) {
+  // After what they use, otherwise in the order of the text; a circle is cut where that leads back into it.
+  function order(kids) {
     kids.sort((a, b) => a.rank - b.rank);
-    kids.forEach((kid, n) => { kid.order = n; kid.layer = 0; kid.up = []; kid.down = []; });
-    // Groups may feed each other; edges against the order of the text make no layers.
+    for (const kid of kids) { kid.order = -1; kid.layer = 0; kid.up = []; kid.down = []; kid.uses = []; kid.next = 0; }
+    for (const kid of kids) for (const b of kid.after || []) b.uses.push(kid);
+    let count = 0;
+    for (const first of kids) {
+      if (first.next) continue;
+      const stack = [first]; first.next = 1;
+      while (stack.length) { const kid = stack[stack.length - 1], use = kid.uses[kid.next - 1];
+        if (use) { kid.next++; if (!use.next) { use.next = 1; stack.push(use); } }
+        else { kid.order = count++; stack.pop(); } }
+    }
+    kids.sort((a, b) => a.order - b.order);
+  }
+  function layers(kids) {
+    order(kids);
+    // Groups may feed each other; edges against the order make no layers.
     for (const a of kids) for (const b of a.after || []) if (b.order > a.order) { a.down.push(b); b.up.push(a); }
     for (const a of kids) for (const b of a.down) b.layer = Math.max(b.layer, a.layer + 1);
     for (let n = kids.length - 1; n >= 0; n--) { const kid = kids[n];

@@ -42,12 +42,12 @@ const V = (() => {
     if (w > 8 || hit) { if (item.canOpen && item.id === undefined && !item.open) pen.setLineDash([5, 3]); pen.stroke(); pen.setLineDash([]); }
     const [first, second] = lines(item);
     // A label is as large as its box, and no smaller than one can read while there is room for it.
-    const at = Math.max(0, x), room = Math.min(wide, x + w) - at, size = item.open ? Math.min(14, Math.max(11, 12 * k)) : 12 * k;
+    const at = Math.max(0, x), room = Math.min(wide, x + w) - at, size = item.open ? Math.min(14, Math.max(7, 12 * k)) : 12 * k;
     if (room < 30) return;
     pen.fillStyle = theme.fg;
     const write = (text, dx, dy, px) => { pen.font = px + FONT; const most = (room - 2 * dx) / (px * 0.55) | 0;
       if (most > 2) pen.fillText(cut(text, most), at + dx, dy); };
-    if (item.open) { if (20 * k > 5 || h > 60) write('\u25be ' + first + (item.id === undefined ? '' : '  ' + M.op(item.id)[0]), 6, Math.max(y, 0) + size + 3, size); return; }
+    if (item.open) { if (24 * k > size) write('\u25be ' + first + (item.id === undefined ? '' : '  ' + M.op(item.id)[0]), 6, Math.max(y, 0) + size + 3, size); return; }
     const scale = Math.max(size, Math.min(11, h * 0.8));
     if (scale < 5.5) return;
     const two = scale * 2.4 < h;
@@ -64,6 +64,16 @@ const V = (() => {
     for (const item of opened) box(item);
     edges();
     for (const item of shut) box(item);
+    for (const item of opened) banner(item);
+  }
+  // From afar an open box has no room for its name: that lies on what is in it, where the box is large.
+  function banner(item) {
+    const k = view.k, x = Math.max(0, item.x * k + view.x), y = Math.max(0, item.y * k + view.y);
+    const right = Math.min(wide, (item.x + item.w) * k + view.x), low = Math.min(high, (item.y + item.h) * k + view.y);
+    if (24 * k > 7 || right - x < 70 || low - y < 60) return;
+    pen.font = 11 + FONT; const text = cut(lines(item)[0], Math.min(40, (right - x) / 6.2 | 0));
+    pen.fillStyle = theme.box; pen.fillRect(x + 2, y + 2, pen.measureText(text).width + 8, 15);
+    pen.fillStyle = theme.fg; pen.fillText(text, x + 6, y + 13);
   }
   function edges() {
     const { k } = view, paths = [new Path2D(), new Path2D(), new Path2D()], tiny = k < 0.12;

@@ -62,10 +62,13 @@ if TYPE_CHECKING:
     from hlorun.find.devices import DeviceComparison, compare_devices
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
+    from hlorun.report.collectives import Collective, Collectives, collectives
     from hlorun.report.cost import Cost, CostGroup, cost
+    from hlorun.report.devices import Device
     from hlorun.report.diff import Diff, diff
     from hlorun.report.graph import Graph, graph
     from hlorun.report.result import Place
+    from hlorun.report.roofline import Roofline, roofline
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
     from hlorun.tables.drive import BatchTables
@@ -82,10 +85,13 @@ __all__ = [
     "BufferFinding",
     "BufferLiveRanges",
     "BufferValue",
+    "Collective",
+    "Collectives",
     "Comparison",
     "CompiledMemoryStats",
     "Cost",
     "CostGroup",
+    "Device",
     "DeviceComparison",
     "Diff",
     "Donor",
@@ -115,6 +121,7 @@ __all__ = [
     "Origin",
     "Place",
     "Reduction",
+    "Roofline",
     "Shape",
     "StackFrame",
     "Summary",
@@ -125,6 +132,7 @@ __all__ = [
     "batch",
     "batch_schema",
     "bisect",
+    "collectives",
     "compare",
     "compare_devices",
     "compile",
@@ -144,6 +152,7 @@ __all__ = [
     "parse_modules",
     "reduce",
     "register_custom_call",
+    "roofline",
     "run",
     "scan",
     "smith",
@@ -177,6 +186,12 @@ _TOOLS = {
     "find_nan": "hlorun.find.nan",
     "Reduction": "hlorun.find.reduction",
     "reduce": "hlorun.find.reduction",
+    "Collective": "hlorun.report.collectives",
+    "Collectives": "hlorun.report.collectives",
+    "collectives": "hlorun.report.collectives",
+    "Device": "hlorun.report.devices",
+    "Roofline": "hlorun.report.roofline",
+    "roofline": "hlorun.report.roofline",
     "Cost": "hlorun.report.cost",
     "CostGroup": "hlorun.report.cost",
     "cost": "hlorun.report.cost",

@@ -15,7 +15,8 @@ import hlorun
 from conftest import dump_path
 from hlorun._inputs import file_inputs
 from hlorun.report.cost import costs
-from hlorun.report.graph import to_dot, to_html
+from hlorun.report.graph import to_dot
+from hlorun.report.graph_page import to_html
 from hlorun.report.memory import memory_report
 from hlorun.report.summary import summarize
 from test_cli import DUMP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import hlorun
-from conftest import dump_path
+from conftest import browser_page, dump_path
 from hlorun.cli import app
 from hlorun.report.assignment_diff import diff_assignments
 from hlorun.report.memory import memory_report
 from hlorun.report.memory_html import memory_html
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def report_002() -> dict[str, Any]:
@@ -142,23 +139,9 @@ def test_the_page_asks_for_nothing() -> None:
 
 
 def test_a_browser_drives_the_page(tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        pytest.skip("NO BROWSER: install chromium (apt-get install chromium) to test the memory page")
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="NO DRIVER: pip install playwright to test the memory page"
-    )
     page_file = tmp_path / "m.html"
     page_file.write_text(memory_html(report_002()), encoding="utf-8")
-    with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": 1300, "height": 1000}, offline=True)
-        page = context.new_page()
-        problems: list[str] = []
-        requests: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(page_file.as_uri())
+    with browser_page(page_file, viewport={"width": 1300, "height": 1000}) as (page, problems):
 
         def column(number: int) -> list[str]:
             return [str(t) for t in page.locator(f"#rows tr td:nth-child({number})").all_inner_texts()]
@@ -194,5 +177,3 @@ def test_a_browser_drives_the_page(tmp_path: Path) -> None:
         assert len(seen) >= 2, seen
         assert seen <= set(names)
         assert not problems
-        assert [url for url in requests if not url.startswith("file:")] == []
-        browser.close()

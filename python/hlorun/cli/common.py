@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from hlorun.report.units import seconds_text as seconds_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -222,15 +224,6 @@ def scaled(number: float) -> str:
         if abs(number) >= factor * 0.9995:
             return f"{number / factor:.4g} {prefix}"
     return f"{number:.4g} "
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration: 12.3 ms."""
-    if seconds >= 1:
-        return f"{seconds:.3g} s"
-    if seconds >= 1e-3:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def plural(count: int, word: str) -> str:

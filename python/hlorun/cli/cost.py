@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -29,6 +29,20 @@ def cost(
     dump: Dump,
     top: Annotated[int, typer.Option(min=0, help="Instructions or groups listed, dearest first.")] = 12,
     by: By = None,
+    roofline: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="DEVICE|FILE.json",
+            help="Least time on a device, what bounds it: H100, H200, A100, L4, MI300X, v4, v5e, v5p, v6e, "
+            "this (measured), or a file. By source line unless --by says another.",
+        ),
+    ] = None,
+    collectives: Annotated[
+        bool,
+        typer.Option(
+            "--collectives", help="List what devices send each other; with --roofline, how long that takes."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """FLOPs, transcendentals and bytes by XLA's cost analysis, in total and by instruction.
@@ -40,6 +54,14 @@ def cost(
 
     with reporting_errors(dump):
         module = load(dump)
+        if collectives or roofline is not None:
+            from hlorun.cli import roofline as screen
+
+            if collectives:
+                screen.collectives(module, roofline, top, json=json)
+            else:
+                screen.roofline(module, roofline or "", by or "source", top, json=json)
+            return
         report = costs(module)
         found = cost_groups(module, by) if by is not None else ()
         if by is not None:

@@ -21,12 +21,17 @@ def graph(
         Optional[Path],  # noqa: UP045
         typer.Option("--dot", metavar="FILE", help="Write Graphviz's language; - for standard output."),
     ] = None,
+    profile: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="A file of `hlorun run --profile`: the page shows its times."),
+    ] = None,
 ) -> None:
-    """Draw a module: one graph for each computation, which can be folded, searched and followed.
+    """Draw a module: groups by op_name, loops and fusions that open in place, search, neighbours, ways.
 
     Without an option the page is DUMP.html in the working directory.
     """
-    from hlorun.report.graph import to_dot, to_html
+    from hlorun.report.graph import to_dot
+    from hlorun.report.graph_page import read_times, to_html
 
     with reporting_errors(dump):
         module = load(dump)
@@ -37,7 +42,7 @@ def graph(
         elif dot is not None:
             _write(dot, to_dot(module))
         if html is not None:
-            _write(html, to_html(module))
+            _write(html, to_html(module, read_times(profile) if profile is not None else None))
 
 
 def _write(path: Path, text: str) -> None:

@@ -63,6 +63,12 @@ def run(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Run once more and write the time of every step here, as a Chrome trace (JSON)."),
     ] = None,
+    flame: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="FILE.svg", help="Run once more and draw where the time goes, a flame graph of op_names."
+        ),
+    ] = None,
     force: Force = False,
     by: By = None,
     json: Json = False,
@@ -76,7 +82,7 @@ def run(
     with reporting_errors(dump):
         with Devices(replicas, partitions, mpi=mpi) as devices:
             asked = _Asked(
-                dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, force, by
+                dump, inputs, seed, repeat, threads, timeout, constants, save, out, profile, flame, force, by
             )
             report = _run(asked, devices, quiet=json or devices.is_quiet)
         if json and not devices.is_quiet:
@@ -99,13 +105,14 @@ class _Asked:
     save: Path | None
     out: Path | None
     profile: Path | None
+    flame: Path | None
     force: bool
     by: str | None
 
     @property
     def is_profiled(self) -> bool:
         """Whether the times of steps are wanted."""
-        return self.profile is not None or self.by is not None
+        return any(asked is not None for asked in (self.profile, self.flame, self.by))
 
 
 def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
@@ -118,7 +125,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         if not quiet:
             screen.print(text, markup=False, soft_wrap=True)
 
-    for path in filter(None, (asked.out, asked.profile, asked.save)):
+    for path in filter(None, (asked.out, asked.profile, asked.flame, asked.save)):
         check_folder(path)
     if asked.by is not None:
         from hlorun.report.rollup import check
@@ -188,6 +195,7 @@ def _run(asked: _Asked, devices: Devices, *, quiet: bool) -> dict[str, Any]:
         "outputs": _outputs(module, devices, results),
         "out": str(out) if out is not None else None,
         "profile": str(asked.profile) if asked.profile is not None else None,
+        "flame": str(asked.flame) if asked.flame is not None else None,
         "slowest_steps": times_of_steps.get("steps"),
         **times_of_steps.get("by", {}),
     }
@@ -203,6 +211,10 @@ def _profiled(asked: _Asked, module: HloModule, executable: Any, arguments: list
     events = executable.profile(*arguments)[1]
     if asked.profile is not None:
         write_trace(asked.profile, module.name, events)
+    if asked.flame is not None:
+        from hlorun.report.flame import flame_svg
+
+        asked.flame.write_text(flame_svg(module.name, events), encoding="utf-8")
     found: dict[str, Any] = {"steps": slowest(events)}
     if asked.by is not None:
         found["by"] = {"by": asked.by, "groups": times_by(module, events, asked.by)}
@@ -439,6 +451,8 @@ def _print(screen: Console, report: dict[str, Any]) -> None:
         _print_steps(screen, report["slowest_steps"])
     if report["profile"]:
         screen.print(f"Profile written to {report['profile']}; chrome://tracing shows it", markup=False)
+    if report["flame"]:
+        screen.print(f"Flame graph written to {report['flame']}; any browser shows it", markup=False)
     if report["out"]:
         screen.print(f"Outputs written to {report['out']}", markup=False)
 

@@ -118,7 +118,7 @@ class _Search:
                 odd = test(array)
                 if not odd.any():
                     continue
-                new = self._new(kind, odd, operands, family(instruction.opcode) == "elementwise")
+                new = self._new(kind, odd, operands, family(instruction) == "elementwise")
                 if not new.any():
                     self.spread.add(instruction)
                 elif (kind, instruction) not in self.made:

@@ -15,7 +15,7 @@ KEYS = ("flops", "transcendentals", "bytes accessed")
 """What is counted, by XLA's names."""
 
 
-def _steps(module: HloModule) -> list[tuple[HloInstruction, int]]:
+def steps_of(module: HloModule) -> list[tuple[HloInstruction, int]]:
     """What runs as a step of its own, with how often."""
     instructions = (i for computation in module.computations for i in computation.instructions)
     return [(i, runs) for i in instructions if (runs := i.runs) is not None]
@@ -41,7 +41,7 @@ def costs(module: HloModule) -> dict[str, Any]:
     the text says how many there are; `instructions` lists what is run with its cost per run of its own;
     `opcodes` sums them up, runs included. Custom calls nobody knows count as -1 in `xla` only.
     """
-    rows = [_row(instruction, runs) for instruction, runs in _steps(module)]
+    rows = [_row(instruction, runs) for instruction, runs in steps_of(module)]
     total: dict[str, float] = dict.fromkeys(KEYS, 0.0)
     opcodes: dict[str, dict[str, float]] = defaultdict(lambda: {"count": 0, **dict.fromkeys(KEYS, 0.0)})
     unknown = 0
@@ -63,16 +63,16 @@ def costs(module: HloModule) -> dict[str, Any]:
     }
 
 
-def _parts(step: HloInstruction) -> Iterator[tuple[HloInstruction, dict[str, float]]]:
+def parts_of(step: HloInstruction) -> Iterator[tuple[HloInstruction, dict[str, float]]]:
     """The costs of a step where they arise: of a fusion its operations are those of what is fused."""
-    cost = _whole(step)
+    cost = whole_cost(step)
     if step.opcode != "fusion":
         yield step, cost
         return
     yield step, {**dict.fromkeys(KEYS, 0.0), "bytes accessed": cost["bytes accessed"]}
     for callee in step.called_computations:
         for instruction in callee.instructions:
-            for inner, own in _parts(instruction):
+            for inner, own in parts_of(instruction):
                 if own["flops"] or own["transcendentals"]:
                     yield inner, {**own, "bytes accessed": 0.0}
 
@@ -93,8 +93,8 @@ def cost_groups(module: HloModule, by: str) -> tuple[CostGroup, ...]:
     key = key_of(module, by)
     rows = (
         (key(part), {name: value * runs for name, value in cost.items()})
-        for step, runs in _steps(module)
-        for part, cost in ([(step, _whole(step))] if by == "instruction" else _parts(step))
+        for step, runs in steps_of(module)
+        for part, cost in ([(step, whole_cost(step))] if by == "instruction" else parts_of(step))
     )
     groups = rolled_up(rows)
     found = [
@@ -103,7 +103,8 @@ def cost_groups(module: HloModule, by: str) -> tuple[CostGroup, ...]:
     return tuple(sorted(found, key=lambda group: (-group.flops, -group.bytes_accessed)))
 
 
-def _whole(step: HloInstruction) -> dict[str, float]:
+def whole_cost(step: HloInstruction) -> dict[str, float]:
+    """The cost of one run; what XLA does not know is 0."""
     cost = step.cost_analysis()
     return {key: max(cost[key], 0.0) for key in KEYS}
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from hlorun._hlorun import HloComputation, HloInstruction, HloModule, Shape
+from hlorun._hlorun import HloInstruction, HloModule, Shape
 
 FAMILIES = {
     "input": ("parameter", "constant", "iota", "rng", "rng-bit-generator", "replica-id", "partition-id"),
@@ -22,44 +20,34 @@ FAMILIES = {
     ),
     "reduce": ("reduce", "reduce-window", "select-and-scatter", "sort", "topk", "scan"),
     "tuple": ("tuple", "get-tuple-element", "after-all", "opt-barrier", "domain", "add-dependency"),
+    "collective": ("send", "send-done", "recv", "recv-done", "infeed", "outfeed"),
 }  # fmt: skip
-"""Opcodes by the colour they get; collectives and elementwise opcodes are the rest."""
-
-_COLLECTIVES = (
-    "all-",
-    "collective-",
-    "reduce-scatter",
-    "send",
-    "recv",
-    "ragged-all-to-all",
-    "infeed",
-    "outfeed",
-)
-
-WIDEST = 24
-"""Most instructions side by side; wider layers take several rows."""
+"""Opcodes by the colour they get; what begins or ends a collective, and elementwise opcodes, are the rest."""
 
 COLOURS = {
-    "input": "#dbe7f5",
-    "product": "#f6d5c3",
-    "call": "#e2d9f3",
-    "move": "#e9ecef",
-    "reduce": "#fbe8a6",
-    "tuple": "#ffffff",
-    "collective": "#f5c6d6",
-    "elementwise": "#d3ecd5",
+    "input": ("#dbe7f5", "#28405c"),
+    "product": ("#f6d5c3", "#6b3a1f"),
+    "call": ("#e2d9f3", "#45356b"),
+    "move": ("#e9ecef", "#3a4048"),
+    "reduce": ("#fbe8a6", "#5e4c10"),
+    "tuple": ("#ffffff", "#24282d"),
+    "collective": ("#f5c6d6", "#6b2541"),
+    "elementwise": ("#d3ecd5", "#26502b"),
 }
-"""Fill of each family."""
+"""Fill of each family on light and on dark ground."""
 
 
-def family(opcode: str) -> str:
-    """The family of an opcode."""
-    if opcode.startswith(_COLLECTIVES):
+def family(instruction: HloInstruction) -> str:
+    """The family of an instruction."""
+    opcode = instruction.opcode
+    begins = instruction.operands[0] if opcode.endswith("-done") and instruction.operands else instruction
+    if begins.collective is not None:
         return "collective"
     return next((name for name, opcodes in FAMILIES.items() if opcode in opcodes), "elementwise")
 
 
-def _shape(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
+    """A shape without layouts; of a tuple, how many values it has."""
     if shape.is_tuple:
         return f"({len(shape.tuple_shapes)} values)"
     if not shape.is_array:
@@ -84,9 +72,9 @@ def to_dot(module: HloModule) -> str:
         entry = " (entry)" if computation.is_entry else ""
         lines.append(f"  subgraph cluster_{cluster} {{ label={_quote(computation.name + entry)};")
         for i in computation.instructions:
-            label = f"{i.name}\n{i.opcode} {_shape(i.shape)}".replace("\n", "\\n")
+            label = f"{i.name}\n{i.opcode} {shape_text(i.shape)}".replace("\n", "\\n")
             pen = ", penwidth=2" if i.is_root else ""
-            colour = COLOURS[family(i.opcode)]
+            colour = COLOURS[family(i)][0]
             text = label.replace('"', '\\"')
             lines.append(f'    n{number[i]} [label="{text}", fillcolor="{colour}"{pen}];')
         lines.append("  }")
@@ -101,81 +89,18 @@ def to_dot(module: HloModule) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _layers(computation: HloComputation) -> list[list[HloInstruction]]:
-    """Instructions by their distance from the inputs; what is free stands right before its first user."""
-    depth: dict[HloInstruction, int] = {}
-    for i in computation.instructions:
-        depth[i] = 1 + max((depth.get(operand, 0) for operand in i.operands), default=-1)
-    for i in reversed(computation.instructions):
-        if i.users and (not i.operands or i.opcode == "get-tuple-element"):
-            below = [depth[user] - 1 for user in i.users if user in depth]
-            depth[i] = max(depth[i], min(below, default=0))
-    layers: list[list[HloInstruction]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for i in computation.instructions:
-        layers[depth[i]].append(i)
-    at: dict[HloInstruction, float] = {}
-    for sweep in range(4):
-        for layer in layers if sweep % 2 == 0 else reversed(layers):
-            for n, i in enumerate(layer):
-                near = i.operands if sweep % 2 == 0 else i.users
-                places = [at[other] for other in near if other in at]
-                at[i] = sum(places) / len(places) if places else at.get(i, n / max(1, len(layer)))
-            layer.sort(key=lambda i: at[i])
-            for n, i in enumerate(layer):
-                at[i] = (n + 1) / (len(layer) + 1)
-    return [layer[n : n + WIDEST] for layer in layers for n in range(0, len(layer), WIDEST)]
-
-
-def _nodes(computation: HloComputation, number: dict[HloInstruction, int]) -> list[dict[str, Any]]:
-    places = {i: (x, y) for y, layer in enumerate(_layers(computation)) for x, i in enumerate(layer)}
-    nodes = []
-    for i in computation.instructions:
-        node: dict[str, Any] = {
-            "i": number[i],
-            "n": i.name,
-            "o": i.custom_call_target or i.opcode,
-            "f": family(i.opcode),
-            "s": _shape(i.shape),
-            "b": i.shape.nbytes,
-            "p": places[i],
-            "u": [number[operand] for operand in i.operands],
-            "c": [callee.name for callee in i.called_computations],
-            "m": i.metadata.op_name,
-            "l": f"{i.metadata.source_file}:{i.metadata.source_line}" if i.metadata.source_file else "",
-        }
-        if i.is_root:
-            node["r"] = 1
-        nodes.append(node)
-    return nodes
-
-
-def to_html(module: HloModule) -> str:
-    """One page with a graph per computation, folded but for the entry; no network, no other files."""
-    number = {i: n for n, i in enumerate(i for c in module.computations for i in c.instructions)}
-    data = {
-        "colours": COLOURS,
-        "computations": [
-            {"name": c.name, "entry": c.is_entry, "nodes": _nodes(c, number)}
-            for c in sorted(module.computations, key=lambda c: not c.is_entry)
-        ],
-    }
-    # "</script" would end the script, and "<!--<script" keep it from ending.
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    title = escape(module.name)
-    about = f"{len(module.computations):,} computations, {module.instruction_count:,} instructions"
-    page = files("hlorun.report").joinpath("graph.html").read_text(encoding="utf-8")
-    return page.replace("@TITLE@", title).replace("@ABOUT@", about).replace("@DATA@", text)
-
-
 @dataclass(frozen=True)
 class Graph:
     """A module as a picture."""
 
     module: HloModule = field(repr=False)
+    times: Mapping[str, float] | None = field(default=None, repr=False)
 
     def html(self, path: str | os.PathLike[str] | None = None) -> str:
         """One page that needs nothing else; written to `path` if there is one."""
-        return self._write(to_html(self.module), path)
+        from hlorun.report.graph_page import to_html
+
+        return self._write(to_html(self.module, self.times), path)
 
     def dot(self, path: str | os.PathLike[str] | None = None) -> str:
         """The same in Graphviz's language."""
@@ -191,11 +116,13 @@ class Graph:
         return f'<iframe srcdoc="{escape(self.html(), quote=True)}" width="100%" height="600"></iframe>'
 
 
-def graph(module: HloModule) -> Graph:
-    """Draw a module: one graph for each computation.
+def graph(module: HloModule, times: Mapping[str, float] | None = None) -> Graph:
+    """Draw a module: groups by op_name, loops and fusions that open in place.
 
     Args:
         module: The module.
+        times: Seconds by the name of the instruction, which the page can colour by; `hlorun run --profile`
+            writes them, and `graph_page.read_times` reads that file.
 
     Returns:
         A `Graph`; notebooks show it, `html` and `dot` write it.
@@ -203,4 +130,4 @@ def graph(module: HloModule) -> Graph:
     Examples:
         >>> hlorun.graph(module).html("module.html")  # doctest: +SKIP
     """
-    return Graph(module)
+    return Graph(module, times)

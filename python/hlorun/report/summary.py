@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlorun._hlorun import HloInstruction, HloModule, Shape
+from hlorun.report.collectives import result_bytes
 from hlorun.report.products import product_flops
 from hlorun.report.result import Result
 
@@ -91,7 +92,7 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
             if (kind := instruction.collective) is not None:
                 key = (kind, group_text(instruction.attributes.get("replica_groups")))
                 collectives[key] += 1
-                collective_bytes[key] += instruction.shape.nbytes or 0
+                collective_bytes[key] += result_bytes(instruction)
             if opcode == "custom-call":
                 targets[instruction.custom_call_target or ""] += 1
             work = product_flops(instruction)

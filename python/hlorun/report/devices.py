@@ -1,0 +1,210 @@
+"""What devices can do at best: the one table of peaks, a user's own file, and this machine, measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from hlorun.errors import HloArgumentError
+from hlorun.report.result import Result
+
+THIS = "this"
+"""The name of the machine that this runs on."""
+
+
+@dataclass(frozen=True)
+class Device(Result):
+    """Peaks of a device.
+
+    `products` are FLOP/s of matrix products by element type; `vector` are FLOP/s of elementwise
+    operations in f32, None where nobody publishes them; `memory` is in bytes/s; `link` is what one device
+    can send to others in bytes/s over all its links, None where it has none; `about` says where this is from.
+    """
+
+    name: str
+    products: dict[str, float]
+    vector: float | None
+    memory: float
+    link: float | None
+    about: str = field(default="", repr=False)
+
+    def product_peak(self, element_type: str, *, exact: bool) -> float:
+        """FLOP/s of products of an element type; `exact` is a precision of HIGH or HIGHEST.
+
+        A type that the device has no peak for is computed in the next wider one that it has.
+        """
+        if element_type.startswith(("f8", "f4")):
+            order = ["f8", "bf16"]
+        elif element_type in ("bf16", "f16"):
+            order = ["bf16"]
+        elif element_type in ("s8", "u8", "s4", "u4"):
+            order = ["s8", "bf16"]
+        elif element_type in ("f64", "c128"):
+            order = ["f64"]
+        else:
+            order = ["f32"] if exact else ["tf32"]
+        return next((self.products[key] for key in [*order, "f32"] if key in self.products), self.least)
+
+    @property
+    def least(self) -> float:
+        """The lowest of the peaks of products."""
+        return min(self.products.values())
+
+
+def _device(name: str, products: dict[str, float], vector: float | None, *rates: float, about: str) -> Device:
+    memory, link = rates
+    return Device(name, {key: value * 1e12 for key, value in products.items()}, vector and vector * 1e12,
+                  memory * 1e9, link * 1e9, about)  # fmt: skip
+
+
+# TFLOP/s without sparsity, TFLOP/s of f32 outside of products, GB/s of memory, GB/s sent over all links: half
+# of what sources give for both ways.
+DEVICES = {
+    device.name.lower(): device
+    for device in (
+        _device(
+            "H100", {"f64": 66.9, "f32": 66.9, "tf32": 494.7, "bf16": 989.4, "f8": 1978.9, "s8": 1978.9},
+            66.9, 3350, 450, about="NVIDIA H100 Tensor Core GPU datasheet, SXM5; NVLink 900 GB/s",
+        ),
+        _device(
+            "H200", {"f64": 66.9, "f32": 66.9, "tf32": 494.7, "bf16": 989.4, "f8": 1978.9, "s8": 1978.9},
+            66.9, 4800, 450, about="NVIDIA H200 Tensor Core GPU datasheet, SXM; NVLink 900 GB/s",
+        ),
+        _device(
+            "A100", {"f64": 19.5, "f32": 19.5, "tf32": 156, "bf16": 312, "s8": 624},
+            19.5, 2039, 300, about="NVIDIA A100 Tensor Core GPU datasheet, 80 GB SXM; NVLink 600 GB/s",
+        ),
+        _device(
+            "L4", {"f32": 30.3, "tf32": 60, "bf16": 121, "f8": 242.5, "s8": 242.5},
+            30.3, 300, 32, about="NVIDIA L4 Tensor Core GPU datasheet, sparsity taken out; PCIe 4 x16",
+        ),
+        _device(
+            "MI300X", {"f64": 163.4, "f32": 163.4, "tf32": 653.7, "bf16": 1307.4, "f8": 2614.9, "s8": 2614.9},
+            163.4, 5300, 448, about="AMD Instinct MI300X data sheet; 7 links of 128 GB/s",
+        ),
+        _device(
+            "v4", {"tf32": 275, "bf16": 275, "s8": 275},
+            None, 1200, 300, about="Cloud TPU documentation, TPU v4; 2400 Gbit/s of interconnect",
+        ),
+        _device(
+            "v5e", {"tf32": 197, "bf16": 197, "s8": 393},
+            None, 819, 200, about="Cloud TPU documentation, TPU v5e; 1600 Gbit/s of interconnect",
+        ),
+        _device(
+            "v5p", {"tf32": 459, "bf16": 459, "s8": 918},
+            None, 2765, 600, about="Cloud TPU documentation, TPU v5p; 4800 Gbit/s of interconnect",
+        ),
+        _device(
+            "v6e", {"tf32": 918, "bf16": 918, "s8": 1836},
+            None, 1600, 400, about="Cloud TPU documentation, TPU v6e; 3200 Gbit/s of interconnect",
+        ),
+    )
+}  # fmt: skip
+"""Devices by their names in small letters; docs/roofline.md shows the table."""
+
+
+def device(name: str | Device) -> Device:
+    """A device by its name, from the JSON file at a path, or this machine.
+
+    Args:
+        name: A name of `DEVICES` ("H100", also "TPU v5e"), "this" to measure this machine, which takes about
+            two seconds, or the path of a file that holds "name", "products", "vector", "memory" and "link" as
+            `Device` has them.
+
+    Raises:
+        HloArgumentError: There is no such device or file, or the file does not say what a device can do.
+    """
+    if isinstance(name, Device):
+        return name
+    key = name.lower().removeprefix("tpu").strip(" -")
+    if key == THIS:
+        return measured()
+    if key in DEVICES:
+        return DEVICES[key]
+    if name.endswith(".json"):
+        return _from_file(Path(name))
+    known = ", ".join(device.name for device in DEVICES.values())
+    raise HloArgumentError(f"no device is called {name!r}: known are {known}, {THIS}, and .json files")
+
+
+def _from_file(path: Path) -> Device:
+    def rate(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise ValueError(f"{value!r} is no rate")
+        return float(value)
+
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        products = {str(key): rate(value) for key, value in said["products"].items()}
+        if not products:
+            raise ValueError("products are empty")
+        vector, link = (None if said.get(key) is None else rate(said[key]) for key in ("vector", "link"))
+        return Device(
+            str(said.get("name", path.stem)), products, vector, rate(said["memory"]), link, str(path)
+        )
+    except OSError as error:
+        raise HloArgumentError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HloArgumentError(
+            f'{path} is no device, which is {{"products": {{"f32": FLOP/s}}, "memory": bytes/s}} with '
+            f'perhaps "name", "vector" and "link": {error}'
+        ) from None
+
+
+def _best(run: Callable[[], object], times: int = 5) -> float:
+    """Seconds of the fastest of several runs."""
+    run()
+    seconds = []
+    for _ in range(times):
+        start = perf_counter()
+        run()
+        seconds.append(perf_counter() - start)
+    return min(seconds)
+
+
+_PRODUCT = """HloModule product
+ENTRY e {{
+  a = {0}[{1},{1}] parameter(0)
+  ROOT c = {0}[{1},{1}] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"""
+_SUM = """HloModule sum
+ENTRY e {
+  a = f32[SIZE] parameter(0)
+  b = f32[SIZE] parameter(1)
+  ROOT c = f32[SIZE] add(a, b)
+}"""
+
+
+def _elementwise(size: int, steps: int) -> str:
+    lines = [f"  v0 = f32[{size}] parameter(0)"]
+    for step in range(steps):
+        opcode = ("multiply", "add")[step % 2]
+        lines.append(f"  v{step + 1} = f32[{size}] {opcode}(v{step}, v0)")
+    lines[-1] = "  ROOT" + lines[-1][1:]
+    return "HloModule elementwise\nENTRY e {\n" + "\n".join(lines) + "\n}"
+
+
+def measured() -> Device:
+    """The peaks of this machine, as hlorun reaches them in two seconds of products and sums."""
+    import numpy as np
+
+    import hlorun
+
+    products = {}
+    for element_type, dtype, size in (("f32", np.float32, 1024), ("f64", np.float64, 768)):
+        product = hlorun.compile(hlorun.parse(_PRODUCT.format(element_type, size)))
+        values = np.ones((size, size), dtype)
+        products[element_type] = 2 * size**3 / _best(lambda run=product, a=values: run(a))  # type: ignore[misc]
+    size = 1 << 24
+    total = hlorun.compile(hlorun.parse(_SUM.replace("SIZE", str(size))))
+    a, b, out = (np.ones(size, np.float32) for _ in range(3))
+    memory = 12 * size / _best(lambda: total(a, b, out=out))
+    small, steps = 1 << 18, 64
+    chain = hlorun.compile(hlorun.parse(_elementwise(small, steps)))
+    vector = small * steps / _best(lambda: chain(a[:small]))
+    # Devices of one process hand on values through memory.
+    return Device("this machine", products, vector, memory, memory, "measured just now")

@@ -1,0 +1,252 @@
+"""What a module would take on a device at best, and what bounds each part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hlorun._hlorun import HloInstruction, HloModule
+from hlorun.report.collectives import runs_of, sent_bytes, wrappers
+from hlorun.report.cost import parts_of, steps_of
+from hlorun.report.devices import Device, device
+from hlorun.report.products import product_flops
+from hlorun.report.result import Place, Result
+from hlorun.report.rollup import check, key_of, rolled_up
+
+BOUNDS = ("compute", "memory", "interconnect")
+"""What can bound a step."""
+
+
+@dataclass(frozen=True)
+class RooflineStep(Result):
+    """One step: seconds of one run; it takes the longest of the three, which is its bound."""
+
+    place: Place
+    runs: int
+    flops: float
+    bytes_accessed: float
+    compute: float
+    memory: float
+    interconnect: float
+    bound: str
+
+    @property
+    def seconds(self) -> float:
+        """What one run takes at least."""
+        return max(self.compute, self.memory, self.interconnect)
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs for each byte; None without bytes."""
+        return self.flops / self.bytes_accessed if self.bytes_accessed else None
+
+
+@dataclass(frozen=True)
+class RooflineGroup(Result):
+    """What the steps of a group take, all trips counted; `bound` is what most of its time is bound by.
+
+    `compute`, `memory` and `interconnect` are the parts of `seconds` that each bounds. FLOPs inside a fusion
+    count where they are written, and so does the time of a fusion they bound; bytes count for the fusion.
+    """
+
+    key: str
+    seconds: float
+    share: float
+    bound: str
+    compute: float
+    memory: float
+    interconnect: float
+    flops: float
+    bytes_accessed: float
+    intensity: float | None
+
+
+@dataclass(frozen=True)
+class Roofline(Result):
+    """The least time of a module on a device.
+
+    `seconds` is of steps one after another; `compute`, `memory` and `interconnect` are the parts that each
+    bounds. `communication` is the time of all collectives, `exposed` what of it no other step hides between
+    the start and the end of an asynchronous one, None where the module has no schedule.
+    `unknown_custom_calls` take as long as their operands and results take to move, `unknown_loops` run once.
+    """
+
+    module: str
+    device: Device
+    by: str
+    seconds: float
+    compute: float
+    memory: float
+    interconnect: float
+    communication: float
+    exposed: float | None
+    unknown_custom_calls: int
+    unknown_loops: int
+    groups: tuple[RooflineGroup, ...] = field(repr=False)
+    steps: tuple[RooflineStep, ...] = field(repr=False)
+
+
+def _compute_seconds(part: HloInstruction, flops: float, on: Device) -> float:
+    """Seconds that the operations of one instruction take at the peak for its types."""
+    if not flops:
+        return 0.0
+    if product_flops(part) is None and part.opcode != "custom-call":
+        return flops / on.vector if on.vector else 0.0
+    types = [operand.shape.element_type for operand in part.operands if operand.shape.is_array]
+    precisions = part.attributes.get("operand_precision") or ()
+    exact = any(str(precision).lower() in ("high", "highest") for precision in precisions)
+    return flops / on.product_peak(types[0] if types else "f32", exact=exact)
+
+
+def _bytes(step: HloInstruction) -> tuple[float, bool]:
+    """Bytes a step moves, and whether XLA does not know: then what goes in and comes out, once."""
+    counted = step.cost_analysis()["bytes accessed"]
+    if counted >= 0:
+        return counted, False
+    moved = sum(operand.shape.nbytes or 0 for operand in step.operands) + (step.shape.nbytes or 0)
+    return float(moved), True
+
+
+def _begun(step: HloInstruction) -> HloInstruction | None:
+    """The collective that a step is, or that it ends: `-done` is where an asynchronous one takes its time."""
+    if step.collective is not None and not step.opcode.endswith("-start"):
+        return step
+    if step.opcode.endswith("-done") and step.operands:
+        start = step.operands[0]
+        if start.collective is not None:
+            return start
+        inner = [i for callee in start.called_computations for i in callee.instructions]
+        return next((i for i in inner if i.collective is not None), None)
+    return None
+
+
+class _Estimate:
+    """Times of steps, and their parts by group."""
+
+    def __init__(self, module: HloModule, on: Device, by: str) -> None:
+        self.module, self.on = module, on
+        self.key = key_of(module, by)
+        self.is_whole = by == "instruction"
+        self.steps: list[tuple[HloInstruction, RooflineStep]] = []
+        self.rows: list[tuple[str, dict[str, float]]] = []
+        self.unknown = 0
+        for instruction, runs in steps_of(module):
+            self._add(instruction, runs)
+
+    def _add(self, step: HloInstruction, runs: int) -> None:
+        parts = [
+            (part, cost["flops"], _compute_seconds(part, cost["flops"], self.on))
+            for part, cost in parts_of(step)
+        ]
+        moved, is_unknown = _bytes(step)
+        self.unknown += is_unknown
+        collective = _begun(step)
+        sent = sent_bytes(collective, self.module) if collective is not None else 0.0
+        if step.opcode.endswith("-start") or (collective is not None and collective is not step):
+            # It is counted once, where it ends, and by what it sends.
+            moved = 0.0
+        times = {
+            "compute": sum(seconds for _, _, seconds in parts),
+            "memory": moved / self.on.memory,
+            "interconnect": sent / self.on.link if self.on.link else 0.0,
+        }
+        bound = max(BOUNDS, key=lambda name: times[name])
+        flops = sum(flops for _, flops, _ in parts)
+        made = RooflineStep(Place.of(step), runs, flops, moved, **times, bound=bound)
+        self.steps.append((step, made))
+        if self.is_whole:
+            parts = [(step, flops, times["compute"])]
+        own = made.seconds if bound != "compute" else 0.0
+        row = {"flops": 0.0, "bytes": moved * runs, **dict.fromkeys(BOUNDS, 0.0)}
+        self.rows.append((self.key(step), {**row, bound: own * runs}))
+        for part, count, seconds in parts:
+            took = seconds * runs if bound == "compute" else 0.0
+            self.rows.append((self.key(part), {"flops": count * runs, "bytes": 0.0, "compute": took}))
+
+    def groups(self, total: float) -> tuple[RooflineGroup, ...]:
+        made = []
+        for key, sums in rolled_up(self.rows).items():
+            times = {name: sums.get(name, 0.0) for name in BOUNDS}
+            seconds = sum(times.values())
+            made.append(
+                RooflineGroup(
+                    key,
+                    seconds,
+                    seconds / total if total else 0.0,
+                    max(BOUNDS, key=lambda name, times=times: times[name]),  # type: ignore[misc]
+                    **times,
+                    flops=sums["flops"],
+                    bytes_accessed=sums["bytes"],
+                    intensity=sums["flops"] / sums["bytes"] if sums["bytes"] else None,
+                )
+            )
+        return tuple(sorted(made, key=lambda group: (-group.seconds, -group.flops)))
+
+    def exposed(self) -> float | None:
+        """Seconds of collectives that no step between start and end hides; None without a schedule."""
+        if not self.module.is_scheduled:
+            return None
+        seconds = dict(self.steps)
+        listed = self.module.instructions
+        place = {i: n for n, i in enumerate(listed)}
+        total = 0.0
+        for step, made in self.steps:
+            if not made.interconnect:
+                continue
+            hidden = 0.0
+            if step.opcode.endswith("-done"):
+                between = listed[place[step.operands[0]] + 1 : place[step]]
+                hidden = sum(
+                    seconds[i].seconds for i in between if i in seconds and not seconds[i].interconnect
+                )
+            total += max(made.interconnect - hidden, 0.0) * made.runs
+        return total
+
+
+def roofline(module: HloModule, on: str | Device, by: str = "source") -> Roofline:
+    """Estimate what a module takes on a device at best, and what bounds each part.
+
+    A step takes the longest of: its FLOPs at the peak of their types, its bytes at the speed of memory, what
+    it must send at the speed of the links. Steps run one after another, loops as often as they have trips.
+
+    Args:
+        module: The module.
+        on: A name ("H100", "A100", "MI300X", "v5e", …), "this" for this machine, measured, the path of a JSON
+            file, or a `Device`.
+        by: What the groups are: "source", "op_name", "loop", "opcode", "computation" or "instruction".
+
+    Returns:
+        A `Roofline`; its groups and steps are the longest first.
+
+    Raises:
+        HloArgumentError: There is no such device, or `by` is another word.
+
+    Example:
+        >>> hlorun.roofline(module, "H100").groups[0].bound
+        'memory'
+    """
+    check(by)
+    device_ = device(on)
+    estimate = _Estimate(module, device_, by)
+    steps = [made for _, made in estimate.steps]
+    bounds = {name: sum(s.seconds * s.runs for s in steps if s.bound == name) for name in BOUNDS}
+    total = sum(bounds.values())
+    callers = wrappers(module)
+    communication = sum(
+        sent_bytes(i, module) / device_.link * runs_of(i, callers)
+        for i in module.instructions
+        if i.collective is not None and device_.link
+    )
+    loops = [i for i in module.find(opcode="while") if i.trip_count is None and i.computation.runs]
+    return Roofline(
+        module.name,
+        device_,
+        by,
+        total,
+        **bounds,
+        communication=communication,
+        exposed=estimate.exposed(),
+        unknown_custom_calls=estimate.unknown,
+        unknown_loops=len(loops),
+        groups=estimate.groups(total),
+        steps=tuple(sorted(steps, key=lambda step: -step.seconds * step.runs)),
+    )

@@ -1,0 +1,12 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: 12.3 ms."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs"

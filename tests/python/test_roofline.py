@@ -1,0 +1,214 @@
+"""Least times on devices, what bounds them, and collectives: every expectation worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hlorun
+from conftest import dump_path
+from hlorun.report.collectives import SENT
+from hlorun.report.devices import DEVICES, device
+from hlorun.report.rollup import BY
+from test_cli import hlorun as command
+from test_graph import GATHER
+
+DEVICE = hlorun.Device("d", {"f32": 1e9, "tf32": 4e9, "bf16": 1e10}, 1e8, 1e9, 1e6)
+ADD = "a { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT t = f32[] add(x, y) }\n"
+LOOP = """HloModule m
+f { a = f32[64,64] parameter(0)
+ d = f32[64,64] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={source_file="n.py" source_line=1}
+ ROOT e = f32[64,64] negate(d), metadata={source_file="n.py" source_line=2} }
+b { t = (s32[], f32[64,64]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ v = f32[64,64] get-tuple-element(t), index=1
+ o = s32[] constant(1)
+ j = s32[] add(i, o)
+ w = f32[64,64] fusion(v), kind=kOutput, calls=f, metadata={source_file="n.py" source_line=2}
+ ROOT r = (s32[], f32[64,64]) tuple(j, w) }
+c { t = (s32[], f32[64,64]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ n = s32[] constant(10)
+ ROOT l = pred[] compare(i, n), direction=LT }
+ENTRY e { p = f32[64,64] parameter(0)
+ z = s32[] constant(0)
+ t = (s32[], f32[64,64]) tuple(z, p)
+ w = (s32[], f32[64,64]) while(t), condition=c, body=b
+ ROOT y = f32[64,64] get-tuple-element(w), index=1 }
+"""
+
+
+def collective(text: str, header: str = "replica_count=8") -> hlorun.Collective:
+    module = hlorun.parse(f"HloModule m, {header}\n{ADD}ENTRY e {{ p = f32[1024] parameter(0)\n {text} }}")
+    (found,) = hlorun.collectives(module, DEVICE).collectives
+    return found
+
+
+def step(text: str) -> Any:
+    module = hlorun.parse(f"HloModule m\nENTRY e {{ p = {text} }}")
+    return hlorun.roofline(module, DEVICE).steps[0]
+
+
+def test_a_loop_of_a_fusion_by_hand() -> None:
+    found = hlorun.roofline(hlorun.parse(LOOP), DEVICE)
+    product, negation = 2 * 64**3 / 4e9, 64 * 64 / 1e8
+    groups = {group.key: group for group in found.groups}
+    assert groups["n.py:1"].seconds == pytest.approx(10 * product)
+    assert groups["n.py:2"].seconds == pytest.approx(10 * negation)
+    assert groups["n.py:2"].bytes_accessed == 10 * 2 * 4 * 64 * 64
+    assert {groups["n.py:1"].bound, groups["n.py:2"].bound} == {"compute"}
+    assert found.seconds == pytest.approx(sum(group.seconds for group in found.groups))
+    assert found.seconds == pytest.approx(found.compute + found.memory + found.interconnect)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound", "seconds"),
+    [
+        ("f32[1000] parameter(0)\n ROOT r = f32[1000] negate(p)", "compute", 1000 / 1e8),
+        ("f32[1000] parameter(0)\n ROOT r = f32[1000] reverse(p), dimensions={0}", "memory", 8000 / 1e9),
+        (
+            "bf16[8,8] parameter(0)\n ROOT r = bf16[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "memory",
+            3 * 128 / 1e9,
+        ),
+        (
+            "f32[64,64] parameter(0)\n ROOT r = f32[64,64] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+            "operand_precision={highest,highest}",
+            "compute",
+            2 * 64**3 / 1e9,
+        ),
+    ],
+)
+def test_steps_by_hand(text: str, bound: str, seconds: float) -> None:
+    found = step(text)
+    assert (found.bound, found.seconds) == (bound, pytest.approx(seconds))
+
+
+def test_custom_calls_nobody_knows_move_their_operands_and_results() -> None:
+    text = 'f32[1000] parameter(0)\n ROOT r = f32[500] custom-call(p), custom_call_target="x"'
+    module = hlorun.parse(f"HloModule m\nENTRY e {{ p = {text} }}")
+    found = hlorun.roofline(module, DEVICE)
+    assert found.unknown_custom_calls == 1 and found.seconds == pytest.approx(6000 / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "groups", "size", "sent"),
+    [
+        ("ROOT r = f32[1024] all-reduce(p), to_apply=a, replica_groups={{0,1,2,3},{4,5,6,7}}", "all-reduce", 2, 4, 2 * 3 / 4 * 4096),
+        ("ROOT r = f32[1024] all-reduce(p), to_apply=a, replica_groups={}", "all-reduce", 1, 8, 2 * 7 / 8 * 4096),
+        ("ROOT r = f32[8192] all-gather(p), dimensions={0}, replica_groups=[1,8]<=[8]", "all-gather", 1, 8, 7 * 4096),
+        ("ROOT r = f32[128] reduce-scatter(p), dimensions={0}, to_apply=a, replica_groups=[1,8]<=[8]", "reduce-scatter", 1, 8, 7 / 8 * 4096),
+        ("ROOT r = f32[1024] all-to-all(p), dimensions={0}, replica_groups={{0,1},{2,3},{4,5},{6,7}}", "all-to-all", 4, 2, 2048),
+        ("ROOT r = f32[1024] collective-permute(p), source_target_pairs={{0,1},{1,2}}", "collective-permute", 1, 3, 4096),
+        ("ROOT r = f32[1024] all-reduce(p), to_apply=a, replica_groups={{0},{1},{2},{3},{4},{5},{6},{7}}", "all-reduce", 8, 1, 0),
+    ],
+)  # fmt: skip
+def test_collectives_by_hand(text: str, kind: str, groups: int, size: int, sent: float) -> None:
+    found = collective(text)
+    assert (found.kind, found.groups, found.group_size) == (kind, groups, size)
+    assert found.sent == pytest.approx(sent) and found.seconds == pytest.approx(sent / 1e6)
+
+
+def test_groups_of_replicas_with_their_partitions() -> None:
+    text = "ROOT r = f32[1024] all-reduce(p), to_apply=a, channel_id=1, replica_groups="
+    header = "replica_count=2, num_partitions=4"
+    assert collective(text + "{{0,1}}", header).group_size == 8
+    assert collective(text + "{{0},{1}}", header).group_size == 4
+    assert collective(text + "{}", header).group_size == 8
+    assert collective(text + "{{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true", header).group_size == 4
+
+
+def test_a_start_counts_its_result_alone() -> None:
+    module = hlorun.parse(GATHER.replace("HloModule m", "HloModule m, replica_count=2, is_scheduled=true"))
+    (found,) = hlorun.collectives(module).collectives
+    assert (found.bytes, found.sent, found.runs, found.seconds) == (32, 16, 1, None)
+    assert hlorun.summary(module).collectives[0]["bytes"] == 32
+    estimate = hlorun.roofline(module, DEVICE)
+    assert estimate.interconnect == estimate.communication == estimate.exposed == pytest.approx(16 / 1e6)
+
+
+def test_what_runs_between_start_and_end_hides_a_collective() -> None:
+    text = GATHER.replace("HloModule m", "HloModule m, is_scheduled=true, replica_count=2").replace(
+        "  ROOT d = f32[8] all-gather-done(s)",
+        "  q = f32[512] parameter(1)\n  n = f32[512] negate(q)\n  d = f32[8] all-gather-done(s)\n"
+        "  ROOT r = (f32[8], f32[512]) tuple(d, n)",
+    )
+    found = hlorun.roofline(hlorun.parse(text), DEVICE)
+    assert found.communication == pytest.approx(16e-6)
+    assert found.exposed == pytest.approx(16e-6 - 512 / 1e8)
+
+
+def test_a_wrapped_collective_runs_as_often_as_its_wrapper() -> None:
+    module = hlorun.parse(
+        "HloModule m, replica_count=2\nw { q = f32[4] parameter(0)\n"
+        " ROOT s = f32[8] all-gather(q), dimensions={0}, replica_groups={{0,1}} }\n"
+        "ENTRY e { p = f32[4] parameter(0)\n a = ((f32[4]), f32[8]) async-start(p), calls=w\n"
+        " ROOT d = f32[8] async-done(a), calls=w }"
+    )
+    (found,) = hlorun.collectives(module).collectives
+    assert (found.runs, found.bytes, found.sent) == (1, 32, 16)
+    estimate = hlorun.roofline(module, DEVICE)
+    assert estimate.interconnect == estimate.communication == pytest.approx(16e-6)
+    assert estimate.exposed is None
+
+
+@pytest.mark.parametrize("by", BY)
+def test_groups_add_up(modules: dict[str, hlorun.HloModule], by: str) -> None:
+    found = hlorun.roofline(modules["003"], "A100", by)
+    assert sum(group.seconds for group in found.groups) == pytest.approx(found.seconds)
+    assert sum(group.share for group in found.groups) == pytest.approx(1)
+    assert sum(group.flops for group in found.groups) == pytest.approx(
+        hlorun.cost(modules["003"]).run["flops"]
+    )
+
+
+def test_devices_from_names_files_and_measurement(tmp_path: Path) -> None:
+    assert device("TPU v5e") is device("V5E") is DEVICES["v5e"]
+    assert device("H100").product_peak("f8e4m3fn", exact=False) == 1978.9e12
+    assert device("A100").product_peak("f8e4m3fn", exact=False) == 312e12
+    assert device("A100").product_peak("f32", exact=True) == 19.5e12
+    assert device("v5e").product_peak("f64", exact=False) == 197e12
+    file = tmp_path / "mine.json"
+    file.write_text('{"products": {"f32": 2e9}, "memory": 1e9}')
+    assert device(str(file)) == hlorun.Device("mine", {"f32": 2e9}, None, 1e9, None, str(file))
+    for text in ("[]", "{", '{"products": {}, "memory": 1}', '{"products": {"f32": 1}, "memory": -1}'):
+        file.write_text(text)
+        with pytest.raises(hlorun.HloArgumentError, match="is no device"):
+            device(str(file))
+    for name in ("H900", str(tmp_path / "none.json")):
+        with pytest.raises(hlorun.HloArgumentError):
+            device(name)
+    here = device("this")
+    assert (
+        here.vector and here.link and min(*here.products.values(), here.vector, here.memory, here.link) > 1e6
+    )
+
+
+def test_the_page_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "roofline.md").read_text(encoding="utf-8")
+    for known in DEVICES.values():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {known.name} |")]
+        numbers = {cell.strip() for cell in row.split("|")}
+        peaks = [
+            known.memory / 1e9,
+            (known.link or 0) / 1e9,
+            *(peak / 1e12 for peak in known.products.values()),
+        ]
+        assert {f"{peak:g}" for peak in peaks} <= numbers, known.name
+    assert all(f"`{kind}`" in page for kind in SENT)
+
+
+def test_the_commands() -> None:
+    text = command("cost", dump_path("003"), "--roofline", "H100").stdout
+    assert "mnist.py:242" in text and "interconnect" in text and "left out" in text
+    report = json.loads(
+        command("cost", dump_path("003"), "--roofline", "v5e", "--by", "loop", "--json").stdout
+    )
+    assert report["by"] == "loop" and report["groups"][0]["key"] == "no loop"
+    text = command("cost", dump_path("004"), "--collectives", "--roofline", "H100").stdout
+    assert "all-reduce" in text and "ops.py:347" in text and "791.2 MB" in text
+    assert "none" in command("cost", dump_path("001"), "--collectives").stdout
+    command("cost", dump_path("003"), "--roofline", "H900", status=1)

@@ -180,7 +180,7 @@ def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
     values = np.array([-1, 1, 2], np.float32)
     (gap,) = hlorun.compare(one, far, values).outputs
     assert gap.verdict == "different" and gap.absolute == np.inf and gap.index == (0,)
-    from hlorun.find.comparison import gap as between
+    from hlorun.find.gap import gap as between
 
     step = np.nextafter(np.float32(1), np.float32(2))
     assert between(np.array([1, 5], np.float32), np.array([step, 5], np.float32)).ulps == 1

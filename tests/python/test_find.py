@@ -173,6 +173,80 @@ def test_what_means_something_else_is_different_and_named(what: str) -> None:
         hlorun.run(bisection.module, *bisection.inputs)
 
 
+SOURCE = """HloModule source
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  e = f32[8,16] exponential(x)
+  s = f32[8,16] sine(x)
+  p = f32[8,16] multiply(e, s)
+  h = f16[8,16] convert(p)
+  ROOT r = (f32[8,16], f32[8,16], f16[8,16]) tuple(e, p, h)
+}
+"""
+
+OPTIMIZED = """HloModule optimized
+f {
+  a = f32[16,8] parameter(0)
+  b = f32[16,8] parameter(1)
+  m = f32[16,8] multiply(a, b)
+  ROOT c = f16[16,8] convert(m)
+}
+ENTRY main {
+  q = f32[8,16] parameter(0)
+  t = f32[16,8] transpose(q), dimensions={1,0}
+  u = f32[16,8] exponential(t)
+  v = f32[16,8] sine(t)
+  n = f32[16,8] negate(t)
+  w = f32[16,8] exponential(n)
+  k = f32[16,8] negate(v)
+  fused = f16[16,8] fusion(u, v), kind=kLoop, calls=f
+  d = f32[16,8] divide(k, w)
+  y = f32[16,8] negate(d)
+  o = f32[8,16] transpose(u), dimensions={1,0}
+  z = f32[8,16] transpose(y), dimensions={1,0}
+  g = f16[8,16] transpose(fused), dimensions={1,0}
+  ROOT r = (f32[8,16], f32[8,16], f16[8,16]) tuple(o, z, g)
+}
+"""
+
+
+def test_values_are_matched_across_layouts_types_and_fusion() -> None:
+    x = Stream("matching").normal((8, 16))
+    found = hlorun.compare(hlorun.parse(SOURCE), hlorun.parse(OPTIMIZED), x)
+    assert found.verdict in ("equal", "rounding") and found.unmatched == 0
+    by = {match.b.name: (match.a.name, match.by) for match in found.matches}
+    assert by["u"] == ("e", "value") and by["v"] == ("s", "value") and by["fused"][0] in ("p", "h")
+    assert by["y"] == ("p", "value") and by["k"] == ("s", "factor") and by["w"] == ("e", "reciprocal")
+    assert all(match.gap.verdict != "different" for match in found.matches)
+
+
+def test_what_is_the_same_by_chance_is_no_match() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[4,4] parameter(0)
+  t = f32[4,4] transpose(x), dimensions={1,0}
+  s = f32[4,4] add(x, t)
+  ROOT r = f32[4,4] %s(x, s)
+}
+"""
+    # Of a symmetric matrix the sum with its transpose is twice itself; of others it is not.
+    a, b = hlorun.parse(text % "multiply"), hlorun.parse(text % "divide")
+    x = np.ones((4, 4), np.float32) + np.diag(np.arange(4, dtype=np.float32))
+    names = {m.b.name for m in hlorun.compare(a, b, x).matches if m.a.name != m.b.name and m.by == "value"}
+    assert "s" not in names
+
+
+def test_in_a_loop_the_suspect_is_the_first_in_time() -> None:
+    loop = LOOP.replace("log(low)", "cosine(low)")
+    wrong = loop.replace(
+        "root = f32[4] cosine(low)", "c = f32[4] cosine(low)\n  root = f32[4] add(c, threes)"
+    )
+    x = Stream("suspect").normal((4,))
+    found = hlorun.compare(hlorun.parse(loop), hlorun.parse(wrong), x)
+    # From the second trip on `low` is wrong as well, and it stands before.
+    assert found.verdict == "different" and found.suspect is not None and found.suspect.name == "root"
+
+
 def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
     text = "HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  ROOT r = f32[3] %s\n}\n"
     one = hlorun.parse(text % "copy(x)")

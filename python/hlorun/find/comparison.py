@@ -165,5 +165,5 @@ def compare(
         tuple(matches),
         Place.of(suspect) if suspect is not None else None,
         differing[0] if differing and verdict == "different" else None,
-        len(second.arrays()) - len(pairs),
+        sum(y.opcode != "parameter" for y in second.arrays()) - len(pairs),
     )

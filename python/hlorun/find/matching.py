@@ -230,9 +230,10 @@ def pairs_of(a: Side, b: Side, is_different: bool = False, index: Index | None =
 
     Where the programs differ, also those that should, as their names or op_names say.
     """
-    ours, theirs = a.arrays(), b.arrays()
+    ours = a.arrays()
+    theirs = {y: value for y, value in b.arrays().items() if y.opcode != "parameter"}
     matcher = _Matcher(a, b, index)
-    found = {y: pair for y in theirs if y.opcode != "parameter" and (pair := matcher.of(y)) is not None}
+    found = {y: pair for y in theirs if (pair := matcher.of(y)) is not None}
     same = [pair for pair in found.values() if pair.is_same]
     rest = {y: value for y, value in theirs.items() if y not in found or not found[y].is_same}
     if is_different:

@@ -17,6 +17,12 @@ MAX_KEPT = 1 << 30
 MAX_EXECUTIONS = 256
 """Executions of an instruction of which fingerprints are kept."""
 
+FEW = 4
+"""The same of one with more than `LARGE` elements."""
+
+LARGE = 4096
+"""Elements whose fingerprint takes longer than computing them."""
+
 FEATURES = 10
 """Numbers in a fingerprint: size, mean, mean size, extremes, third and fourth moment, NaN, Inf, -Inf."""
 
@@ -77,7 +83,10 @@ class Kept:
         self.count += 1
         if self.is_printing and len(arrays) == 1 and arrays[0] is not None:
             prints = self.prints.setdefault(instruction, [])
-            if len(prints) < MAX_EXECUTIONS and (made := fingerprint(arrays[0])) is not None:
+            if (
+                len(prints) < (FEW if arrays[0].size > LARGE else MAX_EXECUTIONS)
+                and (made := fingerprint(arrays[0])) is not None
+            ):
                 prints.append(made)
                 self.times.setdefault(instruction, []).append(self.count)
         if not self.is_keeping:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hlorun
-from hlorun.find import nan
+from hlorun.find import bisection, nan
 from streams import Stream
 
 LOOP = """HloModule loop
@@ -283,6 +283,25 @@ def test_passes_of_hlorun_are_bisected() -> None:
     assert found.number == 1 and found.runs <= 2 + optional
 
 
+def test_the_pass_at_fault_comes_with_the_instruction_and_its_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right, wrong = hlorun.parse(NET), hlorun.parse(NET.replace("subtract(t, m)", "subtract(m, t)"))
+    last = hlorun.compile(right, pass_limit=1).passes[-1].name
+    stages = bisection._around(right, 1, last)
+    assert stages is not None and hlorun.compare(*stages).verdict in ("equal", "rounding")
+    # A pass that swaps operands: there is none, so its modules are put in the place of those of another.
+    monkeypatch.setattr(bisection, "_around", lambda *_: (right, wrong))
+    found = hlorun.bisect(right, *_inputs(), is_bad=lambda result: True)
+    assert found.kind == "passes" and found.number == 1 and found.comparison is not None
+    assert found.module is not None and found.comparison.suspect is not None
+    assert found.comparison.suspect.name == "d" and len(found.inputs) == 2
+    entry = found.module.entry_computation
+    assert entry is not None
+    given = {p.name: value for p, value in zip(entry.parameters, found.inputs, strict=True)}
+    np.testing.assert_array_equal(hlorun.run(found.module, *found.inputs), given["m"] - given["t"])
+
+
 def test_a_module_reduces_to_what_the_predicate_needs(modules: dict[str, hlorun.HloModule]) -> None:
     def shows(module: hlorun.HloModule) -> bool:
         return any(i.opcode == "exponential" and i.users for i in module.instructions)
@@ -346,6 +365,11 @@ def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
     found = _command("bisect", str(wrong), "--against", str(right), "--out", str(part))
     assert found.returncode == 1 and found.stdout.startswith("d, number"), found.stderr
     assert [i.opcode for i in hlorun.load(part).instructions][-1] == "subtract"
+    again = _command("run", str(part), "--inputs", str(part.with_suffix(".npz")))
+    assert again.returncode == 0, again.stderr
+    assert _command("bisect", str(wrong), "--passes").stdout.startswith("nothing differs")
+    found = _command("bisect", str(wrong), "--passes", "--against", str(right))
+    assert found.returncode == 2 and "without --against" in found.stderr
     small = tmp_path / "small.hlo"
     found = _command("reduce", str(wrong), "--check", "grep -q tanh", "--out", str(small))
     assert found.returncode == 0 and "tanh" in small.read_text(), found.stderr

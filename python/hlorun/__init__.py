@@ -58,8 +58,9 @@ if TYPE_CHECKING:
     from hlorun._scan import DumpFolder, DumpModule, DumpStage, scan
     from hlorun._smith import mutate, smith
     from hlorun.find.bisection import Bisection, bisect
-    from hlorun.find.comparison import Comparison, Gap, Match, compare
+    from hlorun.find.comparison import Comparison, Match, compare
     from hlorun.find.devices import DeviceComparison, compare_devices
+    from hlorun.find.gap import Gap
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
     from hlorun.report.collectives import Collective, Collectives, collectives
@@ -176,7 +177,7 @@ _TOOLS = {
     "Bisection": "hlorun.find.bisection",
     "bisect": "hlorun.find.bisection",
     "Comparison": "hlorun.find.comparison",
-    "Gap": "hlorun.find.comparison",
+    "Gap": "hlorun.find.gap",
     "Match": "hlorun.find.comparison",
     "compare": "hlorun.find.comparison",
     "DeviceComparison": "hlorun.find.devices",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import dump_path
-from hlorun import compile, load
+from hlorun import compile, diff, load
 from test_cli import hlorun
 from test_partitions import PARTITIONS
 
@@ -78,6 +78,37 @@ def test_what_is_called_the_same_is_the_same(tmp_path: Path, old: str, new: str,
     found = json.loads(hlorun("diff", a, b, "--json", status=1).stdout)
     changes = [change["name"] for part in found["differences"] for change in part.get("changes", [])]
     assert not found["identical"] and changes == [name, name]
+
+
+def _fusions(count: int, lost: set[int], first: str = "") -> str:
+    """A chain of fusions, some without their product, behind something that moves all of them."""
+    text = "HloModule m\n"
+    for k in range(count):
+        product = "" if k in lost else "  m = f32[8] multiply(a, b)\n"
+        text += f"f{k} {{\n  a = f32[8] parameter(0)\n  b = f32[8] parameter(1)\n{product}"
+        text += f"  ROOT c = f32[8] add({'a' if k in lost else 'm'}, b)\n}}\n"
+    text += f"ENTRY e {{\n  x = f32[8] parameter(0)\n{first}  x0 = f32[8] negate(x)\n"
+    for k in range(count):
+        text += f"  x{k + 1} = f32[8] fusion(x{k}, x), kind=kLoop, calls=f{k}\n"
+    return text + f"  ROOT r = f32[8] negate(x{count})\n}}\n"
+
+
+def test_repeated_changes_are_one_pattern(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", _fusions(60, set()))
+    b = write(tmp_path / "b.txt", _fusions(60, set(range(5, 53))))
+    (pattern,) = diff(load(a), load(b)).patterns
+    assert pattern["side"] == "-" and pattern["callers"] == ["fusion"] and len(pattern["computations"]) == 48
+    assert "multiply(a, b)" in pattern["text"]
+    text = hlorun("diff", a, b, status=1).stdout
+    assert "48 fusions" in text and "lost m = f32[8] multiply(a, b)" in text
+
+
+def test_what_is_put_in_moves_nothing_else(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.txt", _fusions(60, set()))
+    # The last fusion reads another operand, and an instruction that comes first moves all the others.
+    text = _fusions(60, set(), "  n = f32[8] tanh(x)\n").replace("fusion(x59, x)", "fusion(x59, x58)")
+    (found,) = diff(load(a), load(write(tmp_path / "b.txt", text))).differences
+    assert [(c["side"], c["name"]) for c in found["changes"]] == [("+", "n"), ("-", "x60"), ("+", "x60")]
 
 
 def test_elided_constants_are_said_to_be(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hlorun
-from hlorun.find import nan
+from hlorun.find import bisection, nan
 from streams import Stream
 
 LOOP = """HloModule loop
@@ -173,6 +173,80 @@ def test_what_means_something_else_is_different_and_named(what: str) -> None:
         hlorun.run(bisection.module, *bisection.inputs)
 
 
+SOURCE = """HloModule source
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  e = f32[8,16] exponential(x)
+  s = f32[8,16] sine(x)
+  p = f32[8,16] multiply(e, s)
+  h = f16[8,16] convert(p)
+  ROOT r = (f32[8,16], f32[8,16], f16[8,16]) tuple(e, p, h)
+}
+"""
+
+OPTIMIZED = """HloModule optimized
+f {
+  a = f32[16,8] parameter(0)
+  b = f32[16,8] parameter(1)
+  m = f32[16,8] multiply(a, b)
+  ROOT c = f16[16,8] convert(m)
+}
+ENTRY main {
+  q = f32[8,16] parameter(0)
+  t = f32[16,8] transpose(q), dimensions={1,0}
+  u = f32[16,8] exponential(t)
+  v = f32[16,8] sine(t)
+  n = f32[16,8] negate(t)
+  w = f32[16,8] exponential(n)
+  k = f32[16,8] negate(v)
+  fused = f16[16,8] fusion(u, v), kind=kLoop, calls=f
+  d = f32[16,8] divide(k, w)
+  y = f32[16,8] negate(d)
+  o = f32[8,16] transpose(u), dimensions={1,0}
+  z = f32[8,16] transpose(y), dimensions={1,0}
+  g = f16[8,16] transpose(fused), dimensions={1,0}
+  ROOT r = (f32[8,16], f32[8,16], f16[8,16]) tuple(o, z, g)
+}
+"""
+
+
+def test_values_are_matched_across_layouts_types_and_fusion() -> None:
+    x = Stream("matching").normal((8, 16))
+    found = hlorun.compare(hlorun.parse(SOURCE), hlorun.parse(OPTIMIZED), x)
+    assert found.verdict in ("equal", "rounding") and found.unmatched == 0
+    by = {match.b.name: (match.a.name, match.by) for match in found.matches}
+    assert by["u"] == ("e", "value") and by["v"] == ("s", "value") and by["fused"][0] in ("p", "h")
+    assert by["y"] == ("p", "value") and by["k"] == ("s", "factor") and by["w"] == ("e", "reciprocal")
+    assert all(match.gap.verdict != "different" for match in found.matches)
+
+
+def test_what_is_the_same_by_chance_is_no_match() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[4,4] parameter(0)
+  t = f32[4,4] transpose(x), dimensions={1,0}
+  s = f32[4,4] add(x, t)
+  ROOT r = f32[4,4] %s(x, s)
+}
+"""
+    # Of a symmetric matrix the sum with its transpose is twice itself; of others it is not.
+    a, b = hlorun.parse(text % "multiply"), hlorun.parse(text % "divide")
+    x = np.ones((4, 4), np.float32) + np.diag(np.arange(4, dtype=np.float32))
+    names = {m.b.name for m in hlorun.compare(a, b, x).matches if m.a.name != m.b.name and m.by == "value"}
+    assert "s" not in names
+
+
+def test_in_a_loop_the_suspect_is_the_first_in_time() -> None:
+    loop = LOOP.replace("log(low)", "cosine(low)")
+    wrong = loop.replace(
+        "root = f32[4] cosine(low)", "c = f32[4] cosine(low)\n  root = f32[4] add(c, threes)"
+    )
+    x = Stream("suspect").normal((4,))
+    found = hlorun.compare(hlorun.parse(loop), hlorun.parse(wrong), x)
+    # From the second trip on `low` is wrong as well, and it stands before.
+    assert found.verdict == "different" and found.suspect is not None and found.suspect.name == "root"
+
+
 def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
     text = "HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  ROOT r = f32[3] %s\n}\n"
     one = hlorun.parse(text % "copy(x)")
@@ -180,7 +254,7 @@ def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
     values = np.array([-1, 1, 2], np.float32)
     (gap,) = hlorun.compare(one, far, values).outputs
     assert gap.verdict == "different" and gap.absolute == np.inf and gap.index == (0,)
-    from hlorun.find.comparison import gap as between
+    from hlorun.find.gap import gap as between
 
     step = np.nextafter(np.float32(1), np.float32(2))
     assert between(np.array([1, 5], np.float32), np.array([step, 5], np.float32)).ulps == 1
@@ -207,6 +281,25 @@ def test_passes_of_hlorun_are_bisected() -> None:
     optional = len(hlorun.compile(module).passes) - len(hlorun.compile(module, pass_limit=0).passes)
     found = hlorun.bisect(module, *_inputs(), is_bad=lambda result: True)
     assert found.number == 1 and found.runs <= 2 + optional
+
+
+def test_the_pass_at_fault_comes_with_the_instruction_and_its_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right, wrong = hlorun.parse(NET), hlorun.parse(NET.replace("subtract(t, m)", "subtract(m, t)"))
+    last = hlorun.compile(right, pass_limit=1).passes[-1].name
+    stages = bisection._around(right, 1, last)
+    assert stages is not None and hlorun.compare(*stages).verdict in ("equal", "rounding")
+    # A pass that swaps operands: there is none, so its modules are put in the place of those of another.
+    monkeypatch.setattr(bisection, "_around", lambda *_: (right, wrong))
+    found = hlorun.bisect(right, *_inputs(), is_bad=lambda result: True)
+    assert found.kind == "passes" and found.number == 1 and found.comparison is not None
+    assert found.module is not None and found.comparison.suspect is not None
+    assert found.comparison.suspect.name == "d" and len(found.inputs) == 2
+    entry = found.module.entry_computation
+    assert entry is not None
+    given = {p.name: value for p, value in zip(entry.parameters, found.inputs, strict=True)}
+    np.testing.assert_array_equal(hlorun.run(found.module, *found.inputs), given["m"] - given["t"])
 
 
 def test_a_module_reduces_to_what_the_predicate_needs(modules: dict[str, hlorun.HloModule]) -> None:
@@ -272,6 +365,11 @@ def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
     found = _command("bisect", str(wrong), "--against", str(right), "--out", str(part))
     assert found.returncode == 1 and found.stdout.startswith("d, number"), found.stderr
     assert [i.opcode for i in hlorun.load(part).instructions][-1] == "subtract"
+    again = _command("run", str(part), "--inputs", str(part.with_suffix(".npz")))
+    assert again.returncode == 0, again.stderr
+    assert _command("bisect", str(wrong), "--passes").stdout.startswith("nothing differs")
+    found = _command("bisect", str(wrong), "--passes", "--against", str(right))
+    assert found.returncode == 2 and "without --against" in found.stderr
     small = tmp_path / "small.hlo"
     found = _command("reduce", str(wrong), "--check", "grep -q tanh", "--out", str(small))
     assert found.returncode == 0 and "tanh" in small.read_text(), found.stderr

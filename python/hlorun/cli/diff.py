@@ -156,7 +156,14 @@ def _modules(found: dict[str, Any], limit: int) -> None:
         row(out, key, f"{short(x or 'absent', 200)} → {short(y or 'absent', 200)}")
     if not found["differences"] and not found["header"]:
         row(out, "instructions", "the same but for their order or their schedule")
+    for item in found["patterns"][:limit]:
+        count, verb = len(item["computations"]), "lost" if item["side"] == "-" else "got"
+        what = item["callers"][0] if len(item["callers"]) == 1 else "computation"
+        row(out, plural(count, what), f"{verb} {short(item['text'], 200)}")
+    shown = {name for item in found["patterns"] for name in item["computations"]}
     for item in found["differences"]:
+        if item["name"] in shown and len(shown) > limit:
+            continue
         if "only_in" in item:
             row(
                 out, item["name"], f"only in {item['only_in']}, {plural(item['instructions'], 'instruction')}"

@@ -86,11 +86,19 @@ def bisect(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="RIGHT", help="A module that is right: search the instructions."),
     ] = None,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Search the passes of hlorun, as without any option.")
+    ] = False,
     inputs: Inputs = None,
     seed: Seed = 0,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--out", "-o", metavar="FILE", help="Write the instruction at fault here, as a module."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write the instruction at fault here, as a module, and its operands beside it, as .npz.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -103,6 +111,9 @@ def bisect(
     import hlorun
 
     with reporting_errors():
+        if passes and (against is not None or target.is_dir()):
+            fail("--passes searches those of hlorun: give one module, without --against")
+            raise typer.Exit(2)
         if target.is_dir():
             found = hlorun.bisect(target)
         else:
@@ -113,8 +124,20 @@ def bisect(
         _show(found, json)
         if out is not None and found.module is not None:
             out.write_text(str(found.module), encoding="utf-8")
+            _save(found.module, found.inputs, out.with_suffix(".npz"))
     if found.culprit is not None:
         raise typer.Exit(1)
+
+
+def _save(module: HloModule, inputs: tuple[Any, ...], path: Path) -> None:
+    """Write inputs for `hlorun run --inputs`, by parameter name."""
+    import numpy as np
+
+    entry = module.entry_computation
+    if inputs and entry is not None:
+        names = [parameter.name for parameter in entry.parameters]
+        arrays: dict[str, Any] = dict(zip(names, inputs, strict=True))
+        np.savez(path, **arrays)
 
 
 def reduce(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import leaves
-from hlorun.errors import HloArgumentError
+from hlorun.errors import HloArgumentError, HloError
 from hlorun.find.comparison import Comparison, compare
 from hlorun.report.result import Place, Result
 
@@ -88,7 +89,32 @@ def _own_passes(module: HloModule, arguments: list[Any], is_bad: Callable[[Any],
     number = _first(count, differs)
     if number is None:
         return Bisection("passes", None, None, runs, None, None, ())
-    return Bisection("passes", run(number)[1][-1], number, runs, None, None, ())
+    name = run(number)[1][-1]
+    stages = _around(module, number, name)
+    if stages is None:
+        return Bisection("passes", name, number, runs, None, None, ())
+    found = compare(*stages, *arguments)
+    part, inputs = _part(stages[1], _culprit(found) or _first_gap(found), arguments)
+    return Bisection("passes", name, number, runs, found, part, inputs)
+
+
+def _around(module: HloModule, limit: int, name: str) -> tuple[HloModule, HloModule] | None:
+    """The module before and after the last pass that a limit allows; None of one that works on no HLO."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            compile(module, pass_limit=limit, dump=folder)
+        except HloError:
+            return None
+        files = sorted(path for path in Path(folder).glob("*.hlo"))
+        if len(files) < 2 or files[-1].stem.partition("-")[2] != name:
+            return None
+        before, after = (_hlorun.load(path) for path in files[-2:])
+        return before, after
+
+
+def _first_gap(found: Comparison) -> Place | None:
+    """The first intermediate whose bits differ."""
+    return next((match.b for match in found.matches if match.gap.verdict != "equal"), None)
 
 
 def _stages(folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None) -> Bisection:

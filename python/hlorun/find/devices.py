@@ -13,7 +13,8 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
 from hlorun.errors import HloArgumentError
-from hlorun.find.comparison import MAX_KEPT, epsilon
+from hlorun.find.gap import epsilon
+from hlorun.find.sides import MAX_KEPT
 from hlorun.report.result import Place, Result
 
 ROUNDINGS = 1e3

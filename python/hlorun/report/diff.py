@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun._statistics import as_numbers, leaves
+from hlorun.report.neighbourhood import match, patterns
 from hlorun.report.result import Place, Result
-
-MAX_MATCHED = 50_000_000
-"""Pairs of lines that are compared; between longer stretches nothing is matched."""
 
 MAX_KEPT = 2 << 30
 """Bytes of intermediates of the first run that are kept to compare the second with."""
@@ -40,23 +37,6 @@ class _Side:
         if computation not in self.plain:
             self.plain[computation] = [instruction.signature() for instruction in computation.instructions]
         return self.plain[computation]
-
-    def signatures(self, computation: HloComputation) -> list[str]:
-        """What each instruction does, to which operands and with which computations."""
-        position = {instruction: at for at, instruction in enumerate(computation.instructions)}
-
-        def positions(instructions: Iterable[HloInstruction]) -> list[int]:
-            return [position.get(instruction, -1) for instruction in instructions]
-
-        return [
-            f"{plain} {positions(instruction.operands)}"
-            f" {positions(instruction.attributes.get('control-predecessors', ()))}"
-            f" {[self.partners.get(called) for called in instruction.called_computations]}"
-            f" {instruction.is_root}"
-            for instruction, plain in zip(
-                computation.instructions, self.plain_signatures(computation), strict=True
-            )
-        ]
 
 
 def _pairs(a: HloModule, b: HloModule, sides: tuple[_Side, _Side]) -> list[Pair]:
@@ -96,37 +76,42 @@ def _line(instruction: HloInstruction) -> str:
     return text
 
 
-def _blocks(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
-    """Ranges of lines that differ, each as (from, to, from, to)."""
-    start, end = 0, 0
-    short = min(len(left), len(right))
-    while start < short and left[start] == right[start]:
-        start += 1
-    while end < short - start and left[-1 - end] == right[-1 - end]:
-        end += 1
-    left, right = left[start : len(left) - end], right[start : len(right) - end]
-    if len(left) * len(right) > MAX_MATCHED:
-        return [(start, start + len(left), start, start + len(right))]
-    codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
-    return [(start + i, start + j, start + k, start + m) for kind, i, j, k, m in codes if kind != "equal"]
+def _controls(instruction: HloInstruction) -> list[HloInstruction]:
+    """What has to run before though nothing of it is read."""
+    if "control-predecessors" not in instruction.text:
+        return []
+    return list(instruction.attributes.get("control-predecessors", ()))
 
 
 def _changes(a: HloComputation, b: HloComputation, sides: tuple[_Side, _Side]) -> list[dict[str, Any]]:
-    """Instructions that are only in one of two computations."""
-    exact = sides[0].signatures(a), sides[1].signatures(b)
-    if exact[0] == exact[1]:
-        return []
-    changes: list[dict[str, Any]] = []
-    for i, j, k, m in _blocks(sides[0].plain_signatures(a), sides[1].plain_signatures(b)):
-        changes += [{"side": "-", "text": _line(x), "name": x.name} for x in a.instructions[i:j]]
-        changes += [{"side": "+", "text": _line(x), "name": x.name} for x in b.instructions[k:m]]
-    if not changes:
-        # The same instructions in the same order, wired differently.
-        for x, y, p, q in zip(a.instructions, b.instructions, *exact, strict=True):
-            if p != q:
-                changes.append({"side": "-", "text": _line(x), "name": x.name})
-                changes.append({"side": "+", "text": _line(y), "name": y.name})
-    return changes
+    """Instructions that are only in one of two computations, or whose operands are others."""
+    left, right = a.instructions, b.instructions
+    found, rewired = match(left, right, sides[0].plain_signatures(a), sides[1].plain_signatures(b))
+    partner = {x: y for x, y in zip(left, found, strict=True) if y is not None}
+    taken = set(partner.values())
+
+    def is_changed(x: HloInstruction, y: HloInstruction) -> bool:
+        if x in rewired or x.is_root != y.is_root:
+            return True
+        if [sides[0].partners.get(c) for c in x.called_computations] != [
+            sides[1].partners.get(c) for c in y.called_computations
+        ]:
+            return True
+        return [partner.get(p) for p in _controls(x)] != _controls(y)
+
+    changes: list[tuple[int, int, dict[str, Any]]] = []
+    place = {y: at for at, y in enumerate(found) if y is not None}
+    for at, (x, y) in enumerate(zip(left, found, strict=True)):
+        if y is None or is_changed(x, y):
+            changes.append((at, 0, {"side": "-", "text": _line(x), "name": x.name}))
+            if y is not None:
+                changes.append((at, 1, {"side": "+", "text": _line(y), "name": y.name}))
+    at, new = len(left), []
+    for y in reversed(right):
+        at = place.get(y, at)
+        if y not in taken:
+            new.append((at, -1, {"side": "+", "text": _line(y), "name": y.name}))
+    return [change for _, _, change in sorted(changes + new[::-1], key=lambda change: change[:2])]
 
 
 def _elided(module: HloModule) -> int:
@@ -189,6 +174,7 @@ def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
         },
         "output": None if output_a == output_b else {"A": output_a, "B": output_b},
         "differences": computations,
+        "patterns": patterns(a, b, computations),
     }
 
 
@@ -314,7 +300,8 @@ class Diff(Result):
     """How two modules differ, as `hlorun diff` prints it.
 
     `identical` is true when both compute the same in the same way, whatever their names and metadata. Pairs
-    are of A and B; `differences` holds the changed lines of each computation.
+    are of A and B; `differences` holds the changed lines of each computation, `patterns` the changes
+    that several computations have in common.
     """
 
     identical: bool
@@ -326,6 +313,7 @@ class Diff(Result):
     header: dict[str, list[str | None]]
     output: dict[str, str] | None
     differences: list[dict[str, Any]]
+    patterns: list[dict[str, Any]]
 
     def __bool__(self) -> bool:
         """Whether there is anything."""

@@ -1,0 +1,209 @@
+"""A module run as it is and in f64, with what its instructions computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlorun import _hlorun
+from hlorun._hlorun import HloInstruction, HloModule, compile
+from hlorun._statistics import as_numbers, leaves
+from hlorun.errors import HloError
+
+MAX_KEPT = 1 << 30
+"""Bytes of intermediates that are kept of each run."""
+
+MAX_EXECUTIONS = 256
+"""Executions of an instruction of which fingerprints are kept."""
+
+FEW = 4
+"""The same of one with more than `LARGE` elements."""
+
+LARGE = 4096
+"""Elements whose fingerprint takes longer than computing them."""
+
+FEATURES = 10
+"""Numbers in a fingerprint: size, mean, mean size, extremes, third and fourth moment, NaN, Inf, -Inf."""
+
+
+def fingerprint(array: Any) -> Any:
+    """Numbers that no transposition, reshape, layout, type or broadcast of every element changes.
+
+    The first is the root of the mean square, the next six belong to the elements in its units, and the last
+    three are the shares of NaN, Inf and -Inf. None for what has no elements.
+    """
+    numbers = as_numbers(np.asarray(array)).reshape(-1)
+    if numbers.size == 0:
+        return None
+    if numbers.dtype.kind == "c":
+        numbers = np.concatenate([numbers.real, numbers.imag])
+    numbers = numbers.astype(np.float64)
+    found = np.zeros(FEATURES)
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        infinite = numbers[np.isinf(numbers)]
+        found[7:] = np.isnan(numbers).mean(), (infinite > 0).sum(), (infinite < 0).sum()
+        found[8:] /= numbers.size
+        numbers = numbers[finite]
+    largest = float(np.abs(numbers).max(initial=0))
+    if largest == 0:
+        return found
+    units = numbers / largest
+    root = float(np.sqrt(np.mean(units * units)))
+    units = units / root
+    squares = units * units
+    found[0] = largest * root
+    found[1:7] = (
+        units.mean(),
+        np.abs(units).mean(),
+        units.min(),
+        units.max(),
+        (squares * units).mean(),
+        (squares * squares).mean(),
+    )
+    return found
+
+
+class Kept:
+    """An observer that keeps the last value of each instruction, and fingerprints of the first ones."""
+
+    def __init__(self, is_printing: bool, is_keeping: bool = True) -> None:
+        self.values: dict[HloInstruction, list[Any]] = {}
+        self.prints: dict[HloInstruction, list[Any]] = {}
+        self.times: dict[HloInstruction, list[int]] = {}
+        self.count = 0
+        self.is_printing = is_printing
+        self.is_keeping = is_keeping
+        self.bytes = 0
+
+    def __call__(self, instruction: HloInstruction, value: Any) -> None:
+        """Take a value down."""
+        arrays = leaves(value)
+        self.count += 1
+        if self.is_printing and len(arrays) == 1 and arrays[0] is not None:
+            prints = self.prints.setdefault(instruction, [])
+            if (
+                len(prints) < (FEW if arrays[0].size > LARGE else MAX_EXECUTIONS)
+                and (made := fingerprint(arrays[0])) is not None
+            ):
+                prints.append(made)
+                self.times.setdefault(instruction, []).append(self.count)
+        if not self.is_keeping:
+            return
+        if instruction not in self.values:
+            size = sum(array.nbytes for array in arrays if array is not None)
+            if self.bytes + size > MAX_KEPT:
+                return
+            self.bytes += size
+        self.values[instruction] = arrays
+
+
+def others_of(arguments: list[Any], seed: int = 0) -> list[Any]:
+    """Inputs like those given: the same numbers in another order and a quarter larger.
+
+    Integers, which may be indices, and single numbers, which may be settings, stay as they are.
+    """
+    stream = np.random.default_rng(seed)
+    found = []
+    for argument in arguments:
+        array = None if isinstance(argument, tuple) else np.asarray(argument)
+        if array is None or array.dtype.kind in "biu" or array.size < 2:
+            found.append(argument)
+            continue
+        mixed = stream.permutation(array.reshape(-1)).reshape(array.shape)
+        found.append((as_numbers(mixed) * 1.25).astype(array.dtype))
+    return found
+
+
+def name_of(instruction: HloInstruction) -> str:
+    """A name that no other instruction of the module has."""
+    return f"{instruction.computation.name}/{instruction.name}"
+
+
+class Side:
+    """One module, run as it is and in f64.
+
+    `prints` holds the fingerprints of an instruction's executions in f64 by name, `times` when in the run
+    they were, `again` those of a run on
+    other inputs, where what is the same by chance is not. `is_exact` is false where there is no run in f64.
+    """
+
+    def __init__(self, module: HloModule, arguments: list[Any], timeout: float | None) -> None:
+        self.module = module
+        self.timeout = timeout
+        self.kept = Kept(False)
+        self._give(module, self.kept, arguments)
+        self.result = leaves(compile(module)(*arguments, observer=self.kept, timeout=timeout))
+        self.exact: list[Any] = []
+        self.exact_values: dict[str, list[Any]] = {}
+        self.prints: dict[str, list[Any]] = {}
+        self.times: dict[str, list[int]] = {}
+        self.again: dict[str, list[Any]] | None = None
+        self.is_exact = False
+        try:
+            wide = _hlorun._widen(module)
+            if wide is None:
+                return
+            kept = Kept(True)
+            self._give(wide, kept, arguments)
+            self.exact = leaves(compile(wide)(*arguments, observer=kept, timeout=timeout))
+        except HloError:
+            return
+        self.is_exact = True
+        self.exact_values = {name_of(i): arrays for i, arrays in kept.values.items()}
+        self.prints = {name_of(i): rows for i, rows in kept.prints.items()}
+        self.times = {name_of(i): times for i, times in kept.times.items()}
+        self.again = self._printed(wide, others_of(arguments))
+
+    def _printed(self, wide: HloModule, arguments: list[Any]) -> dict[str, list[Any]] | None:
+        """Fingerprints of a run on other inputs; None where that fails."""
+        kept = Kept(True, is_keeping=False)
+        self._give(wide, kept, arguments)
+        try:
+            compile(wide)(*arguments, observer=kept, timeout=self.timeout)
+        except HloError:
+            return None
+        return {name_of(i): rows for i, rows in kept.prints.items()}
+
+    def _give(self, module: HloModule, kept: Kept, arguments: list[Any]) -> None:
+        entry = module.entry_computation
+        parameters = entry.parameters if entry is not None else ()
+        for parameter, value in zip(parameters, arguments, strict=False):
+            if parameter.shape.is_array:
+                kept(parameter, np.asarray(value))
+
+    def exact_of(self, instruction: HloInstruction) -> Any:
+        """What it is in f64; None where that is not known."""
+        if instruction.opcode == "constant":
+            return None if instruction.literal is None else np.asarray(instruction.literal)
+        if instruction.opcode == "parameter":
+            return self.kept.values[instruction][0]
+        found = self.exact_values.get(name_of(instruction), [])
+        return found[0] if len(found) == 1 else None
+
+    def value_of(self, instruction: HloInstruction) -> Any:
+        """What it is in f64, or else as it is."""
+        exact = self.exact_of(instruction)
+        return exact if exact is not None else self.kept.values[instruction][0]
+
+    def prints_of(self, instruction: HloInstruction) -> list[Any]:
+        """Fingerprints of its executions; of the last one where there was no run in f64."""
+        found = self.prints.get(name_of(instruction))
+        if found is None:
+            made = [fingerprint(x) for x in self.kept.values.get(instruction, []) if x is not None]
+            return [row for row in made if row is not None] if len(made) == 1 else []
+        return found
+
+    def arrays(self) -> dict[HloInstruction, Any]:
+        """Intermediates that are one array of several elements, in the order of the run.
+
+        The root of a fusion stands for nothing that the fusion itself does not.
+        """
+        fused = {called for i in self.module.find(opcode="fusion") for called in i.called_computations}
+        return {
+            i: arrays[0]
+            for i, arrays in self.kept.values.items()
+            if len(arrays) == 1 and arrays[0] is not None and arrays[0].size > 1
+            if not (i.is_root and i.computation in fused)
+        }

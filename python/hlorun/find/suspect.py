@@ -1,0 +1,166 @@
+"""Where two programs begin to differ, as far as values tell.
+
+Every value of B that A has somewhere is right, and what a right value is computed from is right too. Of the
+others the culprit is the first in time, trip by trip, of those that every wrong result depends on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from hlorun._hlorun import HloInstruction
+from hlorun.find.matching import Index
+from hlorun.find.sides import Side, name_of
+
+NEVER = 1 << 62
+"""After everything that ran."""
+
+
+class _Flow:
+    """Which instructions of a module a value goes to, and comes from, through calls and loops."""
+
+    def __init__(self, side: Side) -> None:
+        self.callers: dict[Any, list[HloInstruction]] = defaultdict(list)
+        for i in side.module.instructions:
+            for called in i.called_computations:
+                self.callers[called].append(i)
+
+    def before(self, i: HloInstruction) -> list[HloInstruction]:
+        """The arrays its value is computed from."""
+        if i.opcode == "get-tuple-element":
+            return self._element(i.operands[0], i.tuple_index or 0)
+        if i.opcode == "parameter":
+            return self._arguments(i)
+        found = list(i.operands) if i.opcode not in ("while", "call", "fusion") else []
+        found += [called.root for called in i.called_computations if called.root is not None]
+        return found
+
+    def _arguments(self, parameter: HloInstruction) -> list[HloInstruction]:
+        """What callers give for a parameter."""
+        found = []
+        for caller in self.callers[parameter.computation]:
+            number = parameter.parameter_number or 0
+            if caller.opcode in ("call", "fusion") and number < len(caller.operands):
+                found.append(caller.operands[number])
+            elif caller.opcode == "while":
+                found += [caller.operands[0]]
+                found += [root] if (root := caller.attributes["body"].root) is not None else []
+            elif caller.opcode == "conditional":
+                found += caller.operands[1:]
+            else:
+                found += caller.operands
+        return found
+
+    def _element(self, whole: HloInstruction, index: int) -> list[HloInstruction]:
+        """What computes one element of a tuple."""
+        found: list[HloInstruction] = []
+        open_, seen = [whole], {whole}
+        while open_:
+            i = open_.pop()
+            if i.opcode == "tuple" and index < len(i.operands):
+                found.append(i.operands[index])
+                continue
+            if i.opcode == "while":
+                nearer = [root] if (root := i.attributes["body"].root) is not None else []
+                nearer.append(i.operands[0])
+            elif i.opcode == "parameter":
+                nearer = self._arguments(i)
+            elif i.opcode in ("call", "fusion", "conditional"):
+                nearer = [called.root for called in i.called_computations if called.root is not None]
+            elif i.opcode in ("copy", "optimization-barrier"):
+                nearer = list(i.operands)
+            else:
+                found.append(i)
+                continue
+            open_ += [other for other in nearer if other not in seen]
+            seen.update(nearer)
+        return found
+
+
+def _ancestors(flow: _Flow, start: HloInstruction) -> set[HloInstruction]:
+    seen, open_ = {start}, [start]
+    while open_:
+        for other in flow.before(open_.pop()):
+            if other not in seen:
+                seen.add(other)
+                open_.append(other)
+    return seen
+
+
+def _first_missing(b: Side, index: Index, i: HloInstruction) -> int | None:
+    """When it first computed what A never does; None where A has all of it."""
+    rows, times = b.prints_of(i), b.times.get(name_of(i), [NEVER])
+    for number, row in enumerate(rows):
+        if not index.same(row):
+            return times[number] if number < len(times) else NEVER
+    again = b.again.get(name_of(i), []) if b.again is not None and index.is_twice else []
+    return times[0] if any(not index.same(row) for row in again) else None
+
+
+def _results(b: Side, wrong: list[int]) -> list[HloInstruction]:
+    """The instructions that compute the outputs of those numbers."""
+    entry = b.module.entry_computation
+    root = entry.root if entry is not None else None
+    if root is None:
+        return []
+    if root.opcode != "tuple" or any(not o.shape.is_array for o in root.operands):
+        return [root]
+    found = [root.operands[number] for number in wrong if number < len(root.operands)]
+    inner = [i.called_computations[0].root for i in found if i.opcode in ("call", "fusion")]
+    return found + [i for i in inner if i is not None]
+
+
+def suspect_of(
+    b: Side,
+    index: Index,
+    bad: set[HloInstruction],
+    derived: set[HloInstruction],
+    wrong_outputs: list[int],
+) -> HloInstruction | None:
+    """The instruction of B from which on it is wrong.
+
+    Args:
+        b: The run that is wrong.
+        index: The values of the one that is right.
+        bad: Instructions of B whose partner by name has another value.
+        derived: Those whose value follows from one of A, as its reciprocal.
+        wrong_outputs: Numbers of the results that differ.
+    """
+    flow = _Flow(b)
+    results = _results(b, wrong_outputs)
+    bad = bad | {i for i in results if i in b.kept.values}
+    seen = list(dict.fromkeys(b.kept.values))
+    missing = {i: _first_missing(b, index, i) for i in seen}
+    right = {i for i in seen if missing[i] is None and i not in bad and b.prints_of(i)}
+    open_ = list(right)
+    while open_:
+        i = open_.pop()
+        for other in flow.before(i) if not _is_lossy(i) else ():
+            if other not in right and other not in bad:
+                right.add(other)
+                open_.append(other)
+    left = [i for i in seen if i not in right and i not in derived and i.opcode not in _CONTROL]
+    reaching = [_ancestors(flow, result) for result in results]
+    responsible = [i for i in left if all(i in found for found in reaching)] or left
+
+    def rank(i: HloInstruction) -> tuple[bool, int]:
+        when = missing[i]
+        return i.opcode in _COPIES, b.times.get(name_of(i), [NEVER])[0] if when is None else when
+
+    return min(responsible, key=rank, default=None)
+
+
+def _is_lossy(instruction: HloInstruction) -> bool:
+    """Whether a right result says little of the operands."""
+    if instruction.opcode in ("and", "or"):
+        return instruction.shape.element_type == "pred"
+    return instruction.opcode in _LOSSY
+
+
+_COPIES = ("bitcast", "broadcast", "convert", "copy", "iota", "reshape", "transpose")
+_LOSSY = (
+    *("ceil", "clamp", "compare", "dynamic-slice", "floor", "gather", "is-finite", "maximum", "minimum"),
+    *("round-nearest-afz", "round-nearest-even", "select", "sign", "slice"),
+)
+_CONTROL = ("while", "call", "conditional", "fusion", "async-start", "async-done")

@@ -255,6 +255,12 @@ class HloInstruction:
         """The collective it begins, "all-reduce" also for "all-reduce-start"; None for other opcodes."""
 
     @property
+    def collective_shape(self) -> Shape | None:
+        """The shape of what a collective gives each device: of one that only starts here without its
+        operands; None for other opcodes.
+        """
+
+    @property
     def trip_count(self) -> int | None:
         """How often the body of a while runs, where its configuration or its code says; None otherwise."""
 

@@ -23,15 +23,9 @@ SENT: dict[str, Callable[[int], float]] = {
 
 
 def result_bytes(instruction: HloInstruction) -> int:
-    """Bytes of what a collective gives each device.
-
-    The shape of an `all-gather-start` or a `collective-permute-start` holds the operand too, and more.
-    """
-    shape = instruction.shape
-    is_pair = instruction.opcode in ("all-gather-start", "collective-permute-start")
-    if is_pair and len(shape.tuple_shapes) > 1:
-        shape = shape.tuple_shapes[1]
-    return shape.nbytes or 0
+    """Bytes of what a collective gives each device."""
+    shape = instruction.collective_shape
+    return (shape.nbytes or 0) if shape is not None else 0
 
 
 def group_sizes(instruction: HloInstruction, module: HloModule) -> tuple[int, ...]:

@@ -142,6 +142,18 @@ impl PyInstruction {
         self.get().opcode().collective().map(HloOpcode::name)
     }
 
+    /// The shape of what a collective gives each device: of one that only starts here without its
+    /// operands; None for other opcodes.
+    #[getter]
+    fn collective_shape(&self) -> Option<PyShape> {
+        let id = self.get().collective_shape();
+        let shape = PyShape {
+            module: self.module.clone(),
+            id,
+        };
+        self.get().opcode().collective().map(|_| shape)
+    }
+
     /// How often the body of a while runs, where its configuration or its code says; None otherwise.
     #[getter]
     fn trip_count(&self) -> Option<u64> {

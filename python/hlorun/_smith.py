@@ -59,6 +59,8 @@ BINARY = [
     "xor",
 ]
 BINARY += ["shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi"]
+ORDERED = {"maximum", "minimum", "remainder"}
+"""What complex numbers, which have no order, pass the verifier with and no machine computes."""
 TYPES = [
     "pred",
     "s2",
@@ -93,6 +95,11 @@ class Node:
     name: str
     dtype: str
     dims: tuple[int, ...]
+
+
+def of_type(dtype: str, opcodes: list[str]) -> list[str]:
+    """Those of `opcodes` that a value of the type can have."""
+    return [word for word in opcodes if not (dtype in ("c64", "c128") and word in ORDERED)]
 
 
 def shape(dtype: str, dims: tuple[int, ...]) -> str:
@@ -148,7 +155,9 @@ class Generator:
         if kind == 0:
             self.add(x.dtype, x.dims, f"{rng.choice(UNARY)}({x.name})")
         elif kind <= 3:
-            self.add(x.dtype, x.dims, f"{rng.choice(BINARY)}({x.name}, {self.like(x).name})")
+            self.add(
+                x.dtype, x.dims, f"{rng.choice(of_type(x.dtype, BINARY))}({x.name}, {self.like(x).name})"
+            )
         elif kind == 4:
             self.add(
                 "pred", x.dims, f"compare({x.name}, {self.like(x).name}), direction={rng.choice(DIRECTIONS)}"
@@ -189,7 +198,8 @@ class Generator:
             z = self.add(x.dtype, (), f"constant({'true' if x.dtype == 'pred' else self.zero(x.dtype)})")
             some = [d for d in range(rank) if rng.random() < 0.6]
             left = tuple(n for d, n in enumerate(x.dims) if d not in some)
-            name = self.combiner(rng.choice(["add", "multiply", "maximum", "minimum", "and"]), x.dtype)
+            words = of_type(x.dtype, ["add", "multiply", "maximum", "minimum", "and"])
+            name = self.combiner(rng.choice(words), x.dtype)
             self.add(x.dtype, left, f"reduce({x.name}, {z.name}), dimensions={braces(some)}, to_apply={name}")
         elif kind == 13 and rank:
             y = self.like(x)

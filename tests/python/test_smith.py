@@ -19,17 +19,11 @@ def test_random_modules_are_legal_and_the_same_again(seed: int) -> None:
     assert module.instruction_count >= 25
 
 
-def test_most_random_modules_run_and_differ() -> None:
+def test_random_modules_run_and_differ() -> None:
     modules = [hlorun.smith(seed) for seed in range(30)]
     assert len({str(module) for module in modules}) == 30
-    ran = 0
     for module in modules:
-        try:
-            hlorun.run(module, *hlorun.make_inputs(module))
-            ran += 1
-        except hlorun.HloUnsupportedError:
-            pass
-    assert ran >= 25
+        hlorun.run(module, *hlorun.make_inputs(module))
 
 
 def test_changes_are_legal_and_are_changes(modules: dict[str, hlorun.HloModule]) -> None:

@@ -302,16 +302,21 @@ def test_the_pass_at_fault_comes_with_the_instruction_and_its_operands(
     np.testing.assert_array_equal(hlorun.run(found.module, *found.inputs), given["m"] - given["t"])
 
 
-def test_a_module_reduces_to_what_the_predicate_needs(modules: dict[str, hlorun.HloModule]) -> None:
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_module_reduces_to_what_the_predicate_needs(
+    modules: dict[str, hlorun.HloModule], jobs: int
+) -> None:
     def shows(module: hlorun.HloModule) -> bool:
         return any(i.opcode == "exponential" and i.users for i in module.instructions)
 
-    found = hlorun.reduce(modules["004"], shows)
+    found = hlorun.reduce(modules["004"], shows, jobs=jobs)
     assert found.before > 8000 and found.after < 10
     found.module.verify()
     assert shows(found.module)
     with pytest.raises(ValueError, match="nothing to reduce"):
         hlorun.reduce(modules["004"], lambda module: False)
+    with pytest.raises(ValueError, match="at least one"):
+        hlorun.reduce(modules["004"], shows, jobs=0)
 
 
 def test_a_numeric_fault_reduces(tmp_path: Path) -> None:
@@ -371,7 +376,7 @@ def test_commands_say_what_the_library_does(tmp_path: Path) -> None:
     found = _command("bisect", str(wrong), "--passes", "--against", str(right))
     assert found.returncode == 2 and "without --against" in found.stderr
     small = tmp_path / "small.hlo"
-    found = _command("reduce", str(wrong), "--check", "grep -q tanh", "--out", str(small))
+    found = _command("reduce", str(wrong), "--check", "grep -q tanh", "-j", "2", "--out", str(small))
     assert found.returncode == 0 and "tanh" in small.read_text(), found.stderr
     assert hlorun.load(small).instruction_count <= 3
     found = _command("reduce", str(wrong), "--check", "false")

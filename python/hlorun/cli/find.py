@@ -155,6 +155,7 @@ def reduce(
         typer.Option("--out", "-o", metavar="FILE", help="The smallest so far; DUMP.reduced.hlo by default."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds each check may take.")] = 60,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Checks that run at once.")] = 1,
     json: Json = False,
 ) -> None:
     """Make a module as small as it can be while a command still succeeds on it.
@@ -191,6 +192,7 @@ def reduce(
                 shows,
                 out=target,
                 progress=lambda text: screen.print(text, markup=False, soft_wrap=True),
+                jobs=jobs,
             )
         except ValueError:
             fail(f"{check} does not succeed on {dump} itself: there is nothing to reduce")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,26 +47,54 @@ class _Reducer:
         predicate: Predicate,
         out: Path | None,
         progress: Callable[[str], None] | None,
+        pool: Executor | None,
+        jobs: int,
     ) -> None:
         self.best = module
         self.predicate = predicate
         self.out = out
         self.progress = progress
+        self.pool = pool
+        self.jobs = jobs
         self.tries = 0
         self.seen = {_key(module)}
 
     def accepts(self, module: HloModule | None) -> bool:
         """Whether a module is legal and still shows it; it is the best one then."""
+        return self.first([module]) is not None
+
+    def first(self, modules: list[HloModule | None]) -> int | None:
+        """The number of the first that is legal and still shows it, which is the best one then.
+
+        Those of one call are tried at once.
+        """
+        fresh = [(number, module) for number, module in enumerate(modules) if self._is_new(module)]
+        tried = [module for _, module in fresh if module is not None]
+        self.tries += len(tried)
+        shown = map(self.predicate, tried) if self.pool is None else self.pool.map(self.predicate, tried)
+        found = None
+        for (number, _), module, shows in zip(fresh, tried, shown, strict=True):
+            if not shows:
+                self.seen.add(_key(module))
+            elif found is None:
+                found = number
+                self._take(module)
+        return found
+
+    def _is_new(self, module: HloModule | None) -> bool:
+        """Whether it is worth a try."""
         if module is None or (key := _key(module)) in self.seen:
             return False
-        self.seen.add(key)
         try:
             module.verify()
         except HloError:
+            self.seen.add(key)
             return False
-        self.tries += 1
-        if not self.predicate(module):
-            return False
+        return True
+
+    def _take(self, module: HloModule) -> None:
+        """Make a module the best one, in the file too."""
+        self.seen.add(_key(module))
         self.best = module
         if self.out is not None:
             # Whole or not at all: someone may read it, or end this, at any moment.
@@ -74,7 +103,6 @@ class _Reducer:
             part.replace(self.out)
         if self.progress is not None:
             self.progress(f"{module.instruction_count:,} instructions after {self.tries:,} tries")
-        return True
 
     def edits(self, name: str) -> bool:
         """Does as many edits of a kind as the predicate allows; whether any."""
@@ -83,13 +111,15 @@ class _Reducer:
         while candidates:
             at = 0
             while at < len(candidates):
-                if not self.accepts(_edited(self.best, candidates[at : at + size])):
-                    at += size
+                starts = range(at, min(len(candidates), at + size * self.jobs), size)
+                hit = self.first([_edited(self.best, candidates[k : k + size]) for k in starts])
+                if hit is None:
+                    at = starts[-1] + size
                     continue
                 changed = True
                 # Instructions are those of the module before.
-                tried = _again(self.best, candidates[:at])
-                candidates = tried + _again(self.best, candidates[at + size :])
+                tried = _again(self.best, candidates[: starts[hit]])
+                candidates = tried + _again(self.best, candidates[starts[hit] + size :])
                 at = len(tried)
             if size == 1:
                 break
@@ -256,6 +286,7 @@ def reduce(
     *,
     out: Path | str | None = None,
     progress: Callable[[str], None] | None = None,
+    jobs: int = 1,
 ) -> Reduction:
     """Find a small legal module for which `predicate` still holds.
 
@@ -268,12 +299,13 @@ def reduce(
             `HloError`, which counts as false. A loop may have lost its end: give runs a `timeout`.
         out: A file for the smallest module so far.
         progress: Is told in words whenever a smaller one was found.
+        jobs: Modules that are tried at once, each in a thread; what is found does not depend on it much.
 
     Returns:
         A `Reduction` with the module.
 
     Raises:
-        ValueError: `predicate` does not hold for `module` itself.
+        ValueError: `predicate` does not hold for `module` itself, or `jobs` is less than 1.
 
     Examples:
         >>> hlorun.reduce(module, lambda m: bool(hlorun.find_nan(m, timeout=5))).after
@@ -286,10 +318,20 @@ def reduce(
         except HloError:
             return False
 
+    if jobs < 1:
+        raise ValueError(f"jobs is {jobs}, and at least one is needed")
     if not holds(module):
         raise ValueError("the predicate does not hold for the module itself: there is nothing to reduce")
-    reducer = _Reducer(module, holds, Path(out) if out is not None else None, progress)
-    before = module.instruction_count
+    path = Path(out) if out is not None else None
+    if jobs == 1:
+        return _searched(_Reducer(module, holds, path, progress, None, 1))
+    with ThreadPoolExecutor(jobs) as pool:
+        return _searched(_Reducer(module, holds, path, progress, pool, jobs))
+
+
+def _searched(reducer: _Reducer) -> Reduction:
+    """Try all kinds of steps until none helps."""
+    before = reducer.best.instruction_count
     steps: list[Callable[[], Any]] = [
         reducer.computations,
         reducer.outputs,

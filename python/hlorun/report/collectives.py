@@ -130,7 +130,7 @@ def collectives(module: HloModule, on: str | Device | None = None) -> Collective
     Raises:
         HloArgumentError: There is no such device, or it has no links.
 
-    Example:
+    Examples:
         >>> hlorun.collectives(module, "H100").kinds[0].kind
         'all-reduce'
     """

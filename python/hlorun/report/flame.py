@@ -103,7 +103,7 @@ def flame_svg(name: str, events: list[Event]) -> str:
     Returns:
         The text of an SVG file, which asks for no other.
 
-    Example:
+    Examples:
         >>> Path("flame.svg").write_text(flame_svg(module.name, executable.profile(*arrays)[1]))
     """
     whole = frames(name, events)

@@ -220,7 +220,7 @@ def roofline(module: HloModule, on: str | Device, by: str = "source") -> Rooflin
     Raises:
         HloArgumentError: There is no such device, or `by` is another word.
 
-    Example:
+    Examples:
         >>> hlorun.roofline(module, "H100").groups[0].bound
         'memory'
     """

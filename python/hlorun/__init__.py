@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from hlorun.report.devices import Device
     from hlorun.report.diff import Diff, diff
     from hlorun.report.graph import Graph, graph
+    from hlorun.report.ranks import RankDiff, RankGroup, diff_ranks
     from hlorun.report.result import Place
     from hlorun.report.roofline import Roofline, roofline
     from hlorun.report.summary import Summary, summary
@@ -121,6 +122,8 @@ __all__ = [
     "OpMetadata",
     "Origin",
     "Place",
+    "RankDiff",
+    "RankGroup",
     "Reduction",
     "Roofline",
     "Shape",
@@ -139,6 +142,7 @@ __all__ = [
     "compile",
     "cost",
     "diff",
+    "diff_ranks",
     "extract",
     "find_nan",
     "graph",
@@ -198,6 +202,9 @@ _TOOLS = {
     "cost": "hlorun.report.cost",
     "Diff": "hlorun.report.diff",
     "diff": "hlorun.report.diff",
+    "RankDiff": "hlorun.report.ranks",
+    "RankGroup": "hlorun.report.ranks",
+    "diff_ranks": "hlorun.report.ranks",
     "Graph": "hlorun.report.graph",
     "graph": "hlorun.report.graph",
     "Place": "hlorun.report.result",

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from hlorun import Executable, HloModule
+    from hlorun import Diff, Executable, HloModule, Place
 
 
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", help="HLO text.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="HLO text.")],
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MORE]...", help="Further modules: all of them ought to be one, as ranks are."
+        ),
+    ] = None,
     run: Annotated[
         bool, typer.Option("--run", help="Run both on the same inputs and compare values.")
     ] = False,
@@ -39,11 +45,15 @@ def diff(
     """Compare two modules, or with --run their outputs and the intermediates of the same name.
 
     Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are
-    compared: a module stands for hlorun's own plan of it. Exit status 1 when they differ.
+    compared: a module stands for hlorun's own plan of it. Three or more are grouped into those that are the
+    same, with the first instruction that is another and whether it matters. Exit status 1 when they differ.
     """
     from hlorun.report.diff import compare_modules
 
     with reporting_errors():
+        if more:
+            _ranks([a, b, *more], json=json, run=run)
+            return
         if not run and (_is_assignment(a) or _is_assignment(b)):
             found = {"A": str(a), "B": str(b), **_compare_assignments(a, b)}
             if json:
@@ -68,6 +78,50 @@ def diff(
             _modules(found, limit)
     if not same:
         raise typer.Exit(1)
+
+
+def _ranks(paths: list[Path], *, json: bool, run: bool) -> None:
+    import hlorun
+    from hlorun.report.ranks import EFFECTS, diff_ranks
+
+    if run:
+        raise hlorun.HloArgumentError("--run compares two modules")
+    names = [str(path) for path in paths]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise hlorun.HloArgumentError(f"{twice} is given twice")
+    found = diff_ranks({name: load(path) for name, path in zip(names, paths, strict=True)})
+    if json:
+        print_json(found.to_dict())
+    else:
+        out = console()
+        left_out = plural(found.elided_constants, "constant")
+        but = f", but for the values of {left_out} that a text leaves out" if found.elided_constants else ""
+        first, *others = found.groups
+        row(out, plural(len(first.names), "file"), f"the same{but}: {_names(first.names)}")
+        for group in others:
+            row(out, plural(len(group.names), "file"), _names(group.names))
+            row(out, "", EFFECTS[group.effect])
+            for label, side, place in (("has", "+", group.at), ("instead of", "-", group.instead_of)):
+                if place is not None or group.effect == "collectives":
+                    row(out, "", f"{label} {_instruction(group.difference, side, place)}")
+    if found:
+        raise typer.Exit(1)
+
+
+def _instruction(difference: Diff | None, side: str, place: Place | None) -> str:
+    """The text of an instruction that is only on one side, where the comparison has it."""
+    if place is None or difference is None:
+        return "nothing"
+    changes = (change for found in difference.differences for change in found.get("changes", ()))
+    wanted = (side, place.name)
+    text = next((c["text"] for c in changes if (c["side"], c["name"]) == wanted), None)
+    return f"{short(text, 200)}, in {place.computation}" if text else str(place)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:8])
+    return shown if len(names) <= 8 else f"{shown}, … {len(names) - 8:,} more"
 
 
 def _compare_runs(

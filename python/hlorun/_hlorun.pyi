@@ -317,7 +317,7 @@ class HloInstruction:
 
 @final
 class HloComputation:
-    """One computation of a module: a sequence of instructions, and a mapping from their names.
+    """One computation of a module: iterable over its instructions, and indexed by their names.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -393,7 +393,7 @@ class ArrowTable:
 
 @final
 class HloModule:
-    """A module of HLO text: a sequence of computations, and a mapping from names to computations and
+    """A module of HLO text: iterable over its computations, and indexed by the names of computations and
     instructions.
 
     `module[name]` is the computation of that name, or else the first instruction, and a `KeyError`
@@ -454,7 +454,8 @@ class HloModule:
         """The module as text.
 
         Args:
-            preset: XLA's "default", "short_parsable", "canonical" or "fingerprint".
+            preset: XLA's "default", "short_parsable", "canonical", "fingerprint" or
+                "module_fingerprint".
             **options: By the names of XLA's HloPrintOptions: `print_metadata=False`. As in XLA, except
                 that print_large_constants is True, so that no value is lost.
 
@@ -730,7 +731,7 @@ class BufferLiveRanges:
 
     @property
     def max(self) -> int:
-        """One past the last moment."""
+        """The moment after the last instruction, up to which results are live."""
     @property
     def instruction_sequence(self) -> list[tuple[int, str]]:
         """The schedule: (moment, instruction)."""
@@ -899,8 +900,9 @@ class Executable:
     result's shape, results are written into its arrays. `timeout` is in seconds.
 
     A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
-    where the time is over, `HloExecutionError` where memory ran out, and what an observer or a
-    custom call's function raises.
+    where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can
+    run, `HloExecutionError` where memory ran out, and what an observer or a custom call's function
+    raises.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -1002,8 +1004,9 @@ class Executable:
             *arrays: One value per parameter, as in a call.
 
         Returns:
-            The outputs, and a list of (instruction, kind, device, start, duration), in seconds. Steps
-            inside loops and branches are part of their loop's or branch's step.
+            The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
+            step inside a loop or branch has an entry for each execution; the entry of the loop or branch
+            contains their time, too.
 
         Raises:
             HloArgumentError: A value does not fit its parameter.
@@ -1065,6 +1068,7 @@ class Executable:
         Raises:
             HloArgumentError: A value does not fit its parameter.
             HloTimeoutError: The time is over.
+            HloUnsupportedError: The run reached a custom call that nobody can run.
             HloExecutionError: The run failed: memory ran out.
 
         Examples:
@@ -1133,7 +1137,8 @@ def compile(
         buffer_assignment: An assignment to run inside: every value lies where it says, and one that
             is overwritten too early is named.
         dump: A folder that gets the module after each pass, as HLO text.
-        pass_limit: How many changes passes may make; what would come after is left as it is.
+        pass_limit: How many optional passes run, in their order; those that a plan needs always run.
+            All by default.
         check: `True` proves the plan: every read finds the value that was computed for it, nothing
             is written while another task of the same step needs it, everything lies inside its
             memory. `"shadow"` also proves it in every run, slowly: each step gets copies of exactly
@@ -1146,11 +1151,14 @@ def compile(
 
     Raises:
         HloVerifyError: The module breaks rules of HLO; all of them are in `.errors`.
-        HloUnsupportedError: The module is legal, and hlorun does not run it; `.instruction` says
-            why.
-        HloArgumentError: A constant, a pass or the assignment does not fit the module.
+        HloUnsupportedError: The module is legal, and hlorun does not run it; `.instruction` names the
+            instruction, the message says why. Unknown custom calls raise it in the run that reaches
+            them.
+        HloArgumentError: `constants` or `disable` has a name that does not exist, or the assignment does
+            not fit the module.
         HloExecutionError: `check` found a bug of hlorun; it names the instruction.
-        ValueError: A count is below 1, or there are too many devices.
+        ValueError: `replicas`, `partitions` or `threads` is below 1, there are too many devices, or
+            `check` is another word.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")

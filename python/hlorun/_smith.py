@@ -60,7 +60,7 @@ BINARY = [
 ]
 BINARY += ["shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi"]
 ORDERED = {"maximum", "minimum", "remainder"}
-"""What complex numbers, which have no order, pass the verifier with and no machine computes."""
+"""Opcodes that need an order: the verifier accepts them for complex types, but they do not run."""
 TYPES = [
     "pred",
     "s2",

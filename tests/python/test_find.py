@@ -262,6 +262,23 @@ def test_gaps_count_ulps_and_treat_nan_as_far() -> None:
     assert between(np.array([True]), np.array([False])).verdict == "different"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "x", "y", "distance"),
+    [
+        ("s32", -(2**31), 0, 2.0**31),
+        ("s32", 2**30, -(2**30), 2.0**31),
+        ("s8", -128, 0, 128),
+        ("u8", 1, 3, 2),
+        ("s64", 2**62 + 1, 2**62, 1),
+    ],
+)
+def test_distances_of_integers_do_not_wrap(dtype: str, x: int, y: int, distance: float) -> None:
+    text = "ENTRY e {{ p = {0}[1] parameter(0) c = {0}[1] constant({{{1}}}) ROOT r = {0}[1] add(p, c) }}"
+    a, b = (hlorun.parse(text.format(dtype, value)) for value in (x, y))
+    found = hlorun.compare(a, b, np.zeros(1, hlorun.make_inputs(a)[0].dtype))
+    assert found.verdict == "different" and found.outputs[0].absolute == distance
+
+
 def test_a_folder_of_passes_is_bisected(tmp_path: Path) -> None:
     steps = ["algsimp", "reshape-mover", "cse", "fusion", "layout", "dce"]
     names = [f"module_0001.jit_f.{k:04}.pipeline.after_{step}" for k, step in enumerate(steps)]
@@ -421,7 +438,7 @@ def test_an_interrupted_search_says_what_it_found(monkeypatch: pytest.MonkeyPatc
         hlorun.find_nan(module, x)
     report = hlorun.find_nan(module, x, until_interrupted=True)
     assert [o.place.name for o in report.origins] == ["l"] and not report.is_complete
-    assert str(report).endswith("interrupted: so far")
+    assert str(report).endswith("interrupted: there may be more")
 
 
 WHOLE = """HloModule whole
@@ -469,9 +486,9 @@ def test_many_devices_against_one() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "suspect", "reason"),
     [
-        ("tanh(%g)", "tanh(%d)", "t", "nobody has added up"),
+        ("tanh(%g)", "tanh(%d)", "t", "partial sums were not reduced"),
         ("{{0,2},{1,3}}", "{{0,1},{2,3}}", "g", "still partial sums"),
-        ("reduce(%t, %z)", "reduce(%g, %z)", "r", "lies to no value"),
+        ("reduce(%t, %z)", "reduce(%g, %z)", "r", "match none of one device"),
     ],
 )
 def test_the_first_wrong_value_of_many_devices_is_named(
@@ -493,3 +510,15 @@ def test_many_devices_need_shardings_that_fit() -> None:
             hlorun.compare_devices(whole, hlorun.parse(PARTS.replace(right, wrong)))
     with pytest.raises(hlorun.HloArgumentError, match="before partitioning"):
         hlorun.compare_devices(hlorun.parse(PARTS), hlorun.parse(PARTS))
+
+
+def test_saved_operands_may_be_called_anything(tmp_path: Path) -> None:
+    paths = []
+    for number, opcode in enumerate(("sine", "cosine")):
+        paths.append(tmp_path / f"{number}.hlo")
+        paths[-1].write_text(f"ENTRY e {{ file = f32[4] parameter(0) ROOT r = f32[4] {opcode}(file) }}")
+    out = tmp_path / "part.hlo"
+    words = ["bisect", str(paths[1]), "--against", str(paths[0]), "--out", str(out)]
+    subprocess.run([sys.executable, "-m", "hlorun", *words], check=False, capture_output=True)
+    with np.load(out.with_suffix(".npz")) as saved:
+        assert list(saved) == [p.name for p in hlorun.load(out).find(opcode="parameter")]

@@ -76,6 +76,13 @@ def test_a_flame_is_as_wide_as_its_time() -> None:
     assert "<tanh>&: 1 s, 25.0 %" in boxes
 
 
+def test_a_flame_of_odd_names_is_xml() -> None:
+    deep = "/".join(["a"] * 3000)
+    text = f'ENTRY e {{ p = f32[2] parameter(0) ROOT a = f32[2] add(p, p), metadata={{op_name="{deep}/\\001"}} }}'
+    (instruction,) = hlorun.parse(text).find(opcode="add")
+    ElementTree.fromstring(flame_svg("\001", [(instruction, "fused loop", 0, 0.0, 1.0)]))
+
+
 def test_a_flame_of_nothing_is_a_picture() -> None:
     ElementTree.fromstring(flame_svg("m", []))
 

@@ -178,6 +178,13 @@ def test_devices_from_names_files_and_measurement(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(hlorun.HloArgumentError, match="is no device"):
             device(str(file))
+    for rate in ("1" + "0" * 400, "Infinity", "NaN", "true"):
+        file.write_text(f'{{"products": {{"f32": 1}}, "memory": {rate}}}')
+        with pytest.raises(hlorun.HloArgumentError, match="is no device"):
+            device(str(file))
+    file.write_text('{"products": {"f32": 1}}')
+    with pytest.raises(hlorun.HloArgumentError, match="has no 'memory'"):
+        device(str(file))
     for name in ("H900", str(tmp_path / "none.json")):
         with pytest.raises(hlorun.HloArgumentError):
             device(name)

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -155,8 +155,9 @@ def describe_file(error: OSError) -> str:
     text = describe(error)
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, os.PathLike)):
         path = Path(error.filename)
-        if not path.exists() and path.parent.is_dir():
-            text += hint(path.name, (entry.name for entry in path.parent.iterdir()))
+        with suppress(OSError):
+            if not path.exists() and path.parent.is_dir():
+                text += hint(path.name, (entry.name for entry in path.parent.iterdir()))
     return text
 
 

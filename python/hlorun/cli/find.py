@@ -131,13 +131,18 @@ def bisect(
 
 def _save(module: HloModule, inputs: tuple[Any, ...], path: Path) -> None:
     """Write inputs for `hlorun run --inputs`, by parameter name."""
+    from zipfile import ZipFile
+
     import numpy as np
 
     entry = module.entry_computation
     if inputs and entry is not None:
         names = [parameter.name for parameter in entry.parameters]
-        arrays: dict[str, Any] = dict(zip(names, inputs, strict=True))
-        np.savez(path, **arrays)
+        # Not by np.savez, whose own arguments a parameter may be called like.
+        with ZipFile(path, "w") as archive:
+            for name, array in zip(names, inputs, strict=True):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def reduce(

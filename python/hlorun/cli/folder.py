@@ -133,7 +133,10 @@ def passes(
             m for m in scanned if module is None or module in (m.name, str(m.number), f"module_{m.number:04}")
         ]
         if not wanted:
-            have = ", ".join(f"{m.number} {m.name}" for m in list(scanned)[:8]) or "none"
+            if not list(scanned):
+                fail(f"{folder}: no module that --xla_dump_to wrote")
+                raise typer.Exit(1)
+            have = ", ".join(f"{m.number} {m.name}" for m in list(scanned)[:8])
             near = hint(module or "", (m.name for m in scanned))
             fail(f"{folder} has no module {module or ''}{near or '; it has ' + have}")
             raise typer.Exit(1)

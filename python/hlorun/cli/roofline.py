@@ -33,7 +33,7 @@ def roofline(module: HloModule, on: str, by: str, top: int, *, json: bool) -> No
     row(out, "at least", _total(found))
     if found.communication:
         hidden = (
-            "; how much of it is hidden the text does not say, it has no schedule"
+            "; without a schedule it is unknown how much of it overlaps with other steps"
             if found.exposed is None
             else f", {seconds_text(found.exposed)} of it exposed"
         )

@@ -38,10 +38,11 @@ class Match(Result):
 class Comparison(Result):
     """What a comparison found.
 
-    `verdict` is `"equal"` where all results have the same bits, `"rounding"` where the programs mean the
+    `verdict` is `"equal"` where all results have the same values, `"rounding"` where the programs mean the
     same, else `"different"`. `is_certain` is false where f64 could not judge, because of calls that know
     their types: the verdict then rests on the size of the differences. `suspect` is the first instruction of
-    B whose value A does not have and from which nothing follows that A has. `first` is the first matched
+    B, in the order of the run, whose value A does not have and which every wrong result depends on; None
+    where none is known. `first` is the first matched
     intermediate that is different, `unmatched` counts intermediates of B without a partner.
     """
 
@@ -109,8 +110,8 @@ def compare(
 ) -> Comparison:
     """Run two modules on the same inputs, and tell rounding from a difference of the programs.
 
-    Intermediates are matched by name, by opcode and op_name, and by value; the first one whose exact
-    values differ is named.
+    Intermediates are matched by value; where the programs differ, also by name, or by opcode and op_name. The
+    first one whose exact values differ is named.
 
     Args:
         a: A module of one device.

@@ -47,7 +47,7 @@ class DeviceComparison(Result):
         """As a person reads it."""
         lines = [f"{self.verdict} on {self.devices} devices"]
         lines += [f"output {number}: {how}" for number, how in enumerate(self.outputs)]
-        lines.append(f"{self.matched:,} intermediates lie to those of one device as they should")
+        lines.append(f"{self.matched:,} intermediates match those of one device")
         if self.suspect is not None:
             lines.append(f"suspect: {self.suspect}: {self.reason}")
         return "\n".join(lines)
@@ -192,7 +192,7 @@ def compare_devices(
 
     Both compute in f64 where they can, so that a small difference is not taken for rounding. The arguments
     are divided as the shardings of the parameters of `b` say. A missing all-reduce, a
-    wrong group or a wrong slice shows as the first instruction whose value lies to no value of the same
+    wrong group or a wrong slice shows as the first instruction whose value matches none of the same
     op_name.
 
     Args:
@@ -295,8 +295,8 @@ def _suspect(
             continue
         partial = [operand for operand in before if relations.get(operand) == "partial sums"]
         if partial and i.opcode not in _SUMS:
-            return i, f"it reads {partial[0].name}, whose values on the devices nobody has added up"
-        return i, "its value on the devices lies to no value of the one device with its op_name"
+            return i, f"it reads {partial[0].name}, whose partial sums were not reduced over the devices"
+        return i, "its values match none of one device with its op_name"
     return None, ""
 
 

@@ -28,11 +28,12 @@ BUCKETS = (0, 1, 2, 4, 16, 256, 65536)
 class Gap(Result):
     """How far two arrays are apart.
 
-    `ulps` counts representable numbers between the worst two elements, `absolute` and `relative` are the
-    greatest differences, `index` is where the absolute one is, with the values there; `histogram` counts
-    elements by ulps from 0, 1, 2, 4, 16, 256, 65,536. `exact` is the greatest difference of the results in
-    f64, and `error_a`, `error_b` the distances of both sides from them; None where that is not known. NaN
-    on one side, and other shapes, count as infinite.
+    `absolute` is the greatest difference, `relative` that divided by the largest finite element, `index`
+    where the absolute one is, with the values there; `ulps` is the greatest distance of two elements in
+    representable numbers, and `histogram` counts elements by ulps from 0, 1, 2, 4, 16, 256, 65,536.
+    `exact` is the greatest difference of the two results in f64; `error_a` and `error_b` are the greatest
+    differences of each side from its own result in f64; None where that is not known. NaN on one side, and
+    other shapes, count as infinite.
     """
 
     verdict: str
@@ -56,8 +57,8 @@ class Gap(Result):
             f"{self.verdict}: {self.a} and {self.b}{at}, {self.ulps:.3g} ulps, relative {self.relative:.3g}"
         )
         if self.exact is not None:
-            text += f"; in f64 they are {self.exact:.3g} apart"
-            text += f", A is {self.error_a:.3g} and B {self.error_b:.3g} from that"
+            text += f"; in f64 they differ by {self.exact:.3g}"
+            text += f"; A is off by {self.error_a:.3g} and B by {self.error_b:.3g} from its own f64 result"
         return text
 
 
@@ -88,9 +89,13 @@ def _worst(gap: Any) -> float:
 
 
 def _distance(x: Any, y: Any) -> Any:
+    same = (x == y) | ((x != x) & (y != y))
+    if x.dtype.kind in "biu":
+        # In their own type differences wrap around; two that f64 rounds to one are still apart.
+        far = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        return np.where(same, 0, np.maximum(far, 1))
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.abs(x - y)
-    same = (x == y) | ((x != x) & (y != y))
     return np.where(same, 0, np.where(np.isnan(found), np.inf, found)).astype(np.float64)
 
 

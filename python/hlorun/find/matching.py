@@ -20,16 +20,16 @@ CLOSE = 2e-5
 """Relative difference of fingerprints in f64, which constants folded in f32 make."""
 
 NEAR = 2e-3
-"""The same where there is no run in f64."""
+"""Relative difference of fingerprints that counts as equal where there is no run in f64."""
 
 SAMPLES = 16
 """Executions of an instruction that have to be found again."""
 
 SHORT = 3
-"""Elements below which everything is something else times a number."""
+"""Least number of elements of a value that is matched by factor: of shorter ones any two are multiples."""
 
 PART = 0.75
-"""Share of them that has to be; the first and last trips of a loop may be written out elsewhere."""
+"""Share of the sampled executions that must match; a pass may peel the first and last trips of a loop."""
 
 
 VALUE = ("value", "factor", "reciprocal")

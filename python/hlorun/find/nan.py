@@ -76,7 +76,7 @@ class NanReport(Result):
         else:
             lines.append(f"{self.spread} further values carry them on")
         if not self.is_complete:
-            lines.append("interrupted: so far")
+            lines.append("interrupted: there may be more")
         return "\n".join(lines)
 
 

@@ -18,10 +18,10 @@ MAX_EXECUTIONS = 256
 """Executions of an instruction of which fingerprints are kept."""
 
 FEW = 4
-"""The same of one with more than `LARGE` elements."""
+"""Executions of which fingerprints are kept, of instructions with more than `LARGE` elements."""
 
 LARGE = 4096
-"""Elements whose fingerprint takes longer than computing them."""
+"""Elements above which a fingerprint takes longer than computing the value."""
 
 FEATURES = 10
 """Numbers in a fingerprint: size, mean, mean size, extremes, third and fourth moment, NaN, Inf, -Inf."""
@@ -124,9 +124,9 @@ def name_of(instruction: HloInstruction) -> str:
 class Side:
     """One module, run as it is and in f64.
 
-    `prints` holds the fingerprints of an instruction's executions in f64 by name, `times` when in the run
-    they were, `again` those of a run on
-    other inputs, where what is the same by chance is not. `is_exact` is false where there is no run in f64.
+    `prints` maps a name to the fingerprints of its executions in f64, `times` to when in the run they were;
+    `again` has the fingerprints of a run on other inputs, which removes matches by chance. `is_exact` is
+    false where there is no run in f64.
     """
 
     def __init__(self, module: HloModule, arguments: list[Any], timeout: float | None) -> None:

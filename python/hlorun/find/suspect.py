@@ -14,7 +14,7 @@ from hlorun.find.matching import Index
 from hlorun.find.sides import Side, name_of
 
 NEVER = 1 << 62
-"""After everything that ran."""
+"""A moment after all others, for values whose moment is not known."""
 
 
 class _Flow:

@@ -52,6 +52,9 @@ def sent_bytes(instruction: HloInstruction, module: HloModule) -> float:
 
     Zero for groups of one. Of groups of several sizes the largest counts.
     """
+    pairs = instruction.attributes.get("source_target_pairs")
+    if pairs is not None and all(source == target for source, target in pairs):
+        return 0.0
     size = max(group_sizes(instruction, module))
     factor = SENT.get(instruction.collective or "")
     return factor(size) * result_bytes(instruction) if factor is not None and size > 1 else 0.0

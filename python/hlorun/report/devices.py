@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,8 @@ class Device(Result):
     def product_peak(self, element_type: str, *, exact: bool) -> float:
         """FLOP/s of products of an element type; `exact` is a precision of HIGH or HIGHEST.
 
-        A type that the device has no peak for is computed in the next wider one that it has.
+        Without a peak of its own f8 counts as bf16, f64 and bf16 as f32, s8 as bf16; all other types count as
+        f32. Where the device has no f32 peak, its lowest peak counts.
         """
         if element_type.startswith(("f8", "f4")):
             order = ["f8", "bf16"]
@@ -133,7 +135,8 @@ def device(name: str | Device) -> Device:
 
 def _from_file(path: Path) -> Device:
     def rate(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= sys.float_info.max:
             raise ValueError(f"{value!r} is no rate")
         return float(value)
 
@@ -148,7 +151,9 @@ def _from_file(path: Path) -> Device:
         )
     except OSError as error:
         raise HloArgumentError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise HloArgumentError(f"{path} has no {error}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise HloArgumentError(
             f'{path} is no device, which is {{"products": {{"f32": FLOP/s}}, "memory": bytes/s}} with '
             f'perhaps "name", "vector" and "link": {error}'

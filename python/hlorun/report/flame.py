@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -57,8 +58,20 @@ def frames(name: str, events: list[Event]) -> Frame:
     whole = Frame(name)
     for instruction, kind, _, _, seconds in steps_of(events):
         op_name = instruction.metadata.op_name
-        whole.add([*(path_of(op_name) if op_name else ("no op_name", kind)), instruction.name], seconds)
+        path = path_of(op_name) if op_name else ("no op_name", kind)
+        whole.add([*path[:_DEEPEST], instruction.name], seconds)
     return whole
+
+
+_DEEPEST = 200
+"""Parts of an op_name that are frames of their own."""
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _xml(text: str) -> str:
+    """Text as XML may hold it: most control characters are not allowed there, not even escaped."""
+    return escape(_NOT_XML.sub("\ufffd", text))
 
 
 def _depth(frame: Frame, scale: float) -> int:
@@ -79,9 +92,9 @@ def _boxes(frame: Frame, at: tuple[float, int], scale: float, whole: float) -> I
     about = f"{frame.name}: {seconds_text(frame.seconds)}, {share:.1f} %"
     letters = int((width - 6) / 6.6)
     label = frame.name if len(frame.name) <= letters else frame.name[: max(letters - 1, 0)] + "…"
-    text = f'<text x="{x + 3:.1f}" y="{y + 13}">{escape(label)}</text>' if letters > 2 else ""
+    text = f'<text x="{x + 3:.1f}" y="{y + 13}">{_xml(label)}</text>' if letters > 2 else ""
     yield (
-        f'<g><title>{escape(about)}</title><rect x="{x:.2f}" y="{y}" width="{max(width - 0.4, 0.1):.2f}" '
+        f'<g><title>{_xml(about)}</title><rect x="{x:.2f}" y="{y}" width="{max(width - 0.4, 0.1):.2f}" '
         f'height="{ROW - 1}" rx="1.5" fill="{_colour(frame.name)}"/>{text}</g>'
     )
     for inner in sorted(frame.frames.values(), key=lambda inner: -inner.seconds):

@@ -91,7 +91,8 @@ def _overlays(module: HloModule, times: Mapping[str, float] | None) -> dict[str,
             found["peak"][i] = peak[i.name]
         found["size"][i] = float(i.shape.nbytes or 0)
         if (runs := i.runs) is not None:
-            found["flops"].update(_operations(i, runs))
+            for inner, flops in _operations(i, runs):
+                found["flops"][inner] = found["flops"].get(inner, 0.0) + flops
             found["bytes"][i] = max(i.cost_analysis()["bytes accessed"], 0.0) * runs
     if times and not found["time"]:
         raise HloArgumentError(f"the profile is of another module: it names no instruction of {module.name}")

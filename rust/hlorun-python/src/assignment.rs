@@ -127,7 +127,7 @@ pub struct PyBufferValue {
 /// Schedule, live ranges and peak; moments count the instructions of the schedule from 0.
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferLiveRanges")]
 pub struct PyLiveRanges {
-    /// One past the last moment.
+    /// The moment after the last instruction, up to which results are live.
     max: u32,
     /// The schedule: (moment, instruction).
     instruction_sequence: Vec<(u32, String)>,

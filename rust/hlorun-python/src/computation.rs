@@ -11,7 +11,7 @@ use crate::handle::{SharedModule, hash_in};
 use crate::instruction::PyInstruction;
 use crate::module::{PyHloModule, html};
 
-/// One computation of a module: a sequence of instructions, and a mapping from their names.
+/// One computation of a module: iterable over its instructions, and indexed by their names.
 ///
 /// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")

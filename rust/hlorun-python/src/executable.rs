@@ -62,8 +62,9 @@ struct How<'a, 'py> {
 /// result's shape, results are written into its arrays. `timeout` is in seconds.
 ///
 /// A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
-/// where the time is over, `HloExecutionError` where memory ran out, and what an observer or a
-/// custom call's function raises.
+/// where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can
+/// run, `HloExecutionError` where memory ran out, and what an observer or a custom call's function
+/// raises.
 ///
 /// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -119,7 +120,8 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
 ///     buffer_assignment: An assignment to run inside: every value lies where it says, and one that
 ///         is overwritten too early is named.
 ///     dump: A folder that gets the module after each pass, as HLO text.
-///     pass_limit: How many changes passes may make; what would come after is left as it is.
+///     pass_limit: How many optional passes run, in their order; those that a plan needs always run.
+///         All by default.
 ///     check: `True` proves the plan: every read finds the value that was computed for it, nothing
 ///         is written while another task of the same step needs it, everything lies inside its
 ///         memory. `"shadow"` also proves it in every run, slowly: each step gets copies of exactly
@@ -132,11 +134,14 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
 ///
 /// Raises:
 ///     HloVerifyError: The module breaks rules of HLO; all of them are in `.errors`.
-///     HloUnsupportedError: The module is legal, and hlorun does not run it; `.instruction` says
-///         why.
-///     HloArgumentError: A constant, a pass or the assignment does not fit the module.
+///     HloUnsupportedError: The module is legal, and hlorun does not run it; `.instruction` names the
+///         instruction, the message says why. Unknown custom calls raise it in the run that reaches
+///         them.
+///     HloArgumentError: `constants` or `disable` has a name that does not exist, or the assignment does
+///         not fit the module.
 ///     HloExecutionError: `check` found a bug of hlorun; it names the instruction.
-///     ValueError: A count is below 1, or there are too many devices.
+///     ValueError: `replicas`, `partitions` or `threads` is below 1, there are too many devices, or
+///         `check` is another word.
 ///
 /// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -170,10 +175,14 @@ pub fn compile(
     let partitions = count(partitions, config.num_partitions);
     let threads = threads.map(|count| usize::try_from(count).unwrap_or(0));
     let devices = replicas.saturating_mul(partitions);
-    if threads == Some(0) || devices == 0 || devices > MAX_DEVICES {
+    if threads == Some(0) {
+        let message = "threads must be at least 1";
+        return Err(Error::Python(PyValueError::new_err(message)));
+    }
+    if devices == 0 || devices > MAX_DEVICES {
         let message = format!(
-            "replicas, partitions and threads must be at least 1, and replicas times partitions at \
-             most {MAX_DEVICES}, not {replicas} times {partitions}; what is not given is the module's"
+            "replicas and partitions must be at least 1, and replicas times partitions at most \
+             {MAX_DEVICES}, not {replicas} times {partitions}; what is not given is the module's"
         );
         return Err(Error::Python(PyValueError::new_err(message)));
     }
@@ -341,6 +350,7 @@ impl PyExecutable {
     /// Raises:
     ///     HloArgumentError: A value does not fit its parameter.
     ///     HloTimeoutError: The time is over.
+    ///     HloUnsupportedError: The run reached a custom call that nobody can run.
     ///     HloExecutionError: The run failed: memory ran out.
     ///
     /// Examples:
@@ -372,8 +382,9 @@ impl PyExecutable {
     ///     *arrays: One value per parameter, as in a call.
     ///
     /// Returns:
-    ///     The outputs, and a list of (instruction, kind, device, start, duration), in seconds. Steps
-    ///     inside loops and branches are part of their loop's or branch's step.
+    ///     The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
+    ///     step inside a loop or branch has an entry for each execution; the entry of the loop or branch
+    ///     contains their time, too.
     ///
     /// Raises:
     ///     HloArgumentError: A value does not fit its parameter.

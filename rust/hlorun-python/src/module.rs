@@ -22,7 +22,7 @@ use crate::literal::literal_to_python;
 use crate::memory::{PyMemoryStats, assign, assign_briefly, statistics};
 use crate::printing::print_options;
 
-/// A module of HLO text: a sequence of computations, and a mapping from names to computations and
+/// A module of HLO text: iterable over its computations, and indexed by the names of computations and
 /// instructions.
 ///
 /// `module[name]` is the computation of that name, or else the first instruction, and a `KeyError`
@@ -296,7 +296,8 @@ impl PyHloModule {
     /// The module as text.
     ///
     /// Args:
-    ///     preset: XLA's "default", "short_parsable", "canonical" or "fingerprint".
+    ///     preset: XLA's "default", "short_parsable", "canonical", "fingerprint" or
+    ///         "module_fingerprint".
     ///     **options: By the names of XLA's HloPrintOptions: `print_metadata=False`. As in XLA, except
     ///         that print_large_constants is True, so that no value is lost.
     ///

@@ -80,7 +80,8 @@ pub(super) struct Parser<'s> {
     pub anonymous_computations: Vec<(ComputationId, &'static [u8])>,
     /// Parts of tuples made for `%p#0`, by tuple and index.
     pub parts: HashMap<(InstructionId, i64), InstructionId>,
-    /// What each `async-update` goes on with, as far as that is read: an instruction that is none.
+    /// The start that each `async-update` continues, through any updates between; missing while the
+    /// start is not parsed.
     pub started: HashMap<InstructionId, InstructionId>,
     /// Whether operands that nothing defines become parameters.
     pub stands_alone: bool,

@@ -357,7 +357,8 @@ impl Parser<'_> {
         let root = started.and_then(|id| {
             let start = self.module.instruction(id);
             let callee = start.computation_attribute(AttrKey::Calls)?;
-            // A computation that is not read yet has no id; pending calls stand in order.
+            // A callee that is not parsed yet has no id and is in `pending_calls`, which is sorted by
+            // attribute.
             let attributes = start.data().attributes.range();
             let calls = &self.pending_calls;
             let first = calls.partition_point(|call| call.attribute < attributes.start);

@@ -163,7 +163,7 @@ const M = (() => {
   function find(text) {
     if (!hay) hay = Array.from({ length: N }, (_, i) => Object.values(FIELDS).map((f) => f(i)).join('\n').toLowerCase());
     const tests = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
-      const at = word.indexOf(':'), f = at > 0 ? FIELDS[word.slice(0, at)] : null, rest = word.slice(at + 1);
+      const at = word.indexOf(':'), f = Object.hasOwn(FIELDS, word.slice(0, Math.max(at, 0))) ? FIELDS[word.slice(0, at)] : null, rest = word.slice(at + 1);
       return f ? (i) => f(i).toLowerCase().includes(rest) : (i) => hay[i].includes(word); });
     const found = [];
     if (tests.length) for (let i = 0; i < N; i++) if (tests.every((t) => t(i))) found.push(i);

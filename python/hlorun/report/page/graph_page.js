@@ -106,7 +106,7 @@ function dearest() {
   ids.sort((a, b) => D.overlays[kind][b] - D.overlays[kind][a]);
   rows('most ' + D.words[kind], ids.slice(0, 200), (i) => V.units(D.overlays[kind][i], V.UNITS[kind]));
 }
-function colour(kind) { if (kind !== 'kind' && !D.overlays[kind]) kind = 'kind';
+function colour(kind) { if (kind !== 'kind' && !Object.hasOwn(D.overlays, kind)) kind = 'kind';
   V.state.colour = $('colour').value = kind; $('key').hidden = kind !== 'kind'; V.recolour(); if (!$('find').value) dearest(); }
 
 // The address says what is seen, so that it can be sent to someone, and back and forth work.

@@ -383,7 +383,7 @@ impl<'o> Writer<'o> {
                 String::from_utf8_lossy(&computation.name)
             )));
         };
-        // One for all: it is large.
+        // One buffer reused for all instructions: the message is large.
         let mut instruction = Box::<HloInstructionProto>::default();
         for at in sequence {
             instruction.clear();

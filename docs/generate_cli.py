@@ -67,8 +67,8 @@ def document() -> str:
     head = (
         "# The command line\n\n"
         "Exit status is 0 on success, 1 when something failed or differs, 2 for wrong usage. `DUMP` is HLO\n"
-        "text, a proto or a snapshot, plain or packed with gzip or zstd; `-` for standard input; or a folder\n"
-        "that holds one module. `--json` prints one JSON document on standard output.\n"
+        "text, a proto or a snapshot, plain or packed with gzip or zstd; `-` for standard input; or a\n"
+        "folder that holds one module. `--json` prints one JSON document on standard output.\n"
         "This page is made by `docs/generate_cli.py`.\n"
     )
     return "\n".join([head, *(_command(name, command) for name, command in group.commands.items())])

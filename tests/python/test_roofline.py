@@ -155,6 +155,52 @@ def test_a_wrapped_collective_runs_as_often_as_its_wrapper() -> None:
     assert estimate.exposed is None
 
 
+WRAPPED = """HloModule m, is_scheduled=true, replica_count=2
+w {
+  q = f32[4] parameter(0)
+  ROOT s = f32[8] all-gather(q), dimensions={0}, replica_groups={{0,1}}
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  z = f32[512] parameter(1)
+  a = ((f32[4]), f32[8]) async-start(p), calls=w
+  u = ((f32[4]), f32[8]) async-update(a)
+  b = ((f32[4]), f32[8]) async-start(p), calls=v
+  n = f32[512] negate(z)
+  d = f32[8] async-done(u)
+  c = f32[8] async-done(b)
+  ROOT r = (f32[8], f32[8], f32[512]) tuple(d, c, n)
+}
+"""
+WRAPPED = WRAPPED.replace("ENTRY", WRAPPED[WRAPPED.index("w {") : WRAPPED.index("ENTRY")].replace("w {", "v {") + "ENTRY")
+
+
+def test_wrapped_collectives_count_once_and_share_what_hides_them() -> None:
+    found = hlorun.roofline(hlorun.parse(WRAPPED), DEVICE)
+    assert found.interconnect == found.communication == pytest.approx(2 * 16e-6)
+    assert found.exposed == pytest.approx(2 * 16e-6 - 512 / 1e8)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "seconds"),
+    [
+        ("", 1 / 494.7e12),
+        ("dot_f32_f32_f32", 1 / 66.9e12),
+        ("dot_tf32_tf32_f32_x3", 3 / 494.7e12),
+        ("dot_bf16_bf16_f32", 1 / 989.4e12),
+        ("dot_any_f8_any_f8_f32", 1 / 1978.9e12),
+    ],
+)
+def test_the_algorithm_of_a_product_says_what_is_multiplied(algorithm: str, seconds: float) -> None:
+    said = f", algorithm={algorithm}" if algorithm else ""
+    module = hlorun.parse(
+        "ENTRY e { p = f32[8,8] parameter(0)\n"
+        f" ROOT d = f32[8,8] dot(p, p), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{said} }}"
+    )
+    (step,) = (step for step in hlorun.roofline(module, "H100").steps if step.flops)
+    assert step.compute == pytest.approx(2 * 8**3 * seconds)
+
+
 @pytest.mark.parametrize("by", BY)
 def test_groups_add_up(modules: dict[str, hlorun.HloModule], by: str) -> None:
     found = hlorun.roofline(modules["003"], "A100", by)

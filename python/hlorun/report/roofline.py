@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from hlorun._hlorun import HloInstruction, HloModule
@@ -85,12 +86,23 @@ class Roofline(Result):
     steps: tuple[RooflineStep, ...] = field(repr=False)
 
 
+_ALGORITHM = re.compile(r"dot_(any_f8|tf32|bf16|f16|f32|f64)_\w+?(?:_x(\d))?")
+"""`algorithm=` of a product: the type that is multiplied, and how many products it makes of one."""
+
+_ALGORITHM_TYPES = {"any_f8": "f8e4m3fn", "tf32": "f32"}
+
+
 def _compute_seconds(part: HloInstruction, flops: float, on: Device) -> float:
     """Seconds that the operations of one instruction take at the peak for its types."""
     if not flops:
         return 0.0
     if product_flops(part) is None and part.opcode != "custom-call":
         return flops / on.vector if on.vector else 0.0
+    named = _ALGORITHM.fullmatch(str(part.attributes.get("algorithm") or ""))
+    if named is not None:
+        name, times = named.group(1), int(named.group(2) or 1)
+        peak = on.product_peak(_ALGORITHM_TYPES.get(name, name), exact=name == "f32")
+        return times * flops / peak
     types = [operand.shape.element_type for operand in part.operands if operand.shape.is_array]
     precisions = part.attributes.get("operand_precision") or ()
     exact = any(str(precision).lower() in ("high", "highest") for precision in precisions)
@@ -110,13 +122,21 @@ def _begun(step: HloInstruction) -> HloInstruction | None:
     """The collective that a step is, or that it ends: `-done` is where an asynchronous one takes its time."""
     if step.collective is not None and not step.opcode.endswith("-start"):
         return step
-    if step.opcode.endswith("-done") and step.operands:
-        start = step.operands[0]
-        if start.collective is not None:
-            return start
-        inner = [i for callee in start.called_computations for i in callee.instructions]
-        return next((i for i in inner if i.collective is not None), None)
-    return None
+    start = _started(step)
+    if start is None or start.collective is not None:
+        return start
+    inner = [i for callee in start.called_computations for i in callee.instructions]
+    return next((i for i in inner if i.collective is not None), None)
+
+
+def _started(step: HloInstruction) -> HloInstruction | None:
+    """The start of what a `-done` ends."""
+    start = step if step.opcode.endswith("-done") else None
+    seen: set[HloInstruction] = set()
+    while start is not None and start not in seen and start.opcode.endswith(("-done", "-update")):
+        seen.add(start)
+        start = start.operands[0] if start.operands else None
+    return start
 
 
 class _Estimate:
@@ -129,8 +149,11 @@ class _Estimate:
         self.steps: list[tuple[HloInstruction, RooflineStep]] = []
         self.rows: list[tuple[str, dict[str, float]]] = []
         self.unknown = 0
+        wrapped = wrappers(module)
         for instruction, runs in steps_of(module):
-            self._add(instruction, runs)
+            # What an async-start wraps takes its time where that ends.
+            if instruction.collective is None or instruction.computation.name not in wrapped:
+                self._add(instruction, runs)
 
     def _add(self, step: HloInstruction, runs: int) -> None:
         parts = [
@@ -188,17 +211,24 @@ class _Estimate:
         seconds = dict(self.steps)
         listed = self.module.instructions
         place = {i: n for n, i in enumerate(listed)}
+        # Two collectives need the same links: a step hides one of them, or a part of each.
+        left = {
+            i: made.seconds
+            for i, made in seconds.items()
+            if not made.interconnect and not i.opcode.endswith(("-start", "-update", "-done"))
+        }
         total = 0.0
         for step, made in self.steps:
             if not made.interconnect:
                 continue
-            hidden = 0.0
-            if step.opcode.endswith("-done"):
-                between = listed[place[step.operands[0]] + 1 : place[step]]
-                hidden = sum(
-                    seconds[i].seconds for i in between if i in seconds and not seconds[i].interconnect
-                )
-            total += max(made.interconnect - hidden, 0.0) * made.runs
+            bare, start = made.interconnect, _started(step)
+            if start is not None and start in place:
+                for i in listed[place[start] + 1 : place[step]]:
+                    hidden = min(bare, left.get(i, 0.0))
+                    if hidden:
+                        left[i] -= hidden
+                        bare -= hidden
+            total += bare * made.runs
         return total
 
 

@@ -8,6 +8,7 @@ runs in f64, where rounding does not blur them, on two inputs, and of every exec
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +63,10 @@ class Index:
 
         def add(instruction: HloInstruction, prints: list[Any]) -> None:
             self.owners.append(instruction)
-            rows.extend(prints)
-            owner.extend([len(self.owners) - 1] * len(prints))
+            # The trips of a loop often have equal values.
+            distinct = {row.tobytes(): row for row in prints}
+            rows.extend(distinct.values())
+            owner.extend([len(self.owners) - 1] * len(distinct))
 
         for instruction in side.kept.values:
             add(instruction, _prints(side, instruction, is_twice))
@@ -72,6 +75,7 @@ class Index:
             if literal is not None and (made := fingerprint(literal)) is not None:
                 add(constant, [made])
         table = np.array(rows).reshape(len(rows), -1) if rows else np.zeros((0, 10))
+        self.found: dict[tuple[str, bytes], set[int]] = {}
         self.by: dict[int, tuple[Any, Any, Any]] = {}
         for key in (0, 2):
             order = np.argsort(table[:, key], kind="stable")
@@ -84,14 +88,26 @@ class Index:
         high = max(high, int(np.searchsorted(keys, row[key] + reach, side="right")))
         return table[low:high], owner[low:high]
 
+    def _once(self, how: str, row: Any, find: Callable[[Any], set[int]]) -> set[int]:
+        key = how, row.tobytes()
+        if key not in self.found:
+            self.found[key] = find(row)
+        return self.found[key]
+
     def same(self, row: Any) -> set[int]:
         """Owners of this fingerprint."""
+        return self._once("same", row, self._same)
+
+    def scaled(self, row: Any) -> set[int]:
+        """Owners of this fingerprint times a number."""
+        return self._once("scaled", row, self._scaled)
+
+    def _same(self, row: Any) -> set[int]:
         table, owner = self._near(row, 0)
         limit = self.close * (1 + np.abs(row[1:]))
         return set(owner[(np.abs(table[:, 1:] - row[1:]) <= limit).all(axis=1)].tolist())
 
-    def scaled(self, row: Any) -> set[int]:
-        """Owners of this fingerprint times a number."""
+    def _scaled(self, row: Any) -> set[int]:
         if row[0] == 0 or _is_uniform(row) or (row[7:] != 0).any():
             return set()
         table, owner = self._near(row, 2)

@@ -83,7 +83,8 @@ fn exchange_opcode(text: &mut Vec<u8>, numbers: &mut Numbers) {
     let Some(line) = numbers.pick(&found) else {
         return;
     };
-    let Some(opcode) = HloOpcode::from_name(&text[line.opcode.clone()]) else {
+    let name = &text[line.opcode.clone()];
+    let Some(opcode) = HloOpcode::all().find(|opcode| opcode.name().as_bytes() == name) else {
         return;
     };
     let like: Vec<HloOpcode> = HloOpcode::all()

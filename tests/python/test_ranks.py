@@ -84,7 +84,7 @@ def test_the_shell_groups_files(tmp_path: Path) -> None:
         paths[-1].write_text(text)
     words = ["diff", *map(str, paths)]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == 1 and "its collectives are others" in done.output
+    assert done.exit_code == 1 and "its collectives differ" in done.output
     assert "has b = f32[8] all-reduce(a), channel_id=3" in done.output
     found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert [len(group["names"]) for group in found["groups"]] == [2, 1]

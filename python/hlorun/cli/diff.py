@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="HLO text.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="HLO text.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="HLO text or proto, or a buffer assignment.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="HLO text or proto, or a buffer assignment.")],
     more: Annotated[
         list[Path] | None,
         typer.Argument(

@@ -71,12 +71,12 @@ def _ordered(array: Any) -> Any:
 
 def _ulps(x: Any, y: Any) -> Any:
     """Representable numbers between elements, infinite where one is NaN."""
-    if x.dtype.kind in "biu" or x.dtype.itemsize > 4 or x.dtype.kind == "c":
+    if x.dtype.kind in "biu":
+        return _distance(x, y)
+    if x.dtype.itemsize > 4 or x.dtype.kind == "c":
         scale = np.spacing(np.maximum(np.abs(x), np.abs(y)).astype(np.float64))
         with np.errstate(invalid="ignore", over="ignore"):
-            found = np.abs(x - y).astype(np.float64) / scale if x.dtype.kind not in "biu" else None
-        if found is None:
-            return np.abs(x.astype(np.float64) - y.astype(np.float64))
+            found = np.abs(x - y).astype(np.float64) / scale
         return np.where(x == y, 0, np.where(np.isnan(found), np.inf, found))
     distance = np.abs(_ordered(x) - _ordered(y)).astype(np.float64)
     odd = np.isnan(x) | np.isnan(y)

@@ -24,7 +24,8 @@ LARGE = 4096
 """Elements above which a fingerprint takes longer than computing the value."""
 
 FEATURES = 10
-"""Numbers in a fingerprint: size, mean, mean size, extremes, third and fourth moment, NaN, Inf, -Inf."""
+"""Numbers in a fingerprint: root mean square, mean, mean magnitude, minimum, maximum, third and
+fourth moment, shares of NaN, Inf and -Inf."""
 
 
 def fingerprint(array: Any) -> Any:

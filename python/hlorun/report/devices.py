@@ -63,17 +63,20 @@ def _device(name: str, products: dict[str, float], vector: float | None, *rates:
                   memory * 1e9, link * 1e9, about)  # fmt: skip
 
 
+_HOPPER = {"f64": 66.9, "f32": 66.9, "tf32": 494.7, "bf16": 989.4, "f8": 1978.9, "s8": 1978.9}
+"""H100 and H200 differ in memory only."""
+
 # TFLOP/s without sparsity, TFLOP/s of f32 outside of products, GB/s of memory, GB/s sent over all links: half
 # of what sources give for both ways.
 DEVICES = {
     device.name.lower(): device
     for device in (
         _device(
-            "H100", {"f64": 66.9, "f32": 66.9, "tf32": 494.7, "bf16": 989.4, "f8": 1978.9, "s8": 1978.9},
+            "H100", _HOPPER,
             66.9, 3350, 450, about="NVIDIA H100 Tensor Core GPU datasheet, SXM5; NVLink 900 GB/s",
         ),
         _device(
-            "H200", {"f64": 66.9, "f32": 66.9, "tf32": 494.7, "bf16": 989.4, "f8": 1978.9, "s8": 1978.9},
+            "H200", _HOPPER,
             66.9, 4800, 450, about="NVIDIA H200 Tensor Core GPU datasheet, SXM; NVLink 900 GB/s",
         ),
         _device(

@@ -114,7 +114,7 @@ def _changes(a: HloComputation, b: HloComputation, sides: tuple[_Side, _Side]) -
     return [change for _, _, change in sorted(changes + new[::-1], key=lambda change: change[:2])]
 
 
-def _elided(module: HloModule) -> int:
+def elided(module: HloModule) -> int:
     """Constants whose values the text leaves out."""
     return sum(
         i.opcode == "constant" and i.literal is None for c in module.computations for i in c.instructions
@@ -154,7 +154,7 @@ def compare_modules(a: HloModule, b: HloModule) -> dict[str, Any]:
     (parameters_a, output_a), (parameters_b, output_b) = interface(a), interface(b)
     return {
         "identical": identical,
-        "elided_constants": [_elided(a), _elided(b)],
+        "elided_constants": [elided(a), elided(b)],
         "instructions": [a.instruction_count, b.instruction_count],
         "computations": [len(a.computations), len(b.computations)],
         "opcodes": {

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun.errors import HloArgumentError
-from hlorun.report.diff import Diff, diff
+from hlorun.report.diff import Diff, diff, elided
 from hlorun.report.result import Place, Result
 
 EFFECTS = {
-    "collectives": "its collectives are others: ranks wait for each other, or exchange what does not fit",
-    "interface": "its parameters or results are others",
+    "collectives": "its collectives differ: ranks may deadlock or exchange data that does not match",
+    "interface": "its parameters or results differ",
     "values": "it computes something else",
     "order": "the same instructions in another order",
 }
@@ -24,7 +24,7 @@ class RankGroup(Result):
     """Modules that compute the same in the same way.
 
     `effect` is "" for the largest group, which the others are held against, else a key of EFFECTS; `at` is
-    the first instruction that is another one, `instead_of` the one of the largest group in its place;
+    the first instruction that differs, `instead_of` the one of the largest group in its place;
     `difference` is `hlorun.diff` of the largest group's first module and this one's.
     """
 
@@ -78,10 +78,7 @@ def diff_ranks(modules: Mapping[str, HloModule]) -> RankDiff:
     reference = modules[names[0]]
     groups = [RankGroup(tuple(names), most, "", None, None, None)]
     groups += [_group(reference, modules, names, fingerprint) for fingerprint, names in others]
-    elided = max(
-        sum(i.literal is None for i in module.find(opcode="constant")) for module in modules.values()
-    )
-    return RankDiff(tuple(groups), elided)
+    return RankDiff(tuple(groups), max(elided(module) for module in modules.values()))
 
 
 def _group(

@@ -92,6 +92,10 @@ _ALGORITHM = re.compile(r"dot_(any_f8|tf32|bf16|f16|f32|f64)_\w+?(?:_x(\d))?")
 _ALGORITHM_TYPES = {"any_f8": "f8e4m3fn", "tf32": "f32"}
 
 
+_ASYNC = ("-start", "-update", "-done")
+"""How the opcodes of the parts of an asynchronous operation end."""
+
+
 def _compute_seconds(part: HloInstruction, flops: float, on: Device) -> float:
     """Seconds that the operations of one instruction take at the peak for its types."""
     if not flops:
@@ -215,7 +219,7 @@ class _Estimate:
         left = {
             i: made.seconds
             for i, made in seconds.items()
-            if not made.interconnect and not i.opcode.endswith(("-start", "-update", "-done"))
+            if not made.interconnect and not i.opcode.endswith(_ASYNC)
         }
         total = 0.0
         for step, made in self.steps:

@@ -42,13 +42,14 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 7] = [
+const ON_THUNKS: [(&str, &[&str]); 8] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
-    ("loop-pack", &["fusion"]),
+    ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
+    ("state-in-place", &["fusion"]),
     ("vector-bytecode", &["fusion"]),
 ];
 

@@ -8,9 +8,10 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "fusion",
     lower::packed_operand::NAME,
+    lower::state_in_place::NAME,
     vector_bytecode::NAME,
     row_tiling::NAME,
     scalar_bytecode::NAME,

@@ -2,15 +2,14 @@
 //!
 //! The state of a loop is one buffer per leaf for all trips: the initial value is copied in, the
 //! body reads it and copies its results back at the end. Copies are dropped by `assign` wherever
-//! the two sides never hold different live values, so that a loop usually copies nothing. A leaf
-//! that the body hands on as it is has no buffer: the loop reads the initial value where it lies.
+//! the two sides never hold different live values, so that a loop usually copies nothing. What
+//! `state-in-place` leaves where its initial value lies has no buffer.
 
 use super::{Lowering, Scope, Value, collect_leaves};
 use crate::error::{HloError, Result};
 use crate::library::known_trip_count;
-use crate::module::{AttrKey, ComputationId, HloOpcode, InstructionRef};
+use crate::module::{AttrKey, ComputationId, InstructionRef};
 use crate::plan::error::unsupported;
-use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{
     ConditionalThunk, CopyThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk,
@@ -33,9 +32,9 @@ impl<'m> Lowering<'m> {
         let initial = self.operand(scope, instruction, 0)?;
         let mut sources = Vec::new();
         collect_leaves(&initial, &mut sources);
-        let handed_on = self.handed_on(body, &initial);
+        let in_place = self.state_in_place(body, &initial);
         let mut state = Vec::new();
-        let value = self.state(instruction, &sources, &handed_on, &mut state)?;
+        let value = self.state(instruction, &sources, &in_place, &mut state)?;
         if sources.len() != state.len() {
             return Err(unsupported(
                 instruction,
@@ -81,31 +80,13 @@ impl<'m> Lowering<'m> {
         Ok(value)
     }
 
-    /// Which leaves of a flat tuple a body returns as it gets them.
-    fn handed_on(&self, body: ComputationId, initial: &Value) -> Vec<bool> {
-        let is_flat = matches!(initial, Value::Tuple(parts)
-            if parts.iter().all(|part| matches!(part, Value::Array(_))));
-        let root = self.module.computation(body).root;
-        let root = root.map(|id| self.module.instruction(id));
-        let Some(root) = root.filter(|root| is_flat && root.opcode() == HloOpcode::Tuple) else {
-            return Vec::new();
-        };
-        let is_same = |(at, part): (usize, InstructionRef<'_>)| {
-            let whole = part.operand(0);
-            let is_whole = whole.is_some_and(|whole| whole.opcode() == HloOpcode::Parameter);
-            let is_same = part.tuple_index() == Some(at) && is_whole;
-            faults::holds(Fault::HandsOnChangedState, is_same)
-        };
-        root.operands().enumerate().map(is_same).collect()
-    }
-
-    /// The state of a loop: buffers of its own, or the initial value itself where it is handed on and
+    /// The state of a loop: buffers of its own, or the initial value itself where that stays in place and
     /// lies as a buffer of its own would.
     fn state(
         &mut self,
         instruction: InstructionRef<'m>,
         sources: &[ArrayView],
-        handed_on: &[bool],
+        in_place: &[bool],
         state: &mut Vec<ArrayView>,
     ) -> Result<Value> {
         self.check_tuple(instruction, instruction.shape_id())?;
@@ -117,7 +98,7 @@ impl<'m> Lowering<'m> {
                 let (at, order) = (state.len(), major_to_minor(array));
                 let view = match sources.get(at) {
                     Some(source)
-                        if handed_on.get(at) == Some(&true)
+                        if in_place.get(at) == Some(&true)
                             && *source == ArrayView::of_shape(source.slice, array)
                             && source.slice.size == super::dense_size(instruction, array)? =>
                     {

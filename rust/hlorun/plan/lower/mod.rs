@@ -12,6 +12,7 @@ mod loops;
 mod observe;
 mod operation;
 pub mod packed_operand;
+pub mod state_in_place;
 mod structure;
 mod threefry;
 mod transfer;

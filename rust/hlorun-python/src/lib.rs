@@ -52,7 +52,9 @@ mod _hlorun {
     #[pymodule_export]
     use super::edit::{edit, resize, widen};
     #[pymodule_export]
-    use super::executable::{PyExecutable, compile};
+    use super::executable::PyExecutable;
+    #[pymodule_export]
+    use super::executable::compiling::compile;
     #[pymodule_export]
     use super::instruction::PyInstruction;
     #[pymodule_export]

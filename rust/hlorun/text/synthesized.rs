@@ -329,15 +329,14 @@ impl Parser<'_> {
         (inner, outer_start, thread)
     }
 
-    /// Remembers what an `async-update`, whose operands are known, goes on with.
+    /// Remembers the start that an `async-update`, whose operands are parsed, continues.
     pub(super) fn note_update(&mut self, id: InstructionId, operands: PoolRange) {
         if let Some(started) = self.started_by(operands) {
             self.started.insert(id, started);
         }
     }
 
-    /// The instruction that the first of `operands` is, or goes on with; `None` where that is not
-    /// read yet.
+    /// The start that the first of `operands` is or continues; `None` where it is not parsed yet.
     fn started_by(&self, operands: PoolRange) -> Option<InstructionId> {
         let operand = self.module.operands[operands.range()].first()?;
         match self.module.instructions.get(operand.index())?.opcode {
@@ -346,7 +345,7 @@ impl Parser<'_> {
         }
     }
 
-    /// That `xxx-update` and `xxx-done` go on with a start of `xxx`.
+    /// Checks that `xxx-update` and `xxx-done` continue a start of `xxx`.
     pub(super) fn continues(
         &self,
         open: &Open,

@@ -239,8 +239,8 @@ fn once(
         bases[own.allocation as usize] = block.start().wrapping_sub(own.hull.start);
         blocks.push(block);
     }
-    let before: Result<Vec<Vec<Vec<u8>>>> = blocks.iter().map(Block::snapshot).collect();
-    let before = before?;
+    let before = blocks.iter().map(Block::snapshot);
+    let before: Vec<Vec<Vec<u8>>> = before.collect::<Result<_>>()?;
     run(thunk, &environment.over(Memory::new(bases)))?;
     for ((own, block), mut before) in declared.iter().zip(&blocks).zip(before) {
         for range in own.written.iter().filter(|range| !range.is_empty()) {

@@ -71,8 +71,7 @@ impl<'p> Heads<'p> {
         let mut heads = Vec::with_capacity(instructions.len());
         for (bytes, at) in instructions.iter().zip(0..) {
             let Some((mut head, name)) = Head::read(bytes, at) else {
-                writer.decode::<HloInstructionProto>(bytes.clone(), "HloInstructionProto")?;
-                return Err(writer.fault("a broken HloInstructionProto"));
+                return Err(writer.broken::<HloInstructionProto>(bytes, "HloInstructionProto"));
             };
             head.name = writer.name(name, "an instruction")?;
             heads.push(head);

@@ -105,7 +105,24 @@ impl<'o> Writer<'o> {
 
     /// The message in `bytes`.
     pub fn decode<M: Message + Default>(&self, bytes: Bytes, what: &str) -> Result<M> {
-        M::decode(bytes).map_err(|error| self.fault(format!("a broken {what}: {error}")))
+        let mut message = M::default();
+        self.merge(&mut message, bytes, what)?;
+        Ok(message)
+    }
+
+    /// Sets the fields of `message` that are in `bytes`.
+    fn merge<M: Message>(&self, message: &mut M, bytes: Bytes, what: &str) -> Result<()> {
+        let merged = message.merge(bytes);
+        merged.map_err(|error| self.fault(format!("a broken {what}: {error}")))
+    }
+
+    /// The error of a message of which not even the head can be read.
+    #[cold]
+    fn broken<M: Message + Default>(&self, bytes: &Bytes, what: &str) -> HloError {
+        match self.decode::<M>(bytes.clone(), what) {
+            Err(error) => error,
+            Ok(_) => self.fault(format!("a broken {what}")),
+        }
     }
 
     /// Appends what cannot fail to be appended.
@@ -201,8 +218,7 @@ impl<'o> Writer<'o> {
         let mut computations: Vec<(i64, &Bytes)> = Vec::new();
         for bytes in &proto.computations {
             let Some((name, id)) = computation_head(bytes) else {
-                self.decode::<HloComputationProto>(bytes.clone(), "HloComputationProto")?;
-                return Err(self.fault("a broken HloComputationProto"));
+                return Err(self.broken::<HloComputationProto>(bytes, "HloComputationProto"));
             };
             computations.push((id, bytes));
             let name = self.name(name, "a computation")?.into();
@@ -387,9 +403,8 @@ impl<'o> Writer<'o> {
         let mut instruction = Box::<HloInstructionProto>::default();
         for at in sequence {
             instruction.clear();
-            instruction
-                .merge(computation.instructions[at as usize].clone())
-                .map_err(|error| self.fault(format!("a broken HloInstructionProto: {error}")))?;
+            let bytes = computation.instructions[at as usize].clone();
+            self.merge(&mut *instruction, bytes, "HloInstructionProto")?;
             self.instruction(&instruction, computation.root_id, &heads)?;
         }
         self.out.push('}');

@@ -1,6 +1,9 @@
 //! The fields of a message as they lie in its bytes, for what needs a few of them only.
 
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
+use smallvec::SmallVec;
+
+use super::schema::numbered::{Kind, MOST_FIELDS};
 
 /// The value of a field.
 #[derive(Clone, Copy)]
@@ -9,7 +12,9 @@ pub enum Value<'a> {
     Number(u64),
     /// A string, bytes, a message, or packed numbers.
     Bytes(&'a [u8]),
-    /// A number of fixed width, or a group.
+    /// A number of four bytes.
+    Float(f32),
+    /// A number of eight bytes, or a group.
     Other,
     /// No field: the bytes are broken, and what follows is not read.
     Broken,
@@ -36,6 +41,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = (u32, Value<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
             return None;
@@ -48,15 +54,23 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+#[inline(always)]
 fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
-    let (number, wire_type) = decode_key(bytes).ok()?;
+    let key = u32::try_from(varint(bytes)?).ok()?;
+    let number = key >> 3;
+    if number == 0 {
+        return None;
+    }
+    let wire_type = WireType::try_from(u64::from(key & 7)).ok()?;
     let value = match wire_type {
-        WireType::Varint => Value::Number(decode_varint(bytes).ok()?),
+        WireType::Varint => Value::Number(varint(bytes)?),
         WireType::LengthDelimited => {
-            let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
-            let (value, rest) = bytes.split_at_checked(length)?;
-            *bytes = rest;
-            Value::Bytes(value)
+            let length = usize::try_from(varint(bytes)?).ok()?;
+            Value::Bytes(take(bytes, length)?)
+        }
+        WireType::ThirtyTwoBit => {
+            let number = take(bytes, 4)?.try_into().ok()?;
+            Value::Float(f32::from_le_bytes(number))
         }
         _ => {
             skip_field(wire_type, number, bytes, DecodeContext::default()).ok()?;
@@ -66,40 +80,216 @@ fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     Some((number, value))
 }
 
-/// Appends the numbers of a repeated field; `None` where they are broken.
-pub fn append_numbers(value: Value<'_>, out: &mut impl Extend<i64>) -> Option<()> {
-    match value {
-        Value::Number(number) => out.extend([number as i64]),
-        Value::Bytes(mut packed) => {
-            while !packed.is_empty() {
-                out.extend([decode_varint(&mut packed).ok()? as i64]);
+/// The first `count` of `bytes`, which become the rest.
+#[inline]
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (value, rest) = bytes.split_at_checked(count)?;
+    *bytes = rest;
+    Some(value)
+}
+
+/// The number at the start of `bytes`, which become the rest. Most have one byte.
+#[inline(always)]
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    match **bytes {
+        [first, ref rest @ ..] if first < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(first))
+        }
+        _ => decode_varint(bytes).ok(),
+    }
+}
+
+/// A field with its number.
+pub type Field<'p> = (u32, Value<'p>);
+
+/// Fields of a message, to be found by number: it is read once, however many are asked for.
+#[derive(Clone, Copy)]
+pub struct View<'f, 'p> {
+    fields: &'f [Field<'p>],
+    present: Present,
+}
+
+/// The numbers of the fields that a message has, a bit for each: most are asked for in vain.
+#[derive(Clone, Copy, Default)]
+pub struct Present(u128);
+
+const _: () = assert!(MOST_FIELDS == u128::BITS as usize);
+
+/// Calls `add` for the fields of the message in `bytes`; `None` where they are broken, or are not as
+/// `kinds` says.
+#[inline]
+pub fn read_fields<'p>(
+    bytes: &'p [u8],
+    kinds: &[Kind; MOST_FIELDS],
+    mut add: impl FnMut(Field<'p>),
+) -> Option<Present> {
+    let mut present = 0;
+    for (number, value) in Fields(bytes) {
+        let kind = kinds.get(number as usize).copied();
+        match (kind.unwrap_or(Kind::Unknown), value) {
+            (_, Value::Broken) => return None,
+            (Kind::Unknown, _) => continue,
+            (Kind::Number | Kind::Numbers, Value::Number(_)) => {}
+            (Kind::Numbers, Value::Bytes(packed)) if are_numbers(packed) => {}
+            (Kind::Bytes, Value::Bytes(_)) | (Kind::Float, Value::Float(_)) => {}
+            _ => return None,
+        }
+        present |= 1 << number;
+        add((number, value));
+    }
+    Some(Present(present))
+}
+
+impl<'f, 'p> View<'f, 'p> {
+    /// Of `fields`, which are all that `present` says.
+    pub fn new(fields: &'f [Field<'p>], present: Present) -> View<'f, 'p> {
+        View { fields, present }
+    }
+
+    /// Whether the message has a field called `number`, which is one of its kinds.
+    #[inline]
+    fn has(self, number: u32) -> bool {
+        self.present.0 >> number & 1 != 0
+    }
+
+    /// The field called `number`; the last one counts.
+    #[inline]
+    fn value(self, number: u32) -> Option<Value<'p>> {
+        if !self.has(number) {
+            return None;
+        }
+        let found = self.fields.iter().rev().find(|field| field.0 == number);
+        found.map(|field| field.1)
+    }
+
+    /// The number or truth value in a field; 0 where it is not there.
+    #[inline]
+    pub fn int(self, number: u32) -> i64 {
+        match self.value(number) {
+            Some(Value::Number(value)) => value as i64,
+            _ => 0,
+        }
+    }
+
+    /// The same, where 0 is not nothing.
+    pub fn find_int(self, number: u32) -> Option<i64> {
+        match self.value(number) {
+            Some(Value::Number(value)) => Some(value as i64),
+            _ => None,
+        }
+    }
+
+    /// Whether the truth value in a field is true.
+    pub fn is(self, number: u32) -> bool {
+        self.int(number) != 0
+    }
+
+    /// The number of four bytes in a field; 0 where it is not there.
+    pub fn float(self, number: u32) -> f32 {
+        match self.value(number) {
+            Some(Value::Float(value)) => value,
+            _ => 0.0,
+        }
+    }
+
+    /// The string or bytes in a field.
+    #[inline]
+    pub fn find(self, number: u32) -> Option<&'p [u8]> {
+        match self.value(number) {
+            Some(Value::Bytes(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The same; none where the field is not there.
+    #[inline]
+    pub fn bytes(self, number: u32) -> &'p [u8] {
+        self.find(number).unwrap_or_default()
+    }
+
+    /// Each string or message of a repeated field.
+    pub fn each(self, number: u32) -> impl Iterator<Item = &'p [u8]> {
+        let fields = if self.has(number) { self.fields } else { &[] };
+        fields.iter().filter_map(move |field| match field {
+            (at, Value::Bytes(value)) if *at == number => Some(*value),
+            _ => None,
+        })
+    }
+
+    /// The numbers of a repeated field.
+    pub fn numbers(self, number: u32) -> SmallVec<[i64; 8]> {
+        let mut numbers = SmallVec::new();
+        if !self.has(number) {
+            return numbers;
+        }
+        for &(at, value) in self.fields {
+            match value {
+                Value::Number(value) if at == number => numbers.push(value as i64),
+                Value::Bytes(mut packed) if at == number => {
+                    while let Some(value) = varint(&mut packed) {
+                        numbers.push(value as i64);
+                    }
+                }
+                _ => {}
             }
         }
-        Value::Other | Value::Broken => return None,
+        numbers
     }
-    Some(())
+}
+
+/// Whether `packed` is whole numbers one after the other.
+fn are_numbers(mut packed: &[u8]) -> bool {
+    while !packed.is_empty() {
+        if varint(&mut packed).is_none() {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// 1: "ab", 2: 300, 3: packed 1 and 2, 2: 7.
+    const BYTES: [u8; 13] = [0x0a, 2, b'a', b'b', 0x10, 0xac, 2, 0x1a, 2, 1, 2, 0x10, 7];
+
+    fn kinds(of_three: Kind) -> [Kind; MOST_FIELDS] {
+        let mut kinds = [Kind::Unknown; MOST_FIELDS];
+        kinds[1..4].copy_from_slice(&[Kind::Bytes, Kind::Numbers, of_three]);
+        kinds
+    }
+
     #[test]
     fn fields_are_read_in_order_and_broken_ones_end_them() {
-        // 1: "ab", 2: 300, 3: packed 1 and 2, then a length beyond the end.
-        let bytes = [
-            0x0a, 2, b'a', b'b', 0x10, 0xac, 2, 0x1a, 2, 1, 2, 0x22, 9, 0,
-        ];
+        // A length beyond the end.
+        let bytes = [&BYTES[..], &[0x22, 9, 0]].concat();
         assert_eq!(Fields(&bytes).bytes(1), Some(&b"ab"[..]));
-        let mut numbers = Vec::new();
-        for (at, value) in Fields(&bytes) {
-            match at {
-                2 | 3 => append_numbers(value, &mut numbers).expect("they are numbers"),
-                0 => assert!(matches!(value, Value::Broken)),
-                _ => {}
-            }
+        assert_eq!(Fields(&bytes).count(), 5);
+        assert!(matches!(Fields(&bytes).last(), Some((0, Value::Broken))));
+    }
+
+    #[test]
+    fn views_find_fields_by_number() {
+        let mut fields = Vec::new();
+        let present = read_fields(&BYTES, &kinds(Kind::Numbers), |field| fields.push(field));
+        let view = View::new(&fields, present.expect("the fields are whole"));
+        assert_eq!(view.bytes(1), b"ab");
+        assert_eq!((view.int(2), view.int(1), view.int(9)), (7, 0, 0));
+        assert_eq!(view.numbers(2)[..], [300, 7]);
+        assert_eq!(view.numbers(3)[..], [1, 2]);
+        assert_eq!(view.each(1).count(), 1);
+    }
+
+    #[test]
+    fn a_field_of_another_kind_breaks_its_message() {
+        for kind in [Kind::Number, Kind::Float] {
+            assert!(read_fields(&BYTES, &kinds(kind), |_| ()).is_none());
         }
-        assert_eq!(numbers, [300, 1, 2]);
-        assert_eq!(Fields(&bytes).count(), 4);
+        // A packed number without an end.
+        let bytes = [0x1a, 1, 0x80];
+        assert!(read_fields(&bytes, &kinds(Kind::Numbers), |_| ()).is_none());
+        assert!(read_fields(&bytes, &kinds(Kind::Bytes), |_| ()).is_some());
     }
 }

@@ -1,15 +1,14 @@
 //! Attributes of single opcodes. What the text leaves out as a default may stand or be left out here.
 
-use prost::bytes::Bytes;
-
 use super::Writer;
 use crate::error::Result;
 use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDimension};
 use crate::module::words::{self, Words};
 use crate::module::{AttrKey, HloOpcode};
 use crate::proto::schema::{
-    ConvolutionDimensionNumbers, HloInstructionProto, IotaReplicaGroupListProto, Window,
+    self, ConvolutionDimensionNumbers, IotaReplicaGroupListProto, Window, instruction as field,
 };
+use crate::proto::wire::View;
 use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_window};
 
 impl Writer<'_> {
@@ -39,7 +38,7 @@ impl Writer<'_> {
         }
     }
 
-    fn word(&mut self, key: AttrKey, words: Words, number: i32) -> Result<()> {
+    fn word(&mut self, key: AttrKey, words: Words, number: i64) -> Result<()> {
         let Some(word) = usize::try_from(number).ok().and_then(|at| words.get(at)) else {
             let name = key.name().unwrap_or_default();
             return Err(self.fault(format!("expected {name}, found number {number}")));
@@ -71,7 +70,7 @@ impl Writer<'_> {
         &mut self,
         key: AttrKey,
         opcode: HloOpcode,
-        proto: &HloInstructionProto,
+        proto: View<'_, '_>,
     ) -> Result<()> {
         use AttrKey as K;
         if self.number(key, proto) || self.word_or_string(key, proto)? {
@@ -80,11 +79,11 @@ impl Writer<'_> {
         match key {
             K::Epsilon => {
                 self.key(key);
-                self.put(format_args!("{}", proto.epsilon));
+                self.put(format_args!("{}", proto.float(field::epsilon)));
             }
             K::CrossProgramPrefetchIndex => {
-                if let Some(index) = proto.cross_program_prefetch_index {
-                    self.int(key, i64::from(index));
+                if let Some(index) = proto.find_int(field::cross_program_prefetch_index) {
+                    self.int(key, index);
                 }
             }
             K::LeftSide | K::Lower | K::UnitDiagonal | K::TransposeA => {
@@ -92,104 +91,122 @@ impl Writer<'_> {
             }
             K::Largest => {
                 self.key(key);
-                self.put(format_args!("{}", proto.largest));
+                self.put(format_args!("{}", proto.is(field::largest)));
             }
             K::ChannelId => self.channel_id(key, proto),
             K::ReplicaGroups => self.replica_groups(proto)?,
             K::SplitDimension | K::AsyncGroupId | K::Sparsity => {}
-            K::SourceTargetPairs => self.source_target_pairs(key, proto),
+            K::SourceTargetPairs => self.source_target_pairs(key, proto)?,
             K::Dimensions => {
-                if !proto.dimensions.is_empty() || always_has_dimensions(opcode) {
-                    self.ints(key, &proto.dimensions);
+                let dimensions = proto.numbers(field::dimensions);
+                if !dimensions.is_empty() || always_has_dimensions(opcode) {
+                    self.ints(key, &dimensions);
                 }
             }
             K::IsAssociative => {
                 self.key(key);
-                self.put(format_args!("{}", proto.is_associative == 1));
+                self.put(format_args!("{}", proto.int(field::is_associative) == 1));
             }
-            K::Slice => self.slice(proto),
-            K::ParameterReplication => self.parameter_replication(key, proto),
-            K::OutfeedShape | K::Window | K::DimLabels => self.message(key, opcode, proto)?,
-            K::FeatureGroupCount if proto.feature_group_count > 1 => {
-                self.int(key, proto.feature_group_count)
+            K::Slice => self.slice(proto)?,
+            K::ParameterReplication => self.parameter_replication(key, proto)?,
+            K::OutfeedShape | K::Window | K::DimLabels => self.structured(key, opcode, proto)?,
+            K::FeatureGroupCount if proto.int(field::feature_group_count) > 1 => {
+                self.int(key, proto.int(field::feature_group_count))
             }
-            K::BatchGroupCount if proto.batch_group_count > 1 => {
-                self.int(key, proto.batch_group_count)
+            K::BatchGroupCount if proto.int(field::batch_group_count) > 1 => {
+                self.int(key, proto.int(field::batch_group_count))
             }
             K::OperandPrecision | K::Algorithm => self.precision(key, opcode, proto)?,
             K::CustomCallTarget => {
                 self.key(key);
-                self.put_string(&proto.custom_call_target);
+                self.put_string(proto.bytes(field::custom_call_target));
             }
-            K::OperandLayoutConstraints if proto.constrain_layout => {
+            K::OperandLayoutConstraints if proto.is(field::constrain_layout) => {
                 self.key(key);
-                self.shapes(&proto.operand_shapes_with_layout)?;
+                self.shapes(proto.each(field::operand_shapes_with_layout))?;
             }
             K::Literal => self.custom_call_literal(proto)?,
-            K::OutputOperandAliasing => self.aliasing(proto),
-            K::Padding => self.padding(proto),
+            K::OutputOperandAliasing => self.aliasing(proto)?,
+            K::Padding => self.padding(proto)?,
             K::SliceSizes if opcode == HloOpcode::Gather => {
-                self.ints(key, &proto.gather_slice_sizes)
+                self.ints(key, &proto.numbers(field::gather_slice_sizes))
             }
             K::Domain => self.domain(proto)?,
-            _ => self.dimension_numbers(key, proto),
+            _ => self.dimension_numbers(key, proto)?,
         }
         Ok(())
     }
 
     /// Appends an attribute that is a number, numbers or a truth value, if `key` is one.
-    fn number(&mut self, key: AttrKey, proto: &HloInstructionProto) -> bool {
+    fn number(&mut self, key: AttrKey, proto: View<'_, '_>) -> bool {
         use AttrKey as K;
         match key {
-            K::FeatureIndex => self.int(key, proto.feature_index),
-            K::FftLength => self.ints(key, &proto.fft_length),
-            K::IsCrossProgramPrefetch => self.truth(key, proto.is_cross_program_prefetch),
-            K::K => self.int(key, proto.k),
-            K::IsHostTransfer => self.truth(key, proto.is_host_transfer),
-            K::ConstrainLayout => self.truth(key, proto.constrain_layout),
-            K::UseGlobalDeviceIds => self.truth(key, proto.use_global_device_ids),
-            K::IsStable => self.truth(key, proto.is_stable),
-            K::NumCarries => self.int(key, proto.num_carries),
-            K::IsReverse => self.truth(key, proto.is_reverse),
-            K::Index => self.int(key, proto.tuple_index),
-            K::IotaDimension => self.int(key, proto.dimensions.first().copied().unwrap_or(0)),
-            K::ExponentBits => self.int(key, i64::from(proto.exponent_bits)),
-            K::MantissaBits => self.int(key, i64::from(proto.mantissa_bits)),
-            K::CustomCallHasSideEffect => self.truth(key, proto.custom_call_has_side_effect),
-            K::DynamicSliceSizes => self.ints(key, &proto.dynamic_slice_sizes),
-            K::IndicesAreSorted => self.truth(key, proto.indices_are_sorted),
-            K::UniqueIndices => self.truth(key, proto.unique_indices),
-            K::Delta => self.int(key, proto.delta),
+            K::FeatureIndex => self.int(key, proto.int(field::feature_index)),
+            K::FftLength => self.ints(key, &proto.numbers(field::fft_length)),
+            K::IsCrossProgramPrefetch => {
+                self.truth(key, proto.is(field::is_cross_program_prefetch))
+            }
+            K::K => self.int(key, proto.int(field::k)),
+            K::IsHostTransfer => self.truth(key, proto.is(field::is_host_transfer)),
+            K::ConstrainLayout => self.truth(key, proto.is(field::constrain_layout)),
+            K::UseGlobalDeviceIds => self.truth(key, proto.is(field::use_global_device_ids)),
+            K::IsStable => self.truth(key, proto.is(field::is_stable)),
+            K::NumCarries => self.int(key, proto.int(field::num_carries)),
+            K::IsReverse => self.truth(key, proto.is(field::is_reverse)),
+            K::Index => self.int(key, proto.int(field::tuple_index)),
+            K::IotaDimension => {
+                let dimensions = proto.numbers(field::dimensions);
+                self.int(key, dimensions.first().copied().unwrap_or(0));
+            }
+            K::ExponentBits => self.int(key, proto.int(field::exponent_bits)),
+            K::MantissaBits => self.int(key, proto.int(field::mantissa_bits)),
+            K::CustomCallHasSideEffect => {
+                self.truth(key, proto.is(field::custom_call_has_side_effect))
+            }
+            K::DynamicSliceSizes => self.ints(key, &proto.numbers(field::dynamic_slice_sizes)),
+            K::IndicesAreSorted => self.truth(key, proto.is(field::indices_are_sorted)),
+            K::UniqueIndices => self.truth(key, proto.is(field::unique_indices)),
+            K::Delta => self.int(key, proto.int(field::delta)),
             _ => return false,
         }
         true
     }
 
     /// Appends an attribute that is a word or a string, if `key` is one.
-    fn word_or_string(&mut self, key: AttrKey, proto: &HloInstructionProto) -> Result<bool> {
+    fn word_or_string(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<bool> {
         use AttrKey as K;
         match key {
-            K::InfeedConfig => self.string(key, &proto.infeed_config),
-            K::OutfeedConfig => self.string(key, &proto.outfeed_config),
-            K::FftType => self.word(key, words::FFT_TYPE, proto.fft_type)?,
-            K::Direction => self.named(key, &proto.comparison_direction)?,
-            K::Type => self.named(key, &proto.comparison_type)?,
-            K::Distribution => self.word(key, words::DISTRIBUTION, proto.distribution)?,
-            K::Kind => self.named(key, &proto.fusion_kind)?,
-            K::PaddingType if proto.padding_type != 0 => {
-                self.word(key, words::PADDING_TYPE, proto.padding_type)?;
+            K::InfeedConfig => self.string(key, proto.bytes(field::infeed_config)),
+            K::OutfeedConfig => self.string(key, proto.bytes(field::outfeed_config)),
+            K::FftType => self.word(key, words::FFT_TYPE, proto.int(field::fft_type))?,
+            K::Direction => self.named(key, proto.bytes(field::comparison_direction))?,
+            K::Type => self.named(key, proto.bytes(field::comparison_type))?,
+            K::Distribution => {
+                self.word(key, words::DISTRIBUTION, proto.int(field::distribution))?
             }
-            K::CustomCallSchedule if proto.custom_call_schedule != 0 => {
-                self.word(key, words::CUSTOM_CALL_SCHEDULE, proto.custom_call_schedule)?;
+            K::Kind => self.named(key, proto.bytes(field::fusion_kind))?,
+            K::PaddingType if proto.int(field::padding_type) != 0 => {
+                self.word(key, words::PADDING_TYPE, proto.int(field::padding_type))?;
+            }
+            K::CustomCallSchedule if proto.int(field::custom_call_schedule) != 0 => {
+                self.word(
+                    key,
+                    words::CUSTOM_CALL_SCHEDULE,
+                    proto.int(field::custom_call_schedule),
+                )?;
             }
             // The first version is what no version means.
-            K::ApiVersion if proto.custom_call_api_version > 1 => {
-                self.word(key, words::API_VERSION, proto.custom_call_api_version)?;
+            K::ApiVersion if proto.int(field::custom_call_api_version) > 1 => {
+                self.word(
+                    key,
+                    words::API_VERSION,
+                    proto.int(field::custom_call_api_version),
+                )?;
             }
             K::AsyncExecutionThread
-                if !matches!(&proto.async_execution_thread[..], b"" | b"main") =>
+                if !matches!(proto.bytes(field::async_execution_thread), b"" | b"main") =>
             {
-                self.string(key, &proto.async_execution_thread);
+                self.string(key, proto.bytes(field::async_execution_thread));
             }
             _ => return Ok(false),
         }
@@ -197,21 +214,23 @@ impl Writer<'_> {
     }
 
     /// Pairs of devices.
-    fn source_target_pairs(&mut self, key: AttrKey, proto: &HloInstructionProto) {
+    fn source_target_pairs(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
         self.key(key);
         self.out.push('{');
-        for (at, pair) in proto.source_target_pairs.iter().enumerate() {
+        let pairs: Vec<schema::SourceTarget> = self.messages(proto, field::source_target_pairs)?;
+        for (at, pair) in pairs.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
             self.put(format_args!("{comma}{{{},{}}}", pair.source, pair.target));
         }
         self.out.push('}');
+        Ok(())
     }
 
     /// Which leaves of a parameter are the same everywhere.
-    fn parameter_replication(&mut self, key: AttrKey, proto: &HloInstructionProto) {
-        if let Some(replication) = &proto.parameter_replication
-            && !replication.replicated_at_leaf_buffers.is_empty()
-        {
+    fn parameter_replication(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
+        let replication = self.message(proto, field::parameter_replication)?;
+        let replication: schema::ParameterReplication = replication.unwrap_or_default();
+        if !replication.replicated_at_leaf_buffers.is_empty() {
             self.key(key);
             self.out.push('{');
             for (at, is_replicated) in replication.replicated_at_leaf_buffers.iter().enumerate() {
@@ -220,14 +239,15 @@ impl Writer<'_> {
             }
             self.out.push('}');
         }
+        Ok(())
     }
 
     /// The channel, which older protos have in another field.
-    fn channel_id(&mut self, key: AttrKey, proto: &HloInstructionProto) {
-        let id = if proto.channel_id > 0 {
-            proto.channel_id
+    fn channel_id(&mut self, key: AttrKey, proto: View<'_, '_>) {
+        let id = if proto.int(field::channel_id) > 0 {
+            proto.int(field::channel_id)
         } else {
-            proto.all_reduce_id
+            proto.int(field::all_reduce_id)
         };
         if id > 0 {
             self.int(key, id);
@@ -235,34 +255,28 @@ impl Writer<'_> {
     }
 
     /// An attribute that is a message of its own in the proto, where it is there.
-    fn message(
-        &mut self,
-        key: AttrKey,
-        opcode: HloOpcode,
-        proto: &HloInstructionProto,
-    ) -> Result<()> {
+    fn structured(&mut self, key: AttrKey, opcode: HloOpcode, proto: View<'_, '_>) -> Result<()> {
         use AttrKey as K;
         match key {
             K::OutfeedShape => {
-                if let Some(shape) = &proto.outfeed_shape {
+                if let Some(shape) = proto.find(field::outfeed_shape) {
                     self.key(key);
                     self.put_shape(shape)?;
                 }
             }
             K::Window => {
-                if let Some(window) = proto
-                    .window
-                    .as_ref()
-                    .filter(|w| opcode == HloOpcode::CustomCall || !w.dimensions.is_empty())
-                {
+                let window: Option<Window> = self.message(proto, field::window)?;
+                let is_written =
+                    |w: &Window| opcode == HloOpcode::CustomCall || !w.dimensions.is_empty();
+                if let Some(window) = window.filter(is_written) {
                     self.key(key);
-                    self.window(window);
+                    self.window(&window);
                 }
             }
             K::DimLabels => {
-                if let Some(numbers) = &proto.convolution_dimension_numbers {
+                if let Some(numbers) = self.message(proto, field::convolution_dimension_numbers)? {
                     self.key(key);
-                    self.dim_labels(numbers)?;
+                    self.dim_labels(&numbers)?;
                 }
             }
             _ => {}
@@ -271,18 +285,23 @@ impl Writer<'_> {
     }
 
     /// Attributes of `gather`, `scatter` and `dot`.
-    fn dimension_numbers(&mut self, key: AttrKey, proto: &HloInstructionProto) {
+    fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
         use AttrKey as K;
-        let gather = proto.gather_dimension_numbers.as_deref();
-        let scatter = proto.scatter_dimension_numbers.as_deref();
-        let ragged = proto.ragged_dot_dimension_numbers.as_deref();
+        let gather = self.message(proto, field::gather_dimension_numbers)?;
+        let gather: Option<&schema::GatherDimensionNumbers> = gather.as_ref();
+        let scatter = self.message(proto, field::scatter_dimension_numbers)?;
+        let scatter: Option<&schema::ScatterDimensionNumbers> = scatter.as_ref();
+        let ragged = self.message(proto, field::ragged_dot_dimension_numbers)?;
+        let ragged: Option<&schema::RaggedDotDimensionNumbers> = ragged.as_ref();
         let inner = ragged.and_then(|ragged| ragged.dot_dimension_numbers.as_deref());
-        let dot = proto.dot_dimension_numbers.as_deref().or(inner);
+        let dot = self.message(proto, field::dot_dimension_numbers)?;
+        let dot: Option<&schema::DotDimensionNumbers> = dot.as_ref().or(inner);
         if key == K::IndexVectorDim {
             let dim = gather
                 .map(|g| g.index_vector_dim)
                 .or(scatter.map(|s| s.index_vector_dim));
-            return self.int(key, dim.unwrap_or(0));
+            self.int(key, dim.unwrap_or(0));
+            return Ok(());
         }
         let list = match key {
             K::OffsetDims => gather.map(|g| &g.offset_dims),
@@ -306,25 +325,18 @@ impl Writer<'_> {
         if let Some(list) = list {
             self.ints(key, list);
         }
+        Ok(())
     }
 
-    fn triangular(
-        &mut self,
-        key: AttrKey,
-        opcode: HloOpcode,
-        proto: &HloInstructionProto,
-    ) -> Result<()> {
+    fn triangular(&mut self, key: AttrKey, opcode: HloOpcode, proto: View<'_, '_>) -> Result<()> {
         if opcode == HloOpcode::Cholesky {
-            self.truth(
-                key,
-                proto
-                    .cholesky_options
-                    .as_ref()
-                    .is_some_and(|options| options.lower),
-            );
+            let options: Option<schema::CholeskyOptions> =
+                self.message(proto, field::cholesky_options)?;
+            self.truth(key, options.is_some_and(|options| options.lower));
             return Ok(());
         }
-        let Some(options) = &proto.triangular_solve_options else {
+        let options = self.message(proto, field::triangular_solve_options)?;
+        let Some(options): Option<schema::TriangularSolveOptions> = options else {
             return Ok(());
         };
         match key {
@@ -332,29 +344,25 @@ impl Writer<'_> {
             AttrKey::Lower => self.truth(key, options.lower),
             AttrKey::UnitDiagonal => self.truth(key, options.unit_diagonal),
             _ if options.transpose_a != 0 => {
-                self.word(key, words::TRANSPOSE, options.transpose_a)?
+                self.word(key, words::TRANSPOSE, options.transpose_a.into())?
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn precision(
-        &mut self,
-        key: AttrKey,
-        opcode: HloOpcode,
-        proto: &HloInstructionProto,
-    ) -> Result<()> {
+    fn precision(&mut self, key: AttrKey, opcode: HloOpcode, proto: View<'_, '_>) -> Result<()> {
         if opcode == HloOpcode::RngBitGenerator {
-            return self.word(key, words::RNG_ALGORITHM, proto.rng_algorithm);
+            return self.word(key, words::RNG_ALGORITHM, proto.int(field::rng_algorithm));
         }
-        let Some(config) = &proto.precision_config else {
+        let config = self.message(proto, field::precision_config)?;
+        let Some(config): Option<schema::PrecisionConfig> = config else {
             return Ok(());
         };
         if key == AttrKey::Algorithm {
             return match config.algorithm {
                 0 => Ok(()),
-                number => self.word(key, words::DOT_ALGORITHM, number),
+                number => self.word(key, words::DOT_ALGORITHM, number.into()),
             };
         }
         if config.operand_precision.iter().all(|&number| number == 0) {
@@ -372,23 +380,25 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn replica_groups(&mut self, proto: &HloInstructionProto) -> Result<()> {
-        if proto.mesh_axes_replica_group_list.is_some() {
+    fn replica_groups(&mut self, proto: View<'_, '_>) -> Result<()> {
+        if proto.find(field::mesh_axes_replica_group_list).is_some() {
             return Err(crate::HloError::unsupported(
                 "replica groups by named axes are not read from protos; from text they are",
-                String::from_utf8_lossy(&proto.name),
+                String::from_utf8_lossy(proto.bytes(field::name)),
             ));
         }
-        let list = proto.collective_device_list.as_deref();
-        let inner = list.and_then(|list| list.iota_replica_group_list.as_deref());
+        let list = self.message(proto, field::collective_device_list)?;
+        let list: schema::CollectiveDeviceListProto = list.unwrap_or_default();
+        let inner = list.iota_replica_group_list.as_deref();
         self.key(AttrKey::ReplicaGroups);
-        if let Some(iota) = proto.iota_collective_device_list.as_deref().or(inner) {
+        let iota = self.message(proto, field::iota_collective_device_list)?;
+        if let Some(iota) = iota.as_ref().or(inner) {
             self.iota(iota);
             return Ok(());
         }
-        let groups = match list {
-            Some(list) if !list.replica_groups.is_empty() => &list.replica_groups,
-            _ => &proto.replica_groups,
+        let groups = match list.replica_groups.is_empty() {
+            false => list.replica_groups,
+            true => self.messages(proto, field::replica_groups)?,
         };
         self.out.push('{');
         for (at, group) in groups.iter().enumerate() {
@@ -415,14 +425,16 @@ impl Writer<'_> {
         }
     }
 
-    fn slice(&mut self, proto: &HloInstructionProto) {
+    fn slice(&mut self, proto: View<'_, '_>) -> Result<()> {
         self.key(AttrKey::Slice);
-        let dims = proto.slice_dimensions.iter().map(|dim| SliceDimension {
+        let dims: Vec<schema::SliceDimensions> = self.messages(proto, field::slice_dimensions)?;
+        let dims = dims.iter().map(|dim| SliceDimension {
             start: dim.start,
             limit: dim.limit,
             stride: dim.stride,
         });
         write_slice(&mut self.out, &dims.collect::<Vec<_>>());
+        Ok(())
     }
 
     fn window(&mut self, window: &Window) {
@@ -487,9 +499,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn shapes(&mut self, shapes: &[Bytes]) -> Result<()> {
+    fn shapes<'p>(&mut self, shapes: impl Iterator<Item = &'p [u8]>) -> Result<()> {
         self.out.push('{');
-        for (at, shape) in shapes.iter().enumerate() {
+        for (at, shape) in shapes.enumerate() {
             self.out.push_str(if at > 0 { ", " } else { "" });
             self.put_shape(shape)?;
         }
@@ -497,23 +509,25 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn custom_call_literal(&mut self, proto: &HloInstructionProto) -> Result<()> {
-        let Some(bytes) = &proto.literal else {
+    fn custom_call_literal(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let Some(bytes) = proto.find(field::literal) else {
             return Ok(());
         };
-        let literal = super::literal::read_literal(bytes.clone(), self.limits, self.filename())?;
+        let literal = self.read_literal(bytes)?;
         self.key(AttrKey::Literal);
         crate::text::printer::write_typed_literal(&mut self.out, &literal);
         self.push_literal(literal);
         Ok(())
     }
 
-    fn aliasing(&mut self, proto: &HloInstructionProto) {
-        if proto.output_operand_aliasing.is_empty() {
-            return;
+    fn aliasing(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let aliases = self.messages(proto, field::output_operand_aliasing)?;
+        if aliases.is_empty() {
+            return Ok(());
         }
         self.key(AttrKey::OutputOperandAliasing);
-        for (at, alias) in proto.output_operand_aliasing.iter().enumerate() {
+        for (at, alias) in aliases.iter().enumerate() {
+            let alias: &schema::OutputOperandAliasing = alias;
             self.out.push_str(if at > 0 { ", {" } else { "{{" });
             self.put_list(&alias.output_shape_index);
             self.put(format_args!("}}: ({}, {{", alias.operand_index));
@@ -521,11 +535,13 @@ impl Writer<'_> {
             self.out.push_str("})");
         }
         self.out.push('}');
+        Ok(())
     }
 
-    fn padding(&mut self, proto: &HloInstructionProto) {
-        let Some(config) = proto.padding_config.as_ref() else {
-            return;
+    fn padding(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let config = self.message(proto, field::padding_config)?;
+        let Some(config): Option<schema::PaddingConfig> = config else {
+            return Ok(());
         };
         self.key(AttrKey::Padding);
         let dims = config.dimensions.iter().map(|dim| PaddingDimension {
@@ -534,17 +550,19 @@ impl Writer<'_> {
             interior: dim.interior_padding,
         });
         write_padding(&mut self.out, &dims.collect::<Vec<_>>());
+        Ok(())
     }
 
-    fn domain(&mut self, proto: &HloInstructionProto) -> Result<()> {
-        let (Some(entry), Some(exit)) = (&proto.domain_entry_sharding, &proto.domain_exit_sharding)
-        else {
+    fn domain(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let entry = self.message(proto, field::domain_entry_sharding)?;
+        let exit = self.message(proto, field::domain_exit_sharding)?;
+        let (Some(entry), Some(exit)) = (entry, exit) else {
             return Ok(());
         };
         self.out.push_str(", domain={kind=\"sharding\", entry=");
-        self.sharding(entry)?;
+        self.sharding(&entry)?;
         self.out.push_str(", exit=");
-        self.sharding(exit)?;
+        self.sharding(&exit)?;
         self.out.push('}');
         Ok(())
     }

@@ -1,65 +1,34 @@
-//! What is needed of computations and instructions before they are read, and their order.
-
-use foldhash::HashMap;
-use smallvec::SmallVec;
+//! Computations and their instructions before they are written: fields, names and order.
 
 use super::Writer;
-use crate::error::Result;
-use crate::proto::schema::HloInstructionProto;
-use crate::proto::wire::{Fields, Value, append_numbers};
+use crate::error::{HloError, Result};
+use crate::proto::schema::{HloInstructionProto, computation, instruction};
+use crate::proto::wire::{Field, Fields, Present, Value, View, read_fields};
 use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
 use crate::text::tables::OPCODES;
 
 /// How the bytes of the shape `pred[]` begin: field 2, the element type.
 const PRED: &[u8] = &[2 << 3, 1];
 
-/// What is needed of an instruction before it is read.
-#[derive(Default)]
+/// What is needed of an instruction before it is written.
 pub(super) struct Head<'p> {
     pub id: i64,
     pub name: &'p str,
     pub is_predicate: bool,
     channel: Option<i64>,
-    operands: SmallVec<[i64; 4]>,
-    predecessors: SmallVec<[i64; 1]>,
-    /// Its place in the proto.
-    at: u32,
-}
-
-impl<'p> Head<'p> {
-    fn read(bytes: &'p [u8], at: u32) -> Option<(Head<'p>, &'p [u8])> {
-        let mut head = Head {
-            at,
-            ..Head::default()
-        };
-        let (mut name, mut opcode, mut channel) = (&b""[..], &b""[..], 0);
-        for field in Fields(bytes) {
-            match field {
-                (1, Value::Bytes(value)) => name = value,
-                (2, Value::Bytes(value)) => opcode = value,
-                (3, Value::Bytes(value)) => head.is_predicate = value.starts_with(PRED),
-                (26, Value::Number(value)) => channel = value as i64,
-                (35, Value::Number(value)) => head.id = value as i64,
-                (36, value) => append_numbers(value, &mut head.operands)?,
-                (37, value) => append_numbers(value, &mut head.predecessors)?,
-                (_, Value::Broken) => return None,
-                _ => {}
-            }
-        }
-        if channel != 0 && OPCODES.get(opcode).is_some_and(keeps_channel_order) {
-            head.channel = Some(channel);
-        }
-        Some((head, name))
-    }
+    /// Its fields, in those of the computation.
+    fields: (u32, u32),
+    present: Present,
+    /// Its operands, in those of the computation.
+    operands: (u32, u32),
 }
 
 /// The instructions of a computation by their ids, which is the order XLA keeps them in.
 pub(super) struct Heads<'p> {
-    pub heads: Vec<Head<'p>>,
-    /// Positions in `heads` by id.
-    pub places: HashMap<i64, u32>,
-    /// Positions in `heads` of what each depends on that is there.
-    operands: Vec<SmallVec<[u32; 4]>>,
+    heads: Vec<Head<'p>>,
+    fields: Vec<Field<'p>>,
+    /// Positions in `heads`.
+    operands: Vec<u32>,
 }
 
 impl<'p> Heads<'p> {
@@ -67,60 +36,134 @@ impl<'p> Heads<'p> {
     ///
     /// # Errors
     /// [`crate::HloError::Parse`] for broken bytes, names that are none and ids that are there twice.
-    pub fn read(instructions: &'p [prost::bytes::Bytes], writer: &Writer<'_>) -> Result<Heads<'p>> {
-        let mut heads = Vec::with_capacity(instructions.len());
-        for (bytes, at) in instructions.iter().zip(0..) {
-            let Some((mut head, name)) = Head::read(bytes, at) else {
+    pub fn read(instructions: &[&'p [u8]], writer: &Writer<'_>) -> Result<Heads<'p>> {
+        let mut all = Heads {
+            heads: Vec::with_capacity(instructions.len()),
+            fields: Vec::with_capacity(instructions.len() * 8),
+            operands: Vec::with_capacity(instructions.len() * 2),
+        };
+        for bytes in instructions {
+            let start = all.fields.len();
+            let add = |field| all.fields.push(field);
+            let Some(present) = read_fields(bytes, &instruction::KINDS, add) else {
                 return Err(writer.broken::<HloInstructionProto>(bytes, "HloInstructionProto"));
             };
-            head.name = writer.name(name, "an instruction")?;
-            heads.push(head);
+            let head = Head::new(View::new(&all.fields[start..], present), writer)?;
+            all.heads.push(Head {
+                fields: (start as u32, all.fields.len() as u32),
+                present,
+                ..head
+            });
         }
-        heads.sort_unstable_by_key(|head| head.id);
-        let places: HashMap<i64, u32> = heads.iter().map(|head| head.id).zip(0..).collect();
-        if let Some(twice) = heads.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        if !all.heads.is_sorted_by_key(|head| head.id) {
+            all.heads.sort_unstable_by_key(|head| head.id);
+        }
+        if let Some(twice) = all.heads.windows(2).find(|pair| pair[0].id == pair[1].id) {
             return Err(writer.fault(format!(
                 "two instructions of a computation have the id {}",
                 twice[0].id
             )));
         }
-        let of = |ids: &[i64]| {
-            ids.iter()
-                .filter_map(|id| places.get(id).copied())
-                .collect()
-        };
-        let operands = heads.iter().map(|head| of(&head.operands)).collect();
-        Ok(Heads {
-            heads,
-            places,
-            operands,
-        })
+        for at in 0..all.heads.len() {
+            let start = all.operands.len() as u32;
+            let ids = all.view(at as u32).numbers(instruction::operand_ids);
+            for id in ids {
+                let place = all.place(id).ok_or_else(|| missing(id, writer))?;
+                all.operands.push(place);
+            }
+            all.heads[at].operands = (start, all.operands.len() as u32);
+        }
+        Ok(all)
+    }
+
+    /// The fields of the instruction at a place.
+    pub fn view(&self, at: u32) -> View<'_, 'p> {
+        let head = &self.heads[at as usize];
+        let (start, end) = head.fields;
+        View::new(&self.fields[start as usize..end as usize], head.present)
+    }
+
+    /// The instruction at a place.
+    pub fn head(&self, at: u32) -> &Head<'p> {
+        &self.heads[at as usize]
+    }
+
+    /// The place of the instruction called `id`. Mostly ids follow one another.
+    #[inline]
+    fn place(&self, id: i64) -> Option<u32> {
+        let first = self.heads.first()?.id;
+        let guess = usize::try_from(id.checked_sub(first)?).ok()?;
+        if self.heads.get(guess).is_some_and(|head| head.id == id) {
+            return Some(guess as u32);
+        }
+        let found = self.heads.binary_search_by_key(&id, |head| head.id);
+        found.ok().map(|at| at as u32)
     }
 
     /// The instruction called `id`.
+    #[inline]
     pub fn get(&self, id: i64) -> Option<&Head<'p>> {
-        self.places.get(&id).map(|&at| &self.heads[at as usize])
+        self.place(id).map(|at| &self.heads[at as usize])
     }
 
-    /// Places in the proto, in the order in which XLA prints a computation without a schedule: ids
-    /// follow the order of creation, and a pass may make an operand after its user.
+    /// The instruction called `id`, which another uses.
+    ///
+    /// # Errors
+    /// [`crate::HloError::Parse`] when it is not there.
+    pub fn need(&self, id: i64, writer: &Writer<'_>) -> Result<&Head<'p>> {
+        self.get(id).ok_or_else(|| missing(id, writer))
+    }
+
+    /// Places of the operands of the instruction at a place.
+    pub fn operands_of(&self, at: u32) -> &[u32] {
+        let (start, end) = self.heads[at as usize].operands;
+        &self.operands[start as usize..end as usize]
+    }
+
+    /// Places in the order in which XLA prints a computation without a schedule: ids follow the order
+    /// of creation, and a pass may make an operand after its user.
     pub fn definition_order(&self) -> Vec<u32> {
-        let order = post_order(self);
-        order.iter().map(|&at| self.heads[at as usize].at).collect()
+        post_order(self)
     }
 
-    /// Places in the proto in the order of `ids`; `None` unless that is each instruction once.
+    /// Places in the order of `ids`; `None` unless that is each instruction once.
     pub fn scheduled_order(&self, ids: &[i64]) -> Option<Vec<u32>> {
         if ids.len() != self.heads.len() {
             return None;
         }
         let mut is_there = vec![false; self.heads.len()];
-        let place = |id| {
-            let &at = self.places.get(id)?;
+        let place = |&id| {
+            let at = self.place(id)?;
             let was_there = std::mem::replace(&mut is_there[at as usize], true);
-            (!was_there).then(|| self.heads[at as usize].at)
+            (!was_there).then_some(at)
         };
         ids.iter().map(place).collect()
+    }
+}
+
+#[cold]
+fn missing(id: i64, writer: &Writer<'_>) -> HloError {
+    writer.fault(format!(
+        "an instruction uses instruction {id}, which is not in its computation"
+    ))
+}
+
+impl<'p> Head<'p> {
+    fn new(view: View<'_, 'p>, writer: &Writer<'_>) -> Result<Head<'p>> {
+        let channel = view.int(instruction::channel_id);
+        let has_order = || {
+            let opcode = OPCODES.get(view.bytes(instruction::opcode));
+            opcode.is_some_and(keeps_channel_order)
+        };
+        Ok(Head {
+            id: view.int(instruction::id),
+            name: writer.name(view.bytes(instruction::name), "an instruction")?,
+            is_predicate: view.bytes(instruction::shape).starts_with(PRED),
+            channel: (channel != 0 && has_order()).then_some(channel),
+            fields: (0, 0),
+            present: Present::default(),
+            operands: (0, 0),
+        })
     }
 }
 
@@ -130,13 +173,13 @@ impl Dependencies for Heads<'_> {
     }
 
     fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        self.operands[at as usize].iter().for_each(|&at| visit(at));
+        self.operands_of(at).iter().for_each(|&at| visit(at));
     }
 
     fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        let ids = &self.heads[at as usize].predecessors;
-        let places = ids.iter().filter_map(|id| self.places.get(id));
-        places.for_each(|&at| visit(at));
+        let ids = self.view(at).numbers(instruction::control_predecessor_ids);
+        let places = ids.iter().filter_map(|&id| self.place(id));
+        places.for_each(visit);
     }
 
     fn channel(&self, at: u32) -> Option<i64> {
@@ -144,16 +187,33 @@ impl Dependencies for Heads<'_> {
     }
 }
 
-/// The name and the id of the computation in `bytes`; `None` where they are broken.
-pub(super) fn computation_head(bytes: &[u8]) -> Option<(&[u8], i64)> {
-    let (mut name, mut id) = (&b""[..], 0);
-    for field in Fields(bytes) {
-        match field {
-            (1, Value::Bytes(value)) => name = value,
-            (5, Value::Number(value)) => id = value as i64,
-            (_, Value::Broken) => return None,
-            _ => {}
+/// A computation, of which the instructions are not read yet.
+#[derive(Default)]
+pub(super) struct Computation<'p> {
+    pub name: &'p [u8],
+    pub id: i64,
+    pub root_id: i64,
+    pub execution_thread: &'p [u8],
+    pub instructions: Vec<&'p [u8]>,
+}
+
+impl<'p> Computation<'p> {
+    /// The one in `bytes`; `None` where they are broken.
+    pub fn read(bytes: &'p [u8]) -> Option<Computation<'p>> {
+        let mut read = Computation::default();
+        for field in Fields(bytes) {
+            match field {
+                (computation::name, Value::Bytes(value)) => read.name = value,
+                (computation::id, Value::Number(value)) => read.id = value as i64,
+                (computation::root_id, Value::Number(value)) => read.root_id = value as i64,
+                (computation::execution_thread, Value::Bytes(value)) => {
+                    read.execution_thread = value;
+                }
+                (computation::instructions, Value::Bytes(value)) => read.instructions.push(value),
+                (_, Value::Broken) => return None,
+                _ => {}
+            }
         }
+        Some(read)
     }
-    Some((name, id))
 }

@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use super::Writer;
 use super::heads::Heads;
-use super::literal::read_literal;
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode};
-use crate::proto::schema::HloInstructionProto;
+use crate::proto::schema::{
+    FrontendAttributes, OriginalValueProto, ResultAccuracy, StatisticsViz, instruction as field,
+};
+use crate::proto::wire::View;
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
 use crate::text::printer::{write_literal, write_string_or_dict};
 use crate::text::tables::OPCODES;
@@ -17,25 +19,23 @@ use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
 const MOST_WRITTEN: i64 = 1024;
 
 impl Writer<'_> {
-    pub(super) fn instruction(
-        &mut self,
-        proto: &HloInstructionProto,
-        root: i64,
-        heads: &Heads<'_>,
-    ) -> Result<()> {
-        let start = if proto.id == root { "  ROOT %" } else { "  %" };
+    pub(super) fn instruction(&mut self, at: u32, root: i64, heads: &Heads<'_>) -> Result<()> {
+        let proto = heads.view(at);
+        let head = heads.head(at);
+        let start = if head.id == root { "  ROOT %" } else { "  %" };
         self.out.push_str(start);
-        self.put_name(&proto.name, "an instruction")?;
+        self.out.push_str(head.name);
         self.out.push_str(" = ");
-        self.put_shape(&proto.shape)?;
+        self.put_shape(proto.bytes(field::shape))?;
         self.out.push(' ');
-        self.put_name(&proto.opcode, "an opcode")?;
+        let name = proto.bytes(field::opcode);
+        self.put_name(name, "an opcode")?;
         self.out.push('(');
-        let opcode = OPCODES.get(&proto.opcode).unwrap_or(HloOpcode::Unknown);
+        let opcode = OPCODES.get(name).unwrap_or(HloOpcode::Unknown);
         match opcode {
-            HloOpcode::Parameter => self.put_int(proto.parameter_number),
+            HloOpcode::Parameter => self.put_int(proto.int(field::parameter_number)),
             HloOpcode::Constant => self.constant(proto)?,
-            _ => self.put_instructions(&proto.operand_ids, heads)?,
+            _ => self.put_instructions(heads.operands_of(at).iter().map(|&at| heads.head(at)))?,
         }
         self.out.push(')');
         for &key in extra_attributes(opcode) {
@@ -47,9 +47,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn constant(&mut self, proto: &HloInstructionProto) -> Result<()> {
-        let literal = match &proto.literal {
-            Some(bytes) => read_literal(bytes.clone(), self.limits, self.filename())?,
+    fn constant(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let literal = match proto.find(field::literal) {
+            Some(bytes) => self.read_literal(bytes)?,
             None => Literal {
                 shape: ArrayShape::new(PrimitiveType::Pred, &[]),
                 value: LiteralValue::Elided,
@@ -63,13 +63,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn calls(
-        &mut self,
-        opcode: HloOpcode,
-        proto: &HloInstructionProto,
-        heads: &Heads<'_>,
-    ) -> Result<()> {
-        let ids = &proto.called_computation_ids;
+    fn calls(&mut self, opcode: HloOpcode, proto: View<'_, '_>, heads: &Heads<'_>) -> Result<()> {
+        let ids = &proto.numbers(field::called_computation_ids)[..];
         if ids.is_empty() {
             return Ok(());
         }
@@ -97,7 +92,7 @@ impl Writer<'_> {
                 "expected {} computations that {} '{}' calls, found {}",
                 keys.len(),
                 opcode.name(),
-                String::from_utf8_lossy(&proto.name),
+                String::from_utf8_lossy(proto.bytes(field::name)),
                 ids.len()
             )));
         }
@@ -118,27 +113,31 @@ impl Writer<'_> {
     }
 
     /// Attributes of all opcodes.
-    fn common(&mut self, proto: &HloInstructionProto, heads: &Heads<'_>) -> Result<()> {
-        if proto.is_composite {
+    fn common(&mut self, proto: View<'_, '_>, heads: &Heads<'_>) -> Result<()> {
+        if proto.is(field::is_composite) {
             self.out.push_str(", is_composite=true");
         }
-        if let Some(sharding) = &proto.sharding {
+        if let Some(sharding) = self.message(proto, field::sharding)? {
             self.out.push_str(", sharding=");
-            self.sharding(sharding)?;
+            self.sharding(&sharding)?;
         }
-        if let Some(attributes) = &proto.frontend_attributes {
+        let attributes = self.message(proto, field::frontend_attributes)?;
+        if let Some(attributes) = attributes {
+            let attributes: FrontendAttributes = attributes;
             self.frontend_attributes(&attributes.map)?;
         }
-        if !proto.control_predecessor_ids.is_empty() {
+        let predecessors = proto.numbers(field::control_predecessor_ids);
+        if !predecessors.is_empty() {
             self.out.push_str(", control-predecessors={");
-            self.put_instructions(&proto.control_predecessor_ids, heads)?;
+            let mut named = Vec::with_capacity(predecessors.len());
+            for &id in &predecessors {
+                named.push(heads.need(id, self)?);
+            }
+            self.put_instructions(named.into_iter())?;
             self.out.push('}');
         }
-        if let Some(viz) = proto
-            .statistics_viz
-            .as_ref()
-            .filter(|viz| !viz.statistics.is_empty())
-        {
+        let viz: Option<StatisticsViz> = self.message(proto, field::statistics_viz)?;
+        if let Some(viz) = viz.filter(|viz| !viz.statistics.is_empty()) {
             self.put(format_args!(
                 ", statistics={{visualizing_index={}",
                 viz.stat_index_to_visualize
@@ -150,21 +149,23 @@ impl Writer<'_> {
             }
             self.out.push('}');
         }
-        self.result_accuracy(proto);
+        self.result_accuracy(proto)?;
         self.original_value(proto)?;
-        if let Some(metadata) = &proto.metadata {
-            self.metadata(metadata, ", ");
+        if let Some(metadata) = proto.find(field::metadata) {
+            self.metadata(metadata, ", ")?;
         }
-        if !proto.backend_config.is_empty() {
+        let config = proto.bytes(field::backend_config);
+        if !config.is_empty() {
             self.out.push_str(", backend_config=");
-            write_string_or_dict(&mut self.out, &proto.backend_config);
+            write_string_or_dict(&mut self.out, config);
         }
         Ok(())
     }
 
-    fn result_accuracy(&mut self, proto: &HloInstructionProto) {
-        let Some(accuracy) = &proto.result_accuracy else {
-            return;
+    fn result_accuracy(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let accuracy = self.message(proto, field::result_accuracy)?;
+        let Some(accuracy): Option<ResultAccuracy> = accuracy else {
+            return Ok(());
         };
         if let Some(tolerance) = &accuracy.tolerance {
             self.put(format_args!(
@@ -174,11 +175,13 @@ impl Writer<'_> {
         } else if accuracy.mode == Some(1) {
             self.out.push_str(", result_accuracy={mode=highest}");
         }
+        Ok(())
     }
 
     /// `origin={…}`: one part per leaf, in the order of the leaves.
-    fn original_value(&mut self, proto: &HloInstructionProto) -> Result<()> {
-        let Some(original) = &proto.original_value else {
+    fn original_value(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let original = self.message(proto, field::original_value)?;
+        let Some(original): Option<OriginalValueProto> = original else {
             return Ok(());
         };
         if original.is_synthetic_call {
@@ -222,7 +225,9 @@ impl Writer<'_> {
 }
 
 /// Whether a conditional chooses by a truth value: two branches by anything else are a list.
-fn is_two_way(proto: &HloInstructionProto, heads: &Heads<'_>) -> bool {
-    let chooser = proto.operand_ids.first().and_then(|&id| heads.get(id));
-    proto.called_computation_ids.len() == 2 && chooser.is_some_and(|head| head.is_predicate)
+fn is_two_way(proto: View<'_, '_>, heads: &Heads<'_>) -> bool {
+    let operands = proto.numbers(field::operand_ids);
+    let chooser = operands.first().and_then(|&id| heads.get(id));
+    proto.numbers(field::called_computation_ids).len() == 2
+        && chooser.is_some_and(|head| head.is_predicate)
 }

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use prost::Message;
 use prost::bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::fault;
-use super::schema::{
-    HloComputationProto, HloInstructionProto, HloModuleProto, MapEntry, OpMetadata,
-};
+use super::schema::{HloComputationProto, HloModuleProto, MapEntry, OpMetadata, op_metadata};
+use super::wire::{View, read_fields};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
 use crate::text::printer::{write_escaped, write_string_or_dict};
 use crate::text::{ParseOptions, parse_source};
 use crate::types::Literal;
-use heads::{Heads, computation_head};
+use heads::{Computation, Head, Heads};
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
@@ -38,6 +38,8 @@ pub(super) struct Writer<'o> {
     computations: HashMap<i64, Box<str>>,
     /// Values of constants, in the order of the text.
     literals: Vec<Literal>,
+    /// The computation that is read; fields of its instructions lie in it.
+    open: Bytes,
     /// Bytes of text that the proto may become.
     most: usize,
 }
@@ -45,6 +47,19 @@ pub(super) struct Writer<'o> {
 /// How many times as long as its proto a text may be. A number of a byte may stand for a long name,
 /// so that without a bound a text could be as long as the square of its proto.
 const MOST_LONGER: usize = 64;
+/// Whether a byte may stand in a name.
+const IN_NAMES: [bool; 256] = {
+    let mut is_in = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let letter = (byte as u8).is_ascii_alphanumeric();
+        is_in[byte] = letter || matches!(byte as u8, b'_' | b'.' | b'-');
+        byte += 1;
+    }
+    is_in
+};
+/// How the error of a message within an instruction begins.
+const BROKEN_FIELD: &str = "a broken HloInstructionProto";
 /// What short protos may become on top of that.
 const MOST_FOR_SHORT: usize = 1 << 16;
 
@@ -78,20 +93,18 @@ impl<'o> Writer<'o> {
     /// Of a proto of `size` bytes.
     fn new(size: usize, options: &'o ParseOptions) -> Writer<'o> {
         Writer {
-            out: String::new(),
+            // About as long as what XLA prints of it.
+            out: String::with_capacity(size.saturating_add(size / 2).min(isize::MAX as usize)),
             limits: &options.limits,
             filename: options.filename.as_ref(),
             shapes: HashMap::default(),
             computations: HashMap::default(),
             literals: Vec::new(),
+            open: Bytes::new(),
             most: size
                 .saturating_mul(MOST_LONGER)
                 .saturating_add(MOST_FOR_SHORT),
         }
-    }
-
-    pub fn filename(&self) -> Option<&'o Arc<str>> {
-        self.filename
     }
 
     pub fn push_literal(&mut self, literal: Literal) {
@@ -105,21 +118,41 @@ impl<'o> Writer<'o> {
 
     /// The message in `bytes`.
     pub fn decode<M: Message + Default>(&self, bytes: Bytes, what: &str) -> Result<M> {
-        let mut message = M::default();
-        self.merge(&mut message, bytes, what)?;
-        Ok(message)
+        M::decode(bytes).map_err(|error| self.fault(format!("a broken {what}: {error}")))
     }
 
-    /// Sets the fields of `message` that are in `bytes`.
-    fn merge<M: Message>(&self, message: &mut M, bytes: Bytes, what: &str) -> Result<()> {
-        let merged = message.merge(bytes);
-        merged.map_err(|error| self.fault(format!("a broken {what}: {error}")))
+    /// The message in a field of an instruction; several of them are one.
+    fn message<M: Message + Default>(&self, proto: View<'_, '_>, number: u32) -> Result<Option<M>> {
+        let mut parts = proto.each(number).peekable();
+        if parts.peek().is_none() {
+            return Ok(None);
+        }
+        let mut message = M::default();
+        for part in parts {
+            let merged = message.merge(self.open.slice_ref(part));
+            merged.map_err(|error| self.fault(format!("{BROKEN_FIELD}: {error}")))?;
+        }
+        Ok(Some(message))
+    }
+
+    /// The messages in a repeated field of an instruction.
+    fn messages<M: Message + Default>(&self, proto: View<'_, '_>, number: u32) -> Result<Vec<M>> {
+        let part = |part: &[u8]| {
+            M::decode(self.open.slice_ref(part))
+                .map_err(|error| self.fault(format!("{BROKEN_FIELD}: {error}")))
+        };
+        proto.each(number).map(part).collect()
+    }
+
+    /// The value in a field of an instruction. Its elements stay where they are.
+    fn read_literal(&self, bytes: &[u8]) -> Result<Literal> {
+        literal::read_literal(self.open.slice_ref(bytes), self.limits, self.filename)
     }
 
     /// The error of a message of which not even the head can be read.
     #[cold]
-    fn broken<M: Message + Default>(&self, bytes: &Bytes, what: &str) -> HloError {
-        match self.decode::<M>(bytes.clone(), what) {
+    fn broken<M: Message + Default>(&self, bytes: &[u8], what: &str) -> HloError {
+        match self.decode::<M>(Bytes::copy_from_slice(bytes), what) {
             Err(error) => error,
             Ok(_) => self.fault(format!("a broken {what}")),
         }
@@ -132,17 +165,15 @@ impl<'o> Writer<'o> {
 
     /// Checks that `name` can stand in the text as a name.
     fn name<'n>(&self, name: &'n [u8], what: &str) -> Result<&'n str> {
-        let is_name = !name.is_empty()
-            && name
-                .iter()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
-        match std::str::from_utf8(name) {
-            Ok(text) if is_name => Ok(text),
-            _ => Err(self.fault(format!(
+        let is_name = !name.is_empty() && name.iter().all(|&b| IN_NAMES[b as usize]);
+        if !is_name {
+            return Err(self.fault(format!(
                 "expected the name of {what}, of letters, digits, '_', '.' and '-', found {:?}",
                 String::from_utf8_lossy(&name[..name.len().min(80)])
-            ))),
+            )));
         }
+        // SAFETY: every byte is one of `IN_NAMES`, which are ASCII.
+        Ok(unsafe { std::str::from_utf8_unchecked(name) })
     }
 
     /// Appends a name of the proto.
@@ -193,15 +224,10 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// Appends the names of instructions, which are those of `heads`.
-    fn put_instructions(&mut self, ids: &[i64], heads: &Heads<'_>) -> Result<()> {
+    /// Appends the names of instructions.
+    fn put_instructions<'h>(&mut self, heads: impl Iterator<Item = &'h Head<'h>>) -> Result<()> {
         self.check_length()?;
-        for (at, &id) in ids.iter().enumerate() {
-            let Some(head) = heads.get(id) else {
-                return Err(self.fault(format!(
-                    "an instruction uses instruction {id}, which is not in its computation"
-                )));
-            };
+        for (at, head) in heads.enumerate() {
             self.out.push_str(if at > 0 { ", %" } else { "%" });
             self.out.push_str(head.name);
             self.check_length()?;
@@ -215,34 +241,30 @@ impl<'o> Writer<'o> {
         self.header(proto)?;
         self.out.push_str("\n\n");
         self.stack_frames(proto);
-        let mut computations: Vec<(i64, &Bytes)> = Vec::new();
+        let mut computations = Vec::with_capacity(proto.computations.len());
         for bytes in &proto.computations {
-            let Some((name, id)) = computation_head(bytes) else {
+            let Some(computation) = Computation::read(bytes) else {
                 return Err(self.broken::<HloComputationProto>(bytes, "HloComputationProto"));
             };
-            computations.push((id, bytes));
-            let name = self.name(name, "a computation")?.into();
-            if self.computations.insert(id, name).is_some() {
-                return Err(self.fault(format!("two computations have the id {id}")));
+            let name = self.name(computation.name, "a computation")?.into();
+            if self.computations.insert(computation.id, name).is_some() {
+                return Err(self.fault(format!("two computations have the id {}", computation.id)));
             }
+            computations.push((computation, bytes));
         }
-        let entry = match self.computations.contains_key(&proto.entry_computation_id) {
-            true => Some(proto.entry_computation_id),
-            false => None,
-        };
+        let has_entry = self.computations.contains_key(&proto.entry_computation_id);
         // XLA keeps computations and instructions by id, whatever their order in the proto.
-        computations.sort_by_key(|computation| computation.0);
-        for (_, bytes) in computations {
-            let computation: HloComputationProto =
-                self.decode(bytes.clone(), "HloComputationProto")?;
-            let is_entry = match entry {
-                Some(entry) => computation.id == entry,
-                None => computation.name == proto.entry_computation_name,
+        computations.sort_by_key(|(computation, _)| computation.id);
+        for (computation, bytes) in &computations {
+            let is_entry = match has_entry {
+                true => computation.id == proto.entry_computation_id,
+                false => *computation.name == proto.entry_computation_name,
             };
             let schedule = proto.schedule.as_ref();
             let order = schedule.and_then(|schedule| schedule.sequences.get(&computation.id));
+            self.open = Bytes::clone(bytes);
             self.computation(
-                &computation,
+                computation,
                 is_entry,
                 order.map(|order| &order.instruction_ids[..]),
             )?;
@@ -374,18 +396,18 @@ impl<'o> Writer<'o> {
 
     fn computation(
         &mut self,
-        computation: &HloComputationProto,
+        computation: &Computation<'_>,
         is_entry: bool,
         order: Option<&[i64]>,
     ) -> Result<()> {
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
-        self.put_name(&computation.name, "a computation")?;
+        self.put_name(computation.name, "a computation")?;
         self.out.push_str(" {\n");
         let heads = Heads::read(&computation.instructions, self)?;
         if heads.get(computation.root_id).is_none() {
             return Err(self.fault(format!(
                 "computation '{}' has no instruction {}, its root",
-                String::from_utf8_lossy(&computation.name),
+                String::from_utf8_lossy(computation.name),
                 computation.root_id
             )));
         }
@@ -396,94 +418,100 @@ impl<'o> Writer<'o> {
         let Some(sequence) = sequence else {
             return Err(self.fault(format!(
                 "the schedule of computation '{}' is not one of its instructions",
-                String::from_utf8_lossy(&computation.name)
+                String::from_utf8_lossy(computation.name)
             )));
         };
-        // One buffer reused for all instructions: the message is large.
-        let mut instruction = Box::<HloInstructionProto>::default();
         for at in sequence {
-            instruction.clear();
-            let bytes = computation.instructions[at as usize].clone();
-            self.merge(&mut *instruction, bytes, "HloInstructionProto")?;
-            self.instruction(&instruction, computation.root_id, &heads)?;
+            self.instruction(at, computation.root_id, &heads)?;
         }
         self.out.push('}');
-        if !matches!(&computation.execution_thread[..], b"" | b"main") {
+        if !matches!(computation.execution_thread, b"" | b"main") {
             self.out.push_str(", execution_thread=");
-            self.put_string(&computation.execution_thread);
+            self.put_string(computation.execution_thread);
         }
         self.out.push_str("\n\n");
         Ok(())
     }
 
-    /// The key of a field of the metadata.
-    fn put_key(&mut self, key: &str) {
-        self.out.push(' ');
-        self.out.push_str(key);
-        self.out.push('=');
-    }
-
-    /// `metadata={…}`, or nothing when it has no field.
-    pub fn metadata(&mut self, metadata: &OpMetadata, separator: &str) {
+    /// The `metadata={…}` of the message in `bytes`, or nothing when it has no field.
+    pub fn metadata(&mut self, bytes: &[u8], separator: &str) -> Result<()> {
+        use op_metadata as field;
+        let mut fields = SmallVec::<[_; 16]>::new();
+        let Some(present) = read_fields(bytes, &field::KINDS, |field| fields.push(field)) else {
+            return Err(self.broken::<OpMetadata>(bytes, "OpMetadata"));
+        };
+        let view = View::new(&fields, present);
         let start = self.out.len();
         self.out.push_str(separator);
         self.out.push_str("metadata={");
         let inside = self.out.len();
-        let strings = |writer: &mut Self, fields: &[(&str, &Bytes)]| {
-            for (key, value) in fields {
-                if !value.is_empty() {
-                    writer.put_key(key);
-                    writer.put_string(value);
-                }
-            }
-        };
-        strings(
-            self,
+        self.put_strings(
+            view,
             &[
-                ("op_type", &metadata.op_type),
-                ("op_name", &metadata.op_name),
-                ("source_file", &metadata.source_file),
+                (" op_type=", field::op_type),
+                (" op_name=", field::op_name),
+                (" source_file=", field::source_file),
             ],
         );
-        for (key, value) in [
-            ("source_line", i64::from(metadata.source_line)),
-            ("source_end_line", i64::from(metadata.source_end_line)),
-            ("source_column", i64::from(metadata.source_column)),
-            ("source_end_column", i64::from(metadata.source_end_column)),
-        ] {
-            if value != 0 {
-                self.put_key(key);
-                self.put_int(value);
-            }
-        }
-        if !metadata.profile_type.is_empty() {
+        self.put_numbers(
+            view,
+            &[
+                (" source_line=", field::source_line),
+                (" source_end_line=", field::source_end_line),
+                (" source_column=", field::source_column),
+                (" source_end_column=", field::source_end_column),
+            ],
+        );
+        let profile_type = view.numbers(field::profile_type);
+        if !profile_type.is_empty() {
             self.out.push_str(" profile_type={");
-            self.put_list(&metadata.profile_type);
+            self.put_list(&profile_type);
             self.out.push('}');
         }
-        strings(self, &[("deduplicated_name", &metadata.deduplicated_name)]);
-        for (key, value) in [
-            (
-                "size_of_generated_code_in_bytes",
-                metadata.size_of_generated_code_in_bytes,
-            ),
-            (
-                "size_of_memory_working_set_in_bytes",
-                metadata.size_of_memory_working_set_in_bytes,
-            ),
-            ("stack_frame_id", i64::from(metadata.stack_frame_id)),
-        ] {
-            if value != 0 {
-                self.put_key(key);
-                self.put_int(value);
-            }
-        }
-        strings(self, &[("scheduling_name", &metadata.scheduling_name)]);
+        self.put_strings(view, &[(" deduplicated_name=", field::deduplicated_name)]);
+        self.put_numbers(
+            view,
+            &[
+                (
+                    " size_of_generated_code_in_bytes=",
+                    field::size_of_generated_code_in_bytes,
+                ),
+                (
+                    " size_of_memory_working_set_in_bytes=",
+                    field::size_of_memory_working_set_in_bytes,
+                ),
+                (" stack_frame_id=", field::stack_frame_id),
+            ],
+        );
+        self.put_strings(view, &[(" scheduling_name=", field::scheduling_name)]);
         match self.out.len() == inside {
             true => self.out.truncate(start),
             false => {
                 self.out.remove(inside); // the blank before the first field
                 self.out.push('}');
+            }
+        }
+        Ok(())
+    }
+
+    /// Strings of a message, each behind its key.
+    fn put_strings(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
+        for &(key, number) in fields {
+            let value = view.bytes(number);
+            if !value.is_empty() {
+                self.out.push_str(key);
+                self.put_string(value);
+            }
+        }
+    }
+
+    /// Numbers that are not 0, likewise.
+    fn put_numbers(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
+        for &(key, number) in fields {
+            let value = view.int(number);
+            if value != 0 {
+                self.out.push_str(key);
+                self.put_int(value);
             }
         }
     }

@@ -13,15 +13,15 @@ const MOST_NESTED: usize = 128;
 
 impl Writer<'_> {
     /// Appends the shape in `bytes`.
-    pub fn put_shape(&mut self, bytes: &Bytes) -> Result<()> {
+    pub fn put_shape(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(text) = self.shapes.get(bytes) {
             self.out.push_str(text);
             return Ok(());
         }
         let start = self.out.len();
-        self.shape(bytes.clone(), 0)?;
-        self.shapes
-            .insert(bytes.clone(), Box::from(&self.out[start..]));
+        let owned = Bytes::copy_from_slice(bytes);
+        self.shape(owned.clone(), 0)?;
+        self.shapes.insert(owned, Box::from(&self.out[start..]));
         Ok(())
     }
 

@@ -97,35 +97,23 @@ pub struct ProgramShapeProto {
     pub parameter_names: Vec<Bytes>,
 }
 
-/// Where an operation comes from.
-#[derive(Clone, PartialEq, Message)]
-pub struct OpMetadata {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub op_type: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub op_name: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub source_file: Bytes,
-    #[prost(int32, tag = "4")]
-    pub source_line: i32,
-    #[prost(int32, tag = "17")]
-    pub source_end_line: i32,
-    #[prost(int32, tag = "18")]
-    pub source_column: i32,
-    #[prost(int32, tag = "19")]
-    pub source_end_column: i32,
-    #[prost(int32, repeated, tag = "5")]
-    pub profile_type: Vec<i32>,
-    #[prost(int64, tag = "8")]
-    pub size_of_generated_code_in_bytes: i64,
-    #[prost(int64, tag = "9")]
-    pub size_of_memory_working_set_in_bytes: i64,
-    #[prost(bytes = "bytes", tag = "12")]
-    pub deduplicated_name: Bytes,
-    #[prost(int32, tag = "15")]
-    pub stack_frame_id: i32,
-    #[prost(bytes = "bytes", tag = "16")]
-    pub scheduling_name: Bytes,
+numbered! {
+    /// Where an operation comes from.
+    pub struct OpMetadata, op_metadata {
+        pub op_type: Bytes = "1" (bytes = "bytes"),
+        pub op_name: Bytes = "2" (bytes = "bytes"),
+        pub source_file: Bytes = "3" (bytes = "bytes"),
+        pub source_line: i32 = "4" (int32),
+        pub source_end_line: i32 = "17" (int32),
+        pub source_column: i32 = "18" (int32),
+        pub source_end_column: i32 = "19" (int32),
+        pub profile_type: Vec<i32> = "5" (int32, repeated),
+        pub size_of_generated_code_in_bytes: i64 = "8" (int64),
+        pub size_of_memory_working_set_in_bytes: i64 = "9" (int64),
+        pub deduplicated_name: Bytes = "12" (bytes = "bytes"),
+        pub stack_frame_id: i32 = "15" (int32),
+        pub scheduling_name: Bytes = "16" (bytes = "bytes"),
+    }
 }
 
 /// A value. Elements stand in the order of its layout; those of two bytes and fewer are bytes.
@@ -450,8 +438,9 @@ pub struct OpSharding {
     pub tuple_shardings: Vec<Bytes>,
     #[prost(bool, tag = "6")]
     pub replicate_on_last_tile_dim: bool,
-    #[prost(message, repeated, tag = "7")]
-    pub metadata: Vec<OpMetadata>,
+    /// [`OpMetadata`].
+    #[prost(bytes = "bytes", repeated, tag = "7")]
+    pub metadata: Vec<Bytes>,
     #[prost(int32, repeated, tag = "8")]
     pub last_tile_dims: Vec<i32>,
     #[prost(int64, repeated, tag = "9")]

@@ -65,195 +65,109 @@ pub struct HloModuleProto {
     pub frontend_attributes: Option<Box<FrontendAttributes>>,
 }
 
-/// A computation.
-#[derive(Clone, PartialEq, Message)]
-pub struct HloComputationProto {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub name: Bytes,
-    /// [`HloInstructionProto`].
-    #[prost(bytes = "bytes", repeated, tag = "2")]
-    pub instructions: Vec<Bytes>,
-    #[prost(message, optional, boxed, tag = "4")]
-    pub program_shape: Option<Box<ProgramShapeProto>>,
-    #[prost(int64, tag = "5")]
-    pub id: i64,
-    #[prost(int64, tag = "6")]
-    pub root_id: i64,
-    #[prost(bool, tag = "7")]
-    pub is_fusion_computation: bool,
-    #[prost(bytes = "bytes", tag = "8")]
-    pub execution_thread: Bytes,
+numbered! {
+    /// A computation.
+    pub struct HloComputationProto, computation {
+        pub name: Bytes = "1" (bytes = "bytes"),
+        /// [`HloInstructionProto`].
+        pub instructions: Vec<Bytes> = "2" (bytes = "bytes", repeated),
+        pub program_shape: Option<Box<ProgramShapeProto>> = "4" (message, optional, boxed),
+        pub id: i64 = "5" (int64),
+        pub root_id: i64 = "6" (int64),
+        pub is_fusion_computation: bool = "7" (bool),
+        pub execution_thread: Bytes = "8" (bytes = "bytes"),
+    }
 }
 
-/// An instruction.
-#[derive(Clone, PartialEq, Message)]
-pub struct HloInstructionProto {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub name: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub opcode: Bytes,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", tag = "3")]
-    pub shape: Bytes,
-    #[prost(message, optional, boxed, tag = "7")]
-    pub metadata: Option<Box<OpMetadata>>,
-    /// [`LiteralProto`].
-    #[prost(bytes = "bytes", optional, tag = "8")]
-    pub literal: Option<Bytes>,
-    #[prost(int64, tag = "9")]
-    pub parameter_number: i64,
-    #[prost(bytes = "bytes", tag = "11")]
-    pub fusion_kind: Bytes,
-    #[prost(int64, tag = "13")]
-    pub tuple_index: i64,
-    #[prost(int64, repeated, tag = "14")]
-    pub dimensions: Vec<i64>,
-    #[prost(message, optional, boxed, tag = "15")]
-    pub window: Option<Box<Window>>,
-    #[prost(message, optional, boxed, tag = "16")]
-    pub convolution_dimension_numbers: Option<Box<ConvolutionDimensionNumbers>>,
-    #[prost(int64, tag = "50")]
-    pub feature_group_count: i64,
-    #[prost(int64, tag = "58")]
-    pub batch_group_count: i64,
-    #[prost(message, repeated, tag = "17")]
-    pub slice_dimensions: Vec<SliceDimensions>,
-    #[prost(int32, tag = "18")]
-    pub exponent_bits: i32,
-    #[prost(int32, tag = "19")]
-    pub mantissa_bits: i32,
-    #[prost(int64, repeated, tag = "20")]
-    pub dynamic_slice_sizes: Vec<i64>,
-    #[prost(message, optional, boxed, tag = "21")]
-    pub padding_config: Option<Box<PaddingConfig>>,
-    #[prost(bytes = "bytes", tag = "22")]
-    pub outfeed_config: Bytes,
-    #[prost(int32, tag = "23")]
-    pub distribution: i32,
-    #[prost(float, tag = "24")]
-    pub epsilon: f32,
-    #[prost(int64, tag = "25")]
-    pub feature_index: i64,
-    #[prost(int64, tag = "26")]
-    pub channel_id: i64,
-    #[prost(bytes = "bytes", tag = "27")]
-    pub infeed_config: Bytes,
-    #[prost(bytes = "bytes", tag = "28")]
-    pub custom_call_target: Bytes,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", optional, tag = "29")]
-    pub outfeed_shape: Option<Bytes>,
-    #[prost(message, optional, boxed, tag = "30")]
-    pub dot_dimension_numbers: Option<Box<DotDimensionNumbers>>,
-    #[prost(message, optional, boxed, tag = "90")]
-    pub ragged_dot_dimension_numbers: Option<Box<RaggedDotDimensionNumbers>>,
-    #[prost(int32, tag = "31")]
-    pub fft_type: i32,
-    #[prost(int64, repeated, tag = "32")]
-    pub fft_length: Vec<i64>,
-    #[prost(bytes = "bytes", tag = "63")]
-    pub comparison_direction: Bytes,
-    #[prost(message, optional, boxed, tag = "33")]
-    pub gather_dimension_numbers: Option<Box<GatherDimensionNumbers>>,
-    #[prost(int64, repeated, tag = "34")]
-    pub gather_slice_sizes: Vec<i64>,
-    #[prost(int64, tag = "35")]
-    pub id: i64,
-    #[prost(int64, repeated, tag = "36")]
-    pub operand_ids: Vec<i64>,
-    #[prost(int64, repeated, tag = "37")]
-    pub control_predecessor_ids: Vec<i64>,
-    #[prost(int64, repeated, tag = "38")]
-    pub called_computation_ids: Vec<i64>,
-    #[prost(message, optional, boxed, tag = "40")]
-    pub sharding: Option<Box<OpSharding>>,
-    #[prost(bytes = "bytes", tag = "43")]
-    pub backend_config: Bytes,
-    #[prost(message, repeated, tag = "49")]
-    pub replica_groups: Vec<ReplicaGroup>,
-    #[prost(int64, tag = "45")]
-    pub all_reduce_id: i64,
-    #[prost(bool, tag = "71")]
-    pub use_global_device_ids: bool,
-    #[prost(bool, tag = "47")]
-    pub is_host_transfer: bool,
-    #[prost(bool, tag = "60")]
-    pub is_stable: bool,
-    #[prost(message, optional, boxed, tag = "48")]
-    pub scatter_dimension_numbers: Option<Box<ScatterDimensionNumbers>>,
-    #[prost(message, optional, boxed, tag = "51")]
-    pub precision_config: Option<Box<PrecisionConfig>>,
-    #[prost(message, repeated, tag = "52")]
-    pub source_target_pairs: Vec<SourceTarget>,
-    #[prost(message, optional, boxed, tag = "54")]
-    pub domain_entry_sharding: Option<Box<OpSharding>>,
-    #[prost(message, optional, boxed, tag = "55")]
-    pub domain_exit_sharding: Option<Box<OpSharding>>,
-    #[prost(bool, tag = "56")]
-    pub constrain_layout: bool,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", repeated, tag = "57")]
-    pub operand_shapes_with_layout: Vec<Bytes>,
-    #[prost(message, optional, boxed, tag = "59")]
-    pub triangular_solve_options: Option<Box<TriangularSolveOptions>>,
-    #[prost(message, optional, boxed, tag = "62")]
-    pub cholesky_options: Option<Box<CholeskyOptions>>,
-    #[prost(message, optional, boxed, tag = "61")]
-    pub parameter_replication: Option<Box<ParameterReplication>>,
-    #[prost(bool, tag = "65")]
-    pub custom_call_has_side_effect: bool,
-    #[prost(message, repeated, tag = "74")]
-    pub output_operand_aliasing: Vec<OutputOperandAliasing>,
-    #[prost(int32, tag = "76")]
-    pub custom_call_schedule: i32,
-    #[prost(int64, tag = "66")]
-    pub delta: i64,
-    #[prost(bool, tag = "67")]
-    pub indices_are_sorted: bool,
-    #[prost(message, optional, boxed, tag = "68")]
-    pub frontend_attributes: Option<Box<FrontendAttributes>>,
-    #[prost(bool, tag = "69")]
-    pub unique_indices: bool,
-    #[prost(int32, tag = "70")]
-    pub rng_algorithm: i32,
-    #[prost(bytes = "bytes", tag = "72")]
-    pub comparison_type: Bytes,
-    #[prost(bool, tag = "73")]
-    pub is_cross_program_prefetch: bool,
-    #[prost(int32, optional, tag = "80")]
-    pub cross_program_prefetch_index: Option<i32>,
-    #[prost(int32, tag = "75")]
-    pub padding_type: i32,
-    #[prost(int32, tag = "77")]
-    pub custom_call_api_version: i32,
-    #[prost(bytes = "bytes", tag = "79")]
-    pub async_execution_thread: Bytes,
-    #[prost(int64, tag = "81")]
-    pub k: i64,
-    #[prost(bool, tag = "85")]
-    pub largest: bool,
-    #[prost(message, optional, boxed, tag = "82")]
-    pub statistics_viz: Option<Box<StatisticsViz>>,
-    #[prost(message, optional, boxed, tag = "87")]
-    pub collective_device_list: Option<Box<CollectiveDeviceListProto>>,
-    #[prost(message, optional, boxed, tag = "92")]
-    pub iota_collective_device_list: Option<Box<IotaReplicaGroupListProto>>,
-    #[prost(message, optional, boxed, tag = "93")]
-    pub mesh_axes_replica_group_list: Option<Box<MeshAxesReplicaGroupListProto>>,
-    #[prost(message, optional, boxed, tag = "88")]
-    pub original_value: Option<Box<OriginalValueProto>>,
-    #[prost(bool, tag = "89")]
-    pub is_composite: bool,
-    #[prost(message, optional, boxed, tag = "91")]
-    pub result_accuracy: Option<Box<ResultAccuracy>>,
-    #[prost(bool, tag = "94")]
-    pub is_reverse: bool,
-    #[prost(int64, tag = "95")]
-    pub num_carries: i64,
-    #[prost(int32, tag = "96")]
-    pub is_associative: i32,
-    #[prost(int32, tag = "97")]
-    pub conv_kind: i32,
+numbered! {
+    /// An instruction.
+    pub struct HloInstructionProto, instruction {
+        pub name: Bytes = "1" (bytes = "bytes"),
+        pub opcode: Bytes = "2" (bytes = "bytes"),
+        /// [`ShapeProto`].
+        pub shape: Bytes = "3" (bytes = "bytes"),
+        pub metadata: Option<Box<OpMetadata>> = "7" (message, optional, boxed),
+        /// [`LiteralProto`].
+        pub literal: Option<Bytes> = "8" (bytes = "bytes", optional),
+        pub parameter_number: i64 = "9" (int64),
+        pub fusion_kind: Bytes = "11" (bytes = "bytes"),
+        pub tuple_index: i64 = "13" (int64),
+        pub dimensions: Vec<i64> = "14" (int64, repeated),
+        pub window: Option<Box<Window>> = "15" (message, optional, boxed),
+        pub convolution_dimension_numbers: Option<Box<ConvolutionDimensionNumbers>> = "16" (message, optional, boxed),
+        pub feature_group_count: i64 = "50" (int64),
+        pub batch_group_count: i64 = "58" (int64),
+        pub slice_dimensions: Vec<SliceDimensions> = "17" (message, repeated),
+        pub exponent_bits: i32 = "18" (int32),
+        pub mantissa_bits: i32 = "19" (int32),
+        pub dynamic_slice_sizes: Vec<i64> = "20" (int64, repeated),
+        pub padding_config: Option<Box<PaddingConfig>> = "21" (message, optional, boxed),
+        pub outfeed_config: Bytes = "22" (bytes = "bytes"),
+        pub distribution: i32 = "23" (int32),
+        pub epsilon: f32 = "24" (float),
+        pub feature_index: i64 = "25" (int64),
+        pub channel_id: i64 = "26" (int64),
+        pub infeed_config: Bytes = "27" (bytes = "bytes"),
+        pub custom_call_target: Bytes = "28" (bytes = "bytes"),
+        /// [`ShapeProto`].
+        pub outfeed_shape: Option<Bytes> = "29" (bytes = "bytes", optional),
+        pub dot_dimension_numbers: Option<Box<DotDimensionNumbers>> = "30" (message, optional, boxed),
+        pub ragged_dot_dimension_numbers: Option<Box<RaggedDotDimensionNumbers>> = "90" (message, optional, boxed),
+        pub fft_type: i32 = "31" (int32),
+        pub fft_length: Vec<i64> = "32" (int64, repeated),
+        pub comparison_direction: Bytes = "63" (bytes = "bytes"),
+        pub gather_dimension_numbers: Option<Box<GatherDimensionNumbers>> = "33" (message, optional, boxed),
+        pub gather_slice_sizes: Vec<i64> = "34" (int64, repeated),
+        pub id: i64 = "35" (int64),
+        pub operand_ids: Vec<i64> = "36" (int64, repeated),
+        pub control_predecessor_ids: Vec<i64> = "37" (int64, repeated),
+        pub called_computation_ids: Vec<i64> = "38" (int64, repeated),
+        pub sharding: Option<Box<OpSharding>> = "40" (message, optional, boxed),
+        pub backend_config: Bytes = "43" (bytes = "bytes"),
+        pub replica_groups: Vec<ReplicaGroup> = "49" (message, repeated),
+        pub all_reduce_id: i64 = "45" (int64),
+        pub use_global_device_ids: bool = "71" (bool),
+        pub is_host_transfer: bool = "47" (bool),
+        pub is_stable: bool = "60" (bool),
+        pub scatter_dimension_numbers: Option<Box<ScatterDimensionNumbers>> = "48" (message, optional, boxed),
+        pub precision_config: Option<Box<PrecisionConfig>> = "51" (message, optional, boxed),
+        pub source_target_pairs: Vec<SourceTarget> = "52" (message, repeated),
+        pub domain_entry_sharding: Option<Box<OpSharding>> = "54" (message, optional, boxed),
+        pub domain_exit_sharding: Option<Box<OpSharding>> = "55" (message, optional, boxed),
+        pub constrain_layout: bool = "56" (bool),
+        /// [`ShapeProto`].
+        pub operand_shapes_with_layout: Vec<Bytes> = "57" (bytes = "bytes", repeated),
+        pub triangular_solve_options: Option<Box<TriangularSolveOptions>> = "59" (message, optional, boxed),
+        pub cholesky_options: Option<Box<CholeskyOptions>> = "62" (message, optional, boxed),
+        pub parameter_replication: Option<Box<ParameterReplication>> = "61" (message, optional, boxed),
+        pub custom_call_has_side_effect: bool = "65" (bool),
+        pub output_operand_aliasing: Vec<OutputOperandAliasing> = "74" (message, repeated),
+        pub custom_call_schedule: i32 = "76" (int32),
+        pub delta: i64 = "66" (int64),
+        pub indices_are_sorted: bool = "67" (bool),
+        pub frontend_attributes: Option<Box<FrontendAttributes>> = "68" (message, optional, boxed),
+        pub unique_indices: bool = "69" (bool),
+        pub rng_algorithm: i32 = "70" (int32),
+        pub comparison_type: Bytes = "72" (bytes = "bytes"),
+        pub is_cross_program_prefetch: bool = "73" (bool),
+        pub cross_program_prefetch_index: Option<i32> = "80" (int32, optional),
+        pub padding_type: i32 = "75" (int32),
+        pub custom_call_api_version: i32 = "77" (int32),
+        pub async_execution_thread: Bytes = "79" (bytes = "bytes"),
+        pub k: i64 = "81" (int64),
+        pub largest: bool = "85" (bool),
+        pub statistics_viz: Option<Box<StatisticsViz>> = "82" (message, optional, boxed),
+        pub collective_device_list: Option<Box<CollectiveDeviceListProto>> = "87" (message, optional, boxed),
+        pub iota_collective_device_list: Option<Box<IotaReplicaGroupListProto>> = "92" (message, optional, boxed),
+        pub mesh_axes_replica_group_list: Option<Box<MeshAxesReplicaGroupListProto>> = "93" (message, optional, boxed),
+        pub original_value: Option<Box<OriginalValueProto>> = "88" (message, optional, boxed),
+        pub is_composite: bool = "89" (bool),
+        pub result_accuracy: Option<Box<ResultAccuracy>> = "91" (message, optional, boxed),
+        pub is_reverse: bool = "94" (bool),
+        pub num_carries: i64 = "95" (int64),
+        pub is_associative: i32 = "96" (int32),
+        pub conv_kind: i32 = "97" (int32),
+    }
 }
 
 /// One dimension of a `slice`.

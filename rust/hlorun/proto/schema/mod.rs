@@ -6,6 +6,8 @@
 
 #![allow(missing_docs)]
 
+#[macro_use]
+pub mod numbered;
 mod data;
 mod hlo;
 

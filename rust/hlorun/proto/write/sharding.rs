@@ -74,7 +74,8 @@ impl Writer<'_> {
                 _ => vec![value],
             };
             for one in each {
-                proto.metadata.push(self.metadata(one)?);
+                let metadata = self.metadata(one)?.encode_to_vec();
+                proto.metadata.push(metadata.into());
             }
         }
         Some(proto)

@@ -1,14 +1,24 @@
 //! Strings between quotes: C escapes, read and written as XLA's libraries do.
 
+/// Whether a byte stands between quotes as it is.
+const IS_PLAIN: [bool; 256] = {
+    let mut is_plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        is_plain[byte] = !matches!(byte as u8, b'"' | b'\'' | b'\\');
+        byte += 1;
+    }
+    is_plain
+};
+
 /// Appends `bytes` so that they can stand between double quotes.
 pub fn write_escaped(out: &mut String, bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let is_plain = |&byte: &u8| matches!(byte, 0x20..0x7f) && !b"\"'\\".contains(&byte);
-        let plain = rest.iter().take_while(|&byte| is_plain(byte)).count();
-        let (run, left) = rest.split_at(plain);
-        // ASCII always.
-        out.push_str(std::str::from_utf8(run).unwrap_or_default());
+        let special = rest.iter().position(|&byte| !IS_PLAIN[byte as usize]);
+        let (run, left) = rest.split_at(special.unwrap_or(rest.len()));
+        // SAFETY: every byte of the run is one of `IS_PLAIN`, which are ASCII.
+        out.push_str(unsafe { std::str::from_utf8_unchecked(run) });
         let Some((&byte, left)) = left.split_first() else {
             return;
         };

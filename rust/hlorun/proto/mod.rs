@@ -64,6 +64,9 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
     let broken = |what: &str, error: prost::DecodeError| {
         fault(filename, format!("a broken {what}: {error}"))
     };
+    if let Some(message) = options.limits.too_long(source.len()) {
+        return Err(fault(filename, message));
+    }
     let Some(kind) = kind_of(source) else {
         return Err(fault(
             filename,
@@ -132,5 +135,23 @@ pub fn read_assignment(source: &Source, options: &ParseOptions) -> Result<Option
             read::assignment::assignment_text(&module, &assignment, source.len(), options).map(Some)
         }
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parse;
+
+    #[test]
+    fn a_proto_is_held_to_the_limit_of_texts() {
+        let text = b"HloModule m\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n";
+        let mut options = ParseOptions::default();
+        let module = parse(Arc::from(text.to_vec()), &options).expect("the text is legal");
+        let proto = Source::from(write_module(&module).expect("it has a proto"));
+        assert!(read(&proto, &options).is_ok());
+        options.limits.source_bytes = proto.len() - 1;
+        let error = read(&proto, &options).expect_err("it is too long");
+        assert!(error.to_string().contains("more than the limit"), "{error}");
     }
 }

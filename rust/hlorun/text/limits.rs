@@ -37,3 +37,11 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// What is wrong with a source of `size` bytes, be it text or a proto.
+    pub(crate) fn too_long(&self, size: usize) -> Option<String> {
+        let most = self.source_bytes;
+        (size > most).then(|| format!("the source has {size} bytes, more than the limit of {most}"))
+    }
+}

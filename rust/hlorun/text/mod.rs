@@ -166,15 +166,10 @@ fn named(path: &Path, options: &ParseOptions) -> ParseOptions {
 }
 
 fn check_size(text: &ModuleText, limits: &Limits) -> Result<()> {
-    let size = text.source().len();
-    if size > limits.source_bytes {
-        let message = format!(
-            "the text has {size} bytes, more than the limit of {}",
-            limits.source_bytes
-        );
-        return Err(error::Fault::new(0, message).into_error(text));
+    match limits.too_long(text.source().len()) {
+        Some(message) => Err(error::Fault::new(0, message).into_error(text)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Where byte `offset` of a module's text stands.

@@ -133,39 +133,9 @@ pub fn explain(executable: &Executable) -> String {
         },
         list.join(", ")
     );
-    let mut sizes = [
-        ("temporaries", 0),
-        ("arguments", 0),
-        ("outputs", 0),
-        ("constants", 0),
-    ];
-    for allocation in &executable.assignment().allocations {
-        let row = match allocation.kind {
-            AllocationKind::Temp => 0,
-            AllocationKind::Parameter(_) => 1,
-            AllocationKind::Output(_) => 2,
-            AllocationKind::Constant(_) => 3,
-        };
-        sizes[row].1 += allocation.size;
-    }
-    let list: Vec<String> = sizes
-        .iter()
-        .map(|(name, n)| format!("{name} {}", bytes(*n)))
-        .collect();
-    let _ = writeln!(out, "memory: {}", list.join(", "));
+    let _ = writeln!(out, "memory: {}", memory(executable));
     let options = executable.options();
-    let rewrites: Vec<String> = executable
-        .passes()
-        .iter()
-        .filter(|pass| pass.changes > 0)
-        .map(|pass| format!("{} (in {} places)", pass.name, pass.changes))
-        .collect();
-    let off = if options.fuse { "" } else { "; fusion is off" };
-    let passes = match &rewrites[..] {
-        [] => "none changed anything".to_owned(),
-        _ => rewrites.join(", "),
-    };
-    let _ = writeln!(out, "passes: {passes}{off}");
+    let _ = writeln!(out, "passes: {}", passes(executable));
     let copies = steps.get("copy").copied().unwrap_or(0);
     let left = executable.assignment().copies_left;
     let _ = writeln!(
@@ -191,4 +161,48 @@ pub fn explain(executable: &Executable) -> String {
         );
     }
     out
+}
+
+/// Bytes of allocations by what they are for.
+fn memory(executable: &Executable) -> String {
+    let mut sizes = [
+        ("temporaries", 0),
+        ("arguments", 0),
+        ("outputs", 0),
+        ("constants", 0),
+    ];
+    for allocation in &executable.assignment().allocations {
+        let row = match allocation.kind {
+            AllocationKind::Temp => 0,
+            AllocationKind::Parameter(_) => 1,
+            AllocationKind::Output(_) => 2,
+            AllocationKind::Constant(_) => 3,
+        };
+        sizes[row].1 += allocation.size;
+    }
+    let list: Vec<String> = sizes
+        .iter()
+        .map(|(name, n)| format!("{name} {}", bytes(*n)))
+        .collect();
+    list.join(", ")
+}
+
+/// What passes changed.
+fn passes(executable: &Executable) -> String {
+    let rewrites: Vec<String> = executable
+        .passes()
+        .iter()
+        .filter(|pass| pass.changes > 0)
+        .map(|pass| format!("{} (in {} places)", pass.name, pass.changes))
+        .collect();
+    let off = if executable.options().fuse {
+        ""
+    } else {
+        "; fusion is off"
+    };
+    let passes = match &rewrites[..] {
+        [] => "none changed anything".to_owned(),
+        _ => rewrites.join(", "),
+    };
+    format!("{passes}{off}")
 }

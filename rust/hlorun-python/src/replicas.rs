@@ -9,6 +9,7 @@ use std::time::Duration;
 use hlorun::HloError;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::{ArrayRef, DeviceArrays, Network, RunOptions, Transport};
+use hlorun::plan::Executable;
 use hlorun::plan::spmd::groups::Devices;
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
@@ -120,17 +121,7 @@ pub fn run<'py>(
     };
     let devices = core.devices();
     let local = network.map_or(0..devices.count(), |network| network.local(devices));
-    let mut values: Vec<Vec<Bound<'py, PyAny>>> = Vec::with_capacity(local.len());
-    for list in lists.try_iter()? {
-        let list = list?;
-        let is_array = list.hasattr("__array__")? || list.is_instance_of::<PyString>();
-        if is_array || list.try_iter().is_err() {
-            let got = list.get_type().name()?.to_string();
-            let message = format!("expects a list of values for each replica, got a {got}");
-            return Err(Error::Hlo(HloError::argument(message)));
-        }
-        values.push(list.try_iter()?.collect::<PyResult<_>>()?);
-    }
+    let values = lists_of_values(lists, local.len())?;
     if values.len() != local.len() {
         let here = match network {
             None => String::new(),
@@ -157,26 +148,7 @@ pub fn run<'py>(
         None => core.common_outputs(&arrays),
         Some(_) => vec![false; core.outputs().len()],
     };
-    let mut blocks: Vec<Vec<Option<AlignedBytes>>> = Vec::with_capacity(values.len());
-    for device in 0..values.len() {
-        let mut here = Vec::with_capacity(is_common.len());
-        for (leaf, &is_common) in core.outputs().iter().zip(&is_common) {
-            here.push(match is_common && device > 0 {
-                true => None,
-                false => Some(AlignedBytes::uninitialized(leaf.byte_size())?),
-            });
-        }
-        blocks.push(here);
-    }
-    for device in 0..arrays.len() {
-        for (leaf, block) in blocks[device].iter_mut().enumerate() {
-            let pointer = match block {
-                Some(block) => block.as_mut_ptr(),
-                None => arrays[0].outputs[leaf],
-            };
-            arrays[device].outputs.push(pointer);
-        }
-    }
+    let blocks = result_blocks(core, &mut arrays, &is_common)?;
     let callbacks = executable.callbacks(core);
     let observer = observer.map(|function| function.clone().unbind());
     run_detached(py, &callbacks, limit, &|options| {
@@ -194,6 +166,65 @@ pub fn run<'py>(
         unsafe { core.run_devices(&arrays, network, options) }
     })?;
     drop(arguments);
+    results(executable, py, blocks, &is_common)
+}
+
+/// The values of each of `count` devices.
+fn lists_of_values<'py>(
+    lists: &Bound<'py, PyAny>,
+    count: usize,
+) -> Result<Vec<Vec<Bound<'py, PyAny>>>> {
+    let mut values: Vec<Vec<Bound<'py, PyAny>>> = Vec::with_capacity(count);
+    for list in lists.try_iter()? {
+        let list = list?;
+        let is_array = list.hasattr("__array__")? || list.is_instance_of::<PyString>();
+        if is_array || list.try_iter().is_err() {
+            let got = list.get_type().name()?.to_string();
+            let message = format!("expects a list of values for each replica, got a {got}");
+            return Err(Error::Hlo(HloError::argument(message)));
+        }
+        values.push(list.try_iter()?.collect::<PyResult<_>>()?);
+    }
+    Ok(values)
+}
+
+/// Memory for the results, by devices: none where a result is one for all devices, which the first
+/// has. Enters its places in `arrays`.
+fn result_blocks(
+    core: &Executable,
+    arrays: &mut [DeviceArrays],
+    is_common: &[bool],
+) -> Result<Vec<Vec<Option<AlignedBytes>>>> {
+    let mut blocks: Vec<Vec<Option<AlignedBytes>>> = Vec::with_capacity(arrays.len());
+    for device in 0..arrays.len() {
+        let mut here = Vec::with_capacity(is_common.len());
+        for (leaf, &is_common) in core.outputs().iter().zip(is_common) {
+            here.push(match is_common && device > 0 {
+                true => None,
+                false => Some(AlignedBytes::uninitialized(leaf.byte_size())?),
+            });
+        }
+        blocks.push(here);
+    }
+    for device in 0..arrays.len() {
+        for (leaf, block) in blocks[device].iter_mut().enumerate() {
+            let pointer = match block {
+                Some(block) => block.as_mut_ptr(),
+                None => arrays[0].outputs[leaf],
+            };
+            arrays[device].outputs.push(pointer);
+        }
+    }
+    Ok(blocks)
+}
+
+/// The results in `blocks` as Python has them, by devices.
+fn results<'py>(
+    executable: &PyExecutable,
+    py: Python<'py>,
+    blocks: Vec<Vec<Option<AlignedBytes>>>,
+    is_common: &[bool],
+) -> Result<Bound<'py, PyList>> {
     let mut common: Vec<Option<Bound<'py, PyAny>>> = vec![None; is_common.len()];
     let results = PyList::empty(py);
     for blocks in blocks {

@@ -87,6 +87,7 @@ impl Parser<'_> {
         Ok(AttrValue::Raw(self.raw_value()?))
     }
 
+    /// The value of an attribute that is known. Long because it is the table of which key has which form.
     fn attribute_value(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<AttrValue> {
         use AttrKey::*;
         Ok(match key {

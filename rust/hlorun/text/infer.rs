@@ -26,6 +26,7 @@ enum Derived {
     Tuple(Vec<ShapeId>),
 }
 
+/// The shape by the rule of the opcode. Long because each rule is a case of its own.
 fn derive(instruction: InstructionRef<'_>) -> Result<Derived, String> {
     let shape = |index: usize| {
         instruction

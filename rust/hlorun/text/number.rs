@@ -49,12 +49,6 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
     let start = cursor.position;
     let negative = cursor.peek() == b'-';
     let mut at = start + usize::from(negative);
-    let digit = |at: usize| {
-        source
-            .get(at)
-            .map(|b| b.wrapping_sub(b'0'))
-            .filter(|&d| d < 10)
-    };
 
     let mut mantissa = 0u64;
     let mut digits = 0usize;
@@ -68,7 +62,7 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
             false
         }
     };
-    while let Some(d) = digit(at) {
+    while let Some(d) = digit(source, at) {
         push(d);
         digits += 1;
         at += 1;
@@ -78,7 +72,7 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
     if source.get(at) == Some(&b'.') {
         whole = false;
         at += 1;
-        while let Some(d) = digit(at) {
+        while let Some(d) = digit(source, at) {
             if push(d) {
                 scale -= 1;
             }
@@ -89,22 +83,10 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
     if digits == 0 {
         return parse_word(cursor, negative);
     }
-    if matches!(source.get(at), Some(b'e' | b'E')) {
-        let mut ahead = at + 1;
-        let minus = source.get(ahead) == Some(&b'-');
-        if minus || source.get(ahead) == Some(&b'+') {
-            ahead += 1;
-        }
-        if digit(ahead).is_some() {
-            let mut exponent = 0i64;
-            while let Some(d) = digit(ahead) {
-                exponent = (exponent * 10 + i64::from(d)).min(1 << 40);
-                ahead += 1;
-            }
-            scale += if minus { -exponent } else { exponent };
-            whole = false;
-            at = ahead;
-        }
+    if let Some((exponent, end)) = exponent(source, at) {
+        scale += exponent;
+        whole = false;
+        at = end;
     }
     cursor.position = at;
     if whole {
@@ -134,21 +116,49 @@ pub(crate) fn parse_number(cursor: &mut Cursor<'_>) -> Parsed<Number> {
         };
         return Ok(Number::Real(if negative { -value } else { value }));
     }
-    let value = std::str::from_utf8(&source[start..at])
-        .ok()
-        .and_then(|text| text.parse::<f64>().ok());
-    match value {
+    long_number(source, start, at)
+}
+
+/// The digit at a place, if one stands there.
+#[inline(always)]
+fn digit(source: &[u8], at: usize) -> Option<u8> {
+    let digit = source.get(at)?.wrapping_sub(b'0');
+    (digit < 10).then_some(digit)
+}
+
+/// The exponent that starts at `at`, and where it ends.
+#[inline]
+fn exponent(source: &[u8], at: usize) -> Option<(i64, usize)> {
+    if !matches!(source.get(at), Some(b'e' | b'E')) {
+        return None;
+    }
+    let mut ahead = at + 1;
+    let minus = source.get(ahead) == Some(&b'-');
+    if minus || source.get(ahead) == Some(&b'+') {
+        ahead += 1;
+    }
+    let mut exponent = i64::from(digit(source, ahead)?);
+    ahead += 1;
+    while let Some(d) = digit(source, ahead) {
+        exponent = (exponent * 10 + i64::from(d)).min(1 << 40);
+        ahead += 1;
+    }
+    Some((if minus { -exponent } else { exponent }, ahead))
+}
+
+/// A number with more digits than can be read exactly as they come.
+fn long_number(source: &[u8], start: usize, end: usize) -> Parsed<Number> {
+    let text = &source[start..end];
+    let value = std::str::from_utf8(text).ok();
+    match value.and_then(|text| text.parse::<f64>().ok()) {
         Some(value) if value.is_infinite() => Err(Fault::new(
             start,
-            format!(
-                "{} is beyond the range of a 64-bit float",
-                snippet(&source[start..at])
-            ),
+            format!("{} is beyond the range of a 64-bit float", snippet(text)),
         )),
         Some(value) => Ok(Number::Real(value)),
         None => Err(Fault::new(
             start,
-            format!("'{}' is no number", snippet(&source[start..at])),
+            format!("'{}' is no number", snippet(text)),
         )),
     }
 }

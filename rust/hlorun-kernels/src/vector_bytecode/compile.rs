@@ -277,6 +277,7 @@ impl<'s> Compiler<'s> {
         (code, at, bits)
     }
 
+    /// Emits one step; `None` where vectors cannot do it. Long because operations are cases.
     fn step(&mut self, at: usize) -> Option<()> {
         let step = &self.steps[at];
         let result = (self.inputs.len() + at) as u32;

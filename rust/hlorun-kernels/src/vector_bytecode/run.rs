@@ -112,6 +112,9 @@ macro_rules! masks {
 macro_rules! block {
     ($name:ident, $each:ident, $vectors:expr; $($value:ident $constant:ident $f:ident,)*;
      $($reverse:ident $reverse_c:ident $g:ident,)*; $($compare:ident $compare_c:ident $h:ident $is:ident,)*) => {
+        /// Runs the code on one block. Long because it is the interpreter's loop, whose cases share
+        /// registers.
+        ///
         /// # Safety
         /// The CPU has V's instruction set; every address the code names is that of a block of its kind.
         #[inline(always)]

@@ -136,6 +136,7 @@ pub(crate) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) ->
     Ok(())
 }
 
+/// Runs one step. Long because each kind of step is a case.
 pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     if let Some(shadow) = environment.shadow
         && super::shadow::applies(thunk)

@@ -78,6 +78,7 @@ pub fn compile_values(
     Ok(builder.finish(&outputs))
 }
 
+/// The code of one instruction of scalars. Long because opcodes are cases.
 fn lower(
     builder: &mut ProgramBuilder,
     instruction: InstructionRef<'_>,

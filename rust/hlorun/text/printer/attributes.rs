@@ -166,6 +166,7 @@ impl Printer<'_> {
         }
     }
 
+    /// Appends a value as XLA writes it. Long because it has a case for every kind of value.
     pub(super) fn write_value(&mut self, value: &AttrValue, instruction: InstructionRef<'_>) {
         match value {
             AttrValue::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),

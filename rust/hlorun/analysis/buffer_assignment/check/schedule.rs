@@ -246,7 +246,7 @@ fn peak(checker: &mut Checker<'_>, range: &HloLiveRange, dumped: &HloLiveRangeDu
         dataflow::byte_size_of(module, shape).unwrap_or(0)
     };
     // Before 2025 a line names the instruction only, once per part that is live.
-    let mut expected: HashMap<(InstructionId, Option<ValueIndex>), (u32, u64)> = HashMap::default();
+    let mut expected = Expected::default();
     for value in checker.dataflow.indices() {
         if range
             .range(value)
@@ -260,8 +260,39 @@ fn peak(checker: &mut Checker<'_>, range: &HloLiveRange, dumped: &HloLiveRangeDu
                 .0 += 1;
         }
     }
+    peak_lines(checker, &dumped.peak_values, theirs, &mut expected);
+    let mut missing: Vec<_> = expected
+        .into_iter()
+        .filter(|(_, (count, _))| *count > 0)
+        .map(|((id, value), _)| (id, value))
+        .collect();
+    missing.sort_unstable();
+    for (id, value) in missing {
+        let shown = value.map_or_else(
+            || module.instruction(id).name().into_owned(),
+            |value| checker.value_name(value),
+        );
+        let message =
+            format!("by the module `{shown}` is live at the peak, the dump does not list it");
+        checker.find(FindingKind::Peak, at, message);
+    }
+}
+
+/// How often what is live at the peak is still to be listed, and its bytes; by instruction, and by
+/// value where lines name values.
+type Expected = HashMap<(InstructionId, Option<ValueIndex>), (u32, u64)>;
+
+/// Holds the lines about the peak, which is at moment `theirs`, against `expected`, of which what they
+/// list is taken.
+fn peak_lines(
+    checker: &mut Checker<'_>,
+    lines: &[PeakValue],
+    theirs: u32,
+    expected: &mut Expected,
+) {
+    let newer = checker.dump.style.cumulative_peak;
     let mut sum = 0u64;
-    for entry in &dumped.peak_values {
+    for entry in lines {
         let shown = checker.dump.display_name(entry.instruction, entry.index);
         sum = sum.saturating_add(entry.bytes);
         let id = checker.instruction(entry.instruction);
@@ -295,20 +326,5 @@ fn peak(checker: &mut Checker<'_>, range: &HloLiveRange, dumped: &HloLiveRangeDu
             }
         };
         checker.find(FindingKind::Peak, entry.instruction, message);
-    }
-    let mut missing: Vec<_> = expected
-        .into_iter()
-        .filter(|(_, (count, _))| *count > 0)
-        .map(|((id, value), _)| (id, value))
-        .collect();
-    missing.sort_unstable();
-    for (id, value) in missing {
-        let shown = value.map_or_else(
-            || module.instruction(id).name().into_owned(),
-            |value| checker.value_name(value),
-        );
-        let message =
-            format!("by the module `{shown}` is live at the peak, the dump does not list it");
-        checker.find(FindingKind::Peak, at, message);
     }
 }

@@ -56,7 +56,6 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let misfit = || HloError::execution("linear algebra takes other arrays");
     let operands: Vec<&RawArray> = op
         .operands
         .iter()
@@ -70,22 +69,7 @@ pub fn run(
         (Routine::Gtsv, 1) => &out_ranks[3..4],
         _ => out_ranks,
     };
-    let mut results: Vec<(&RawArray, usize)> = Vec::new();
-    for (&index, &rank) in op.results.iter().zip(out_ranks) {
-        let array = outputs.get(index).ok_or_else(misfit)?;
-        // Scalars stand in for singular vectors that nobody wants.
-        let is_stand_in = op.routine == Routine::Gesdd && array.dims.is_empty();
-        results.push((array, if is_stand_in { 0 } else { rank }));
-    }
-    let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
-        array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)
-    }) && results.iter().all(|&(array, rank)| {
-        let found = batch_count(array, rank);
-        array.dims.len() >= rank && (found == count || rank == 0 && found == 1)
-    });
-    if !fits || results.is_empty() {
-        return Err(misfit());
-    }
+    let mut results = matching_results(op, &operands, outputs, (in_ranks, out_ranks))?;
     clear_workspaces(op, outputs);
     // A status of one word may serve a whole batch. Tasks run at once, so each gets a word of its own
     // first; the first matrix that failed sets the one.
@@ -136,6 +120,37 @@ pub fn run(
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status.pointer, 4) };
     }
     Ok(())
+}
+
+/// The results with the ranks of their matrices, where operands and results hold as many matrices.
+fn matching_results<'a>(
+    op: &LinalgOp,
+    operands: &[&RawArray],
+    outputs: &'a [RawArray],
+    (in_ranks, out_ranks): (&[usize], &[usize]),
+) -> Result<Vec<(&'a RawArray, usize)>> {
+    let count = batch_count(operands.first().ok_or_else(misfit)?, in_ranks[0]);
+    let mut results: Vec<(&RawArray, usize)> = Vec::new();
+    for (&index, &rank) in op.results.iter().zip(out_ranks) {
+        let array = outputs.get(index).ok_or_else(misfit)?;
+        // Scalars stand in for singular vectors that nobody wants.
+        let is_stand_in = op.routine == Routine::Gesdd && array.dims.is_empty();
+        results.push((array, if is_stand_in { 0 } else { rank }));
+    }
+    let fits = operands.iter().zip(in_ranks).all(|(array, &rank)| {
+        array.dims.len() >= rank && (rank == 0 || batch_count(array, rank) == count)
+    }) && results.iter().all(|&(array, rank)| {
+        let found = batch_count(array, rank);
+        array.dims.len() >= rank && (found == count || rank == 0 && found == 1)
+    });
+    match fits && !results.is_empty() {
+        true => Ok(results),
+        false => Err(misfit()),
+    }
+}
+
+fn misfit() -> HloError {
+    HloError::execution("linear algebra takes other arrays")
 }
 
 /// Nobody says what workspaces hold, but a result has the same bits in every run.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # wheels.sh [TARGET...]: builds wheels and the source distribution into dist/. Without targets, those of Linux in
 # tools/targets.txt, which zig links for old systems on any Linux; those of macOS and Windows are built there.
+# There is none for musl: ml_dtypes, which hlorun needs, has no such wheels.
 # One abi3 wheel serves every CPython from 3.10 on; a free-threaded one is built for each such interpreter found.
 set -euo pipefail
 cd "$(dirname "$0")/.."

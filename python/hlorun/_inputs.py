@@ -11,6 +11,7 @@ import numpy as np
 
 from hlorun._names import hint
 from hlorun.errors import HloArgumentError, HloUnsupportedError
+from hlorun.report.units import plural
 
 if TYPE_CHECKING:
     from hlorun._hlorun import HloInstruction, HloModule, Shape
@@ -128,7 +129,7 @@ def file_inputs(module: HloModule, path: str, *, rest: list[Any] | None = None) 
     if isinstance(opened, np.ndarray):
         if len(parameters) != 1:
             raise HloArgumentError(
-                f"{path} holds one array, and the module has {len(parameters)} parameters; "
+                f"{path} holds one array, and the module has {plural(len(parameters), 'parameter')}; "
                 "an .npz file holds several"
             )
         return [_as_declared(opened, parameters[0].shape)]

@@ -84,7 +84,8 @@ def test_every_block_is_of_a_kind_that_is_known(page: str) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
-    assert sorted(re.findall(r": ([\w/-]+\.md)$", navigation, re.M)) == PAGES
+    notebooks = [path.relative_to(DOCS).with_suffix(".md").as_posix() for path in DOCS.rglob("*.ipynb")]
+    assert sorted(re.findall(r": ([\w/-]+\.md)$", navigation, re.M)) == sorted(PAGES + notebooks)
 
 
 def test_every_public_name_is_in_the_reference() -> None:

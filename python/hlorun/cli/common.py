@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from hlorun.report.units import bytes_text as bytes_text
+from hlorun.report.units import plural as plural
+from hlorun.report.units import scaled as scaled
 from hlorun.report.units import seconds_text as seconds_text
 
 if TYPE_CHECKING:
@@ -141,7 +144,9 @@ def only_file(folder: Path) -> Path:
     modules = _modules_in(folder)
     if len(modules) > 1:
         names = ", ".join(str(files[-1]) for files in modules[:6]) + (", …" if len(modules) > 6 else "")
-        raise HloArgumentError(f"{folder} holds {len(modules):,} modules; name the file of one: {names}")
+        raise HloArgumentError(
+            f"{folder} holds {plural(len(modules), 'module')}; name the file of one: {names}"
+        )
     (files,) = modules
     console(stderr=True).print(f"{folder}: reading {files[-1].name}", markup=False, soft_wrap=True)
     return files[-1]
@@ -208,25 +213,3 @@ def print_json(value: Any) -> None:
     import json
 
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def bytes_text(count: int | None) -> str:
-    """Bytes in decimal units: 525.4 kB."""
-    if count is None:
-        return "?"
-    if abs(count) < 1000:
-        return f"{count} B"
-    return f"{scaled(count)}B"
-
-
-def scaled(number: float) -> str:
-    """A number with an SI prefix and four digits: 492.1 G, 12.3 k."""
-    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(number) >= factor * 0.9995:
-            return f"{number / factor:.4g} {prefix}"
-    return f"{number:.4g} "
-
-
-def plural(count: int, word: str) -> str:
-    """`1 loop`, `18 loops`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -133,7 +133,7 @@ def _assignment_in(folder: Path) -> Path | None:
     found = [stage.memory["buffer assignment"] for stage in stages if "buffer assignment" in stage.memory]
     if len(found) > 1:
         names = ", ".join(map(str, found[:6])) + (", …" if len(found) > 6 else "")
-        raise HloArgumentError(f"{folder} holds {len(found):,} buffer assignments; name one: {names}")
+        raise HloArgumentError(f"{folder} holds {plural(len(found), 'buffer assignment')}; name one: {names}")
     return found[0] if found else None
 
 

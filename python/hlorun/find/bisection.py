@@ -17,6 +17,7 @@ from hlorun._statistics import leaves
 from hlorun.errors import HloArgumentError, HloError
 from hlorun.find.comparison import Comparison, compare
 from hlorun.report.result import Place, Result
+from hlorun.report.units import plural
 
 if TYPE_CHECKING:
     from hlorun._scan import DumpModule
@@ -120,8 +121,9 @@ def _first_gap(found: Comparison) -> Place | None:
 def _stages(folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None) -> Bisection:
     stages = [stage for stage in folder.stages if stage.text or stage.proto]
     if len(stages) < 2:
+        has = plural(len(stages), "stage")
         raise HloArgumentError(
-            f"{folder.name} has {len(stages)} stages; --xla_dump_hlo_pass_re=.* dumps one after each pass"
+            f"{folder.name} has {has}; --xla_dump_hlo_pass_re=.* dumps one after each pass"
         )
     first = stages[0].load()
     given = arguments or _inputs(first)

@@ -16,6 +16,7 @@ from hlorun.errors import HloArgumentError
 from hlorun.find.gap import epsilon
 from hlorun.find.sides import MAX_KEPT
 from hlorun.report.result import Place, Result
+from hlorun.report.units import plural
 
 ROUNDINGS = 1e3
 """Roundings of the type, at the scale of the value, that another order of sums may make."""
@@ -237,7 +238,7 @@ def compare_devices(
     parameters = entry.parameters if entry is not None else ()
     if len(parameters) != len(arguments):
         raise HloArgumentError(
-            f"the first module takes {len(arguments)} parameters, the second {len(parameters)}"
+            f"the first module takes {plural(len(arguments), 'parameter')}, the second {len(parameters)}"
         )
     shares = [_shares(p, value, count) for p, value in zip(parameters, arguments, strict=True)]
     kept = _Devices(count)

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from hlorun._hlorun import HloInstruction, HloModule, Shape
+from hlorun.report.units import plural
 
 FAMILIES = {
     "input": ("parameter", "constant", "iota", "rng", "rng-bit-generator", "replica-id", "partition-id"),
@@ -49,7 +50,7 @@ def family(instruction: HloInstruction) -> str:
 def shape_text(shape: Shape) -> str:
     """A shape without layouts; of a tuple, how many values it has."""
     if shape.is_tuple:
-        return f"({len(shape.tuple_shapes)} values)"
+        return f"({plural(len(shape.tuple_shapes), 'value')})"
     if not shape.is_array:
         return shape.element_type
     return f"{shape.element_type}[{','.join(map(str, shape.dims))}]"

@@ -16,6 +16,7 @@ from hlorun.errors import HloArgumentError, HloError
 from hlorun.report.graph import COLOURS, family, shape_text
 from hlorun.report.profile import CONTAINERS
 from hlorun.report.result import Place
+from hlorun.report.units import plural
 
 WORDS = {
     "time": "time",
@@ -176,7 +177,9 @@ def to_html(module: HloModule, times: Mapping[str, float] | None = None) -> str:
     page, *scripts = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("graph.html", *_SCRIPTS))
     parts = {
         "@TITLE@": escape(module.name),
-        "@ABOUT@": f"{len(module.computations):,} computations, {module.instruction_count:,} instructions",
+        "@ABOUT@": ", ".join(
+            (plural(len(module.computations), "computation"), plural(module.instruction_count, "instruction"))
+        ),
         "@LIGHT@": " ".join(f"--k-{kind}: {light};" for kind, (light, _) in COLOURS.items()),
         "@DARK@": " ".join(f"--k-{kind}: {dark};" for kind, (_, dark) in COLOURS.items()),
         "@CODE@": "\n".join(scripts),

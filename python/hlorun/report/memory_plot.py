@@ -7,6 +7,7 @@ from typing import Any
 
 from hlorun.errors import HloUnsupportedError
 from hlorun.report.memory import KINDS
+from hlorun.report.units import bytes_text
 
 COLORS = {
     "temporary": "#1c7eb0",
@@ -38,8 +39,6 @@ def memory_plot(report: dict[str, Any], path: Path, *, thread_local: bool = Fals
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.ticker import FuncFormatter
-
-    from hlorun.cli.common import bytes_text
 
     figure = Figure(figsize=(12, 7.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])

@@ -10,6 +10,7 @@ from hlorun._hlorun import HloInstruction, HloModule, Shape
 from hlorun.report.collectives import result_bytes
 from hlorun.report.products import product_flops
 from hlorun.report.result import Result
+from hlorun.report.units import plural
 
 
 def group_text(groups: object) -> str:
@@ -20,8 +21,7 @@ def group_text(groups: object) -> str:
         return "all devices"
     sizes = {len(group) for group in groups if isinstance(group, tuple)}
     each = str(sizes.pop()) if len(sizes) == 1 else "differing numbers"
-    plural = "" if len(groups) == 1 else "s"
-    return f"{len(groups)} group{plural} of {each}"
+    return f"{plural(len(groups), 'group')} of {each}"
 
 
 def _value(instruction: HloInstruction) -> dict[str, Any]:

@@ -10,3 +10,25 @@ def seconds_text(seconds: float) -> str:
     if seconds >= 1e-3:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds * 1e6:.3g} µs"
+
+
+def bytes_text(count: int | None) -> str:
+    """Bytes in decimal units: 525.4 kB."""
+    if count is None:
+        return "?"
+    if abs(count) < 1000:
+        return f"{count} B"
+    return f"{scaled(count)}B"
+
+
+def scaled(number: float) -> str:
+    """A number with an SI prefix and four digits: 492.1 G, 12.3 k."""
+    for prefix, factor in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= factor * 0.9995:
+            return f"{number / factor:.4g} {prefix}"
+    return f"{number:.4g} "
+
+
+def plural(count: int, word: str, words: str = "") -> str:
+    """`1 loop`, `18 loops`; `words` is a plural that is no `word` with an s."""
+    return f"{count:,} {word if count == 1 else words or word + 's'}"

@@ -10,12 +10,14 @@ mod dataflow;
 #[path = "assignment/replay.rs"]
 mod replay;
 
+use std::collections::BTreeMap;
+
 use bundle::{JAXLIBS, assignment_of, bundle, module, module_of, text_of};
 use corruptions::CORRUPTIONS;
 use hlorun::HloError;
 use hlorun::analysis::buffer_assignment::{
-    AssignOptions, BufferAssignmentDump, FindingKind, assign_buffers, check, parse, print,
-    print_file, rebuild_module,
+    AssignOptions, BufferAssignmentDump, FindingKind, PlacedBuffers, assign_buffers, check, parse,
+    place_buffers, print, print_file, rebuild_module,
 };
 use hlorun::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis};
 use hlorun::analysis::live_range::{HloLiveRange, LiveRangeOptions};
@@ -274,6 +276,51 @@ fn assignments_from_the_module_alone_fit_it() {
         let read = parse_text(text.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(print(&read), text, "{name}");
         expect_fit(&read, module, name);
+        let placed = place_buffers(module, &schedule, options).expect("buffers");
+        expect_same(&placed, &assigned, module, name);
+    }
+}
+
+/// What is placed without a dump is what the dump says.
+fn expect_same(
+    placed: &PlacedBuffers,
+    dump: &BufferAssignmentDump,
+    module: &HloModule,
+    name: &str,
+) {
+    let range = dump.live_range.as_ref().expect("live ranges");
+    // Names are unique in computations alone, so of one name there may be several ranges.
+    let mut live: BTreeMap<(String, String), Vec<(u32, u32)>> = BTreeMap::new();
+    for range in &range.buffer_live_ranges {
+        let key = (
+            dump.str(range.instruction).into_owned(),
+            dump.str(range.index).into_owned(),
+        );
+        live.entry(key).or_default().push((range.start, range.end));
+    }
+    assert_eq!(placed.allocations.len(), dump.allocations.len(), "{name}");
+    for (ours, theirs) in placed.allocations.iter().zip(&dump.allocations) {
+        assert_eq!((ours.size, ours.flags), (theirs.size, theirs.flags));
+        assert_eq!(ours.parameter, theirs.parameter.map(|p| p.number), "{name}");
+        let (ours, theirs) = (placed.values_of(ours), dump.values_of(theirs));
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            let instruction = module.instruction(ours.instruction).name();
+            let index = ours.index.as_ref().map(ToString::to_string);
+            assert_eq!(instruction, dump.str(theirs.name.instruction), "{name}");
+            assert_eq!(
+                index.clone().unwrap_or_default(),
+                dump.str(theirs.name.index)
+            );
+            assert_eq!((ours.size, ours.offset), (theirs.size, theirs.offset));
+            let key = (
+                instruction.into_owned(),
+                index.unwrap_or_else(|| "{}".to_owned()),
+            );
+            if let Some(range) = ours.live {
+                assert!(live[&key].contains(&range), "{name}: {key:?}");
+            }
+        }
     }
 }
 

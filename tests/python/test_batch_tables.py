@@ -121,6 +121,7 @@ def test_instructions_and_edges_are_those_of_the_module(
             operands = edges.setdefault(names[edge["target"]], [])
             assert edge["operand"] == len(operands)
             operands.append(names[edge["source"]])
+    lines = module.source.decode().splitlines()
     for row, instruction in zip(rows, instructions, strict=True):
         assert edges.get(row["name"], []) == [o.name for o in instruction.operands]
         assert row["opcode"] == instruction.opcode and row["shape"] == str(instruction.shape)
@@ -128,7 +129,7 @@ def test_instructions_and_edges_are_those_of_the_module(
         assert row["source_file"] == instruction.metadata.source_file
         layout = instruction.shape.layout
         assert row["minor_to_major"] == list(layout.minor_to_major if layout is not None else ())
-        line = module.source.decode().splitlines()[row["line"] - 1]
+        line = lines[row["line"] - 1]
         assert f"{row['name']} = " in line
         assert row["attributes"].split("=")[0] in line
         assert "metadata=" not in row["attributes"] and "backend_config=" not in row["attributes"]

@@ -11,6 +11,7 @@ mod attributes;
 mod callbacks;
 mod computation;
 mod constants;
+mod coverage;
 mod dtype;
 mod edit;
 mod error;
@@ -39,7 +40,7 @@ mod _hlorun {
     #[pymodule_export]
     use super::array::Memory;
     #[pymodule_export]
-    use super::arrow::{_batch_schema, PyArrowTable, PyTableRows};
+    use super::arrow::{_batch_schema, PyArrowTable, PyParquetWriter, PyTableRows};
     #[pymodule_export]
     use super::assignment::{
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,

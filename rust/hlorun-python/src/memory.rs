@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use hlorun::analysis::buffer_assignment::{
-    AssignOptions, AssignedValue, BufferAssignmentDump, assign_buffers, human_bytes, parse,
+    AllocationFlags, AssignOptions, AssignedValue, BufferAssignmentDump, PlacedBuffers,
+    assign_buffers, human_bytes, parse, place_buffers,
 };
 use hlorun::analysis::schedule::HloSchedule;
 use hlorun::module::{HloModule, TextRef};
@@ -13,6 +14,8 @@ use hlorun::plan::memory::assign::{AllocationKind, Placement};
 use hlorun::types::ShapeStyle;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
+
+use crate::coverage::Coverage;
 
 /// Bytes a module needs, under the names JAX has for them.
 ///
@@ -67,21 +70,14 @@ impl PyMemoryStats {
 
 /// XLA's assignment of a module in the order of its text.
 pub fn assign(module: &HloModule) -> hlorun::Result<Arc<BufferAssignmentDump>> {
-    assign_with(module, AssignOptions::default()).map(Arc::new)
-}
-
-/// The same without what only a reader of the dump wants to know of the values.
-pub fn assign_briefly(module: &HloModule) -> hlorun::Result<BufferAssignmentDump> {
-    let options = AssignOptions {
-        used_values: false,
-        ..AssignOptions::default()
-    };
-    assign_with(module, options)
-}
-
-fn assign_with(module: &HloModule, options: AssignOptions) -> hlorun::Result<BufferAssignmentDump> {
     let schedule = HloSchedule::from_text_order(module);
-    assign_buffers(module, &schedule, options)
+    assign_buffers(module, &schedule, AssignOptions::default()).map(Arc::new)
+}
+
+/// The same as numbers.
+pub fn place(module: &HloModule) -> hlorun::Result<PlacedBuffers> {
+    let schedule = HloSchedule::from_text_order(module);
+    place_buffers(module, &schedule, AssignOptions::default())
 }
 
 /// Instruction and index of a value.
@@ -123,78 +119,91 @@ fn value_key(dump: &BufferAssignmentDump, instruction: TextRef, index: TextRef) 
     (dump.bytes(instruction), index)
 }
 
-/// The sums of an assignment.
+/// The sums of a dump.
 pub fn statistics(dump: &BufferAssignmentDump) -> PyMemoryStats {
-    let (mut argument, mut output, mut temp, mut alias, mut fixed) = (0u64, 0u64, 0u64, 0u64, 0u64);
-    let mut heap: Vec<&AssignedValue> = Vec::new();
+    let ranges = LiveRanges::of(dump);
+    let mut sums = Sums::default();
     for allocation in &dump.allocations {
-        let flags = allocation.flags;
-        if allocation.parameter.is_some() {
-            argument += allocation.size;
+        let values = dump.values_of(allocation).iter();
+        let values = values.map(|value| (value.offset, value.size, ranges.get(value)));
+        let is_parameter = allocation.parameter.is_some();
+        sums.add(allocation.size, is_parameter, allocation.flags, values);
+    }
+    sums.finish(dump.live_range.is_some())
+}
+
+/// The sums of an assignment of hlorun's own.
+pub fn placed_statistics(placed: &PlacedBuffers) -> PyMemoryStats {
+    let mut sums = Sums::default();
+    for allocation in &placed.allocations {
+        let values = placed.values_of(allocation).iter();
+        let values = values.map(|value| (value.offset, value.size, value.live));
+        let is_parameter = allocation.parameter.is_some();
+        sums.add(allocation.size, is_parameter, allocation.flags, values);
+    }
+    sums.finish(true)
+}
+
+/// Sums of allocations while they are added up.
+#[derive(Default)]
+struct Sums {
+    argument: u64,
+    output: u64,
+    temp: u64,
+    alias: u64,
+    /// Allocations that are there all the time.
+    fixed: u64,
+    has_heap: bool,
+    heap: Coverage,
+}
+
+impl Sums {
+    /// Adds an allocation; its values are offset, size, first and last moment.
+    fn add(
+        &mut self,
+        size: u64,
+        is_parameter: bool,
+        flags: AllocationFlags,
+        values: impl Iterator<Item = (u64, u64, Option<(u32, u32)>)>,
+    ) {
+        if is_parameter {
+            self.argument += size;
             if flags.maybe_live_out {
-                alias += allocation.size;
+                self.alias += size;
             }
         }
         if flags.maybe_live_out {
-            output += allocation.size;
+            self.output += size;
         }
-        match flags.preallocated_temp {
-            true => {
-                temp += allocation.size;
-                heap.extend(dump.values_of(allocation));
+        if flags.preallocated_temp {
+            self.temp += size;
+            for (offset, size, live) in values {
+                self.has_heap = true;
+                if let Some(live) = live {
+                    self.heap.add(offset, size, live);
+                }
             }
-            false if flags.thread_local => {}
-            false => fixed += allocation.size,
+        } else if !flags.thread_local {
+            self.fixed += size;
         }
     }
-    let is_known = heap.is_empty() || dump.live_range.is_some();
-    // Temporaries that are live together; values that share bytes count once.
-    let ranges = LiveRanges::of(dump);
-    let mut events: Vec<(u32, bool, u64, u64)> = Vec::new();
-    for value in heap {
-        if let Some((start, end)) = ranges.get(value) {
-            events.push((start, true, value.offset, value.size));
-            events.push((end.saturating_add(1), false, value.offset, value.size));
+
+    fn finish(self, has_live_ranges: bool) -> PyMemoryStats {
+        let is_known = !self.has_heap || has_live_ranges;
+        let most = self.heap.most();
+        PyMemoryStats {
+            argument_size_in_bytes: self.argument,
+            output_size_in_bytes: self.output,
+            temp_size_in_bytes: self.temp,
+            alias_size_in_bytes: self.alias,
+            generated_code_size_in_bytes: 0,
+            host_argument_size_in_bytes: 0,
+            host_output_size_in_bytes: 0,
+            host_temp_size_in_bytes: 0,
+            host_alias_size_in_bytes: 0,
+            host_generated_code_size_in_bytes: 0,
+            peak_memory_in_bytes: is_known.then_some(self.fixed + most),
         }
-    }
-    events.sort_unstable();
-    let mut live: std::collections::BTreeMap<(u64, u64), u32> = Default::default();
-    let mut most = 0u64;
-    let mut at = 0;
-    while at < events.len() {
-        let moment = events[at].0;
-        while let Some(&(_, begins, offset, size)) = events.get(at).filter(|e| e.0 == moment) {
-            let count = live.entry((offset, size)).or_default();
-            *count = if begins {
-                *count + 1
-            } else {
-                count.saturating_sub(1)
-            };
-            if *count == 0 {
-                live.remove(&(offset, size));
-            }
-            at += 1;
-        }
-        let (mut sum, mut top) = (0u64, 0u64);
-        for &(offset, size) in live.keys() {
-            let end = offset.saturating_add(size);
-            sum += end.saturating_sub(top.max(offset));
-            top = top.max(end);
-        }
-        most = most.max(sum);
-    }
-    PyMemoryStats {
-        argument_size_in_bytes: argument,
-        output_size_in_bytes: output,
-        temp_size_in_bytes: temp,
-        alias_size_in_bytes: alias,
-        generated_code_size_in_bytes: 0,
-        host_argument_size_in_bytes: 0,
-        host_output_size_in_bytes: 0,
-        host_temp_size_in_bytes: 0,
-        host_alias_size_in_bytes: 0,
-        host_generated_code_size_in_bytes: 0,
-        peak_memory_in_bytes: is_known.then_some(fixed + most),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::{Result, detached};
 use crate::handle::SharedModule;
 use crate::instruction::PyInstruction;
 use crate::literal::literal_to_python;
-use crate::memory::{PyMemoryStats, assign, assign_briefly, statistics};
+use crate::memory::{PyMemoryStats, assign, place, placed_statistics};
 use crate::printing::print_options;
 
 /// A module of HLO text: iterable over its computations, and indexed by the names of computations and
@@ -437,7 +437,7 @@ impl PyHloModule {
     ///     >>> module.memory_analysis().argument_size_in_bytes
     ///     8
     fn memory_analysis(&self, py: Python<'_>) -> Result<PyMemoryStats> {
-        detached(py, || Ok(statistics(&assign_briefly(self.module())?)))
+        detached(py, || Ok(placed_statistics(&place(self.module())?)))
     }
 
     /// The text it was parsed from; of a module from a proto, the text hlorun made of it.

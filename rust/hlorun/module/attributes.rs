@@ -22,6 +22,16 @@ macro_rules! attribute_keys {
         }
 
         const KEYS: &[(AttrKey, &str)] = &[$((AttrKey::$variant, $name)),*];
+
+        impl AttrKey {
+            /// The key in the text; `None` for [`AttrKey::Other`].
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $(AttrKey::$variant => Some($name),)*
+                    AttrKey::Other(_) => None,
+                }
+            }
+        }
     };
 }
 
@@ -136,11 +146,6 @@ impl AttrKey {
     /// Every key of the table.
     pub fn all() -> impl Iterator<Item = AttrKey> {
         KEYS.iter().map(|row| row.0)
-    }
-
-    /// The key in the text; `None` for [`AttrKey::Other`].
-    pub fn name(self) -> Option<&'static str> {
-        KEYS.iter().find(|row| row.0 == self).map(|row| row.1)
     }
 
     /// Whether its numbers are sizes of dimensions.

@@ -1,7 +1,9 @@
 //! Attributes of an instruction as its text has them.
 //!
-//! In: the text of an instruction. Out: the pieces `key=value` after its operands. Promise: any bytes
-//! are taken; what is no instruction has no pieces.
+//! In: an instruction. Out: the pieces `key=value` after its operands. Promise: any bytes are taken; what is no
+//! instruction has no pieces.
+
+use hlorun::module::{AttrKey, AttrValue, InstructionRef};
 
 /// The piece of `text` up to a comma outside brackets and quotes, and what follows the comma.
 fn piece(text: &[u8]) -> (&[u8], &[u8]) {
@@ -59,19 +61,37 @@ fn after_operands<'t>(text: &'t [u8], opcode: &[u8]) -> &'t [u8] {
 }
 
 /// Key and value of every attribute, in order; `key` is empty for what has none.
-pub fn attributes<'t>(text: &'t [u8], opcode: &[u8]) -> Vec<(&'t [u8], &'t [u8])> {
-    let mut rest = after_operands(text, opcode);
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let (attribute, next) = piece(rest);
-        rest = next;
-        let attribute = attribute.trim_ascii();
-        let equals = attribute.iter().position(|&b| b == b'=');
-        match equals {
-            Some(at) => found.push((&attribute[..at], &attribute[at + 1..])),
-            None if attribute.is_empty() => {}
-            None => found.push((&[][..], attribute)),
+pub fn attributes<'m>(
+    instruction: InstructionRef<'m>,
+) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
+    let text = instruction.module.text().bytes(instruction.data().text);
+    let metadata = match instruction.attribute(AttrKey::Metadata) {
+        Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
+        _ => &[],
+    };
+    let opcode = instruction.opcode_name();
+    let mut rest = after_operands(text, opcode.as_bytes()).trim_ascii_start();
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            // The parser knows where metadata end, which are most of the text.
+            let known = rest
+                .strip_prefix(b"metadata=")
+                .filter(|rest| !metadata.is_empty() && rest.starts_with(metadata));
+            let (attribute, next) = match known.map(|rest| &rest[metadata.len()..]) {
+                Some(next) if next.is_empty() || next[0] == b',' => {
+                    let length = rest.len() - next.len();
+                    (&rest[..length], next.get(1..).unwrap_or_default())
+                }
+                _ => piece(rest),
+            };
+            rest = next.trim_ascii_start();
+            let attribute = attribute.trim_ascii();
+            match attribute.iter().position(|&byte| byte == b'=') {
+                Some(at) => return Some((&attribute[..at], &attribute[at + 1..])),
+                None if attribute.is_empty() => {}
+                None => return Some((&[][..], attribute)),
+            }
         }
-    }
-    found
+        None
+    })
 }

@@ -3,9 +3,10 @@
 //! Comes in: values. Goes out: [`Column`]s, after which the builder is empty again. Promise: memory in
 //! proportion to the rows; a text that occurs often is kept once.
 
-use std::mem::take;
+use std::hash::Hasher;
+use std::mem::{replace, take};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHasher;
 
 use super::ffi::Column;
 
@@ -17,6 +18,12 @@ pub trait Builder: Default {
     fn take(&mut self) -> Column;
     /// Bytes that the rows take, about.
     fn bytes(&self) -> usize;
+}
+
+/// The values so far; none are left, but room for as many.
+fn taken<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(values.len());
+    replace(values, room)
 }
 
 fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
@@ -50,7 +57,7 @@ macro_rules! optional_numbers {
             const TYPE: &'static str = $type;
 
             fn take(&mut self) -> Column {
-                Column::$column(take(&mut self.values), Some(take(&mut self.valid)))
+                Column::$column(taken(&mut self.values), Some(taken(&mut self.valid)))
             }
 
             fn bytes(&self) -> usize {
@@ -89,7 +96,7 @@ impl Builder for Flags {
     const TYPE: &'static str = "bool";
 
     fn take(&mut self) -> Column {
-        Column::Bool(take(&mut self.bits), take(&mut self.rows))
+        Column::Bool(taken(&mut self.bits), take(&mut self.rows))
     }
 
     fn bytes(&self) -> usize {
@@ -114,6 +121,11 @@ impl Texts {
     fn len(&self) -> usize {
         self.ends.len()
     }
+
+    fn get(&self, row: usize) -> &[u8] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.data[start as usize..self.ends[row] as usize]
+    }
 }
 
 fn offsets(ends: Vec<i64>) -> Vec<i64> {
@@ -127,7 +139,7 @@ impl Builder for Texts {
     const TYPE: &'static str = "string";
 
     fn take(&mut self) -> Column {
-        Column::Utf8(offsets(take(&mut self.ends)), take(&mut self.data))
+        Column::Utf8(offsets(take(&mut self.ends)), taken(&mut self.data))
     }
 
     fn bytes(&self) -> usize {
@@ -140,7 +152,8 @@ impl Builder for Texts {
 pub struct Words {
     rows: Vec<i32>,
     words: Texts,
-    places: FxHashMap<Box<str>, i32>,
+    /// By hash, each at the first free slot from its own: hash and place plus one; 0 where it is free.
+    slots: Vec<(u32, i32)>,
 }
 
 impl Words {
@@ -152,13 +165,42 @@ impl Words {
 
     /// Where a word is, for [`Words::push_place`] until the rows are taken.
     pub fn place(&mut self, word: &str) -> i32 {
-        if let Some(&place) = self.places.get(word) {
-            return place;
+        if 2 * self.words.len() >= self.slots.len() {
+            self.grow();
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(word.as_bytes());
+        // The upper half of the hash, which every byte has gone into.
+        let hash = (hasher.finish() >> 32) as u32;
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.slots[slot] {
+                (_, 0) => break,
+                (other, next)
+                    if other == hash && self.words.get(next as usize - 1) == word.as_bytes() =>
+                {
+                    return next - 1;
+                }
+                _ => slot = (slot + 1) & mask,
+            }
         }
         let place = self.words.len() as i32;
         self.words.push(word);
-        self.places.insert(word.into(), place);
+        self.slots[slot] = (hash, place + 1);
         place
+    }
+
+    fn grow(&mut self) {
+        let size = (2 * self.slots.len()).max(64);
+        let before = replace(&mut self.slots, vec![(0, 0); size]);
+        for (hash, next) in before.into_iter().filter(|slot| slot.1 != 0) {
+            let mut slot = hash as usize & (size - 1);
+            while self.slots[slot].1 != 0 {
+                slot = (slot + 1) & (size - 1);
+            }
+            self.slots[slot] = (hash, next);
+        }
     }
 
     /// Adds a row of a word that is there.
@@ -171,12 +213,12 @@ impl Builder for Words {
     const TYPE: &'static str = "string (dictionary)";
 
     fn take(&mut self) -> Column {
-        self.places.clear();
-        Column::Dictionary(take(&mut self.rows), Box::new(self.words.take()))
+        self.slots.clear();
+        Column::Dictionary(taken(&mut self.rows), Box::new(self.words.take()))
     }
 
     fn bytes(&self) -> usize {
-        4 * self.rows.len() + 3 * self.words.bytes()
+        4 * self.rows.len() + self.words.bytes() + 8 * self.slots.len()
     }
 }
 
@@ -221,7 +263,7 @@ impl Builder for Numbers {
     const TYPE: &'static str = "int64";
 
     fn take(&mut self) -> Column {
-        Column::Int64(take(&mut self.0), None)
+        Column::Int64(taken(&mut self.0), None)
     }
 
     fn bytes(&self) -> usize {
@@ -237,7 +279,7 @@ impl Builder for Features {
     const TYPE: &'static str = "float";
 
     fn take(&mut self) -> Column {
-        Column::Float32(take(&mut self.0))
+        Column::Float32(taken(&mut self.0))
     }
 
     fn bytes(&self) -> usize {
@@ -282,7 +324,7 @@ impl Builder for Counts {
     fn take(&mut self) -> Column {
         let mut ends = vec![0];
         ends.append(&mut self.ends);
-        let values = Column::Int64(take(&mut self.values), None);
+        let values = Column::Int64(taken(&mut self.values), None);
         Column::Map(ends, Box::new((self.keys.take(), values)))
     }
 

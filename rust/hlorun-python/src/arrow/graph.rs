@@ -87,43 +87,62 @@ pub fn feature_names() -> Vec<String> {
     names
 }
 
-/// Adds `values` as `count` numbers: cut off, or filled up with -1, which no such number is.
-fn fill(out: &mut Vec<f32>, values: impl IntoIterator<Item = i64>, count: usize) {
-    let end = out.len() + count;
-    out.extend(values.into_iter().take(count).map(|value| value as f32));
-    out.resize(end, -1.0);
+/// Numbers of a shape: type, bits, parts, rank, elements and bytes, and three per dimension.
+const SHAPE: usize = 6 + 3 * RANK;
+
+/// The features of one node that are there; -1, which no such number is, stands for the rest.
+struct Row<'r> {
+    numbers: &'r mut [f32],
+    at: usize,
 }
 
-fn shape_features(out: &mut Vec<f32>, shape: &Shape) {
+impl Row<'_> {
+    fn number(&mut self, value: f32) {
+        self.numbers[self.at] = value;
+        self.at += 1;
+    }
+
+    /// Up to `count` numbers in the places of `count`.
+    fn fill(&mut self, values: impl IntoIterator<Item = i64>, count: usize) {
+        let places = self.numbers[self.at..].iter_mut().take(count);
+        for (place, value) in places.zip(values) {
+            *place = value as f32;
+        }
+        self.at += count;
+    }
+}
+
+fn shape_features(shape: &Shape) -> [f32; SHAPE] {
+    let mut numbers = [-1.0; SHAPE];
+    let mut row = Row {
+        numbers: &mut numbers,
+        at: 0,
+    };
     let array = shape.as_array();
-    let bits = array.map_or(0, |array| array.element_type.bit_width());
-    let number = array.map_or(-1.0, |array| f32::from(array.element_type as u8));
     let parts = shape.as_tuple().map_or(0, <[_]>::len);
     let elements = array.and_then(ArrayShape::element_count);
-    out.extend([
-        number,
-        bits as f32,
-        parts as f32,
-        array.map_or(0, ArrayShape::rank) as f32,
-        elements.unwrap_or(0) as f32,
-        array.and_then(ArrayShape::byte_size).unwrap_or(0) as f32,
-    ]);
+    row.number(array.map_or(-1.0, |array| f32::from(array.element_type as u8)));
+    row.number(array.map_or(0, |array| array.element_type.bit_width()) as f32);
+    row.number(parts as f32);
+    row.number(array.map_or(0, ArrayShape::rank) as f32);
+    row.number(elements.unwrap_or(0) as f32);
+    row.number(array.and_then(ArrayShape::byte_size).unwrap_or(0) as f32);
     let dims = array.map_or(&[][..], |array| &array.dims);
-    fill(out, dims.iter().copied(), RANK);
+    row.fill(dims.iter().copied(), RANK);
     let dynamic = |dim| array.is_some_and(|array| array.is_dynamic_dimension(dim));
-    fill(
-        out,
-        (0..dims.len()).map(|dim| i64::from(dynamic(dim))),
-        RANK,
-    );
+    row.fill((0..dims.len()).map(|dim| i64::from(dynamic(dim))), RANK);
     let order = array.map(ArrayShape::minor_to_major).unwrap_or_default();
-    fill(out, order.iter().map(|&dim| i64::from(dim)), RANK);
+    row.fill(order.iter().map(|&dim| i64::from(dim)), RANK);
+    numbers
 }
 
-fn features(out: &mut Vec<f32>, instruction: InstructionRef<'_>) {
-    out.push(f32::from(u8::from(instruction.is_root())));
-    shape_features(out, instruction.shape());
-    fill(out, instruction.dimensions().iter().copied(), RANK);
+/// Writes the features of a node over numbers that are -1.
+fn features(numbers: &mut [f32], instruction: InstructionRef<'_>, shape: &[f32; SHAPE]) {
+    let mut row = Row { numbers, at: 0 };
+    row.number(f32::from(u8::from(instruction.is_root())));
+    row.numbers[row.at..row.at + SHAPE].copy_from_slice(shape);
+    row.at += SHAPE;
+    row.fill(instruction.dimensions().iter().copied(), RANK);
     let window = instruction.window().map_or(&[][..], |window| &window.0);
     let parts: [fn(&WindowDimension) -> i64; 6] = [
         |dim| dim.size,
@@ -134,7 +153,7 @@ fn features(out: &mut Vec<f32>, instruction: InstructionRef<'_>) {
         |dim| dim.base_dilation,
     ];
     for part in parts {
-        fill(out, window.iter().map(part), WINDOW);
+        row.fill(window.iter().map(part), WINDOW);
     }
     for key in [
         AttrKey::LhsContractingDims,
@@ -142,16 +161,14 @@ fn features(out: &mut Vec<f32>, instruction: InstructionRef<'_>) {
         AttrKey::LhsBatchDims,
         AttrKey::RhsBatchDims,
     ] {
-        fill(out, instruction.ints(key).iter().copied(), SIDE);
+        row.fill(instruction.ints(key).iter().copied(), SIDE);
     }
     let number = |value: Option<i64>| value.unwrap_or(-1) as f32;
-    out.extend([
-        number(instruction.int(AttrKey::FeatureGroupCount)),
-        number(instruction.int(AttrKey::BatchGroupCount)),
-        number(instruction.parameter_number().map(|n| n as i64)),
-        number(instruction.tuple_index().map(|n| n as i64)),
-        instruction.operand_ids().len() as f32,
-    ]);
+    row.number(number(instruction.int(AttrKey::FeatureGroupCount)));
+    row.number(number(instruction.int(AttrKey::BatchGroupCount)));
+    row.number(number(instruction.parameter_number().map(|n| n as i64)));
+    row.number(number(instruction.tuple_index().map(|n| n as i64)));
+    row.number(instruction.operand_ids().len() as f32);
 }
 
 /// Control predecessors of an instruction.
@@ -169,13 +186,20 @@ impl Graphs {
         self.fingerprint.push(fingerprint);
         self.nodes.count(module.instruction_count());
         let mut sources = 0i64;
+        let mut shapes: Vec<Option<[f32; SHAPE]>> = vec![None; module.shapes().len() + 1];
+        let width = feature_names().len();
         self.edge_starts.items.0.push(sources);
         for id in (0..module.instruction_count()).map(InstructionId::from_index) {
             let instruction = module.instruction(id);
             self.opcode.items.0.push(instruction.opcode() as i64);
             let computation = instruction.computation().index() as i64;
             self.computation.items.0.push(computation);
-            features(&mut self.features.items.0, instruction);
+            let numbers = &mut self.features.items.0;
+            let start = numbers.len();
+            numbers.resize(start + width, -1.0);
+            let shape = shapes[instruction.shape_id().index()]
+                .get_or_insert_with(|| shape_features(instruction.shape()));
+            features(&mut numbers[start..], instruction, shape);
             let operands = instruction.operand_ids();
             sources += operands.len() as i64;
             self.edge_starts.items.0.push(sources);

@@ -1,6 +1,6 @@
 //! The table of instructions.
 
-use hlorun::analysis::cost::{Key, Properties};
+use hlorun::analysis::cost::{CostAnalysis, Key, Properties};
 use hlorun::analysis::runs::trip_count;
 use hlorun::module::escape::unescape;
 use hlorun::module::{AttrKey, AttrValue, HloModule, HloOpcode, Id, InstructionId, InstructionRef};
@@ -138,15 +138,16 @@ struct Places<'m> {
     none: i32,
     /// Places of type, name and file, and the line, by the text of the metadata.
     origins: FxHashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
-    /// Place of the shape and of the element type, by shape.
-    shapes: Vec<Option<(i32, i32)>>,
+    /// Place of the shape and of the element type, and bytes, by shape.
+    shapes: Vec<Option<(i32, i32, Option<i64>)>>,
+    /// Places of known opcodes, by number.
+    opcodes: [Option<i32>; 256],
 }
 
 impl Instructions {
     /// Adds the instructions of a module.
-    pub fn add(&mut self, shared: &SharedModule, path: &str) {
+    pub fn add(&mut self, shared: &SharedModule, costs: Option<&CostAnalysis>, path: &str) {
         let module = &shared.module;
-        let costs = shared.costs().ok();
         let is_text = shared.proto.is_none();
         let mut lines = Lines {
             text: module.text().source(),
@@ -158,6 +159,7 @@ impl Instructions {
             none: self.custom_call_target.place(""),
             origins: FxHashMap::default(),
             shapes: vec![None; module.shapes().len() + 1],
+            opcodes: [None; 256],
         };
         let mut computation = None;
         let mut computation_place = 0;
@@ -169,7 +171,7 @@ impl Instructions {
             }
             self.path.push_place(places.path);
             self.computation.push_place(computation_place);
-            self.names(shared, instruction);
+            self.names(shared, instruction, &mut places);
             self.shape(shared, instruction, &mut places);
             self.cost(costs.map(|costs| costs.instruction(instruction.id)));
             self.runs
@@ -182,11 +184,21 @@ impl Instructions {
         }
     }
 
-    fn names(&mut self, shared: &SharedModule, instruction: InstructionRef<'_>) {
+    fn names(
+        &mut self,
+        shared: &SharedModule,
+        instruction: InstructionRef<'_>,
+        places: &mut Places<'_>,
+    ) {
         let module = instruction.module;
         self.id.count(instruction.id.index());
         self.name.push(&instruction.name());
-        self.opcode.push(&instruction.opcode_name());
+        let opcode = match instruction.opcode() {
+            HloOpcode::Unknown => self.opcode.place(&instruction.opcode_name()),
+            known => *places.opcodes[known as usize]
+                .get_or_insert_with(|| self.opcode.place(known.name())),
+        };
+        self.opcode.push_place(opcode);
         for id in instruction.called_computations() {
             let name = module.str(module.computation(id).name);
             self.called_computations.items.push(&name);
@@ -206,10 +218,12 @@ impl Instructions {
     ) {
         let id = instruction.shape_id();
         let shapes = instruction.module.shapes();
-        let (shape, kind) = *places.shapes[id.index()].get_or_insert_with(|| {
+        let (shape, kind, bytes) = *places.shapes[id.index()].get_or_insert_with(|| {
             let text = shapes.display(id, ShapeStyle::FULL).to_string();
             let kind = element_type(shapes.get(id));
-            (self.shape.place(&text), self.element_type.place(kind))
+            let bytes = leaf_bytes(shared, id).map(|n| n as i64);
+            let kind = self.element_type.place(kind);
+            (self.shape.place(&text), kind, bytes)
         });
         self.shape.push_place(shape);
         self.element_type.push_place(kind);
@@ -219,7 +233,7 @@ impl Instructions {
         let layout = array.and_then(|array| array.layout.as_ref());
         let order = layout.iter().flat_map(|l| &l.minor_to_major);
         self.minor_to_major.push(order.map(|&dim| i64::from(dim)));
-        self.bytes.push(leaf_bytes(shared, id).map(|n| n as i64));
+        self.bytes.push(bytes);
         match instruction.opcode() {
             HloOpcode::CustomCall => {
                 self.custom_call_target
@@ -240,9 +254,8 @@ impl Instructions {
     }
 
     fn attribute_text(&mut self, instruction: InstructionRef<'_>) {
-        let text = instruction.module.text().bytes(instruction.data().text);
         let mut out = Vec::new();
-        for (key, value) in attributes(text, instruction.opcode_name().as_bytes()) {
+        for (key, value) in attributes(instruction) {
             if matches!(key, b"metadata" | b"backend_config") {
                 continue;
             }

@@ -8,6 +8,7 @@ mod columns;
 mod ffi;
 mod graph;
 mod instructions;
+mod parquet;
 mod rows;
 mod tables;
 
@@ -20,6 +21,7 @@ use crate::handle::SharedModule;
 use columns::{Builder, Lists, Texts, written_out};
 use ffi::{Table, export_array, export_schema, export_stream};
 use instructions::{Instructions, in_order};
+pub use parquet::PyParquetWriter;
 pub use rows::{_batch_schema, PyTableRows};
 
 /// A table that speaks the Arrow PyCapsule interface.
@@ -39,7 +41,7 @@ impl PyArrowTable {
 /// The table of a module's instructions, in the order of the text, with the names of their operands.
 pub fn instruction_table(shared: &SharedModule) -> PyArrowTable {
     let mut instructions = Instructions::default();
-    instructions.add(shared, "");
+    instructions.add(shared, shared.costs().ok(), "");
     let mut columns = instructions.take().columns;
     columns.retain(|(name, _)| *name != "path");
     let mut operands = Lists::<Texts>::default();

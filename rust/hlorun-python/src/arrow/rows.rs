@@ -3,8 +3,8 @@
 //! Comes in: modules and what is known of their files. Goes out: a table of each kind, and the rows are
 //! empty again. Promise: what a module does not give, for whatever reason, is a typed error in its row.
 
-use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
-use hlorun::analysis::cost::{Key, Properties};
+use hlorun::analysis::buffer_assignment::PlacedBuffers;
+use hlorun::analysis::cost::{CostAnalysis, Key, Properties, cost_sums};
 use hlorun::analysis::runs::trip_count;
 use hlorun::error::HloError;
 use hlorun::module::{HloModule, HloOpcode};
@@ -23,7 +23,7 @@ use super::tables::{
 };
 use crate::error::{Result, class_name, detached, guarded};
 use crate::handle::{ModuleHandle, SharedModule};
-use crate::memory::{assign_briefly, statistics};
+use crate::memory::{place, placed_statistics};
 use crate::module::PyHloModule;
 use crate::shape::leaf_bytes;
 
@@ -75,7 +75,8 @@ pub struct PyTableRows {
 struct Facts<'m> {
     module: &'m ModuleHandle,
     fingerprint: String,
-    dump: Option<BufferAssignmentDump>,
+    costs: Option<CostAnalysis>,
+    buffers: Option<PlacedBuffers>,
 }
 
 #[pymethods]
@@ -164,22 +165,22 @@ impl PyTableRows {
                 facts.error_message = error.to_string();
             }
         };
-        if let Err(error) = guarded(|| shared.costs().map(drop)) {
-            note("cost", error);
-        }
-        let dump = guarded(|| assign_briefly(&shared.module));
-        let dump = dump.map_err(|error| note("memory", error)).ok();
+        let costs = guarded(|| cost_sums(&shared.module));
+        let costs = costs.map_err(|error| note("cost", error)).ok();
+        let buffers = guarded(|| place(&shared.module));
+        let buffers = buffers.map_err(|error| note("memory", error)).ok();
         let module = Facts {
             module: &shared,
             fingerprint: shared.module.fingerprint(),
-            dump,
+            costs,
+            buffers,
         };
         let path = &facts.path;
         if let Some(table) = &mut self.computations {
             table.add(&shared, path);
         }
         if let Some(table) = &mut self.instructions {
-            table.add(&shared, path);
+            table.add(&shared, module.costs.as_ref(), path);
         }
         if let Some(table) = &mut self.edges {
             table.add(&shared.module, path);
@@ -190,8 +191,8 @@ impl PyTableRows {
         if let Some(table) = &mut self.custom_calls {
             table.add(&shared, path);
         }
-        if let (Some(table), Some(dump)) = (&mut self.buffers, &module.dump) {
-            table.add(dump, path);
+        if let (Some(table), Some(buffers)) = (&mut self.buffers, &module.buffers) {
+            table.add(&shared.module, buffers, path);
         }
         if let Some(table) = &mut self.graphs {
             table.add(&shared.module, path, &module.fingerprint);
@@ -246,7 +247,7 @@ impl Modules {
 
     fn costs(&mut self, facts: Option<&Facts<'_>>) {
         const KEYS: [Key; 3] = [Key::Flops, Key::Transcendentals, Key::BytesAccessed];
-        let costs = facts.and_then(|facts| facts.module.costs().ok());
+        let costs = facts.and_then(|facts| facts.costs.as_ref());
         let mut sums = [0.0; 3];
         let mut unknown = 0;
         if let (Some(facts), Some(costs)) = (facts, costs) {
@@ -281,8 +282,8 @@ impl Modules {
     }
 
     fn memory(&mut self, facts: Option<&Facts<'_>>) {
-        let dump = facts.and_then(|facts| facts.dump.as_ref());
-        let sums = dump.map(statistics);
+        let buffers = facts.and_then(|facts| facts.buffers.as_ref());
+        let sums = buffers.map(placed_statistics);
         let sums = sums.as_ref();
         for (column, bytes) in [
             (

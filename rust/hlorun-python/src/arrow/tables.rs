@@ -1,6 +1,6 @@
 //! The tables that hold one row per file, computation, edge, collective, call or value.
 
-use hlorun::analysis::buffer_assignment::BufferAssignmentDump;
+use hlorun::analysis::buffer_assignment::PlacedBuffers;
 use hlorun::module::attributes::ReplicaGroups;
 use hlorun::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionRef, OpClass,
@@ -11,7 +11,6 @@ use super::columns::{Counts, Flags, Floats, Ints, Texts, Words, table};
 use super::graph::control_predecessors;
 use super::instructions::{Origin, custom_call_target, in_order};
 use crate::handle::SharedModule;
-use crate::memory::LiveRanges;
 use crate::shape::leaf_bytes;
 
 table! {
@@ -282,10 +281,7 @@ impl Edges {
 
 /// An attribute as its text has it; empty when absent.
 fn written(instruction: InstructionRef<'_>, wanted: &[u8]) -> String {
-    let text = instruction.module.text().bytes(instruction.data().text);
-    let found = attributes(text, instruction.opcode_name().as_bytes())
-        .into_iter()
-        .find(|(key, _)| *key == wanted);
+    let found = attributes(instruction).find(|(key, _)| *key == wanted);
     found.map_or_else(String::new, |(_, value)| {
         String::from_utf8_lossy(value).into_owned()
     })
@@ -372,29 +368,33 @@ impl CustomCalls {
 }
 
 impl Buffers {
-    /// Adds those of an assignment.
-    pub fn add(&mut self, dump: &BufferAssignmentDump, path: &str) {
-        let ranges = LiveRanges::of(dump);
+    /// Adds those of a module.
+    pub fn add(&mut self, module: &HloModule, placed: &PlacedBuffers, path: &str) {
         let path = self.path.place(path);
-        for allocation in &dump.allocations {
-            for value in dump.values_of(allocation) {
-                let live = ranges.get(value);
+        let whole = self.index.place("");
+        for (number, allocation) in placed.allocations.iter().enumerate() {
+            for value in placed.values_of(allocation) {
                 self.path.push_place(path);
-                self.allocation.count(allocation.index);
+                self.allocation.count(number);
                 self.allocation_bytes.count(allocation.size);
-                self.memory_space.push(allocation.color);
+                self.memory_space.push(0);
                 self.parameter_number
-                    .push(allocation.parameter.map(|p| i64::from(p.number)));
+                    .push(allocation.parameter.map(i64::from));
                 self.is_constant.push(allocation.flags.constant);
                 self.is_thread_local.push(allocation.flags.thread_local);
                 self.maybe_live_out.push(allocation.flags.maybe_live_out);
                 self.is_temporary.push(allocation.flags.preallocated_temp);
-                self.instruction.push(&dump.str(value.name.instruction));
-                self.index.push(&dump.str(value.name.index));
+                self.instruction
+                    .push(&module.instruction(value.instruction).name());
+                match &value.index {
+                    Some(index) => self.index.push(&index.to_string()),
+                    None => self.index.push_place(whole),
+                }
                 self.bytes.count(value.size);
                 self.offset.count(value.offset);
-                self.live_from.push(live.map(|live| i64::from(live.0)));
-                self.live_to.push(live.map(|live| i64::from(live.1)));
+                self.live_from
+                    .push(value.live.map(|live| i64::from(live.0)));
+                self.live_to.push(value.live.map(|live| i64::from(live.1)));
             }
         }
     }

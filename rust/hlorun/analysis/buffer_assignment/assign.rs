@@ -27,16 +27,11 @@ use crate::types::{Shape, ShapeIndex};
 pub struct AssignOptions {
     /// Offsets in the heap are multiples of this many bytes.
     pub alignment: u64,
-    /// Whether the dump lists positions, uses and instructions of the values, which takes most of the time.
-    pub used_values: bool,
 }
 
 impl Default for AssignOptions {
     fn default() -> AssignOptions {
-        AssignOptions {
-            alignment: 64,
-            used_values: true,
-        }
+        AssignOptions { alignment: 64 }
     }
 }
 
@@ -65,6 +60,26 @@ pub(super) struct Analyses<'m> {
     pub live: HloLiveRange,
 }
 
+impl<'m> Analyses<'m> {
+    /// Errors: those of [`assign_buffers`].
+    pub fn of(module: &'m HloModule, schedule: &HloSchedule) -> Result<Analyses<'m>> {
+        if let Some(problem) = schedule.problems(module).first() {
+            let message = format!("buffers need a legal schedule: {problem:?}");
+            return Err(HloError::unsupported(message, ""));
+        }
+        let dataflow = HloDataflowAnalysis::run(module)?;
+        let alias = HloAliasAnalysis::run(module, &dataflow);
+        let options = LiveRangeOptions::default();
+        let live = HloLiveRange::run(module, schedule, &dataflow, &alias, options);
+        Ok(Analyses {
+            module,
+            dataflow,
+            alias,
+            live,
+        })
+    }
+}
+
 /// Assigns memory to all values of a module.
 ///
 /// # Errors
@@ -75,31 +90,24 @@ pub fn assign_buffers(
     schedule: &HloSchedule,
     options: AssignOptions,
 ) -> Result<BufferAssignmentDump> {
-    if let Some(problem) = schedule.problems(module).first() {
-        let message = format!("buffers need a legal schedule: {problem:?}");
-        return Err(HloError::unsupported(message, ""));
-    }
-    let dataflow = HloDataflowAnalysis::run(module)?;
-    let alias = HloAliasAnalysis::run(module, &dataflow);
-    let live = HloLiveRange::run(
-        module,
-        schedule,
-        &dataflow,
-        &alias,
-        LiveRangeOptions::default(),
-    );
-    let analyses = Analyses {
-        module,
-        dataflow,
-        alias,
-        live,
-    };
-    let mut assigner = Assigner::new(&analyses, options)?;
+    let analyses = Analyses::of(module, schedule)?;
+    let allocations = allocations_of(&analyses, options)?;
+    Ok(describe(&analyses, allocations))
+}
+
+/// All allocations with their values.
+///
+/// # Errors
+/// As [`assign_buffers`].
+pub(super) fn allocations_of(
+    analyses: &Analyses<'_>,
+    options: AssignOptions,
+) -> Result<Vec<Assigned>> {
+    let mut assigner = Assigner::new(analyses, options)?;
     assigner.global();
     assigner.heap();
     assigner.thread_local();
-    let allocations = assigner.allocations;
-    Ok(describe(&analyses, allocations, options.used_values))
+    Ok(assigner.allocations)
 }
 
 struct Assigner<'a, 'm> {

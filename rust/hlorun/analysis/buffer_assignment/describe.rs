@@ -17,12 +17,8 @@ struct Writer<'a, 'm> {
     indices: HashMap<ShapeIndex, TextRef>,
 }
 
-/// Describes `allocations` in the form of one file of 2025, without the values' uses where these are not wanted.
-pub(super) fn describe(
-    of: &Analyses<'_>,
-    allocations: Vec<Assigned>,
-    used_values: bool,
-) -> BufferAssignmentDump {
+/// Describes `allocations` in the form of one file of 2025.
+pub(super) fn describe(of: &Analyses<'_>, allocations: Vec<Assigned>) -> BufferAssignmentDump {
     let mut writer = Writer {
         of,
         dump: BufferAssignmentDump {
@@ -64,10 +60,8 @@ pub(super) fn describe(
         bytes: total,
         human,
     });
-    if used_values {
-        used.sort_unstable();
-        used.into_iter().for_each(|value| writer.used_value(value));
-    }
+    used.sort_unstable();
+    used.into_iter().for_each(|value| writer.used_value(value));
     writer.live_range();
     writer.dump
 }

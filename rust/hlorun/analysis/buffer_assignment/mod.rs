@@ -15,6 +15,7 @@ mod live_range_parser;
 pub mod model;
 mod names;
 pub mod parser;
+mod place;
 pub mod printer;
 pub mod rebuild;
 pub mod report;
@@ -28,6 +29,7 @@ pub use check::{
 pub use files::{FILE_ENDINGS, dump_files, module_file};
 pub use model::*;
 pub use parser::{parse, parse_files};
+pub use place::{PlacedAllocation, PlacedBuffers, PlacedValue, place_buffers};
 pub use printer::{print, print_file};
 pub use rebuild::rebuild_module;
 pub use report::{MemorySpaceUsage, usage};

@@ -16,6 +16,7 @@ use counts::{
 };
 pub use properties::{Key, Properties};
 
+use crate::analysis::dataflow::Users;
 use crate::error::{HloError, Result};
 use crate::library::{GemmConfig, gemm};
 use crate::module::opcode::elementwise_classes;
@@ -44,21 +45,28 @@ impl CostAnalysis {
 ///
 /// Errors: `HloError::Execution` when a computation calls itself.
 pub fn cost_analysis(module: &HloModule) -> Result<CostAnalysis> {
+    analyse(module, false)
+}
+
+/// The same, but for what is said of single operands and results, which takes most of the time.
+///
+/// Errors: `HloError::Execution` when a computation calls itself.
+pub fn cost_sums(module: &HloModule) -> Result<CostAnalysis> {
+    analyse(module, true)
+}
+
+fn analyse(module: &HloModule, is_brief: bool) -> Result<CostAnalysis> {
     let order = computation_post_order(module).map_err(|id| {
         HloError::execution(format!(
             "computation {} calls itself",
             module.str(module.computation(id).name)
         ))
     })?;
-    let mut users = vec![Vec::new(); module.instruction_count()];
-    for id in (0..module.instruction_count()).map(InstructionId::from_index) {
-        for (k, operand) in module.operand_ids(id).iter().enumerate() {
-            users[operand.index()].push((id, k));
-        }
-    }
     let mut analysis = Analysis {
         module,
-        users,
+        users: Users::new(module),
+        is_brief,
+        whole_sizes: vec![None; module.shapes().len() + 1],
         sums: HashMap::default(),
         reads: HashMap::default(),
         instructions: vec![Properties::default(); module.instruction_count()],
@@ -79,7 +87,10 @@ pub fn cost_analysis(module: &HloModule) -> Result<CostAnalysis> {
 struct Analysis<'m> {
     module: &'m HloModule,
     /// Users of every instruction, and which operand of theirs it is.
-    users: Vec<Vec<(InstructionId, usize)>>,
+    users: Users,
+    is_brief: bool,
+    /// Bytes of all arrays of a shape, by shape.
+    whole_sizes: Vec<Option<f64>>,
     /// Sum of every computation done so far.
     sums: HashMap<ComputationId, Properties>,
     /// Bytes a computation reads of each of its parameters when it is fused.
@@ -90,8 +101,13 @@ struct Analysis<'m> {
 impl<'m> Analysis<'m> {
     fn computation(&mut self, id: ComputationId) {
         let data = self.module.computation(id);
-        let mut sum = Properties::default();
+        let mut sum = Properties::new(self.is_brief);
         for &instruction in &data.instructions {
+            let shape = self.module.instruction_data(instruction).shape;
+            self.whole_sizes[shape.index()].get_or_insert_with(|| {
+                let leaves = arrays(self.module.instruction(instruction));
+                leaves.iter().map(|leaf| leaf.1).sum()
+            });
             let properties = self.instruction(self.module.instruction(instruction));
             sum.add_all(&properties);
             self.instructions[instruction.index()] = properties;
@@ -107,7 +123,7 @@ impl<'m> Analysis<'m> {
 
     fn sum(&self, id: Option<ComputationId>) -> Properties {
         id.and_then(|id| self.sums.get(&id).cloned())
-            .unwrap_or_default()
+            .unwrap_or_else(|| Properties::new(self.is_brief))
     }
 
     fn callee(&self, instruction: InstructionRef<'_>, key: AttrKey) -> Properties {
@@ -119,13 +135,16 @@ impl<'m> Analysis<'m> {
         let whole = size_of(self.module.instruction(id));
         let mut bytes = 0.0;
         let mut is_counted = false;
-        for &(user, k) in &self.users[id.index()] {
+        for &(user, k) in self.users.of(id) {
             let user = self.module.instruction(user);
             match user.opcode() {
                 HloOpcode::Fusion => {
                     let callee = user.computation_attribute(AttrKey::Calls);
                     let reads = callee.and_then(|callee| self.reads.get(&callee));
-                    bytes += reads.and_then(|r| r.get(k)).copied().unwrap_or(whole);
+                    bytes += reads
+                        .and_then(|r| r.get(k as usize))
+                        .copied()
+                        .unwrap_or(whole);
                 }
                 HloOpcode::Slice => bytes += size_of(user),
                 HloOpcode::DynamicSlice if k == 0 => bytes += size_of(user),
@@ -144,14 +163,12 @@ impl<'m> Analysis<'m> {
 
     /// Sizes of inputs and outputs, which is what an instruction touches unless it is known better.
     fn default(&self, instruction: InstructionRef<'_>) -> Properties {
-        let mut properties = Properties::default();
-        let output: f64 = arrays(instruction).iter().map(|leaf| leaf.1).sum();
-        let operands: Vec<f64> = instruction.operands().map(size_of).collect();
-        properties.set(Key::BytesAccessed, output + operands.iter().sum::<f64>());
-        properties.set_bytes(output, &operands);
-        for k in 0..operands.len() as u32 {
-            properties.set(Key::OperandUtilization(k), 1.0);
-        }
+        let mut properties = Properties::new(self.is_brief);
+        let output = self.whole_sizes[instruction.shape_id().index()].unwrap_or(0.0);
+        let operands = || instruction.operands().map(size_of);
+        properties.set(Key::BytesAccessed, output + operands().sum::<f64>());
+        properties.set_bytes(output, operands());
+        properties.set_read_once(instruction.operand_ids().len());
         properties
     }
 
@@ -161,7 +178,7 @@ impl<'m> Analysis<'m> {
             Op::Call => self.callee(instruction, AttrKey::ToApply),
             Op::AsyncStart => {
                 let mut p = self.callee(instruction, AttrKey::Calls);
-                p.remove(&Key::OptimalSeconds);
+                p.remove_seconds();
                 p
             }
             Op::While => {
@@ -267,7 +284,7 @@ impl<'m> Analysis<'m> {
                 Some(most_expensive) => most_expensive.raise_to(&branch),
             }
         }
-        most_expensive.unwrap_or_default()
+        most_expensive.unwrap_or_else(|| Properties::new(self.is_brief))
     }
 
     fn fusion(&self, fusion: InstructionRef<'m>) -> Properties {
@@ -280,7 +297,7 @@ impl<'m> Analysis<'m> {
         let root = data.root.map(|root| module.instruction(root));
         let mut total = 0.0;
         let mut output = 0.0;
-        p.retain(|key| !matches!(key, Key::OutputBytes(index) if index.is_root()));
+        p.remove_output();
         // In the order of the keys, so that each is put at the end.
         for (k, &parameter) in data.parameters.iter().enumerate() {
             let bytes = self.parameter_bytes(parameter);
@@ -314,9 +331,7 @@ impl<'m> Analysis<'m> {
                 total += size_of(inner);
             }
         }
-        for k in 0..data.parameters.len() {
-            p.set(Key::OperandUtilization(k as u32), 1.0);
-        }
+        p.set_read_once(data.parameters.len());
         p.set(Key::BytesAccessed, total);
         p
     }
@@ -328,7 +343,8 @@ impl<'m> Analysis<'m> {
         while let Some(id) = pending.pop() {
             match self.module.instruction(id).shape() {
                 Shape::Tuple(_) => pending.extend(
-                    self.users[id.index()]
+                    self.users
+                        .of(id)
                         .iter()
                         .map(|user| user.0)
                         .filter(|&user| self.module.instruction(user).tuple_index().is_some()),
@@ -351,7 +367,7 @@ impl<'m> Analysis<'m> {
         p.set(Key::Flops, -1.0);
         p.set(Key::BytesAccessed, -1.0);
         p.set(Key::OptimalSeconds, -1.0);
-        p.set_bytes(-1.0, &vec![-1.0; call.operand_ids().len()]);
+        p.set_bytes(-1.0, call.operand_ids().iter().map(|_| -1.0));
     }
 }
 
@@ -372,7 +388,7 @@ fn touched(instruction: InstructionRef<'_>, p: &mut Properties) {
         let part = instruction.operand(k).map_or(0.0, elements);
         (part, elements(instruction))
     };
-    let nothing = vec![0.0; instruction.operand_ids().len()];
+    let nothing = instruction.operand_ids().iter().map(|_| 0.0);
     let result = size_of(instruction);
     match instruction.opcode() {
         Op::Transpose if !is_bitcast(instruction) => {}
@@ -385,18 +401,18 @@ fn touched(instruction: InstructionRef<'_>, p: &mut Properties) {
         | Op::Transpose
         | Op::Bitcast => {
             p.set(Key::BytesAccessed, 0.0);
-            p.set_bytes(0.0, &nothing);
+            p.set_bytes(0.0, nothing);
         }
         Op::Tuple => {
             p.set(Key::BytesAccessed, result);
-            p.set_bytes(result, &nothing);
+            p.set_bytes(result, nothing);
         }
         opcode @ (Op::Slice | Op::DynamicSlice | Op::Gather) => {
             let indices = if opcode == Op::Slice { 0.0 } else { size(1) };
             p.set(Key::BytesAccessed, 2.0 * result + indices);
             match opcode {
-                Op::Gather => p.set_bytes(result, &[result, indices]),
-                _ => p.set_bytes(result, &[result]),
+                Op::Gather => p.set_bytes(result, [result, indices]),
+                _ => p.set_bytes(result, [result]),
             }
             let (operand, result) = share(0);
             p.set(Key::OperandUtilization(0), result / operand);
@@ -404,7 +420,7 @@ fn touched(instruction: InstructionRef<'_>, p: &mut Properties) {
         Op::DynamicUpdateSlice => {
             let bytes = size(1);
             p.set(Key::BytesAccessed, 2.0 * bytes + size(2));
-            p.set_bytes(bytes, &[0.0, bytes]);
+            p.set_bytes(bytes, [0.0, bytes]);
             let (update, result) = share(1);
             p.set(Key::OperandUtilization(0), 1.0 - update / result);
         }
@@ -412,12 +428,12 @@ fn touched(instruction: InstructionRef<'_>, p: &mut Properties) {
             let (a, b) = (size(0), size(1));
             p.set(Key::BytesAccessed, result + a / 2.0 + b);
             // XLA writes the second operand's bytes in the place of the first's.
-            p.set_bytes(result, &[b, b]);
+            p.set_bytes(result, [b, b]);
         }
         Op::Cholesky => {
             let half = size(0) / 2.0;
             p.set(Key::BytesAccessed, 2.0 * half);
-            p.set_bytes(half, &[half]);
+            p.set_bytes(half, [half]);
         }
         Op::CopyStart => {
             // The leaves once more: what is copied is read and written.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::names::UniqueNames;
 use super::order::{computation_order, instruction_order};
 use super::{PrintOptions, PrintSubcomputationMode, Printer};
-use crate::module::{HloModule, InstructionId};
+use crate::module::{HloModule, IdMap, InstructionId};
 use crate::types::{Literal, LiteralValue};
 
 /// 128-bit FNV-1a; also a sink for text.
@@ -97,17 +97,17 @@ impl HloModule {
 
     /// Names for instructions by their places in their computations.
     fn canonical_names(&self) -> UniqueNames {
-        let mut names = UniqueNames::default();
+        let mut numbers = IdMap::new(self.instruction_count(), 0);
         for computation in self.computation_ids() {
             let order = match self.config.is_scheduled {
                 true => self.computation(computation).instructions.clone(),
                 false => instruction_order(self, computation),
             };
             for (place, id) in order.into_iter().enumerate() {
-                names.rename_instruction(id, &format!("tmp_{place}"));
+                numbers[id] = place as u32;
             }
         }
-        names
+        UniqueNames::numbered(numbers)
     }
 }
 

@@ -17,6 +17,7 @@ mod metadata;
 mod names;
 mod options;
 mod order;
+mod shapes;
 mod sharding;
 mod stack_frames;
 mod values;
@@ -35,6 +36,7 @@ pub use options::{PrintOptions, PrintSubcomputationMode};
 pub(crate) use order::{
     Dependencies, callees, computation_order, instruction_order, keeps_channel_order, post_order,
 };
+use shapes::WrittenShapes;
 pub(crate) use stack_frames::StackFrames;
 pub(crate) use values::{write_dim_labels, write_padding, write_slice, write_window};
 
@@ -82,6 +84,8 @@ pub(super) struct Printer<'m> {
     names: UniqueNames,
     frames: StackFrames,
     frame_style: FrameStyle,
+    /// Shapes that have been written before.
+    shapes: WrittenShapes,
     /// Whether different values are never written alike: constants as digests of their bits, numbers
     /// of attributes with all their digits.
     is_exact: bool,
@@ -102,6 +106,7 @@ impl<'m> Printer<'m> {
             } else {
                 FrameStyle::Number
             },
+            shapes: WrittenShapes::new(module),
             is_exact: false,
             most_nested: NESTED_GROWTH
                 .saturating_mul(module.text().source().len())
@@ -168,7 +173,7 @@ impl<'m> Printer<'m> {
 
     pub(super) fn instruction_name(&self, id: InstructionId) -> Cow<'m, str> {
         match self.names.instruction(id) {
-            Some(name) => Cow::Owned(name.to_owned()),
+            Some(name) => Cow::Owned(name.into_owned()),
             None => self.module.str(self.module.instruction_data(id).name),
         }
     }
@@ -181,8 +186,10 @@ impl<'m> Printer<'m> {
     }
 
     fn write_instruction_name(&mut self, id: InstructionId) {
-        let name = self.instruction_name(id);
-        self.write_name(&name);
+        if !self.names.write_number(&mut self.out, id) {
+            let name = self.instruction_name(id);
+            self.write_name(&name);
+        }
     }
 
     fn write_computation_name(&mut self, id: ComputationId) {
@@ -215,7 +222,14 @@ impl<'m> Printer<'m> {
 
     fn write_shape_in(&mut self, id: ShapeId, style: ShapeStyle) {
         use std::fmt::Write;
+        let start = self.out.len();
+        if style == ShapeStyle::CANONICAL && self.shapes.write(&mut self.out, id) {
+            return;
+        }
         let _ = write!(self.out, "{}", self.module.shapes().display(id, style));
+        if style == ShapeStyle::CANONICAL {
+            self.shapes.keep(id, &self.out[start..]);
+        }
     }
 
     /// The operation behind an asynchronous start, update or done, where it is the only one of its

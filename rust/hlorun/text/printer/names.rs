@@ -3,15 +3,19 @@
 //! HLO text may use an instruction name once per computation. XLA renames the later ones by giving
 //! `name.N` the first number that is free; what is printed has those names.
 
+use std::borrow::Cow;
+
 use foldhash::{HashMap, HashSet};
 
-use crate::module::{ComputationId, HloModule, InstructionId};
+use crate::module::{ComputationId, HloModule, IdMap, InstructionId};
 
 /// The names that differ from those in the text.
 #[derive(Debug, Default)]
 pub struct UniqueNames {
     instructions: HashMap<InstructionId, Box<str>>,
     computations: HashMap<ComputationId, Box<str>>,
+    /// Numbers that all instructions have instead of names, where these do not count.
+    numbers: Option<IdMap<InstructionId, u32>>,
 }
 
 impl UniqueNames {
@@ -40,14 +44,31 @@ impl UniqueNames {
         self.computations.insert(id, name.into());
     }
 
-    /// Gives an instruction another name.
-    pub fn rename_instruction(&mut self, id: InstructionId, name: &str) {
-        self.instructions.insert(id, name.into());
+    /// Every instruction is called `tmp_N` by its number.
+    pub fn numbered(numbers: IdMap<InstructionId, u32>) -> UniqueNames {
+        UniqueNames {
+            numbers: Some(numbers),
+            ..UniqueNames::default()
+        }
     }
 
     /// The new name of an instruction that had to be renamed.
-    pub fn instruction(&self, id: InstructionId) -> Option<&str> {
-        self.instructions.get(&id).map(|name| &**name)
+    pub fn instruction(&self, id: InstructionId) -> Option<Cow<'_, str>> {
+        if let Some(numbers) = &self.numbers {
+            return Some(Cow::Owned(format!("tmp_{}", numbers[id])));
+        }
+        self.instructions
+            .get(&id)
+            .map(|name| Cow::Borrowed(&**name))
+    }
+
+    /// Appends `tmp_N`, where instructions have numbers.
+    pub fn write_number(&self, out: &mut String, id: InstructionId) -> bool {
+        if let Some(numbers) = &self.numbers {
+            out.push_str("tmp_");
+            out.push_str(itoa::Buffer::new().format(numbers[id]));
+        }
+        self.numbers.is_some()
     }
 
     /// The new name of a computation that had to be renamed.

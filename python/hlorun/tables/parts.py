@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +26,8 @@ PART_BYTES = 64 << 20
 PART_FILES = 1000
 """Most files in one part."""
 PREFIX = "part-"
+COMPRESSION = "snappy"
+"""Packs about as well as zstd at these texts, at twice the speed."""
 OPTIONS_KEY = b"hlorun.options"
 """Where the metadata of a table keeps what it was made with."""
 
@@ -206,24 +208,32 @@ def _stored(part: Path) -> tuple[list[File], str]:
     return [File(*row.values()) for row in table.to_pylist()], made_with
 
 
-def _writer_like(path: Path, file: Any) -> Any:
-    """A writer of rows of another Parquet file.
+def open_writer(path: Path, schema: Any, metadata: Mapping[bytes, bytes]) -> Any:
+    """A writer of a table; columns of words have dictionaries, which readers see as plain texts.
 
     Args:
-        path: Where to write.
-        file: The `pyarrow.parquet.ParquetFile` that rows come from.
+        path: The file.
+        schema: The pyarrow schema of the rows.
+        metadata: What the file says of itself.
 
     Returns:
         A `pyarrow.parquet.ParquetWriter`.
     """
     from pyarrow import parquet, types
 
+    words = [field.name for field in schema if types.is_dictionary(field.type)]
     # Nobody looks for rows by the extremes of their lists.
-    plain = [field.name for field in file.schema_arrow if not types.is_nested(field.type)]
+    plain = [field.name for field in schema if not types.is_nested(field.type)]
     writer = parquet.ParquetWriter(
-        path, file.schema_arrow, compression="snappy", write_statistics=plain, store_schema=False
+        path,
+        schema,
+        compression=COMPRESSION,
+        # Rows that come from a file have lost theirs; pyarrow makes them again.
+        use_dictionary=words or True,
+        write_statistics=plain,
+        store_schema=False,
     )
-    writer.add_key_value_metadata(dict(file.metadata.metadata or {}))
+    writer.add_key_value_metadata(dict(metadata))
     return writer
 
 
@@ -236,11 +246,14 @@ def _rewrite(path: Path, part: Part) -> None:
         hidden = hidden_name(path.parent, part)
         hidden.mkdir()
         for source in path.glob("*.parquet"):
-            target = hidden / source.name
-            with parquet.ParquetFile(source) as file, _writer_like(target, file) as writer:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group)
-                    writer.write_table(table.filter(compute.is_in(table["path"], value_set=_strings(kept))))
+            with parquet.ParquetFile(source) as file:
+                metadata = file.metadata.metadata or {}
+                with open_writer(hidden / source.name, file.schema_arrow, metadata) as writer:
+                    for group in range(file.num_row_groups):
+                        table = file.read_row_group(group)
+                        writer.write_table(
+                            table.filter(compute.is_in(table["path"], value_set=_strings(kept)))
+                        )
         # Whoever is ended between the two makes the rows again, and has none of them twice.
         drop(path)
         hidden.rename(path.parent / part.name)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from hlorun._hlorun import ArrowTable, HloModule, _ParquetWriter, _TableRows, load
+from hlorun._hlorun import ArrowTable, HloModule, _TableRows, load
 from hlorun.errors import HloExecutionError, describe
-from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, as_text, hidden_name
+from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, as_text, hidden_name, open_writer
 
 FLUSH_BYTES = 32 << 20
 """Bytes of rows that are kept before they are written as a row group."""
@@ -59,19 +60,23 @@ class _Writers:
 
     def __init__(self, folder: Path, options: Options) -> None:
         self._folder = folder
-        self._metadata = [
-            (SCHEMA_KEY, str(options.version).encode()),
-            (OPTIONS_KEY, options.to_json().encode()),
-        ]
-        self._open: dict[str, _ParquetWriter] = {}
+        self._metadata = {
+            SCHEMA_KEY: str(options.version).encode(),
+            OPTIONS_KEY: options.to_json().encode(),
+        }
+        self._open: dict[str, Any] = {}
 
     def write(self, tables: Mapping[str, ArrowTable]) -> None:
         """Append rows, as a row group of each table."""
+        import pyarrow
+
         for name, table in tables.items():
+            batch = pyarrow.record_batch(table)
             if name not in self._open:
                 path = self._folder / f"{name}.parquet"
-                self._open[name] = _ParquetWriter(path, self._metadata)
-            self._open[name].write(table)
+                self._open[name] = open_writer(path, batch.schema, self._metadata)
+            if batch.num_rows:
+                self._open[name].write_batch(batch, row_group_size=batch.num_rows)
 
     def __enter__(self) -> _Writers:
         return self

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use foldhash::HashMap;
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
 use hlorun::analysis::runs::Runs;
 use hlorun::module::metadata::OpMetadata;
@@ -12,7 +13,6 @@ use hlorun::types::Literal;
 use hlorun::verify::{VerifiedModule, verify_shared};
 use pyo3::Py;
 use pyo3::types::PyWeakrefReference;
-use rustc_hash::FxHashMap;
 
 /// A module that Python objects point into.
 pub struct ModuleHandle {
@@ -62,8 +62,8 @@ struct Users {
 
 #[derive(Default)]
 struct Names {
-    computations: FxHashMap<Box<[u8]>, ComputationId>,
-    instructions: FxHashMap<Box<[u8]>, InstructionId>,
+    computations: HashMap<Box<[u8]>, ComputationId>,
+    instructions: HashMap<Box<[u8]>, InstructionId>,
 }
 
 impl ModuleHandle {

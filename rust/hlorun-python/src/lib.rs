@@ -40,7 +40,7 @@ mod _hlorun {
     #[pymodule_export]
     use super::array::Memory;
     #[pymodule_export]
-    use super::arrow::{_batch_schema, PyArrowTable, PyParquetWriter, PyTableRows};
+    use super::arrow::{_batch_schema, PyArrowTable, PyTableRows};
     #[pymodule_export]
     use super::assignment::{
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use hlorun::analysis::buffer_assignment::{
     AllocationFlags, AssignOptions, AssignedValue, BufferAssignmentDump, PlacedBuffers,
     assign_buffers, human_bytes, parse, place_buffers,
@@ -13,7 +14,6 @@ use hlorun::plan::Executable;
 use hlorun::plan::memory::assign::{AllocationKind, Placement};
 use hlorun::types::ShapeStyle;
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
 
 use crate::coverage::Coverage;
 
@@ -86,7 +86,7 @@ type ValueKey<'d> = (&'d [u8], &'d [u8]);
 /// When the values of an assignment are live.
 pub struct LiveRanges<'d> {
     dump: &'d BufferAssignmentDump,
-    ranges: FxHashMap<ValueKey<'d>, (u32, u32)>,
+    ranges: HashMap<ValueKey<'d>, (u32, u32)>,
 }
 
 impl<'d> LiveRanges<'d> {

@@ -3,10 +3,12 @@
 //! Comes in: values. Goes out: [`Column`]s, after which the builder is empty again. Promise: memory in
 //! proportion to the rows; a text that occurs often is kept once.
 
-use std::hash::Hasher;
+use std::hash::BuildHasher;
 use std::mem::{replace, take};
 
-use rustc_hash::FxHasher;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::ffi::Column;
 
@@ -152,8 +154,9 @@ impl Builder for Texts {
 pub struct Words {
     rows: Vec<i32>,
     words: Texts,
-    /// By hash, each at the first free slot from its own: hash and place plus one; 0 where it is free.
-    slots: Vec<(u32, i32)>,
+    /// Places of the words. The hash is seeded: texts choose the words.
+    places: HashTable<i32>,
+    seed: RandomState,
 }
 
 impl Words {
@@ -165,42 +168,17 @@ impl Words {
 
     /// Where a word is, for [`Words::push_place`] until the rows are taken.
     pub fn place(&mut self, word: &str) -> i32 {
-        if 2 * self.words.len() >= self.slots.len() {
-            self.grow();
-        }
-        let mut hasher = FxHasher::default();
-        hasher.write(word.as_bytes());
-        // The upper half of the hash, which every byte has gone into.
-        let hash = (hasher.finish() >> 32) as u32;
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
-        loop {
-            match self.slots[slot] {
-                (_, 0) => break,
-                (other, next)
-                    if other == hash && self.words.get(next as usize - 1) == word.as_bytes() =>
-                {
-                    return next - 1;
-                }
-                _ => slot = (slot + 1) & mask,
-            }
-        }
-        let place = self.words.len() as i32;
+        let hash = self.seed.hash_one(word.as_bytes());
+        let (words, seed) = (&self.words, &self.seed);
+        let is_word = |&place: &i32| words.get(place as usize) == word.as_bytes();
+        let hash_of = |&place: &i32| seed.hash_one(words.get(place as usize));
+        let place = words.len() as i32;
+        match self.places.entry(hash, is_word, hash_of) {
+            Entry::Occupied(entry) => return *entry.get(),
+            Entry::Vacant(entry) => entry.insert(place),
+        };
         self.words.push(word);
-        self.slots[slot] = (hash, place + 1);
         place
-    }
-
-    fn grow(&mut self) {
-        let size = (2 * self.slots.len()).max(64);
-        let before = replace(&mut self.slots, vec![(0, 0); size]);
-        for (hash, next) in before.into_iter().filter(|slot| slot.1 != 0) {
-            let mut slot = hash as usize & (size - 1);
-            while self.slots[slot].1 != 0 {
-                slot = (slot + 1) & (size - 1);
-            }
-            self.slots[slot] = (hash, next);
-        }
     }
 
     /// Adds a row of a word that is there.
@@ -213,12 +191,12 @@ impl Builder for Words {
     const TYPE: &'static str = "string (dictionary)";
 
     fn take(&mut self) -> Column {
-        self.slots.clear();
+        self.places.clear();
         Column::Dictionary(taken(&mut self.rows), Box::new(self.words.take()))
     }
 
     fn bytes(&self) -> usize {
-        4 * self.rows.len() + self.words.bytes() + 8 * self.slots.len()
+        4 * self.rows.len() + self.words.bytes() + 8 * self.places.capacity()
     }
 }
 

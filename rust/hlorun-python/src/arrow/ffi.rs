@@ -56,8 +56,7 @@ impl Column {
         }
     }
 
-    /// Number of rows without a value.
-    pub fn null_count(&self) -> i64 {
+    fn null_count(&self) -> i64 {
         match self {
             Column::Int64(_, Some(valid)) | Column::Float64(_, Some(valid)) => {
                 let set: u32 = valid.iter().map(|byte| byte.count_ones()).sum();

@@ -1,11 +1,11 @@
 //! The table of instructions.
 
+use foldhash::HashMap;
 use hlorun::analysis::cost::{CostAnalysis, Key, Properties};
 use hlorun::analysis::runs::trip_count;
 use hlorun::module::escape::unescape;
 use hlorun::module::{AttrKey, AttrValue, HloModule, HloOpcode, Id, InstructionId, InstructionRef};
 use hlorun::types::ShapeStyle;
-use rustc_hash::FxHashMap;
 
 use super::attribute_text::attributes;
 use super::columns::{Flags, Floats, Ints, Lists, Numbers, Texts, Words, table};
@@ -137,7 +137,7 @@ struct Places<'m> {
     path: i32,
     none: i32,
     /// Places of type, name and file, and the line, by the text of the metadata.
-    origins: FxHashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
+    origins: HashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
     /// Place of the shape and of the element type, and bytes, by shape.
     shapes: Vec<Option<(i32, i32, Option<i64>)>>,
     /// Places of known opcodes, by number.
@@ -157,7 +157,7 @@ impl Instructions {
         let mut places = Places {
             path: self.path.place(path),
             none: self.custom_call_target.place(""),
-            origins: FxHashMap::default(),
+            origins: HashMap::default(),
             shapes: vec![None; module.shapes().len() + 1],
             opcodes: [None; 256],
         };

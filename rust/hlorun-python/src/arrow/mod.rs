@@ -8,7 +8,6 @@ mod columns;
 mod ffi;
 mod graph;
 mod instructions;
-mod parquet;
 mod rows;
 mod tables;
 
@@ -21,7 +20,6 @@ use crate::handle::SharedModule;
 use columns::{Builder, Lists, Texts, written_out};
 use ffi::{Table, export_array, export_schema, export_stream};
 use instructions::{Instructions, in_order};
-pub use parquet::PyParquetWriter;
 pub use rows::{_batch_schema, PyTableRows};
 
 /// A table that speaks the Arrow PyCapsule interface.

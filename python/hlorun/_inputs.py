@@ -11,6 +11,7 @@ import numpy as np
 
 from hlorun._names import hint
 from hlorun.errors import HloArgumentError, HloUnsupportedError
+from hlorun.report.units import plural
 
 if TYPE_CHECKING:
     from hlorun._hlorun import HloInstruction, HloModule, Shape
@@ -183,6 +184,26 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
             raise HloArgumentError(f"the module has no parameter {name}{near}")
         values[names.index(name.removeprefix("%"))] = value
     return values
+
+
+def require_same_parameters(a: HloModule, b: HloModule) -> None:
+    """Raise `HloArgumentError`, which says what differs, where two modules cannot take the same values."""
+    ours, theirs = _parameters(a), _parameters(b)
+    if len(ours) != len(theirs):
+        counts = f"A has {plural(len(ours), 'parameter')} and B {len(theirs):,}"
+        longer, which = (ours, "A") if len(ours) > len(theirs) else (theirs, "B")
+        number = min(len(ours), len(theirs))
+        first = longer[number]
+        raise HloArgumentError(
+            f"the modules take other inputs: {counts}; only {which} has parameter {number}, {first.name} "
+            f"{first.shape}"
+        )
+    for number, (x, y) in enumerate(zip(ours, theirs, strict=True)):
+        if str(x.shape) != str(y.shape):
+            raise HloArgumentError(
+                f"the modules take other inputs: parameter {number} is {x.name} {x.shape} in A and "
+                f"{y.name} {y.shape} in B"
+            )
 
 
 def default_source(module: HloModule) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from hlorun.report.units import plural as plural
 from hlorun.report.units import seconds_text as seconds_text
 
 if TYPE_CHECKING:
@@ -225,8 +226,3 @@ def scaled(number: float) -> str:
         if abs(number) >= factor * 0.9995:
             return f"{number / factor:.4g} {prefix}"
     return f"{number:.4g} "
-
-
-def plural(count: int, word: str) -> str:
-    """`1 loop`, `18 loops`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def plural(count: int, word: str, many: str | None = None) -> str:
+    """`1 loop`, `18 loops`; `many` is the plural where it is not the word with an s."""
+    return f"{count:,} {word if count == 1 else many or word + 's'}"
+
+
 def seconds_text(seconds: float) -> str:
     """A duration: 12.3 ms."""
     if seconds >= 1:

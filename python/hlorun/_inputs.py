@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hlorun._names import hint
+from hlorun._names import UnknownWordError, hint
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.report.units import plural
 
@@ -245,7 +245,7 @@ def describe_inputs(module: HloModule, source: str | None, seed: int) -> tuple[l
         values = file_inputs(module, path, rest=words[rest]())
         return values, f"Inputs: {count:,} arrays, from {path} what it has, the rest {texts[rest]}"
     if not Path(source).exists() and not source.endswith((".npz", ".npy")):
-        raise HloArgumentError(
+        raise UnknownWordError(
             f"{source!r} is no word for inputs and no file: expected random, zeros, "
             "recorded (of a snapshot), an .npy or .npz file, or FILE.npz,random for what it does not have"
             f"{hint(source, words)}"
@@ -291,7 +291,7 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
         bits = np.random.PCG64([seed, 1]).random_raw
         return {c.name: _random(c.shape, bits) for c in elided}, f"{what}: random, seed {seed}"
     if not Path(source).exists() and not source.endswith(".npz"):
-        raise HloArgumentError(
+        raise UnknownWordError(
             f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
             f"{hint(source, ('random', 'zeros'))}"
         )

@@ -26,7 +26,7 @@ from hlorun.report.result import Place, Result
 from hlorun.report.units import plural
 
 if TYPE_CHECKING:
-    from hlorun._scan import DumpModule
+    from hlorun._scan import DumpModule, DumpStage
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,7 @@ def _first_gap(found: Comparison) -> Place | None:
 def _stages(
     folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None, deadline: Deadline
 ) -> Bisection:
-    stages = [stage for stage in folder.stages if stage.text or stage.proto]
-    if len(stages) < 2:
-        raise HloArgumentError(
-            f"{folder.name} has {len(stages)} stages; --xla_dump_hlo_pass_re=.* dumps one after each pass"
-        )
+    stages = stages_of(folder)
     first = stages[0].load()
     given = arguments or make_inputs(first)
     runs = 0
@@ -247,11 +243,35 @@ def bisect(
         all_names = [i.name for i in target.instructions]
         number = all_names.index(culprit) if culprit in all_names else None
         return Bisection("instructions", culprit, number, 4, found, part, inputs)
+    return _stages(only_module(Path(target)), arguments, is_bad, deadline)
+
+
+def only_module(folder: Path) -> DumpModule:
+    """The module that a folder is the dump of.
+
+    Raises:
+        HloArgumentError: It holds none, or several.
+    """
     from hlorun._scan import scan
 
-    folder = scan(Path(target))
-    modules = [module for module in folder.modules if len(module.stages) > 1] or list(folder.modules)
+    scanned = scan(folder)
+    modules = [module for module in scanned.modules if len(module.stages) > 1] or list(scanned.modules)
     if len(modules) != 1:
         names = ", ".join(module.name for module in modules[:8]) or "none"
-        raise HloArgumentError(f"{target}: expected the dump of one module, found {names}")
-    return _stages(modules[0], arguments, is_bad, deadline)
+        raise HloArgumentError(f"{folder}: expected the dump of one module, found {names}")
+    return modules[0]
+
+
+def stages_of(module: DumpModule) -> list[DumpStage]:
+    """The stages of a dump that hold a module.
+
+    Raises:
+        HloArgumentError: There are fewer than two.
+    """
+    stages = [stage for stage in module.stages if stage.text or stage.proto]
+    if len(stages) < 2:
+        raise HloArgumentError(
+            f"{module.name} has {plural(len(stages), 'stage')}; "
+            "--xla_dump_hlo_pass_re=.* dumps one after each pass"
+        )
+    return stages

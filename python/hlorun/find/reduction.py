@@ -18,6 +18,7 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule
 from hlorun.errors import HloError
 from hlorun.report.result import Result
+from hlorun.report.units import plural
 
 Edit = tuple[str, HloInstruction, int]
 Predicate = Callable[[HloModule], bool]
@@ -37,7 +38,8 @@ class Reduction(Result):
 
     def __str__(self) -> str:
         """As a person reads it."""
-        return f"{self.before:,} instructions became {self.after:,} in {self.tries:,} tries"
+        tries = plural(self.tries, "try", "tries")
+        return f"{plural(self.before, 'instruction')} became {self.after:,} in {tries}"
 
 
 class _Reducer:
@@ -102,7 +104,8 @@ class _Reducer:
             part.write_text(str(module), encoding="utf-8")
             part.replace(self.out)
         if self.progress is not None:
-            self.progress(f"{module.instruction_count:,} instructions after {self.tries:,} tries")
+            size = plural(module.instruction_count, "instruction")
+            self.progress(f"{size} after {plural(self.tries, 'try', 'tries')}")
 
     def edits(self, name: str) -> bool:
         """Does as many edits of a kind as the predicate allows; whether any."""

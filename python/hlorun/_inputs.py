@@ -196,14 +196,22 @@ def require_same_parameters(a: HloModule, b: HloModule) -> None:
         first = longer[number]
         raise HloArgumentError(
             f"the modules take other inputs: {counts}; only {which} has parameter {number}, {first.name} "
-            f"{first.shape}"
+            f"{_without_layout(first.shape)}"
         )
     for number, (x, y) in enumerate(zip(ours, theirs, strict=True)):
-        if str(x.shape) != str(y.shape):
+        mine, other = _without_layout(x.shape), _without_layout(y.shape)
+        if mine != other:
             raise HloArgumentError(
-                f"the modules take other inputs: parameter {number} is {x.name} {x.shape} in A and "
-                f"{y.name} {y.shape} in B"
+                f"the modules take other inputs: parameter {number} is {x.name} {mine} in A and "
+                f"{y.name} {other} in B"
             )
+
+
+def _without_layout(shape: Shape) -> str:
+    """A shape as text, `f32[8,4]`; layouts are no matter of the values that are handed over."""
+    if shape.is_tuple:
+        return f"({', '.join(map(_without_layout, shape.tuple_shapes))})"
+    return f"{shape.element_type}[{','.join(map(str, shape.dims))}]" if shape.is_array else str(shape)
 
 
 def default_source(module: HloModule) -> str:

@@ -150,6 +150,7 @@ def outputs_of(first: Side, second: Side) -> tuple[str, list[Gap]]:
     ]
     outputs = []
     for number in range(max(len(first.result), len(second.result))):
+        second.deadline.check()
         if number >= min(len(first.result), len(second.result)):
             outputs.append(unlike("", ""))
             continue

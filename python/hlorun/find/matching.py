@@ -8,6 +8,7 @@ runs in f64, where rounding does not blur them, on two inputs, and of every exec
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Pair:
     @property
     def is_same(self) -> bool:
         """Whether both hold the same elements as far as the match knows."""
-        return self.by in ("name", "op_name", "value")
+        return self.by in ("name", "op_name", "origin", "value")
 
 
 class Index:
@@ -228,22 +229,35 @@ def _is_same(a: HloInstruction, b: HloInstruction) -> bool:
     return [o.name for o in a.operands] == [o.name for o in b.operands] != []
 
 
+def _origin(instruction: HloInstruction) -> str | None:
+    """Which instruction before all passes held the same, as XLA notes it; None without a note."""
+    found = _ORIGIN.fullmatch(instruction.attributes.get("origin", ""))
+    return found[1] if found else None
+
+
+_ORIGIN = re.compile(r'\{+"([^"]+)"\}+')
+"""The origin of one array."""
+
+
 def _by_name(
     ours: dict[HloInstruction, Any], theirs: dict[HloInstruction, Any], pairs: list[Pair]
 ) -> list[Pair]:
-    """Partners of the same name, or the only ones of an opcode and op_name, whose values are apart."""
+    """Partners by origin, by name, or the only ones of an opcode and op_name, whose values are apart."""
     named = {name_of(x): x for x in ours}
-    origin: dict[Any, list[HloInstruction]] = defaultdict(list)
+    noted: dict[str | None, HloInstruction] = {_origin(x) or x.name: x for x in ours}
+    alike: dict[Any, list[HloInstruction]] = defaultdict(list)
     for x in ours:
         if x.metadata.op_name:
-            origin[x.opcode, x.metadata.op_name, x.shape.dims].append(x)
+            alike[x.opcode, x.metadata.op_name, x.shape.dims].append(x)
     claimed = {pair.a for pair in pairs}
     found = []
     for y, value in theirs.items():
-        other = named.get(name_of(y))
-        by = "name"
-        if other is None or not _is_same(other, y) or ours[other].shape != value.shape:
-            same = origin.get((y.opcode, y.metadata.op_name, y.shape.dims), [])
+        other, by = noted.get(_origin(y)), "origin"
+        if other is None or ours[other].shape != value.shape:
+            other, by = named.get(name_of(y)), "name"
+        is_likely = other is not None and (by == "origin" or _is_same(other, y))
+        if other is None or not is_likely or ours[other].shape != value.shape:
+            same = alike.get((y.opcode, y.metadata.op_name, y.shape.dims), [])
             other, by = (same[0], "op_name") if len(same) == 1 else (None, "")
         if other is not None and other not in claimed:
             claimed.add(other)

@@ -168,3 +168,16 @@ def test_operands_inside_a_loop_are_saved() -> None:
     wrong = hlorun.parse(LOOP.replace("log(low)", "sine(low)"))
     found = hlorun.bisect(wrong, against=hlorun.parse(LOOP))
     assert found.culprit == "root" and found.module is not None and len(found.inputs) == 1
+
+
+def test_two_modules_of_several_devices_are_compared_and_bisected() -> None:
+    right, wrong = hlorun.parse(PARTS), hlorun.parse(PARTS.replace("tanh(%g)", "sine(%g)"))
+    assert hlorun.compare(right, right).verdict == "equal"
+    found = hlorun.compare(right, wrong)
+    assert found.verdict == "different" and found.suspect is not None and found.suspect.name == "t"
+    assert found.outputs[0].index and len(found.outputs[0].index) == 3
+    groups = hlorun.parse(PARTS.replace("{{0,2},{1,3}}", "{{0,1},{2,3}}"))
+    assert hlorun.compare(right, groups).verdict == "different"
+    part = hlorun.bisect(wrong, against=right)
+    assert part.culprit == "t" and part.module is not None and len(part.inputs) == 1
+    assert hlorun.bisect(right).culprit is None

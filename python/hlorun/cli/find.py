@@ -84,9 +84,9 @@ def compare(
 ) -> None:
     """Run two modules on the same inputs and tell rounding from a difference of the programs.
 
-    Both also run in f64: where the exact results agree, only rounding parts the others. Where B is for
-    several devices, A runs on one, and the first value is named that does not lie on B's devices as it
-    should. Exit status 1 when the programs differ.
+    Both also run in f64: where the exact results agree, only rounding parts the others. Where B alone is
+    for several devices, A runs on one, and the first value is named that does not lie on B's devices as
+    it should. Exit status 1 when the programs differ.
     """
     import hlorun
 
@@ -94,7 +94,8 @@ def compare(
         first, second = load(a), load(b)
         given = _given(first, inputs, seed)
         found: hlorun.Comparison | hlorun.DeviceComparison
-        if second.num_partitions * second.replica_count > 1:
+        devices = [module.num_partitions * module.replica_count for module in (first, second)]
+        if devices[1] > 1 >= devices[0]:
             found = hlorun.compare_devices(first, second, *given, timeout=timeout)
         else:
             found = hlorun.compare(first, second, *given, timeout=timeout)

@@ -20,7 +20,7 @@ from hlorun._statistics import leaves
 from hlorun.errors import HloArgumentError, HloError
 from hlorun.find.comparison import Comparison, compare_sides, outputs_of
 from hlorun.find.deadline import Deadline
-from hlorun.find.sides import Side
+from hlorun.find.sides import Side, results_of
 from hlorun.find.values import Values
 from hlorun.report.result import Place, Result
 from hlorun.report.units import plural
@@ -78,7 +78,10 @@ def _own_passes(
 ) -> Bisection:
     def run(limit: int) -> tuple[Any, list[str]]:
         executable = compile(module, pass_limit=limit)
-        result = deadline.run(lambda seconds: executable(*arguments, timeout=seconds))
+        if executable.replicas * executable.partitions == 1:
+            result = deadline.run(lambda seconds: executable(*arguments, timeout=seconds))
+        else:
+            result = tuple(results_of(executable, arguments, None, deadline))
         return result, [record.name for record in executable.passes]
 
     want, required = run(0)
@@ -185,9 +188,8 @@ def _part(
             raise _Reached
         values.note(instruction, value)
 
-    executable = compile(module)
     with suppress(_Reached):
-        deadline.run(lambda seconds: executable(*arguments, observer=look, timeout=seconds))
+        results_of(compile(module), arguments, look, deadline)
     if any(found.get(name) is None for name in names):
         return part, ()
     return part, tuple(found[name] for name in names)
@@ -242,7 +244,7 @@ def bisect(
             culprit = "the result"
         all_names = [i.name for i in target.instructions]
         number = all_names.index(culprit) if culprit in all_names else None
-        return Bisection("instructions", culprit, number, 4, found, part, inputs)
+        return Bisection("instructions", culprit, number, 6, found, part, inputs)
     return _stages(only_module(Path(target)), arguments, is_bad, deadline)
 
 

@@ -33,7 +33,8 @@ class Match(Result):
 
     def __str__(self) -> str:
         """As a person reads it."""
-        return f"{self.a} and {self.b.name} (by {self.by}): {self.gap}"
+        other = "" if self.a.name == self.b.name else f" and {self.b.name}"
+        return f"{self.a}{other} (by {self.by}): {self.gap}"
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,15 @@ class Comparison(Result):
         sure = "" if self.is_certain else " (by size alone: f64 could not judge)"
         lines = [f"{self.verdict}{sure}"]
         lines += [f"output {k}: {gap}" for k, gap in enumerate(self.outputs) if gap.verdict != "equal"]
-        lines.append(f"{plural(len(self.matches), 'intermediate')} matched, {self.unmatched:,} not")
+        differ = sum(match.gap.verdict == "different" for match in self.matches)
+        but = f", {differ:,} of them different" if self.verdict == "different" else ""
+        lines.append(
+            f"{plural(len(self.matches), 'intermediate')} matched{but}; {self.unmatched:,} not matched"
+        )
+        is_first = self.first is not None and self.first.b == self.suspect
         if self.suspect is not None:
-            lines.append(f"suspect: {self.suspect}")
-        if self.first is not None:
+            lines.append(f"suspect: {self.suspect}{f': {self.first.gap}' if self.first and is_first else ''}")
+        if self.first is not None and not is_first:
             lines.append(f"first different: {self.first}")
         return "\n".join(lines)
 
@@ -117,8 +123,10 @@ def compare(
     first one whose exact values differ is named.
 
     Args:
-        a: A module of one device.
-        b: Another, with the same parameters: after a pass, of another year.
+        a: A module.
+        b: Another, with the same parameters: after a pass, of another year. Where they are for several
+            devices, they run on all of them, each with the inputs in another order; results are stacked,
+            and intermediates are those of the first device.
         *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs` of `a`.
         seed: Of the random ones.
         timeout: Seconds that all of it may take, the runs and the matching of values.

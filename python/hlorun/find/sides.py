@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -145,6 +145,27 @@ def others_of(arguments: list[Any], seed: int = 0) -> list[Any]:
     return found
 
 
+def results_of(
+    executable: Executable,
+    arguments: list[Any],
+    observer: Callable[[HloInstruction, Any], None] | None,
+    deadline: Deadline,
+) -> list[Any]:
+    """The arrays that a run returns; those of several devices stacked, each of which has other inputs.
+
+    An observer is told of the first device.
+    """
+    count = executable.replicas * executable.partitions
+    if count == 1:
+        return leaves(
+            deadline.run(lambda seconds: executable(*arguments, observer=observer, timeout=seconds))
+        )
+    each = [arguments, *(others_of(arguments, device) for device in range(1, count))]
+    first = None if observer is None else lambda i, value, device: None if device else observer(i, value)
+    results = deadline.run(lambda seconds: executable.run_replicas(each, observer=first, timeout=seconds))
+    return [np.stack(parts) for parts in zip(*map(leaves, results), strict=True)]
+
+
 def name_of(instruction: HloInstruction) -> str:
     """A name that no other instruction of the module has."""
     return f"{instruction.computation.name}/{instruction.name}"
@@ -205,9 +226,7 @@ class Side:
         for parameter, value in zip(parameters, arguments, strict=False):
             if parameter.shape.is_array:
                 kept(parameter, np.asarray(value))
-        return leaves(
-            self.deadline.run(lambda seconds: executable(*arguments, observer=kept, timeout=seconds))
-        )
+        return results_of(executable, arguments, kept, self.deadline)
 
     def exact_of(self, instruction: HloInstruction) -> Any:
         """What it is in f64; None where that is not known."""

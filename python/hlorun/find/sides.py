@@ -157,13 +157,13 @@ def results_of(
     """
     count = executable.replicas * executable.partitions
     if count == 1:
-        return leaves(
-            deadline.run(lambda seconds: executable(*arguments, observer=observer, timeout=seconds))
-        )
+        result = deadline.run(lambda seconds: executable(*arguments, observer=observer, timeout=seconds))
+        return [leaf for leaf in leaves(result) if leaf is not None]
     each = [arguments, *(others_of(arguments, device) for device in range(1, count))]
     first = None if observer is None else lambda i, value, device: None if device else observer(i, value)
     results = deadline.run(lambda seconds: executable.run_replicas(each, observer=first, timeout=seconds))
-    return [np.stack(parts) for parts in zip(*map(leaves, results), strict=True)]
+    columns = zip(*map(leaves, results), strict=True)
+    return [np.stack(column) for column in columns if column[0] is not None]
 
 
 def name_of(instruction: HloInstruction) -> str:

@@ -266,4 +266,4 @@ def test_the_commands() -> None:
     text = command("cost", dump_path("004"), "--collectives", "--roofline", "H100").stdout
     assert "all-reduce" in text and "ops.py:347" in text and "791.2 MB" in text
     assert "none" in command("cost", dump_path("001"), "--collectives").stdout
-    command("cost", dump_path("003"), "--roofline", "H900", status=1)
+    command("cost", dump_path("003"), "--roofline", "H900", status=2)

@@ -12,6 +12,7 @@ from hlorun.cli.common import (
     Partitions,
     Replicas,
     console,
+    fail,
     load,
     plural,
     print_json,
@@ -98,7 +99,8 @@ def _ranks(paths: list[Path], *, json: bool, run: bool) -> None:
     names = [str(path) for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise typer.BadParameter(f"{twice} is given twice")
+        fail(f"{twice} is given twice")
+        raise typer.Exit(2)
     found = diff_ranks({name: load(path) for name, path in zip(names, paths, strict=True)})
     if json:
         print_json(found.to_dict())

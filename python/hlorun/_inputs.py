@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hlorun._names import hint
+from hlorun._names import UnknownWordError, hint
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.report.units import plural
 
@@ -186,6 +186,34 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
     return values
 
 
+def require_same_parameters(a: HloModule, b: HloModule) -> None:
+    """Raise `HloArgumentError`, which says what differs, where two modules cannot take the same values."""
+    ours, theirs = _parameters(a), _parameters(b)
+    if len(ours) != len(theirs):
+        counts = f"A has {plural(len(ours), 'parameter')} and B {len(theirs):,}"
+        longer, which = (ours, "A") if len(ours) > len(theirs) else (theirs, "B")
+        number = min(len(ours), len(theirs))
+        first = longer[number]
+        raise HloArgumentError(
+            f"the modules take other inputs: {counts}; only {which} has parameter {number}, {first.name} "
+            f"{_without_layout(first.shape)}"
+        )
+    for number, (x, y) in enumerate(zip(ours, theirs, strict=True)):
+        mine, other = _without_layout(x.shape), _without_layout(y.shape)
+        if mine != other:
+            raise HloArgumentError(
+                f"the modules take other inputs: parameter {number} is {x.name} {mine} in A and "
+                f"{y.name} {other} in B"
+            )
+
+
+def _without_layout(shape: Shape) -> str:
+    """A shape as text, `f32[8,4]`; layouts are no matter of the values that are handed over."""
+    if shape.is_tuple:
+        return f"({', '.join(map(_without_layout, shape.tuple_shapes))})"
+    return f"{shape.element_type}[{','.join(map(str, shape.dims))}]" if shape.is_array else str(shape)
+
+
 def default_source(module: HloModule) -> str:
     """The word for the inputs of a module when none are asked for."""
     return "recorded" if module.inputs is not None else "random"
@@ -225,7 +253,7 @@ def describe_inputs(module: HloModule, source: str | None, seed: int) -> tuple[l
         values = file_inputs(module, path, rest=words[rest]())
         return values, f"Inputs: {count:,} arrays, from {path} what it has, the rest {texts[rest]}"
     if not Path(source).exists() and not source.endswith((".npz", ".npy")):
-        raise HloArgumentError(
+        raise UnknownWordError(
             f"{source!r} is no word for inputs and no file: expected random, zeros, "
             "recorded (of a snapshot), an .npy or .npz file, or FILE.npz,random for what it does not have"
             f"{hint(source, words)}"
@@ -271,7 +299,7 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
         bits = np.random.PCG64([seed, 1]).random_raw
         return {c.name: _random(c.shape, bits) for c in elided}, f"{what}: random, seed {seed}"
     if not Path(source).exists() and not source.endswith(".npz"):
-        raise HloArgumentError(
+        raise UnknownWordError(
             f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
             f"{hint(source, ('random', 'zeros'))}"
         )

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hlorun.errors import HloArgumentError
+
 MOST = 20_000
 """Names that are compared; more would keep the user waiting."""
+
+
+class UnknownWordError(HloArgumentError):
+    """A word that is none of those a choice is made by: wrong usage, on the command line."""
 
 
 def near(name: str, names: Iterable[str], count: int = 3) -> list[str]:

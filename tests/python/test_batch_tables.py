@@ -357,7 +357,7 @@ def test_the_command(files: Path, tmp_path: Path) -> None:
     )
     assert "I/N" in command("batch", files, "--out", out, "--shard", "2/2", status=2).stderr
     assert "FOLDER" in command("batch", files, "--out", tmp_path / "t.csv", "--run", status=2).stderr
-    assert "no table" in command("batch", files, "--out", out, "--tables", "nodes", status=1).stderr
+    assert "no table" in command("batch", files, "--out", out, "--tables", "nodes", status=2).stderr
 
 
 def test_a_bar_counts_the_files(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -438,7 +438,7 @@ def test_an_interrupted_search_says_what_it_found(monkeypatch: pytest.MonkeyPatc
         hlorun.find_nan(module, x)
     report = hlorun.find_nan(module, x, until_interrupted=True)
     assert [o.place.name for o in report.origins] == ["l"] and not report.is_complete
-    assert str(report).endswith("interrupted: there may be more")
+    assert str(report).endswith("ended before the run was done: there may be more")
 
 
 WHOLE = """HloModule whole

@@ -89,7 +89,7 @@ def test_the_shell_groups_files(tmp_path: Path) -> None:
     found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert [len(group["names"]) for group in found["groups"]] == [2, 1]
     done = CliRunner().invoke(app, ["diff", *map(str, paths[:2] + paths[:1])])
-    assert done.exit_code == 1 and "is given twice" in done.output
+    assert done.exit_code == 2 and "is given twice" in done.output
     same = tmp_path / "3.hlo"
     same.write_text(TEXT)
     done = CliRunner().invoke(app, ["diff", *map(str, [*paths[:2], same])])

@@ -155,7 +155,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "live at the peak by opcode" in command("memory", dump_path("003"), "--by", "opcode").stdout
     assert "module" in command("memory", dump_path("000"), "--by", "loop", status=1).stderr
     for words in (["cost"], ["trace"], ["run"], ["memory"]):
-        assert "by is one of" in command(*words, path, "--by", "colour", status=1).stderr
+        assert "by is one of" in command(*words, path, "--by", "colour", status=2).stderr
 
 
 def test_long_names_keep_what_tells_them_apart() -> None:

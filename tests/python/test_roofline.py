@@ -172,7 +172,9 @@ ENTRY e {
   ROOT r = (f32[8], f32[8], f32[512]) tuple(d, c, n)
 }
 """
-WRAPPED = WRAPPED.replace("ENTRY", WRAPPED[WRAPPED.index("w {") : WRAPPED.index("ENTRY")].replace("w {", "v {") + "ENTRY")
+WRAPPED = WRAPPED.replace(
+    "ENTRY", WRAPPED[WRAPPED.index("w {") : WRAPPED.index("ENTRY")].replace("w {", "v {") + "ENTRY"
+)
 
 
 def test_wrapped_collectives_count_once_and_share_what_hides_them() -> None:
@@ -264,4 +266,4 @@ def test_the_commands() -> None:
     text = command("cost", dump_path("004"), "--collectives", "--roofline", "H100").stdout
     assert "all-reduce" in text and "ops.py:347" in text and "791.2 MB" in text
     assert "none" in command("cost", dump_path("001"), "--collectives").stdout
-    command("cost", dump_path("003"), "--roofline", "H900", status=1)
+    command("cost", dump_path("003"), "--roofline", "H900", status=2)

@@ -65,6 +65,10 @@ Force = Annotated[
     bool, typer.Option("--force", help="Run also where the memory that is left does not seem to suffice.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Timeout = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option(min=0, help="Seconds after which it is ended, with exit status 1."),
+]
 By = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
@@ -181,7 +185,8 @@ def fail(message: str) -> None:
 
 @contextmanager
 def reporting_errors(path: Path | None = None) -> Iterator[None]:
-    """Turn what a user can act on into a message and exit status 1."""
+    """Turn what a user can act on into a message and exit status 1, or 2 where a word is unknown."""
+    from hlorun._names import UnknownWordError
     from hlorun.errors import HloError
 
     try:
@@ -193,7 +198,7 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
         raise typer.Exit(1) from None
     except HloError as error:
         fail(str(error))
-        raise typer.Exit(1) from None
+        raise typer.Exit(2 if isinstance(error, UnknownWordError) else 1) from None
     except OSError as error:
         fail(describe_file(error))
         raise typer.Exit(1) from None
@@ -206,6 +211,27 @@ def check_folder(path: Path) -> None:
     """Raise what writing a file would raise for want of its folder, before work is lost to it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def check_module_file(path: Path) -> None:
+    """Raise where writing a module would fail for want of a folder, or end a file that holds something else.
+
+    Raises:
+        typer.BadParameter: The name is that of a file of arrays.
+        HloArgumentError: The file is there and holds no HLO.
+    """
+    import hlorun
+
+    check_folder(path)
+    if path.suffix in (".npz", ".npy"):
+        raise typer.BadParameter(f"{path} is to hold a module, as part.hlo may", param_hint="--out")
+    if path.is_file() and path.stat().st_size:
+        try:
+            hlorun.load(path)
+        except hlorun.HloError:
+            raise hlorun.HloArgumentError(
+                f"{path} holds no HLO and is left as it is: remove it, or name another file"
+            ) from None
 
 
 def print_json(value: Any) -> None:

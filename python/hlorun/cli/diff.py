@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hlorun.cli.common import Json, Partitions, Replicas, console, load, plural, print_json, reporting_errors
+from hlorun.cli.common import (
+    Json,
+    Partitions,
+    Replicas,
+    console,
+    fail,
+    load,
+    plural,
+    print_json,
+    reporting_errors,
+    standard_input,
+)
 from hlorun.cli.replicas import Devices
 from hlorun.cli.screen import row, short
 
@@ -20,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="HLO text or proto, or a buffer assignment.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="HLO text or proto, or a buffer assignment.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="HLO or a buffer assignment; - for stdin.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The other one.")],
     more: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -81,15 +92,15 @@ def diff(
 
 
 def _ranks(paths: list[Path], *, json: bool, run: bool) -> None:
-    import hlorun
     from hlorun.report.ranks import EFFECTS, diff_ranks
 
     if run:
-        raise hlorun.HloArgumentError("--run compares two modules")
+        raise typer.BadParameter("this compares two modules", param_hint="--run")
     names = [str(path) for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise hlorun.HloArgumentError(f"{twice} is given twice")
+        fail(f"{twice} is given twice")
+        raise typer.Exit(2)
     found = diff_ranks({name: load(path) for name, path in zip(names, paths, strict=True)})
     if json:
         print_json(found.to_dict())
@@ -128,8 +139,11 @@ def _compare_runs(
     a: HloModule, b: HloModule, devices: Devices, inputs: str, seed: int, *, rtol: float, atol: float
 ) -> dict[str, Any]:
     import hlorun
+    from hlorun._inputs import require_same_parameters
     from hlorun.cli.run import device_inputs
     from hlorun.report.diff import Observer, compare_runs
+
+    require_same_parameters(a, b)
 
     first = devices.compile(a)
     wanted = str(devices)
@@ -151,7 +165,10 @@ def _is_assignment(path: Path) -> bool:
     import hlorun
 
     try:
-        hlorun.load_buffer_assignment(path)
+        if str(path) == "-":
+            hlorun.parse_buffer_assignment(standard_input())
+        else:
+            hlorun.load_buffer_assignment(path)
     except hlorun.HloParseError:
         return False
     return True

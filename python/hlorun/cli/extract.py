@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, console, load, plural, reporting_errors
+from hlorun.cli.common import Dump, check_module_file, console, load, plural, reporting_errors
 from hlorun.cli.names import names_in_dump, unknown
 
 
@@ -37,6 +37,7 @@ def extract(
         if out is None:
             sys.stdout.write(str(made))
             return
+        check_module_file(out)
         out.write_text(str(made), encoding="utf-8")
         entry = made.entry_computation
         parameters = len(entry.parameters) if entry is not None else 0

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, Inputs, Json, console, fail, load, print_json, reporting_errors
+from hlorun.cli.common import (
+    Dump,
+    Inputs,
+    Json,
+    Timeout,
+    check_module_file,
+    console,
+    fail,
+    load,
+    print_json,
+    reporting_errors,
+)
 
 if TYPE_CHECKING:
-    from hlorun import HloModule
+    from hlorun import Bisection, HloModule
 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 
@@ -33,20 +46,31 @@ def _show(found: Any, json: bool) -> None:
         console().print(str(found), markup=False, soft_wrap=True)
 
 
-def nan(dump: Dump, inputs: Inputs = None, seed: Seed = 0, json: Json = False) -> None:
+def nan(
+    dump: Dump, inputs: Inputs = None, seed: Seed = 0, timeout: Timeout = None, json: Json = False
+) -> None:
     """Run without fusion and name the instructions that make NaN or Inf from clean operands.
 
     Each with the element, the operands there, inside a loop the trip, and of several devices the device.
-    Ctrl-C ends the search with what was found so far. Exit status 1 when there are any.
+    Ctrl-C, or the end of --timeout, ends the search with what was found so far. Exit status 1 when there
+    are any, or the search was ended.
     """
     import hlorun
 
     with reporting_errors(dump):
         module = load(dump)
         given = _given(module, inputs, seed)
-        found = hlorun.find_nan(module, *given, until_interrupted=True)
+        screen = console(stderr=True)
+        with screen.status("running") if screen.is_terminal else nullcontext() as status:
+            found = hlorun.find_nan(
+                module,
+                *given,
+                timeout=timeout,
+                until_interrupted=True,
+                progress=status.update if status is not None else None,
+            )
         _show(found, json)
-    if found:
+    if found or not found.is_complete:
         raise typer.Exit(1)
 
 
@@ -55,13 +79,14 @@ def compare(
     b: Annotated[Path, typer.Argument(metavar="B", help="HLO text or proto.")],
     inputs: Inputs = None,
     seed: Seed = 0,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Run two modules on the same inputs and tell rounding from a difference of the programs.
 
-    Both also run in f64: where the exact results agree, only rounding parts the others. Where B is for
-    several devices, A runs on one, and the first value is named that does not lie on B's devices as it
-    should. Exit status 1 when the programs differ.
+    Both also run in f64: where the exact results agree, only rounding parts the others. Where B alone is
+    for several devices, A runs on one, and the first value is named that does not lie on B's devices as
+    it should. Exit status 1 when the programs differ.
     """
     import hlorun
 
@@ -69,10 +94,11 @@ def compare(
         first, second = load(a), load(b)
         given = _given(first, inputs, seed)
         found: hlorun.Comparison | hlorun.DeviceComparison
-        if second.num_partitions * second.replica_count > 1:
-            found = hlorun.compare_devices(first, second, *given)
+        devices = [module.num_partitions * module.replica_count for module in (first, second)]
+        if devices[1] > 1 >= devices[0]:
+            found = hlorun.compare_devices(first, second, *given, timeout=timeout)
         else:
-            found = hlorun.compare(first, second, *given)
+            found = hlorun.compare(first, second, *given, timeout=timeout)
         _show(found, json)
     if found.verdict == "different":
         raise typer.Exit(1)
@@ -100,6 +126,7 @@ def bisect(
             help="Write the instruction at fault here, as a module, and its operands beside it, as .npz.",
         ),
     ] = None,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Find the pass or the instruction from which on results differ.
@@ -114,19 +141,51 @@ def bisect(
         if passes and (against is not None or target.is_dir()):
             fail("--passes searches those of hlorun: give one module, without --against")
             raise typer.Exit(2)
+        if against is not None and target.is_dir():
+            raise typer.BadParameter("a folder is searched by its own stages", param_hint="--against")
+        if out is not None:
+            check_module_file(out)
+            _check_arrays(out.with_suffix(".npz"), inputs)
         if target.is_dir():
-            found = hlorun.bisect(target)
+            from hlorun.find.bisection import only_module, stages_of
+
+            values = _given(stages_of(only_module(target))[0].load(), inputs, seed)
+            found = hlorun.bisect(target, *values, timeout=timeout)
         else:
             module = load(target)
             right = load(against) if against is not None else None
             values = _given(right or module, inputs, seed)
-            found = hlorun.bisect(module, *values, against=right)
+            found = hlorun.bisect(module, *values, against=right, timeout=timeout)
         _show(found, json)
-        if out is not None and found.module is not None:
-            out.write_text(str(found.module), encoding="utf-8")
-            _save(found.module, found.inputs, out.with_suffix(".npz"))
+        if out is not None:
+            console(stderr=True).print(_write(found, out), markup=False, soft_wrap=True)
     if found.culprit is not None:
         raise typer.Exit(1)
+
+
+def _check_arrays(path: Path, inputs: str | None) -> None:
+    """Raise where operands would take the place of a file of another kind, or of the inputs."""
+    from zipfile import is_zipfile
+
+    import hlorun
+
+    is_taken = path.exists() and not is_zipfile(path)
+    if is_taken or (inputs is not None and Path(inputs.partition(",")[0]) == path):
+        raise hlorun.HloArgumentError(
+            f"the operands would go to {path}, which holds something else: give --out another name"
+        )
+
+
+def _write(found: Bisection, out: Path) -> str:
+    """Write the instruction at fault and its operands; says what was written."""
+    if found.module is None:
+        return f"{out} is not written: no instruction is known to be at fault"
+    out.write_text(str(found.module), encoding="utf-8")
+    if not found.inputs:
+        return f"{out} holds the instruction; what its operands hold is not known"
+    path = out.with_suffix(".npz")
+    _save(found.module, found.inputs, path)
+    return f"{out} holds the instruction, {path} its operands: hlorun run {out} --inputs {path}"
 
 
 def _save(module: HloModule, inputs: tuple[Any, ...], path: Path) -> None:
@@ -169,11 +228,8 @@ def reduce(
     """
     import hlorun
 
-    target = out if out is not None else Path(dump.name + ".reduced.hlo")
-    command = shlex.split(check)
-    if not command:
-        fail("--check is empty")
-        raise typer.Exit(2)
+    target = out if out is not None else Path(f"{dump.name if str(dump) != '-' else 'stdin'}.reduced.hlo")
+    command = _words(check)
     screen = console(stderr=True)
 
     def shows(module: HloModule) -> bool:
@@ -190,6 +246,7 @@ def reduce(
         return ended.returncode == 0
 
     with reporting_errors(dump):
+        check_module_file(target)
         module = load(dump)
         try:
             found = hlorun.reduce(
@@ -209,3 +266,16 @@ def reduce(
         _show(found, json)
         if not json:
             console().print(str(target), markup=False, soft_wrap=True)
+
+
+def _words(check: str) -> list[str]:
+    """The words of a command, whose program is there."""
+    try:
+        words = shlex.split(check)
+    except ValueError as error:
+        raise typer.BadParameter(f"{check}: {error}", param_hint="--check") from None
+    if not words:
+        raise typer.BadParameter("it is empty", param_hint="--check")
+    if "{}" not in words[0] and shutil.which(words[0]) is None:
+        raise typer.BadParameter(f"there is no program {words[0]}", param_hint="--check")
+    return words

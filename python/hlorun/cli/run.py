@@ -18,6 +18,7 @@ from hlorun.cli.common import (
     Json,
     Partitions,
     Replicas,
+    Timeout,
     bytes_text,
     check_folder,
     console,
@@ -49,10 +50,7 @@ def run(
         ),
     ] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
-    timeout: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(min=0, help="Seconds after which a run is ended, with exit status 1."),
-    ] = None,
+    timeout: Timeout = None,
     constants: Constants = None,
     out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
     save: Annotated[

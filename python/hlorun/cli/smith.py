@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, check_folder, fail, load, reporting_errors
+from hlorun.cli.common import Dump, check_module_file, fail, load, reporting_errors
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -49,5 +49,5 @@ def _write(module: HloModule, out: Path | None) -> None:
     if out is None:
         typer.echo(str(module), nl=False)
         return
-    check_folder(out)
+    check_module_file(out)
     out.write_text(str(module), encoding="utf-8")

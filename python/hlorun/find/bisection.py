@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +15,18 @@ import numpy as np
 
 from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
+from hlorun._inputs import make_inputs, require_same_parameters
 from hlorun._statistics import leaves
 from hlorun.errors import HloArgumentError, HloError
-from hlorun.find.comparison import Comparison, compare
+from hlorun.find.comparison import Comparison, compare_sides, outputs_of
+from hlorun.find.deadline import Deadline
+from hlorun.find.sides import Side, results_of
+from hlorun.find.values import Values
 from hlorun.report.result import Place, Result
 from hlorun.report.units import plural
 
 if TYPE_CHECKING:
-    from hlorun._scan import DumpModule
+    from hlorun._scan import DumpModule, DumpStage
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,9 @@ class Bisection(Result):
     def __str__(self) -> str:
         """As a person reads it."""
         if self.culprit is None:
-            return f"nothing differs ({self.runs} runs)"
+            return f"nothing differs ({plural(self.runs, 'run')})"
         where = f"{self.culprit}, number {self.number} of the {self.kind}"
-        text = f"{where}, makes the difference ({self.runs} runs)"
+        text = f"{where}, makes the difference ({plural(self.runs, 'run')})"
         return text if self.comparison is None else f"{text}\n{self.comparison}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,10 +73,16 @@ def _first(count: int, is_bad: Callable[[int], bool]) -> int | None:
     return bad
 
 
-def _own_passes(module: HloModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None) -> Bisection:
+def _own_passes(
+    module: HloModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None, deadline: Deadline
+) -> Bisection:
     def run(limit: int) -> tuple[Any, list[str]]:
         executable = compile(module, pass_limit=limit)
-        return executable(*arguments), [record.name for record in executable.passes]
+        if executable.replicas * executable.partitions == 1:
+            result = deadline.run(lambda seconds: executable(*arguments, timeout=seconds))
+        else:
+            result = tuple(results_of(executable, arguments, None, deadline))
+        return result, [record.name for record in executable.passes]
 
     want, required = run(0)
     count = len(compile(module).passes) - len(required)
@@ -94,8 +106,8 @@ def _own_passes(module: HloModule, arguments: list[Any], is_bad: Callable[[Any],
     stages = _around(module, number, name)
     if stages is None:
         return Bisection("passes", name, number, runs, None, None, ())
-    found = compare(*stages, *arguments)
-    part, inputs = _part(stages[1], _culprit(found) or _first_gap(found), arguments)
+    found = _compared(*stages, arguments, deadline)
+    part, inputs = _part(stages[1], _culprit(found) or _first_gap(found), arguments, deadline)
     return Bisection("passes", name, number, runs, found, part, inputs)
 
 
@@ -118,40 +130,39 @@ def _first_gap(found: Comparison) -> Place | None:
     return next((match.b for match in found.matches if match.gap.verdict != "equal"), None)
 
 
-def _stages(folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None) -> Bisection:
-    stages = [stage for stage in folder.stages if stage.text or stage.proto]
-    if len(stages) < 2:
-        has = plural(len(stages), "stage")
-        raise HloArgumentError(
-            f"{folder.name} has {has}; --xla_dump_hlo_pass_re=.* dumps one after each pass"
-        )
+def _stages(
+    folder: DumpModule, arguments: list[Any], is_bad: Callable[[Any], bool] | None, deadline: Deadline
+) -> Bisection:
+    stages = stages_of(folder)
     first = stages[0].load()
-    given = arguments or _inputs(first)
+    given = arguments or make_inputs(first)
     runs = 0
+    reference = cache(lambda: Side(first, given, deadline))
 
     def differs(number: int) -> bool:
         nonlocal runs
         runs += 1
         module = stages[number].load()
         if is_bad is not None:
-            return is_bad(compile(module)(*given))
-        return compare(first, module, *given).verdict == "different"
+            executable = compile(module)
+            return is_bad(deadline.run(lambda seconds: executable(*given, timeout=seconds)))
+        require_same_parameters(first, module)
+        return outputs_of(reference(), Side(module, given, deadline))[0] == "different"
 
     number = _first(len(stages) - 1, differs)
     if number is None:
         return Bisection("stages", None, None, runs, None, None, ())
     before, after = stages[number - 1].load(), stages[number].load()
-    found = compare(before, after, *given)
-    part, inputs = _part(after, _culprit(found), given)
+    found = _compared(before, after, given, deadline)
+    part, inputs = _part(after, _culprit(found), given, deadline)
     stage = stages[number]
     name = f"{stage.pipeline}/{stage.after}" if stage.after else stage.name
     return Bisection("stages", name, number, runs, found, part, inputs)
 
 
-def _inputs(module: HloModule) -> list[Any]:
-    from hlorun._inputs import make_inputs
-
-    return make_inputs(module)
+def _compared(a: HloModule, b: HloModule, arguments: list[Any], deadline: Deadline) -> Comparison:
+    require_same_parameters(a, b)
+    return compare_sides(Side(a, arguments, deadline), Side(b, arguments, deadline))
 
 
 def _culprit(found: Comparison) -> Place | None:
@@ -160,28 +171,32 @@ def _culprit(found: Comparison) -> Place | None:
 
 
 def _part(
-    module: HloModule, place: Place | None, arguments: list[Any]
+    module: HloModule, place: Place | None, arguments: list[Any], deadline: Deadline
 ) -> tuple[HloModule | None, tuple[Any, ...]]:
-    """The instruction at a place alone, and values of its operands in a run."""
+    """The instruction at a place alone, and its operands when a run first comes to it."""
     if place is None or place.name not in module:
         return None, ()
     part = _hlorun.extract(module, place.name, 1)
     entry = part.entry_computation
-    wanted = {parameter.name for parameter in entry.parameters} if entry is not None else set()
+    names = [parameter.name for parameter in entry.parameters] if entry is not None else []
+    values = Values(module, arguments)
     found: dict[str, Any] = {}
 
-    def keep(instruction: HloInstruction, value: Any) -> None:
-        if instruction.name in wanted and instruction.computation.name == place.computation:
-            found.setdefault(instruction.name, value)
+    def look(instruction: HloInstruction, value: Any) -> None:
+        if instruction.name == place.name and instruction.computation.name == place.computation:
+            found.update((operand.name, values.of(operand)) for operand in instruction.operands)
+            raise _Reached
+        values.note(instruction, value)
 
-    compile(module)(*arguments, observer=keep)
-    own = module.entry_computation
-    for parameter, value in zip(own.parameters if own is not None else (), arguments, strict=False):
-        found.setdefault(parameter.name, value)
-    names = [parameter.name for parameter in entry.parameters] if entry is not None else []
-    if any(name not in found for name in names):
+    with suppress(_Reached):
+        results_of(compile(module), arguments, look, deadline)
+    if any(found.get(name) is None for name in names):
         return part, ()
     return part, tuple(found[name] for name in names)
+
+
+class _Reached(Exception):
+    """Ends a run at the instruction whose operands are wanted."""
 
 
 def bisect(
@@ -189,6 +204,7 @@ def bisect(
     *arrays: Any,
     against: HloModule | None = None,
     is_bad: Callable[[Any], bool] | None = None,
+    timeout: float | None = None,
 ) -> Bisection:
     """Find the pass or the instruction from which on results differ.
 
@@ -200,36 +216,64 @@ def bisect(
         against: The module that is right; `target` is the one that differs.
         is_bad: Says of the results of a run whether they are wrong. Without it they are compared with those
             before the first pass: bit for bit for hlorun's passes, but for rounding for a folder.
+        timeout: Seconds that all of it may take.
 
     Returns:
         A `Bisection`; its `culprit` is None where nothing differs.
 
     Raises:
-        HloArgumentError: The folder holds no module, several, or one stage only.
+        HloArgumentError: The folder holds no module, several, or one stage only; or the modules have other
+            parameters.
+        HloTimeoutError: It took longer than `timeout`.
 
     Examples:
         >>> hlorun.bisect("dumps/").culprit
         'simplification/algsimp'
     """
+    deadline = Deadline(timeout)
     arguments = list(arrays)
     if isinstance(target, HloModule):
         if against is None:
-            return _own_passes(target, arguments or _inputs(target), is_bad)
-        given = arguments or _inputs(against)
-        found = compare(against, target, *given)
+            return _own_passes(target, arguments or make_inputs(target), is_bad, deadline)
+        given = arguments or make_inputs(against)
+        found = _compared(against, target, given, deadline)
         place = _culprit(found)
-        part, inputs = _part(target, place, given)
+        part, inputs = _part(target, place, given, deadline)
         culprit = place.name if place is not None else None
         if culprit is None and found.verdict == "different":
             culprit = "the result"
         all_names = [i.name for i in target.instructions]
         number = all_names.index(culprit) if culprit in all_names else None
-        return Bisection("instructions", culprit, number, 4, found, part, inputs)
+        return Bisection("instructions", culprit, number, 6, found, part, inputs)
+    return _stages(only_module(Path(target)), arguments, is_bad, deadline)
+
+
+def only_module(folder: Path) -> DumpModule:
+    """The module that a folder is the dump of.
+
+    Raises:
+        HloArgumentError: It holds none, or several.
+    """
     from hlorun._scan import scan
 
-    folder = scan(Path(target))
-    modules = [module for module in folder.modules if len(module.stages) > 1] or list(folder.modules)
+    scanned = scan(folder)
+    modules = [module for module in scanned.modules if len(module.stages) > 1] or list(scanned.modules)
     if len(modules) != 1:
         names = ", ".join(module.name for module in modules[:8]) or "none"
-        raise HloArgumentError(f"{target}: expected the dump of one module, found {names}")
-    return _stages(modules[0], arguments, is_bad)
+        raise HloArgumentError(f"{folder}: expected the dump of one module, found {names}")
+    return modules[0]
+
+
+def stages_of(module: DumpModule) -> list[DumpStage]:
+    """The stages of a dump that hold a module.
+
+    Raises:
+        HloArgumentError: There are fewer than two.
+    """
+    stages = [stage for stage in module.stages if stage.text or stage.proto]
+    if len(stages) < 2:
+        raise HloArgumentError(
+            f"{module.name} has {plural(len(stages), 'stage')}; "
+            "--xla_dump_hlo_pass_re=.* dumps one after each pass"
+        )
+    return stages

@@ -13,11 +13,13 @@ import numpy as np
 
 from hlorun._hlorun import HloModule
 from hlorun._statistics import as_numbers
+from hlorun.find.deadline import Deadline
 from hlorun.find.gap import Gap, gap, unlike
 from hlorun.find.matching import VALUE, Pair, factor_of, index_of, pairs_of
 from hlorun.find.sides import Side
 from hlorun.find.suspect import suspect_of
 from hlorun.report.result import Place, Result
+from hlorun.report.units import plural
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Match(Result):
 
     def __str__(self) -> str:
         """As a person reads it."""
-        return f"{self.a} and {self.b.name} (by {self.by}): {self.gap}"
+        other = "" if self.a.name == self.b.name else f" and {self.b.name}"
+        return f"{self.a}{other} (by {self.by}): {self.gap}"
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,15 @@ class Comparison(Result):
         sure = "" if self.is_certain else " (by size alone: f64 could not judge)"
         lines = [f"{self.verdict}{sure}"]
         lines += [f"output {k}: {gap}" for k, gap in enumerate(self.outputs) if gap.verdict != "equal"]
-        lines.append(f"{len(self.matches):,} intermediates matched, {self.unmatched:,} not")
+        differ = sum(match.gap.verdict == "different" for match in self.matches)
+        but = f", {differ:,} of them different" if self.verdict == "different" else ""
+        lines.append(
+            f"{plural(len(self.matches), 'intermediate')} matched{but}; {self.unmatched:,} not matched"
+        )
+        is_first = self.first is not None and self.first.b == self.suspect
         if self.suspect is not None:
-            lines.append(f"suspect: {self.suspect}")
-        if self.first is not None:
+            lines.append(f"suspect: {self.suspect}{f': {self.first.gap}' if self.first and is_first else ''}")
+        if self.first is not None and not is_first:
             lines.append(f"first different: {self.first}")
         return "\n".join(lines)
 
@@ -72,6 +80,7 @@ def _gap_of(a: Side, b: Side, pair: Pair) -> Gap:
 
     Where a loop's last trip is not the one in which they agree, that of their fingerprints.
     """
+    b.deadline.check()
     x, y = pair.a, pair.b
     ours = [np.asarray(x.literal) if x not in a.kept.values else a.kept.values[x][0], a.value_of(x)]
     theirs = [b.kept.values[y][0], b.value_of(y)]
@@ -114,38 +123,53 @@ def compare(
     first one whose exact values differ is named.
 
     Args:
-        a: A module of one device.
-        b: Another, with the same parameters: after a pass, of another year.
+        a: A module.
+        b: Another, with the same parameters: after a pass, of another year. Where they are for several
+            devices, they run on all of them, each with the inputs in another order; results are stacked,
+            and intermediates are those of the first device.
         *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs` of `a`.
         seed: Of the random ones.
-        timeout: Seconds that each run may take.
+        timeout: Seconds that all of it may take, the runs and the matching of values.
 
     Returns:
         A `Comparison`.
 
     Raises:
-        HloArgumentError: The inputs do not fit one of the modules.
+        HloArgumentError: The modules have other parameters, or the inputs do not fit.
+        HloTimeoutError: It took longer than `timeout`.
 
     Examples:
         >>> hlorun.compare(before, after).verdict
         'rounding'
     """
-    from hlorun._inputs import make_inputs
+    from hlorun._inputs import make_inputs, require_same_parameters
 
+    deadline = Deadline(timeout)
+    require_same_parameters(a, b)
     arguments = list(arrays) if arrays else make_inputs(a, seed)
-    first, second = Side(a, arguments, timeout), Side(b, arguments, timeout)
+    return compare_sides(Side(a, arguments, deadline), Side(b, arguments, deadline))
+
+
+def outputs_of(first: Side, second: Side) -> tuple[str, list[Gap]]:
+    """The verdict on two runs, and the gap of each result."""
     exact = [
         side.exact if len(side.exact) == len(side.result) else [None] * len(side.result)
         for side in (first, second)
     ]
     outputs = []
     for number in range(max(len(first.result), len(second.result))):
+        second.deadline.check()
         if number >= min(len(first.result), len(second.result)):
             outputs.append(unlike("", ""))
             continue
         outputs.append(gap(first.result[number], second.result[number], exact[0][number], exact[1][number]))
     verdicts = {found.verdict for found in outputs}
-    verdict = next((v for v in ("different", "rounding") if v in verdicts), "equal")
+    return next((v for v in ("different", "rounding") if v in verdicts), "equal"), outputs
+
+
+def compare_sides(first: Side, second: Side) -> Comparison:
+    """What two runs say of their modules, intermediates and all."""
+    verdict, outputs = outputs_of(first, second)
     index = index_of(first, second)
     pairs = pairs_of(first, second, verdict == "different", index)
     matches = [Match(Place.of(p.a), Place.of(p.b), p.by, _gap_of(first, second, p)) for p in pairs]

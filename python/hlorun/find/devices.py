@@ -13,6 +13,7 @@ from hlorun import _hlorun
 from hlorun._hlorun import HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
 from hlorun.errors import HloArgumentError
+from hlorun.find.deadline import Deadline
 from hlorun.find.gap import epsilon
 from hlorun.find.sides import MAX_KEPT
 from hlorun.report.result import Place, Result
@@ -46,9 +47,11 @@ class DeviceComparison(Result):
 
     def __str__(self) -> str:
         """As a person reads it."""
-        lines = [f"{self.verdict} on {self.devices} devices"]
+        lines = [f"{self.verdict} on {plural(self.devices, 'device')}"]
         lines += [f"output {number}: {how}" for number, how in enumerate(self.outputs)]
-        lines.append(f"{self.matched:,} intermediates match those of one device")
+        lines.append(
+            f"{plural(self.matched, 'intermediate matches', 'intermediates match')} those of one device"
+        )
         if self.suspect is not None:
             lines.append(f"suspect: {self.suspect}: {self.reason}")
         return "\n".join(lines)
@@ -201,12 +204,13 @@ def compare_devices(
         b: The module after it, with its number of partitions or replicas in the header.
         *arrays: One whole value per parameter of `a`; without any, the random ones of `hlorun.make_inputs`.
         seed: Of the random ones.
-        timeout: Seconds that each run may take.
+        timeout: Seconds that all of it may take, the runs and the matching of values.
 
     Returns:
         A `DeviceComparison`.
 
     Raises:
+        HloTimeoutError: It took longer than `timeout`.
         HloArgumentError: The parameters of `b` do not say which part of the arguments they take.
 
     Examples:
@@ -215,6 +219,7 @@ def compare_devices(
     """
     from hlorun._inputs import make_inputs
 
+    deadline = Deadline(timeout)
     meeting = next((i for i in a.instructions if i.collective is not None), None)
     if meeting is not None:
         raise HloArgumentError(
@@ -231,19 +236,21 @@ def compare_devices(
     one, many = _hlorun._widen(a), _hlorun._widen(b)
     if one is None or many is None:
         one, many = a, b
-    expected = leaves(compile(one, replicas=1, partitions=1)(*arguments, observer=keep, timeout=timeout))
-    executable = compile(many)
+    alone, executable = compile(one, replicas=1, partitions=1), compile(many)
+    expected = leaves(deadline.run(lambda seconds: alone(*arguments, observer=keep, timeout=seconds)))
     count = executable.replicas * executable.partitions
     entry = many.entry_computation
     parameters = entry.parameters if entry is not None else ()
     if len(parameters) != len(arguments):
         raise HloArgumentError(
-            f"the first module takes {plural(len(arguments), 'parameter')}, the second {len(parameters)}"
+            f"the first module takes {plural(len(arguments), 'parameter')}, the second {len(parameters):,}"
         )
     shares = [_shares(p, value, count) for p, value in zip(parameters, arguments, strict=True)]
     kept = _Devices(count)
     per_device = [[share[device] for share in shares] for device in range(count)]
-    results = executable.run_replicas(per_device, observer=kept, timeout=timeout)
+    results = deadline.run(
+        lambda seconds: executable.run_replicas(per_device, observer=kept, timeout=seconds)
+    )
     flat = [leaves(result) for result in results]
     outputs = tuple(
         _lies([result[number] for result in flat], want) or "different"
@@ -252,7 +259,7 @@ def compare_devices(
     verdict = "equal" if all(how in ("whole", "tiles") for how in outputs) else "different"
     for parameter, values in zip(parameters, shares, strict=True):
         kept.values[parameter] = values
-    relations = _relations(kept.values, whole)
+    relations = _relations(kept.values, whole, deadline)
     suspect, reason = _suspect(kept.values, relations) if verdict == "different" else (None, "")
     matched = sum(bool(how) for i, how in relations.items() if i.opcode != "parameter")
     return DeviceComparison(
@@ -261,7 +268,7 @@ def compare_devices(
 
 
 def _relations(
-    values: dict[HloInstruction, list[Any]], whole: dict[HloInstruction, Any]
+    values: dict[HloInstruction, list[Any]], whole: dict[HloInstruction, Any], deadline: Deadline
 ) -> dict[HloInstruction, str]:
     """How each instruction of the many devices lies to one of the one device, where op_names say to which."""
     named: dict[str, list[Any]] = defaultdict(list)
@@ -270,6 +277,7 @@ def _relations(
             named[i.metadata.op_name].append(value)
     relations = {}
     for i, found in values.items():
+        deadline.check()
         if i.opcode == "parameter":
             relations[i] = "tiles"
             continue

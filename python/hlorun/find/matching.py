@@ -7,8 +7,10 @@ runs in f64, where rounding does not blur them, on two inputs, and of every exec
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +50,7 @@ class Pair:
     @property
     def is_same(self) -> bool:
         """Whether both hold the same elements as far as the match knows."""
-        return self.by in ("name", "op_name", "value")
+        return self.by in ("name", "op_name", "origin", "value")
 
 
 class Index:
@@ -62,6 +64,7 @@ class Index:
         owner: list[int] = []
 
         def add(instruction: HloInstruction, prints: list[Any]) -> None:
+            side.deadline.check()
             self.owners.append(instruction)
             # The trips of a loop often have equal values.
             distinct = {row.tobytes(): row for row in prints}
@@ -139,12 +142,30 @@ def _sample(rows: list[Any]) -> list[Any]:
     return [rows[(k * (len(rows) - 1)) // (SAMPLES - 1)] for k in range(SAMPLES)]
 
 
-def _likeness(x: HloInstruction, y: HloInstruction) -> int:
-    """How much two instructions of the same value look like one."""
-    root = y.called_computations[0].root if y.opcode == "fusion" else y
-    score = 8 * (x.name == y.name) + 4 * (x.metadata.op_name == y.metadata.op_name != "")
-    score += 2 * (x.shape.is_array and y.shape.is_array and x.shape.dims == y.shape.dims)
-    return score + (x.opcode == (root.opcode if root is not None else y.opcode))
+class _Alike:
+    """Instructions of A that hold the same, to be asked which of them looks most like one of B."""
+
+    def __init__(self, owners: list[HloInstruction]) -> None:
+        self.only = owners[0] if len(owners) == 1 else None
+        self.traits: dict[tuple[Any, ...], HloInstruction] = {}
+        for x in owners if self.only is None else ():
+            for trait in _traits(x, x.opcode):
+                self.traits.setdefault(trait, x)
+
+    def nearest(self, y: HloInstruction) -> HloInstruction | None:
+        """The one that has most in common with `y`; None where there is none at all."""
+        if self.only is not None:
+            return self.only
+        root = y.called_computations[0].root if y.opcode == "fusion" else y
+        opcode = root.opcode if root is not None else y.opcode
+        return next((self.traits[t] for t in _traits(y, opcode) if t in self.traits), None)
+
+
+def _traits(instruction: HloInstruction, opcode: str) -> Iterator[tuple[Any, ...]]:
+    """What two instructions may have in common, what says most first."""
+    op_name = instruction.metadata.op_name or None
+    dims = instruction.shape.dims if instruction.shape.is_array else None
+    yield from itertools.product((instruction.name, None), (op_name, None), (dims, None), (opcode, None))
 
 
 def _how(x: HloInstruction, y: HloInstruction) -> str:
@@ -166,9 +187,11 @@ class _Matcher:
         self.b = b
         self.is_twice = a.again is not None and b.again is not None
         self.index = index or index_of(a, b)
+        self.alike: dict[tuple[int, ...], _Alike] = {}
 
     def of(self, y: HloInstruction) -> Pair | None:
         """The best partner by value."""
+        self.b.deadline.check()
         rows = _sample(_prints(self.b, y, self.is_twice))
         if not rows or y not in self.b.kept.values:
             return None
@@ -177,7 +200,7 @@ class _Matcher:
             find = self.index.same if by == "value" else self.index.scaled
             if by == "factor" and (value.size < SHORT or value.dtype.kind in "biu"):
                 continue
-            if found := self._best(y, [find(row) for row in rows], len(rows)):
+            if found := self._best(y, [find(row) for row in rows]):
                 return Pair(found, y, _how(found, y) if by == "value" else by)
         if value.dtype.kind not in "fV":
             return None
@@ -185,19 +208,18 @@ class _Matcher:
             turned = fingerprint(1 / value.astype(np.float64))
         if turned is None or turned[7:].any() or _is_uniform(turned):
             return None
-        found = self._best(y, [self.index.same(turned)], 1)
+        found = self._best(y, [self.index.same(turned)])
         return Pair(found, y, "reciprocal") if found else None
 
-    def _best(self, y: HloInstruction, hits: list[set[int]], count: int) -> HloInstruction | None:
-        tally: dict[int, int] = defaultdict(int)
-        for owners in hits:
-            for owner in owners:
-                tally[owner] += 1
-        most = max(tally.values(), default=0)
-        if most < PART * count:
-            return None
-        best = [self.index.owners[k] for k, n in tally.items() if n == most]
-        return max(best, key=lambda x: _likeness(x, y))
+    def _best(self, y: HloInstruction, hits: list[set[int]]) -> HloInstruction | None:
+        # The index keeps the sets, and many values may be the same.
+        key = tuple(map(id, hits))
+        if key not in self.alike:
+            tally = Counter(itertools.chain.from_iterable(hits))
+            most = max(tally.values(), default=0)
+            best = [k for k, n in tally.items() if n == most >= PART * len(hits)]
+            self.alike[key] = _Alike([self.index.owners[k] for k in best])
+        return self.alike[key].nearest(y)
 
 
 def _is_same(a: HloInstruction, b: HloInstruction) -> bool:
@@ -207,22 +229,35 @@ def _is_same(a: HloInstruction, b: HloInstruction) -> bool:
     return [o.name for o in a.operands] == [o.name for o in b.operands] != []
 
 
+def _origin(instruction: HloInstruction) -> str | None:
+    """Which instruction before all passes held the same, as XLA notes it; None without a note."""
+    found = _ORIGIN.fullmatch(instruction.attributes.get("origin", ""))
+    return found[1] if found else None
+
+
+_ORIGIN = re.compile(r'\{+"([^"]+)"\}+')
+"""The origin of one array."""
+
+
 def _by_name(
     ours: dict[HloInstruction, Any], theirs: dict[HloInstruction, Any], pairs: list[Pair]
 ) -> list[Pair]:
-    """Partners of the same name, or the only ones of an opcode and op_name, whose values are apart."""
+    """Partners by origin, by name, or the only ones of an opcode and op_name, whose values are apart."""
     named = {name_of(x): x for x in ours}
-    origin: dict[Any, list[HloInstruction]] = defaultdict(list)
+    noted: dict[str | None, HloInstruction] = {_origin(x) or x.name: x for x in ours}
+    alike: dict[Any, list[HloInstruction]] = defaultdict(list)
     for x in ours:
         if x.metadata.op_name:
-            origin[x.opcode, x.metadata.op_name, x.shape.dims].append(x)
+            alike[x.opcode, x.metadata.op_name, x.shape.dims].append(x)
     claimed = {pair.a for pair in pairs}
     found = []
     for y, value in theirs.items():
-        other = named.get(name_of(y))
-        by = "name"
-        if other is None or not _is_same(other, y) or ours[other].shape != value.shape:
-            same = origin.get((y.opcode, y.metadata.op_name, y.shape.dims), [])
+        other, by = noted.get(_origin(y)), "origin"
+        if other is None or ours[other].shape != value.shape:
+            other, by = named.get(name_of(y)), "name"
+        is_likely = other is not None and (by == "origin" or _is_same(other, y))
+        if other is None or not is_likely or ours[other].shape != value.shape:
+            same = alike.get((y.opcode, y.metadata.op_name, y.shape.dims), [])
             other, by = (same[0], "op_name") if len(same) == 1 else (None, "")
         if other is not None and other not in claimed:
             claimed.add(other)

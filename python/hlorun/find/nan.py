@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from hlorun._hlorun import Executable, HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
+from hlorun.errors import HloTimeoutError
+from hlorun.find.deadline import Deadline
 from hlorun.find.values import Values
 from hlorun.report.graph import family
 from hlorun.report.result import Place, Result
 from hlorun.report.trace import is_moved_constant, odd_inputs
+from hlorun.report.units import plural
 
 MAX_ORIGINS = 100
 """Origins that are reported; further ones are counted."""
+
+PAUSE = 0.5
+"""Seconds between two reports of how far a search is."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Origin(Result):
         at = f"[{','.join(map(str, self.index))}]" if self.index else ""
         trip = f", in its execution {self.time:,}" if self.time > 1 else ""
         operands = ", ".join(f"{name} = {value}" for name, value in self.operands)
-        more = f"; {self.count} elements" if self.count > 1 else ""
+        more = f"; {self.count:,} elements" if self.count > 1 else ""
         what = f"{self.value} at {at or 'the scalar'} from {operands}{more}"
         return f"{self.kind} made by {self.place}{on}{trip}: {what}"
 
@@ -53,7 +61,7 @@ class NanReport(Result):
 
     `inputs` are parameters that hold some already, `spread` counts the values that only carry on what others
     made, `outputs` are the numbers of results that hold some. `is_complete` is false where the run was
-    interrupted: what it had not reached may hold more.
+    ended early: what it had not reached may hold more.
     """
 
     origins: tuple[Origin, ...]
@@ -70,13 +78,14 @@ class NanReport(Result):
     def __str__(self) -> str:
         """As a person reads it."""
         lines = [str(origin) for origin in self.origins]
+        lines += [f"{plural(self.more, 'further origin')} not listed"] if self.more else []
         lines += [f"parameter {name} holds NaN or Inf" for name in self.inputs]
         if not lines:
             lines = ["no NaN and no Inf"]
         else:
-            lines.append(f"{self.spread} further values carry them on")
+            lines.append(f"{plural(self.spread, 'further value carries', 'further values carry')} them on")
         if not self.is_complete:
-            lines.append("interrupted: there may be more")
+            lines.append("ended before the run was done: there may be more")
         return "\n".join(lines)
 
 
@@ -171,6 +180,7 @@ def find_nan(
     executable: Executable | None = None,
     timeout: float | None = None,
     until_interrupted: bool = False,
+    progress: Callable[[str], None] | None = None,
 ) -> NanReport:
     """Find the instructions that make NaN or Inf from clean operands.
 
@@ -182,15 +192,18 @@ def find_nan(
         *arrays: One value per parameter, the same for every device; without any, the random ones of
             `hlorun.make_inputs`, others for each device.
         executable: The module compiled already.
-        timeout: Seconds after which the run ends with `HloTimeoutError`.
-        until_interrupted: Whether Ctrl-C ends the search with what was found so far, which says so,
-            instead of `KeyboardInterrupt`.
+        timeout: Seconds that all of it may take.
+        until_interrupted: Whether Ctrl-C, or the end of `timeout`, ends the search with what was found so
+            far, which says so, instead of an exception.
+        progress: Is told in words about twice a second how far the search is.
 
     Returns:
         A `NanReport`, which is false when every value is finite.
 
     Raises:
         HloError: The module is illegal or does not run here, or a value does not fit.
+        HloTimeoutError: It took longer than `timeout`.
+        KeyboardInterrupt: Ctrl-C.
 
     Examples:
         >>> report = hlorun.find_nan(module, *arrays)
@@ -199,15 +212,23 @@ def find_nan(
     """
     from hlorun._inputs import make_inputs
 
+    deadline = Deadline(timeout)
     made = executable if executable is not None else compile(module)
     count = made.replicas * made.partitions
     arguments = [list(arrays) if arrays else make_inputs(module, device) for device in range(count)]
     searches = [_Search(module, own, device if count > 1 else None) for device, own in enumerate(arguments)]
     results: list[Any] = []
     is_complete = True
+    told = _Told(searches, progress) if progress is not None else None
+
+    def observer(instruction: HloInstruction, value: Any, device: int = 0) -> None:
+        searches[device](instruction, value)
+        if told is not None:
+            told.tell()
+
     try:
-        results = _results(made, arguments, searches, timeout)
-    except KeyboardInterrupt:
+        results = deadline.run(lambda seconds: _results(made, arguments, observer, seconds))
+    except (KeyboardInterrupt, HloTimeoutError):
         if not until_interrupted:
             raise
         is_complete = False
@@ -215,14 +236,30 @@ def find_nan(
 
 
 def _results(
-    made: Executable, arguments: list[list[Any]], searches: list[_Search], timeout: float | None
+    made: Executable, arguments: list[list[Any]], observer: Callable[..., None], timeout: float | None
 ) -> list[Any]:
     """What each device returns."""
     if len(arguments) == 1:
-        return [made(*arguments[0], observer=searches[0], timeout=timeout)]
-    return made.run_replicas(
-        arguments, observer=lambda i, value, device: searches[device](i, value), timeout=timeout
-    )
+        return [made(*arguments[0], observer=observer, timeout=timeout)]
+    return made.run_replicas(arguments, observer=observer, timeout=timeout)
+
+
+class _Told:
+    """Says now and then how many values were looked at, and what was found."""
+
+    def __init__(self, searches: list[_Search], progress: Callable[[str], None]) -> None:
+        self.searches = searches
+        self.progress = progress
+        self.values = 0
+        self.next = monotonic() + PAUSE
+
+    def tell(self) -> None:
+        """One more value."""
+        self.values += 1
+        if (now := monotonic()) >= self.next:
+            self.next = now + PAUSE
+            origins = sum(len(search.origins) for search in self.searches)
+            self.progress(f"{plural(self.values, 'value')}, {plural(origins, 'origin')} of NaN or Inf")
 
 
 def _report(

@@ -104,8 +104,8 @@ class _Reducer:
             part.write_text(str(module), encoding="utf-8")
             part.replace(self.out)
         if self.progress is not None:
-            left = plural(module.instruction_count, "instruction")
-            self.progress(f"{left} after {plural(self.tries, 'try', 'tries')}")
+            size = plural(module.instruction_count, "instruction")
+            self.progress(f"{size} after {plural(self.tries, 'try', 'tries')}")
 
     def edits(self, name: str) -> bool:
         """Does as many edits of a kind as the predicate allows; whether any."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hlorun import _hlorun
-from hlorun._hlorun import HloInstruction, HloModule, compile
+from hlorun._hlorun import Executable, HloInstruction, HloModule, compile
 from hlorun._statistics import as_numbers, leaves
-from hlorun.errors import HloError
+from hlorun.errors import HloError, HloTimeoutError
+from hlorun.find.deadline import Deadline
 
 MAX_KEPT = 1 << 30
 """Bytes of intermediates that are kept of each run."""
@@ -23,6 +26,9 @@ FEW = 4
 LARGE = 4096
 """Elements above which a fingerprint takes longer than computing the value."""
 
+BLOCK = 1 << 15
+"""Elements that a fingerprint takes at a time."""
+
 FEATURES = 10
 """Numbers in a fingerprint: root mean square, mean, mean magnitude, minimum, maximum, third and
 fourth moment, shares of NaN, Inf and -Inf."""
@@ -34,36 +40,58 @@ def fingerprint(array: Any) -> Any:
     The first is the root of the mean square, the next six belong to the elements in its units, and the last
     three are the shares of NaN, Inf and -Inf. None for what has no elements.
     """
-    numbers = as_numbers(np.asarray(array)).reshape(-1)
-    if numbers.size == 0:
+    elements = np.asarray(array).reshape(-1)
+    if elements.size == 0:
         return None
-    if numbers.dtype.kind == "c":
-        numbers = np.concatenate([numbers.real, numbers.imag])
-    numbers = numbers.astype(np.float64)
     found = np.zeros(FEATURES)
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        infinite = numbers[np.isinf(numbers)]
+    least, most = _extremes(elements)
+    if not np.isfinite([least, most]).all():
+        numbers = np.concatenate([block.copy() for block in _blocks(elements)])
+        finite, infinite = np.isfinite(numbers), numbers[np.isinf(numbers)]
         found[7:] = np.isnan(numbers).mean(), (infinite > 0).sum(), (infinite < 0).sum()
         found[8:] /= numbers.size
-        numbers = numbers[finite]
-    largest = float(np.abs(numbers).max(initial=0))
-    if largest == 0:
+        elements = numbers[finite]
+        least, most = _extremes(elements)
+    largest = max(-least, most)
+    if largest <= 0:
         return found
-    units = numbers / largest
-    root = float(np.sqrt(np.mean(units * units)))
-    units = units / root
-    squares = units * units
+    count, sums = 0, np.zeros(5)
+    for block in _blocks(elements):
+        block /= largest
+        squares = block * block
+        count += block.size
+        products = (np.einsum("i,i", x, y) for x, y in ((block, block), (squares, block), (squares, squares)))
+        sums += (block.sum(), np.abs(block).sum(), *products)
+    mean, magnitude, square, third, fourth = sums / count
+    root = float(np.sqrt(square))
     found[0] = largest * root
-    found[1:7] = (
-        units.mean(),
-        np.abs(units).mean(),
-        units.min(),
-        units.max(),
-        (squares * units).mean(),
-        (squares * squares).mean(),
-    )
+    found[1:7] = mean, magnitude, least / largest, most / largest, third / square, fourth / (square * root)
+    found[1:7] /= root
     return found
+
+
+def _extremes(elements: Any) -> tuple[float, float]:
+    """The least and the greatest element, NaN where there is one; infinite where there are no elements."""
+    found = [(block.min(), block.max()) for block in _blocks(elements)]
+    if not found:
+        return np.inf, -np.inf
+    least, most = np.array(found).T
+    return float(least.min()), float(most.max())
+
+
+def _blocks(elements: Any) -> Iterator[Any]:
+    """The elements as f64, so many at a time that what is computed from them stays in the cache.
+
+    Each block is in the place of the one before; complex numbers are pairs.
+    """
+    place = np.empty(min(BLOCK, elements.size), np.float64)
+    for first in range(0, elements.size, BLOCK):
+        block = as_numbers(elements[first : first + BLOCK])
+        if block.dtype.kind == "c":
+            yield block.astype(np.complex128).view(np.float64)
+        else:
+            place[: block.size] = block
+            yield place[: block.size]
 
 
 class Kept:
@@ -117,6 +145,27 @@ def others_of(arguments: list[Any], seed: int = 0) -> list[Any]:
     return found
 
 
+def results_of(
+    executable: Executable,
+    arguments: list[Any],
+    observer: Callable[[HloInstruction, Any], None] | None,
+    deadline: Deadline,
+) -> list[Any]:
+    """The arrays that a run returns; those of several devices stacked, each of which has other inputs.
+
+    An observer is told of the first device.
+    """
+    count = executable.replicas * executable.partitions
+    if count == 1:
+        result = deadline.run(lambda seconds: executable(*arguments, observer=observer, timeout=seconds))
+        return [leaf for leaf in leaves(result) if leaf is not None]
+    each = [arguments, *(others_of(arguments, device) for device in range(1, count))]
+    first = None if observer is None else lambda i, value, device: None if device else observer(i, value)
+    results = deadline.run(lambda seconds: executable.run_replicas(each, observer=first, timeout=seconds))
+    columns = zip(*map(leaves, results), strict=True)
+    return [np.stack(column) for column in columns if column[0] is not None]
+
+
 def name_of(instruction: HloInstruction) -> str:
     """A name that no other instruction of the module has."""
     return f"{instruction.computation.name}/{instruction.name}"
@@ -125,54 +174,59 @@ def name_of(instruction: HloInstruction) -> str:
 class Side:
     """One module, run as it is and in f64.
 
-    `prints` maps a name to the fingerprints of its executions in f64, `times` to when in the run they were;
-    `again` has the fingerprints of a run on other inputs, which removes matches by chance. `is_exact` is
-    false where there is no run in f64.
+    `prints` maps a name to the fingerprints of its executions in f64, `times` to when in the run they were.
+    `is_exact` is false where there is no run in f64.
     """
 
-    def __init__(self, module: HloModule, arguments: list[Any], timeout: float | None) -> None:
+    def __init__(self, module: HloModule, arguments: list[Any], deadline: Deadline) -> None:
         self.module = module
-        self.timeout = timeout
+        self.arguments = arguments
+        self.wide: Executable | None = None
+        self.deadline = deadline
         self.kept = Kept(False)
-        self._give(module, self.kept, arguments)
-        self.result = leaves(compile(module)(*arguments, observer=self.kept, timeout=timeout))
+        self.result = self._run(compile(module), self.kept, arguments)
         self.exact: list[Any] = []
         self.exact_values: dict[str, list[Any]] = {}
         self.prints: dict[str, list[Any]] = {}
         self.times: dict[str, list[int]] = {}
-        self.again: dict[str, list[Any]] | None = None
         self.is_exact = False
         try:
             wide = _hlorun._widen(module)
             if wide is None:
                 return
-            kept = Kept(True)
-            self._give(wide, kept, arguments)
-            self.exact = leaves(compile(wide)(*arguments, observer=kept, timeout=timeout))
+            kept, self.wide = Kept(True), compile(wide)
+            self.exact = self._run(self.wide, kept, arguments)
+        except HloTimeoutError:
+            raise
         except HloError:
             return
         self.is_exact = True
         self.exact_values = {name_of(i): arrays for i, arrays in kept.values.items()}
         self.prints = {name_of(i): rows for i, rows in kept.prints.items()}
         self.times = {name_of(i): times for i, times in kept.times.items()}
-        self.again = self._printed(wide, others_of(arguments))
 
-    def _printed(self, wide: HloModule, arguments: list[Any]) -> dict[str, list[Any]] | None:
-        """Fingerprints of a run on other inputs; None where that fails."""
+    @cached_property
+    def again(self) -> dict[str, list[Any]] | None:
+        """Fingerprints of a run in f64 on other inputs, against matches by chance; None where none is."""
+        if self.wide is None or not self.is_exact:
+            return None
         kept = Kept(True, is_keeping=False)
-        self._give(wide, kept, arguments)
         try:
-            compile(wide)(*arguments, observer=kept, timeout=self.timeout)
+            self._run(self.wide, kept, others_of(self.arguments))
+        except HloTimeoutError:
+            raise
         except HloError:
             return None
         return {name_of(i): rows for i, rows in kept.prints.items()}
 
-    def _give(self, module: HloModule, kept: Kept, arguments: list[Any]) -> None:
-        entry = module.entry_computation
+    def _run(self, executable: Executable, kept: Kept, arguments: list[Any]) -> list[Any]:
+        """The results of a run of which everything is kept, the arguments too."""
+        entry = executable.module.entry_computation
         parameters = entry.parameters if entry is not None else ()
         for parameter, value in zip(parameters, arguments, strict=False):
             if parameter.shape.is_array:
                 kept(parameter, np.asarray(value))
+        return results_of(executable, arguments, kept, self.deadline)
 
     def exact_of(self, instruction: HloInstruction) -> Any:
         """What it is in f64; None where that is not known."""

@@ -13,6 +13,9 @@ from hlorun._hlorun import HloInstruction
 from hlorun.find.matching import Index
 from hlorun.find.sides import Side, name_of
 
+AT_ONCE = 1024
+"""Results whose ancestors are looked for together."""
+
 NEVER = 1 << 62
 """A moment after all others, for values whose moment is not known."""
 
@@ -22,12 +25,21 @@ class _Flow:
 
     def __init__(self, side: Side) -> None:
         self.callers: dict[Any, list[HloInstruction]] = defaultdict(list)
+        self.known: dict[HloInstruction, list[HloInstruction]] = {}
+        self.parts: dict[HloInstruction, list[HloInstruction]] = {}
+        self.deadline = side.deadline
         for i in side.module.instructions:
             for called in i.called_computations:
                 self.callers[called].append(i)
 
     def before(self, i: HloInstruction) -> list[HloInstruction]:
         """The arrays its value is computed from."""
+        if i not in self.known:
+            self.deadline.check()
+            self.known[i] = self._before(i)
+        return self.known[i]
+
+    def _before(self, i: HloInstruction) -> list[HloInstruction]:
         if i.opcode == "get-tuple-element":
             return self._element(i.operands[0], i.tuple_index or 0)
         if i.opcode == "parameter":
@@ -58,8 +70,11 @@ class _Flow:
         open_, seen = [whole], {whole}
         while open_:
             i = open_.pop()
-            if i.opcode == "tuple" and index < len(i.operands):
-                found.append(i.operands[index])
+            if i.opcode == "tuple":
+                if i not in self.parts:
+                    # The list of operands is made anew at each look.
+                    self.parts[i] = list(i.operands)
+                found += self.parts[i][index : index + 1]
                 continue
             if i.opcode == "while":
                 nearer = [root] if (root := i.attributes["body"].root) is not None else []
@@ -78,18 +93,56 @@ class _Flow:
         return found
 
 
-def _ancestors(flow: _Flow, start: HloInstruction) -> set[HloInstruction]:
-    seen, open_ = {start}, [start]
-    while open_:
-        for other in flow.before(open_.pop()):
-            if other not in seen:
+def _ancestors_of_all(flow: _Flow, results: list[HloInstruction]) -> set[HloInstruction]:
+    """What every one of the results is computed from, themselves among it."""
+    order = _order(flow, results)
+    common = set(order)
+    for first in range(0, len(results), AT_ONCE):
+        some = results[first : first + AT_ONCE]
+        reached = dict.fromkeys(order, 0)
+        for number, result in enumerate(some):
+            reached[result] |= 1 << number
+        while _spread(flow, order, reached):
+            pass
+        common = {i for i in common if reached[i] == (1 << len(some)) - 1}
+    return common
+
+
+def _order(flow: _Flow, results: list[HloInstruction]) -> list[HloInstruction]:
+    """All that the results are computed from, what is computed from it first, but for loops."""
+    done: list[HloInstruction] = []
+    seen: set[HloInstruction] = set()
+    for result in results:
+        open_ = [] if result in seen else [(result, iter(flow.before(result)))]
+        seen.add(result)
+        while open_:
+            i, rest = open_[-1]
+            other = next((other for other in rest if other not in seen), None)
+            if other is None:
+                done.append(i)
+                open_.pop()
+            else:
                 seen.add(other)
-                open_.append(other)
-    return seen
+                open_.append((other, iter(flow.before(other))))
+    return done[::-1]
+
+
+def _spread(flow: _Flow, order: list[HloInstruction], reached: dict[HloInstruction, int]) -> bool:
+    """Hand on which results are reached, once through all instructions; whether anything changed."""
+    changed = False
+    for i in order:
+        flow.deadline.check()
+        mine = reached[i]
+        for other in flow.before(i):
+            if reached[other] | mine != reached[other]:
+                reached[other] |= mine
+                changed = True
+    return changed
 
 
 def _first_missing(b: Side, index: Index, i: HloInstruction) -> int | None:
     """When it first computed what A never does; None where A has all of it."""
+    b.deadline.check()
     rows, times = b.prints_of(i), b.times.get(name_of(i), [NEVER])
     for number, row in enumerate(rows):
         if not index.same(row):
@@ -106,7 +159,8 @@ def _results(b: Side, wrong: list[int]) -> list[HloInstruction]:
         return []
     if root.opcode != "tuple" or any(not o.shape.is_array for o in root.operands):
         return [root]
-    found = [root.operands[number] for number in wrong if number < len(root.operands)]
+    operands = list(root.operands)
+    found = [operands[number] for number in wrong if number < len(operands)]
     inner = [i.called_computations[0].root for i in found if i.opcode in ("call", "fusion")]
     return found + [i for i in inner if i is not None]
 
@@ -141,8 +195,8 @@ def suspect_of(
                 right.add(other)
                 open_.append(other)
     left = [i for i in seen if i not in right and i not in derived and i.opcode not in _CONTROL]
-    reaching = [_ancestors(flow, result) for result in results]
-    responsible = [i for i in left if all(i in found for found in reaching)] or left
+    common = _ancestors_of_all(flow, results)
+    responsible = [i for i in left if i in common] or left
 
     def rank(i: HloInstruction) -> tuple[bool, int]:
         when = missing[i]

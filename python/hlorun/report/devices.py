@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from hlorun._names import UnknownWordError
 from hlorun.errors import HloArgumentError
 from hlorun.report.result import Result
 
@@ -133,7 +134,7 @@ def device(name: str | Device) -> Device:
     if name.endswith(".json"):
         return _from_file(Path(name))
     known = ", ".join(device.name for device in DEVICES.values())
-    raise HloArgumentError(f"no device is called {name!r}: known are {known}, {THIS}, and .json files")
+    raise UnknownWordError(f"no device is called {name!r}: known are {known}, {THIS}, and .json files")
 
 
 def _from_file(path: Path) -> Device:

@@ -67,8 +67,8 @@ def _pairs(a: HloModule, b: HloModule, sides: tuple[_Side, _Side]) -> list[Pair]
     return pairs
 
 
-def _line(instruction: HloInstruction) -> str:
-    text = " ".join(str(instruction).split())
+def _line(instruction: HloInstruction, is_root: bool = False) -> str:
+    text = "ROOT " * is_root + " ".join(str(instruction).split())
     if instruction.literal is not None:
         text = text.replace("constant()", f"constant({' '.join(str(instruction.literal).split())[:80]})", 1)
     for key, value in instruction.attributes.items():
@@ -103,9 +103,11 @@ def _changes(a: HloComputation, b: HloComputation, sides: tuple[_Side, _Side]) -
     place = {y: at for at, y in enumerate(found) if y is not None}
     for at, (x, y) in enumerate(zip(left, found, strict=True)):
         if y is None or is_changed(x, y):
-            changes.append((at, 0, {"side": "-", "text": _line(x), "name": x.name}))
+            is_other = y is not None and x.is_root != y.is_root
+            changes.append((at, 0, {"side": "-", "text": _line(x, is_other and x.is_root), "name": x.name}))
             if y is not None:
-                changes.append((at, 1, {"side": "+", "text": _line(y), "name": y.name}))
+                text = _line(y, is_other and y.is_root)
+                changes.append((at, 1, {"side": "+", "text": text, "name": y.name}))
     at, new = len(left), []
     for y in reversed(right):
         at = place.get(y, at)

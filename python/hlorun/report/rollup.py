@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hlorun._hlorun import HloInstruction, HloModule
-from hlorun._names import hint
-from hlorun.errors import HloArgumentError
+from hlorun._names import UnknownWordError, hint
 from hlorun.report.loops import loop_paths
 from hlorun.report.result import Place
 
@@ -16,9 +15,9 @@ BY = ("source", "op_name", "loop", "opcode", "computation", "instruction")
 
 
 def check(by: str) -> None:
-    """Raise `HloArgumentError` where nothing can be summed by `by`."""
+    """Raise `UnknownWordError` where nothing can be summed by `by`."""
     if by not in BY:
-        raise HloArgumentError(f"by is one of {', '.join(BY)}, not {by!r}{hint(by, BY)}")
+        raise UnknownWordError(f"by is one of {', '.join(BY)}, not {by!r}{hint(by, BY)}")
 
 
 def key_of(module: HloModule, by: str) -> Callable[[HloInstruction], str]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def plural(count: int, word: str, many: str | None = None) -> str:
+    """`1 loop`, `18 loops`; `many` is the plural where it is not the word with an s."""
+    return f"{count:,} {word if count == 1 else many or word + 's'}"
+
+
 def seconds_text(seconds: float) -> str:
     """A duration: 12.3 ms."""
     if seconds >= 1:
@@ -27,8 +32,3 @@ def scaled(number: float) -> str:
         if abs(number) >= factor * 0.9995:
             return f"{number / factor:.4g} {prefix}"
     return f"{number:.4g} "
-
-
-def plural(count: int, word: str, words: str = "") -> str:
-    """`1 loop`, `18 loops`; `words` is a plural that is no `word` with an s."""
-    return f"{count:,} {word if count == 1 else words or word + 's'}"

@@ -13,8 +13,8 @@ from time import perf_counter
 
 from hlorun._batch import Paths, find_files
 from hlorun._hlorun import _batch_schema
-from hlorun._names import hint
-from hlorun.errors import HloArgumentError, HloUnsupportedError
+from hlorun._names import UnknownWordError, hint
+from hlorun.errors import HloUnsupportedError
 from hlorun.report.result import Result
 from hlorun.tables.parts import Options, Plan, plan, shard_of, state_of
 from hlorun.tables.progress import Bar, bar
@@ -98,7 +98,7 @@ def prepare(
     unknown = [name for name in options.tables if name not in TABLES]
     if unknown:
         known = f"tables are {', '.join(TABLES)}{hint(unknown[0], TABLES)}"
-        raise HloArgumentError(f"there is no table {unknown[0]}: {known}")
+        raise UnknownWordError(f"there is no table {unknown[0]}: {known}")
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

@@ -1,12 +1,15 @@
 """Plant twenty faults and print what is said of each: `python tests/python/tools/planted_faults.py [--write]`.
 
 A fault is one exchange in the text of a dump, or in a stored program as XLA:CPU compiled it, which is then held
-against the program as it was lowered. Some are no faults: what XLA:CPU made with other roundings. `--write` puts
-the table into docs/find.md.
+against the program as it was lowered. Some are no faults: what XLA:CPU made with other roundings. Each fault
+is reduced as a compiler's would be: the module becomes smaller while the pass that makes the exchange still
+changes what it means. `--write` puts the table into docs/find.md; words choose parts of it: `special`, `lstm`
+(dump 004), `programs`.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import sys
@@ -22,9 +25,11 @@ import numpy as np
 import store
 
 import hlorun
+from hlorun._statistics import leaves
 from test_find import PARTS, WHOLE
 
 BEGIN, END = "<!-- planted_faults.py -->", "<!-- end -->"
+HEAD = ("module", "planted", "verdict", "named", "instructions of the part", "reduced")
 ROWS = 20
 HERE = Path(__file__).resolve()
 
@@ -76,24 +81,49 @@ def changed(kind: str, found: re.Match[str]) -> str | None:
             return whole.replace(f"[{low}:{high}", f"[{low - 1}:{high - 1}") if low > 0 else None
 
 
-def plant(text: str, kind: str, rng: random.Random) -> tuple[str, str] | None:
-    """The text with a fault, and the name of the instruction; None where there is no place for it."""
-    places = list(re.finditer(KINDS[kind], text))
-    rng.shuffle(places)
-    for found in places:
-        new = changed(kind, found)
-        if new is None:
-            continue
-        line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        name = re.match(r"\s*(?:ROOT )?%?([\w.-]+) =", line)
-        made = text[: found.start()] + new + text[found.end() :]
+@dataclass(frozen=True)
+class Fault:
+    """A pass with a bug: it makes an exchange in one instruction."""
+
+    kind: str
+    where: str
+    inside: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}{' in a ' * bool(self.inside)}{self.inside} at `{self.where}`"
+
+    def of(self, module: hlorun.HloModule) -> hlorun.HloModule | None:
+        """What the pass makes of a module; None where it changes nothing, or nothing legal comes out."""
+        text = str(module)
+        line = re.search(rf"^ *(?:ROOT )?%?{re.escape(self.where)} = .*$", text, re.M)
+        found = line and re.compile(KINDS[self.kind]).search(text, line.start(), line.end())
+        new = changed(self.kind, found) if found else None
+        if found is None or new is None:
+            return None
+        made = hlorun.parse(text[: found.start()] + new + text[found.end() :])
         try:
-            hlorun.parse(made).verify()
+            made.verify()
         except hlorun.HloError:
-            continue
-        if name:
-            return made, name[1]
-    return None
+            return None
+        return made
+
+
+def plant(module: hlorun.HloModule, kind: str, rng: random.Random, inside: str = "") -> Fault | None:
+    """A fault that changes a module; None where there is no place for one.
+
+    `inside` is the opcode that a computation is called by, for a fault in one of those.
+    """
+    open_ = [called for i in module.find(opcode=inside) for called in i.called_computations] if inside else []
+    places = set() if inside else set(module.computations)
+    while open_:
+        computation = open_.pop()
+        places.add(computation)
+        open_ += [c for i in computation.instructions for c in i.called_computations if c not in places]
+    names = [i.name for i in module.instructions if i.computation in places]
+    rng.shuffle(names)
+    return next(
+        (fault for name in names if (fault := Fault(kind, name, inside)).of(module) is not None), None
+    )
 
 
 @dataclass(frozen=True)
@@ -101,9 +131,19 @@ class Subject:
     """A right module, the text a fault goes into, and inputs."""
 
     name: str
-    right: str
-    text: str
+    right: hlorun.HloModule
+    module: hlorun.HloModule
     inputs: list[Any]
+
+    def inputs_for(self, candidate: hlorun.HloModule) -> list[Any]:
+        """The inputs that a smaller module still takes, and random ones for the rest."""
+        known = {
+            p.name: (str(p.shape), value)
+            for p, value in zip(self.module.entry_computation.parameters, self.inputs, strict=True)
+        }
+        shapes = {p.name: str(p.shape) for p in candidate.entry_computation.parameters}
+        given = {name: value for name, (shape, value) in known.items() if shapes.get(name) == shape}
+        return hlorun.make_inputs(candidate, given=given)
 
 
 def programs() -> Iterator[Subject]:
@@ -111,31 +151,73 @@ def programs() -> Iterator[Subject]:
     for suite in store.suites():
         for p in store.read(suite):
             if {"lowered", "compiled"} <= p.texts.keys():
-                yield Subject(f"{suite}/{p.name}", p.texts["lowered"], p.texts["compiled"], p.inputs)
+                right, module = (hlorun.parse(p.texts[stage]) for stage in ("lowered", "compiled"))
+                yield Subject(f"{suite}/{p.name}", right, module, p.inputs)
+
+
+def dump_file(number: str) -> Path:
+    """The file of a dump."""
+    (path,) = (HERE.parents[2] / "data" / "dumps").glob(f"{number}_*")
+    return path
 
 
 def dump(number: str) -> Subject:
     """A dump, to be held against itself."""
-    (path,) = (HERE.parents[2] / "data" / "dumps").glob(f"{number}_*")
-    module = hlorun.load(path)
-    return Subject(f"dump {number}", str(module), str(module), hlorun.make_inputs(module))
+    module = hlorun.load(dump_file(number))
+    return Subject(f"dump {number}", module, module, hlorun.make_inputs(module))
 
 
-def judged(subject: Subject, kind: str, where: str, text: str) -> str | None:
-    """A row, or None where the fault changes nothing."""
-    found = hlorun.bisect(hlorun.parse(text), *subject.inputs, against=hlorun.parse(subject.right))
+def judged(subject: Subject, fault: Fault, size: str = "") -> str | None:
+    """A row, or None where the fault changes nothing; `size` is what it was reduced to, if that is known."""
+    wrong = fault.of(subject.module)
+    assert wrong is not None
+    found = hlorun.bisect(wrong, *subject.inputs, against=subject.right)
     assert found.comparison is not None
     verdict = found.comparison.verdict
     if verdict == "equal":
         return None
     if verdict == "rounding":
-        return f"| {subject.name} | {kind} | rounding | | |"
-    wrong = hlorun.parse(text)
+        return row(subject.name, str(fault), "rounding")
     said = found.culprit or "none"
-    how = "the one" if said == where else _lies(wrong, where, said)
-    size = f"{found.module.instruction_count}" if found.module is not None else ""
-    saved = ", with inputs" if found.inputs else ""
-    return f"| {subject.name} | {kind} at `{where}` | different | `{said}`: {how} | {size}{saved} |"
+    how = "the one" if said == fault.where else _lies(wrong, fault.where, said)
+    part = f"{found.module.instruction_count}" if found.module is not None else ""
+    part += ", with inputs" * bool(found.inputs)
+    return row(
+        subject.name, str(fault), "different", f"`{said}`: {how}", part, size or reduced(subject, fault)
+    )
+
+
+def reduced(subject: Subject, fault: Fault) -> str:
+    """Instructions before and after, of the module of which the faulty pass makes something else."""
+
+    def differs(candidate: hlorun.HloModule) -> bool:
+        if candidate is subject.module:
+            return True
+        wrong = fault.of(candidate) if fault.where in candidate else None
+        if wrong is None:
+            return False
+        return (
+            hlorun.compare(candidate, wrong, *subject.inputs_for(candidate), timeout=20).verdict
+            == "different"
+        )
+
+    return sizes(hlorun.reduce(subject.module, differs))
+
+
+def sizes(found: hlorun.Reduction) -> str:
+    """Instructions before and after, in a cell."""
+    return f"{found.before:,} → {found.after:,}"
+
+
+def row(*cells: str) -> str:
+    """A line of the table."""
+    return f"| {' | '.join([*cells, *[''] * (len(HEAD) - len(cells))])} |"
+
+
+def unharmed(subject: Subject) -> str | None:
+    """A row for a program as XLA:CPU compiled it; None where every bit is the same."""
+    verdict = hlorun.compare(subject.right, subject.module, *subject.inputs).verdict
+    return None if verdict == "equal" else row(subject.name, "nothing: other roundings", verdict)
 
 
 def _lies(module: hlorun.HloModule, where: str, said: str) -> str:
@@ -150,57 +232,115 @@ def _lies(module: hlorun.HloModule, where: str, said: str) -> str:
     return "elsewhere"
 
 
-def special() -> Iterator[str]:
-    """Rows of faults that other commands find: a dropped all-reduce, and an overflow in f16."""
-    dropped = PARTS.replace("tanh(%g)", "tanh(%d)")
-    devices = hlorun.compare_devices(hlorun.parse(WHOLE), hlorun.parse(dropped))
+def dropped() -> str:
+    """An all-reduce that is not there."""
+
+    def without(module: hlorun.HloModule) -> hlorun.HloModule:
+        return hlorun.parse(re.sub(r"= (\S+) all-reduce\((%[\w.-]+)\).*", r"= \1 copy(\2)", str(module)))
+
+    def differs(candidate: hlorun.HloModule) -> bool:
+        if not candidate.find(opcode="all-reduce"):
+            return False
+        inputs = [hlorun.make_inputs(candidate, device) for device in range(4)]
+        right, wrong = (
+            hlorun.compile(module).run_replicas(inputs, timeout=20)
+            for module in (candidate, without(candidate))
+        )
+        flat = [
+            [np.asarray(leaf) for result in results for leaf in leaves(result)] for results in (right, wrong)
+        ]
+        return any(not np.allclose(x, y, rtol=1e-3, atol=0) for x, y in zip(*flat, strict=True))
+
+    module = hlorun.parse(PARTS)
+    devices = hlorun.compare_devices(hlorun.parse(WHOLE), without(module))
     name = devices.suspect.name if devices.suspect is not None else "none"
-    yield f"| 4 partitions | an all-reduce dropped before `t` | {devices.verdict} | `{name}`: {devices.reason} | |"
-    module = hlorun.parse(OVERFLOW)
+    said = f"`{name}`: {devices.reason}"
+    small = hlorun.reduce(module, differs)
+    return row("4 partitions", "an all-reduce dropped at `g`", devices.verdict, said, "", sizes(small))
+
+
+def overflowing() -> str:
+    """A product that f16 cannot hold."""
 
     def overflows(candidate: hlorun.HloModule) -> bool:
-        return any(
-            i.shape.is_array and i.shape.element_type == "f16" for i in candidate.instructions
-        ) and any(o.kind == "Inf" for o in hlorun.find_nan(candidate, timeout=5).origins)
+        narrow = any(i.shape.is_array and i.shape.element_type == "f16" for i in candidate.instructions)
+        return narrow and any(o.kind == "Inf" for o in hlorun.find_nan(candidate, timeout=5).origins)
 
+    module = hlorun.parse(OVERFLOW)
     origin = hlorun.find_nan(module).origins[0]
-    small = hlorun.reduce(module, overflows)
-    yield f"| f16 | a product that overflows at `s` | {origin.kind} | `{origin.place.name}`: the one | {small.after} |"
+    small = sizes(hlorun.reduce(module, overflows))
+    return row(
+        "f16", "a product that overflows at `s`", origin.kind, f"`{origin.place.name}`: the one", "", small
+    )
 
 
-def rows(rng: random.Random) -> Iterator[str]:
-    """All rows, each fault with other numbers of the random stream."""
-    yield from special()
+def special() -> Iterator[str]:
+    """Faults that other commands find."""
+    yield dropped()
+    yield overflowing()
+
+
+def lstm() -> Iterator[str]:
+    """A swapped operand in one of the 326 fusions of dump 004.
+
+    A run of it takes a while, so only the computation runs in which `diff` finds a change.
+    """
+    whole = hlorun.load(dump_file("004"))
+    fault = plant(whole, "operands swapped", random.Random(4), "fusion")
+    assert fault is not None
+
+    def changed_part(module: hlorun.HloModule) -> tuple[hlorun.HloModule, hlorun.HloModule] | None:
+        wrong = fault.of(module) if fault.where in module else None
+        if wrong is None:
+            return None
+        (found,) = hlorun.diff(module, wrong).differences
+        return hlorun.extract(module, found["name"]), hlorun.extract(wrong, found["other"])
+
+    def differs(candidate: hlorun.HloModule) -> bool:
+        parts = changed_part(candidate)
+        return parts is not None and hlorun.compare(*parts, timeout=20).verdict == "different"
+
+    parts = changed_part(whole)
+    assert parts is not None
+    subject = Subject("dump 004", parts[0], parts[0], hlorun.make_inputs(parts[0]))
+    yield judged(subject, fault, sizes(hlorun.reduce(whole, differs))) or ""
+
+
+def planted() -> Iterator[str]:
+    """Faults in dumps and programs, and programs without any."""
+    rng = random.Random(0)
     found = list(programs())
     rng.shuffle(found)
-    planted = 2
+    count = 3
     for subject in [dump("001")] * 2 + [dump("003")] * 2 + found:
-        kind = list(KINDS)[planted % len(KINDS)]
-        if planted == ROWS - 2:
+        kind = list(KINDS)[count % len(KINDS)]
+        if count == ROWS - 2:
             break
-        made = plant(subject.text, kind, rng)
-        if made is None or made[0] == subject.right:
+        is_moved = kind == "a slice moved" and not subject.name.startswith("dump")
+        fault = plant(subject.module, kind, rng, "while" if is_moved else "")
+        if fault is None:
             continue
         try:
-            row = judged(subject, kind, made[1], made[0])
+            made = judged(subject, fault)
         except hlorun.HloError:
             continue
-        if row is not None:
-            planted += 1
-            yield row
-    plain = 0
-    for subject in found:
-        if plain < 2 and (row := judged(subject, "nothing: other roundings", "", subject.text)) is not None:
-            plain += 1
-            yield row
+        if made is not None:
+            count += 1
+            yield made
+    yield from itertools.islice((made for subject in found if (made := unharmed(subject)) is not None), 2)
+
+
+PARTS_OF_TABLE = {"special": special, "lstm": lstm, "programs": planted}
 
 
 def main() -> None:
     """Print the table, or write it."""
-    lines = ["| module | planted | verdict | named | instructions of the part |", "|---|---|---|---|---|"]
-    for row in rows(random.Random(0)):
-        lines.append(row)
-        print(row, flush=True)
+    lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    np.seterr(all="ignore")
+    wanted = [word for word in sys.argv[1:] if word != "--write"] or list(PARTS_OF_TABLE)
+    for line in itertools.chain.from_iterable(PARTS_OF_TABLE[word]() for word in wanted):
+        lines.append(line)
+        print(line, flush=True)
     if "--write" in sys.argv:
         page = HERE.parents[3] / "docs" / "find.md"
         before, _, rest = page.read_text().partition(BEGIN)
@@ -209,5 +349,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     main()

@@ -215,6 +215,8 @@ class Compiled:
         self._tokens = facts.tokens
         self._out_tree = lowered.out_tree
         self._out_avals = facts.avals
+        is_plain = not any(is_key(aval) or aval.dtype == jax.dtypes.float0 for aval in facts.avals)
+        self._put = self._array if is_plain else self._any
         root = module.entry_computation.root if module.entry_computation else None
         self._is_single = root is not None and not root.shape.is_tuple
         self._devices = facts.devices
@@ -327,21 +329,21 @@ class Compiled:
         for number in self._donated:
             if isinstance(leaves[number], jax.Array):
                 leaves[number].delete()
-        sharding, devices, is_committed = self._sharding, self._devices, self._is_committed
-        out = []
-        for aval, array in zip(self._out_avals, arrays):  # noqa: B905 (a check per call costs)
-            if array.dtype == aval.dtype:
-                out.append(batched_device_put(aval, sharding, [array], devices, is_committed))
-            else:
-                out.append(self._unusual(aval, array))
+        put = self._put
+        out = [put(aval, array) for aval, array in zip(self._out_avals, arrays, strict=True)]
         return self._out_tree.unflatten(out)
 
-    def _unusual(self, aval: Any, array: Any) -> Any:
-        """A result whose dtype is JAX's alone."""
+    def _array(self, aval: Any, array: Any) -> Any:
+        """The array of JAX over a result of a dtype that NumPy has, too."""
+        return batched_device_put(aval, self._sharding, [array], self._devices, self._is_committed)
+
+    def _any(self, aval: Any, array: Any) -> Any:
+        """The same for any dtype."""
+        if aval.dtype == array.dtype:
+            return self._array(aval, array)
         if aval.dtype == jax.dtypes.float0:
             return np.zeros(aval.shape, aval.dtype)
-        plain = ShapedArray(array.shape, array.dtype)
-        bits = batched_device_put(plain, self._sharding, [array], self._devices, self._is_committed)
+        bits = self._array(ShapedArray(array.shape, array.dtype), array)
         return jax.random.wrap_key_data(bits, impl=aval.dtype._impl)
 
 

@@ -95,8 +95,7 @@ class Jitted:
         self._statics = statics
         self._options = options
         self._contexts: OrderedDict[Any, dict[Any, Compiled]] = OrderedDict()
-        # The settings of JAX at the last call, and what is planned for them: to compare them is faster than to
-        # hash them.
+        # The settings of JAX at the last call, and the plans for them: comparing is faster than hashing.
         self._last: tuple[Any, dict[Any, Compiled]] = (None, {})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

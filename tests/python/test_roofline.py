@@ -172,7 +172,9 @@ ENTRY e {
   ROOT r = (f32[8], f32[8], f32[512]) tuple(d, c, n)
 }
 """
-WRAPPED = WRAPPED.replace("ENTRY", WRAPPED[WRAPPED.index("w {") : WRAPPED.index("ENTRY")].replace("w {", "v {") + "ENTRY")
+WRAPPED = WRAPPED.replace(
+    "ENTRY", WRAPPED[WRAPPED.index("w {") : WRAPPED.index("ENTRY")].replace("w {", "v {") + "ENTRY"
+)
 
 
 def test_wrapped_collectives_count_once_and_share_what_hides_them() -> None:

@@ -1,7 +1,7 @@
 """Functions of the host that modules of JAX call: `pure_callback`, `io_callback`, `debug.print`.
 
-In: a module and the functions of its lowering. Out: each call runs its function. Promise: a function
-lives as long as the executable that calls it.
+In: a module and the functions of its lowering. Out: each call runs its function. Promise: no
+function outlives what was compiled with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callba
 """The custom calls that JAX lowers a host callback to on the CPU."""
 
 _INDEX = re.compile(r"\bindex = (\d+)")
-_FUNCTIONS: dict[HloInstruction, Callable[..., Sequence[Any]]] = {}
+# A function may hold what calls it, which would then live for ever.
+_FUNCTIONS: weakref.WeakValueDictionary[HloInstruction, Callable[..., Sequence[Any]]] = (
+    weakref.WeakValueDictionary()
+)
 
 
 def _call(*operands: Any, instruction: HloInstruction) -> Any:
@@ -34,9 +37,10 @@ def _call(*operands: Any, instruction: HloInstruction) -> Any:
     return results if instruction.shape.is_tuple else results[0]
 
 
-def attach(module: HloModule, functions: Sequence[Callable[..., Sequence[Any]]], owner: object) -> None:
-    """Gives the host callbacks of a module their functions, for as long as `owner` lives."""
-    calls = {}
+def attach(module: HloModule, functions: Sequence[Callable[..., Sequence[Any]]]) -> None:
+    """Gives the host callbacks of a module their functions, for as long as the caller keeps them."""
+    for target in TARGETS:
+        register_custom_call(target, _call)
     for instruction in module.find(opcode="custom-call"):
         if instruction.custom_call_target in TARGETS:
             number = _INDEX.search(str(instruction.backend_config))
@@ -45,13 +49,4 @@ def attach(module: HloModule, functions: Sequence[Callable[..., Sequence[Any]]],
                     f"{instruction.name} names no function of this lowering: {instruction.backend_config!r}",
                     instruction=instruction.name,
                 )
-            calls[instruction] = functions[int(number[1])]
-    for target in TARGETS:
-        register_custom_call(target, _call)
-    _FUNCTIONS.update(calls)
-    weakref.finalize(owner, _detach, list(calls)).atexit = False
-
-
-def _detach(calls: list[HloInstruction]) -> None:
-    for instruction in calls:
-        _FUNCTIONS.pop(instruction, None)
+            _FUNCTIONS[instruction] = functions[int(number[1])]

@@ -193,6 +193,10 @@ class Compiled:
 
     Attributes:
         executable: What runs, on flat arrays.
+        module: The module that runs.
+        in_tree: The structure of the arguments.
+        out_tree: The structure of the result.
+        out_info: Shapes and dtypes of the result.
     """
 
     def __init__(self, lowered: Lowered, options: Options) -> None:
@@ -202,18 +206,22 @@ class Compiled:
         if facts.callbacks:
             # Their functions are those of this lowering.
             self.executable = plan(module, options)
-            attach(self.executable.module, facts.callbacks, self)
+            attach(self.executable.module, facts.callbacks)
         else:
             self.executable = _PLANS.get(module, options)
-        self._lowered = lowered
+        # Not the lowering itself, which holds JAX's whole program.
+        self.module = module
+        self.in_tree = lowered.in_tree
+        self.out_tree = lowered.out_tree
+        self.out_info = lowered.out_info
+        self._callbacks = facts.callbacks
         self._in_avals = flatten(lowered.lowered.in_avals)[0]
         self._first: list[Any] = [None] * facts.tokens + [
             np.asarray(constant) for constant in facts.constants
         ]
         self._takes = [(number, self._in_avals[number]) for number in facts.kept]
-        self._donated = self._donated_arguments(module, facts)
+        self._donated = self._donated_arguments(lowered, facts)
         self._tokens = facts.tokens
-        self._out_tree = lowered.out_tree
         self._out_avals = facts.avals
         is_plain = not any(is_key(aval) or aval.dtype == jax.dtypes.float0 for aval in facts.avals)
         self._put = self._array if is_plain else self._any
@@ -223,32 +231,12 @@ class Compiled:
         self._sharding = jax.sharding.SingleDeviceSharding(facts.devices[0])
         self._is_committed = facts.is_committed
 
-    def _donated_arguments(self, module: HloModule, facts: Facts) -> list[int]:
+    def _donated_arguments(self, lowered: Lowered, facts: Facts) -> list[int]:
         """The arguments that a result takes the place of."""
-        given = [info.donated for info in jax.tree_util.tree_leaves(self._lowered.args_info)]
-        reused = {alias.parameter_number for alias in module.input_output_alias}
+        given = [info.donated for info in jax.tree_util.tree_leaves(lowered.args_info)]
+        reused = {alias.parameter_number for alias in self.module.input_output_alias}
         first = len(self._first)
         return [n for k, n in enumerate(facts.kept) if given[n] and first + k in reused]
-
-    @property
-    def module(self) -> HloModule:
-        """The module that runs."""
-        return self._lowered.module
-
-    @property
-    def in_tree(self) -> Any:
-        """The structure of the arguments."""
-        return self._lowered.in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        """The structure of the result."""
-        return self._out_tree
-
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes of the result."""
-        return self._lowered.out_info
 
     def as_text(self) -> str:
         """The module as HLO text.
@@ -331,7 +319,7 @@ class Compiled:
                 leaves[number].delete()
         put = self._put
         out = [put(aval, array) for aval, array in zip(self._out_avals, arrays, strict=True)]
-        return self._out_tree.unflatten(out)
+        return self.out_tree.unflatten(out)
 
     def _array(self, aval: Any, array: Any) -> Any:
         """The array of JAX over a result of a dtype that NumPy has, too."""

@@ -29,7 +29,8 @@ try:
     default_device: Any = _config.default_device
     disable_jit: Any = _config.disable_jit
     flatten: Any = jax.tree_util.default_registry.flatten
-    is_tracing_free: Any = _core.trace_state_clean
+    eval_trace: Any = _core.eval_trace
+    current_trace: Any = _core.trace_state_strong_ref
     trace_context: Any = _config.trace_context
 except (ImportError, AttributeError) as error:
     raise ImportError(

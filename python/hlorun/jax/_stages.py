@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from hlorun import _hlorun
 from hlorun._hlorun import CompiledMemoryStats, Executable, HloModule
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.jax._callbacks import attach
-from hlorun.jax._internals import ArrayImpl, Facts, ShapedArray, batched_device_put, flatten, jax
+from hlorun.jax._internals import Facts, ShapedArray, batched_device_put, flatten, jax
 
 MOST_PLANS = 128
 """How many planned modules are kept for functions that lower to the same."""
@@ -75,13 +75,13 @@ def is_key(aval: Any) -> bool:
     return bool(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended))
 
 
-def to_numpy(value: Any, aval: Any) -> Any:
-    """The array of an argument that is none of JAX's plain ones."""
+def _converter(aval: Any) -> Callable[[Any], Any]:
+    """Makes the array that a run takes of an argument of any kind."""
     if is_key(aval):
-        return np.asarray(jax.random.key_data(value))
+        return lambda value: np.asarray(jax.random.key_data(value))
     if aval.dtype == jax.dtypes.float0:
-        return np.zeros(aval.shape, np.bool_)
-    return np.asarray(value, aval.dtype)
+        return lambda value: np.zeros(aval.shape, np.bool_)
+    return lambda value: np.asarray(value, aval.dtype)
 
 
 class Lowered:
@@ -219,17 +219,16 @@ class Compiled:
         self._first: list[Any] = [None] * facts.tokens + [
             np.asarray(constant) for constant in facts.constants
         ]
-        self._takes = [(number, self._in_avals[number]) for number in facts.kept]
+        self._takes = [(number, _converter(self._in_avals[number])) for number in facts.kept]
+        self._takes_all = len(facts.kept) == len(self._in_avals)
         self._donated = self._donated_arguments(lowered, facts)
         self._tokens = facts.tokens
         self._out_avals = facts.avals
-        is_plain = not any(is_key(aval) or aval.dtype == jax.dtypes.float0 for aval in facts.avals)
-        self._put = self._array if is_plain else self._any
+        self._is_plain = not any(is_key(aval) or aval.dtype == jax.dtypes.float0 for aval in facts.avals)
         root = module.entry_computation.root if module.entry_computation else None
         self._is_single = root is not None and not root.shape.is_tuple
-        self._devices = facts.devices
-        self._sharding = jax.sharding.SingleDeviceSharding(facts.devices[0])
-        self._is_committed = facts.is_committed
+        sharding = jax.sharding.SingleDeviceSharding(facts.devices[0])
+        self._place = (sharding, facts.devices, facts.is_committed)
 
     def _donated_arguments(self, lowered: Lowered, facts: Facts) -> list[int]:
         """The arguments that a result takes the place of."""
@@ -292,11 +291,12 @@ class Compiled:
                 )
         return self.run(leaves)
 
-    def run(self, leaves: Sequence[Any]) -> Any:
+    def run(self, leaves: Sequence[Any], *, are_arrays: bool = False) -> Any:
         """Run it on arguments that are flat and known to fit.
 
         Args:
             leaves: Arrays, scalars and keys in the order of `in_tree`, of its shapes and dtypes.
+            are_arrays: Whether all are plain arrays of JAX, which is faster.
 
         Returns:
             The result.
@@ -308,30 +308,34 @@ class Compiled:
             >>> float(hlorun.jax.jit(lambda x: x + 1).lower(1.0).compile().run([2.0]))
             3.0
         """
-        values = self._first.copy()
-        for number, aval in self._takes:
-            leaf = leaves[number]
-            values.append(np.asarray(leaf) if type(leaf) is ArrayImpl else to_numpy(leaf, aval))
-        results = self.executable(*values)
-        arrays = [results] if self._is_single else results[self._tokens :]
+        if are_arrays:
+            taken = leaves if self._takes_all else [leaves[number] for number, _ in self._takes]
+            results = self.executable(*self._first, *map(np.asarray, taken))
+        else:
+            values = [convert(leaves[number]) for number, convert in self._takes]
+            results = self.executable(*self._first, *values)
         for number in self._donated:
             if isinstance(leaves[number], jax.Array):
                 leaves[number].delete()
-        put = self._put
-        out = [put(aval, array) for aval, array in zip(self._out_avals, arrays, strict=True)]
+        arrays = (results,) if self._is_single else results[self._tokens :]
+        if self._is_plain:
+            sharding, devices, is_committed = self._place
+            out = [
+                batched_device_put(aval, sharding, [array], devices, is_committed)
+                for aval, array in zip(self._out_avals, arrays, strict=True)
+            ]
+        else:
+            out = [self._array(aval, array) for aval, array in zip(self._out_avals, arrays, strict=True)]
         return self.out_tree.unflatten(out)
 
     def _array(self, aval: Any, array: Any) -> Any:
-        """The array of JAX over a result of a dtype that NumPy has, too."""
-        return batched_device_put(aval, self._sharding, [array], self._devices, self._is_committed)
-
-    def _any(self, aval: Any, array: Any) -> Any:
-        """The same for any dtype."""
+        """The array of JAX of a result whose dtype only JAX may have."""
+        sharding, *rest = self._place
         if aval.dtype == array.dtype:
-            return self._array(aval, array)
+            return batched_device_put(aval, sharding, [array], *rest)
         if aval.dtype == jax.dtypes.float0:
             return np.zeros(aval.shape, aval.dtype)
-        bits = self._array(ShapedArray(array.shape, array.dtype), array)
+        bits = batched_device_put(ShapedArray(array.shape, array.dtype), sharding, [array], *rest)
         return jax.random.wrap_key_data(bits, impl=aval.dtype._impl)
 
 

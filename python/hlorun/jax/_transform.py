@@ -18,10 +18,11 @@ import numpy as np
 from hlorun.jax._internals import (
     ArrayImpl,
     Tracer,
+    current_trace,
     default_device,
     disable_jit,
+    eval_trace,
     flatten,
-    is_tracing_free,
     jax,
     trace_context,
 )
@@ -111,17 +112,18 @@ class Jitted:
             HloUnsupportedError: The function needs what hlorun does not run.
             HloError: The run failed.
         """
-        if not is_tracing_free() or disable_jit.value:
+        if current_trace.value is not eval_trace:
             return self._inner(*args, **kwargs)
-        dynamic, static = (
-            ((args, kwargs), ()) if self._statics.is_empty else self._statics.split(args, kwargs)
-        )
+        statics = self._statics
+        dynamic, static = ((args, kwargs), ()) if statics.is_empty else statics.split(args, kwargs)
         leaves, tree = flatten(dynamic)
         key = [tree, static, default_device.value]
+        are_arrays = True
         for leaf in leaves:
             if type(leaf) is ArrayImpl:
                 key.append((leaf.aval, leaf.sharding) if leaf._committed else leaf.aval)
             else:
+                are_arrays = False
                 signature = _signature(leaf)
                 if signature is None:
                     return self._inner(*args, **kwargs)
@@ -135,10 +137,13 @@ class Jitted:
             # A static argument without a hash: JAX says which one.
             return self.lower(*args, **kwargs).compile().run(leaves)
         if compiled is None:
+            # One of JAX's settings, so nothing is known where it is on.
+            if disable_jit.value:
+                return self._inner(*args, **kwargs)
             compiled = known[whole] = self.lower(*args, **kwargs).compile()
             if len(known) > MOST_SIGNATURES:
                 known.pop(next(iter(known)))
-        return compiled.run(leaves)
+        return compiled.run(leaves, are_arrays=are_arrays)
 
     def _in_context(self, context: Any) -> dict[Any, Compiled]:
         """What is planned for these settings of JAX."""

@@ -1,9 +1,12 @@
-"""Hold `hlorun.jax.jit` against JAX's own harness: `python tests/python/tools/jax_harnesses.py [WORD] [--shard I/N] [--out FILE]`.
+"""Hold `hlorun.jax.jit` against JAX's own harness.
+
+  python tests/python/tools/jax_harnesses.py [WORD] [--shard I/N] [--out FILE]
 
 `jax._src.internal_test_util.test_harnesses` has a function and inputs for every primitive, dtype and parameter; those
 whose name contains WORD run through `jax.jit` and `hlorun.jax.jit`, and results are compared with the tolerances JAX
-declares by dtype; vectors of a decomposition up to their sign. What JAX declares as unimplemented on the CPU, and what `jax.jit` refuses, is left out. Prints the share
-that passes and the others by cause:
+declares by dtype: vectors of decompositions up to their sign, sorts without a promise about equal keys in any order of
+these. What JAX declares as unimplemented on the CPU, and what `jax.jit` refuses, is left out. Prints the share that
+passes and the others by cause:
 
 * `error`: hlorun refuses or fails; the class of the error and its message
 * `type`: another structure, dtype or shape

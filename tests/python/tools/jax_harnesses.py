@@ -57,12 +57,18 @@ def plain(leaf: Any) -> np.ndarray[Any, Any]:
     return array.astype(np.float64)
 
 
-def distance(ours: Any, theirs: Any) -> float:
+def declared(harness: Any) -> float | None:
+    """The tolerance that JAX's own test of the harness has instead of the one of the dtype."""
+    is_convolution = harness.group_name == "conv_general_dilated" and harness.dtype == np.float32
+    return 1e-4 if is_convolution else None
+
+
+def distance(ours: Any, theirs: Any, allowed: float | None = None) -> float:
     """How many tolerances two results of the same type are apart at most."""
     a, b = plain(ours), plain(theirs)
     if a.size == 0 or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
         return 0.0
-    allowed = 0.0 if a.dtype.kind in "biu" else tolerance(ours.dtype)
+    allowed = 0.0 if a.dtype.kind in "biu" else tolerance(ours.dtype, allowed)
     if allowed == 0:
         return float("inf")
     with np.errstate(all="ignore"):
@@ -93,7 +99,7 @@ def any_order(results: list[Any]) -> list[Any]:
     return [x[order] for x in arrays]
 
 
-def judge(harness: Any, ours: Any, theirs: Any) -> tuple[str, str]:
+def judge(harness: Any, arguments: Any, ours: Any, theirs: Any) -> tuple[str, str]:
     """Whether two results agree: the cause if not, and its words."""
     leaves, tree = jax.tree.flatten(ours)
     wanted, wanted_tree = jax.tree.flatten(theirs)
@@ -104,9 +110,13 @@ def judge(harness: Any, ours: Any, theirs: Any) -> tuple[str, str]:
             return "type", f"{jax.typeof(leaf)} for {jax.typeof(want)}"
     if harness.group_name == "sort" and not harness.params["is_stable"]:
         leaves, wanted = any_order(leaves), any_order(wanted)
+    if harness.group_name == "approx_top_k":
+        # Which of equal elements is chosen nobody promises; that it is one of them is compared.
+        found = np.take_along_axis(np.asarray(arguments[0]), np.asarray(leaves[1]), -1)
+        leaves, wanted = [leaves[0], found], [wanted[0], wanted[0]]
     worst = 0.0
     for leaf, want in zip(leaves, wanted, strict=True):
-        apart = distance(leaf, want)
+        apart = distance(leaf, want, declared(harness))
         if apart > 1 and leaf.ndim > 1 and harness.group_name in {"eig", "eigh", "svd"}:
             apart = vectors(leaf, want)
         worst = max(worst, apart)
@@ -124,7 +134,7 @@ def outcome(harness: Any) -> tuple[str, str, str] | None:
     except Exception:
         return None
     try:
-        cause, words = judge(harness, hlorun.jax.jit(harness.dyn_fun)(*arguments), theirs)
+        cause, words = judge(harness, arguments, hlorun.jax.jit(harness.dyn_fun)(*arguments), theirs)
     except Exception as error:
         cause, words = "error", f"{type(error).__name__}: {str(error)[:300]}"
     return cause, words, lowered.as_text("hlo") if cause else ""

@@ -23,6 +23,7 @@ try:
     _jaxlib: Any = import_module("jax._src.lib")
 
     ArrayImpl: Any = import_module("jax._src.array").ArrayImpl
+    KeyArray: Any = import_module("jax._src.random.prng").PRNGKeyArray
     ShapedArray: Any = jax.core.ShapedArray
     Tracer: Any = jax.core.Tracer
     batched_device_put: Any = _jaxlib._jax.batched_device_put

@@ -19,7 +19,7 @@ from hlorun import _hlorun
 from hlorun._hlorun import CompiledMemoryStats, Executable, HloModule
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.jax._callbacks import attach
-from hlorun.jax._internals import Facts, ShapedArray, batched_device_put, flatten, jax
+from hlorun.jax._internals import Facts, KeyArray, ShapedArray, batched_device_put, flatten, jax
 
 MOST_PLANS = 128
 """How many planned modules are kept for functions that lower to the same."""
@@ -78,7 +78,7 @@ def is_key(aval: Any) -> bool:
 def _converter(aval: Any) -> Callable[[Any], Any]:
     """Makes the array that a run takes of an argument of any kind."""
     if is_key(aval):
-        return lambda value: np.asarray(jax.random.key_data(value))
+        return lambda value: np.asarray(value._base_array)
     if aval.dtype == jax.dtypes.float0:
         return lambda value: np.zeros(aval.shape, np.bool_)
     return lambda value: np.asarray(value, aval.dtype)
@@ -336,7 +336,7 @@ class Compiled:
         if aval.dtype == jax.dtypes.float0:
             return np.zeros(aval.shape, aval.dtype)
         bits = batched_device_put(ShapedArray(array.shape, array.dtype), sharding, [array], *rest)
-        return jax.random.wrap_key_data(bits, impl=aval.dtype._impl)
+        return KeyArray(aval.dtype._impl, bits)
 
 
 def compile(

@@ -17,6 +17,7 @@ import numpy as np
 
 from hlorun.jax._internals import (
     ArrayImpl,
+    KeyArray,
     Tracer,
     current_trace,
     default_device,
@@ -47,6 +48,9 @@ def _signature(value: Any) -> Any:
         return None
     if isinstance(value, (np.ndarray, np.generic)):
         return value.shape, value.dtype
+    if kind is KeyArray:
+        words = value._base_array
+        return value.dtype, words.aval, words.sharding if words._committed else None
     # What is no array at all ends here, with JAX's own message.
     return kind, jax.typeof(value), getattr(value, "sharding", None), getattr(value, "committed", None)
 

@@ -250,6 +250,7 @@ def keras_train_step(draw: Draw) -> Made:
 
     if keras.backend.backend() != "jax":
         raise RuntimeError("Keras was imported with another backend: set KERAS_BACKEND=jax")
+    keras.utils.set_random_seed(0)
     net = keras.Sequential(
         [
             keras.Input((20,)),

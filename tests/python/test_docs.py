@@ -18,6 +18,9 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 BLOCK = re.compile(r"(<!-- not run: .+ -->\n)?^```(sh|python)\n(.*?)^```$", re.M | re.S)
 
+# Packages that the blocks of a page need, and tests do not.
+NEEDS = {"jax.md": "jax"}
+
 # Runs blocks in their order; those of Python share their names, as a reader's session does.
 DRIVER = """
 import json, subprocess, sys
@@ -48,6 +51,9 @@ def examples(page: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if examples(page)])
 def test_examples_run(page: str, tmp_path: Path) -> None:
     import json
+
+    if page in NEEDS:
+        pytest.importorskip(NEEDS[page])
 
     # A folder with dumps beside the repository's, and a pip that has nothing to do.
     (tmp_path / "tests").symlink_to(ROOT / "tests")

@@ -90,7 +90,7 @@ def test_importing_loads_nothing_large() -> None:
         "import sys\nbefore = {*sys.modules}\nimport hlorun\n"
         "print(*{name.partition('.')[0] for name in {*sys.modules} - before})"
     )
-    large = {"numpy", "ml_dtypes", "scipy_openblas32", "typer", "rich", "pyarrow", "ray"}
+    large = {"numpy", "ml_dtypes", "scipy_openblas32", "typer", "rich", "pyarrow", "ray", "jax"}
     large |= {"pathlib", "dataclasses", "inspect", "tempfile", "json", "concurrent"}
     assert not large & set(done.stdout.split()), done.stderr
 

@@ -1,6 +1,7 @@
 """Programs as people write them with JAX and its ecosystem, by class; a seed decides their sizes and inputs."""
 
 from programs import (
+    ecosystem,
     fourier,
     indexing,
     linear_algebra,
@@ -16,6 +17,7 @@ __all__ = [
     "PROGRAMS",
     "Draw",
     "Program",
+    "ecosystem",
     "fourier",
     "indexing",
     "linear_algebra",

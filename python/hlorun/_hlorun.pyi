@@ -613,7 +613,7 @@ class HloModule:
             name: With or without "%".
 
         Raises:
-            KeyError: Nothing is called so.
+            KeyError: Nothing is called so; the message has a name that is close to it.
 
         Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -1157,8 +1157,8 @@ def compile(
         HloArgumentError: `constants` or `disable` has a name that does not exist, or the assignment does
             not fit the module.
         HloExecutionError: `check` found a bug of hlorun; it names the instruction.
-        ValueError: `replicas`, `partitions` or `threads` is below 1, there are too many devices, or
-            `check` is another word.
+        ValueError: `replicas`, `partitions` or `threads` is below 1, `pass_limit` below 0, there are too
+            many devices, or `check` is another word.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -1225,7 +1225,8 @@ def extract(module: HloModule, name: str, depth: int | None = None) -> HloModule
         A module that runs by itself.
 
     Raises:
-        KeyError: Nothing is called `name`.
+        KeyError: Nothing is called `name`; the message has a name that is close to it.
+        ValueError: `depth` is negative.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")

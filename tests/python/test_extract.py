@@ -119,3 +119,20 @@ def test_operands_may_follow_their_users() -> None:
     part = hlorun.extract(hlorun.parse(text), "r", depth=1)
     assert hlorun.run(part, np.float32(2)) == -2
     assert hlorun.run(hlorun.extract(hlorun.parse(text), "e"), np.float32(0)) == -1
+
+
+def test_an_unknown_name_brings_a_close_one() -> None:
+    module = hlorun.parse("ENTRY main { value = f32[2] parameter(0) ROOT out = f32[2] negate(value) }")
+    for ask in (lambda name: module[name], lambda name: hlorun.extract(module, name)):
+        with pytest.raises(KeyError, match="called valeu; did you mean value"):
+            ask("valeu")
+        with pytest.raises(KeyError, match="called nothing_near'"):
+            ask("nothing_near")
+
+
+def test_a_negative_count_is_an_error_of_its_value() -> None:
+    module = hlorun.parse("ENTRY main { ROOT value = f32[2] parameter(0) }")
+    with pytest.raises(ValueError, match="depth must be at least 0, not -1"):
+        hlorun.extract(module, "value", depth=-1)
+    with pytest.raises(ValueError, match="pass_limit must be at least 0, not -2"):
+        hlorun.compile(module, pass_limit=-2)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hlorun::HloError;
 use hlorun::error::Location;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
@@ -25,6 +26,18 @@ pub enum Error {
 
 /// Result of a binding function.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// A count that Python gave as `name`.
+///
+/// # Errors
+/// `ValueError` for a negative one.
+pub fn not_negative(name: &str, count: Option<i64>) -> Result<Option<usize>> {
+    let Some(count) = count else { return Ok(None) };
+    usize::try_from(count).map(Some).map_err(|_| {
+        let message = format!("{name} must be at least 0, not {count}");
+        Error::Python(PyValueError::new_err(message))
+    })
+}
 
 impl From<HloError> for Error {
     fn from(error: HloError) -> Error {

@@ -268,7 +268,7 @@ impl PyHloModule {
     ///     name: With or without "%".
     ///
     /// Raises:
-    ///     KeyError: Nothing is called so.
+    ///     KeyError: Nothing is called so; the message has a name that is close to it.
     ///
     /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -281,10 +281,7 @@ impl PyHloModule {
         }
         match self.handle.instruction(name) {
             Some(id) => Ok(Bound::new(py, PyInstruction::new(&self.handle, id))?.into_any()),
-            None => Err(PyKeyError::new_err(format!(
-                "module {} has no computation or instruction called {name}",
-                self.name()
-            ))),
+            None => Err(unknown_name(&self.handle.module, name)),
         }
     }
 
@@ -548,4 +545,16 @@ pub(crate) fn html<'py>(
 #[pyfunction]
 pub fn _set_blas_path(path: &str) {
     hlorun_kernels::set_blas_path(path);
+}
+
+/// The error of a name that no computation and no instruction of `module` has.
+pub fn unknown_name(module: &hlorun::module::HloModule, name: &str) -> PyErr {
+    let hint = match module.closest_name(name) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => String::new(),
+    };
+    PyKeyError::new_err(format!(
+        "module {} has no computation or instruction called {name}{hint}",
+        module.str(module.name)
+    ))
 }

@@ -11,9 +11,9 @@ use hlorun::text::printer::{PrintOptions, print_module};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 
-use crate::error::{Result, detached};
+use crate::error::{Result, detached, not_negative};
 use crate::handle::{FromProto, ModuleHandle};
-use crate::module::PyHloModule;
+use crate::module::{PyHloModule, unknown_name};
 use crate::source::{file_options, read_file, text_source};
 
 fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Result<PyHloModule> {
@@ -234,7 +234,8 @@ pub fn load_modules(
 ///     A module that runs by itself.
 ///
 /// Raises:
-///     KeyError: Nothing is called `name`.
+///     KeyError: Nothing is called `name`; the message has a name that is close to it.
+///     ValueError: `depth` is negative.
 ///
 /// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -246,8 +247,9 @@ pub fn extract(
     py: Python<'_>,
     module: &Bound<'_, PyHloModule>,
     name: &str,
-    depth: Option<usize>,
+    depth: Option<i64>,
 ) -> Result<PyHloModule> {
+    let depth = not_negative("depth", depth)?;
     let handle = &module.get().handle;
     let name = name.strip_prefix('%').unwrap_or(name);
     let module = &handle.module;
@@ -258,8 +260,7 @@ pub fn extract(
                 Box::new(move || instruction_part(module, instruction, depth))
             }
             (None, None) => {
-                let name = format!("no computation or instruction is called {name}");
-                return Err(PyKeyError::new_err(name).into());
+                return Err(unknown_name(module, name).into());
             }
         };
     reread(py, part)

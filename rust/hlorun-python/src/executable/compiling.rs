@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use super::PyExecutable;
 use crate::assignment::PyBufferAssignment;
 use crate::constants::with_constants;
-use crate::error::{Error, Result, detached};
+use crate::error::{Error, Result, detached, not_negative};
 use crate::module::PyHloModule;
 use crate::passes;
 
@@ -78,8 +78,8 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
 ///     HloArgumentError: `constants` or `disable` has a name that does not exist, or the assignment does
 ///         not fit the module.
 ///     HloExecutionError: `check` found a bug of hlorun; it names the instruction.
-///     ValueError: `replicas`, `partitions` or `threads` is below 1, there are too many devices, or
-///         `check` is another word.
+///     ValueError: `replicas`, `partitions` or `threads` is below 1, `pass_limit` below 0, there are too
+///         many devices, or `check` is another word.
 ///
 /// Examples:
 ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -99,7 +99,7 @@ pub fn compile(
     disable: Vec<String>,
     buffer_assignment: Option<&Bound<'_, PyBufferAssignment>>,
     dump: Option<PathBuf>,
-    pass_limit: Option<usize>,
+    pass_limit: Option<i64>,
     check: Option<&Bound<'_, PyAny>>,
 ) -> Result<PyExecutable> {
     let check = check_of(check)?;
@@ -138,7 +138,7 @@ pub fn compile(
         disable,
         check,
         evaluate: Some(EVALUATE),
-        pass_limit,
+        pass_limit: not_negative("pass_limit", pass_limit)?,
         inspect: passes::inspect(dump)?,
         ..CompileOptions::default()
     };

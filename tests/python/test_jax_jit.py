@@ -316,7 +316,23 @@ def eigenvalues(x: Any) -> Any:
         lambda x: lax.conv(x[None, None], x[None, None, :3, :3], (1, 1), "SAME"),
         lambda x: jnp.cumsum(x, axis=1),
     ],
-    ids=str,
+    ids=[
+        "cholesky",
+        "qr",
+        "svd",
+        "eigh",
+        "solve",
+        "det",
+        "inv",
+        "expm",
+        "fft2",
+        "rfft",
+        "sort",
+        "einsum",
+        "scatter",
+        "convolution",
+        "cumsum",
+    ],
 )
 def test_operations(f: Callable[..., Any]) -> None:
     both(f, matrix(6), tolerance=2e-4)

@@ -286,6 +286,11 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
         HloArgumentError: Constants are elided and nothing is said about them, the word is unknown, or the
             file lacks one.
     """
+    if source not in (None, "zeros", "random") and not Path(source).exists() and not source.endswith(".npz"):
+        raise UnknownWordError(
+            f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
+            f"{hint(source, ('random', 'zeros'))}"
+        )
     elided = elided_constants(module)
     if not elided:
         return {}, ""
@@ -298,11 +303,6 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
     if source == "random":
         bits = np.random.PCG64([seed, 1]).random_raw
         return {c.name: _random(c.shape, bits) for c in elided}, f"{what}: random, seed {seed}"
-    if not Path(source).exists() and not source.endswith(".npz"):
-        raise UnknownWordError(
-            f"{source!r} is no word for constants and no file: expected random, zeros or an .npz file"
-            f"{hint(source, ('random', 'zeros'))}"
-        )
     opened = _open(source)
     if isinstance(opened, np.ndarray):
         raise HloArgumentError(f"{source} holds one array without a name; constants come from an .npz file")

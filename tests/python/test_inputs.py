@@ -107,3 +107,10 @@ def test_a_module_is_a_collection_of_computations() -> None:
     assert [i.name for i in module.instructions] == ["a", "c", "d", "s", "t"]
     assert [i.name for i in module.find(opcode="constant")] == ["c", "d"]
     assert module.find(opcode="dot") == ()
+
+
+def test_a_word_for_constants_is_looked_at_where_none_is_elided(tmp_path: Path) -> None:
+    dump = tmp_path / "two.hlo"
+    dump.write_text(TWO)
+    code, text = output("run", str(dump), "--constants", "rendom")
+    assert code == 2 and "'rendom' is no word for constants" in text and "did you mean random?" in text

@@ -89,6 +89,13 @@ def test_a_folder_is_shown_and_what_does_not_open_is_said(folder: Path) -> None:
         hlorun.scan(folder / "absent")
 
 
+def test_a_folder_without_modules_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no dump")
+    shown = CliRunner().invoke(app, ["show", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "holds no module under a name that XLA gives" in shown.stderr and "1 file" in shown.stderr
+
+
 def test_passes_show_what_changed(folder: Path) -> None:
     shown = CliRunner().invoke(app, ["passes", str(folder), "7"])
     assert shown.exit_code == 0, shown.output

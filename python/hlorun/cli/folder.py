@@ -21,6 +21,13 @@ def show_folder(path: Path, *, as_json: bool) -> bool:
     from hlorun._scan import scan
 
     folder = scan(path)
+    if not len(folder):
+        files = plural(len(folder.unknown), "file")
+        fail(
+            f"{path} holds no module under a name that XLA gives (module_0001.jit_f.…), in {files}; "
+            "`hlorun show FILE` takes a file of any name, `hlorun batch DIR` all of them"
+        )
+        return False
     opened = {module.number: _open(module) for module in folder}
     errors = [error for facts in opened.values() for error in facts["errors"]]
     if as_json:

@@ -93,7 +93,7 @@ def test_a_folder_without_modules_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no dump")
     shown = CliRunner().invoke(app, ["show", str(tmp_path)])
     assert shown.exit_code == 1
-    assert "holds no module under a name that XLA gives" in shown.stderr and "1 file" in shown.stderr
+    assert "has 1 file, none with a name that XLA gives to a module" in shown.stderr
 
 
 def test_passes_show_what_changed(folder: Path) -> None:

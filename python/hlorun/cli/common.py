@@ -67,7 +67,7 @@ Force = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Timeout = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option(min=0, help="Seconds after which it is ended, with exit status 1."),
+    typer.Option(min=0, help="Seconds the command may take; then it ends with exit status 1."),
 ]
 By = Annotated[
     Optional[str],  # noqa: UP045

@@ -24,8 +24,8 @@ def show_folder(path: Path, *, as_json: bool) -> bool:
     if not len(folder):
         files = plural(len(folder.unknown), "file")
         fail(
-            f"{path} holds no module under a name that XLA gives (module_0001.jit_f.…), in {files}; "
-            "`hlorun show FILE` takes a file of any name, `hlorun batch DIR` all of them"
+            f"{path} has {files}, none with a name that XLA gives to a module (module_0001.jit_f.…); "
+            "`hlorun show FILE` reads a file of any name, `hlorun batch DIR` reads all files"
         )
         return False
     opened = {module.number: _open(module) for module in folder}

@@ -225,6 +225,7 @@ def bisect(
         HloArgumentError: The folder holds no module, several, or one stage only; or the modules have other
             parameters.
         HloTimeoutError: It took longer than `timeout`.
+        ValueError: `timeout` is negative or NaN.
 
     Examples:
         >>> hlorun.bisect("dumps/").culprit

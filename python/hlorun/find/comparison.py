@@ -124,9 +124,9 @@ def compare(
 
     Args:
         a: A module.
-        b: Another, with the same parameters: after a pass, of another year. Where they are for several
-            devices, they run on all of them, each with the inputs in another order; results are stacked,
-            and intermediates are those of the first device.
+        b: Another with the same parameters, for example after a pass or from another version of XLA.
+            Modules of several devices run on all of them, and every device after the first gets permuted
+            and scaled inputs; results are stacked, and intermediates are those of the first device.
         *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs` of `a`.
         seed: Of the random ones.
         timeout: Seconds that all of it may take, the runs and the matching of values.
@@ -137,6 +137,7 @@ def compare(
     Raises:
         HloArgumentError: The modules have other parameters, or the inputs do not fit.
         HloTimeoutError: It took longer than `timeout`.
+        ValueError: `timeout` is negative or NaN.
 
     Examples:
         >>> hlorun.compare(before, after).verdict

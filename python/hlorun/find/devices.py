@@ -211,6 +211,7 @@ def compare_devices(
 
     Raises:
         HloTimeoutError: It took longer than `timeout`.
+        ValueError: `timeout` is negative or NaN.
         HloArgumentError: The parameters of `b` do not say which part of the arguments they take.
 
     Examples:

@@ -15,7 +15,7 @@ _KNOWN = "0.10"
 try:
     jax: Any = import_module("jax")
 except ImportError as error:
-    raise ImportError("hlorun.jax needs JAX: pip install jax") from error
+    raise ImportError(f"hlorun.jax needs JAX {_KNOWN}: pip install 'jax=={_KNOWN}.*'") from error
 
 try:
     _core: Any = import_module("jax._src.core")

@@ -100,7 +100,7 @@ class Jitted:
         self._statics = statics
         self._options = options
         self._contexts: OrderedDict[Any, dict[Any, Compiled]] = OrderedDict()
-        # The settings of JAX at the last call, and the plans for them: comparing is faster than hashing.
+        # The settings of JAX at the last call, and the plans for them; they are compared before any are hashed.
         self._last: tuple[Any, dict[Any, Compiled]] = (None, {})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -141,7 +141,7 @@ class Jitted:
             # A static argument without a hash: JAX says which one.
             return self.lower(*args, **kwargs).compile().run(leaves)
         if compiled is None:
-            # One of JAX's settings, so nothing is known where it is on.
+            # `jax_disable_jit` is a part of the context, so that one in which it is on never has a plan.
             if disable_jit.value:
                 return self._inner(*args, **kwargs)
             compiled = known[whole] = self.lower(*args, **kwargs).compile()
@@ -191,7 +191,9 @@ class Jitted:
         return self._inner.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
-        """Forget all plans of this function.
+        """Forget the signatures of this function, so that it is traced and lowered again.
+
+        Plans that functions share stay.
 
         Examples:
             >>> hlorun.jax.jit(lambda x: x + 1).clear_cache()
@@ -218,15 +220,15 @@ def jit(
     """Let a function of JAX run on hlorun, as `jax.jit` lets it run on XLA.
 
     JAX traces and lowers it for each new signature of arguments; the module is planned, kept, and runs on
-    arrays of JAX or NumPy, which are not copied. Results are arrays of JAX over the memory the run wrote. A
-    call returns when they are there.
+    arrays of JAX or NumPy, copied only where NumPy's are of another dtype or not C-contiguous. Results are
+    arrays of JAX over the memory the run wrote. A call returns when they are there.
 
     Args:
         f: The function; without one, a decorator is returned.
         static_argnums: As for `jax.jit`.
         static_argnames: As for `jax.jit`.
-        donate_argnums: As for `jax.jit`: the arrays of these arguments are deleted where a result is of
-            the same shape.
+        donate_argnums: As for `jax.jit`: the arrays of these arguments are deleted after the run where a
+            result has the same shape and dtype.
         donate_argnames: As for `jax.jit`.
         keep_unused: As for `jax.jit`.
         inline: As for `jax.jit`, where it is called under a transformation.

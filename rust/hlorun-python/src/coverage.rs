@@ -1,7 +1,7 @@
-//! Bytes that are taken at one moment, where what takes them may share them.
+//! The most bytes of a block in use at one moment, where values may overlap.
 //!
-//! Comes in: pieces of a block, each for some moments. Goes out: the most bytes of the block that are taken at
-//! one moment. Promise: n pieces take n log n steps.
+//! Comes in: pieces of a block, each for some moments. Goes out: that number of bytes. Promise: n pieces take
+//! n log n steps.
 
 /// Pieces of a block and when they are taken.
 #[derive(Default)]

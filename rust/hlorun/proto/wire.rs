@@ -172,7 +172,7 @@ impl<'f, 'p> View<'f, 'p> {
         }
     }
 
-    /// The same, where 0 is not nothing.
+    /// The number in a field; `None` where the field is not there, as 0 is a value of its own.
     pub fn find_int(self, number: u32) -> Option<i64> {
         match self.value(number) {
             Some(Value::Number(value)) => Some(value as i64),

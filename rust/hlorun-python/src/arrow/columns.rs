@@ -154,7 +154,7 @@ impl Builder for Texts {
 pub struct Words {
     rows: Vec<i32>,
     words: Texts,
-    /// Places of the words. The hash is seeded: texts choose the words.
+    /// Places of the words. The hash is seeded, as words of untrusted texts could be made to collide.
     places: HashTable<i32>,
     seed: RandomState,
 }

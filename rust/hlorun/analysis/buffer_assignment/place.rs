@@ -1,7 +1,7 @@
 //! An assignment as numbers alone.
 //!
 //! Comes in: a module and a schedule. Goes out: what [`super::assign_buffers`] decides, without the text of a
-//! dump, which takes several times as long to write. Promise: allocations and values are those of the dump,
+//! dump, which callers that only sum bytes do not need. Promise: allocations and values are those of the dump,
 //! in its order.
 
 use std::ops::Range;

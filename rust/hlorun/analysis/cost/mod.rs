@@ -48,7 +48,7 @@ pub fn cost_analysis(module: &HloModule) -> Result<CostAnalysis> {
     analyse(module, false)
 }
 
-/// The same, but for what is said of single operands and results, which takes most of the time.
+/// As [`cost_analysis`], without the bytes of each operand and result.
 ///
 /// Errors: `HloError::Execution` when a computation calls itself.
 pub fn cost_sums(module: &HloModule) -> Result<CostAnalysis> {

@@ -68,7 +68,7 @@ impl Key {
 }
 
 impl Properties {
-    /// None yet; brief ones never have any of operands and results.
+    /// No properties yet; with `is_brief`, those of operands and results are never kept.
     pub(super) fn new(is_brief: bool) -> Properties {
         Properties {
             is_brief,

@@ -34,7 +34,7 @@ pub const fn kind(words: &str) -> Kind {
         (b'f', _) => return Kind::Float,
         _ => {}
     }
-    // Of the words for numbers only `repeated` has an "r".
+    // Only `repeated` has an "r": no type of numbers has one.
     let mut at = 0;
     while at < words.len() {
         if words[at] == b'r' {

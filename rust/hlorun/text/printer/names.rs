@@ -14,7 +14,7 @@ use crate::module::{ComputationId, HloModule, IdMap, InstructionId};
 pub struct UniqueNames {
     instructions: HashMap<InstructionId, Box<str>>,
     computations: HashMap<ComputationId, Box<str>>,
-    /// Numbers that all instructions have instead of names, where these do not count.
+    /// Numbers printed in place of names, where names do not matter.
     numbers: Option<IdMap<InstructionId, u32>>,
 }
 

@@ -150,7 +150,9 @@ fn matching_results<'a>(
 }
 
 fn misfit() -> HloError {
-    HloError::execution("linear algebra takes other arrays")
+    HloError::execution(
+        "the arrays of a factorization or solve have shapes that do not belong together",
+    )
 }
 
 /// Nobody says what workspaces hold, but a result has the same bits in every run.

@@ -338,6 +338,15 @@ def test_operations(f: Callable[..., Any]) -> None:
     both(f, matrix(6), tolerance=2e-4)
 
 
+def test_numbers_of_static_arguments_count_as_those_of_jax() -> None:
+    last = {"static_argnums": -1}
+    f, g = (jit(lambda x, *rest: x * rest[-1], **last) for jit in (hj.jit, jax.jit))
+    for numbers in ((5.0, 1), (5.0, 2), (2.0, 7.0, 3), (2.0, 7.0, 4)):
+        assert float(f(*numbers)) == float(g(*numbers))
+    second = hj.jit(lambda x, n: x * n, static_argnums=np.int64(1))
+    assert float(second(2.0, 3)) == 6
+
+
 # Under transformations of JAX, and stages
 
 
@@ -559,4 +568,4 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "hlorun.jax needs JAX: pip install jax"
+    assert done.stdout.strip() == "hlorun.jax needs JAX 0.10: pip install 'jax==0.10.*'"

@@ -177,3 +177,13 @@ def test_a_browser_drives_the_page(tmp_path: Path) -> None:
         assert len(seen) >= 2, seen
         assert seen <= set(names)
         assert not problems
+
+
+def test_sizes_beyond_all_memory_are_summed_without_wrapping() -> None:
+    huge = "f32[2305843009213693951]"
+    module = hlorun.parse(
+        f"ENTRY e {{ a = {huge} parameter(0) b = {huge} parameter(1) c = {huge} add(a, b) "
+        f"d = {huge} multiply(c, b) ROOT r = {huge} add(d, c) }}"
+    )
+    stats = module.memory_analysis()
+    assert stats.argument_size_in_bytes == 2**64 - 8 and stats.peak_memory_in_bytes == 2**64 - 1

@@ -81,7 +81,7 @@ class NanReport(Result):
         lines += [f"{plural(self.more, 'further origin')} not listed"] if self.more else []
         lines += [f"parameter {name} holds NaN or Inf" for name in self.inputs]
         if not lines:
-            lines = ["no NaN and no Inf"]
+            lines = ["no NaN and no Inf" + ("" if self.is_complete else " found so far")]
         else:
             lines.append(f"{plural(self.spread, 'further value carries', 'further values carry')} them on")
         if not self.is_complete:
@@ -198,7 +198,8 @@ def find_nan(
         progress: Called with a line such as `1,024 values, 0 origins of NaN or Inf`, at most twice a second.
 
     Returns:
-        A `NanReport`, which is false when every value is finite.
+        A `NanReport`, which is false when no value that was looked at is NaN or Inf; one that was ended
+        early is not `is_complete`.
 
     Raises:
         HloError: The module is illegal or does not run here, or a value does not fit.

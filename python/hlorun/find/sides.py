@@ -207,7 +207,7 @@ class Side:
 
     @cached_property
     def again(self) -> dict[str, list[Any]] | None:
-        """Fingerprints of a run in f64 on other inputs, which rule out matches by chance; None without one."""
+        """Fingerprints of a run in f64 on other inputs, which rule out matches by chance, if any."""
         if self.wide is None or not self.is_exact:
             return None
         kept = Kept(True, is_keeping=False)

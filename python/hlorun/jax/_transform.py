@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
@@ -55,12 +56,22 @@ def _signature(value: Any) -> Any:
     return kind, jax.typeof(value), getattr(value, "sharding", None), getattr(value, "committed", None)
 
 
+def _indices(numbers: Numbers) -> set[int]:
+    """Numbers of arguments, of which one may stand alone."""
+    if numbers is None:
+        return set()
+    try:
+        return {operator.index(numbers)}  # type: ignore[arg-type]
+    except TypeError:
+        return {operator.index(number) for number in numbers}  # type: ignore[union-attr]
+
+
 class _Statics:
     """Which arguments are static, by number and by name, as `jax.jit` infers one from the other."""
 
     def __init__(self, function: Callable[..., Any], numbers: Numbers, names: Names) -> None:
         self._names = {names} if isinstance(names, str) else set(names or ())
-        self._numbers = {numbers} if isinstance(numbers, int) else set(numbers or ())
+        self._numbers = _indices(numbers)
         self.is_empty = not self._names and not self._numbers
         if self.is_empty:
             return
@@ -70,7 +81,8 @@ class _Statics:
             return
         by_place = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         by_name = {p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD}
-        self._numbers = {n + len(by_place) if n < 0 else n for n in self._numbers}
+        if all(p.kind != p.VAR_POSITIONAL for p in parameters):
+            self._numbers = {n + len(by_place) if n < 0 else n for n in self._numbers}
         if names is None:
             self._names = {name for n, name in enumerate(by_place) if n in self._numbers and name in by_name}
         elif numbers is None:
@@ -78,9 +90,11 @@ class _Statics:
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments that are not static, and the others as a part of a key."""
-        dynamic = tuple(value for n, value in enumerate(args) if n not in self._numbers)
+        # Of a function that takes any number of arguments, negative numbers count from the call's last.
+        numbers = {n + len(args) if n < 0 else n for n in self._numbers}
+        dynamic = tuple(value for n, value in enumerate(args) if n not in numbers)
         keywords = {name: value for name, value in kwargs.items() if name not in self._names}
-        fixed = [(n, args[n]) for n in sorted(self._numbers) if n < len(args)]
+        fixed = [(n, args[n]) for n in sorted(numbers) if 0 <= n < len(args)]
         named = [(name, kwargs[name]) for name in sorted(self._names) if name in kwargs]
         # Equal values of different types are different programs: 1, 1.0 and True.
         return (dynamic, keywords), tuple((where, type(value), value) for where, value in [*fixed, *named])
@@ -100,7 +114,7 @@ class Jitted:
         self._statics = statics
         self._options = options
         self._contexts: OrderedDict[Any, dict[Any, Compiled]] = OrderedDict()
-        # The settings of JAX at the last call, and the plans for them; they are compared before any are hashed.
+        # The settings of JAX at the last call, and the plans for them: compared before any are hashed.
         self._last: tuple[Any, dict[Any, Compiled]] = (None, {})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -240,7 +254,7 @@ def jit(
         A `Jitted`, to be called as `f` is.
 
     Raises:
-        TypeError: `f` cannot be called.
+        TypeError: `f` cannot be called, or `check` is a list.
         ValueError: Static or donated arguments are none of `f`'s.
 
     Examples:
@@ -256,7 +270,8 @@ def jit(
         "keep_unused": keep_unused,
         "inline": inline,
     }
-    options = Options(threads, tuple(disable), check)
+    options = Options(threads, (disable,) if isinstance(disable, str) else tuple(disable), check)
+    hash(options)
 
     def wrap(function: Callable[..., Any]) -> Jitted:
         inner = jax.jit(function, **given)

@@ -158,7 +158,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds an allocation; its values are offset, size, first and last moment.
+    /// Adds an allocation; a dump may claim any size, so sums stop at the largest number. Its values are offset, size, first and last moment.
     fn add(
         &mut self,
         size: u64,
@@ -167,16 +167,16 @@ impl Sums {
         values: impl Iterator<Item = (u64, u64, Option<(u32, u32)>)>,
     ) {
         if is_parameter {
-            self.argument += size;
+            self.argument = self.argument.saturating_add(size);
             if flags.maybe_live_out {
-                self.alias += size;
+                self.alias = self.alias.saturating_add(size);
             }
         }
         if flags.maybe_live_out {
-            self.output += size;
+            self.output = self.output.saturating_add(size);
         }
         if flags.preallocated_temp {
-            self.temp += size;
+            self.temp = self.temp.saturating_add(size);
             for (offset, size, live) in values {
                 self.has_heap = true;
                 if let Some(live) = live {
@@ -184,7 +184,7 @@ impl Sums {
                 }
             }
         } else if !flags.thread_local {
-            self.fixed += size;
+            self.fixed = self.fixed.saturating_add(size);
         }
     }
 
@@ -202,7 +202,7 @@ impl Sums {
             host_temp_size_in_bytes: 0,
             host_alias_size_in_bytes: 0,
             host_generated_code_size_in_bytes: 0,
-            peak_memory_in_bytes: is_known.then_some(self.fixed + most),
+            peak_memory_in_bytes: is_known.then_some(self.fixed.saturating_add(most)),
         }
     }
 }

@@ -154,4 +154,46 @@ mod tests {
         let error = read(&proto, &options).expect_err("it is too long");
         assert!(error.to_string().contains("more than the limit"), "{error}");
     }
+
+    #[test]
+    fn parts_of_a_message_are_one() {
+        use schema::{HloComputationProto, HloInstructionProto, HloModuleProto, OpMetadata};
+        let with = |metadata| HloInstructionProto {
+            metadata: Some(Box::new(metadata)),
+            ..HloInstructionProto::default()
+        };
+        let first = HloInstructionProto {
+            name: "p".into(),
+            opcode: "parameter".into(),
+            shape: vec![2 << 3, 11].into(),
+            id: 1,
+            ..with(OpMetadata {
+                op_name: "name".into(),
+                ..OpMetadata::default()
+            })
+        };
+        let second = with(OpMetadata {
+            source_file: "file".into(),
+            ..OpMetadata::default()
+        });
+        let instruction = [first.encode_to_vec(), second.encode_to_vec()].concat();
+        let computation = HloComputationProto {
+            name: "e".into(),
+            instructions: vec![instruction.into()],
+            id: 1,
+            root_id: 1,
+            ..HloComputationProto::default()
+        };
+        let module = HloModuleProto {
+            name: "m".into(),
+            entry_computation_id: 1,
+            computations: vec![computation.encode_to_vec().into()],
+            ..HloModuleProto::default()
+        };
+        let source = Source::from(module.encode_to_vec());
+        let read = read(&source, &ParseOptions::default()).expect("it is a module");
+        let text = read.module.text().source().clone();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("metadata={op_name=\"name\" source_file=\"file\"}"), "{text}");
+    }
 }

@@ -116,6 +116,16 @@ pub struct Present(u128);
 
 const _: () = assert!(MOST_FIELDS == u128::BITS as usize);
 
+/// How often single numbers of a message may be there once more, of which the last counts. No writer
+/// does it; without a bound the fields of a message would take many times its bytes.
+const MOST_AGAIN: usize = 64;
+
+impl std::ops::BitOrAssign for Present {
+    fn bitor_assign(&mut self, other: Present) {
+        self.0 |= other.0;
+    }
+}
+
 /// Calls `add` for the fields of the message in `bytes`; `None` where they are broken, or are not as
 /// `kinds` says.
 #[inline]
@@ -124,16 +134,24 @@ pub fn read_fields<'p>(
     kinds: &[Kind; MOST_FIELDS],
     mut add: impl FnMut(Field<'p>),
 ) -> Option<Present> {
-    let mut present = 0;
-    for (number, value) in Fields(bytes) {
+    let (mut present, mut again) = (0, 0);
+    for (number, mut value) in Fields(bytes) {
         let kind = kinds.get(number as usize).copied();
-        match (kind.unwrap_or(Kind::Unknown), value) {
+        let kind = kind.unwrap_or(Kind::Unknown);
+        match (kind, &mut value) {
             (_, Value::Broken) => return None,
             (Kind::Unknown, _) => continue,
+            (Kind::Int32, Value::Number(number)) => *number = *number as i32 as u64,
             (Kind::Number | Kind::Numbers, Value::Number(_)) => {}
             (Kind::Numbers, Value::Bytes(packed)) if are_numbers(packed) => {}
             (Kind::Bytes, Value::Bytes(_)) | (Kind::Float, Value::Float(_)) => {}
             _ => return None,
+        }
+        if matches!(kind, Kind::Number | Kind::Int32 | Kind::Float) && present >> number & 1 != 0 {
+            again += 1;
+            if again > MOST_AGAIN {
+                return None;
+            }
         }
         present |= 1 << number;
         add((number, value));
@@ -254,6 +272,22 @@ mod tests {
 
     /// 1: "ab", 2: 300, 3: packed 1 and 2, 2: 7.
     const BYTES: [u8; 13] = [0x0a, 2, b'a', b'b', 0x10, 0xac, 2, 0x1a, 2, 1, 2, 0x10, 7];
+
+    #[test]
+    fn numbers_are_cut_to_their_width_and_not_repeated_without_end() {
+        let mut kinds = [Kind::Unknown; MOST_FIELDS];
+        kinds[2] = Kind::Int32;
+        let mut fields = Vec::new();
+        // 2: 2^32 - 1, which is -1 of 32 bits.
+        let bytes = [0x10, 0xff, 0xff, 0xff, 0xff, 0x0f];
+        let present = read_fields(&bytes, &kinds, |field| fields.push(field));
+        let view = View::new(&fields, present.expect("the field is whole"));
+        assert_eq!(view.int(2), -1);
+        for (count, is_read) in [(MOST_AGAIN + 1, true), (MOST_AGAIN + 2, false)] {
+            let bytes = [0x10, 7].repeat(count);
+            assert_eq!(read_fields(&bytes, &kinds, |_| ()).is_some(), is_read);
+        }
+    }
 
     fn kinds(of_three: Kind) -> [Kind; MOST_FIELDS] {
         let mut kinds = [Kind::Unknown; MOST_FIELDS];

@@ -37,10 +37,13 @@ impl<'p> Heads<'p> {
     /// # Errors
     /// [`crate::HloError::Parse`] for broken bytes, names that are none and ids that are there twice.
     pub fn read(instructions: &[&'p [u8]], writer: &Writer<'_>) -> Result<Heads<'p>> {
+        // Instructions without anything in them are no reason to take memory for something.
+        let bytes: usize = instructions.iter().map(|bytes| bytes.len()).sum();
+        let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
         let mut all = Heads {
-            heads: Vec::with_capacity(instructions.len()),
-            fields: Vec::with_capacity(instructions.len() * 8),
-            operands: Vec::with_capacity(instructions.len() * 2),
+            heads: Vec::with_capacity(likely(1)),
+            fields: Vec::with_capacity(likely(8)),
+            operands: Vec::with_capacity(likely(2)),
         };
         for bytes in instructions {
             let start = all.fields.len();

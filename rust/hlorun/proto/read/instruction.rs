@@ -151,9 +151,7 @@ impl Writer<'_> {
         }
         self.result_accuracy(proto)?;
         self.original_value(proto)?;
-        if let Some(metadata) = proto.find(field::metadata) {
-            self.metadata(metadata, ", ")?;
-        }
+        self.metadata(proto.each(field::metadata), ", ")?;
         let config = proto.bytes(field::backend_config);
         if !config.is_empty() {
             self.out.push_str(", backend_config=");

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::fault;
 use super::schema::{HloComputationProto, HloModuleProto, MapEntry, OpMetadata, op_metadata};
-use super::wire::{View, read_fields};
+use super::wire::{Present, View, read_fields};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
@@ -433,13 +433,21 @@ impl<'o> Writer<'o> {
         Ok(())
     }
 
-    /// The `metadata={…}` of the message in `bytes`, or nothing when it has no field.
-    pub fn metadata(&mut self, bytes: &[u8], separator: &str) -> Result<()> {
+    /// The `metadata={…}` of a message, or nothing when it has no field. Several `parts` are one message.
+    pub fn metadata<'p>(
+        &mut self,
+        parts: impl Iterator<Item = &'p [u8]>,
+        separator: &str,
+    ) -> Result<()> {
         use op_metadata as field;
         let mut fields = SmallVec::<[_; 16]>::new();
-        let Some(present) = read_fields(bytes, &field::KINDS, |field| fields.push(field)) else {
-            return Err(self.broken::<OpMetadata>(bytes, "OpMetadata"));
-        };
+        let mut present = Present::default();
+        for part in parts {
+            let Some(more) = read_fields(part, &field::KINDS, |field| fields.push(field)) else {
+                return Err(self.broken::<OpMetadata>(part, "OpMetadata"));
+            };
+            present |= more;
+        }
         let view = View::new(&fields, present);
         let start = self.out.len();
         self.out.push_str(separator);

@@ -53,12 +53,12 @@ impl Writer<'_> {
         }
         match &sharding.metadata[..] {
             [] => {}
-            [one] => self.metadata(one, " ")?,
+            [one] => self.metadata([&one[..]].into_iter(), " ")?,
             several => {
                 self.out.push_str(" metadata={");
                 for (at, metadata) in several.iter().enumerate() {
                     let start = self.out.len();
-                    self.metadata(metadata, "")?;
+                    self.metadata([&metadata[..]].into_iter(), "")?;
                     let without_key = self.out.split_off(start).replacen("metadata=", "", 1);
                     self.out.push_str(if at > 0 { ", " } else { "" });
                     self.out.push_str(&without_key);

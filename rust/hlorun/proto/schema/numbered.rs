@@ -5,8 +5,10 @@
 pub enum Kind {
     /// The message has no such field; newer writers may.
     Unknown,
-    /// One number or truth value.
+    /// One number of 64 bits, or a truth value.
     Number,
+    /// One number of 32 bits.
+    Int32,
     /// Several of them, packed or one by one.
     Numbers,
     /// A number of four bytes.
@@ -26,15 +28,20 @@ pub const fn number(tag: &str) -> u32 {
     number
 }
 
-/// The kind of a field that prost calls `words`.
+/// The kind of a field that prost calls `words`, which end the build where there is no rule for them.
 pub const fn kind(words: &str) -> Kind {
     let words = words.as_bytes();
-    match (words[0], words[1]) {
-        (b'b', b'y') | (b'm', _) => return Kind::Bytes,
-        (b'f', _) => return Kind::Float,
-        _ => {}
+    if begins(words, b"bytes") || begins(words, b"message") {
+        return Kind::Bytes;
     }
-    // Only `repeated` has an "r": no type of numbers has one.
+    if begins(words, b"float") {
+        return Kind::Float;
+    }
+    let is_short = begins(words, b"int32");
+    if !is_short && !begins(words, b"int64") && !begins(words, b"bool") {
+        panic!("a kind of field without a rule");
+    }
+    // Of what stands behind a type of numbers, only `repeated` has an "r".
     let mut at = 0;
     while at < words.len() {
         if words[at] == b'r' {
@@ -42,7 +49,18 @@ pub const fn kind(words: &str) -> Kind {
         }
         at += 1;
     }
-    Kind::Number
+    if is_short { Kind::Int32 } else { Kind::Number }
+}
+
+const fn begins(words: &[u8], with: &[u8]) -> bool {
+    let mut at = 0;
+    while at < with.len() {
+        if at >= words.len() || words[at] != with[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 /// Field numbers are below this.
@@ -90,7 +108,7 @@ mod tests {
             (instruction::window, Kind::Bytes),
             (instruction::id, Kind::Number),
             (instruction::is_stable, Kind::Number),
-            (instruction::cross_program_prefetch_index, Kind::Number),
+            (instruction::cross_program_prefetch_index, Kind::Int32),
             (instruction::dimensions, Kind::Numbers),
             (instruction::epsilon, Kind::Float),
             (100, Kind::Unknown),

@@ -549,7 +549,7 @@ pub fn _set_blas_path(path: &str) {
 
 /// The error of a name that no computation and no instruction of `module` has.
 pub fn unknown_name(module: &hlorun::module::HloModule, name: &str) -> PyErr {
-    let hint = match module.closest_name(name) {
+    let hint = match hlorun::text::closest_name(module, name) {
         Some(near) => format!("; did you mean {near}?"),
         None => String::new(),
     };

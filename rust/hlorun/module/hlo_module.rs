@@ -142,14 +142,6 @@ impl HloModule {
             .find(|&id| self.text.bytes(self.instruction_data(id).name) == name.as_bytes())
     }
 
-    /// The name of a computation or instruction that is close to `name`, which is none of them.
-    pub fn closest_name(&self, name: &str) -> Option<String> {
-        let computations = self.computations.iter().map(|data| data.name);
-        let names = computations.chain(self.instructions.iter().map(|data| data.name));
-        let most = crate::text::limits::Limits::default().suggestion_candidates;
-        crate::suggestion::closest(name.as_bytes(), names.map(|n| self.text.bytes(n)), most)
-    }
-
     /// A handle on an instruction.
     pub fn instruction(&self, id: InstructionId) -> InstructionRef<'_> {
         InstructionRef { module: self, id }

@@ -194,6 +194,9 @@ mod tests {
         let read = read(&source, &ParseOptions::default()).expect("it is a module");
         let text = read.module.text().source().clone();
         let text = String::from_utf8_lossy(&text);
-        assert!(text.contains("metadata={op_name=\"name\" source_file=\"file\"}"), "{text}");
+        assert!(
+            text.contains("metadata={op_name=\"name\" source_file=\"file\"}"),
+            "{text}"
+        );
     }
 }

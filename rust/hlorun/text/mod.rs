@@ -172,6 +172,16 @@ fn check_size(text: &ModuleText, limits: &Limits) -> Result<()> {
     }
 }
 
+/// The name of a computation or instruction that is close to `name`, which is none of them.
+pub fn closest_name(module: &HloModule, name: &str) -> Option<String> {
+    let computations = module.computation_ids();
+    let computations = computations.map(|id| module.computation(id).name);
+    let instructions = module.instructions.iter().map(|data| data.name);
+    let names = computations.chain(instructions);
+    let most = Limits::default().suggestion_candidates;
+    crate::suggestion::closest(name.as_bytes(), names.map(|n| module.text.bytes(n)), most)
+}
+
 /// Where byte `offset` of a module's text stands.
 pub fn locate(text: &ModuleText, offset: usize) -> Location {
     text.locate(offset)

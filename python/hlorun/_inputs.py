@@ -209,9 +209,23 @@ def require_same_parameters(a: HloModule, b: HloModule) -> None:
 
 def _without_layout(shape: Shape) -> str:
     """A shape as text, `f32[8,4]`; layouts are no matter of the values that are handed over."""
-    if shape.is_tuple:
-        return f"({', '.join(map(_without_layout, shape.tuple_shapes))})"
-    return f"{shape.element_type}[{','.join(map(str, shape.dims))}]" if shape.is_array else str(shape)
+    pieces = []
+    # Tuples may be nested deeper than Python's stack.
+    left: list[Shape | str] = [shape]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif item.is_tuple:
+            pieces.append("(")
+            left.append(")")
+            for number, part in reversed(list(enumerate(item.tuple_shapes))):
+                left += [part, ", "] if number else [part]
+        elif item.is_array:
+            pieces.append(f"{item.element_type}[{','.join(map(str, item.dims))}]")
+        else:
+            pieces.append(str(item))
+    return "".join(pieces)
 
 
 def default_source(module: HloModule) -> str:

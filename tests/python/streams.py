@@ -58,6 +58,11 @@ class Stream:
         return np.asarray(np.ldexp(signs * self.uniform(1, 2, dims), self.integers(low, high, dims)))
 
 
+def legacy(seed: int) -> np.random.RandomState:
+    """The generator that makers of inputs in other packages' tests take; its fractions are theirs."""
+    return np.random.RandomState(seed)
+
+
 def seed_of(*key: object) -> int:
     """The seed of a stream."""
     return int(hashlib.sha256(repr(key).encode()).hexdigest()[:8], 16)

@@ -11,7 +11,7 @@ MOST = 20_000
 
 
 class UnknownWordError(HloArgumentError):
-    """A word that is none of those a choice is made by: wrong usage, on the command line."""
+    """A value that is none of the allowed words; the command line ends with status 2."""
 
 
 def near(name: str, names: Iterable[str], count: int = 3) -> list[str]:

@@ -214,7 +214,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_module_file(path: Path) -> None:
-    """Raise where writing a module would fail for want of a folder, or end a file that holds something else.
+    """Raise where the folder is missing, or the file holds something else than HLO, which would be lost.
 
     Raises:
         typer.BadParameter: The name is that of a file of arrays.
@@ -224,7 +224,10 @@ def check_module_file(path: Path) -> None:
 
     check_folder(path)
     if path.suffix in (".npz", ".npy"):
-        raise typer.BadParameter(f"{path} is to hold a module, as part.hlo may", param_hint="--out")
+        raise typer.BadParameter(
+            f"{path} is the name of a file of arrays; give a module a name such as part.hlo",
+            param_hint="--out",
+        )
     if path.is_file() and path.stat().st_size:
         try:
             hlorun.load(path)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", help="HLO or a buffer assignment; - for stdin.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The other one.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="HLO, or a buffer assignment where A is one.")],
     more: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -95,7 +95,7 @@ def _ranks(paths: list[Path], *, json: bool, run: bool) -> None:
     from hlorun.report.ranks import EFFECTS, diff_ranks
 
     if run:
-        raise typer.BadParameter("this compares two modules", param_hint="--run")
+        raise typer.BadParameter("it takes exactly two modules", param_hint="--run")
     names = [str(path) for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -158,7 +158,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds an allocation; a dump may claim any size, so sums stop at the largest number. Its values are offset, size, first and last moment.
+    /// Adds an allocation, whose values are offset, size, first and last moment. A dump may claim any
+    /// size, so sums stop at the largest number.
     fn add(
         &mut self,
         size: u64,

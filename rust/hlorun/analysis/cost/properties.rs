@@ -119,9 +119,10 @@ impl Properties {
 
     /// Forgets the seconds.
     pub(super) fn remove_seconds(&mut self) {
-        const SECONDS: usize = 3;
-        self.has &= !(1 << SECONDS);
-        self.sums[SECONDS] = 0.0;
+        if let Some(seconds) = Key::OptimalSeconds.sum() {
+            self.has &= !(1 << seconds);
+            self.sums[seconds] = 0.0;
+        }
     }
 
     /// Forgets the bytes of the whole result.
@@ -161,8 +162,10 @@ impl Properties {
 
     /// What a function applied `count` times adds: everything but bytes.
     pub(super) fn add_applied(&mut self, function: &Properties, count: f64) {
-        const FLOPS_AND_TRANSCENDENTALS: std::ops::Range<usize> = 0..2;
-        for sum in FLOPS_AND_TRANSCENDENTALS {
+        for sum in [Key::Flops, Key::Transcendentals]
+            .iter()
+            .filter_map(Key::sum)
+        {
             if function.has >> sum & 1 == 1 {
                 self.set_sum(sum, self.sums[sum] + function.sums[sum] * count);
             }

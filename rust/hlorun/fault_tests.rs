@@ -302,7 +302,11 @@ fn loop_state() {
     // Nobody else needs `x`, so that it is a temporary.
     let constant = constant.replace("tuple(a, b)", "tuple(b, b)");
     refused(Fault::DiesInsideLoop, &constant);
-    let swap = module("  ROOT o = (s32[], f32[256], f32[256]) tuple(j, y, x)");
+    // What is sorted keeps the loop from being written out.
+    let swap = module(
+        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, y, u)",
+    );
     refused(Fault::JoinsLiveBuffers, &swap);
 }
 

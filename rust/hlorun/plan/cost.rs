@@ -186,7 +186,7 @@ pub mod machine_code {
 /// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
 pub mod reduce {
     /// Fewest elements of neighbouring results from which rows or columns are folded together.
-    pub const MIN_REGULAR: usize = 256;
+    pub const MIN_REGULAR: usize = 129;
     /// Shortest run that a general reducer folds on lanes, and most lanes.
     pub const MIN_LANE_RUN: usize = 64;
     pub const MAX_LANES: usize = 128;

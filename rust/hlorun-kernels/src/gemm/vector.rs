@@ -154,7 +154,8 @@ unsafe fn some_rows<
 /// Elements by which the columns of B are asked for ahead.
 const AHEAD: usize = 128;
 
-/// R rows by C columns: sums in L lanes over the whole depth, added up in the end.
+/// R rows by C columns: sums in L lanes over the whole depth, added up in the end. Where it ends inside a vector, the last one
+/// begins inside the one before it, and lanes that were counted there are zeros.
 #[inline(always)]
 unsafe fn dot_tile<
     T: Tier,
@@ -176,21 +177,13 @@ unsafe fn dot_tile<
         let b = c.b.offset(j as isize * c.b_col);
         let mut p = 0;
         while p < whole {
-            let mut rows = [[E::ZERO; L]; R];
-            for (r, row) in rows.iter_mut().enumerate() {
-                *row = x.add(r * c.depth + p).cast::<[E; L]>().read_unaligned();
-            }
-            for (q, sums) in sums.iter_mut().enumerate() {
-                let column = b.offset(q as isize * c.b_col).add(p);
-                prefetch(column.wrapping_add(AHEAD));
-                let column = load::<E, S, L>(column);
-                for (sum, row) in sums.iter_mut().zip(&rows) {
-                    for ((s, &x), &y) in sum.iter_mut().zip(row).zip(&column) {
-                        *s = E::fma::<T>(x, y, *s);
-                    }
-                }
-            }
+            add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), 0);
             p += L;
+        }
+        let ends_inside = whole < c.depth && whole > 0;
+        if ends_inside {
+            let (p, counted) = (c.depth - L, whole + L - c.depth);
+            add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), counted);
         }
         // A copy, so that the sums themselves can stay in registers.
         let mut copy = std::mem::MaybeUninit::<[[[E; L]; R]; C]>::uninit();
@@ -200,6 +193,7 @@ unsafe fn dot_tile<
                 to.add(q * R + r).write(*sum);
             }
         }
+        let left = if ends_inside { c.depth } else { whole };
         for q in 0..C {
             for r in 0..R {
                 let mut lanes = to.add(q * R + r).read();
@@ -211,12 +205,57 @@ unsafe fn dot_tile<
                     width /= 2;
                 }
                 let mut sum = lanes[0];
-                for p in whole..c.depth {
+                for p in left..c.depth {
                     let y = b.offset(q as isize * c.b_col).add(p).read().get();
                     sum = E::fma::<T>(x.add(r * c.depth + p).read(), y, sum);
                 }
                 c.y.add((i + r) * c.y_row + j + q).write(sum);
             }
         }
+    }
+}
+
+/// Adds the products of L elements of R rows at `x` and of C columns at `b`, but for the first `counted` ones.
+#[inline(always)]
+unsafe fn add_lanes<
+    T: Tier,
+    E: Real,
+    S: Source<E>,
+    const L: usize,
+    const R: usize,
+    const C: usize,
+>(
+    c: &Columns<E, S>,
+    sums: &mut [[[E; L]; R]; C],
+    x: *const E,
+    b: *const S,
+    counted: usize,
+) {
+    let mut rows = [[E::ZERO; L]; R];
+    // SAFETY: the caller passes places with L elements left in their rows and columns.
+    unsafe {
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = x.add(r * c.depth).cast::<[E; L]>().read_unaligned();
+            forget(row, counted);
+        }
+        for (q, sums) in sums.iter_mut().enumerate() {
+            let column = b.offset(q as isize * c.b_col);
+            prefetch(column.wrapping_add(AHEAD));
+            let mut column = load::<E, S, L>(column);
+            forget(&mut column, counted);
+            for (sum, row) in sums.iter_mut().zip(&rows) {
+                for ((s, &x), &y) in sum.iter_mut().zip(row).zip(&column) {
+                    *s = E::fma::<T>(x, y, *s);
+                }
+            }
+        }
+    }
+}
+
+/// Zeros in the first `counted` lanes.
+#[inline(always)]
+fn forget<E: Real, const L: usize>(lanes: &mut [E; L], counted: usize) {
+    for (l, lane) in lanes.iter_mut().enumerate() {
+        *lane = if l < counted { E::ZERO } else { *lane };
     }
 }

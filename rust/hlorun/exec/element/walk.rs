@@ -130,6 +130,53 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
     }
 }
 
+/// The size of rows of which neighbours are the same elements, side by side, and how many those are; `None` where copying
+/// row by row is as fast.
+fn repeated_row(walk: &Walk, size: usize) -> Option<(usize, usize)> {
+    match *walk.as_slice() {
+        [.., (times, 0), (row, 1)] if row as usize * size < STEP && times > 1 => {
+            Some((row as usize, times as usize))
+        }
+        _ => None,
+    }
+}
+
+/// Copies elements `start..start + n` of a walk whose rows are repeated: a row once, then what is written already.
+///
+/// # Safety
+///
+/// All elements the walk reaches from `base` are readable and `out` holds `n` elements.
+unsafe fn gather_repeated<T: Copy>(
+    walk: &Walk,
+    (row, times): (usize, usize),
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let outer = &walk[..walk.len() - 2];
+    let mut done = 0;
+    while done < n {
+        let at = start + done;
+        let count = rest_of_run(row * times, at).min(n - done);
+        let offset = offset_in(outer, (at / (row * times)) as i64);
+        // SAFETY: the caller's promise; what is read from `out` was written before.
+        unsafe {
+            let (from, to) = (base.offset(offset as isize), out.add(done));
+            for i in 0..row.min(count) {
+                to.add(i).write(from.add((at + i) % row).read_unaligned());
+            }
+            let mut written = row.min(count);
+            while written < count {
+                let more = written.min(count - written);
+                std::ptr::copy_nonoverlapping(to, to.add(written), more);
+                written += more;
+            }
+        }
+        done += count;
+    }
+}
+
 /// The offset of element `start`, when elements `start..start + n` lie side by side.
 pub fn run_at(walk: &Walk, start: usize, n: usize) -> Option<i64> {
     let &(size, stride) = walk.last()?;
@@ -163,6 +210,10 @@ pub unsafe fn gather(
 ) {
     by_size!(size, T => {
         let (base, out) = (base.cast::<T>(), out.cast::<T>());
+        if let Some(repeated) = repeated_row(walk, size) {
+            // SAFETY: the caller's promise.
+            return unsafe { gather_repeated(walk, repeated, base, start, n, out) };
+        }
         pieces(walk, start, n, |offset, stride, done, count| {
             // SAFETY: the caller's promise.
             unsafe {
@@ -243,6 +294,23 @@ mod tests {
         assert_eq!(run_at(&walk, 5, 4), None);
         assert_eq!(run_at(&Walk::from_slice(&[(4, 2)]), 0, 2), None);
         assert_eq!(rest_of_run(4, 5), 3);
+    }
+
+    #[test]
+    fn repeated_rows_are_those_of_the_walk() {
+        let data: Vec<u32> = (0..12).collect();
+        let walk: Walk = Walk::from_slice(&[(4, 3), (5, 0), (3, 1)]);
+        assert_eq!(repeated_row(&walk, 4), Some((3, 5)));
+        for (start, n) in [(0, 60), (1, 59), (7, 2), (14, 1), (29, 31), (44, 3)] {
+            let mut out = vec![0u32; n];
+            // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+            unsafe {
+                let base = data.as_ptr().cast();
+                gather(&walk, 4, base, start, n, out.as_mut_ptr().cast());
+            }
+            let expected = (start..start + n).map(|at| (at / 15 * 3 + at % 3) as u32);
+            assert!(out.iter().copied().eq(expected), "{start}, {n}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
 //! belongs to one result is folded into it, a run that spans several results is combined with them
 //! element by element. Short rows are transposed, so that neighbouring results are lanes; few columns
-//! are folded onto themselves. A general reducer runs on lanes, each of which takes a stretch of the
+//! are folded onto themselves, by a general reducer each row with the next one. A general reducer runs on lanes, each of which takes a stretch of the
 //! run, and lanes are combined in the order of their stretches: it has to be associative, as HLO
 //! demands, but need not be commutative.
 
@@ -15,6 +15,7 @@ use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::Program;
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
+use crate::plan::thunk::ReduceThunk;
 
 /// Values of a tile, and the result they belong to: the first one's, where they belong to several.
 #[derive(Clone, Copy)]
@@ -58,10 +59,15 @@ impl Tile {
 
     /// Whether values may be combined with each other before an accumulator sees them.
     pub(crate) fn may_split(job: &Job<'_>) -> bool {
-        let combiner = &job.thunk.combiner;
+        job.fold.is_some() || Tile::takes_its_results(job.thunk)
+    }
+
+    /// Whether a reducer's operands are all of the types of its results.
+    pub(crate) fn takes_its_results(thunk: &ReduceThunk) -> bool {
+        let combiner = &thunk.combiner;
         let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
         let ty = |r: &crate::plan::element::program::Register| combiner.types[r.0 as usize];
-        job.fold.is_some() || left.iter().map(ty).eq(right.iter().map(ty))
+        left.iter().map(ty).eq(right.iter().map(ty))
     }
 
     /// Folds `n` computed values, the first of which is element `start` of the walk.
@@ -238,8 +244,8 @@ impl Tile {
         }
     }
 
-    /// Folds `rows` rows of `size` values onto each other, the upper half onto the lower one until
-    /// one row is left; of that, every `group` values belong to one result, the first of which is `index`.
+    /// Folds `rows` rows of `size` values onto each other until one row is left; of that, every `group`
+    /// values belong to one result, the first of which is `index`.
     fn fold_columns(
         &mut self,
         job: &Job<'_>,
@@ -248,9 +254,64 @@ impl Tile {
         (group, index): (usize, usize),
         accumulators: &Accumulators,
     ) {
-        let (Some(combine), Some(fold)) = (job.combine, job.fold) else {
-            return;
-        };
+        match (job.combine, job.fold) {
+            (Some(combine), Some(fold)) => {
+                let kernels = (combine, fold);
+                self.fold_halves(job, kernels, (rows, size), (group, index), accumulators);
+            }
+            _ => self.fold_neighbours(job, (rows, size), index, accumulators),
+        }
+    }
+
+    /// Runs the reducer on each row and the next one, until one row is left.
+    fn fold_neighbours(
+        &mut self,
+        job: &Job<'_>,
+        (rows, size): (usize, usize),
+        index: usize,
+        accumulators: &Accumulators,
+    ) {
+        let sizes = &accumulators.sizes;
+        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
+            .stage
+            .iter_mut()
+            .map(AlignedBytes::as_mut_ptr)
+            .collect();
+        let mut left = rows;
+        while left > 1 {
+            let firsts = left.div_ceil(2);
+            // The rows of the tile are read where they are, later ones moved inside the stage.
+            let behind = if left == rows { firsts } else { left };
+            for (k, &width) in sizes.iter().enumerate() {
+                let from = if left == rows {
+                    self.value(job, k, 0)
+                } else {
+                    stage[k].cast_const()
+                };
+                // SAFETY: the tile and the stage hold `rows` rows. Half of them, rounded up, and half of
+                // that, rounded down, are no more.
+                unsafe { part_rows(from, stage[k], left, behind, size * width) };
+            }
+            let second = |k: usize| {
+                let row = size * sizes[k];
+                stage[k].wrapping_add(behind * row).cast_const()
+            };
+            self.reduce_lanes(job, left / 2 * size, &|k| stage[k], &second);
+            left = firsts;
+        }
+        let to = |k: usize| accumulators.at(k, index);
+        self.reduce_lanes(job, size, &to, &|k| stage[k].cast_const());
+    }
+
+    /// Combines the lower half of the rows with the upper one, until one row is left.
+    fn fold_halves(
+        &mut self,
+        job: &Job<'_>,
+        (combine, fold): (hlorun_kernels::Binary, hlorun_kernels::Reduce),
+        (rows, size): (usize, usize),
+        (group, index): (usize, usize),
+        accumulators: &Accumulators,
+    ) {
         let width = accumulators.sizes[0];
         let stage = self.stage[0].as_mut_ptr();
         let mut from = self.value(job, 0, 0);
@@ -379,6 +440,24 @@ unsafe fn transpose(size: usize, from: *const u8, rows: usize, columns: usize, t
     }
 }
 
+/// Of `rows` rows of `bytes` bytes, copies those of even numbers to `to`, and the others `behind` rows after it.
+///
+/// # Safety
+///
+/// There are so many rows. Either `from` is `to` and `behind` is `rows`, or both do not overlap.
+unsafe fn part_rows(from: *const u8, to: *mut u8, rows: usize, behind: usize, bytes: usize) {
+    // SAFETY: the caller's promise; what is written over has been read before.
+    unsafe {
+        for i in 0..rows / 2 {
+            let row = from.add((2 * i + 1) * bytes);
+            std::ptr::copy_nonoverlapping(row, to.add((behind + i) * bytes), bytes);
+        }
+        for i in 0..rows.div_ceil(2) {
+            std::ptr::copy(from.add(2 * i * bytes), to.add(i * bytes), bytes);
+        }
+    }
+}
+
 /// Of `pairs` pairs of elements at `at`, leaves the first ones there and moves the second ones.
 ///
 /// # Safety
@@ -449,6 +528,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_parted() {
+        let rows = [[0u8, 1], [2, 3], [4, 5], [6, 7], [8, 9]];
+        let mut parted = [[0u8; 2]; 5];
+        // SAFETY: five rows of two bytes, and room for as many.
+        unsafe { part_rows(rows.as_ptr().cast(), parted.as_mut_ptr().cast(), 5, 3, 2) };
+        assert_eq!(parted, [[0, 1], [4, 5], [8, 9], [2, 3], [6, 7]]);
+        let at = parted.as_mut_ptr().cast::<u8>();
+        // SAFETY: three rows of two bytes, and room for one behind them.
+        unsafe { part_rows(at, at, 3, 3, 2) };
+        assert_eq!(parted[..2], [[0, 1], [8, 9]]);
+        assert_eq!(parted[3], [4, 5]);
+    }
+
+    #[test]
     fn lanes_divide_rows() {
         for (size, lanes) in [(4096, 128), (512, 64), (100, 4), (97, 1), (66, 2), (8, 1)] {
             assert_eq!(row_lanes(size), lanes, "{size}");
@@ -457,7 +550,7 @@ mod tests {
 
     #[test]
     fn shapes_follow_the_two_fastest_dimensions() {
-        let shape = |space: &[(i64, bool)]| Shape::of(space, true, 2048);
+        let shape = |space: &[(i64, bool)]| Shape::of(space, true, true, 2048);
         assert!(matches!(
             shape(&[(1000, false), (4, true)]),
             Shape::ShortRows { size: 4, run: 4000 }

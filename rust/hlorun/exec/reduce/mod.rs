@@ -171,7 +171,9 @@ impl<'t> Job<'t> {
             let tiles = if kernels.is_some() { 1 } else { 2 };
             Frame::tile_for(&thunk.program, total) * tiles
         };
-        let shape = Shape::of(&thunk.space, kernels.is_some(), widest);
+        let is_simple = kernels.is_some();
+        let may_split = is_simple || Tile::takes_its_results(thunk);
+        let shape = Shape::of(&thunk.space, is_simple, may_split, widest);
         let (tile, run) = match shape {
             Shape::ShortRows { size, run }
             | Shape::FewColumns { size, run }

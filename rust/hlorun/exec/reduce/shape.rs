@@ -33,8 +33,14 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The shape of tiles of `tile` values of a walk.
-    pub(crate) fn of(space: &[(i64, bool)], is_simple: bool, tile: usize) -> Shape {
+    /// The shape of tiles of `tile` values of a walk. `is_simple`: kernels fold them; `may_split`: values may
+    /// be combined with each other before a result sees them.
+    pub(crate) fn of(
+        space: &[(i64, bool)],
+        is_simple: bool,
+        may_split: bool,
+        tile: usize,
+    ) -> Shape {
         if let [.., (outer, true), (groups, false), (row, true)] = *space
             && is_simple
             && let Some(size) = groups.checked_mul(row)
@@ -64,7 +70,7 @@ impl Shape {
         match (outer_reduced, inner_reduced) {
             _ if run < MIN_REGULAR || size * 2 > tile => Shape::Plain,
             (false, true) if size <= longest => Shape::ShortRows { size, run },
-            (true, false) if size <= FEW_COLUMNS && is_simple => Shape::FewColumns { size, run },
+            (true, false) if size <= FEW_COLUMNS && may_split => Shape::FewColumns { size, run },
             _ => Shape::Plain,
         }
     }

@@ -4,7 +4,8 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers. Loops and
+//! Elementwise instructions and movements stay, because they are fused into their readers, unless a
+//! reader takes whole arrays from memory ([`takes_whole_arrays`]): arithmetic for it is moved too. Loops and
 //! custom calls stay, because they may not end or may fail, and the loop may have no trip at all.
 //! Where it is not known to have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
 
@@ -122,6 +123,7 @@ fn wanted(
     let root = body.first().map(|&id| module.instruction(id).computation());
     let root = root.and_then(|computation| module.computation(computation).root);
     let mut needed: FxHashSet<InstructionId> = root.into_iter().collect();
+    let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
@@ -129,15 +131,21 @@ fn wanted(
             continue;
         }
         let is_array = module.instruction(id).array_shape().is_some();
+        let is_written = whole.contains(&id);
         let is_worth = is_invariant
             && is_array
-            && is_expensive(module, source(module, id))
+            && (is_expensive(module, source(module, id))
+                || is_written && is_arithmetic(module, id))
             && is_affordable(id);
         if is_worth {
             wanted.push(id);
-        } else {
-            needed.extend(module.operand_ids(id).iter().copied());
+            continue;
         }
+        let operands = module.operand_ids(id).iter().copied();
+        if takes_whole_arrays(module, id) || is_written && is_permutation(module, id) {
+            whole.extend(operands.clone());
+        }
+        needed.extend(operands);
     }
     wanted.reverse();
     wanted
@@ -159,6 +167,33 @@ fn is_expensive(module: &HloModule, id: InstructionId) -> bool {
             | C::LinearAlgebra
             | C::BatchNorm
             | C::Random
+    )
+}
+
+/// What is not fused with what its operands are made of.
+fn takes_whole_arrays(module: &HloModule, id: InstructionId) -> bool {
+    use OpClass as C;
+    matches!(
+        module.instruction_data(id).opcode.class(),
+        C::Dot | C::Convolution | C::Sort | C::Fft | C::LinearAlgebra
+    )
+}
+
+/// What computes every element anew. Conversions are left out: products make them as they read.
+fn is_arithmetic(module: &HloModule, id: InstructionId) -> bool {
+    use OpClass as C;
+    matches!(
+        module.instruction_data(id).opcode.class(),
+        C::Unary | C::Binary | C::Select | C::Clamp | C::Complex
+    )
+}
+
+/// What holds the elements of its operand, each once.
+fn is_permutation(module: &HloModule, id: InstructionId) -> bool {
+    use HloOpcode as H;
+    matches!(
+        module.instruction_data(id).opcode,
+        H::Transpose | H::Reshape | H::Bitcast | H::Copy | H::Reverse
     )
 }
 

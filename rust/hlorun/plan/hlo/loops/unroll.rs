@@ -1,8 +1,9 @@
-//! `loop-unroll`: a loop of few trips over large arrays, written out.
+//! `loop-unroll`: a loop of few trips over arrays, written out.
 //!
 //! A trip that is elementwise reads its arrays from memory and writes them back. Written out, trips
-//! are loops over the same rows like any others: they run together, a tile of rows at a time, and
-//! what one leaves for the next stays in the cache (see [`crate::plan::schedule::row_tiling`]).
+//! are fused: what one leaves for the next stays in registers, and large arrays, which are too many
+//! steps for that, in the cache, a tile of rows at a time (see [`crate::plan::schedule::row_tiling`]).
+//! Trips that change less than [`MIN_BYTES`] are as fast as scalar bytecode, and need less code.
 //!
 //! Applies to loops of 2 to [`MAX_TRIPS`] trips, known from the condition, whose body has nothing but
 //! elementwise operations and movements, few of them, and changes at least [`MIN_BYTES`]. A loop of
@@ -20,7 +21,7 @@ const MAX_TRIPS: usize = 8;
 /// Most instructions of all trips together.
 const MAX_INSTRUCTIONS: usize = 1024;
 /// Fewest bytes that a trip changes.
-const MIN_BYTES: i64 = 1 << 18;
+const MIN_BYTES: i64 = 1 << 8;
 
 /// Runs the pass on all loops; how many were written out.
 pub fn run(module: &mut HloModule) -> Result<usize> {

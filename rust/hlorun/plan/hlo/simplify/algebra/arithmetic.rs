@@ -1,4 +1,4 @@
-//! Identities of arithmetic that keep every bit.
+//! Identities of arithmetic that keep every bit, and squares, which are rounded once instead of power's twice.
 //!
 //! Of floating-point numbers `x - 0`, `x + -0`, `x * 1` and `x / 1` are `x`; `x + 0` is not, since
 //! it makes `0` of `-0`, and neither is `x * 0` zero.
@@ -14,6 +14,7 @@ pub(super) const RULES: &[Rule] = &[
     neutral_operand,
     absorbing_operand,
     with_itself,
+    power,
     twice,
     negated_operand,
     negated_comparison,
@@ -90,6 +91,25 @@ fn with_itself(b: &mut Builder<'_>) -> Option<Change> {
         }
         _ => None,
     }
+}
+
+/// `x` to the first power is `x`, to the second `x * x`.
+fn power(b: &mut Builder<'_>) -> Option<Change> {
+    let (HloOpcode::Power, x, y, ty) = binary(b)? else {
+        return None;
+    };
+    if !(has_identities(ty) || ty.is_integral()) {
+        return None;
+    }
+    if is(b.module, y, Number::One) {
+        return Some(Change::Same(x));
+    }
+    if !is(b.module, y, Number::Two) {
+        return None;
+    }
+    b.module.set_operands(b.like, &[x, x]);
+    b.module.instruction_data_mut(b.like).opcode = HloOpcode::Multiply;
+    Some(Change::Rewritten)
 }
 
 /// The opcode and the operand of an instruction of one operand.

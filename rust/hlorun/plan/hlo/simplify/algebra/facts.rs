@@ -33,6 +33,8 @@ pub enum Number {
     NegativeZero,
     /// `1`.
     One,
+    /// `2`.
+    Two,
     /// All bits set; `true`.
     AllOnes,
 }
@@ -47,46 +49,35 @@ pub fn is(module: &HloModule, id: InstructionId, number: Number) -> bool {
 /// A number as an element of a type; `None` for types without identities.
 fn bits(ty: PrimitiveType, number: Number) -> Option<Vec<u8>> {
     use PrimitiveType as P;
-    let float = |zero: Vec<u8>, negative: Vec<u8>, one: Vec<u8>| match number {
-        Number::Zero => Some(zero),
-        Number::NegativeZero => Some(negative),
-        Number::One => Some(one),
-        Number::AllOnes => None,
+    let value = match number {
+        Number::Zero => 0f32,
+        Number::NegativeZero => -0f32,
+        Number::One => 1.0,
+        Number::Two => 2.0,
+        Number::AllOnes => return all_ones(ty),
     };
-    let size = ty.size_bytes();
     match ty {
-        P::F16 => float(
-            vec![0, 0],
-            vec![0, 0x80],
-            half::f16::ONE.to_ne_bytes().to_vec(),
-        ),
-        P::BF16 => float(
-            vec![0, 0],
-            vec![0, 0x80],
-            half::bf16::ONE.to_ne_bytes().to_vec(),
-        ),
-        P::F32 => float(
-            0f32.to_ne_bytes().to_vec(),
-            (-0f32).to_ne_bytes().to_vec(),
-            1f32.to_ne_bytes().to_vec(),
-        ),
-        P::F64 => float(
-            0f64.to_ne_bytes().to_vec(),
-            (-0f64).to_ne_bytes().to_vec(),
-            1f64.to_ne_bytes().to_vec(),
-        ),
-        P::Pred => Some(vec![u8::from(matches!(
-            number,
-            Number::One | Number::AllOnes
-        ))]),
-        // Types of less than a byte keep other bits beside theirs.
-        _ if ty.is_integral() && ty.bit_width() >= 8 => Some(match number {
-            Number::Zero | Number::NegativeZero => vec![0; size],
-            Number::One => 1u64.to_le_bytes()[..size].to_vec(),
-            Number::AllOnes => vec![0xff; size],
-        }),
+        P::F16 => Some(half::f16::from_f32(value).to_ne_bytes().to_vec()),
+        P::BF16 => Some(half::bf16::from_f32(value).to_ne_bytes().to_vec()),
+        P::F32 => Some(value.to_ne_bytes().to_vec()),
+        P::F64 => Some(f64::from(value).to_ne_bytes().to_vec()),
+        P::Pred => (value <= 1.0).then(|| vec![value as u8]),
+        _ if is_whole_bytes(ty) => Some((value as u64).to_le_bytes()[..ty.size_bytes()].to_vec()),
         _ => None,
     }
+}
+
+/// An element with all bits set; `None` for types in which that is no number.
+fn all_ones(ty: PrimitiveType) -> Option<Vec<u8>> {
+    match ty {
+        PrimitiveType::Pred => Some(vec![1]),
+        _ => is_whole_bytes(ty).then(|| vec![0xff; ty.size_bytes()]),
+    }
+}
+
+/// Integers of whole bytes: types of less keep other bits beside theirs.
+fn is_whole_bytes(ty: PrimitiveType) -> bool {
+    ty.is_integral() && ty.bit_width() >= 8
 }
 
 /// Whether every value of `from` is a value of `to`.

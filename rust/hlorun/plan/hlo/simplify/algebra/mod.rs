@@ -6,7 +6,8 @@
 //! nothing is computed that is its operand or a constant anyway.
 //!
 //! Each rule goes one way: what it puts in has no more instructions and computes no more than what
-//! it takes out, whoever else reads that. All rules keep every bit, but for the payload of a NaN.
+//! it takes out, whoever else reads that. All rules keep every bit, but for the payload of a NaN and
+//! for squares, of which `power` may round the last bit otherwise.
 //! An array of another layout stands for one as a copy, since loops walk arrays in the order of
 //! their layouts.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxlib import _hlo
 from machine import describe, versions
 from timing import Call, DifferentResultsError, alternate, compare, heading, line, summary
 
@@ -33,7 +34,12 @@ class Timed:
 def text_of(function: Callable[..., Any], arguments: tuple[Any, ...], form: str) -> str:
     """The function's HLO: `before` XLA's passes, as JAX writes it, or `after` them, as a dump holds it."""
     lowered = jax.jit(function, keep_unused=True).lower(*arguments)
-    return str(lowered.as_text("hlo") if form == "before" else lowered.compile().as_text())
+    if form == "before":
+        return str(lowered.as_text("hlo"))
+    options = _hlo.HloPrintOptions()
+    options.print_large_constants = True
+    [module] = lowered.compile().runtime_executable().hlo_modules()
+    return str(module.to_string(options))
 
 
 def outputs_of(result: Any) -> list[Any]:

@@ -60,6 +60,62 @@ fn scaled(array: &RawArray, scale: &RawArray) -> Result<(AlignedBytes<u8>, RawAr
     Ok((bytes, result))
 }
 
+/// The dimensions of both operands and of the result, in the order in which blocks are products.
+struct Order {
+    /// The dimension of rows, of groups, or of sums that groups divide.
+    row: Option<usize>,
+    group: Option<usize>,
+    sum: Option<usize>,
+    rows: Vec<usize>,
+    left: Vec<usize>,
+    right: Vec<usize>,
+    /// The result has the rows as the operand has them.
+    result: Vec<usize>,
+}
+
+impl Order {
+    /// Whatever is ragged becomes the first of its kind.
+    fn new(op: &BlockDotOp) -> Order {
+        let front = |dims: &[usize], first: Option<usize>| -> Vec<usize> {
+            let others = dims.iter().copied().filter(|&d| Some(d) != first);
+            first.into_iter().chain(others).collect()
+        };
+        let (row, group, sum) = match op.blocks {
+            Blocks::Rows(row, group) => (Some(row), Some(group), None),
+            Blocks::Contracted(dim) => (None, None, Some(dim)),
+            Blocks::Batch | Blocks::Scales => (None, None, None),
+        };
+        let partner = sum
+            .and_then(|dim| op.contracting[0].iter().position(|&d| d == dim))
+            .map(|at| op.contracting[1][at]);
+        let rows = front(&op.free[0], row);
+        let lead = usize::from(sum.is_some()) + op.batch[0].len();
+        let natural = &op.free[0];
+        let found = rows
+            .iter()
+            .filter_map(|d| natural.iter().position(|x| x == d));
+        let columns = lead + natural.len();
+        let result = (0..lead)
+            .chain(found.map(|at| lead + at))
+            .chain(columns..columns + op.free[1].len())
+            .collect();
+        let sums = [
+            front(&op.contracting[0], sum),
+            front(&op.contracting[1], partner),
+        ];
+        let groups: Vec<usize> = group.into_iter().collect();
+        Order {
+            row,
+            group,
+            sum,
+            left: [&op.batch[0][..], &rows, &sums[0]].concat(),
+            right: [&groups[..], &op.batch[1], &sums[1], &op.free[1]].concat(),
+            rows,
+            result,
+        }
+    }
+}
+
 /// Runs `op`: two operands and their scales or group sizes in, one array out.
 pub fn run(
     op: &BlockDotOp,
@@ -77,70 +133,39 @@ pub fn run(
         let [left, right] = rest else {
             return Err(misfit());
         };
-        let (bytes, array) = scaled(&lhs, left)?;
-        kept.push(bytes);
-        lhs = array;
-        let (bytes, array) = scaled(&rhs, right)?;
-        kept.push(bytes);
-        rhs = array;
+        for (operand, scale) in [(&mut lhs, left), (&mut rhs, right)] {
+            let (bytes, array) = scaled(operand, scale)?;
+            kept.push(bytes);
+            *operand = array;
+        }
     }
-    // Whatever is ragged becomes the first of its kind.
-    let front = |dims: &[usize], first: Option<usize>| -> Vec<usize> {
-        let others = dims.iter().copied().filter(|&d| Some(d) != first);
-        first.into_iter().chain(others).collect()
-    };
-    let (ragged_row, group_dim, ragged_sum) = match op.blocks {
-        Blocks::Rows(row, group) => (Some(row), Some(group), None),
-        Blocks::Contracted(dim) => (None, None, Some(dim)),
-        Blocks::Batch | Blocks::Scales => (None, None, None),
-    };
-    let partner = ragged_sum
-        .and_then(|dim| op.contracting[0].iter().position(|&d| d == dim))
-        .map(|at| op.contracting[1][at]);
-    let rows = front(&op.free[0], ragged_row);
-    let left_order = [
-        op.batch[0].to_vec(),
-        rows.clone(),
-        front(&op.contracting[0], ragged_sum),
-    ]
-    .concat();
-    let right_order = [
-        group_dim.into_iter().collect(),
-        op.batch[1].to_vec(),
-        front(&op.contracting[1], partner),
-        op.free[1].to_vec(),
-    ]
-    .concat();
+    let order = Order::new(op);
     let ty = compute_type(&lhs, &rhs, output)?;
-    let left = Typed::new(&lhs.transposed(&left_order), ty)?
-        .array
-        .to_row_major()?;
-    let right = Typed::new(&rhs.transposed(&right_order), ty)?
-        .array
-        .to_row_major()?;
-    let sizes = |array: &RawArray, dims: &[usize]| -> Vec<i64> {
-        dims.iter().map(|&d| array.dims[d]).collect()
+    let dense = |array: &RawArray, order: &[usize]| -> Result<AlignedBytes<u8>> {
+        let typed = Typed::new(&array.transposed(order), ty)?;
+        typed.array.to_row_major()
     };
-    let batch = product(&sizes(&lhs, &op.batch[0]));
-    let m = product(&sizes(&lhs, &rows));
-    let n = product(&sizes(&rhs, &op.free[1]));
-    let k = product(&sizes(&lhs, &op.contracting[0]));
+    let (left, right) = (dense(&lhs, &order.left)?, dense(&rhs, &order.right)?);
+    let size = |array: &RawArray, dims: &[usize]| -> usize {
+        product(&dims.iter().map(|&d| array.dims[d]).collect::<Vec<_>>())
+    };
+    let batch = size(&lhs, &op.batch[0]);
+    let (m, n) = (size(&lhs, &order.rows), size(&rhs, &op.free[1]));
+    let k = size(&lhs, &op.contracting[0]);
     let groups = match op.blocks {
         Blocks::Rows(..) | Blocks::Contracted(_) => to_i64(rest.first().ok_or_else(misfit)?)?,
         _ => Vec::new(),
     };
-    let stacked = if ragged_sum.is_some() {
-        groups.len()
-    } else {
-        1
-    };
+    let stacked = order.sum.map_or(1, |_| groups.len());
     let count = stacked * batch * m * n;
-    if count != output.count() || group_dim.is_some_and(|d| rhs.dims[d] != groups.len() as i64) {
+    let has_groups = |d: usize| rhs.dims[d] == groups.len() as i64;
+    let fits = count == output.count()
+        && order.group.is_none_or(has_groups)
+        && order.result.len() == output.dims.len();
+    if !fits {
         return Err(misfit());
     }
     let mut result = AlignedBytes::zeroed(count * ty.size_bytes())?;
-    // Elements along the ragged dimension.
-    let length = ragged_row.or(ragged_sum).map_or(0, |d| lhs.dims[d]);
     let mut blocks = BlockProducts {
         dtype: dtype(ty).ok_or_else(misfit)?,
         left: &left,
@@ -148,29 +173,16 @@ pub fn run(
         result: &mut result,
         sizes: [batch, m, n, k],
     };
-    match (ragged_row, ragged_sum) {
-        (Some(_), _) => blocks.of_groups(&groups, length, true)?,
-        (None, Some(_)) => blocks.of_groups(&groups, length, false)?,
+    match (order.row, order.sum) {
+        (Some(row), _) => blocks.of_groups(&groups, lhs.dims[row], true)?,
+        (None, Some(sum)) => blocks.of_groups(&groups, lhs.dims[sum], false)?,
         (None, None) => {
             for b in 0..batch {
                 blocks.multiply((m, n), k, [b * m * k, b * k * n, b * m * n])?;
             }
         }
     }
-    // The result's own order has the rows as the operand has them.
-    let lead = usize::from(ragged_sum.is_some()) + op.batch[0].len();
-    let natural = &op.free[0];
-    let found = rows
-        .iter()
-        .filter_map(|d| natural.iter().position(|x| x == d));
-    let order: Vec<usize> = (0..lead)
-        .chain(found.map(|at| lead + at))
-        .chain(lead + natural.len()..output.dims.len())
-        .collect();
-    if order.len() != output.dims.len() {
-        return Err(misfit());
-    }
-    let target = output.transposed(&order);
+    let target = output.transposed(&order.result);
     let array = RawArray::over(&mut result, ty, &target.dims);
     Typed::new(&array, output.element_type)?
         .array

@@ -1,6 +1,7 @@
 //! Runs `__cudnn$fmha*`: scores of one head at a time, in `f32`.
 
 use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
+use smallvec::SmallVec;
 
 use super::convolution::Typed;
 use super::walk::{Shared, try_split};
@@ -43,6 +44,106 @@ fn other(array: &RawArray, batch: &[usize], sum: usize) -> usize {
     (0..array.dims.len()).find(is_other).unwrap_or(sum)
 }
 
+/// The bias of all scores, repeated along dimensions of size 1 and in front of its own.
+fn repeated(
+    op: &CudnnAttentionOp,
+    queries: &RawArray,
+    bias: &RawArray,
+    (s, t): (usize, usize),
+) -> Result<AlignedBytes<u8>> {
+    let wanted: SmallVec<[i64; 6]> = op.batch[0]
+        .iter()
+        .map(|&d| queries.dims[d])
+        .chain([s as i64, t as i64])
+        .collect();
+    let missing = wanted
+        .len()
+        .checked_sub(bias.dims.len())
+        .ok_or_else(misfit)?;
+    let mut full = bias.clone();
+    full.strides = SmallVec::from_elem(0, missing);
+    for (d, &size) in bias.dims.iter().enumerate() {
+        if size != 1 && size != wanted[missing + d] {
+            return Err(misfit());
+        }
+        full.strides
+            .push(if size == 1 { 0 } else { bias.strides[d] });
+    }
+    full.dims = wanted.iter().copied().collect();
+    Typed::new(&full, PrimitiveType::F32)?.array.to_row_major()
+}
+
+fn misfit() -> HloError {
+    HloError::execution("attention takes other arrays")
+}
+
+/// What all heads have in common.
+struct Attention<'a> {
+    op: &'a CudnnAttentionOp,
+    queries: Heads,
+    keys: Heads,
+    values: Heads,
+    bias: Option<AlignedBytes<u8>>,
+    /// `[batch, queries, columns of the values]`.
+    result: Shared,
+    /// Logarithms of the sums of exponentials, `[batch, queries]`.
+    sums: Shared,
+}
+
+impl Attention<'_> {
+    /// Runs the heads `range`.
+    fn run(&self, range: std::ops::Range<usize>) -> Result<()> {
+        let (s, t) = (self.queries.rows, self.keys.rows);
+        let mut scores = filled(0f32, s * t)?;
+        for head in range {
+            self.head(head, &mut scores)?;
+        }
+        Ok(())
+    }
+
+    fn head(&self, head: usize, scores: &mut [f32]) -> Result<()> {
+        let (s, t, d) = (self.queries.rows, self.keys.rows, self.values.columns);
+        let part = |heads: &Heads| {
+            heads
+                .bytes
+                .shared_ptr()
+                .wrapping_add(4 * head * heads.rows * heads.columns)
+        };
+        let products = Gemm {
+            b: Matrix::row_major(self.keys.columns, 0).transposed(),
+            alpha: (self.op.scale, 0.0),
+            ..Gemm::dense(DType::F32, s, t, self.keys.columns)
+        };
+        // SAFETY: parts of dense operands, as large as the product says, and scores for all of it.
+        unsafe {
+            let to = scores.as_mut_ptr().cast();
+            let (queries, keys) = (part(&self.queries), part(&self.keys));
+            hlorun_kernels::gemm(&products, queries, keys, to, &Parallel::SERIAL)?;
+        }
+        let bias = self.bias.as_ref().map(|bias| {
+            // SAFETY: the bias was repeated to the scores of all heads.
+            unsafe {
+                let first = bias.as_ptr().cast::<f32>().add(head * s * t);
+                std::slice::from_raw_parts(first, s * t)
+            }
+        });
+        for (i, row) in scores.chunks_exact_mut(t.max(1)).enumerate().take(s) {
+            let bias = bias.map(|bias| &bias[i * t..(i + 1) * t]);
+            let sum = softmax(row, bias, self.op.causal.then_some(i));
+            // SAFETY: there is a sum for every query of every head, and this head is this task's.
+            unsafe { self.sums.get().cast::<f32>().add(head * s + i).write(sum) };
+        }
+        let means = Gemm::dense(DType::F32, s, d, t);
+        // SAFETY: as above; results of heads are disjoint.
+        unsafe {
+            let to = self.result.at((4 * head * s * d) as isize);
+            let weights = scores.as_ptr().cast();
+            hlorun_kernels::gemm(&means, weights, part(&self.values), to, &Parallel::SERIAL)?;
+        }
+        Ok(())
+    }
+}
+
 /// Runs `op`: Q, K, V and a bias in; the result, and for training the logarithms of the sums, out.
 pub fn run(
     op: &CudnnAttentionOp,
@@ -50,7 +151,6 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let misfit = || HloError::execution("attention takes other arrays");
     let ([q, k, v, rest @ ..], [output, more @ ..]) = (inputs, outputs) else {
         return Err(misfit());
     };
@@ -67,93 +167,24 @@ pub fn run(
     if !fits {
         return Err(misfit());
     }
-    // The bias is repeated along dimensions of size 1 in front of its rows and columns.
-    let bias = match rest.first().filter(|_| op.has_bias) {
-        Some(bias) => {
-            let rank = bias.dims.len();
-            let mut full = bias.clone();
-            let wanted: Vec<i64> = op.batch[0]
-                .iter()
-                .map(|&d| q.dims[d])
-                .chain([s as i64, t as i64])
-                .collect();
-            if rank > wanted.len() {
-                return Err(misfit());
-            }
-            let missing = wanted.len() - rank;
-            full.dims = wanted.iter().copied().collect();
-            full.strides = smallvec::SmallVec::from_elem(0, missing);
-            for d in 0..rank {
-                let repeats = bias.dims[d] == 1;
-                if !repeats && bias.dims[d] != wanted[missing + d] {
-                    return Err(misfit());
-                }
-                full.strides.push(if repeats { 0 } else { bias.strides[d] });
-            }
-            Some(
-                Typed::new(&full, PrimitiveType::F32)?
-                    .array
-                    .to_row_major()?,
-            )
-        }
-        None => None,
-    };
+    let bias = rest
+        .first()
+        .filter(|_| op.has_bias)
+        .map(|bias| repeated(op, q, bias, (s, t)))
+        .transpose()?;
     let mut result = AlignedBytes::zeroed(4 * batch * s * d)?;
     let mut sums = AlignedBytes::zeroed(4 * batch * s)?;
-    let (to, to_sums) = (
-        Shared::new(result.as_mut_ptr()),
-        Shared::new(sums.as_mut_ptr()),
-    );
+    let attention = Attention {
+        op,
+        queries,
+        keys,
+        values,
+        bias,
+        result: Shared::new(result.as_mut_ptr()),
+        sums: Shared::new(sums.as_mut_ptr()),
+    };
     try_split(environment, batch, (1 << 16) / (s * t).max(1), &|range| {
-        let mut scores = filled(0f32, s * t)?;
-        for b in range {
-            let mut gemm = Gemm {
-                b: Matrix::row_major(keys.columns, 0).transposed(),
-                alpha: (op.scale, 0.0),
-                ..Gemm::dense(DType::F32, s, t, keys.columns)
-            };
-            let part = |heads: &Heads| {
-                heads
-                    .bytes
-                    .shared_ptr()
-                    .wrapping_add(4 * b * heads.rows * heads.columns)
-            };
-            let bias = bias.as_ref().map(|bias| {
-                // SAFETY: the bias was repeated to all scores.
-                unsafe {
-                    std::slice::from_raw_parts(bias.as_ptr().cast::<f32>().add(b * s * t), s * t)
-                }
-            });
-            // SAFETY: parts of dense operands, as large as the products say; results are disjoint.
-            unsafe {
-                let scores_at = scores.as_mut_ptr().cast();
-                hlorun_kernels::gemm(
-                    &gemm,
-                    part(&queries),
-                    part(&keys),
-                    scores_at,
-                    &Parallel::SERIAL,
-                )?;
-                for (i, row) in scores.chunks_exact_mut(t.max(1)).enumerate().take(s) {
-                    let sum = softmax(
-                        row,
-                        bias.map(|bias| &bias[i * t..(i + 1) * t]),
-                        op.causal.then_some(i),
-                    );
-                    to_sums.get().cast::<f32>().add(b * s + i).write(sum);
-                }
-                gemm = Gemm::dense(DType::F32, s, d, t);
-                let to = to.at((4 * b * s * d) as isize);
-                hlorun_kernels::gemm(
-                    &gemm,
-                    scores.as_ptr().cast(),
-                    part(&values),
-                    to,
-                    &Parallel::SERIAL,
-                )?;
-            }
-        }
-        Ok(())
+        attention.run(range)
     })?;
     let array = RawArray::over(&mut result, PrimitiveType::F32, &output.dims);
     Typed::new(&array, output.element_type)?

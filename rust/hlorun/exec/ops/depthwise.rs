@@ -1,7 +1,9 @@
 //! Convolutions whose groups see one input feature each: too narrow for matrix products, so
 //! features, or outputs along a row, are summed as vectors.
 
-use super::im2col::Geometry;
+use smallvec::SmallVec;
+
+use super::im2col::{Geometry, Run};
 use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -48,26 +50,32 @@ fn typed<T: Float>(
     let columns = output.dims[op.output.feature] as usize;
     let multiplier = columns / groups;
     let windows = geometry.positions_in_window();
-    let inner = geometry.outputs[geometry.outputs.len() - 1];
-    let rows: usize = output.dims[op.output.outer] as usize
-        * geometry.outputs[..geometry.outputs.len() - 1]
-            .iter()
-            .product::<usize>();
+    let (inner, outer) = (
+        geometry.outputs[geometry.outputs.len() - 1],
+        &geometry.outputs[..geometry.outputs.len() - 1],
+    );
+    let rows = output.dims[op.output.outer] as usize * outer.iter().product::<usize>();
     // SAFETY: the packed kernel holds this many elements.
     let packed: &[T] = unsafe {
         std::slice::from_raw_parts(weights.as_ptr().cast(), groups * windows * multiplier)
     };
-    // By window position, all features together.
     let by_window: Vec<T> = (0..windows * columns)
         .map(|i| {
             let (k, f) = (i / columns, i % columns);
             packed[(f / multiplier * windows + k) * multiplier + f % multiplier]
         })
         .collect();
-    let across_features = geometry.feature_stride() == 1 && multiplier == 1;
-    let size = size_of::<T>();
-    let strides = byte_strides(&output.strides, size);
-    let (source, target) = (Shared::new(input.pointer), Shared::new(output.pointer));
+    let job = Rows {
+        op,
+        geometry,
+        weights: &by_window,
+        input: Shared::new(input.pointer),
+        output: Shared::new(output.pointer),
+        strides: byte_strides(&output.strides, size_of::<T>()),
+        sizes: [inner, columns, windows],
+        multiplier,
+        across_features: geometry.feature_stride() == 1 && multiplier == 1,
+    };
     let work = (inner * columns * windows).max(1);
     try_split(environment, rows, (GRAIN / work).max(1), &|range| {
         let mut sums: Vec<T> = Vec::new();
@@ -76,75 +84,116 @@ fn typed<T: Float>(
         for row in range {
             sums.clear();
             sums.resize(inner * columns, T::default());
-            let positions = row * inner..(row + 1) * inner;
-            geometry.runs(&positions, &(0..windows), 0, |_, window, run| {
-                let input = source.get().cast::<T>().cast_const();
-                let weights = &by_window[window * columns..(window + 1) * columns];
-                for i in 0..if across_features { run.count } else { 0 } {
-                    let at = run.input + i as i64 * run.input_step;
-                    // SAFETY: runs name inputs inside the array, whose features are neighbours.
-                    let x = unsafe {
-                        std::slice::from_raw_parts(input.wrapping_offset(at as isize), columns)
-                    };
-                    let to = (run.first + i * run.step) * columns;
-                    for ((sum, &x), &w) in sums[to..to + columns].iter_mut().zip(x).zip(weights) {
-                        *sum = *sum + x * w;
-                    }
-                }
-                for (f, &w) in weights.iter().enumerate() {
-                    if across_features {
-                        break;
-                    }
-                    let feature = (f / multiplier) as i64 * geometry.feature_stride();
-                    let x = input.wrapping_offset((run.input + feature) as isize);
-                    let sums = &mut sums[f * inner..(f + 1) * inner];
-                    if run.step == 1 && run.input_step == 1 {
-                        // SAFETY: the run's inputs are neighbours inside the array.
-                        let x = unsafe { std::slice::from_raw_parts(x, run.count) };
-                        let sums = &mut sums[run.first..run.first + run.count];
-                        for (sum, &x) in sums.iter_mut().zip(x) {
-                            *sum = *sum + x * w;
-                        }
-                    } else {
-                        for i in 0..run.count {
-                            // SAFETY: as above, `input_step` apart.
-                            let x = unsafe {
-                                x.wrapping_offset(i as isize * run.input_step as isize)
-                                    .read()
-                            };
-                            let sum = &mut sums[run.first + i * run.step];
-                            *sum = *sum + x * w;
-                        }
-                    }
-                }
-            });
-            let mut rest = row;
-            let mut at = 0isize;
-            let rank = op.output.spatial.len();
-            for d in (0..rank.saturating_sub(1)).rev() {
-                at += (rest % geometry.outputs[d]) as isize * strides[op.output.spatial[d]];
-                rest /= geometry.outputs[d];
-            }
-            at += rest as isize * strides[op.output.outer];
-            let step = op.output.spatial.last().map_or(0, |&d| strides[d]);
-            let size = size as isize;
-            let from = if across_features {
-                [columns as isize * size, size]
-            } else {
-                [size, inner as isize * size]
-            };
-            // SAFETY: one output row of all features.
-            unsafe {
-                hlorun_kernels::copy_strided(
-                    size as usize,
-                    &[inner, columns],
-                    sums.as_ptr().cast(),
-                    &from,
-                    target.at(at),
-                    &[step, strides[op.output.feature]],
-                );
-            }
+            job.sum(row, &mut sums);
+            job.write(row, &sums);
         }
         Ok(())
     })
+}
+
+/// The output row by row, all features of a row together.
+struct Rows<'a, T> {
+    op: &'a ConvolutionOp,
+    geometry: &'a Geometry,
+    /// By window position, all features together.
+    weights: &'a [T],
+    input: Shared,
+    output: Shared,
+    /// Bytes between the outputs.
+    strides: SmallVec<[isize; 6]>,
+    /// Outputs of a row, features, and positions of a window.
+    sizes: [usize; 3],
+    /// Output features of an input feature.
+    multiplier: usize,
+    /// Whether sums of neighbouring features, not of neighbouring outputs, are a vector.
+    across_features: bool,
+}
+
+impl<T: Float> Rows<'_, T> {
+    /// Adds up one row: `[output][feature]` across features, else `[feature][output]`.
+    fn sum(&self, row: usize, sums: &mut [T]) {
+        let [inner, columns, windows] = self.sizes;
+        let positions = row * inner..(row + 1) * inner;
+        self.geometry
+            .runs(&positions, &(0..windows), 0, |_, window, run| {
+                let weights = &self.weights[window * columns..(window + 1) * columns];
+                if self.across_features {
+                    self.add_features(&run, weights, sums);
+                } else {
+                    self.add_outputs(&run, weights, sums);
+                }
+            });
+    }
+
+    fn add_features(&self, run: &Run, weights: &[T], sums: &mut [T]) {
+        let columns = weights.len();
+        let input = self.input.get().cast::<T>().cast_const();
+        for i in 0..run.count {
+            let at = run.input + i as i64 * run.input_step;
+            // SAFETY: runs name inputs inside the array, whose features are neighbours.
+            let x =
+                unsafe { std::slice::from_raw_parts(input.wrapping_offset(at as isize), columns) };
+            let to = (run.first + i * run.step) * columns;
+            for ((sum, &x), &w) in sums[to..to + columns].iter_mut().zip(x).zip(weights) {
+                *sum = *sum + x * w;
+            }
+        }
+    }
+
+    fn add_outputs(&self, run: &Run, weights: &[T], sums: &mut [T]) {
+        let inner = self.sizes[0];
+        let input = self.input.get().cast::<T>().cast_const();
+        for (f, &w) in weights.iter().enumerate() {
+            let feature = (f / self.multiplier) as i64 * self.geometry.feature_stride();
+            let x = input.wrapping_offset((run.input + feature) as isize);
+            let sums = &mut sums[f * inner..(f + 1) * inner];
+            if run.step == 1 && run.input_step == 1 {
+                // SAFETY: the run's inputs are neighbours inside the array.
+                let x = unsafe { std::slice::from_raw_parts(x, run.count) };
+                let sums = &mut sums[run.first..run.first + run.count];
+                for (sum, &x) in sums.iter_mut().zip(x) {
+                    *sum = *sum + x * w;
+                }
+                continue;
+            }
+            for i in 0..run.count {
+                let at = i as isize * run.input_step as isize;
+                // SAFETY: as above, `input_step` apart.
+                let x = unsafe { x.wrapping_offset(at).read() };
+                let sum = &mut sums[run.first + i * run.step];
+                *sum = *sum + x * w;
+            }
+        }
+    }
+
+    /// Writes one row to where it lies in the output.
+    fn write(&self, row: usize, sums: &[T]) {
+        let (op, strides) = (self.op, &self.strides);
+        let [inner, columns, _] = self.sizes;
+        let mut rest = row;
+        let mut at = 0isize;
+        for d in (0..op.output.spatial.len().saturating_sub(1)).rev() {
+            at += (rest % self.geometry.outputs[d]) as isize * strides[op.output.spatial[d]];
+            rest /= self.geometry.outputs[d];
+        }
+        at += rest as isize * strides[op.output.outer];
+        let step = op.output.spatial.last().map_or(0, |&d| strides[d]);
+        let size = size_of::<T>() as isize;
+        let from = if self.across_features {
+            [columns as isize * size, size]
+        } else {
+            [size, inner as isize * size]
+        };
+        // SAFETY: one output row of all features.
+        unsafe {
+            hlorun_kernels::copy_strided(
+                size_of::<T>(),
+                &[inner, columns],
+                sums.as_ptr().cast(),
+                &from,
+                self.output.at(at),
+                &[step, strides[op.output.feature]],
+            );
+        }
+    }
 }

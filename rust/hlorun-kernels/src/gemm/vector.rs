@@ -154,8 +154,8 @@ unsafe fn some_rows<
 /// Elements by which the columns of B are asked for ahead.
 const AHEAD: usize = 128;
 
-/// R rows by C columns: sums in L lanes over the whole depth, added up in the end. Where it ends inside a vector, the last one
-/// begins inside the one before it, and lanes that were counted there are zeros.
+/// R rows by C columns: sums in L lanes over the whole depth, added up in the end. Where more than a few elements are left for
+/// the last vector, it begins inside the one before it, and lanes that were counted there are zeros.
 #[inline(always)]
 unsafe fn dot_tile<
     T: Tier,
@@ -180,7 +180,7 @@ unsafe fn dot_tile<
             add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), 0);
             p += L;
         }
-        let ends_inside = whole < c.depth && whole > 0;
+        let ends_inside = c.depth - whole > L / 4 && whole > 0;
         if ends_inside {
             let (p, counted) = (c.depth - L, whole + L - c.depth);
             add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), counted);

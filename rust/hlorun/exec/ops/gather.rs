@@ -43,23 +43,8 @@ pub fn run(
     let nest = Nest::by_memory(&window, [to.as_slice(), from.as_slice()]);
     let element = size as isize;
     let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;
-    // Result offset of a window, and how far batching dimensions move its source.
-    let mut moved: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
-    for &(operand_dim, batch_dim) in &op.map.batching {
-        moved[batch_dim] += source_strides[operand_dim];
-        if starts.batch[batch_dim] > operand.dims[operand_dim] {
-            return Err(HloError::execution("gather batching dimensions differ"));
-        }
-    }
-    let placed: SmallVec<[isize; 6]> = op.batch_dims.iter().map(|&d| target_strides[d]).collect();
     let (source, target) = (Shared::new(operand.pointer), Shared::new(output.pointer));
-    let components: SmallVec<[(isize, i64); 4]> = op
-        .map
-        .components
-        .iter()
-        .map(|&d| (source_strides[d], operand.dims[d] - op.slice_sizes[d]))
-        .collect();
-    let windows = Windows::new(&starts, components, &moved, &placed);
+    let windows = windows(op, &starts, operand, [&source_strides, &target_strides])?;
     if dense && nest.rows() == 1 {
         let bytes = nest.inner.0 * size;
         split(environment, starts.count(), TASK / (bytes + 8), &|range| {
@@ -115,6 +100,29 @@ pub fn run(
         windows.for_each::<false>(range, |from, to| copy_window(to, from));
     });
     Ok(())
+}
+
+/// Where windows begin in the operand and in the result, of these byte strides.
+fn windows<'s>(
+    op: &GatherOp,
+    starts: &'s Starts,
+    operand: &RawArray,
+    [source, target]: [&[isize]; 2],
+) -> Result<Windows<'s>> {
+    // How far batching dimensions move a window of the operand.
+    let mut moved: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
+    for &(operand_dim, batch_dim) in &op.map.batching {
+        moved[batch_dim] += source[operand_dim];
+        if starts.batch[batch_dim] > operand.dims[operand_dim] {
+            return Err(HloError::execution("gather batching dimensions differ"));
+        }
+    }
+    let placed: SmallVec<[isize; 6]> = op.batch_dims.iter().map(|&d| target[d]).collect();
+    let components = op.map.components.iter();
+    let components = components
+        .map(|&d| (source[d], operand.dims[d] - op.slice_sizes[d]))
+        .collect();
+    Ok(Windows::new(starts, components, &moved, &placed))
 }
 
 /// Copies the windows `range`, each `bytes` side by side.

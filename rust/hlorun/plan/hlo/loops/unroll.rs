@@ -1,12 +1,13 @@
 //! `loop-unroll`: a loop of few trips over arrays, written out.
 //!
 //! A trip that is elementwise reads its arrays from memory and writes them back. Written out, trips
-//! are fused: what one leaves for the next stays in registers, and large arrays, which are too many
-//! steps for that, in the cache, a tile of rows at a time (see [`crate::plan::schedule::row_tiling`]).
-//! Trips that change less than [`MIN_BYTES`] are as fast as scalar bytecode, and need less code.
+//! are loops over the same rows like any others. Small arrays gain because trips are fused and there
+//! is less to call; less than [`MIN_BYTES`] are as fast as scalar bytecode, which is less code. Arrays
+//! that no cache holds gain because loops run together, a tile of rows at a time, and what one leaves
+//! for the next stays in the cache (see [`crate::plan::schedule::row_tiling`]). Those between do not.
 //!
 //! Applies to loops of 2 to [`MAX_TRIPS`] trips, known from the condition, whose body has nothing but
-//! elementwise operations and movements, few of them, and changes at least [`MIN_BYTES`]. A loop of
+//! elementwise operations and movements, few of them, and changes so much. A loop of
 //! one trip is its body, whatever that is, and one of none what it starts with.
 
 use super::info::{Callers, LoopInfo};
@@ -20,8 +21,11 @@ pub const NAME: &str = "loop-unroll";
 const MAX_TRIPS: usize = 8;
 /// Most instructions of all trips together.
 const MAX_INSTRUCTIONS: usize = 1024;
-/// Fewest bytes that a trip changes.
+/// Fewest and most bytes that a trip over small arrays changes.
 const MIN_BYTES: i64 = 1 << 8;
+const MAX_SMALL_BYTES: i64 = 1 << 14;
+/// Fewest bytes that a trip over large arrays changes.
+const MIN_LARGE_BYTES: i64 = 1 << 18;
 
 /// Runs the pass on all loops; how many were written out.
 pub fn run(module: &mut HloModule) -> Result<usize> {
@@ -121,7 +125,11 @@ fn applies(module: &HloModule, info: &LoopInfo) -> bool {
         // What the condition does besides, such as taking from a queue, is to be done.
         && info.condition_has_only(module, is_simple)
         && leaves.clone().all(|(_, (&a, &b))| shape(a) == shape(b))
-        && leaves.try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf))) >= Some(MIN_BYTES)
+        && leaves
+            .try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf)))
+            .is_some_and(|bytes| {
+                (MIN_BYTES..=MAX_SMALL_BYTES).contains(&bytes) || bytes >= MIN_LARGE_BYTES
+            })
 }
 
 /// Lets everything that reads the loop read `value`, a tuple.

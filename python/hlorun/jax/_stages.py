@@ -206,7 +206,7 @@ class Compiled:
         if facts.callbacks:
             # Their functions are those of this lowering.
             self.executable = plan(module, options)
-            attach(self.executable.module, facts.callbacks)
+            attach(self.executable.module, dict(enumerate(facts.callbacks)))
         else:
             self.executable = _PLANS.get(module, options)
         # Not the lowering itself, which holds JAX's whole program.

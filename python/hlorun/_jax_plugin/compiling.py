@@ -1,10 +1,11 @@
 """From JAX's programs to plans; the plugin calls this when JAX compiles.
 
-In: StableHLO as a portable artifact. Out: an `Executable`, and what has to live as long as it does.
+In: StableHLO as a portable artifact. Out: an `Executable`, and what belongs to it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,9 +31,37 @@ def _hlo_of(artifact: bytes) -> bytes:
     return bytes(computation.as_serialized_hlo_module_proto())
 
 
-def compile_program(
-    form: str, code: bytes, replicas: int, partitions: int
-) -> tuple[Executable, Mapping[int, Any] | None]:
+@functools.cache
+def _partitioner(devices: int) -> Any:
+    """XLA's compiler for so many devices of this CPU, which run nothing."""
+    from jax._src.lib import xla_client
+
+    return xla_client.make_cpu_client(num_devices=devices)
+
+
+def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes) -> bytes:
+    """The serialized HLO module of one partition: XLA's passes divide the program."""
+    import numpy as np
+    from jax._src.lib import xla_client
+
+    client = _partitioner(replicas * partitions)
+    chosen = xla_client.CompileOptions.ParseFromString(options)
+    build = chosen.executable_build_options
+    numbers = np.arange(replicas * partitions).reshape(replicas, partitions)
+    build.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    # The module is what is wanted, and no code.
+    build.debug_options.xla_backend_optimization_level = 0
+    build.debug_options.xla_llvm_disable_expensive_passes = True
+    devices = xla_client.DeviceList(tuple(client.devices()))
+    (module,) = client.compile_and_load(artifact, devices, chosen).hlo_modules()
+    return bytes(module.as_serialized_hlo_module_proto())
+
+
+Planned = tuple[Executable, Mapping[int, Any] | None, bytes | None]
+"""An executable, the functions of its host callbacks, and its serialized module where it was not read from that."""
+
+
+def compile_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
     """Plan a program of JAX.
 
     Args:
@@ -40,21 +69,24 @@ def compile_program(
         code: The program.
         replicas: Replicas that run together.
         partitions: Partitions of each.
+        options: JAX's serialized compile options.
 
     Returns:
-        The executable, and the functions of its host callbacks, None where it has none.
+        What is planned.
 
     Raises:
         HloError: The program does not run here.
     """
     if form != "mlir":
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
-    return load_program("hlo", _hlo_of(code), replicas, partitions)
+    if partitions == 1:
+        module = _hlo_of(code)
+    else:
+        module = _partitioned(code, replicas, partitions, options)
+    return load_program("hlo", module, replicas, partitions, options)
 
 
-def load_program(
-    form: str, code: bytes, replicas: int, partitions: int
-) -> tuple[Executable, Mapping[int, Any] | None]:
+def load_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
     """Plan an HLO module.
 
     Args:
@@ -62,6 +94,7 @@ def load_program(
         code: The serialized module.
         replicas: Replicas that run together.
         partitions: Partitions of each.
+        options: As in `compile_program`; nothing is looked up in them.
 
     Returns:
         As `compile_program` does.
@@ -69,9 +102,17 @@ def load_program(
     Raises:
         HloError: The module does not run here.
     """
-    module = _hlorun.parse(code)
+    proto = None
+    try:
+        module = _hlorun.parse(code)
+    except HloUnsupportedError:
+        # Named axes of meshes are read from text only.
+        from jax._src.lib import xla_client
+
+        proto = code
+        module = _hlorun.parse(xla_client.XlaComputation(code).as_hlo_text(print_large_constants=True))
     executable = _hlorun.compile(module, replicas=replicas, partitions=partitions)
-    return executable, _attach_functions(executable.module)
+    return executable, _attach_functions(executable.module), proto
 
 
 def _attach_functions(module: HloModule) -> Mapping[int, Any] | None:

@@ -112,8 +112,8 @@ fn planned(
     options: &[u8],
 ) -> Outcome<Arc<Program>> {
     let placement = placement(client, options)?;
-    let (executable, keep) = Python::attach(|py| {
-        let plan = || -> PyResult<(Py<PyExecutable>, Py<PyAny>)> {
+    let (executable, keep, proto) = Python::attach(|py| {
+        let plan = || -> PyResult<(Py<PyExecutable>, Py<PyAny>, Option<Vec<u8>>)> {
             py.import(PYTHON)?
                 .getattr(function)?
                 .call1((
@@ -121,6 +121,7 @@ fn planned(
                     PyBytes::new(py, code),
                     placement.replicas,
                     placement.partitions,
+                    PyBytes::new(py, options),
                 ))?
                 .extract()
         };
@@ -129,6 +130,7 @@ fn planned(
     let made = Made {
         executable,
         keep,
+        proto,
         options: options.to_vec(),
     };
     Ok(Arc::new(Program::new(made, placement)?))

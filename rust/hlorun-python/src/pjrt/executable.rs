@@ -29,6 +29,8 @@ pub struct Made {
     pub executable: Py<PyExecutable>,
     /// What has to live as long: functions of host callbacks; None where there are none.
     pub keep: Py<PyAny>,
+    /// The serialized module, where the executable's was not read from it.
+    pub proto: Option<Vec<u8>>,
     pub options: Vec<u8>,
 }
 
@@ -62,6 +64,7 @@ struct Costs {
 pub struct Program {
     executable: Py<PyExecutable>,
     keep: Py<PyAny>,
+    proto: Option<Vec<u8>>,
     pub options: Vec<u8>,
     pub devices: Vec<&'static Device>,
     device_handles: Handles<Device>,
@@ -105,6 +108,7 @@ impl Program {
             results: Results::of(core)?,
             executable: made.executable,
             keep: made.keep,
+            proto: made.proto,
             options: made.options,
             fingerprint: OnceLock::new(),
             costs: OnceLock::new(),
@@ -132,9 +136,12 @@ impl Program {
 
     /// Its module as a serialized `HloModuleProto`.
     pub fn proto(&self) -> Outcome<&[u8]> {
-        let proto = self.executable().shared_module().proto.as_ref();
-        let proto = proto.ok_or_else(|| Failure::internal("the module came from no proto"))?;
-        Ok(&proto.bytes)
+        let read = self.executable().shared_module().proto.as_ref();
+        match (&self.proto, read) {
+            (Some(proto), _) => Ok(proto),
+            (None, Some(read)) => Ok(&read.bytes),
+            (None, None) => Err(Failure::internal("the module came from no proto")),
+        }
     }
 
     /// The output of the plan that each result is; None for a token.

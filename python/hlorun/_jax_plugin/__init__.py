@@ -1,13 +1,14 @@
 """What makes hlorun a platform of JAX: `JAX_PLATFORMS=hlorun python script.py`.
 
-In: JAX's discovery of plugins, which calls `initialize`. Out: a backend "hlorun", beside the CPU's and below it
-in priority. Promise: a JAX that is not as expected is warned about and goes on without it.
+In: JAX's discovery of plugins, which calls `initialize`. Out: a backend "hlorun", beside the CPU's and below
+it in priority. Promise: a JAX that is not as expected is warned about and goes on without it.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from importlib import import_module
 from typing import Any
 
 PLATFORM = "hlorun"
@@ -30,23 +31,21 @@ def _device_count() -> int:
             return int(given)
         except ValueError:
             raise ValueError(f"{DEVICES} is a number of devices, not {given!r}") from None
-    import jax
-
-    return max(int(jax.config.jax_num_cpu_devices), 1)
+    return max(int(import_module("jax").config.jax_num_cpu_devices), 1)
 
 
 def _make_client() -> Any:
     """The backend, which JAX makes when it is first used."""
-    from jax._src import xla_bridge
-    from jax._src.lib import _profiler, xla_client
-
     from hlorun import _hlorun
     from hlorun._jax_plugin.compiling import stablehlo_versions
 
+    xla_bridge: Any = import_module("jax._src.xla_bridge")
+    jaxlib: Any = import_module("jax._src.lib")
+    xla_client = jaxlib.xla_client
     if not xla_client.pjrt_plugin_loaded(PLATFORM):
         _hlorun._set_stablehlo_versions(*stablehlo_versions())
         api = xla_client.load_pjrt_plugin_dynamically(PLATFORM, _hlorun.__file__)
-        _profiler.register_plugin_profiler(api)
+        jaxlib._profiler.register_plugin_profiler(api)
     return xla_bridge.make_pjrt_c_api_client(PLATFORM, options={"devices": _device_count()})
 
 
@@ -55,8 +54,7 @@ def _add_cpu() -> None:
 
     JAX runs host callbacks outside of `jit` on a device of that platform.
     """
-    import jax
-
+    jax: Any = import_module("jax")
     platforms = (jax.config.jax_platforms or "").split(",")
     if PLATFORM in platforms and "cpu" not in platforms:
         jax.config.update("jax_platforms", ",".join([*platforms, "cpu"]))
@@ -68,20 +66,19 @@ def initialize() -> None:
     Nothing is loaded before JAX makes the backend. What does not fit the installed JAX is a warning.
     """
     try:
-        from jax._src import xla_bridge
+        from hlorun._jax_plugin import exchange, lowering
 
-        from hlorun._jax_plugin.lowering import register
-
+        xla_bridge: Any = import_module("jax._src.xla_bridge")
         xla_bridge.register_backend_factory(
             PLATFORM, _make_client, priority=_PRIORITY, fail_quietly=True, experimental=False
         )
-        register()
+        lowering.register()
+        exchange.register()
         _add_cpu()
     except Exception as error:
-        import jax
-
+        version = import_module("jax").__version__
         warnings.warn(
-            f"hlorun is no platform of JAX {jax.__version__}: {type(error).__name__}: {error}; "
+            f"hlorun is no platform of JAX {version}: {type(error).__name__}: {error}; "
             "hlorun[jax] knows JAX 0.10",
             stacklevel=2,
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from hlorun import _hlorun
@@ -17,33 +18,33 @@ from hlorun.errors import HloUnsupportedError
 
 def stablehlo_versions() -> tuple[list[int], list[int]]:
     """The newest and the oldest version of StableHLO that jaxlib can read."""
-    from jax._src.lib.mlir.dialects import hlo
-
+    hlo: Any = import_module("jax._src.lib.mlir.dialects.hlo")
     newest, oldest = hlo.get_current_version(), hlo.get_minimum_version()
     return [int(part) for part in newest.split(".")], [int(part) for part in oldest.split(".")]
 
 
 def _hlo_of(artifact: bytes) -> bytes:
     """The serialized HLO module of a StableHLO artifact."""
-    from jax._src.lib import _jax
-
-    computation = _jax.mlir.mlir_module_to_xla_computation(artifact)
+    computation = import_module("jax._src.lib")._jax.mlir.mlir_module_to_xla_computation(artifact)
     return bytes(computation.as_serialized_hlo_module_proto())
+
+
+def _xla_client() -> Any:
+    """The module of XLA's classes in jaxlib."""
+    return import_module("jax._src.lib").xla_client
 
 
 @functools.cache
 def _partitioner(devices: int) -> Any:
     """XLA's compiler for so many devices of this CPU, which run nothing."""
-    from jax._src.lib import xla_client
-
-    return xla_client.make_cpu_client(num_devices=devices)
+    return _xla_client().make_cpu_client(num_devices=devices)
 
 
 def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes) -> bytes:
     """The serialized HLO module of one partition: XLA's passes divide the program."""
     import numpy as np
-    from jax._src.lib import xla_client
 
+    xla_client = _xla_client()
     client = _partitioner(replicas * partitions)
     chosen = xla_client.CompileOptions.ParseFromString(options)
     build = chosen.executable_build_options
@@ -58,7 +59,7 @@ def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes
 
 
 Planned = tuple[Executable, Mapping[int, Any] | None, bytes | None]
-"""An executable, the functions of its host callbacks, and its serialized module where it was not read from that."""
+"""An executable, the functions of its host callbacks, and its module where it was not read from it."""
 
 
 def compile_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
@@ -79,10 +80,7 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
     """
     if form != "mlir":
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
-    if partitions == 1:
-        module = _hlo_of(code)
-    else:
-        module = _partitioned(code, replicas, partitions, options)
+    module = _hlo_of(code) if partitions == 1 else _partitioned(code, replicas, partitions, options)
     return load_program("hlo", module, replicas, partitions, options)
 
 
@@ -107,10 +105,8 @@ def load_program(form: str, code: bytes, replicas: int, partitions: int, options
         module = _hlorun.parse(code)
     except HloUnsupportedError:
         # Named axes of meshes are read from text only.
-        from jax._src.lib import xla_client
-
         proto = code
-        module = _hlorun.parse(xla_client.XlaComputation(code).as_hlo_text(print_large_constants=True))
+        module = _hlorun.parse(_xla_client().XlaComputation(code).as_hlo_text(print_large_constants=True))
     executable = _hlorun.compile(module, replicas=replicas, partitions=partitions)
     return executable, _attach_functions(executable.module), proto
 

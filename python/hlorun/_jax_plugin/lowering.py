@@ -11,6 +11,7 @@ import secrets
 import weakref
 from collections import ChainMap
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 PLATFORM = "hlorun"
@@ -63,8 +64,10 @@ def register() -> None:
         ImportError: JAX is not the one whose inner names these are.
         AttributeError: As above.
     """
-    from jax._src import callback, checkify, debugging
-    from jax._src.interpreters import mlir
+    mlir: Any = import_module("jax._src.interpreters.mlir")
+    callback: Any = import_module("jax._src.callback")
+    checkify: Any = import_module("jax._src.checkify")
+    debugging: Any = import_module("jax._src.debugging")
 
     class Context(mlir.ModuleContext):  # type: ignore[misc]
         """A module's context whose backend is not the one of its platform."""

@@ -57,7 +57,7 @@ def numbered_calls(module: HloModule) -> list[tuple[int, HloInstruction]]:
 
 
 def attach(module: HloModule, functions: Mapping[int, Callable[..., Sequence[Any]]]) -> None:
-    """Gives the host callbacks of a module their functions, by their numbers, for as long as the caller keeps them."""
+    """Gives the host callbacks of a module their functions, by numbers, as long as the caller keeps them."""
     for target in TARGETS:
         register_custom_call(target, _call)
     for number, instruction in numbered_calls(module):

@@ -103,6 +103,9 @@ fn compile(
     planned(client, "compile_program", format, code, options)
 }
 
+/// What Python gives: the executable, what it keeps alive, and its module where it was not read from that.
+type Planned = (Py<PyExecutable>, Py<PyAny>, Option<Vec<u8>>);
+
 /// Asks Python's `function` for the executable of `code`, and makes it a program.
 fn planned(
     client: &'static Client,
@@ -113,7 +116,7 @@ fn planned(
 ) -> Outcome<Arc<Program>> {
     let placement = placement(client, options)?;
     let (executable, keep, proto) = Python::attach(|py| {
-        let plan = || -> PyResult<(Py<PyExecutable>, Py<PyAny>, Option<Vec<u8>>)> {
+        let plan = || -> PyResult<Planned> {
             py.import(PYTHON)?
                 .getattr(function)?
                 .call1((

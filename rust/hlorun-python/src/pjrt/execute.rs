@@ -235,9 +235,9 @@ fn run_one(program: &Program, lane: &mut Lane<'_>) -> Outcome<Vec<Arc<Storage>>>
         &executable.callbacks(core),
         TimeLimit::default(),
         &|options| {
+            let [DeviceArrays { inputs, outputs }] = &addresses;
             // SAFETY: every input is a buffer's storage, dense, row-major, of its leaf's type and sizes,
             // and never written; every output is a new block of its leaf's size; all outlive the call.
-            let [DeviceArrays { inputs, outputs }] = &addresses;
             unsafe { core.run(inputs, outputs, options) }
         },
     )

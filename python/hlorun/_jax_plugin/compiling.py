@@ -18,7 +18,7 @@ from hlorun.errors import HloUnsupportedError
 
 def stablehlo_versions() -> tuple[list[int], list[int]]:
     """The newest and the oldest version of StableHLO that jaxlib can read."""
-    hlo: Any = import_module("jax._src.lib.mlir.dialects.hlo")
+    hlo: Any = import_module("jax._src.lib.mlir.dialects").hlo
     newest, oldest = hlo.get_current_version(), hlo.get_minimum_version()
     return [int(part) for part in newest.split(".")], [int(part) for part in oldest.split(".")]
 

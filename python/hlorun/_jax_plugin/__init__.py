@@ -68,12 +68,12 @@ def initialize() -> None:
     try:
         from hlorun._jax_plugin import exchange, lowering
 
+        lowering.register()
+        exchange.register()
         xla_bridge: Any = import_module("jax._src.xla_bridge")
         xla_bridge.register_backend_factory(
             PLATFORM, _make_client, priority=_PRIORITY, fail_quietly=True, experimental=False
         )
-        lowering.register()
-        exchange.register()
         _add_cpu()
     except Exception as error:
         version = import_module("jax").__version__

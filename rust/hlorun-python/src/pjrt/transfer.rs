@@ -292,7 +292,7 @@ impl Call for ToHost {
                 if stride < 0 {
                     i64::MAX / 64
                 } else {
-                    stride * (dim - 1).max(0)
+                    stride.saturating_mul((dim - 1).max(0))
                 }
             })
             .fold(size as i64, i64::saturating_add);

@@ -174,6 +174,8 @@ def _refuse(facts: Facts) -> None:
             "runs on one: put the arguments on one device"
         )
     (device,) = facts.devices
+    if device.platform == "hlorun":
+        raise HloUnsupportedError(f"this function is for {device}, where hlorun runs it by jax.jit: use that")
     if device.platform != "cpu":
         raise HloUnsupportedError(
             f"this function is for {device}; hlorun.jax runs on the CPU: set JAX_PLATFORMS=cpu, or put the "

@@ -411,3 +411,39 @@ def case_signals():
     timer.start()
     with contextlib.suppress(jax.errors.JaxRuntimeError), raises(KeyboardInterrupt):
         f(np.ones(1000, np.float32))
+
+
+def case_functions_of_hlorun_jax_name_the_way_that_runs_here():
+    import hlorun
+    import hlorun.jax
+
+    with raises(hlorun.HloUnsupportedError, "jax.jit"):
+        hlorun.jax.jit(lambda x: x + 1)(jnp.ones(2))
+
+
+def case_registered_custom_calls():
+    import hlorun
+
+    hlorun.register_custom_call("test.scale", lambda x: x * 2)
+    call = jax.ffi.ffi_call("test.scale", jax.ShapeDtypeStruct((3,), jnp.float32))
+    equal(jax.jit(lambda x: call(x) + 1)(jnp.ones(3)), [3, 3, 3])
+    hlorun.register_custom_call("test.scale", None)
+
+
+def case_callbacks_may_compute_here_themselves():
+    inner = jax.jit(lambda x: jnp.sin(x @ x))
+    outer = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(inner(a)), x, x) + 1)
+    x = numbers(3, 3)
+    equal(outer(x), np.sin(x @ x) + 1, 1e-5)
+
+
+def case_references():
+    @jax.jit
+    def add(box):
+        box[...] += 1
+        return box[...].sum()
+
+    box = jax.new_ref(jnp.zeros(3))
+    add(box)
+    assert float(add(box)) == 6
+    equal(box[...], [2, 2, 2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hlorun._custom import register_custom_call
@@ -37,16 +37,33 @@ def _call(*operands: Any, instruction: HloInstruction) -> Any:
     return results if instruction.shape.is_tuple else results[0]
 
 
-def attach(module: HloModule, functions: Sequence[Callable[..., Sequence[Any]]]) -> None:
-    """Gives the host callbacks of a module their functions, for as long as the caller keeps them."""
-    for target in TARGETS:
-        register_custom_call(target, _call)
+def numbered_calls(module: HloModule) -> list[tuple[int, HloInstruction]]:
+    """The host callbacks of a module, each with the number of its function.
+
+    Raises:
+        HloUnsupportedError: One has no number.
+    """
+    found = []
     for instruction in module.find(opcode="custom-call"):
         if instruction.custom_call_target in TARGETS:
             number = _INDEX.search(str(instruction.backend_config))
-            if number is None or int(number[1]) >= len(functions):
+            if number is None:
                 raise HloUnsupportedError(
-                    f"{instruction.name} names no function of this lowering: {instruction.backend_config!r}",
+                    f"{instruction.name} names no function: {instruction.backend_config!r}",
                     instruction=instruction.name,
                 )
-            _FUNCTIONS[instruction] = functions[int(number[1])]
+            found.append((int(number[1]), instruction))
+    return found
+
+
+def attach(module: HloModule, functions: Mapping[int, Callable[..., Sequence[Any]]]) -> None:
+    """Gives the host callbacks of a module their functions, by numbers, as long as the caller keeps them."""
+    for target in TARGETS:
+        register_custom_call(target, _call)
+    for number, instruction in numbered_calls(module):
+        if number not in functions:
+            raise HloUnsupportedError(
+                f"{instruction.name} names no function of this lowering: {instruction.backend_config!r}",
+                instruction=instruction.name,
+            )
+        _FUNCTIONS[instruction] = functions[number]

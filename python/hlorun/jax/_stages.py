@@ -174,6 +174,8 @@ def _refuse(facts: Facts) -> None:
             "runs on one: put the arguments on one device"
         )
     (device,) = facts.devices
+    if device.platform == "hlorun":
+        raise HloUnsupportedError(f"this function is for {device}, where hlorun runs it by jax.jit: use that")
     if device.platform != "cpu":
         raise HloUnsupportedError(
             f"this function is for {device}; hlorun.jax runs on the CPU: set JAX_PLATFORMS=cpu, or put the "
@@ -206,7 +208,7 @@ class Compiled:
         if facts.callbacks:
             # Their functions are those of this lowering.
             self.executable = plan(module, options)
-            attach(self.executable.module, facts.callbacks)
+            attach(self.executable.module, dict(enumerate(facts.callbacks)))
         else:
             self.executable = _PLANS.get(module, options)
         # Not the lowering itself, which holds JAX's whole program.

@@ -130,19 +130,20 @@ fn to_exception(py: Python<'_>, error: HloError) -> PyResult<PyErr> {
 }
 
 /// The exception of a run that took longer than `limit`.
-pub fn timed_out(py: Python<'_>, limit: Duration) -> Error {
+pub fn timed_out(limit: Duration) -> Error {
     let seconds = limit.as_secs_f64();
-    let make = || {
+    let make = |py: Python<'_>| {
         let facts = PyDict::new(py);
         facts.set_item("timeout", seconds)?;
         let message = format!("the run was ended after its timeout of {seconds} s");
         let class = classes(py)?.getattr("HloTimeoutError")?;
         Ok(PyErr::from_value(class.call((message,), Some(&facts))?))
     };
-    Error::Python(make().unwrap_or_else(|error: PyErr| error))
+    Error::Python(Python::attach(make).unwrap_or_else(|error: PyErr| error))
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub fn panic_message(payload: &(dyn Any + Send)) -> &str {
     payload
         .downcast_ref::<String>()
         .map(String::as_str)

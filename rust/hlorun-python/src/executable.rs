@@ -92,6 +92,11 @@ impl PyExecutable {
         &self.executable
     }
 
+    /// The module it was compiled from.
+    pub(crate) fn shared_module(&self) -> &SharedModule {
+        &self.module
+    }
+
     /// Refuses to run several devices on the arguments of one.
     fn require_one_device(&self) -> Result<()> {
         let devices = self.core().devices();

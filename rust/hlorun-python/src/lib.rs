@@ -24,6 +24,7 @@ mod memory;
 mod metadata;
 mod module;
 mod passes;
+mod pjrt;
 mod printing;
 mod reading;
 mod replicas;
@@ -66,6 +67,8 @@ mod _hlorun {
     use super::module::{_computation, _set_blas_path, PyHloModule};
     #[pymodule_export]
     use super::passes::PyPassRecord;
+    #[pymodule_export]
+    use super::pjrt::_set_stablehlo_versions;
     #[pymodule_export]
     use super::reading::{_restore, extract, load, load_modules, parse, parse_modules};
     #[pymodule_export]

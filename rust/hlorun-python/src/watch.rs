@@ -85,39 +85,45 @@ impl Watch {
     }
 
     /// What the caller is told of a run that ended with `result`.
-    fn outcome(self, py: Python<'_>, result: hlorun::Result<()>) -> Result<()> {
+    fn outcome(self, result: hlorun::Result<()>) -> Result<()> {
         let signal = self.signal.into_inner();
         if let Some(error) = signal.unwrap_or_else(PoisonError::into_inner) {
             return Err(Error::Python(error));
         }
         match (result, self.limit.0) {
-            (Err(_), Some(limit)) if self.is_over.into_inner() => Err(timed_out(py, limit)),
+            (Err(_), Some(limit)) if self.is_over.into_inner() => Err(timed_out(limit)),
             (result, _) => result.map_err(Error::Hlo),
         }
     }
 }
+
+/// What a run does, with the options it is given.
+type Body<'a> = dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync + 'a;
 
 /// Runs `body` without the interpreter lock.
 pub fn run_detached(
     py: Python<'_>,
     callbacks: &Callbacks<'_>,
     limit: TimeLimit,
-    body: &(dyn Fn(&RunOptions<'_>) -> hlorun::Result<()> + Sync),
+    body: &Body<'_>,
 ) -> Result<()> {
+    py.detach(|| run_unlocked(callbacks, limit, body))
+}
+
+/// Runs `body` on a thread that does not hold the interpreter lock.
+pub fn run_unlocked(callbacks: &Callbacks<'_>, limit: TimeLimit, body: &Body<'_>) -> Result<()> {
     let custom_call =
         |id, info: &CustomCallInfo, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]| {
             callbacks.custom_call(id, &info.target, inputs, outputs)
         };
     let watch = Watch::new(limit);
-    let result = py.detach(|| {
-        let options = RunOptions {
-            interrupted: &|| watch.interrupted(),
-            custom_call: Some(&custom_call),
-            ..RunOptions::default()
-        };
-        guarded(|| body(&options))
-    });
+    let options = RunOptions {
+        interrupted: &|| watch.interrupted(),
+        custom_call: Some(&custom_call),
+        ..RunOptions::default()
+    };
+    let result = guarded(|| body(&options));
     watch
-        .outcome(py, result)
+        .outcome(result)
         .map_err(|error| callbacks.error(error))
 }

@@ -1,10 +1,10 @@
-"""Hold `hlorun.jax.jit` against JAX's own harness.
+"""Hold `hlorun.jax.jit`, or hlorun as a platform of JAX, against JAX's own harness.
 
-  python tests/python/tools/jax_harnesses.py [WORD] [--shard I/N] [--out FILE]
+  python tests/python/tools/jax_harnesses.py [WORD] [--plugin] [--shard I/N] [--out FILE]
 
 `jax._src.internal_test_util.test_harnesses` has a function and inputs for every primitive, dtype and parameter; those
 whose name contains WORD run through `jax.jit` and `hlorun.jax.jit`, and results are compared with the tolerances JAX
-declares by dtype: vectors of decompositions up to their sign, sorts without a promise about equal keys in any order of
+declares by dtype, or with `--plugin` through `jax.jit` on the CPU and on hlorun's device: vectors of decompositions up to their sign, sorts without a promise about equal keys in any order of
 these. What JAX declares as unimplemented on the CPU, and what `jax.jit` refuses, is left out. Prints the share that
 passes and the others by cause:
 
@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_PLATFORMS", "cpu,hlorun" if "--plugin" in sys.argv else "cpu")
 os.environ.setdefault("HLORUN_CHECK", "1")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -128,7 +128,17 @@ def judge(harness: Any, arguments: Any, ours: Any, theirs: Any) -> tuple[str, st
     return ("rounding" if worst < ROUNDING else "value"), f"{worst:.3g} tolerances apart"
 
 
-def outcome(harness: Any) -> tuple[str, str, str] | None:
+def on_device(function: Any, arguments: Any) -> Any:
+    """What `jax.jit` gives on hlorun's device."""
+    (device,) = jax.devices("hlorun")
+    moved = jax.tree.map(lambda x: jax.device_put(x, device) if isinstance(x, jax.Array) else x, arguments)
+    with jax.default_device(device):
+        results = jax.jit(function)(*moved)
+    assert all(leaf.devices() == {device} for leaf in jax.tree.leaves(results)), "on another device"
+    return results
+
+
+def outcome(harness: Any, is_plugin: bool) -> tuple[str, str, str] | None:
     """Cause, words and HLO text of one harness; None where JAX itself does not run it."""
     arguments = harness.dyn_args_maker(legacy(zlib.crc32(harness.fullname.encode())))
     try:
@@ -137,7 +147,11 @@ def outcome(harness: Any) -> tuple[str, str, str] | None:
     except Exception:
         return None
     try:
-        cause, words = judge(harness, arguments, hlorun.jax.jit(harness.dyn_fun)(*arguments), theirs)
+        if is_plugin:
+            ours = on_device(harness.dyn_fun, arguments)
+        else:
+            ours = hlorun.jax.jit(harness.dyn_fun)(*arguments)
+        cause, words = judge(harness, arguments, ours, theirs)
     except Exception as error:
         cause, words = "error", f"{type(error).__name__}: {str(error)[:300]}"
     return cause, words, lowered.as_text("hlo") if cause else ""
@@ -154,13 +168,14 @@ def main() -> int:
     """Exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("word", nargs="?", default="")
+    parser.add_argument("--plugin", action="store_true")
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
     lines = []
     for number, harness in enumerate(chosen(options.word, options.shard)):
-        got = outcome(harness)
+        got = outcome(harness, options.plugin)
         if got is None:
             counts["left out"] += 1
             continue

@@ -1,0 +1,121 @@
+"""From JAX's programs to plans; the plugin calls this when JAX compiles.
+
+In: StableHLO as a portable artifact. Out: an `Executable`, and what belongs to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from hlorun import _hlorun
+from hlorun._hlorun import Executable, HloModule
+from hlorun._jax_plugin.lowering import FUNCTIONS
+from hlorun.errors import HloUnsupportedError
+
+
+def stablehlo_versions() -> tuple[list[int], list[int]]:
+    """The newest and the oldest version of StableHLO that jaxlib can read."""
+    hlo: Any = import_module("jax._src.lib.mlir.dialects").hlo
+    newest, oldest = hlo.get_current_version(), hlo.get_minimum_version()
+    return [int(part) for part in newest.split(".")], [int(part) for part in oldest.split(".")]
+
+
+def _hlo_of(artifact: bytes) -> bytes:
+    """The serialized HLO module of a StableHLO artifact."""
+    computation = import_module("jax._src.lib")._jax.mlir.mlir_module_to_xla_computation(artifact)
+    return bytes(computation.as_serialized_hlo_module_proto())
+
+
+def _xla_client() -> Any:
+    """The module of XLA's classes in jaxlib."""
+    return import_module("jax._src.lib").xla_client
+
+
+@functools.cache
+def _partitioner(devices: int) -> Any:
+    """XLA's compiler for so many devices of this CPU, which run nothing."""
+    return _xla_client().make_cpu_client(num_devices=devices)
+
+
+def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes) -> bytes:
+    """The serialized HLO module of one partition: XLA's passes divide the program."""
+    import numpy as np
+
+    xla_client = _xla_client()
+    client = _partitioner(replicas * partitions)
+    chosen = xla_client.CompileOptions.ParseFromString(options)
+    build = chosen.executable_build_options
+    numbers = np.arange(replicas * partitions).reshape(replicas, partitions)
+    build.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    # The module is what is wanted, and no code.
+    build.debug_options.xla_backend_optimization_level = 0
+    build.debug_options.xla_llvm_disable_expensive_passes = True
+    devices = xla_client.DeviceList(tuple(client.devices()))
+    (module,) = client.compile_and_load(artifact, devices, chosen).hlo_modules()
+    return bytes(module.as_serialized_hlo_module_proto())
+
+
+Planned = tuple[Executable, Mapping[int, Any] | None, bytes | None]
+"""An executable, the functions of its host callbacks, and its module where it was not read from it."""
+
+
+def compile_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
+    """Plan a program of JAX.
+
+    Args:
+        form: What `code` is: "mlir", a StableHLO artifact.
+        code: The program.
+        replicas: Replicas that run together.
+        partitions: Partitions of each.
+        options: JAX's serialized compile options.
+
+    Returns:
+        What is planned.
+
+    Raises:
+        HloError: The program does not run here.
+    """
+    if form != "mlir":
+        raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
+    module = _hlo_of(code) if partitions == 1 else _partitioned(code, replicas, partitions, options)
+    return load_program("hlo", module, replicas, partitions, options)
+
+
+def load_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
+    """Plan an HLO module.
+
+    Args:
+        form: Always "hlo".
+        code: The serialized module.
+        replicas: Replicas that run together.
+        partitions: Partitions of each.
+        options: As in `compile_program`; nothing is looked up in them.
+
+    Returns:
+        As `compile_program` does.
+
+    Raises:
+        HloError: The module does not run here.
+    """
+    proto = None
+    try:
+        module = _hlorun.parse(code)
+    except HloUnsupportedError:
+        # Named axes of meshes are read from text only.
+        proto = code
+        module = _hlorun.parse(_xla_client().XlaComputation(code).as_hlo_text(print_large_constants=True))
+    executable = _hlorun.compile(module, replicas=replicas, partitions=partitions)
+    return executable, _attach_functions(executable.module), proto
+
+
+def _attach_functions(module: HloModule) -> Mapping[int, Any] | None:
+    """Gives the module's host callbacks their functions."""
+    from hlorun.jax._callbacks import attach, numbered_calls
+
+    numbers = [number for number, _ in numbered_calls(module)]
+    functions = {number: FUNCTIONS[number] for number in numbers if number in FUNCTIONS}
+    attach(module, functions)
+    return functions or None

@@ -1,0 +1,91 @@
+"""How JAX lowers for hlorun: as for the CPU, with host callbacks of our own.
+
+In: JAX's lowering rules for the CPU. Out: the same under hlorun's name, those that are registered later among
+them. Promise: no rule of the CPU or of another platform changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import weakref
+from collections import ChainMap
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+PLATFORM = "hlorun"
+
+FUNCTIONS: weakref.WeakValueDictionary[int, Callable[..., Any]] = weakref.WeakValueDictionary()
+"""Functions of host callbacks by the numbers their calls carry; lowerings and executables keep them alive."""
+
+
+class _Callbacks(list[Any]):
+    """Takes the place of the list of a module's host callbacks, whose length less one JAX makes the number.
+
+    Numbers are random: they mean the same function in every module of the process, and none in another one.
+    """
+
+    def __init__(self, keep: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._keep = keep
+        self._number = 0
+
+    def append(self, function: Any) -> None:
+        self._number = secrets.randbits(62)
+        FUNCTIONS[self._number] = function
+        self._keep(function)
+
+    def __len__(self) -> int:
+        return self._number + 1
+
+
+def _as_cpu(rule: Callable[..., Any], context: type) -> Callable[..., Any]:
+    """The rule, told by a `context` of the module that it lowers for the CPU."""
+
+    def lower(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        outer = ctx.module_context
+        if tuple(outer.platforms) != (PLATFORM,):
+            return rule(ctx, *args, **kwargs)
+        fields = {field.name: getattr(outer, field.name) for field in dataclasses.fields(outer)}
+        fields |= {"platforms": ("cpu",), "host_callbacks": _Callbacks(outer.add_keepalive)}
+        inner = ctx.replace(module_context=context(**fields))
+        results = rule(inner, *args, **kwargs)
+        ctx.tokens_out = inner.tokens_out
+        return results
+
+    return lower
+
+
+def register() -> None:
+    """Registers the rules.
+
+    Raises:
+        ImportError: JAX is not the one whose inner names these are.
+        AttributeError: As above.
+    """
+    mlir: Any = import_module("jax._src.interpreters.mlir")
+    callback: Any = import_module("jax._src.callback")
+    checkify: Any = import_module("jax._src.checkify")
+    debugging: Any = import_module("jax._src.debugging")
+
+    class Context(mlir.ModuleContext):  # type: ignore[misc]
+        """A module's context whose backend is not the one of its platform."""
+
+        def get_backend(self, optional: bool = False) -> Any:
+            return self.backend
+
+    cpu = mlir._platform_specific_lowerings["cpu"]
+    rules: ChainMap[Any, Any] = ChainMap({}, cpu)
+    mlir._platform_specific_lowerings[PLATFORM] = rules
+    for primitive in (
+        callback.pure_callback_p,
+        callback.io_callback_p,
+        debugging.debug_callback_p,
+        debugging.debug_print_p,
+        checkify.check_p,
+    ):
+        entry = cpu.get(primitive) or mlir._lowerings[primitive]
+        rules[primitive] = mlir.LoweringRuleEntry(_as_cpu(entry.rule, Context), entry.inline)
+    if PLATFORM not in mlir._platforms_with_donation:
+        mlir._platforms_with_donation.append(PLATFORM)

@@ -1,0 +1,167 @@
+//! PJRT's errors: a code and a message.
+//!
+//! In: hlorun's errors, Python's exceptions, panics. Out: the `PJRT_Error` objects that every other
+//! function returns. Promise: reading and freeing one never fails.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hlorun::HloError;
+use pyo3::prelude::*;
+
+use super::abi::{Call, Out, Ref, args, checked};
+use crate::error::{Error, class_name, panic_message};
+
+/// What kind of failure, in PJRT's numbers.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Cancelled = 1,
+    InvalidArgument = 3,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    Internal = 13,
+}
+
+/// A `PJRT_Error`.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// A [`Code`], or the number that the caller gave.
+    pub code: i32,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a function of the API may fail with.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure of this kind.
+    #[cold]
+    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure {
+            code: code as i32,
+            message: message.into(),
+        }
+    }
+
+    /// An argument that is wrong.
+    #[cold]
+    pub fn argument(message: impl Into<String>) -> Failure {
+        Failure::new(Code::InvalidArgument, message)
+    }
+
+    /// What hlorun does not do.
+    #[cold]
+    pub fn unsupported(message: impl Into<String>) -> Failure {
+        Failure::new(Code::Unimplemented, message)
+    }
+
+    /// A bug.
+    #[cold]
+    pub fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(Code::Internal, message)
+    }
+
+    /// A panic inside `function`.
+    #[cold]
+    pub fn of_panic(function: &str, payload: Box<dyn Any + Send>) -> Failure {
+        let message = panic_message(payload.as_ref());
+        Failure::internal(format!(
+            "internal error of hlorun in {function}: {message}; please report it with the program that shows it"
+        ))
+    }
+
+    /// An exception, with its traceback.
+    #[cold]
+    pub fn of_exception(py: Python<'_>, error: &PyErr) -> Failure {
+        let name = error.get_type(py).name().map(|name| name.to_string());
+        let code = match name.as_deref() {
+            Ok("HloUnsupportedError" | "NotImplementedError") => Code::Unimplemented,
+            Ok("HloArgumentError" | "HloParseError" | "HloVerifyError" | "ValueError") => {
+                Code::InvalidArgument
+            }
+            Ok("MemoryError") => Code::ResourceExhausted,
+            Ok("KeyboardInterrupt") => Code::Cancelled,
+            _ => Code::Internal,
+        };
+        let mut message = error.to_string();
+        // hlorun's own errors say all that is to be said.
+        if !name.is_ok_and(|name| name.starts_with("Hlo"))
+            && let Some(traceback) = error.traceback(py)
+            && let Ok(text) = traceback.format()
+        {
+            message = format!("{message}\n{text}");
+        }
+        Failure::new(code, message)
+    }
+}
+
+impl From<HloError> for Failure {
+    #[cold]
+    fn from(error: HloError) -> Failure {
+        let code = match &error {
+            HloError::Unsupported(_) => Code::Unimplemented,
+            HloError::Parse(_) | HloError::Verify(_) | HloError::Argument(_) => {
+                Code::InvalidArgument
+            }
+            HloError::Execution(message) if message.starts_with("out of memory") => {
+                Code::ResourceExhausted
+            }
+            HloError::Execution(_) => Code::Internal,
+        };
+        Failure::new(code, format!("{}: {error}", class_name(&error)))
+    }
+}
+
+impl From<Error> for Failure {
+    #[cold]
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Hlo(error) => error.into(),
+            Error::Python(error) => Python::attach(|py| Failure::of_exception(py, &error)),
+        }
+    }
+}
+
+args! {
+    Destroy "PJRT_Error_Destroy" { error: Ref<Failure> }
+    Message "PJRT_Error_Message" { error: Ref<Failure>, message: Out<u8> }
+    GetCode "PJRT_Error_GetCode" { error: Ref<Failure>, code: i32 }
+}
+
+/// Frees an error.
+///
+/// # Safety
+/// As for [`super::abi::entry`].
+pub unsafe extern "C" fn destroy(args: *mut Destroy) {
+    // SAFETY: by this function's contract.
+    if let Ok(args) = unsafe { checked(args) } {
+        drop(args.error.take());
+    }
+}
+
+/// Shows an error's message.
+///
+/// # Safety
+/// As for [`super::abi::entry`].
+pub unsafe extern "C" fn message(args: *mut Message) {
+    // SAFETY: by this function's contract.
+    if let Ok(args) = unsafe { checked(args) } {
+        let text = args.error.optional().map_or("", |error| &error.message);
+        args.message.text(text);
+    }
+}
+
+impl Call for GetCode {
+    fn call(&mut self) -> Outcome<()> {
+        self.code = self.error.get("error")?.code;
+        Ok(())
+    }
+}
+
+/// Runs `work` where a panic would have nobody to tell.
+pub fn contained(work: impl FnOnce()) {
+    // What a panic leaves is dropped with the object that was at its end.
+    let _ = catch_unwind(AssertUnwindSafe(work));
+}

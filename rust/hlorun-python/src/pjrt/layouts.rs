@@ -1,0 +1,127 @@
+//! The extension that shows layouts: every array is row-major.
+
+use super::abi::{Call, Extension, In, OwnedBytes, Ref, args, entry, give};
+use super::buffer::Buffer;
+use super::client::Client;
+use super::error::Outcome;
+use super::executable::Handle;
+use super::topology::Topology;
+
+/// The extension's number.
+const KIND: i32 = 4;
+
+/// A `PJRT_Layouts_MemoryLayout`: the order of dimensions as HLO text writes it, `{1,0}`.
+pub struct Layout(String);
+
+impl Layout {
+    /// Row-major order.
+    pub fn of_rank(rank: usize) -> Layout {
+        let order: Vec<String> = (0..rank).rev().map(|dim| dim.to_string()).collect();
+        Layout(format!("{{{}}}", order.join(",")))
+    }
+}
+
+args! {
+    Destroy "PJRT_Layouts_MemoryLayout_Destroy" { layout: Ref<Layout> }
+    Serialize "PJRT_Layouts_MemoryLayout_Serialize" { layout: Ref<Layout>, bytes: OwnedBytes }
+    OfClient "PJRT_Layouts_PJRT_Client_GetDefaultLayout" {
+        client: Ref<Client>,
+        element_type: i32,
+        dims: In<i64>,
+        layout: *const Layout,
+    }
+    OfBuffer "PJRT_Layouts_PJRT_Buffer_MemoryLayout" {
+        buffer: Ref<Buffer>,
+        layout: *const Layout,
+    }
+    OfTopology "PJRT_Layouts_PJRT_Topology_GetDefaultLayout" {
+        topology: Ref<Topology>,
+        element_type: i32,
+        dims: In<i64>,
+        layout: *const Layout,
+    }
+    OfOutputs "PJRT_Layouts_PJRT_Executable_GetOutputLayouts" {
+        executable: Ref<Handle>,
+        count: usize,
+        layouts: *const *const Layout,
+    }
+}
+
+impl Call for Destroy {
+    fn call(&mut self) -> Outcome<()> {
+        drop(self.layout.take());
+        Ok(())
+    }
+}
+
+impl Call for Serialize {
+    fn call(&mut self) -> Outcome<()> {
+        let text = &self.layout.get("layout")?.0;
+        self.bytes.set(text.clone().into_bytes());
+        Ok(())
+    }
+}
+
+impl Call for OfClient {
+    fn call(&mut self) -> Outcome<()> {
+        self.client.get("client")?;
+        self.layout = give(Layout::of_rank(self.dims.get("the sizes")?.len()));
+        Ok(())
+    }
+}
+
+impl Call for OfBuffer {
+    fn call(&mut self) -> Outcome<()> {
+        let rank = self.buffer.get("buffer")?.dims.len();
+        self.layout = give(Layout::of_rank(rank));
+        Ok(())
+    }
+}
+
+impl Call for OfTopology {
+    fn call(&mut self) -> Outcome<()> {
+        self.topology.get("topology")?;
+        self.layout = give(Layout::of_rank(self.dims.get("the sizes")?.len()));
+        Ok(())
+    }
+}
+
+impl Call for OfOutputs {
+    fn call(&mut self) -> Outcome<()> {
+        let layouts = self.executable.get("executable")?.layouts();
+        (self.count, self.layouts) = (layouts.len(), layouts.as_ptr());
+        Ok(())
+    }
+}
+
+/// `PJRT_Layouts_Extension`.
+#[repr(C)]
+pub struct Table {
+    base: Extension,
+    functions: [*const (); 6],
+}
+
+// SAFETY: addresses of functions.
+unsafe impl Sync for Table {}
+
+/// The function whose arguments are `A`.
+const fn f<A: Call>() -> *const () {
+    entry::<A> as *const ()
+}
+
+/// The extension's table.
+pub static EXTENSION: Table = Table {
+    base: Extension {
+        struct_size: size_of::<Table>(),
+        kind: KIND,
+        next: std::ptr::null(),
+    },
+    functions: [
+        f::<Destroy>(),
+        f::<Serialize>(),
+        f::<OfClient>(),
+        f::<OfBuffer>(),
+        f::<OfTopology>(),
+        f::<OfOutputs>(),
+    ],
+};

@@ -13,11 +13,14 @@ import json
 import sys
 import traceback
 import warnings
+from pathlib import Path
 
 import jax
 
 
 def main() -> None:
+    # Cases import what other tests do.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     spec = importlib.util.spec_from_file_location("cases", sys.argv[1])
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -115,9 +115,11 @@ def test_large_constants_keep_their_values_through_pickling() -> None:
     assert again.to_string() == read.to_string()
 
 
-def field(number: int, content: bytes) -> bytes:
-    """A field of a message, of bytes."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
+def field(number: int, value: bytes | int) -> bytes:
+    """A field of a message: bytes, or a whole number."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def varint(number: int) -> bytes:
@@ -190,6 +192,75 @@ def test_files_packed_and_wrapped(tmp_path: Path) -> None:
     out = tmp_path / "out.pb"
     assert CliRunner().invoke(app, ["fmt", str(packed), "--to", "pb", "-o", str(out)]).exit_code == 0
     assert hlorun.load(out).to_string() == module.to_string()
+
+
+MESH = field(1, field(1, b"x") + field(2, 2)) + field(1, field(1, b"y") + field(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "text"),
+    [
+        (MESH, field(2, field(1, 1)), "mesh['x'=2,'y'=4] {'y'}"),
+        (
+            MESH + field(3, field(1, 4) + field(1, 2) + field(2, 1) + field(2, 0)),
+            field(2, b"") + field(2, field(1, 1) + field(2, field(1, 2) + field(2, 2))),
+            "mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'x','y':(2)2}",
+        ),
+        (MESH + field(2, bytes([3, 1, 0, 2, 7, 6, 5, 4])), field(2, b""),
+         "mesh['x'=2,'y'=4], device_ids=(3,1,0,2,7,6,5,4) {'x'}"),
+    ],
+)  # fmt: skip
+def test_replica_groups_along_the_axes_of_a_mesh(mesh: bytes, axes: bytes, text: str) -> None:
+    written = hlorun.parse(GATHER.format("{{0,1,2,3},{4,5,6,7}}")).to_proto()
+    groups = field(93, field(1, mesh) + axes)
+    read = hlorun.parse(with_field(written, "all-gather", groups))
+    assert read.to_string() == hlorun.parse(GATHER.format(text)).to_string()
+
+
+def test_an_axis_that_a_mesh_has_not_is_said() -> None:
+    written = hlorun.parse(GATHER.format("{{0,1,2,3},{4,5,6,7}}")).to_proto()
+    groups = field(93, field(1, MESH) + field(2, field(1, 2)))
+    with pytest.raises(hlorun.HloParseError, match="expected an axis of the mesh, found number 2"):
+        hlorun.parse(with_field(written, "all-gather", groups))
+
+
+GATHER = """HloModule m, num_partitions=8
+
+ENTRY e {{
+  p = f32[2] parameter(0)
+  ROOT g = f32[8] all-gather(p), replica_groups={}, dimensions={{0}}, channel_id=1, use_global_device_ids=true
+}}
+"""
+
+
+def with_field(proto: bytes, opcode: str, more: bytes) -> bytes:
+    """A module's proto in which the instruction of an opcode has one more field."""
+
+    def number(data: bytes, at: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value, at
+
+    def rewritten(data: bytes, path: tuple[int, ...]) -> bytes:
+        if not path:
+            return data + more if field(2, opcode.encode()) in data else data
+        out, at = b"", 0
+        while at < len(data):
+            start = at
+            key, at = number(data, at)
+            size, at = number(data, at) if key & 7 in (0, 2) else ({1: 8, 5: 4}[key & 7], at)
+            if key & 7 == 0:
+                out += data[start:at]
+                continue
+            value, at = data[at : at + size], at + size
+            out += field(path[0], rewritten(value, path[1:])) if key == path[0] << 3 | 2 else data[start:at]
+        return out
+
+    # The computations of a module, and the instructions of a computation.
+    return rewritten(proto, (3, 2))
 
 
 def test_what_is_wrong_in_a_proto_is_said() -> None:

@@ -58,8 +58,8 @@ def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes
     return bytes(module.as_serialized_hlo_module_proto())
 
 
-Planned = tuple[Executable, Mapping[int, Any] | None, bytes | None]
-"""An executable, the functions of its host callbacks, and its module where it was not read from it."""
+Planned = tuple[Executable, Mapping[int, Any] | None]
+"""An executable, and the functions of its host callbacks."""
 
 
 def compile_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
@@ -100,15 +100,8 @@ def load_program(form: str, code: bytes, replicas: int, partitions: int, options
     Raises:
         HloError: The module does not run here.
     """
-    proto = None
-    try:
-        module = _hlorun.parse(code)
-    except HloUnsupportedError:
-        # Named axes of meshes are read from text only.
-        proto = code
-        module = _hlorun.parse(_xla_client().XlaComputation(code).as_hlo_text(print_large_constants=True))
-    executable = _hlorun.compile(module, replicas=replicas, partitions=partitions)
-    return executable, _attach_functions(executable.module), proto
+    executable = _hlorun.compile(_hlorun.parse(code), replicas=replicas, partitions=partitions)
+    return executable, _attach_functions(executable.module)
 
 
 def _attach_functions(module: HloModule) -> Mapping[int, Any] | None:

@@ -103,8 +103,8 @@ fn compile(
     planned(client, "compile_program", format, code, options)
 }
 
-/// What Python gives: the executable, what it keeps alive, and its module where it was not read from that.
-type Planned = (Py<PyExecutable>, Py<PyAny>, Option<Vec<u8>>);
+/// What Python gives: the executable, and what it keeps alive.
+type Planned = (Py<PyExecutable>, Py<PyAny>);
 
 /// Asks Python's `function` for the executable of `code`, and makes it a program.
 fn planned(
@@ -115,7 +115,7 @@ fn planned(
     options: &[u8],
 ) -> Outcome<Arc<Program>> {
     let placement = placement(client, options)?;
-    let (executable, keep, proto) = Python::attach(|py| {
+    let (executable, keep) = Python::attach(|py| {
         let plan = || -> PyResult<Planned> {
             py.import(PYTHON)?
                 .getattr(function)?
@@ -133,7 +133,6 @@ fn planned(
     let made = Made {
         executable,
         keep,
-        proto,
         options: options.to_vec(),
     };
     Ok(Arc::new(Program::new(made, placement)?))

@@ -29,8 +29,6 @@ pub struct Made {
     pub executable: Py<PyExecutable>,
     /// What has to live as long: functions of host callbacks; None where there are none.
     pub keep: Py<PyAny>,
-    /// The serialized module, where the executable's was not read from it.
-    pub proto: Option<Vec<u8>>,
     pub options: Vec<u8>,
 }
 
@@ -64,7 +62,6 @@ struct Costs {
 pub struct Program {
     executable: Py<PyExecutable>,
     keep: Py<PyAny>,
-    proto: Option<Vec<u8>>,
     pub options: Vec<u8>,
     pub devices: Vec<&'static Device>,
     device_handles: Handles<Device>,
@@ -108,7 +105,6 @@ impl Program {
             results: Results::of(core)?,
             executable: made.executable,
             keep: made.keep,
-            proto: made.proto,
             options: made.options,
             fingerprint: OnceLock::new(),
             costs: OnceLock::new(),
@@ -136,11 +132,9 @@ impl Program {
 
     /// Its module as a serialized `HloModuleProto`.
     pub fn proto(&self) -> Outcome<&[u8]> {
-        let read = self.executable().shared_module().proto.as_ref();
-        match (&self.proto, read) {
-            (Some(proto), _) => Ok(proto),
-            (None, Some(read)) => Ok(&read.bytes),
-            (None, None) => Err(Failure::internal("the module came from no proto")),
+        match &self.executable().shared_module().proto {
+            Some(read) => Ok(&read.bytes),
+            None => Err(Failure::internal("the module came from no proto")),
         }
     }
 

@@ -6,7 +6,8 @@ use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDi
 use crate::module::words::{self, Words};
 use crate::module::{AttrKey, HloOpcode};
 use crate::proto::schema::{
-    self, ConvolutionDimensionNumbers, IotaReplicaGroupListProto, Window, instruction as field,
+    self, ConvolutionDimensionNumbers, IotaReplicaGroupListProto, MeshAxesReplicaGroupListProto,
+    Window, instruction as field,
 };
 use crate::proto::wire::View;
 use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_window};
@@ -381,11 +382,14 @@ impl Writer<'_> {
     }
 
     fn replica_groups(&mut self, proto: View<'_, '_>) -> Result<()> {
-        if proto.find(field::mesh_axes_replica_group_list).is_some() {
-            return Err(crate::HloError::unsupported(
-                "replica groups by named axes are not read from protos; from text they are",
-                String::from_utf8_lossy(proto.bytes(field::name)),
-            ));
+        let along: Option<MeshAxesReplicaGroupListProto> =
+            self.message(proto, field::mesh_axes_replica_group_list)?;
+        if let Some(along) = along {
+            self.key(AttrKey::ReplicaGroups);
+            let mesh = along.mesh.as_deref().cloned().unwrap_or_default();
+            self.mesh(&mesh)?;
+            self.out.push(' ');
+            return self.axes(&mesh, &along.axes, "");
         }
         let list = self.message(proto, field::collective_device_list)?;
         let list: schema::CollectiveDeviceListProto = list.unwrap_or_default();

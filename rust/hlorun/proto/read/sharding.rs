@@ -1,9 +1,12 @@
-//! Shardings: `OpSharding` → `{devices=[2,1]<=[2]}`.
+//! Shardings: `OpSharding` → `{devices=[2,1]<=[2]}`, `{mesh['x'=2], [{'x'}, {}]}`.
+
+use prost::Message;
+use prost::bytes::Bytes;
 
 use super::Writer;
 use crate::error::Result;
 use crate::module::words;
-use crate::proto::schema::OpSharding;
+use crate::proto::schema::{AxisRefProto, MeshProto, NamedShardingProto, OpSharding};
 
 impl Writer<'_> {
     pub(super) fn sharding(&mut self, sharding: &OpSharding) -> Result<()> {
@@ -22,11 +25,8 @@ impl Writer<'_> {
     }
 
     fn single_sharding(&mut self, sharding: &OpSharding) -> Result<()> {
-        if sharding.named_sharding.is_some() {
-            return Err(crate::HloError::unsupported(
-                "shardings by named axes are not read from protos; from text they are",
-                "",
-            ));
+        if let Some(named) = sharding.named_sharding.as_deref() {
+            return self.named_sharding(named);
         }
         self.out.push('{');
         match words::SHARDING.get(sharding.r#type as usize) {
@@ -51,7 +51,13 @@ impl Writer<'_> {
             };
             self.put(format_args!(" {word} {}", sharding.shard_group_id));
         }
-        match &sharding.metadata[..] {
+        self.sharding_metadata(&sharding.metadata)?;
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn sharding_metadata(&mut self, all: &[Bytes]) -> Result<()> {
+        match all {
             [] => {}
             [one] => self.metadata([&one[..]].into_iter(), " ")?,
             several => {
@@ -66,6 +72,91 @@ impl Writer<'_> {
                 self.out.push('}');
             }
         }
+        Ok(())
+    }
+
+    /// A mesh: its axes, and its devices where they are in another order than their numbers.
+    pub(super) fn mesh(&mut self, mesh: &MeshProto) -> Result<()> {
+        self.out.push_str("mesh[");
+        for (at, axis) in mesh.axes.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let name = String::from_utf8_lossy(&axis.name);
+            self.put(format_args!("{comma}'{name}'={}", axis.size));
+        }
+        self.out.push(']');
+        if let Some(order) = mesh.iota_transform.as_deref() {
+            self.out.push_str(", device_ids=([");
+            self.put_list(&order.reshape_dims);
+            self.out.push_str("]T(");
+            self.put_list(&order.transpose_perm);
+            self.out.push_str("))");
+        } else if !mesh.device_ids.is_empty() {
+            self.out.push_str(", device_ids=(");
+            self.put_list(&mesh.device_ids);
+            self.out.push(')');
+        }
+        Ok(())
+    }
+
+    /// Axes of a mesh in braces, and what follows them there.
+    pub(super) fn axes(
+        &mut self,
+        mesh: &MeshProto,
+        axes: &[AxisRefProto],
+        rest: &str,
+    ) -> Result<()> {
+        self.out.push('{');
+        for (at, axis) in axes.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            let index = axis.mesh_axis_index;
+            let Some(whole) = usize::try_from(index).ok().and_then(|i| mesh.axes.get(i)) else {
+                return Err(self.fault(format!(
+                    "expected an axis of the mesh, found number {index}"
+                )));
+            };
+            let name = String::from_utf8_lossy(&whole.name);
+            self.put(format_args!("{comma}'{name}'"));
+            if let Some(part) = axis.sub_axis_info.as_deref() {
+                self.put(format_args!(":({}){}", part.pre_size, part.size));
+            }
+        }
+        if !rest.is_empty() && !axes.is_empty() {
+            self.out.push_str(", ");
+        }
+        self.out.push_str(rest);
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn named_sharding(&mut self, sharding: &NamedShardingProto) -> Result<()> {
+        let mesh = sharding.mesh.as_deref().cloned().unwrap_or_default();
+        self.out.push('{');
+        self.mesh(&mesh)?;
+        self.out.push_str(", [");
+        for (at, dimension) in sharding.dim_shardings.iter().enumerate() {
+            self.out.push_str(if at > 0 { ", " } else { "" });
+            let open = if dimension.is_closed { "" } else { "?" };
+            self.axes(&mesh, &dimension.axes, open)?;
+        }
+        self.out.push(']');
+        let kinds = [
+            ("replicated", &sharding.replicated_axes),
+            ("unreduced", &sharding.unreduced_axes),
+            ("manual", &sharding.manual_axes),
+        ];
+        for (kind, axes) in kinds.into_iter().filter(|(_, axes)| !axes.is_empty()) {
+            self.put(format_args!(", {kind}="));
+            self.axes(&mesh, axes, "")?;
+        }
+        let metadata: Vec<Bytes> = sharding
+            .metadata
+            .iter()
+            .map(|one| one.encode_to_vec().into())
+            .collect();
+        if !metadata.is_empty() {
+            self.out.push(',');
+        }
+        self.sharding_metadata(&metadata)?;
         self.out.push('}');
         Ok(())
     }

@@ -38,6 +38,7 @@ __all__ = [
     "_resize",
     "_restore",
     "_set_blas_path",
+    "_set_stablehlo_versions",
     "_tiles",
     "_widen",
     "compile",

@@ -217,11 +217,41 @@ def test_replica_groups_along_the_axes_of_a_mesh(mesh: bytes, axes: bytes, text:
     assert read.to_string() == hlorun.parse(GATHER.format(text)).to_string()
 
 
-def test_an_axis_that_a_mesh_has_not_is_said() -> None:
+def axis(name: bytes, size: int) -> bytes:
+    """An axis of a mesh."""
+    return field(1, field(1, name) + field(2, size))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "message"),
+    [
+        (MESH, field(2, field(1, 2)), "expected an axis of the mesh, found number 2"),
+        (axis(b"x'=2] {'x'}\n", 8), field(2, b""), "expected the name of an axis, without quotes"),
+        (axis(b"\xff", 8), field(2, b""), "expected the name of an axis"),
+        (axis(b"x", 2) + axis(b"x", 4), field(2, b""), "expected axes of different names"),
+        (
+            b"".join(axis(b"%d" % at, 1) for at in range(65)),
+            b"",
+            "expected up to 64 axes of a mesh, found 65",
+        ),
+        (axis(b"x" * 100_000, 8), field(2, b"") * 100_000, "the text of the proto has more than"),
+    ],
+)
+def test_what_is_wrong_in_a_mesh_is_said(mesh: bytes, axes: bytes, message: str) -> None:
     written = hlorun.parse(GATHER.format("{{0,1,2,3},{4,5,6,7}}")).to_proto()
-    groups = field(93, field(1, MESH) + field(2, field(1, 2)))
-    with pytest.raises(hlorun.HloParseError, match="expected an axis of the mesh, found number 2"):
+    groups = field(93, field(1, mesh) + axes)
+    with pytest.raises(hlorun.HloParseError, match=message):
         hlorun.parse(with_field(written, "all-gather", groups))
+
+
+def test_a_sharding_by_named_axes() -> None:
+    text = "HloModule m, num_partitions=8\n\nENTRY e {\n  ROOT p = f32[8] parameter(0)%s\n}\n"
+    dimension = field(1, field(1, 1)) + field(2, 1)
+    named = field(2, MESH) + field(3, dimension) + field(4, b"") + field(6, field(2, b"it's"))
+    written = hlorun.parse(text % "").to_proto()
+    read = hlorun.parse(with_field(written, "parameter", field(40, field(14, named))))
+    want = text % ", sharding={mesh['x'=2,'y'=4], [{'y'}], replicated={'x'}}"
+    assert read.to_string() == hlorun.parse(want).to_string()
 
 
 GATHER = """HloModule m, num_partitions=8

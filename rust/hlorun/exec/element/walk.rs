@@ -130,11 +130,14 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
     }
 }
 
+/// Fewest elements of neighbouring rows that are the same.
+const MIN_REPEATED: i64 = 32;
+
 /// The size of rows of which neighbours are the same elements, side by side, and how many those are; `None` where copying
 /// row by row is as fast.
 fn repeated_row(walk: &Walk, size: usize) -> Option<(usize, usize)> {
     match *walk.as_slice() {
-        [.., (times, 0), (row, 1)] if row as usize * size < STEP && times > 1 => {
+        [.., (times, 0), (row, 1)] if row as usize * size < STEP && row * times >= MIN_REPEATED => {
             Some((row as usize, times as usize))
         }
         _ => None,
@@ -299,16 +302,16 @@ mod tests {
     #[test]
     fn repeated_rows_are_those_of_the_walk() {
         let data: Vec<u32> = (0..12).collect();
-        let walk: Walk = Walk::from_slice(&[(4, 3), (5, 0), (3, 1)]);
-        assert_eq!(repeated_row(&walk, 4), Some((3, 5)));
-        for (start, n) in [(0, 60), (1, 59), (7, 2), (14, 1), (29, 31), (44, 3)] {
+        let walk: Walk = Walk::from_slice(&[(4, 3), (12, 0), (3, 1)]);
+        assert_eq!(repeated_row(&walk, 4), Some((3, 12)));
+        for (start, n) in [(0, 144), (1, 143), (7, 2), (35, 1), (71, 40), (107, 3)] {
             let mut out = vec![0u32; n];
             // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
             unsafe {
                 let base = data.as_ptr().cast();
                 gather(&walk, 4, base, start, n, out.as_mut_ptr().cast());
             }
-            let expected = (start..start + n).map(|at| (at / 15 * 3 + at % 3) as u32);
+            let expected = (start..start + n).map(|at| (at / 36 * 3 + at % 3) as u32);
             assert!(out.iter().copied().eq(expected), "{start}, {n}");
         }
     }

@@ -444,7 +444,8 @@ unsafe fn transpose(size: usize, from: *const u8, rows: usize, columns: usize, t
 ///
 /// # Safety
 ///
-/// There are so many rows. Either `from` is `to` and `behind` is `rows`, or both do not overlap.
+/// There are so many rows at `from`, and room for `behind + rows / 2` at `to`. Either `from` is `to` and `behind` is
+/// `rows`, or the two do not overlap.
 unsafe fn part_rows(from: *const u8, to: *mut u8, rows: usize, behind: usize, bytes: usize) {
     // SAFETY: the caller's promise; what is written over has been read before.
     unsafe {

@@ -1,12 +1,14 @@
 //! Shardings: `OpSharding` → `{devices=[2,1]<=[2]}`, `{mesh['x'=2], [{'x'}, {}]}`.
 
-use prost::Message;
 use prost::bytes::Bytes;
 
 use super::Writer;
 use crate::error::Result;
 use crate::module::words;
-use crate::proto::schema::{AxisRefProto, MeshProto, NamedShardingProto, OpSharding};
+use crate::proto::schema::{AxisRefProto, MeshAxis, MeshProto, NamedShardingProto, OpSharding};
+
+/// Most axes of a mesh: more than devices can be counted along.
+const MAX_AXES: usize = 64;
 
 impl Writer<'_> {
     pub(super) fn sharding(&mut self, sharding: &OpSharding) -> Result<()> {
@@ -77,10 +79,21 @@ impl Writer<'_> {
 
     /// A mesh: its axes, and its devices where they are in another order than their numbers.
     pub(super) fn mesh(&mut self, mesh: &MeshProto) -> Result<()> {
+        if mesh.axes.len() > MAX_AXES {
+            let found = mesh.axes.len();
+            return Err(self.fault(format!(
+                "expected up to {MAX_AXES} axes of a mesh, found {found}"
+            )));
+        }
         self.out.push_str("mesh[");
         for (at, axis) in mesh.axes.iter().enumerate() {
+            let name = self.axis_name(axis)?;
+            if mesh.axes[..at].iter().any(|other| other.name == axis.name) {
+                return Err(self.fault(format!(
+                    "expected axes of different names, found {name:?} twice"
+                )));
+            }
             let comma = if at > 0 { "," } else { "" };
-            let name = String::from_utf8_lossy(&axis.name);
             self.put(format_args!("{comma}'{name}'={}", axis.size));
         }
         self.out.push(']');
@@ -95,7 +108,20 @@ impl Writer<'_> {
             self.put_list(&mesh.device_ids);
             self.out.push(')');
         }
-        Ok(())
+        self.check_length()
+    }
+
+    /// The name of an axis, which stands between quotes in a text.
+    fn axis_name<'a>(&self, axis: &'a MeshAxis) -> Result<&'a str> {
+        let name = std::str::from_utf8(&axis.name).ok();
+        let is_plain =
+            |name: &&str| !name.contains(|c: char| c.is_control() || "'\"\\".contains(c));
+        name.filter(is_plain).ok_or_else(|| {
+            let found = String::from_utf8_lossy(&axis.name[..axis.name.len().min(64)]).into_owned();
+            self.fault(format!(
+                "expected the name of an axis, without quotes, found {found:?}"
+            ))
+        })
     }
 
     /// Axes of a mesh in braces, and what follows them there.
@@ -114,11 +140,13 @@ impl Writer<'_> {
                     "expected an axis of the mesh, found number {index}"
                 )));
             };
-            let name = String::from_utf8_lossy(&whole.name);
+            let name = self.axis_name(whole)?;
             self.put(format_args!("{comma}'{name}'"));
             if let Some(part) = axis.sub_axis_info.as_deref() {
                 self.put(format_args!(":({}){}", part.pre_size, part.size));
             }
+            // Each may be as long as its name.
+            self.check_length()?;
         }
         if !rest.is_empty() && !axes.is_empty() {
             self.out.push_str(", ");
@@ -128,6 +156,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// A sharding by names. Its metadata is left out: it says where the sharding was written, not what it is.
     fn named_sharding(&mut self, sharding: &NamedShardingProto) -> Result<()> {
         let mesh = sharding.mesh.as_deref().cloned().unwrap_or_default();
         self.out.push('{');
@@ -148,15 +177,6 @@ impl Writer<'_> {
             self.put(format_args!(", {kind}="));
             self.axes(&mesh, axes, "")?;
         }
-        let metadata: Vec<Bytes> = sharding
-            .metadata
-            .iter()
-            .map(|one| one.encode_to_vec().into())
-            .collect();
-        if !metadata.is_empty() {
-            self.out.push(',');
-        }
-        self.sharding_metadata(&metadata)?;
         self.out.push('}');
         Ok(())
     }

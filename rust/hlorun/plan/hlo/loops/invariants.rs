@@ -21,6 +21,8 @@ use crate::plan::faults::{self, Fault};
 pub const NAME: &str = "loop-invariants";
 /// Elements read and written by what is computed for a loop that may have no trip.
 const MAX_SPECULATIVE: i64 = 1 << 16;
+/// Elements read and written by all the arithmetic that is moved out of one loop: its results live as long as the loop.
+const MAX_ARITHMETIC: i64 = 1 << 22;
 
 /// Runs the pass on all loops, inner ones first; how many instructions it moved.
 pub fn run(module: &mut HloModule) -> Result<usize> {
@@ -125,6 +127,7 @@ fn wanted(
     let mut needed: FxHashSet<InstructionId> = root.into_iter().collect();
     let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
+    let mut left = MAX_ARITHMETIC;
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
         if is_invariant && !needed.contains(&id) {
@@ -132,13 +135,16 @@ fn wanted(
         }
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
+        let is_read_whole = is_written && is_arithmetic(module, id);
+        let arithmetic = is_read_whole.then(|| size(module, id)).flatten();
         let is_worth = is_invariant
             && is_array
             && (is_expensive(module, source(module, id))
-                || is_written && is_arithmetic(module, id))
+                || arithmetic.is_some_and(|size| size <= left))
             && is_affordable(id);
         if is_worth {
             wanted.push(id);
+            left -= arithmetic.unwrap_or(0);
             continue;
         }
         let operands = module.operand_ids(id).iter().copied();

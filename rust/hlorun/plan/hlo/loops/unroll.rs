@@ -7,7 +7,7 @@
 //! for the next stays in the cache (see [`crate::plan::schedule::row_tiling`]). Those between do not.
 //!
 //! Applies to loops of 2 to [`MAX_TRIPS`] trips, known from the condition, whose body has nothing but
-//! elementwise operations and movements, few of them, and changes so much. A loop of
+//! elementwise operations and movements, few of them, and changes that many bytes. A loop of
 //! one trip is its body, whatever that is, and one of none what it starts with.
 
 use super::info::{Callers, LoopInfo};
@@ -21,6 +21,8 @@ pub const NAME: &str = "loop-unroll";
 const MAX_TRIPS: usize = 8;
 /// Most instructions of all trips together.
 const MAX_INSTRUCTIONS: usize = 1024;
+/// Most instructions of all trips of all loops of a module, but for those of one trip.
+const MAX_ALL_INSTRUCTIONS: usize = 1 << 15;
 /// Fewest and most bytes that a trip over small arrays changes.
 const MIN_BYTES: i64 = 1 << 8;
 const MAX_SMALL_BYTES: i64 = 1 << 14;
@@ -32,12 +34,19 @@ pub fn run(module: &mut HloModule) -> Result<usize> {
     let callers = Callers::new(module);
     let mut effects = Effects::default();
     let mut changed = 0;
+    let mut left = MAX_ALL_INSTRUCTIONS;
     for id in super::info::while_loops(module) {
-        if let Some(info) = LoopInfo::of(module, &callers, id)
-            && (is_trivial(module, &info, &mut effects) || applies(module, &info))
-        {
+        let Some(info) = LoopInfo::of(module, &callers, id) else {
+            continue;
+        };
+        let count = module.computation(info.body).instructions.len() * info.trips.len();
+        if is_trivial(module, &info, &mut effects) {
             unroll(module, &info)?;
             changed += 1;
+        } else if count <= left && applies(module, &info) {
+            unroll(module, &info)?;
+            changed += 1;
+            left -= count;
         }
     }
     Ok(changed)

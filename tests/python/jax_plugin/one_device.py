@@ -408,6 +408,8 @@ def case_signals():
     import os
     import signal
 
+    # A process that began in the background ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     f = jax.jit(lambda x: lax.fori_loop(0, 1 << 30, lambda _, y: jnp.sin(y) + 1, x))
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

@@ -519,6 +519,16 @@ ENTRY main {{
 fn simplification() {
     let changing = summing("d").replace("  one = s32", "  d = f32[64,8] add(m, m)\n  one = s32");
     misleads(Fault::MovesVaryingValue, &changing, "loop-invariants");
+    // Arithmetic that a product reads.
+    let scaled = LOOP.replace(
+        "BODY",
+        "  s = f32[256] sine(x)
+  d = f32[] dot(s, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  b = f32[256] broadcast(d), dimensions={}
+  u = f32[256] multiply(x, b)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, u, y)",
+    );
+    misleads(Fault::MovesVaryingValue, &scaled, "loop-invariants");
     misleads(Fault::FixesChangingState, &changing, "loop-state");
     misleads(Fault::HandsOnChangedState, &changing, "state-in-place");
     let rounded = entry(

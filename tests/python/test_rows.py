@@ -85,6 +85,59 @@ ENTRY main {
     np.testing.assert_array_equal(run(text, x, at[..., None])[0], want)
 
 
+@pytest.mark.parametrize("rows", [2, 3, 37, 1000, 4097])
+@pytest.mark.parametrize("columns", [1, 3, 10, 128, 129])
+def test_few_columns_are_folded_in_order(rows: int, columns: int) -> None:
+    """Affine functions one after the other: associative, but not commutative."""
+    stream = Stream("few columns", rows, columns)
+    a, b = (stream.integers(-9, 9, (rows, columns)).astype(np.int32) for _ in range(2))
+    text = f"""HloModule affine
+then {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ac = s32[] multiply(a, c)
+  bc = s32[] multiply(b, c)
+  e = s32[] add(bc, d)
+  ROOT t = (s32[], s32[]) tuple(ac, e)
+}}
+ENTRY main {{
+  a = s32[{rows},{columns}] parameter(0)
+  b = s32[{rows},{columns}] parameter(1)
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  ROOT r = (s32[{columns}], s32[{columns}]) reduce(a, b, one, zero), dimensions={{0}}, to_apply=then
+}}
+"""
+    first, second = np.ones(columns, np.int32), np.zeros(columns, np.int32)
+    for c, d in zip(a, b, strict=True):
+        first, second = first * c, second * c + d
+    got = run(text, a, b)
+    np.testing.assert_array_equal(got[0], first)
+    np.testing.assert_array_equal(got[1], second)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("depth", [*range(1, 70), 200])
+def test_sums_of_every_length(depth: int, dtype: str) -> None:
+    stream = Stream("depth", depth)
+    numpy_dtype = {"f32": np.float32, "f64": np.float64}[dtype]
+    x, y = (stream.integers(1, 9, dims).astype(numpy_dtype) for dims in ((3, depth), (50, depth)))
+    text = f"""HloModule sums
+ENTRY main {{
+  x = {dtype}[3,{depth}] parameter(0)
+  y = {dtype}[50,{depth}] parameter(1)
+  ROOT d = {dtype}[3,50] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+}}
+"""
+    np.testing.assert_array_equal(run(text, x, y)[0], x @ y.T)
+    # Infinity times a number is counted once, and never times zero.
+    for at in range(depth):
+        y[at % 50, at] = np.inf
+    np.testing.assert_array_equal(run(text, x, y)[0], x @ y.T)
+
+
 @pytest.mark.parametrize("width", [*range(1, 36), 63, 64, 65])
 def test_rows_of_few_bytes(width: int) -> None:
     stream = Stream("few bytes", width)

@@ -63,10 +63,11 @@ Planned = tuple[Executable, Mapping[int, Any] | None]
 
 
 def compile_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
-    """Plan a program of JAX.
+    """Plan a program.
 
     Args:
-        form: What `code` is: "mlir", a StableHLO artifact.
+        form: What `code` is: "mlir", a StableHLO artifact as JAX compiles it, or "hlo", the serialized HLO
+            module of one partition.
         code: The program.
         replicas: Replicas that run together.
         partitions: Partitions of each.
@@ -78,28 +79,10 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
     Raises:
         HloError: The program does not run here.
     """
-    if form != "mlir":
+    if form == "mlir":
+        code = _hlo_of(code) if partitions == 1 else _partitioned(code, replicas, partitions, options)
+    elif form != "hlo":
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
-    module = _hlo_of(code) if partitions == 1 else _partitioned(code, replicas, partitions, options)
-    return load_program("hlo", module, replicas, partitions, options)
-
-
-def load_program(form: str, code: bytes, replicas: int, partitions: int, options: bytes) -> Planned:
-    """Plan an HLO module.
-
-    Args:
-        form: Always "hlo".
-        code: The serialized module.
-        replicas: Replicas that run together.
-        partitions: Partitions of each.
-        options: As in `compile_program`; nothing is looked up in them.
-
-    Returns:
-        As `compile_program` does.
-
-    Raises:
-        HloError: The module does not run here.
-    """
     executable = _hlorun.compile(_hlorun.parse(code), replicas=replicas, partitions=partitions)
     return executable, _attach_functions(executable.module)
 

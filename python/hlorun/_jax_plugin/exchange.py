@@ -10,7 +10,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-PLATFORM = "hlorun"
+from hlorun._jax_plugin import PLATFORM
 
 
 def _is_ours(array: Any) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-PLATFORM = "hlorun"
+from hlorun._jax_plugin import PLATFORM
 
 FUNCTIONS: weakref.WeakValueDictionary[int, Callable[..., Any]] = weakref.WeakValueDictionary()
 """Functions of host callbacks by the numbers their calls carry; lowerings and executables keep them alive."""

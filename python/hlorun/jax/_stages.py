@@ -17,6 +17,7 @@ import numpy as np
 
 from hlorun import _hlorun
 from hlorun._hlorun import CompiledMemoryStats, Executable, HloModule
+from hlorun._jax_plugin import PLATFORM
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.jax._callbacks import attach
 from hlorun.jax._internals import Facts, KeyArray, ShapedArray, batched_device_put, flatten, jax
@@ -174,7 +175,7 @@ def _refuse(facts: Facts) -> None:
             "runs on one: put the arguments on one device"
         )
     (device,) = facts.devices
-    if device.platform == "hlorun":
+    if device.platform == PLATFORM:
         raise HloUnsupportedError(f"this function is for {device}, where hlorun runs it by jax.jit: use that")
     if device.platform != "cpu":
         raise HloUnsupportedError(

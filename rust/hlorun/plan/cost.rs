@@ -61,6 +61,8 @@ pub mod tiles {
     pub const MIN_TILE: usize = 512;
     /// Rows of fewer elements are gathered into tiles of several.
     pub const MIN_RUN: i64 = 512;
+    /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
+    pub const MIN_REPEATED: i64 = 32;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
     /// Elements times steps from which a second thread pays.
@@ -208,6 +210,25 @@ pub mod reduce {
     /// Longest rows that are transposed, for plain kernels and for general reducers.
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
+}
+
+/// Loops that passes over the module change.
+pub mod loops {
+    /// Most trips of a loop that is written out, and most instructions of all its trips.
+    pub const MAX_UNROLLED_TRIPS: usize = 8;
+    pub const MAX_UNROLLED: usize = 1024;
+    /// Most instructions of all loops of a module that are written out, but for those of one trip.
+    pub const MAX_ALL_UNROLLED: usize = 1 << 15;
+    /// Fewest and most bytes that a trip over small arrays changes to be written out.
+    pub const MIN_SMALL: i64 = 1 << 8;
+    pub const MAX_SMALL: i64 = 1 << 14;
+    /// Fewest bytes that a trip over large arrays changes to be written out.
+    pub const MIN_LARGE: i64 = 1 << 18;
+    /// Bytes read and written by what is computed for a loop that may have no trip.
+    pub const MAX_SPECULATIVE: i64 = 1 << 18;
+    /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
+    /// as the loop.
+    pub const MAX_ARITHMETIC: i64 = 1 << 24;
 }
 
 /// Factorizations and triangular solves of small matrices, one in each lane of the vectors.

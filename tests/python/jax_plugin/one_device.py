@@ -417,6 +417,22 @@ def case_signals():
         f(np.ones(1000, np.float32))
 
 
+def case_what_handlers_of_signals_raise():
+    import signal
+
+    def leave(*_):
+        raise SystemExit(3)
+
+    f = jax.jit(lambda x: lax.fori_loop(0, 1 << 30, lambda _, y: jnp.sin(y) + 1, x))
+    before = signal.signal(signal.SIGALRM, leave)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with contextlib.suppress(jax.errors.JaxRuntimeError), raises(SystemExit, "3"):
+            f(np.ones(1000, np.float32))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def case_functions_of_hlorun_jax_name_the_way_that_runs_here():
     import hlorun
     import hlorun.jax

@@ -100,7 +100,7 @@ pub unsafe fn checked<'a, A: Args>(args: *mut A) -> Outcome<&'a mut A> {
         return Err(Failure::argument(format!("{}: no arguments", A::NAME)));
     }
     if !args.is_aligned() {
-        let message = format!("{}: arguments at an odd address", A::NAME);
+        let message = format!("{}: the arguments are not aligned", A::NAME);
         return Err(Failure::argument(message));
     }
     // SAFETY: not null, and every struct begins with its size.
@@ -122,6 +122,11 @@ pub unsafe fn checked<'a, A: Args>(args: *mut A) -> Outcome<&'a mut A> {
 pub struct Ref<T>(*const T);
 
 impl<T> Ref<T> {
+    /// No object.
+    pub const fn null() -> Ref<T> {
+        Ref(std::ptr::null())
+    }
+
     /// The object, which is a `what`.
     pub fn get<'a>(&self, what: &str) -> Outcome<&'a T> {
         self.optional()
@@ -134,9 +139,12 @@ impl<T> Ref<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// Takes an object back that [`give`] handed out; `None` for null.
-    pub fn take(&self) -> Option<Box<T>> {
-        // SAFETY: a handle is destroyed once, and was made by `give`.
+    /// Takes an object back; `None` for null.
+    ///
+    /// # Safety
+    /// [`give`] made the handle, and nobody uses it again.
+    pub unsafe fn take(&self) -> Option<Box<T>> {
+        // SAFETY: by this function's contract.
         (!self.0.is_null()).then(|| unsafe { Box::from_raw(self.0.cast_mut()) })
     }
 
@@ -159,8 +167,11 @@ pub struct In<T> {
 }
 
 impl<T> In<T> {
-    /// `len` elements from `data` on, which C promises.
-    pub fn new(data: *const T, len: usize) -> In<T> {
+    /// `len` elements from `data` on.
+    ///
+    /// # Safety
+    /// `data` is null, or there are so many elements, which nobody changes while this is used.
+    pub unsafe fn new(data: *const T, len: usize) -> In<T> {
         In { data, len }
     }
 
@@ -183,7 +194,7 @@ impl In<u8> {
     /// The text; `what` is its name.
     pub fn text<'a>(&self, what: &str) -> Outcome<&'a str> {
         std::str::from_utf8(self.get(what)?)
-            .map_err(|error| Failure::argument(format!("{what} is no text: {error}")))
+            .map_err(|error| Failure::argument(format!("{what} is not UTF-8: {error}")))
     }
 }
 
@@ -225,7 +236,7 @@ pub struct OwnedBytes {
     data: *const u8,
     len: usize,
     owner: *mut Vec<u8>,
-    deleter: unsafe extern "C" fn(*mut Vec<u8>),
+    deleter: Option<unsafe extern "C" fn(*mut Vec<u8>)>,
 }
 
 impl OwnedBytes {
@@ -233,12 +244,13 @@ impl OwnedBytes {
     pub fn set(&mut self, bytes: Vec<u8>) {
         (self.data, self.len) = (bytes.as_ptr(), bytes.len());
         self.owner = give(bytes);
-        self.deleter = delete;
+        self.deleter = Some(delete);
     }
 }
 
 unsafe extern "C" fn delete(bytes: *mut Vec<u8>) {
-    drop(Ref(bytes.cast_const()).take());
+    // SAFETY: C hands what `set` gave it back, once.
+    drop(unsafe { Ref(bytes.cast_const()).take() });
 }
 
 /// A list of handles that an object shows: it does not own what they point to.
@@ -261,9 +273,12 @@ impl<T> Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// The first object, of a list whose objects live as long as the process.
-    pub fn first(&self) -> Option<&'static T> {
-        // SAFETY: the objects are a client's, and clients are never freed.
+    /// The first object.
+    ///
+    /// # Safety
+    /// It lives as long as the process.
+    pub unsafe fn first(&self) -> Option<&'static T> {
+        // SAFETY: by this function's contract.
         self.0.first().map(|pointer| unsafe { &**pointer })
     }
 }

@@ -1,7 +1,7 @@
 //! Buffers: arrays on a device, row-major and never written again once they are made.
 //!
-//! Promise: memory lives as long as a run, a transfer or an external reference needs it, whatever
-//! becomes of the buffer.
+//! Promise: memory lives as long as a run or a transfer needs it, whatever becomes of the buffer, and as
+//! long as there are external references, until the buffer is destroyed.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -202,7 +202,9 @@ impl Buffer {
     /// The same array under another handle, on `device`.
     pub fn on_device(&self, device: &'static Device) -> Outcome<Buffer> {
         let storage = self.storage()?;
-        Ok(Buffer::new(storage, device, self.element_type, &self.dims))
+        let mut buffer = Buffer::new(storage, device, self.element_type, &self.dims);
+        buffer.is_token = self.is_token;
+        Ok(buffer)
     }
 
     /// Bytes of all elements.
@@ -278,7 +280,8 @@ args! {
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        drop(self.buffer.take());
+        // SAFETY: C destroys a handle once.
+        drop(unsafe { self.buffer.take() });
         Ok(())
     }
 }
@@ -361,7 +364,8 @@ impl Call for CopyToDevice {
 impl Call for CopyToMemory {
     fn call(&mut self) -> Outcome<()> {
         let devices = self.memory.get("memory")?.devices.get();
-        let device = devices.and_then(|devices| devices.first());
+        // SAFETY: devices are their client's, which is never freed.
+        let device = devices.and_then(|devices| unsafe { devices.first() });
         let device = device.ok_or_else(|| Failure::argument("the memory has no device"))?;
         self.copy = give(self.buffer.get("buffer")?.on_device(device)?);
         Ok(())
@@ -392,12 +396,11 @@ impl Call for GetMemory {
 
 impl Call for ReadyEvent {
     fn call(&mut self) -> Outcome<()> {
-        let contents = self.buffer.get("buffer")?.lock();
-        self.event = match &contents.failure {
-            None => ready(),
-            Some(failure) => {
+        self.event = match self.buffer.get("buffer")?.storage() {
+            Ok(_) => ready(),
+            Err(failure) => {
                 let event = super::event::Event::new();
-                event.set(Err(failure.clone()));
+                event.set(Err(failure));
                 event.handle()
             }
         };

@@ -194,7 +194,7 @@ impl Call for Create {
                 "node_id" | "partition_index" => {}
                 name => {
                     return Err(Failure::argument(format!(
-                        "hlorun knows no option {name}: there is {DEVICES_OPTION}"
+                        "hlorun knows no option {name}: the only one is {DEVICES_OPTION}"
                     )));
                 }
             }
@@ -283,17 +283,18 @@ impl Call for AddressableMemories {
 impl Call for DefaultDeviceAssignment {
     fn call(&mut self) -> Outcome<()> {
         let client = self.client.get("client")?;
-        let count = i64::from(self.replicas).checked_mul(i64::from(self.partitions));
+        let (replicas, partitions) = (self.replicas, self.partitions);
+        if replicas < 0 || partitions < 0 {
+            let message = format!("there are no {replicas} replicas of {partitions} partitions");
+            return Err(Failure::argument(message));
+        }
+        let count = replicas as usize * partitions as usize;
         let available = client.devices.len();
-        let count = count
-            .and_then(|count| usize::try_from(count).ok())
-            .filter(|count| *count <= available)
-            .ok_or_else(|| {
-                Failure::argument(format!(
-                    "{} replicas of {} partitions need more than the {available} devices there are",
-                    self.replicas, self.partitions
-                ))
-            })?;
+        if count > available {
+            return Err(Failure::argument(format!(
+                "{replicas} replicas of {partitions} partitions need more than the {available} devices there are"
+            )));
+        }
         if self.assignment.is_null() || self.len < count {
             let message = format!("room for {} devices, {count} are needed", self.len);
             return Err(Failure::argument(message));

@@ -34,7 +34,8 @@ pub struct ProgramText {
 impl ProgramText {
     /// Says how large `bytes` are, or writes them where the caller has made room.
     pub fn show(&mut self, format: &'static str, bytes: &[u8]) -> Outcome<()> {
-        self.format = In::new(format.as_ptr(), format.len());
+        // SAFETY: the text lives as long as the process.
+        self.format = unsafe { In::new(format.as_ptr(), format.len()) };
         if self.code.is_null() {
             self.code_size = bytes.len();
             return Ok(());
@@ -98,18 +99,18 @@ fn compile(
     options: &[u8],
 ) -> Outcome<Arc<Program>> {
     let format = program.format.text("the program's format")?;
-    let code = In::new(program.code, program.code_size);
+    // SAFETY: C promises so many bytes, which nobody changes during the call.
+    let code = unsafe { In::new(program.code, program.code_size) };
     let code = code.get("the program")?;
-    planned(client, "compile_program", format, code, options)
+    planned(client, format, code, options)
 }
 
 /// What Python gives: the executable, and what it keeps alive.
 type Planned = (Py<PyExecutable>, Py<PyAny>);
 
-/// Asks Python's `function` for the executable of `code`, and makes it a program.
+/// Asks Python for the executable of `code`, and makes it a program.
 fn planned(
     client: &'static Client,
-    function: &str,
     format: &str,
     code: &[u8],
     options: &[u8],
@@ -118,7 +119,7 @@ fn planned(
     let (executable, keep) = Python::attach(|py| {
         let plan = || -> PyResult<Planned> {
             py.import(PYTHON)?
-                .getattr(function)?
+                .getattr("compile_program")?
                 .call1((
                     format,
                     PyBytes::new(py, code),
@@ -183,7 +184,7 @@ impl Call for Load {
         } else {
             overridden
         };
-        self.executable = give(planned(client, "load_program", "hlo", module, options)?);
+        self.executable = give(planned(client, "hlo", module, options)?);
         Ok(())
     }
 }

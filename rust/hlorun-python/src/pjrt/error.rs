@@ -137,7 +137,8 @@ args! {
 pub unsafe extern "C" fn destroy(args: *mut Destroy) {
     // SAFETY: by this function's contract.
     if let Ok(args) = unsafe { checked(args) } {
-        drop(args.error.take());
+        // SAFETY: C destroys a handle once.
+        drop(unsafe { args.error.take() });
     }
 }
 

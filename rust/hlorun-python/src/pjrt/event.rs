@@ -106,7 +106,8 @@ args! {
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
         if !std::ptr::eq(self.event.pointer(), ready()) {
-            drop(self.event.take());
+            // SAFETY: C destroys a handle once.
+            drop(unsafe { self.event.take() });
         }
         Ok(())
     }

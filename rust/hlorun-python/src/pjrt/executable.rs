@@ -2,6 +2,7 @@
 //!
 //! A `PJRT_LoadedExecutable` and a `PJRT_Executable` are the same object under two handles.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -58,10 +59,16 @@ struct Costs {
     _names: Vec<String>,
 }
 
+/// What a program keeps of Python.
+struct Objects {
+    executable: Py<PyExecutable>,
+    /// As in [`Made`].
+    keep: Py<PyAny>,
+}
+
 /// An executable.
 pub struct Program {
-    executable: Py<PyExecutable>,
-    keep: Py<PyAny>,
+    python: ManuallyDrop<Objects>,
     pub options: Vec<u8>,
     pub devices: Vec<&'static Device>,
     device_handles: Handles<Device>,
@@ -103,8 +110,10 @@ impl Program {
             name: module.str(module.name).into_owned(),
             parameters,
             results: Results::of(core)?,
-            executable: made.executable,
-            keep: made.keep,
+            python: ManuallyDrop::new(Objects {
+                executable: made.executable,
+                keep: made.keep,
+            }),
             options: made.options,
             fingerprint: OnceLock::new(),
             costs: OnceLock::new(),
@@ -114,12 +123,12 @@ impl Program {
 
     /// What runs.
     pub fn executable(&self) -> &PyExecutable {
-        self.executable.get()
+        self.python.executable.get()
     }
 
     /// Whether it calls Python functions of this process.
     pub fn has_functions(&self) -> bool {
-        Python::attach(|py| !self.keep.is_none(py))
+        Python::attach(|py| !self.python.keep.is_none(py))
     }
 
     /// Ends where it has been deleted.
@@ -339,6 +348,15 @@ args! {
     }
 }
 
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: nothing looks at them after this.
+        let python = unsafe { ManuallyDrop::take(&mut self.python) };
+        // Without the lock they would wait until Python is next asked for something.
+        let _ = Python::try_attach(move |_| drop(python));
+    }
+}
+
 /// Implements [`Call`] for structs whose object is their field `executable`.
 macro_rules! about {
     ($($name:ident: |$args:ident, $program:ident| $body:block)*) => { $(
@@ -355,14 +373,16 @@ macro_rules! about {
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        drop(self.executable.take());
+        // SAFETY: C destroys a handle once.
+        drop(unsafe { self.executable.take() });
         Ok(())
     }
 }
 
 impl Call for DestroyLoaded {
     fn call(&mut self) -> Outcome<()> {
-        drop(self.executable.take());
+        // SAFETY: C destroys a handle once.
+        drop(unsafe { self.executable.take() });
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! Runs: buffers in, buffers out, all of which are there when the call returns.
 
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::DeviceArrays;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::abi::{Call, Extension, In, Ref, args, give};
@@ -61,21 +62,29 @@ impl Call for Execute {
             lanes => run_all(program, lanes)?,
         };
         let leaves = program.executable().core().outputs();
-        for (number, (lane, storages)) in lanes.iter().zip(storages).enumerate() {
-            for &donated in &program.donated {
-                if !not_donated.contains(&(donated as i64)) {
-                    lane.arguments[donated].get("argument")?.delete();
+        let mut results = Vec::with_capacity(lanes.len());
+        let mut donated = Vec::new();
+        for (lane, storages) in lanes.iter().zip(&storages) {
+            for &at in &program.donated {
+                if !not_donated.contains(&(at as i64)) {
+                    donated.push(lane.arguments[at].get("argument")?);
                 }
             }
-            for (at, output) in program.outputs().iter().enumerate() {
-                let buffer = match *output {
-                    Some(output) => {
-                        let leaf = &leaves[output];
-                        let storage = storages[output].clone();
-                        Buffer::new(storage, lane.device, leaf.element_type, &leaf.dims)
-                    }
-                    None => Buffer::token(lane.device)?,
-                };
+            let buffers = program.outputs().iter().map(|output| match *output {
+                Some(output) => {
+                    let leaf = &leaves[output];
+                    let storage = storages[output].clone();
+                    let buffer = Buffer::new(storage, lane.device, leaf.element_type, &leaf.dims);
+                    Ok(buffer)
+                }
+                None => Buffer::token(lane.device),
+            });
+            results.push(buffers.collect::<Outcome<Vec<Buffer>>>()?);
+        }
+        // Nothing fails from here on: a failed call leaves its arguments as they were.
+        donated.into_iter().for_each(Buffer::delete);
+        for (number, buffers) in results.into_iter().enumerate() {
+            for (at, buffer) in buffers.into_iter().enumerate() {
                 // SAFETY: `lanes` found a list for every device; C promises room for every result.
                 unsafe { (*self.outputs.add(number)).add(at).write(give(buffer)) };
             }
@@ -99,7 +108,9 @@ impl Execute {
             return Ok(&[]);
         }
         if options.num_send_ops > 0 || options.num_recv_ops > 0 {
-            return Err(Failure::unsupported("callbacks of host transfers"));
+            return Err(Failure::unsupported(
+                "callbacks of host transfers are not supported",
+            ));
         }
         options
             .not_donated
@@ -124,13 +135,16 @@ impl Execute {
         let has_outputs = !program.outputs().is_empty();
         let mut lanes = Vec::with_capacity(count);
         for (number, &planned) in program.devices.iter().enumerate() {
-            // SAFETY: C promises a list of arguments and one of results for every device.
-            let (arguments, outputs) =
-                unsafe { (*self.arguments.add(number), *self.outputs.add(number)) };
+            // SAFETY: C promises a list of arguments and one of results for every device, and so many
+            // arguments in each.
+            let (arguments, outputs) = unsafe {
+                let arguments = In::new(*self.arguments.add(number), self.num_args);
+                (arguments, *self.outputs.add(number))
+            };
             if has_outputs && outputs.is_null() {
                 return Err(Failure::argument("the list of results is null"));
             }
-            let arguments = In::new(arguments, self.num_args).get("the arguments")?;
+            let arguments = arguments.get("the arguments")?;
             let device = match self.device.optional() {
                 Some(device) if count == 1 => device,
                 _ => planned,
@@ -279,14 +293,32 @@ fn run_all(program: &Program, lanes: &mut [Lane<'_>]) -> Outcome<Vec<Vec<Arc<Sto
     Ok(storages)
 }
 
-/// The failure of a run. A signal's exception is raised again when Python goes on.
+/// The failure of a run. What is no `Exception`, such as a `KeyboardInterrupt` that a signal's handler
+/// raised, is raised again on Python's main thread: whoever catches errors must not catch it.
 #[cold]
 fn failed(error: Error) -> Failure {
-    if let Error::Python(error) = &error
-        && Python::attach(|py| error.is_instance_of::<PyKeyboardInterrupt>(py))
-    {
-        // SAFETY: may be called by any thread, with the lock or without.
-        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+    if let Error::Python(error) = &error {
+        Python::attach(|py| {
+            if !error.is_instance_of::<PyException>(py) {
+                raise_later(error.clone_ref(py));
+            }
+        });
     }
     error.into()
+}
+
+/// Raises an exception on Python's main thread, as soon as that runs Python code.
+fn raise_later(error: PyErr) {
+    extern "C" fn raise(error: *mut c_void) -> c_int {
+        // SAFETY: `raise_later` gave the box to this one call.
+        let error = unsafe { Box::from_raw(error.cast::<PyErr>()) };
+        Python::attach(|py| error.restore(py));
+        -1
+    }
+    let error = Box::into_raw(Box::new(error));
+    // SAFETY: any thread may call it; `raise` takes the box.
+    if unsafe { pyo3::ffi::Py_AddPendingCall(Some(raise), error.cast()) } != 0 {
+        // SAFETY: the list of pending calls was full, so that nobody else has the box.
+        drop(unsafe { Box::from_raw(error) });
+    }
 }

@@ -49,7 +49,8 @@ args! {
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        drop(self.layout.take());
+        // SAFETY: C destroys a handle once.
+        drop(unsafe { self.layout.take() });
         Ok(())
     }
 }

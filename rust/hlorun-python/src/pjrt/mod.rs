@@ -2,7 +2,7 @@
 //!
 //! Comes in: calls of PJRT's C API. Goes out: its objects, which are boxes of this folder's types.
 //! Promise: no panic and no exception crosses into C, every failure is an error object with a message,
-//! and an argument struct is looked at only as far as its `struct_size` says.
+//! and the argument struct of a call is looked at only as far as its `struct_size` says.
 //!
 //! What C promises, and nobody can check: pointers in arguments are null or valid, an object is of
 //! the type of its parameter, and none is used after its `Destroy`. Any thread may call anything, as

@@ -72,7 +72,7 @@ impl NamedValue {
         // SAFETY: C promises so many bytes, which nobody changes during the call.
         let bytes = unsafe { std::slice::from_raw_parts(self.name, self.name_len) };
         std::str::from_utf8(bytes)
-            .map_err(|error| Failure::argument(format!("an option's name is no text: {error}")))
+            .map_err(|error| Failure::argument(format!("an option's name is not UTF-8: {error}")))
     }
 
     /// The number, or the text that says one.

@@ -58,7 +58,7 @@ pub fn placement(client: &'static Client, options: &[u8]) -> Outcome<Placement> 
     let options = CompileOptions::decode(options)
         .map_err(|error| Failure::argument(format!("the compile options: {error}")))?;
     if options.has_tupled_parameters {
-        let message = "parameters that are passed as one tuple";
+        let message = "parameters that are passed as one tuple are not supported";
         return Err(Failure::unsupported(message));
     }
     let build = options.build.unwrap_or_default();
@@ -119,7 +119,8 @@ pub fn assignment(counts: Devices, devices: &[&'static Device]) -> Vec<u8> {
 }
 
 fn count(name: &str, given: i64) -> Outcome<u32> {
-    u32::try_from(given.max(1)).map_err(|_| Failure::argument(format!("{given} {name}")))
+    u32::try_from(given.max(1))
+        .map_err(|_| Failure::argument(format!("{given} {name} are too many")))
 }
 
 /// `HloModuleProtoWithConfig`.

@@ -82,12 +82,12 @@ args! {
         size: i64,
         event: *const EventHandle,
         callback_data: *const Future,
-        callback: unsafe extern "C" fn(*mut FutureReady),
+        callback: Option<unsafe extern "C" fn(*mut FutureReady)>,
     }
     Donate "PJRT_Buffer_DonateWithControlDependency" {
         buffer: Ref<Buffer>,
         callback_data: *const (),
-        callback: unsafe extern "C" fn(*mut c_void),
+        callback: Option<unsafe extern "C" fn(*mut c_void)>,
         donated: *const Buffer,
     }
 }
@@ -154,14 +154,34 @@ fn require_row_major(
     Ok(())
 }
 
+/// An array that is to be made: where, of what type, of which sizes, and how many bytes.
+type Wanted<'a> = (&'static Device, PrimitiveType, &'a [i64], usize);
+
+/// Reads what C says of an array that is to be made.
+fn wanted<'a>(
+    client: &Ref<Client>,
+    (device, memory): (&Ref<Device>, &Ref<Memory>),
+    (element_type, dims): (i32, &In<i64>),
+    layout: &Ref<MemoryLayout>,
+) -> Outcome<Wanted<'a>> {
+    // Clients live as long as the process.
+    let client: &'static Client = client.get("client")?;
+    let device = client.place(device, memory)?;
+    let element_type = from_number(element_type)?;
+    let dims = dims.get("the sizes")?;
+    let bytes = byte_size(element_type, dims)?;
+    require_row_major(layout, element_type, dims)?;
+    Ok((device, element_type, dims, bytes))
+}
+
 impl Call for FromHost {
     fn call(&mut self) -> Outcome<()> {
-        let client = kept(&self.client)?;
-        let device = client.place(&self.device, &self.memory)?;
-        let element_type = from_number(self.element_type)?;
-        let dims = self.dims.get("the sizes")?;
-        let bytes = byte_size(element_type, dims)?;
-        require_row_major(&self.layout, element_type, dims)?;
+        let (device, element_type, dims, bytes) = wanted(
+            &self.client,
+            (&self.device, &self.memory),
+            (self.element_type, &self.dims),
+            &self.layout,
+        )?;
         let size = element_type.size_bytes();
         let dense = row_major_strides(dims, size);
         let given = self.byte_strides.get("the strides")?;
@@ -193,19 +213,14 @@ impl Call for FromHost {
     }
 }
 
-/// The client, which lives as long as the process.
-fn kept(client: &Ref<Client>) -> Outcome<&'static Client> {
-    client.get("client")
-}
-
 impl Call for View {
     fn call(&mut self) -> Outcome<()> {
-        let client = kept(&self.client)?;
-        let device = client.place(&self.device, &self.memory)?;
-        let element_type = from_number(self.element_type)?;
-        let dims = self.dims.get("the sizes")?;
-        let bytes = byte_size(element_type, dims)?;
-        require_row_major(&self.layout, element_type, dims)?;
+        let (device, element_type, dims, bytes) = wanted(
+            &self.client,
+            (&self.device, &self.memory),
+            (self.element_type, &self.dims),
+            &self.layout,
+        )?;
         let alignment = element_type.component().size_bytes();
         let mut pointer = self.pointer;
         if bytes == 0 {
@@ -214,7 +229,7 @@ impl Call for View {
         }
         if pointer.is_null() || !(pointer as usize).is_multiple_of(alignment) {
             return Err(Failure::argument(format!(
-                "{} at {pointer:?}, which is no multiple of {alignment} bytes",
+                "{} at {pointer:?}: expected an address that is a multiple of {alignment}, and not null",
                 shape_text(element_type, dims)
             )));
         }
@@ -236,13 +251,14 @@ impl Call for View {
 
 impl Call for Uninitialized {
     fn call(&mut self) -> Outcome<()> {
-        let client = kept(&self.client)?;
-        let device = client.place(&self.device, &self.memory)?;
-        let element_type = from_number(self.element_type)?;
-        let dims = self.dims.get("the sizes")?;
-        require_row_major(&self.layout, element_type, dims)?;
+        let (device, element_type, dims, bytes) = wanted(
+            &self.client,
+            (&self.device, &self.memory),
+            (self.element_type, &self.dims),
+            &self.layout,
+        )?;
         // Zeros, so that nothing of this process's memory shows.
-        let block = AlignedBytes::zeroed(byte_size(element_type, dims)?)?.into_uninit();
+        let block = AlignedBytes::zeroed(bytes)?.into_uninit();
         let storage = Arc::new(Storage::new(block, device));
         self.buffer = give(Buffer::new(storage, device, element_type, dims));
         Ok(())
@@ -251,12 +267,13 @@ impl Call for Uninitialized {
 
 impl Call for ErrorBuffer {
     fn call(&mut self) -> Outcome<()> {
-        let client = kept(&self.client)?;
-        let id = self.memory.get("memory")?.id();
-        let device = client.device(i64::from(id))?;
-        let element_type = from_number(self.element_type)?;
-        let dims = self.dims.get("the sizes")?;
-        byte_size(element_type, dims)?;
+        let none = Ref::null();
+        let (device, element_type, dims, _) = wanted(
+            &self.client,
+            (&none, &self.memory),
+            (self.element_type, &self.dims),
+            &self.layout,
+        )?;
         let message = self.error_message.get("the message")?;
         let failure = Failure {
             code: self.error_code,
@@ -373,7 +390,8 @@ unsafe extern "C" fn finish(args: *mut FutureReady) {
         let Some(args) = (unsafe { args.as_ref() }) else {
             return;
         };
-        let Some(future) = args.future.take() else {
+        // SAFETY: as above.
+        let Some(future) = (unsafe { args.future.take() }) else {
             return;
         };
         let message = args.error_message.get("the message").unwrap_or(&[]);
@@ -409,7 +427,7 @@ impl Call for RawToHostFuture {
             size,
             event,
         });
-        self.callback = finish;
+        self.callback = Some(finish);
         Ok(())
     }
 }
@@ -423,7 +441,8 @@ impl Call for Donate {
         buffer.delete();
         self.donated = give(donated);
         // Whatever is waited for, the array is there already.
-        (self.callback_data, self.callback) = (std::ptr::null(), nothing);
+        self.callback_data = std::ptr::null();
+        self.callback = Some(nothing);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
+use crate::plan::cost::tiles::MIN_REPEATED;
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
 
@@ -129,9 +130,6 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
         }
     }
 }
-
-/// Fewest elements of neighbouring rows that are the same.
-const MIN_REPEATED: i64 = 32;
 
 /// The size of rows of which neighbours are the same elements, side by side, and how many those are; `None` where copying
 /// row by row is as fast.

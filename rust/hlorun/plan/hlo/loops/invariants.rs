@@ -4,10 +4,11 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers, unless a
-//! reader takes whole arrays from memory ([`takes_whole_arrays`]): arithmetic for it is moved too. Loops and
-//! custom calls stay, because they may not end or may fail, and the loop may have no trip at all.
-//! Where it is not known to have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
+//! Elementwise instructions and movements stay, because they are fused into their readers. A product
+//! or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic for it is moved
+//! too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls stay, because they may not end or may
+//! fail, and the loop may have no trip at all. Where it is not known to have one, only what is cheap
+//! ([`MAX_SPECULATIVE`]) is moved.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,14 +16,11 @@ use super::info::{Callers, LoopInfo, MAX_BYTES, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
+use crate::plan::cost::loops::{MAX_ARITHMETIC, MAX_SPECULATIVE};
 use crate::plan::faults::{self, Fault};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "loop-invariants";
-/// Elements read and written by what is computed for a loop that may have no trip.
-const MAX_SPECULATIVE: i64 = 1 << 16;
-/// Elements read and written by all the arithmetic that is moved out of one loop: its results live as long as the loop.
-const MAX_ARITHMETIC: i64 = 1 << 22;
 
 /// Runs the pass on all loops, inner ones first; how many instructions it moved.
 pub fn run(module: &mut HloModule) -> Result<usize> {
@@ -61,7 +59,7 @@ fn hoist(module: &mut HloModule, info: &mut LoopInfo, effects: &mut Effects) -> 
     wanted.len()
 }
 
-/// Elements that an instruction reads and writes; `None` where that is not known.
+/// Bytes that an instruction reads and writes; `None` where that is not known.
 fn size(module: &HloModule, id: InstructionId) -> Option<i64> {
     let id = source(module, id);
     let operands = module.operand_ids(id).iter();
@@ -70,7 +68,10 @@ fn size(module: &HloModule, id: InstructionId) -> Option<i64> {
         let shapes = module.shapes();
         for leaf in shapes.leaves(module.instruction_data(array).shape, 64)? {
             let shape = shapes.get(leaf.1).as_array()?;
-            size = size.checked_add(shape.element_count()?)?;
+            let bytes = shape
+                .element_count()?
+                .checked_mul(shape.element_type.size_bytes() as i64)?;
+            size = size.checked_add(bytes)?;
         }
     }
     Some(size)

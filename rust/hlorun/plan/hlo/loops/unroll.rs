@@ -2,39 +2,32 @@
 //!
 //! A trip that is elementwise reads its arrays from memory and writes them back. Written out, trips
 //! are loops over the same rows like any others. Small arrays gain because trips are fused and there
-//! is less to call; less than [`MIN_BYTES`] are as fast as scalar bytecode, which is less code. Arrays
-//! that no cache holds gain because loops run together, a tile of rows at a time, and what one leaves
-//! for the next stays in the cache (see [`crate::plan::schedule::row_tiling`]). Those between do not.
+//! is less to call; scalars gain nothing, because scalar bytecode is as fast and less code. Arrays that
+//! no cache holds gain because loops run together, a tile of rows at a time, and what one leaves for
+//! the next stays in the cache (see [`crate::plan::schedule::row_tiling`]). Arrays between do not.
 //!
-//! Applies to loops of 2 to [`MAX_TRIPS`] trips, known from the condition, whose body has nothing but
-//! elementwise operations and movements, few of them, and changes that many bytes. A loop of
-//! one trip is its body, whatever that is, and one of none what it starts with.
+//! Applies to loops of 2 to [`MAX_UNROLLED_TRIPS`] trips, known from the condition, whose body has
+//! nothing but elementwise operations and movements, few of them, and changes [`MIN_SMALL`] to
+//! [`MAX_SMALL`] bytes, or [`MIN_LARGE`] and more. A loop of one trip is its body, whatever that is,
+//! and one of none what it starts with.
 
 use super::info::{Callers, LoopInfo};
 use crate::error::Result;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
+use crate::plan::cost::loops::{
+    MAX_ALL_UNROLLED, MAX_SMALL, MAX_UNROLLED, MAX_UNROLLED_TRIPS, MIN_LARGE, MIN_SMALL,
+};
 use crate::plan::hlo::inline;
 
 /// Name by which it is switched off.
 pub const NAME: &str = "loop-unroll";
-/// Most trips.
-const MAX_TRIPS: usize = 8;
-/// Most instructions of all trips together.
-const MAX_INSTRUCTIONS: usize = 1024;
-/// Most instructions of all trips of all loops of a module, but for those of one trip.
-const MAX_ALL_INSTRUCTIONS: usize = 1 << 15;
-/// Fewest and most bytes that a trip over small arrays changes.
-const MIN_BYTES: i64 = 1 << 8;
-const MAX_SMALL_BYTES: i64 = 1 << 14;
-/// Fewest bytes that a trip over large arrays changes.
-const MIN_LARGE_BYTES: i64 = 1 << 18;
 
 /// Runs the pass on all loops; how many were written out.
 pub fn run(module: &mut HloModule) -> Result<usize> {
     let callers = Callers::new(module);
     let mut effects = Effects::default();
     let mut changed = 0;
-    let mut left = MAX_ALL_INSTRUCTIONS;
+    let mut left = MAX_ALL_UNROLLED;
     for id in super::info::while_loops(module) {
         let Some(info) = LoopInfo::of(module, &callers, id) else {
             continue;
@@ -99,7 +92,7 @@ fn unroll(module: &mut HloModule, info: &LoopInfo) -> Result<()> {
 fn applies(module: &HloModule, info: &LoopInfo) -> bool {
     let body = &module.computation(info.body).instructions;
     let trips = info.trips.len();
-    if !(2..=MAX_TRIPS).contains(&trips) || body.len() * trips > MAX_INSTRUCTIONS {
+    if !(2..=MAX_UNROLLED_TRIPS).contains(&trips) || body.len() * trips > MAX_UNROLLED {
         return false;
     }
     let is_simple = |&id: &InstructionId| {
@@ -137,7 +130,7 @@ fn applies(module: &HloModule, info: &LoopInfo) -> bool {
         && leaves
             .try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf)))
             .is_some_and(|bytes| {
-                (MIN_BYTES..=MAX_SMALL_BYTES).contains(&bytes) || bytes >= MIN_LARGE_BYTES
+                (MIN_SMALL..=MAX_SMALL).contains(&bytes) || bytes >= MIN_LARGE
             })
 }
 

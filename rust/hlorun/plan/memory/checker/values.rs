@@ -3,7 +3,9 @@
 //! The state is, for every logical buffer, the bytes whose value is in the buffer's place. A write
 //! adds them to its own buffer and takes them from all others that lie there; a dropped copy gives
 //! its destination what its source has. Where ways meet, what both have stays; a loop is walked until
-//! its head has settled, which it does because sets only shrink.
+//! its head has settled, which it does because sets only shrink. A loop in a loop is reached again with
+//! less, so that it starts from what its head had settled to: loops in loops take steps by their
+//! depth, not by its power.
 
 use std::ops::Range;
 
@@ -28,13 +30,14 @@ struct Walk<'p> {
     largest: FxHashMap<u32, usize>,
     /// Findings count; off while a loop has not settled.
     is_settled: bool,
+    /// What a loop was last reached with, and what its head settled to.
+    heads: FxHashMap<*const Thunk, (State, State)>,
     /// Thunks that may still be walked.
     left: usize,
 }
 
-/// Most thunks that are walked, those of loops in loops again and again; a module that takes more is
-/// not checked to its end.
-const MAX_STEPS: usize = 1 << 20;
+/// Most thunks that are walked, those of loops again and again; a plan that takes more is not proved.
+const MAX_STEPS: usize = 1 << 22;
 
 /// Checks all reads and the outputs.
 pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
@@ -44,6 +47,7 @@ pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
         residents: FxHashMap::default(),
         largest: FxHashMap::default(),
         is_settled: true,
+        heads: FxHashMap::default(),
         left: MAX_STEPS,
     };
     let mut state = State::default();
@@ -71,6 +75,9 @@ pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
     walk.sequence(plan.logical, plan.assigned, &mut state, findings);
     if walk.left > 0 {
         walk.outputs(&state, findings);
+    } else if let Some(last) = plan.logical.last() {
+        let what = format!("the plan has more than {MAX_STEPS} steps to check and is not proved");
+        findings.add(last, what);
     }
 }
 
@@ -125,7 +132,18 @@ impl Walk<'_> {
             return;
         };
         let was_settled = std::mem::replace(&mut self.is_settled, false);
-        loop {
+        let key = std::ptr::from_ref(before);
+        // A buffer of no bytes is none, or equal states look different.
+        state.retain(|_, valid| !valid.is_empty());
+        let entry = state.clone();
+        let known = self.heads.get(&key);
+        let is_new = known.is_none_or(|(reached, _)| *reached != entry);
+        if let Some((reached, head)) = known
+            && meet(&entry, reached) == entry
+        {
+            *state = meet(&entry, head);
+        }
+        while is_new {
             let mut trip = state.clone();
             self.sequence(&a.condition, &b.condition, &mut trip, findings);
             self.reads(before, &trip, findings);
@@ -136,6 +154,7 @@ impl Walk<'_> {
             }
             *state = head;
         }
+        self.heads.insert(key, (entry, state.clone()));
         self.is_settled = was_settled;
         self.sequence(&a.condition, &b.condition, state, findings);
         self.reads(before, state, findings);

@@ -3,9 +3,9 @@
 //! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
 //! belongs to one result is folded into it, a run that spans several results is combined with them
 //! element by element. Short rows are transposed, so that neighbouring results are lanes; few columns
-//! are folded onto themselves, by a general reducer each row with the next one. A general reducer runs on lanes, each of which takes a stretch of the
-//! run, and lanes are combined in the order of their stretches: it has to be associative, as HLO
-//! demands, but need not be commutative.
+//! are folded onto themselves, by a general reducer each row with the next one. A general reducer runs
+//! on lanes, each of which takes a stretch of the run, and lanes are combined in the order of their
+//! stretches: it has to be associative, as HLO demands, but need not be commutative.
 
 use super::job::{Accumulators, Job};
 use super::shape::Shape;
@@ -29,6 +29,7 @@ struct Run {
 pub(crate) struct Tile {
     /// Runs the program that computes the values.
     pub(crate) values: Frame,
+    /// Runs the reducer where it has no kernels of its own.
     combiner: Option<Frame>,
     /// Per operand, room for a tile that is transposed or folded.
     stage: Vec<AlignedBytes>,
@@ -49,9 +50,9 @@ impl Tile {
             .collect::<Result<Vec<_>>>()?;
         Ok(Tile {
             values,
-            combiner: match job.fold {
-                Some(_) => None,
-                None => Some(Frame::new(&job.thunk.combiner, tile)?),
+            combiner: match (job.fold, job.combine) {
+                (Some(_), Some(_)) => None,
+                _ => Some(Frame::new(&job.thunk.combiner, tile)?),
             },
             stage,
         })
@@ -399,7 +400,7 @@ impl Tile {
     ) {
         let combiner: &Program = &job.thunk.combiner;
         let Some(frame) = self.combiner.as_mut() else {
-            return;
+            unreachable!("a reducer without both kernels has a frame");
         };
         let operands = combiner.outputs.len();
         for k in 0..operands {

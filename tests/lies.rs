@@ -221,7 +221,7 @@ fn parse(text: &str) -> Option<HloModule> {
     text::parse(text.as_bytes().into(), &ParseOptions::default()).ok()
 }
 
-/// Runs a small module on zeros; a typed error is an answer.
+/// Runs a small module on zeros, each step on what it declares; a typed error is an answer.
 fn run(module: &HloModule) {
     let is_small = module
         .shapes()
@@ -230,7 +230,7 @@ fn run(module: &HloModule) {
         .all(|array| array.byte_size().is_some_and(|size| size <= MOST_BYTES));
     let options = CompileOptions {
         threads: 1,
-        check: Check::Plan,
+        check: Check::Shadow,
         ..CompileOptions::default()
     };
     if !is_small {

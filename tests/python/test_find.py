@@ -144,7 +144,7 @@ FAULTS = {
 }  # fmt: skip
 
 SUSPECTS = {
-    "swapped operands": "d", "another constant": "o", "another opcode": "td", "another initial value": "n",
+    "swapped operands": "d", "another constant": "scale", "another opcode": "td", "another initial value": "zero",
     "a dropped term": "o", "a shifted slice": ("t", "tb", "tc", "d"), "half precision": ("hc", "h"),
 }  # fmt: skip
 
@@ -245,6 +245,43 @@ def test_in_a_loop_the_suspect_is_the_first_in_time() -> None:
     found = hlorun.compare(hlorun.parse(loop), hlorun.parse(wrong), x)
     # From the second trip on `low` is wrong as well, and it stands before.
     assert found.verdict == "different" and found.suspect is not None and found.suspect.name == "root"
+
+
+NAMESAKES = """HloModule m
+cond { p = (s32[], f32[8]) parameter(0) t = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3) ROOT q = pred[] compare(t, n), direction=LT }
+body { p = (s32[], f32[8]) parameter(0) t = s32[] get-tuple-element(p), index=0
+  x = f32[8] get-tuple-element(p), index=1 one = s32[] constant(1) u = s32[] add(t, one)
+  low = f32[4] slice(x), slice={[0:4]} s = f32[4] sine(low)
+  z = f32[] constant(0) y = f32[8] pad(s, z), padding=2_2 w = f32[8] add(y, x)
+  ROOT r = (s32[], f32[8]) tuple(u, w) }
+ENTRY e { a = f32[3,3] parameter(0) i = s32[] parameter(1)
+  b = f32[3,3] transpose(a), dimensions={1,0} c = f32[3,3] dot(a, b),
+    lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  f = f32[9] reshape(c) g = f32[8] slice(f), slice={[0:8]} h = f32[1] slice(f), slice={[0:1]}
+  start = (s32[], f32[8]) tuple(i, g) loop = (s32[], f32[8]) while(start), condition=cond, body=body
+  k = f32[8] get-tuple-element(loop), index=1
+  ROOT out = (f32[8], f32[3,3], f32[1]) tuple(k, c, h) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        # The same elements in other places, which a fingerprint does not see.
+        ("transpose(a), dimensions={1,0}", "transpose(a), dimensions={0,1}", "b"),
+        # What A holds elsewhere, too.
+        ("h = f32[1] slice(f), slice={[0:1]}", "h = f32[1] slice(f), slice={[4:5]}", "h"),
+        ("low = f32[4] slice(x), slice={[0:4]}", "low = f32[4] slice(x), slice={[4:8]}", "low"),
+        ("z = f32[] constant(0)", "z = f32[] constant(0.25)", "z"),
+        ("n = s32[] constant(3)", "n = s32[] constant(2)", "n"),
+    ],
+)
+def test_what_was_changed_in_place_is_named(old: str, new: str, named: str) -> None:
+    right, wrong = hlorun.parse(NAMESAKES), hlorun.parse(NAMESAKES.replace(old, new))
+    x = Stream("namesakes").normal((3, 3))
+    found = hlorun.compare(right, wrong, x, np.int32(0))
+    assert found.verdict == "different" and found.suspect is not None and found.suspect.name == named
 
 
 def test_gaps_count_ulps_and_treat_nan_as_far() -> None:

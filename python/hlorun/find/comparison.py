@@ -180,7 +180,7 @@ def compare_sides(first: Side, second: Side) -> Comparison:
         bad = {p.b for p, m in zip(pairs, matches, strict=True) if m.gap.verdict == "different"}
         derived = {p.b for p in pairs if p.by == "reciprocal"}
         numbers = [number for number, found in enumerate(outputs) if found.verdict == "different"]
-        suspect = suspect_of(second, index, bad, derived, numbers)
+        suspect = suspect_of(first, second, index, bad, derived, numbers)
     is_certain = verdict == "equal" or all(
         found.exact is not None or found.verdict == "equal" or np.isinf(found.absolute) for found in outputs
     )

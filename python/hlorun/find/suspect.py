@@ -1,7 +1,8 @@
 """Where two programs begin to differ, as far as values tell.
 
 Every value of B that A has somewhere is right, and what a right value is computed from is right too. Of the
-others the culprit is the first in time, trip by trip, of those that every wrong result depends on.
+others the culprit is the first in time, trip by trip, of those that every wrong result depends on. What
+provably was changed, because its namesake makes something else of the same values, is the culprit before all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from hlorun._hlorun import HloInstruction
 from hlorun.find.matching import Index
+from hlorun.find.namesakes import changed
 from hlorun.find.sides import Side, name_of
 
 AT_ONCE = 1024
@@ -166,6 +168,7 @@ def _results(b: Side, wrong: list[int]) -> list[HloInstruction]:
 
 
 def suspect_of(
+    a: Side,
     b: Side,
     index: Index,
     bad: set[HloInstruction],
@@ -175,6 +178,7 @@ def suspect_of(
     """The instruction of B from which on it is wrong.
 
     Args:
+        a: The run that is right.
         b: The run that is wrong.
         index: The values of the one that is right.
         bad: Instructions of B whose partner by name has another value.
@@ -183,6 +187,12 @@ def suspect_of(
     """
     flow = _Flow(b)
     results = _results(b, wrong_outputs)
+    common = _ancestors_of_all(flow, results)
+    # How often a loop runs decides on what it computes.
+    decides = {loop.attributes["condition"] for loop in b.module.find(opcode="while")}
+    proved = next((i for i in changed(a, b) if i in common or i.computation in decides), None)
+    if proved is not None:
+        return proved
     bad = bad | {i for i in results if i in b.kept.values}
     seen = list(dict.fromkeys(b.kept.values))
     missing = {i: _first_missing(b, index, i) for i in seen}
@@ -195,7 +205,6 @@ def suspect_of(
                 right.add(other)
                 open_.append(other)
     left = [i for i in seen if i not in right and i not in derived and i.opcode not in _CONTROL]
-    common = _ancestors_of_all(flow, results)
     responsible = [i for i in left if i in common] or left
 
     def rank(i: HloInstruction) -> tuple[bool, int]:

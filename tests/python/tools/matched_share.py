@@ -18,17 +18,21 @@ import numpy as np
 import store
 
 import hlorun
+from hlorun.find.deadline import Deadline
 from hlorun.find.matching import CLOSE, NEAR, pairs_of
 from hlorun.find.sides import Side, others_of
+
+SECONDS = 60.0
+"""The longest that one run of a program may take."""
 
 
 def measure(program: store.Stored, seed: int, total: Counter[str]) -> None:
     """Add one program's counts."""
     lowered, compiled = (hlorun.parse(program.texts[form]) for form in ("lowered", "compiled"))
-    a, b = (Side(module, list(program.inputs), 60) for module in (lowered, compiled))
+    a, b = (Side(module, list(program.inputs), Deadline(SECONDS)) for module in (lowered, compiled))
     pairs = {pair.b: pair for pair in pairs_of(a, b, False)}
     again = others_of(list(program.inputs), seed)
-    c, d = (Side(module, again, 60) for module in (lowered, compiled))
+    c, d = (Side(module, again, Deadline(SECONDS)) for module in (lowered, compiled))
     close = CLOSE if c.is_exact and d.is_exact else NEAR
     for fusion in compiled.find(opcode="fusion"):
         if not fusion.shape.is_array or fusion.shape.size < 2:

@@ -40,6 +40,11 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
+    for (k, output) in outputs.iter().enumerate() {
+        if kind.is_workspace(k, output.element_type, output.dims.len()) {
+            custom_call::zeros(std::slice::from_ref(output))?;
+        }
+    }
     match kind {
         OpKind::Gather(op) => gather::run(op, inputs, outputs, environment),
         OpKind::Scatter(op) => scatter::run(op, inputs, outputs, environment),

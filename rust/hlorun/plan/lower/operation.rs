@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::module::InstructionRef;
 use crate::plan::error::unsupported;
 use crate::plan::limits::MAX_LEAVES;
-use crate::plan::ops;
+use crate::plan::ops::{self, OpKind};
 use crate::plan::thunk::ThunkKind;
 use crate::plan::view::{ArrayView, major_to_minor};
 use crate::types::{ArrayShape, PrimitiveType, Shape, ShapeId};
@@ -30,15 +30,13 @@ impl<'m> Lowering<'m> {
         }
         let mut outputs = Vec::new();
         let computation = self.module.computation(instruction.data().computation);
-        let workspaces = kind
-            .first_workspace()
-            .filter(|_| computation.root != Some(instruction.id));
-        let value = match (instruction.shape().as_tuple(), workspaces) {
-            (Some(parts), Some(first)) => {
+        let is_seen = computation.root == Some(instruction.id);
+        let value = match instruction.shape().as_tuple() {
+            Some(parts) if !is_seen => {
                 self.check_tuple(instruction, instruction.shape_id())?;
                 let mut elements = Vec::with_capacity(parts.len());
                 for (k, &part) in parts.iter().enumerate() {
-                    elements.push(if k >= first && self.is_bytes(part) {
+                    elements.push(if self.is_workspace(&kind, k, part) {
                         // Nothing is there, but results keep their places.
                         outputs.push(self.allocate(instruction, PrimitiveType::U8, &[0], &[0])?);
                         Value::Nothing
@@ -71,12 +69,9 @@ impl<'m> Lowering<'m> {
         Ok(value)
     }
 
-    fn is_bytes(&self, shape: ShapeId) -> bool {
+    fn is_workspace(&self, kind: &OpKind, k: usize, shape: ShapeId) -> bool {
         let shape = self.module.shapes().get(shape).as_array();
-        shape.is_some_and(|shape| {
-            let ty = shape.element_type;
-            shape.rank() == 1 && matches!(ty, PrimitiveType::U8 | PrimitiveType::S8)
-        })
+        shape.is_some_and(|shape| kind.is_workspace(k, shape.element_type, shape.rank()))
     }
 
     /// Memory for every array of a shape, laid out as the shape says; `leaves` receives the arrays.

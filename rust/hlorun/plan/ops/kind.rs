@@ -6,6 +6,7 @@ use super::{
 };
 use crate::error::Unsupported;
 use crate::plan::view::ArrayView;
+use crate::types::PrimitiveType;
 
 /// An operation with its operands and results.
 #[derive(Clone, Debug)]
@@ -77,13 +78,14 @@ impl OpKind {
         }
     }
 
-    /// From which element of a tuple on vectors of bytes are workspaces of a library, which are never
-    /// read or written here.
-    pub fn first_workspace(&self) -> Option<usize> {
-        match self {
-            OpKind::CudnnAttention(_) => Some(1),
-            OpKind::Sort(sort) => Some(sort.count),
-            _ => None,
-        }
+    /// Whether array `k` of the result is a library's workspace, a vector of bytes behind the results. It is
+    /// not allocated where nobody can see it, and holds zeros elsewhere.
+    pub fn is_workspace(&self, k: usize, ty: PrimitiveType, rank: usize) -> bool {
+        let first = match self {
+            OpKind::CudnnAttention(_) => 1,
+            OpKind::Sort(sort) => sort.count,
+            _ => return false,
+        };
+        k >= first && rank == 1 && matches!(ty, PrimitiveType::U8 | PrimitiveType::S8)
     }
 }

@@ -6,6 +6,7 @@ another result proves that the instruction itself was changed, or a constant tha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,11 +109,11 @@ class _Held:
 
     def __init__(self, side: Side) -> None:
         self.side = side
-        self.callers: dict[HloComputation, HloInstruction | None] = {}
+        self.order = {i: number for number, i in enumerate(side.kept.values)}
+        self.callers: dict[HloComputation, list[HloInstruction]] = defaultdict(list)
         for i in side.module.instructions:
             for called in i.called_computations:
-                # Of several callers nobody says which one it is.
-                self.callers[called] = None if called in self.callers else i
+                self.callers[called].append(i)
 
     def origin(self, i: HloInstruction, at: int) -> tuple[HloInstruction, int]:
         """What `i` has its value from in run `at` of its computation, and in which run of its own."""
@@ -137,7 +138,7 @@ class _Held:
         if i.opcode in ("bitcast", "copy", "optimization-barrier"):
             return i.operands[0], at
         if i.opcode == "parameter":
-            caller, number = self.callers.get(i.computation), i.parameter_number or 0
+            caller, number = self._caller(i.computation, at), i.parameter_number or 0
             is_call = caller is not None and caller.opcode in ("call", "fusion")
             return (caller.operands[number], at) if caller is not None and is_call else None
         if i.opcode != "get-tuple-element":
@@ -147,9 +148,17 @@ class _Held:
             return self._state(whole, i.tuple_index or 0, at)
         return (whole.operands[i.tuple_index or 0], at) if whole.opcode == "tuple" else None
 
+    def _caller(self, called: HloComputation, at: int) -> HloInstruction | None:
+        """What runs a computation for the time `at`; of several callers only the first is known."""
+        callers = self.callers[called]
+        if len(callers) == 1:
+            return callers[0]
+        ran = [i for i in callers if i in self.order] if at == 0 else []
+        return min(ran, key=lambda i: self.order[i], default=None)
+
     def _state(self, state: HloInstruction, index: int, at: int) -> tuple[HloInstruction, int] | None:
         """What gives an element of a loop's state its value."""
-        loop = self.callers.get(state.computation)
+        loop = self._caller(state.computation, at)
         if loop is None or loop.opcode != "while":
             return None
         # A loop of the entry begins once.

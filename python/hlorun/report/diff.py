@@ -18,6 +18,8 @@ MAX_KEPT = 2 << 30
 """Bytes of intermediates of the first run that are kept to compare the second with."""
 
 
+_PARTS = (HloComputation, HloInstruction)
+
 Pair = tuple[HloComputation | None, HloComputation | None]
 
 
@@ -68,11 +70,18 @@ def _pairs(a: HloModule, b: HloModule, sides: tuple[_Side, _Side]) -> list[Pair]
 
 
 def _line(instruction: HloInstruction, is_root: bool = False) -> str:
+    """An instruction as HLO has it, without metadata."""
     text = "ROOT " * is_root + " ".join(str(instruction).split())
     if instruction.literal is not None:
         text = text.replace("constant()", f"constant({' '.join(str(instruction.literal).split())[:80]})", 1)
+    # The signature has all attributes as written but those that name other parts of the module.
+    signature = instruction.signature()
+    text += signature[signature.index(")", signature.index(f" {instruction.opcode}(")) + 1 :]
     for key, value in instruction.attributes.items():
-        text += f", {key}={value.name if isinstance(value, HloComputation) else value}"
+        if isinstance(value, _PARTS):
+            text += f", {key}={value.name}"
+        elif isinstance(value, (tuple, list)) and value and isinstance(value[0], _PARTS):
+            text += f", {key}={{{', '.join(part.name for part in value)}}}"
     return text
 
 

@@ -22,7 +22,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from hlorun._hlorun import Executable, _Network
-from hlorun.errors import HloExecutionError, HloUnsupportedError
+from hlorun.errors import HloArgumentError, HloExecutionError, HloUnsupportedError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -137,7 +137,11 @@ class Group:
         except RuntimeError as error:
             raise HloUnsupportedError(f"the MPI library cannot be loaded: {error}") from None
         if timeout is None:
-            timeout = float(os.environ.get("HLORUN_MPI_TIMEOUT", SILENCE))
+            text = os.environ.get("HLORUN_MPI_TIMEOUT", SILENCE)
+            try:
+                timeout = float(text)
+            except ValueError:
+                raise HloArgumentError(f"HLORUN_MPI_TIMEOUT is a number of seconds, not {text!r}") from None
         # A communicator of its own: no message of the user's can be taken for one of these.
         self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
         self._comm.Set_errhandler(MPI.ERRORS_RETURN)

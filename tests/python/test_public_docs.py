@@ -21,12 +21,24 @@ import hlorun.mpi
 import hlorun.ray
 from conftest import dump_path
 from hlorun import _hlorun
+from hlorun.report.assignment_diff import diff_assignments
+from hlorun.report.flame import flame_svg
+from hlorun.report.memory import memory_report
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "python" / "hlorun" / "_hlorun.pyi"
 
 # These take no module, array or file of the user's that could be wrong.
-NEVER_RAISE = {"batch_schema", "diff", "graph", "summary", "Place.of", "mpi.Group.abort"}
+NEVER_RAISE = {
+    "batch_schema",
+    "diff",
+    "diff_assignments",
+    "flame_svg",
+    "graph",
+    "summary",
+    "Place.of",
+    "mpi.Group.abort",
+}
 
 # They need several processes.
 NOT_RUN = ("mpi.", "ray.")
@@ -126,7 +138,8 @@ def test_compiled_examples_are_true(name: str, monkeypatch: pytest.MonkeyPatch) 
 
 def python_names() -> dict[str, Any]:
     """Functions and classes that are written in Python, and the methods of these."""
-    found: dict[str, Any] = {}
+    # Pages name these functions of reports.
+    found: dict[str, Any] = {each.__name__: each for each in (diff_assignments, flame_svg, memory_report)}
     modules: list[tuple[str, ModuleType]] = [("", hlorun), ("mpi.", hlorun.mpi), ("ray.", hlorun.ray)]
     if importlib.util.find_spec("jax") is not None:
         modules.append(("jax.", importlib.import_module("hlorun.jax")))
@@ -184,7 +197,8 @@ def test_examples_are_true(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     text = "HloModule jit_f\nENTRY e { ROOT p = f32[2] parameter(0) }\n"
     (tmp_path / "xla" / "module_0001.jit_f.before_optimizations.txt").write_text(text)
     monkeypatch.chdir(tmp_path)
-    names = {}
+    # A function of a module that is not `hlorun` itself is called by its own name.
+    names = {} if hasattr(hlorun, name) else {name: PYTHON[name]}
     if name.startswith("jax."):
         jax = importlib.import_module("jax")
         names = {"jax": jax, "jnp": jax.numpy}

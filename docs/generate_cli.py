@@ -13,6 +13,7 @@ EXAMPLES = {
     "run": "hlorun run dump.txt --inputs inputs.npz --out outputs.npz --profile trace.json",
     "show": "hlorun show dump.txt fusion.3",
     "passes": "hlorun passes dumps/ jit_step",
+    "plan": "hlorun plan dump.txt --after simplify",
     "cost": "hlorun cost dump.txt --top 20",
     "memory": "hlorun memory dump.txt --html memory.html",
     "trace": "hlorun trace dump.txt --until-nan",
@@ -26,6 +27,8 @@ EXAMPLES = {
     "extract": "hlorun extract dump.txt fusion.3 --out part.txt",
     "graph": "hlorun graph dump.txt --html graph.html",
     "batch": "hlorun batch dumps/ --out tables",
+    "smith": "hlorun smith --seed 7 --out random.txt",
+    "mutate": "hlorun mutate dump.txt --seed 3 --out changed.txt",
 }
 
 

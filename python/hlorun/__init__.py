@@ -244,7 +244,7 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
     Args:
         module: The module.
         seed: Of the random values.
-        given: Values by the names of parameters, instead of random ones.
+        given: Arrays of the parameters' dtypes and sizes by the names of parameters, instead of random ones.
 
     Returns:
         Values that an executable of the module takes: arrays of the parameters' dtypes and sizes.
@@ -254,7 +254,10 @@ def make_inputs(module: HloModule, seed: int = 0, *, given: Mapping[str, Any] | 
         HloUnsupportedError: A parameter is a token or opaque.
 
     Examples:
-        >>> inputs = hlorun.make_inputs(module, seed=1, given={"learning_rate": np.float32(0.1)})
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> inputs = hlorun.make_inputs(module, seed=1, given={"p": np.ones(2, np.float32)})
+        >>> inputs[0]
+        array([1., 1.], dtype=float32)
     """
     # NumPy is slow to import, and reading modules needs none of it.
     from hlorun._inputs import make_inputs
@@ -269,18 +272,20 @@ def run(
 
     Args:
         module_or_path: A module of one device, or the path of an HLO text file.
-        *arrays: One value per parameter of the entry computation.
+        *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
+            tuples.
         timeout: Seconds after which the run ends with `HloTimeoutError`.
 
     Returns:
-        One array, or nested tuples of arrays when the root is a tuple.
+        One NumPy array of the result's dtype and sizes, or nested tuples of arrays when the root is a tuple.
 
     Raises:
         HloError: The file is no HLO, or the module is illegal or does not run here, or a value does not fit.
         OSError: The file cannot be read.
 
     Examples:
-        >>> hlorun.run("dump.txt", np.ones(2, np.float32))
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.run(module, np.ones(2, np.float32))
         array([2., 2.], dtype=float32)
     """
     module = module_or_path if isinstance(module_or_path, HloModule) else load(module_or_path)

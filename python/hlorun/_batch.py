@@ -28,16 +28,25 @@ SUFFIXES = tuple(kind + packed for packed in ("", ".gz", ".zst") for kind in (".
 
 @dataclass(frozen=True)
 class BatchRecord(Generic[T]):
-    """What became of one file."""
+    """What became of one file.
+
+    Attributes:
+        path: The file.
+        module: The module, when no function was given.
+        value: What the function returned for the module.
+        error: Why there is neither: an `HloError`, an `OSError`, or what the function raised.
+
+    Examples:
+        >>> for record in hlorun.batch("dumps", fn=lambda module: module.instruction_count):
+        ...     print(record.path.name[:3], record.value, record.error)
+        001 133 None
+        003 157 None
+    """
 
     path: Path
-    """The file."""
     module: HloModule | None = None
-    """The module, when no function was given."""
     value: T | None = None
-    """What the function returned for the module."""
     error: Exception | None = None
-    """Why there is neither: an `HloError`, an `OSError`, or what the function raised."""
 
 
 def find_files(paths: Paths) -> list[Path]:
@@ -139,8 +148,9 @@ def batch(
         ModuleNotFoundError: pyarrow is not installed.
 
     Examples:
-        >>> hlorun.batch("dumps", out="tables").failed
-        2
+        >>> done = hlorun.batch("dumps", out="tables")
+        >>> done.files, done.failed
+        (2, 0)
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")

@@ -43,7 +43,7 @@ def register_custom_call(target: str, fn: Callable[..., Any] | None) -> None:
         return
     if not callable(fn):
         raise HloArgumentError(
-            f"the function for custom calls of {target!r}: expects a callable, got a {type(fn).__name__}"
+            f"the function for custom calls of {target!r}: expects a callable, got {type(fn).__name__}"
         )
     if _takes_instruction(fn):
         _register_custom_call(target, fn)

@@ -286,7 +286,9 @@ class HloInstruction:
         """Whether it is its computation's root."""
     @property
     def literal(self) -> Any:
-        """The value of a constant; None for other opcodes and where the text left the value out."""
+        """The value of a constant, a NumPy array of its shape's dtype and sizes, or a tuple of arrays;
+        None for other opcodes and where the text left the value out.
+        """
     @property
     def attributes(self) -> dict[str, _AttributeValue]:
         """The attributes by their keys in the text: tuples, strings, numbers, dicts, computations.
@@ -379,7 +381,13 @@ class HloComputation:
 
 @final
 class ArrowTable:
-    """A table that speaks the Arrow PyCapsule interface."""
+    """A table that speaks the Arrow PyCapsule interface.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> module.to_arrow().column_names[:3]
+        ('id', 'computation', 'name')
+    """
 
     @property
     def num_rows(self) -> int:
@@ -562,11 +570,15 @@ class HloModule:
 
     @property
     def inputs(self) -> tuple[Any, ...] | None:
-        """The arguments of the run that a snapshot is of; None for modules from elsewhere."""
+        """The arguments of the run that a snapshot is of, NumPy arrays of the parameters' dtypes and sizes;
+        None for modules from elsewhere.
+        """
 
     @property
     def result(self) -> Any:
-        """The result of the run that a snapshot is of; None for modules from elsewhere."""
+        """The result of the run that a snapshot is of, as a call of an executable returns it; None for
+        modules from elsewhere.
+        """
 
     @property
     def execution_platform(self) -> str:
@@ -630,7 +642,14 @@ class HloModule:
 
 @final
 class AssignedValue:
-    """One value in an allocation: which, and which bytes of it."""
+    """One value in an allocation: which, and which bytes of it.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> value = module.buffer_assignment().allocations[0].values[0]
+        >>> value.instruction, value.offset, value.size
+        ('a', 0, 8)
+    """
 
     @property
     def id(self) -> int:
@@ -661,6 +680,12 @@ class AssignedValue:
 class BufferAllocation:
     """One allocation: a block of memory, what it is for, and the values that lie in it one after the
     other.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> allocation = module.buffer_assignment().allocations[0]
+        >>> allocation.size, allocation.maybe_live_out, len(allocation.values)
+        (8, True, 1)
     """
 
     @property
@@ -699,7 +724,13 @@ class BufferAllocation:
 
 @final
 class BufferValue:
-    """One entry of "Used values": where a value is, and who uses it."""
+    """One entry of "Used values": where a value is, and who uses it.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> [(value.instruction, value.positions[0]) for value in module.buffer_assignment().values]
+        [('p', ('p', '')), ('a', ('a', ''))]
+    """
 
     @property
     def id(self) -> int:
@@ -728,7 +759,14 @@ class BufferValue:
 
 @final
 class BufferLiveRanges:
-    """Schedule, live ranges and peak; moments count the instructions of the schedule from 0."""
+    """Schedule, live ranges and peak; moments count the instructions of the schedule from 0.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> ranges = module.live_ranges()
+        >>> ranges.peak_moment, ranges.buffer_live_ranges[0]
+        (1, ('p', '{}', 0, 2))
+    """
 
     @property
     def max(self) -> int:
@@ -748,7 +786,15 @@ class BufferLiveRanges:
 
 @final
 class BufferFinding:
-    """What does not fit between an assignment and its module; `str()` shows the line and a caret."""
+    """What does not fit between an assignment and its module; `str()` shows the line and a caret.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> path = "tests/data/dumps/002_6f652c95ac4cfb4d.txt.zst"
+        >>> findings = hlorun.load_buffer_assignment(path).check(module)
+        >>> findings[0].kind
+        'UnknownInstruction'
+    """
 
     @property
     def kind(self) -> str:
@@ -765,7 +811,13 @@ class BufferFinding:
 
 @final
 class MemorySpaceUsage:
-    """What a memory-usage report says of one memory space, in bytes."""
+    """What a memory-usage report says of one memory space, in bytes.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> [space.total_bytes for space in module.buffer_assignment().usage]
+        []
+    """
 
     @property
     def memory_space(self) -> str:
@@ -971,7 +1023,7 @@ class Executable:
 
         Args:
             arrays: One list of values per device: a replica, or with partitions each partition of each
-                replica, replica by replica.
+                replica, replica by replica. Values are as in a call, of the parameters' dtypes and sizes.
             observer: Called as `observer(instruction, value, device)`, from one device at a time but in
                 no order between devices, which count as the lists do. A value that is the same on all
                 devices is computed and shown once, as the first device's.
@@ -1002,7 +1054,7 @@ class Executable:
         """Runs once and takes the time of every step.
 
         Args:
-            *arrays: One value per parameter, as in a call.
+            *arrays: One value per parameter, of its dtype and sizes, as in a call.
 
         Returns:
             The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
@@ -1029,7 +1081,7 @@ class Executable:
         """Runs on values by the names of their parameters.
 
         Args:
-            arrays: A value for the name of every parameter.
+            arrays: A value for the name of every parameter, of its dtype and sizes.
             observer: As in a call.
             out: As in a call.
             timeout: Seconds after which the run ends.
@@ -1060,7 +1112,8 @@ class Executable:
             *arrays: Values of the parameters' dtypes and sizes; nested tuples for tuples.
             observer: Called as `observer(instruction, value)` with every value the run computes, also
                 inside fusions, and in every trip of a loop; nothing is fused then.
-            out: A value of the result's shape, whose arrays the results are written into.
+            out: Arrays of the result's dtype and sizes, nested tuples for tuples, which the results are
+                written into.
             timeout: Seconds after which the run ends.
 
         Returns:
@@ -1133,7 +1186,8 @@ def compile(
         replicas: Replicas that run together; as many as the module's header names by default.
         partitions: Partitions of each replica; as many as the header names by default.
         threads: Threads of a run; all CPUs by default. Results do not depend on it.
-        constants: Arrays by the names of constants whose values the text leaves out.
+        constants: Arrays by the names of constants whose values the text leaves out, of their dtypes and
+            sizes.
         disable: Names of passes to leave out, of `Executable.optional_passes`.
         buffer_assignment: An assignment to run inside: every value lies where it says, and one that
             is overwritten too early is named.

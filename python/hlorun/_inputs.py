@@ -338,4 +338,6 @@ def save_inputs(module: HloModule, values: list[Any], path: Path) -> None:
     for parameter, value in zip(parameters, values, strict=True):
         if isinstance(value, tuple):
             raise HloArgumentError(f"parameter {parameter.name} is a tuple, which an .npz file cannot hold")
-    np.savez(path, **{f"arg_{number}": value for number, value in enumerate(values)})
+    # To a name, NumPy would append .npz.
+    with path.open("wb") as file:
+        np.savez(file, **{f"arg_{number}": value for number, value in enumerate(values)})

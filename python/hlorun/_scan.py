@@ -42,27 +42,47 @@ _MEMORY = {
 
 @dataclass
 class DumpStage:
-    """A module at one point of its compilation."""
+    """A module at one point of its compilation.
+
+    Attributes:
+        name: As the file names have it.
+        pass_number: Position among the passes; None before and after optimizations.
+        pipeline: The pipeline of the pass.
+        after: The pass that ran.
+        before: The pass that comes next.
+        text: The file of the module as text, or None.
+        proto: The file of the module as a proto, or None.
+        memory: Files on memory: "buffer assignment", "values", "live ranges", "usage report".
+
+    Examples:
+        >>> stage = hlorun.scan("xla").modules[0].stages[0]
+        >>> stage.name, stage.load().instruction_count
+        ('before_optimizations', 1)
+    """
 
     name: str
-    """As the file names have it."""
     pass_number: int | None = None
-    """Position among the passes; None before and after optimizations."""
     pipeline: str = ""
-    """The pipeline of the pass."""
     after: str = ""
-    """The pass that ran."""
     before: str = ""
-    """The pass that comes next."""
     text: Path | None = None
-    """The module as text."""
     proto: Path | None = None
-    """The module as a proto."""
     memory: dict[str, Path] = field(default_factory=dict)
-    """Files on memory: "buffer assignment", "values", "live ranges", "usage report"."""
 
     def load(self) -> HloModule:
-        """The module; of text where there is text."""
+        """The module; of text where there is text.
+
+        Returns:
+            The module.
+
+        Raises:
+            FileNotFoundError: The dump has no module of this stage.
+            HloParseError: The file holds no HLO.
+
+        Examples:
+            >>> hlorun.scan("xla").modules[0].stages[0].load().name
+            'jit_f'
+        """
         from hlorun._hlorun import load
 
         path = self.text or self.proto
@@ -71,7 +91,15 @@ class DumpStage:
         return load(path)
 
     def buffer_assignment(self) -> BufferAssignment | None:
-        """The buffer assignment with all its files; None where there is none."""
+        """The buffer assignment with all its files; None where there is none.
+
+        Raises:
+            HloParseError: The file holds no buffer assignment.
+
+        Examples:
+            >>> hlorun.scan("xla").modules[0].stages[0].buffer_assignment() is None
+            True
+        """
         from hlorun._hlorun import load_buffer_assignment
 
         path = self.memory.get("buffer assignment")
@@ -80,18 +108,26 @@ class DumpStage:
 
 @dataclass
 class DumpModule:
-    """All files of one module."""
+    """All files of one module.
+
+    Attributes:
+        number: Its number in the process that dumped it.
+        name: Its name.
+        stages: A `DumpStage` before optimizations, then for each pass, then after.
+        snapshots: Files of recorded runs.
+        others: Files that are no HLO, by what they are.
+
+    Examples:
+        >>> module = hlorun.scan("xla").modules[0]
+        >>> module.number, module.name, module.missing
+        (1, 'jit_f', ['the module after optimizations'])
+    """
 
     number: int
-    """Its number in the process that dumped it."""
     name: str
-    """Its name."""
     stages: list[DumpStage] = field(default_factory=list)
-    """Before optimizations, then pass by pass, then after."""
     snapshots: list[Path] = field(default_factory=list)
-    """Recorded runs."""
     others: dict[str, list[Path]] = field(default_factory=dict)
-    """Files that are no HLO, by what they are."""
 
     @property
     def platform(self) -> str:
@@ -123,21 +159,34 @@ class DumpModule:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Plain data that JSON can hold.
+
+        Examples:
+            >>> hlorun.scan("xla").modules[0].to_dict()["name"]
+            'jit_f'
+        """
         made = _plain(asdict(self))
         return {**made, "platform": self.platform, "missing": self.missing}
 
 
 @dataclass
 class DumpFolder:
-    """What a dump folder holds."""
+    """What a dump folder holds: iterable over its modules, with their number as its length.
+
+    Attributes:
+        path: The folder.
+        modules: A `DumpModule` for each, by number and name.
+        unknown: Files that belong to no module.
+
+    Examples:
+        >>> folder = hlorun.scan("xla")
+        >>> len(folder), [module.name for module in folder]
+        (1, ['jit_f'])
+    """
 
     path: Path
-    """The folder."""
     modules: list[DumpModule] = field(default_factory=list)
-    """By number and name."""
     unknown: list[Path] = field(default_factory=list)
-    """Files that belong to no module."""
 
     def __iter__(self) -> Iterator[DumpModule]:
         return iter(self.modules)
@@ -146,7 +195,12 @@ class DumpFolder:
         return len(self.modules)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Plain data that JSON can hold.
+
+        Examples:
+            >>> sorted(hlorun.scan("xla").to_dict())
+            ['modules', 'path', 'unknown']
+        """
         return {
             "path": str(self.path),
             "modules": [module.to_dict() for module in self.modules],
@@ -178,8 +232,8 @@ def scan(path: str | os.PathLike[str]) -> DumpFolder:
         FileNotFoundError: There is nothing at the path.
 
     Examples:
-        >>> [module.name for module in hlorun.scan("dumps")]
-        ['jit_step']
+        >>> [module.name for module in hlorun.scan("xla")]
+        ['jit_f']
     """
     root = Path(path)
     if not root.is_dir():

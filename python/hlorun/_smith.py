@@ -343,7 +343,9 @@ def mutate(module: HloModule | str, seed: int = 0) -> HloModule:
         ValueError: No legal change was found.
 
     Examples:
-        >>> changed = hlorun.mutate(hlorun.load("dump.txt"), seed=3)
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.mutate(module, seed=3) == module
+        False
     """
     from hlorun._hlorun import parse
 

@@ -13,6 +13,7 @@ __all__ = [
     "HloError",
     "HloExecutionError",
     "HloParseError",
+    "HloTimeoutError",
     "HloUnsupportedError",
     "HloVerifyError",
     "VerifyFinding",
@@ -24,6 +25,13 @@ class HloError(Exception):
 
     Attributes:
         message: What is wrong, in one sentence; ``str(error)`` adds where.
+
+    Examples:
+        >>> try:
+        ...     hlorun.parse("nonsense")
+        ... except hlorun.HloError as error:
+        ...     print(error.message)
+        expected '=' after the instruction's name, found the end of the text
     """
 
     def __init__(self, rendered: str = "", *, message: str | None = None) -> None:
@@ -40,6 +48,13 @@ class HloParseError(HloError, ValueError):
         offset: The column in bytes, from 1.
         text: The line, cut to a window around the column when it is long.
         notes: Hints, such as "did you mean ...".
+
+    Examples:
+        >>> try:
+        ...     hlorun.parse("nonsense")
+        ... except hlorun.HloParseError as error:
+        ...     print(error.lineno, error.offset)
+        1 9
     """
 
     def __init__(
@@ -62,20 +77,30 @@ class HloParseError(HloError, ValueError):
 
 
 class VerifyFinding(NamedTuple):
-    """One rule a module breaks."""
+    """One rule a module breaks.
+
+    Attributes:
+        message: What is wrong, in one sentence that names the instruction.
+        instruction: The instruction or computation.
+        filename: The file, or None for text from memory.
+        lineno: The line, from 1; 0 when unknown.
+        offset: The column in bytes, from 1; 0 when unknown.
+        text: The line, cut to a window around the column.
+
+    Examples:
+        >>> try:
+        ...     hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }").verify()
+        ... except hlorun.HloVerifyError as error:
+        ...     print(error.errors[0].instruction, error.errors[0].lineno)
+        a 1
+    """
 
     message: str
-    """What is wrong, in one sentence that names the instruction."""
     instruction: str
-    """The instruction or computation."""
     filename: str | None = None
-    """The file, or None for text from memory."""
     lineno: int = 0
-    """The line, from 1; 0 when unknown."""
     offset: int = 0
-    """The column in bytes, from 1; 0 when unknown."""
     text: str = ""
-    """The line, cut to a window around the column."""
 
 
 class HloVerifyError(HloError):
@@ -83,6 +108,13 @@ class HloVerifyError(HloError):
 
     Attributes:
         errors: Every broken rule, in the order of the text.
+
+    Examples:
+        >>> try:
+        ...     hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }").verify()
+        ... except hlorun.HloVerifyError as error:
+        ...     print(len(error.errors))
+        1
     """
 
     def __init__(self, rendered: str = "", *, errors: Sequence[VerifyFinding] = ()) -> None:
@@ -99,6 +131,13 @@ class HloUnsupportedError(HloError, NotImplementedError):
         lineno: The line, from 1; 0 when unknown.
         offset: The column in bytes, from 1; 0 when unknown.
         text: The line, cut to a window around the column.
+
+    Examples:
+        >>> try:
+        ...     hlorun.compile(hlorun.parse("ENTRY e { ROOT p = s1[2] parameter(0) }"))
+        ... except hlorun.HloUnsupportedError as error:
+        ...     print(error.instruction, "-", error.message)
+        p - p: arrays of s1 do not run
     """
 
     def __init__(
@@ -121,11 +160,33 @@ class HloUnsupportedError(HloError, NotImplementedError):
 
 
 class HloArgumentError(HloError, TypeError):
-    """An argument that does not fit its parameter."""
+    """A value that does not fit its parameter, or an option that does not fit the module.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> try:
+        ...     hlorun.run(module, np.ones(3, np.float32))
+        ... except hlorun.HloArgumentError as error:
+        ...     print(error.message)
+        argument 0 (p): expects f32[2] (float32), got an array of float32[3]
+    """
 
 
 class HloExecutionError(HloError):
-    """A run that failed."""
+    """A run that failed: memory ran out, the buffer assignment it ran in is wrong, or hlorun has a bug.
+
+    Examples:
+        >>> for_ever = hlorun.parse(
+        ...     "c { s = s32[] parameter(0) ROOT t = pred[] constant(true) } "
+        ...     "b { s = s32[] parameter(0) ROOT t = s32[] negate(s) } "
+        ...     "ENTRY e { p = s32[] parameter(0) ROOT w = s32[] while(p), condition=c, body=b }"
+        ... )
+        >>> try:
+        ...     hlorun.run(for_ever, np.int32(1), timeout=0.05)
+        ... except hlorun.HloExecutionError as error:
+        ...     print(error.message)
+        the run was ended after its timeout of 0.05 s
+    """
 
 
 class HloTimeoutError(HloExecutionError, TimeoutError):
@@ -133,6 +194,18 @@ class HloTimeoutError(HloExecutionError, TimeoutError):
 
     Attributes:
         timeout: The seconds it had.
+
+    Examples:
+        >>> for_ever = hlorun.parse(
+        ...     "c { s = s32[] parameter(0) ROOT t = pred[] constant(true) } "
+        ...     "b { s = s32[] parameter(0) ROOT t = s32[] negate(s) } "
+        ...     "ENTRY e { p = s32[] parameter(0) ROOT w = s32[] while(p), condition=c, body=b }"
+        ... )
+        >>> try:
+        ...     hlorun.run(for_ever, np.int32(1), timeout=0.05)
+        ... except hlorun.HloTimeoutError as error:
+        ...     print(error.timeout)
+        0.05
     """
 
     def __init__(self, rendered: str = "", *, timeout: float = 0.0) -> None:

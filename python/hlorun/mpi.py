@@ -22,7 +22,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from hlorun._hlorun import Executable, _Network
-from hlorun.errors import HloExecutionError, HloUnsupportedError
+from hlorun.errors import HloArgumentError, HloExecutionError, HloUnsupportedError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -110,15 +110,24 @@ class _Transport:
 
 
 class Group:
-    """The processes that run the devices of an executable together."""
+    """The processes that run the devices of an executable together.
+
+    Args:
+        comm: The processes, a communicator of mpi4py; all that were started together by default.
+        timeout: Seconds after which a process that says nothing counts as dead; by default those of
+            HLORUN_MPI_TIMEOUT, or else 60.
+
+    Raises:
+        HloUnsupportedError: There is no mpi4py, or no MPI library.
+
+    Examples:
+        >>> group = hlorun.mpi.Group()
+        >>> group.rank, group.size
+        (0, 8)
+    """
 
     def __init__(self, comm: MPI.Comm | None = None, *, timeout: float | None = None) -> None:
-        """Join the others.
-
-        Args:
-            comm: The processes; all that were started together by default.
-            timeout: Seconds after which a process that says nothing counts as dead.
-        """
+        """Join the others."""
         try:
             from mpi4py import MPI
         except ImportError as error:
@@ -128,7 +137,11 @@ class Group:
         except RuntimeError as error:
             raise HloUnsupportedError(f"the MPI library cannot be loaded: {error}") from None
         if timeout is None:
-            timeout = float(os.environ.get("HLORUN_MPI_TIMEOUT", SILENCE))
+            text = os.environ.get("HLORUN_MPI_TIMEOUT", SILENCE)
+            try:
+                timeout = float(text)
+            except ValueError:
+                raise HloArgumentError(f"HLORUN_MPI_TIMEOUT is a number of seconds, not {text!r}") from None
         # A communicator of its own: no message of the user's can be taken for one of these.
         self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
         self._comm.Set_errhandler(MPI.ERRORS_RETURN)
@@ -147,7 +160,21 @@ class Group:
         return self._transport.size
 
     def devices(self, executable: Executable) -> range:
-        """Numbers of the devices that run here: `replica * partitions + partition`."""
+        """Numbers of the devices that run here: `replica * partitions + partition`.
+
+        Args:
+            executable: The same in every process.
+
+        Returns:
+            As many in every process.
+
+        Raises:
+            HloArgumentError: The devices cannot be divided among the processes.
+
+        Examples:
+            >>> group.devices(hlorun.compile(module, replicas=8))
+            range(0, 1)
+        """
         return range(*self._network.local(executable.replicas, executable.partitions))
 
     def run(
@@ -157,16 +184,34 @@ class Group:
 
         Args:
             executable: The same in every process.
-            arrays: One list of values for each of this process's `devices`.
+            arrays: One list of values for each of this process's `devices`: an array per parameter of the
+                entry computation, of its dtype and sizes.
             timeout: Seconds after which this process ends the run for all with `HloTimeoutError`; the
                 others raise `HloExecutionError`.
 
         Returns:
-            The results of this process's devices.
+            The results of this process's devices, each as a call of the executable returns it.
+
+        Raises:
+            HloArgumentError: There are not as many lists as devices, or a value does not fit.
+            HloExecutionError: The run failed, here or in another process.
+            HloTimeoutError: The time is over.
+
+        Examples:
+            >>> executable = hlorun.compile(module, replicas=8)
+            >>> group.run(executable, [[np.ones(2, np.float32)] for device in group.devices(executable)])
+            [array([2., 2.], dtype=float32)]
         """
         return executable._run_devices(arrays, self._network, timeout=timeout)
 
     def abort(self, status: int = 1) -> None:
-        """End the whole job: for a process that cannot go on."""
+        """End the whole job: for a process that cannot go on.
+
+        Args:
+            status: The exit status of the job.
+
+        Examples:
+            >>> group.abort(1)
+        """
         self._transport.flush(min(self._timeout, 2.0))
         self._comm.Abort(status)

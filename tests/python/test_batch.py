@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import hlorun
 from conftest import DUMPS
+from hlorun.cli import app
 
 GOOD = "HloModule good\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"
 
@@ -75,3 +77,13 @@ def test_workers_are_at_least_one(folder: Path) -> None:
 def test_the_dumps() -> None:
     records = list(hlorun.batch(DUMPS, fn=lambda module: module.instruction_count))
     assert [r.value for r in records] == [None, 133, None, 157, 8217]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--out", "tables"], ["--out", "table.csv"]])
+def test_nothing_found_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    done = CliRunner().invoke(app, ["batch", "empty", *options])
+    assert done.exit_code == 1 and "no HLO in empty" in done.output

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import dump_path
-from hlorun import compile, diff, load
+from hlorun import compile, diff, load, parse
 from test_cli import hlorun
 from test_partitions import PARTITIONS
 
@@ -78,6 +78,20 @@ def test_what_is_called_the_same_is_the_same(tmp_path: Path, old: str, new: str,
     found = json.loads(hlorun("diff", a, b, "--json", status=1).stdout)
     changes = [change["name"] for part in found["differences"] for change in part.get("changes", [])]
     assert not found["identical"] and changes == [name, name]
+
+
+def test_lines_are_hlo() -> None:
+    text = (
+        "HloModule m\nadd { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
+        "ENTRY e {\n  a = f32[8] parameter(0)\n  c = f32[8] negate(a)\n  ROOT b = f32[8] all-reduce(a), channel_id=1, "
+        'replica_groups={{0,1}}, to_apply=add, control-predecessors={c}, metadata={op_name="x"}\n}\n'
+    )
+    other = text.replace("channel_id=1", "channel_id=2")
+    (found,) = diff(parse(text), parse(other)).differences
+    assert [change["text"] for change in found["changes"]] == [
+        f"b = f32[8] all-reduce(a), channel_id={n}, replica_groups={{{{0,1}}}}, to_apply=add, control-predecessors={{c}}"
+        for n in (1, 2)
+    ]
 
 
 def _fusions(count: int, lost: set[int], first: str = "") -> str:

@@ -56,11 +56,14 @@ def test_one_array_is_for_one_parameter(tmp_path: Path) -> None:
 
 def test_saved_inputs_run_again(tmp_path: Path) -> None:
     (tmp_path / "m.hlo").write_text(TWO)
-    dump, saved = str(tmp_path / "m.hlo"), str(tmp_path / "in.npz")
+    # A file is called as it was asked for, also without a suffix.
+    dump, saved = str(tmp_path / "m.hlo"), str(tmp_path / "in")
     first = output("run", dump, "--seed", "5", "--save-inputs", saved, "--out", str(tmp_path / "1.npz"))
-    second = output("run", dump, "--inputs", saved, "--out", str(tmp_path / "2.npz"))
+    second = output("run", dump, "--inputs", saved, "--out", str(tmp_path / "2"))
     assert first[0] == second[0] == 0
-    with np.load(tmp_path / "1.npz") as one, np.load(tmp_path / "2.npz") as two:
+    code, text = output("run", dump, "--out", str(tmp_path))
+    assert code == 1 and "Is a directory" in text
+    with np.load(tmp_path / "1.npz") as one, np.load(tmp_path / "2") as two:
         assert one["output_0"].tobytes() == two["output_0"].tobytes()
 
 

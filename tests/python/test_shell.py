@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hlorun.cli import app
+from hlorun.report.units import seconds_text
 
 TEXT = """HloModule one
 square { x = f32[] parameter(0) ROOT y = f32[] multiply(x, x) }
@@ -190,3 +191,16 @@ def test_folders_stand_for_their_files(dump: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "no HLO in this folder" in hlorun("run", tmp_path / "empty", status=1)
     assert "no HLO in this folder" in hlorun("check", tmp_path / "empty", status=1)
+
+
+def test_a_wrong_variable_is_one_line(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLORUN_CHECK", "yes")
+    assert hlorun("run", dump, status=2).strip() == "error: HLORUN_CHECK is 0, 1 or shadow, not 'yes'"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4e-7, "0.4 µs"), (9.996e-4, "1 ms"), (0.0123, "12.3 ms"), (0.9996, "1 s"), (1234.5, "1,234 s")],
+)
+def test_durations_have_no_exponents(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -53,6 +54,12 @@ def _options(
     ] = False,
 ) -> None:
     """Read XLA HLO text dumps and run them on the CPU."""
+    words = ("", "0", "1", "shadow")
+    if (check := os.environ.get("HLORUN_CHECK", "")) not in words:
+        from hlorun.cli.common import fail
+
+        fail(f"HLORUN_CHECK is 0, 1 or shadow, not {check!r}")
+        raise typer.Exit(2)
 
 
 def main() -> None:

@@ -136,9 +136,13 @@ def _folder(paths: list[Path], out: Path, options: dict[str, Any], *, ray: bool,
         except ModuleNotFoundError as error:
             fail(str(error))
             raise typer.Exit(1) from None
+        is_empty = not done.files and options["shard"] is None
+        if is_empty:
+            fail(_nothing(paths))
         if json:
             print_json(done.to_dict())
-            return done.failed > 0
+        if json or is_empty:
+            return is_empty or done.failed > 0
         for path, message in done.failures[:MOST_FAILURES]:
             fail(message if message.startswith(f"{path}: ") else f"{path}: {message}")
         if done.failed > MOST_FAILURES:
@@ -176,15 +180,21 @@ def _table(paths: list[Path], out: Path | None, workers: int | None, *, verify: 
                     message = rows[-1]["message"]
                     is_named = message.startswith(f"{record.path}: ")
                     fail(message if is_named else f"{record.path}: {message}")
-        if write is not None:
+        if not rows:
+            fail(_nothing(paths))
+        elif write is not None:
             write(rows)
         bad = sum(not row["ok"] for row in rows)
         if json:
             print_json(rows)
-        else:
+        elif rows:
             written = f", table written to {out}" if out is not None else ""
             console().print(f"{plural(len(rows), 'file')}, {bad} failed{written}", markup=False)
-    return bad > 0
+    return bad > 0 or not rows
+
+
+def _nothing(paths: list[Path]) -> str:
+    return f"no HLO in {', '.join(map(str, paths))}"
 
 
 class _quiet:

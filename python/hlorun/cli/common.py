@@ -48,8 +48,8 @@ Inputs = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         metavar="WORD|FILE",
-        help="random, zeros, recorded (of a snapshot), an .npy or .npz file of arrays by parameter name, or "
-        "FILE.npz,random for what the file does not have.",
+        help="random, zeros, recorded (of a snapshot), an .npy file of the one parameter, an .npz file of "
+        "arrays by parameter name or as arg_0, arg_1, …, or FILE.npz,random for what the file does not have.",
         autocompletion=words("random", "zeros", "recorded"),
     ),
 ]
@@ -208,9 +208,11 @@ def reporting_errors(path: Path | None = None) -> Iterator[None]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise what writing a file would raise for want of its folder, before work is lost to it."""
+    """Raise what writing to a path would raise that is a folder or has none, before work is lost to it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
 
 def check_module_file(path: Path) -> None:

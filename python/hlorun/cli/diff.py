@@ -43,7 +43,8 @@ def diff(
         bool, typer.Option("--run", help="Run both on the same inputs and compare values.")
     ] = False,
     inputs: Annotated[
-        str, typer.Option(help="random, zeros, or an .npz file of arrays by parameter name.")
+        str,
+        typer.Option(help="random, zeros, or an .npz file of arrays by parameter name or as arg_0, arg_1, …"),
     ] = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
     rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance.")] = 1e-5,
@@ -282,7 +283,7 @@ def _runs(found: dict[str, Any]) -> None:
 def _first(out: Console, first: dict[str, Any]) -> None:
     text = f"{first['name']} ({first['opcode']} in {first['computation']})"
     if first["time"] > 1:
-        text += f", the {first['time']}th time it ran"
+        text += f", in its execution {first['time']}"
     row(out, "diverges at", text)
     row(out, "", _gap(first))
     for part in (first["op_name"], first["source"]):

@@ -36,7 +36,7 @@ def graph(
     with reporting_errors(dump):
         module = load(dump)
         if dot is None and html is None:
-            html = Path(dump.name + ".html")
+            html = Path(f"{dump.name if str(dump) != '-' else 'stdin'}.html")
         if dot == Path("-"):
             sys.stdout.write(to_dot(module))
         elif dot is not None:

@@ -124,14 +124,14 @@ class Devices:
         if self.group is not None:
             out = out.with_suffix(f".rank{self.group.rank}{out.suffix}")
         names = ["" if self.count == 1 else f"{self.name(device)}_" for device in self.local]
-        np.savez(
-            out,
-            **{
-                f"{name}output_{number}": value
-                for name, values in zip(names, results, strict=True)
-                for number, value in enumerate(values)
-            },
-        )
+        arrays = {
+            f"{name}output_{number}": value
+            for name, values in zip(names, results, strict=True)
+            for number, value in enumerate(values)
+        }
+        # To a name, NumPy would append .npz.
+        with out.open("wb") as file:
+            np.savez(file, **arrays)
         return out
 
 

@@ -40,7 +40,7 @@ def roofline(module: HloModule, on: str, by: str, top: int, *, json: bool) -> No
         row(out, "collectives", seconds_text(found.communication) + hidden)
     if found.unknown_custom_calls:
         calls = plural(found.unknown_custom_calls, "custom call")
-        row(out, "unknown", f"{calls}, counted by the bytes of operands and results")
+        row(out, "unknown", f"FLOPs of {calls}, which count by the bytes of operands and results")
     if found.unknown_loops:
         row(out, "unknown", f"trips of {plural(found.unknown_loops, 'loop')}, counted as one")
     row(

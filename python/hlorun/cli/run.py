@@ -52,10 +52,16 @@ def run(
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     timeout: Timeout = None,
     constants: Constants = None,
-    out: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,  # noqa: UP045
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write the outputs, output_0 and so on, to this .npz file."),
+    ] = None,
     save: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--save-inputs", help="Write the inputs to this .npz file, which --inputs takes."),
+        typer.Option(
+            "--save-inputs",
+            help="Write the inputs, arg_0 and so on, to this .npz file, which --inputs takes.",
+        ),
     ] = None,
     profile: Annotated[
         Optional[Path],  # noqa: UP045

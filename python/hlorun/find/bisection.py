@@ -33,10 +33,22 @@ if TYPE_CHECKING:
 class Bisection(Result):
     """What a bisection found.
 
-    `kind` says what was searched: `"passes"` of hlorun, `"stages"` of a dump folder, or `"instructions"` of
-    two modules. `culprit` is the pass or the instruction, None where nothing differs; `number` its position.
-    `comparison` holds the results before and after it. `module` is the instruction at fault, alone and
-    runnable, with `inputs` for it, where it is known.
+    Attributes:
+        kind: What was searched: "passes" of hlorun, "stages" of a dump folder, or "instructions" of two
+            modules.
+        culprit: The pass or the instruction; None where nothing differs.
+        number: Its position; None where nothing differs.
+        runs: How often modules were run.
+        comparison: The `Comparison` of the results before and after it, or None.
+        module: The instruction at fault, alone and runnable, where it is known.
+        inputs: Arrays for the parameters of `module`, of their dtypes and sizes.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> bisection = hlorun.bisect(other, against=module)
+        >>> bisection.kind, bisection.culprit, bisection.inputs[0].shape
+        ('instructions', 'a', (2,))
     """
 
     kind: str
@@ -56,7 +68,14 @@ class Bisection(Result):
         return text if self.comparison is None else f"{text}\n{self.comparison}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields in the types of JSON, without arrays."""
+        """The fields in the types of JSON; of arrays only dtype and sizes.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+            >>> hlorun.bisect(other, against=module).to_dict()["inputs"]
+            ['float32[2]']
+        """
         made = super().to_dict()
         made["inputs"] = [f"{np.asarray(x).dtype}{list(np.shape(x))}" for x in self.inputs]
         return made
@@ -209,10 +228,11 @@ def bisect(
     """Find the pass or the instruction from which on results differ.
 
     Args:
-        target: A module, whose compilation by hlorun is searched pass by pass, or whose instructions
-            are searched where `against` is given; or a folder that `--xla_dump_to` filled with one module
-            after each pass (`--xla_dump_hlo_pass_re=.*`).
-        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs`.
+        target: A module, whose compilation by hlorun is searched pass by pass, or whose instructions are
+            searched where `against` is given; or a folder that `--xla_dump_to` filled with one module after
+            each pass (`--xla_dump_hlo_pass_re=.*`).
+        *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
+            tuples; without any, the random ones of `hlorun.make_inputs`.
         against: The module that is right; `target` is the one that differs.
         is_bad: Says of the results of a run whether they are wrong. Without it they are compared with those
             before the first pass: bit for bit for hlorun's passes, but for rounding for a folder.
@@ -224,12 +244,15 @@ def bisect(
     Raises:
         HloArgumentError: The folder holds no module, several, or one stage only; or the modules have other
             parameters.
+        HloError: A module breaks rules of HLO, or does not run here.
         HloTimeoutError: It took longer than `timeout`.
         ValueError: `timeout` is negative or NaN.
 
     Examples:
-        >>> hlorun.bisect("dumps/").culprit
-        'simplification/algsimp'
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> hlorun.bisect(other, against=module).culprit
+        'a'
     """
     deadline = Deadline(timeout)
     arguments = list(arrays)

@@ -24,7 +24,20 @@ from hlorun.report.units import plural
 
 @dataclass(frozen=True)
 class Match(Result):
-    """An intermediate that both modules compute, how it was matched, and its gap."""
+    """An intermediate that both modules compute.
+
+    Attributes:
+        a: The `Place` of the instruction of A.
+        b: That of B.
+        by: How they were matched: "value", "factor", "reciprocal", "name", "origin" or "op_name".
+        gap: The `Gap` of their values.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> match = hlorun.compare(module, module).matches[0]
+        >>> match.a.name, match.b.name, match.gap.verdict
+        ('a', 'a', 'equal')
+    """
 
     a: Place
     b: Place
@@ -41,12 +54,24 @@ class Match(Result):
 class Comparison(Result):
     """What a comparison found.
 
-    `verdict` is `"equal"` where all results have the same values, `"rounding"` where the programs mean the
-    same, else `"different"`. `is_certain` is false where f64 could not judge, because of calls that know
-    their types: the verdict then rests on the size of the differences. `suspect` is the first instruction of
-    B, in the order of the run, whose value A does not have and which every wrong result depends on; None
-    where none is known. `first` is the first matched
-    intermediate that is different, `unmatched` counts intermediates of B without a partner.
+    Attributes:
+        verdict: "equal" where all results have the same values, "rounding" where the programs mean the same,
+            else "different".
+        is_certain: Whether f64 could judge; calls that know their types may keep it from that, and the
+            verdict then rests on the size of the differences.
+        outputs: A `Gap` for each result.
+        matches: A `Match` for each intermediate of B that has a partner in A.
+        suspect: The `Place` of the first instruction of B, in the order of the run, whose value A does not
+            have and which every wrong result depends on; None where none is known.
+        first: The first `Match` that is different, or None.
+        unmatched: How many intermediates of B have no partner.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> comparison = hlorun.compare(module, other, np.ones(2, np.float32))
+        >>> comparison.verdict, comparison.suspect.name
+        ('different', 'a')
     """
 
     verdict: str
@@ -124,10 +149,11 @@ def compare(
 
     Args:
         a: A module.
-        b: Another with the same parameters, for example after a pass or from another version of XLA.
-            Modules of several devices run on all of them, and every device after the first gets permuted
-            and scaled inputs; results are stacked, and intermediates are those of the first device.
-        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs` of `a`.
+        b: Another with the same parameters, for example after a pass or from another version of XLA. Modules
+            of several devices run on all of them, and every device after the first gets permuted and scaled
+            inputs; results are stacked, and intermediates are those of the first device.
+        *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
+            tuples; without any, the random ones of `hlorun.make_inputs` of `a`.
         seed: Of the random ones.
         timeout: Seconds that all of it may take, the runs and the matching of values.
 
@@ -136,12 +162,15 @@ def compare(
 
     Raises:
         HloArgumentError: The modules have other parameters, or the inputs do not fit.
+        HloError: A module breaks rules of HLO, or does not run here.
         HloTimeoutError: It took longer than `timeout`.
         ValueError: `timeout` is negative or NaN.
 
     Examples:
-        >>> hlorun.compare(before, after).verdict
-        'rounding'
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> hlorun.compare(module, other).verdict
+        'different'
     """
     from hlorun._inputs import make_inputs, require_same_parameters
 

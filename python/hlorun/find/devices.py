@@ -30,12 +30,23 @@ _SUMS = ("all-reduce", "all-reduce-start", "reduce-scatter")
 
 @dataclass(frozen=True)
 class DeviceComparison(Result):
-    """How the values of several devices lie to those of one.
+    r"""How the values of several devices lie to those of one.
 
-    `verdict` is `"equal"` where every result is, up to rounding, the one device's: whole on each device or
-    in tiles; else `"different"`. `outputs` says of each result `"whole"`, `"tiles"`, `"partial sums"` or
-    `"different"`. `matched` counts intermediates that lie so to a value of the one device. `suspect` is the
-    first instruction whose operands do and whose value does not, `reason` says more.
+    Attributes:
+        verdict: "equal" where every result is, up to rounding, the one device's: whole on each device or in
+            tiles; else "different".
+        devices: How many there are.
+        outputs: Of each result "whole", "tiles", "partial sums" or "different".
+        matched: How many intermediates lie so to a value of the one device.
+        suspect: The `Place` of the first instruction whose operands do and whose value does not, or None.
+        reason: What is known of it.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> tiles = "p = f32[1] parameter(0), sharding={devices=[2]<=[2]} ROOT a = f32[1] add(p, p)"
+        >>> parts = hlorun.parse(f"HloModule m, num_partitions=2\nENTRY e {{ {tiles} }}")
+        >>> hlorun.compare_devices(module, parts).outputs
+        ('tiles',)
     """
 
     verdict: str
@@ -192,7 +203,7 @@ class _Devices:
 def compare_devices(
     a: HloModule, b: HloModule, *arrays: Any, seed: int = 0, timeout: float | None = None
 ) -> DeviceComparison:
-    """Run a module on one device and what it was partitioned into on many, and hold the values together.
+    r"""Run a module on one device and what it was partitioned into on many, and hold the values together.
 
     Both compute in f64 where they can, so that a small difference is not taken for rounding. The arguments
     are divided as the shardings of the parameters of `b` say. A missing all-reduce, a
@@ -202,7 +213,8 @@ def compare_devices(
     Args:
         a: The module before partitioning.
         b: The module after it, with its number of partitions or replicas in the header.
-        *arrays: One whole value per parameter of `a`; without any, the random ones of `hlorun.make_inputs`.
+        *arrays: A whole array per parameter of `a`, of its dtype and sizes; without any, the random ones of
+            `hlorun.make_inputs`.
         seed: Of the random ones.
         timeout: Seconds that all of it may take, the runs and the matching of values.
 
@@ -210,12 +222,16 @@ def compare_devices(
         A `DeviceComparison`.
 
     Raises:
+        HloError: A module breaks rules of HLO, or does not run here.
         HloTimeoutError: It took longer than `timeout`.
         ValueError: `timeout` is negative or NaN.
         HloArgumentError: The parameters of `b` do not say which part of the arguments they take.
 
     Examples:
-        >>> hlorun.compare_devices(before, after).verdict
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> tiles = "p = f32[1] parameter(0), sharding={devices=[2]<=[2]} ROOT a = f32[1] add(p, p)"
+        >>> parts = hlorun.parse(f"HloModule m, num_partitions=2\nENTRY e {{ {tiles} }}")
+        >>> hlorun.compare_devices(module, parts).verdict
         'equal'
     """
     from hlorun._inputs import make_inputs

@@ -26,14 +26,29 @@ BUCKETS = (0, 1, 2, 4, 16, 256, 65536)
 
 @dataclass(frozen=True)
 class Gap(Result):
-    """How far two arrays are apart.
+    """How far two arrays are apart; NaN on one side, and other shapes, count as infinite.
 
-    `absolute` is the greatest difference, `relative` that divided by the largest finite element, `index`
-    where the absolute one is, with the values there; `ulps` is the greatest distance of two elements in
-    representable numbers, and `histogram` counts elements by ulps from 0, 1, 2, 4, 16, 256, 65,536.
-    `exact` is the greatest difference of the two results in f64; `error_a` and `error_b` are the greatest
-    differences of each side from its own result in f64; None where that is not known. NaN on one side, and
-    other shapes, count as infinite.
+    Attributes:
+        verdict: "equal", "rounding" or "different".
+        ulps: The greatest distance of two elements in representable numbers.
+        absolute: The greatest difference.
+        relative: That divided by the largest finite element.
+        index: Where the absolute one is.
+        a: The value of A there.
+        b: The value of B there.
+        histogram: How many elements are apart by 0, 1, 2, 4, 16, 256, 65,536 ulps or more, each up to the
+            next.
+        exact: The greatest difference of the two results in f64; None where that is not known, as the next
+            two.
+        error_a: The greatest difference of A from its own result in f64.
+        error_b: That of B.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> gap = hlorun.compare(module, other, np.ones(2, np.float32)).outputs[0]
+        >>> gap.absolute, gap.index, gap.a, gap.b
+        (2.0, (0,), '2.0', '0.0')
     """
 
     verdict: str

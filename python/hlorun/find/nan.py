@@ -30,9 +30,21 @@ PAUSE = 0.5
 class Origin(Result):
     """An instruction that makes NaN or Inf from operands without any.
 
-    `time` counts its executions, from 1: the trip, inside a loop. `index` is the first element that is so,
-    `operands` are the operands' names with their values there (a summary where they have other shapes),
-    `count` is how many elements are. `device` is the number of the device, where there are several.
+    Attributes:
+        kind: "NaN" or "Inf".
+        place: The `Place` of the instruction.
+        time: Which of its executions, from 1: the trip, inside a loop.
+        index: The first element that is so.
+        value: The value there.
+        operands: The operands' names with their values there, or a summary where they have other shapes.
+        count: How many elements are so.
+        device: The number of the device, where there are several.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] log(p) }")
+        >>> origin = hlorun.find_nan(module, np.array([1, 0], np.float32)).origins[0]
+        >>> origin.place.name, origin.index, origin.value, origin.operands
+        ('a', (1,), '-inf', (('p', '0.0'),))
     """
 
     kind: str
@@ -57,11 +69,21 @@ class Origin(Result):
 
 @dataclass(frozen=True)
 class NanReport(Result):
-    """What a run shows of NaN and Inf, in the order of the run.
+    """What a run shows of NaN and Inf, in the order of the run; false where it shows none.
 
-    `inputs` are parameters that hold some already, `spread` counts the values that only carry on what others
-    made, `outputs` are the numbers of results that hold some. `is_complete` is false where the run was
-    ended early: what it had not reached may hold more.
+    Attributes:
+        origins: An `Origin` for each instruction that makes some, as far as they are listed.
+        inputs: Names of the parameters that hold some already.
+        spread: How many values only carry on what others made.
+        outputs: Numbers of the results that hold some.
+        more: How many origins are not listed.
+        is_complete: False where the run was ended early: what it had not reached may hold more.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] log(p) }")
+        >>> report = hlorun.find_nan(module, np.array([1, 0], np.float32))
+        >>> bool(report), report.outputs
+        (True, (0,))
     """
 
     origins: tuple[Origin, ...]
@@ -189,8 +211,9 @@ def find_nan(
 
     Args:
         module: The module.
-        *arrays: One value per parameter, the same for every device; without any, the random ones of
-            `hlorun.make_inputs`, others for each device.
+        *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
+            tuples; the same for every device; without any, the random ones of `hlorun.make_inputs`, others
+            for each device.
         executable: The module compiled already.
         timeout: Seconds that all of it may take.
         until_interrupted: Whether Ctrl-C, or the end of `timeout`, ends the search with what was found so
@@ -208,9 +231,10 @@ def find_nan(
         ValueError: `timeout` is negative or NaN.
 
     Examples:
-        >>> report = hlorun.find_nan(module, *arrays)
-        >>> report.origins[0].place.source
-        'model.py:58'
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] log(p) }")
+        >>> report = hlorun.find_nan(module, np.array([1, 0], np.float32))
+        >>> report.origins[0].place.name
+        'a'
     """
     from hlorun._inputs import make_inputs
 

@@ -28,7 +28,17 @@ Predicate = Callable[[HloModule], bool]
 class Reduction(Result):
     """The smallest module found, and what it took.
 
-    `before` and `after` count instructions, `tries` the modules that were tried.
+    Attributes:
+        module: The module.
+        before: How many instructions there were.
+        after: How many are left.
+        tries: How many modules were tried.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> reduction = hlorun.reduce(module, lambda m: len(m.find(opcode="parameter")) > 0)
+        >>> reduction.before, reduction.after
+        (2, 1)
     """
 
     module: HloModule = field(repr=False)
@@ -311,8 +321,9 @@ def reduce(
         ValueError: `predicate` does not hold for `module` itself, or `jobs` is less than 1.
 
     Examples:
-        >>> hlorun.reduce(module, lambda m: bool(hlorun.find_nan(m, timeout=5))).after
-        3
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.reduce(module, lambda m: len(m.find(opcode="parameter")) > 0).after
+        1
     """
 
     def holds(candidate: HloModule) -> bool:

@@ -90,6 +90,11 @@ class Lowered:
 
     Attributes:
         lowered: JAX's own object.
+
+    Examples:
+        >>> lowered = hlorun.jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2,), "float32"))
+        >>> lowered.out_info.shape, lowered.module.name
+        ((2,), 'jit__lambda')
     """
 
     def __init__(self, lowered: Any, options: Options) -> None:
@@ -200,6 +205,12 @@ class Compiled:
         in_tree: The structure of the arguments.
         out_tree: The structure of the result.
         out_info: Shapes and dtypes of the result.
+
+    Examples:
+        >>> lowered = hlorun.jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2,), "float32"))
+        >>> compiled = lowered.compile()
+        >>> compiled(np.ones(2, np.float32)).tolist(), compiled.executable.memory["output_bytes"]
+        ([2.0, 2.0], 8)
     """
 
     def __init__(self, lowered: Lowered, options: Options) -> None:

@@ -105,6 +105,11 @@ class Jitted:
 
     Called under a transformation of JAX, inside `jax.jit`, `jax.grad`, `jax.vmap` or a loop, it is traced as
     `jax.jit(f)` would be, and becomes a part of what calls it.
+
+    Examples:
+        >>> step = hlorun.jax.jit(lambda x: x + 1)
+        >>> step(np.ones(2, np.float32)).tolist()
+        [2.0, 2.0]
     """
 
     def __init__(self, function: Callable[..., Any], inner: Any, statics: _Statics, options: Options) -> None:

@@ -19,6 +19,12 @@ def diff_assignments(a: BufferAssignment, b: BufferAssignment) -> dict[str, Any]
         A dictionary JSON can hold: "equal"; "totals" with (a, b) pairs by name, in bytes but for
         "moments" and "peak_moment"; "only_in_a" and "only_in_b", names with sizes; "changed", one entry
         per value that differs, largest first, with (a, b) pairs of what does.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> assignment = module.buffer_assignment()
+        >>> diff_assignments(assignment, assignment)["equal"]
+        True
     """
     sides = [_facts(a), _facts(b)]
     totals = {

@@ -83,9 +83,26 @@ def wrappers(module: HloModule) -> dict[str, HloInstruction]:
 class Collective(Result):
     """A collective of a module.
 
-    `bytes` is what one run gives each device, `sent` what each device must send for it at least; `seconds` is
-    `sent` over the links of the device, None without one. `groups` is how many there are, of `group_size`
-    devices.
+    Attributes:
+        kind: Its opcode, "all-reduce" also for "all-reduce-start".
+        place: The `Place` of the instruction.
+        runs: How often it runs in one run of the module.
+        bytes: What one run of it gives each device.
+        sent: Bytes that each device must send for it at least.
+        groups: How many groups of devices there are.
+        group_size: Devices in each.
+        seconds: The time of `sent` over the links of the device; None without a device.
+
+    Examples:
+        >>> text = (
+        ...     "HloModule m, replica_count=2 "
+        ...     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
+        ...     "ENTRY e { p = f32[8] parameter(0) "
+        ...     "ROOT s = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
+        ... )
+        >>> one = hlorun.collectives(hlorun.parse(text)).collectives[0]
+        >>> one.kind, one.bytes, one.group_size
+        ('all-reduce', 32, 2)
     """
 
     kind: str
@@ -112,7 +129,24 @@ class KindOfCollective(Result):
 
 @dataclass(frozen=True)
 class Collectives(Result):
-    """The collectives of a module, those that send most first, and their sums by kind."""
+    """The collectives of a module.
+
+    Attributes:
+        module: The module's name.
+        device: The `Device` that times are for, or None.
+        kinds: Sums by kind: `kind`, `count`, `runs`, and of all runs `bytes`, `sent` and `seconds`.
+        collectives: A `Collective` for each, those that send most first.
+
+    Examples:
+        >>> text = (
+        ...     "HloModule m, replica_count=2 "
+        ...     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
+        ...     "ENTRY e { p = f32[8] parameter(0) "
+        ...     "ROOT s = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
+        ... )
+        >>> [(sums.kind, sums.count, sums.sent) for sums in hlorun.collectives(hlorun.parse(text)).kinds]
+        [('all-reduce', 1, 32.0)]
+    """
 
     module: str
     device: Device | None
@@ -134,7 +168,13 @@ def collectives(module: HloModule, on: str | Device | None = None) -> Collective
         HloArgumentError: There is no such device, or it has no links.
 
     Examples:
-        >>> hlorun.collectives(module, "H100").kinds[0].kind
+        >>> text = (
+        ...     "HloModule m, replica_count=2 "
+        ...     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
+        ...     "ENTRY e { p = f32[8] parameter(0) "
+        ...     "ROOT s = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
+        ... )
+        >>> hlorun.collectives(hlorun.parse(text), "H100").kinds[0].kind
         'all-reduce'
     """
     with_links = device(on) if on is not None else None

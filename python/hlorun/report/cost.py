@@ -111,7 +111,21 @@ def whole_cost(step: HloInstruction) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class CostGroup(Result):
-    """What the instructions of one group cost in a run, all trips of loops counted."""
+    """What the instructions of one group cost in a run, all trips of loops counted.
+
+    Attributes:
+        key: What they have in common: the opcode, the source line, or what else `by` asks for.
+        instructions: How many there are.
+        flops: Floating-point operations.
+        transcendentals: Elements of transcendental functions.
+        bytes_accessed: Bytes read and written.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> group = hlorun.cost(module).groups[0]
+        >>> group.key, group.flops, group.bytes_accessed
+        ('add', 2.0, 24.0)
+    """
 
     key: str
     instructions: int
@@ -124,8 +138,18 @@ class CostGroup(Result):
 class Cost(Result):
     """What a module costs.
 
-    `xla` is XLA's own count, one trip of each loop; `run` counts all trips where their number is known;
-    `groups` part the latter, the most expensive first.
+    Attributes:
+        module: The module's name.
+        by: What the groups are.
+        xla: XLA's own count under its keys, one trip of each loop.
+        run: "flops", "transcendentals" and "bytes accessed" of all trips, where their number is known.
+        unknown_custom_calls: Custom calls that XLA's analysis counts as nothing.
+        groups: A `CostGroup` for each part of `run`, the most expensive first.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.cost(module).run["flops"]
+        2.0
     """
 
     module: str
@@ -150,8 +174,9 @@ def cost(module: HloModule, by: str = "opcode") -> Cost:
         HloArgumentError: `by` is another word.
 
     Examples:
-        >>> hlorun.cost(module, by="source").groups[0].key
-        'rnn.py:58'
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.cost(module, by="opcode").groups[0].key
+        'add'
     """
     found = costs(module)
     groups = cost_groups(module, by)

@@ -22,9 +22,19 @@ THIS = "this"
 class Device(Result):
     """Peaks of a device.
 
-    `products` are FLOP/s of matrix products by element type; `vector` are FLOP/s of elementwise
-    operations in f32, None where nobody publishes them; `memory` is in bytes/s; `link` is what one device
-    can send to others in bytes/s over all its links, None where it has none; `about` says where this is from.
+    Attributes:
+        name: Its name.
+        products: FLOP/s of matrix products by element type.
+        vector: FLOP/s of elementwise operations in f32; None where nobody publishes them.
+        memory: Bytes/s of memory.
+        link: Bytes/s that one device can send to others over all its links; None where it has none.
+        about: Where the figures are from.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> device = hlorun.Device("mine", {"f32": 2e13}, vector=1e13, memory=9e11, link=None)
+        >>> hlorun.roofline(module, device).groups[0].bound
+        'memory'
     """
 
     name: str
@@ -35,10 +45,25 @@ class Device(Result):
     about: str = field(default="", repr=False)
 
     def product_peak(self, element_type: str, *, exact: bool) -> float:
-        """FLOP/s of products of an element type; `exact` is a precision of HIGH or HIGHEST.
+        """FLOP/s of products of an element type.
 
         Without a peak of its own f8 counts as bf16, f64 and bf16 as f32, s8 as bf16; all other types count as
         f32. Where the device has no f32 peak, its lowest peak counts.
+
+        Args:
+            element_type: XLA's name of it, "bf16".
+            exact: Whether the precision is HIGH or HIGHEST.
+
+        Returns:
+            FLOP/s.
+
+        Raises:
+            ValueError: The device has no peaks at all.
+
+        Examples:
+            >>> device = hlorun.Device("mine", {"f32": 2e13}, vector=1e13, memory=9e11, link=None)
+            >>> device.product_peak("bf16", exact=False)
+            20000000000000.0
         """
         if element_type.startswith(("f8", "f4")):
             order = ["f8", "bf16"]

@@ -18,6 +18,8 @@ MAX_KEPT = 2 << 30
 """Bytes of intermediates of the first run that are kept to compare the second with."""
 
 
+_PARTS = (HloComputation, HloInstruction)
+
 Pair = tuple[HloComputation | None, HloComputation | None]
 
 
@@ -68,11 +70,18 @@ def _pairs(a: HloModule, b: HloModule, sides: tuple[_Side, _Side]) -> list[Pair]
 
 
 def _line(instruction: HloInstruction, is_root: bool = False) -> str:
+    """An instruction as HLO has it, without metadata."""
     text = "ROOT " * is_root + " ".join(str(instruction).split())
     if instruction.literal is not None:
         text = text.replace("constant()", f"constant({' '.join(str(instruction.literal).split())[:80]})", 1)
+    # The signature has all attributes as written but those that name other parts of the module.
+    signature = instruction.signature()
+    text += signature[signature.index(")", signature.index(f" {instruction.opcode}(")) + 1 :]
     for key, value in instruction.attributes.items():
-        text += f", {key}={value.name if isinstance(value, HloComputation) else value}"
+        if isinstance(value, _PARTS):
+            text += f", {key}={value.name}"
+        elif isinstance(value, (tuple, list)) and value and isinstance(value[0], _PARTS):
+            text += f", {key}={{{', '.join(part.name for part in value)}}}"
     return text
 
 
@@ -299,11 +308,27 @@ def compare_runs(a: Run, b: Run, *, rtol: float, atol: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Diff(Result):
-    """How two modules differ, as `hlorun diff` prints it.
+    """How two modules differ, as `hlorun diff` prints it; false when they do not. Pairs are of A and B.
 
-    `identical` is true when both compute the same in the same way, whatever their names and metadata. Pairs
-    are of A and B; `differences` holds the changed lines of each computation, `patterns` the changes
-    that several computations have in common.
+    Attributes:
+        identical: Whether both compute the same in the same way, whatever their names and metadata.
+        elided_constants: How many constants have values that the texts leave out.
+        instructions: How many there are.
+        computations: How many there are.
+        opcodes: Counts of the opcodes whose counts differ.
+        parameters: Parameters whose shapes differ: "number", "A" and "B".
+        header: Attributes of the header that differ.
+        output: The results' shapes, "A" and "B", where they differ; None otherwise.
+        differences: For each computation that differs its "name", and its "changes": lines of HLO, each with
+            its "side", "-" of A and "+" of B; or "only_in".
+        patterns: The changes that several computations have in common.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> difference = hlorun.diff(module, other)
+        >>> [change["text"] for change in difference.differences[0]["changes"]]
+        ['a = f32[2] add(p, p)', 'a = f32[2] subtract(p, p)']
     """
 
     identical: bool
@@ -333,7 +358,9 @@ def diff(a: HloModule, b: HloModule) -> Diff:
         A `Diff`, which is false when nothing differs.
 
     Examples:
-        >>> bool(hlorun.diff(module, module))
-        False
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> bool(hlorun.diff(module, module)), bool(hlorun.diff(module, other))
+        (False, True)
     """
     return Diff(**compare_modules(a, b))

@@ -117,7 +117,10 @@ def flame_svg(name: str, events: list[Event]) -> str:
         The text of an SVG file, which asks for no other.
 
     Examples:
-        >>> Path("flame.svg").write_text(flame_svg(module.name, executable.profile(*arrays)[1]))
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
+        >>> flame_svg("add", steps)[:4]
+        '<svg'
     """
     whole = frames(name, events)
     scale = (WIDTH - 2 * MARGIN) / whole.seconds if whole.seconds else 0.0

@@ -92,19 +92,60 @@ def to_dot(module: HloModule) -> str:
 
 @dataclass(frozen=True)
 class Graph:
-    """A module as a picture."""
+    """A module as a picture; notebooks show it.
+
+    Attributes:
+        module: The module.
+        times: Seconds by the names of instructions, or None.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> page = hlorun.graph(module).html("module.html")
+    """
 
     module: HloModule = field(repr=False)
     times: Mapping[str, float] | None = field(default=None, repr=False)
 
     def html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """One page that needs nothing else; written to `path` if there is one."""
+        """One page that needs nothing else.
+
+        Args:
+            path: A file that it is written to as well.
+
+        Returns:
+            The text.
+
+        Raises:
+            OSError: The file cannot be written.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> page = hlorun.graph(module).html("module.html")
+            >>> page[:15]
+            '<!doctype html>'
+        """
         from hlorun.report.graph_page import to_html
 
         return self._write(to_html(self.module, self.times), path)
 
     def dot(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The same in Graphviz's language."""
+        """The module in Graphviz's language.
+
+        Args:
+            path: A file that it is written to as well.
+
+        Returns:
+            The text.
+
+        Raises:
+            OSError: The file cannot be written.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> text = hlorun.graph(module).dot("module.dot")
+            >>> text.startswith("digraph")
+            True
+        """
         return self._write(to_dot(self.module), path)
 
     @staticmethod
@@ -129,6 +170,7 @@ def graph(module: HloModule, times: Mapping[str, float] | None = None) -> Graph:
         A `Graph`; notebooks show it, `html` and `dot` write it.
 
     Examples:
-        >>> hlorun.graph(module).html("module.html")  # doctest: +SKIP
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> page = hlorun.graph(module).html("module.html")
     """
     return Graph(module, times)

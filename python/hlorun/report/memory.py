@@ -300,6 +300,12 @@ def memory_report(
 
     Raises:
         HloArgumentError: The assignment has no allocations.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> report = memory_report(module.buffer_assignment(), module)
+        >>> report["total_bytes"], report["memory_analysis"]["temp_size_in_bytes"]
+        (16, 0)
     """
     if not assignment.allocations:
         raise HloArgumentError(_nothing_found(assignment))

@@ -23,9 +23,21 @@ EFFECTS = {
 class RankGroup(Result):
     """Modules that compute the same in the same way.
 
-    `effect` is "" for the largest group, which the others are held against, else a key of EFFECTS; `at` is
-    the first instruction that differs, `instead_of` the one of the largest group in its place;
-    `difference` is `hlorun.diff` of the largest group's first module and this one's.
+    Attributes:
+        names: Their names.
+        fingerprint: What `module.fingerprint()` of each gives.
+        effect: "" for the largest group, which the others are held against, else what a difference may lead
+            to: "collectives", "interface", "values" or "order".
+        at: The `Place` of the first instruction that differs, or None.
+        instead_of: That of the one of the largest group in its place, or None.
+        difference: `hlorun.diff` of the largest group's first module and this one's, or None.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> group = hlorun.diff_ranks({"0": module, "1": module, "2": other}).groups[1]
+        >>> group.names, group.effect, group.at.opcode, group.instead_of.opcode
+        (('2',), 'values', 'subtract', 'add')
     """
 
     names: tuple[str, ...]
@@ -38,7 +50,18 @@ class RankGroup(Result):
 
 @dataclass(frozen=True)
 class RankDiff(Result):
-    """The groups of `hlorun.diff_ranks`, the largest first. `elided_constants` have values no text tells."""
+    """What `hlorun.diff_ranks` found; false when all modules are the same.
+
+    Attributes:
+        groups: A `RankGroup` for each set of modules that are the same, the largest first.
+        elided_constants: How many constants have values that the texts leave out.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
+        >>> bool(hlorun.diff_ranks({"0": module, "1": other}))
+        True
+    """
 
     groups: tuple[RankGroup, ...]
     elided_constants: int
@@ -64,6 +87,8 @@ def diff_ranks(modules: Mapping[str, HloModule]) -> RankDiff:
         HloArgumentError: There are fewer than two.
 
     Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> other = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] subtract(p, p) }")
         >>> ranks = {"rank 0": module, "rank 1": module, "rank 2": other}
         >>> [group.names for group in hlorun.diff_ranks(ranks).groups]
         [('rank 0', 'rank 1'), ('rank 2',)]

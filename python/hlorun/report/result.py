@@ -26,7 +26,13 @@ class Result:
     """A base of frozen dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, in the types of JSON."""
+        """The fields, in the types of JSON; what has none, such as a module, by its name.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> hlorun.Place.of(module["a"]).to_dict()["opcode"]
+            'add'
+        """
         made: dict[str, Any] = plain(self)
         return made
 
@@ -52,7 +58,20 @@ def _html(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Place(Result):
-    """Which instruction, and what of the user's program it comes from."""
+    """Which instruction, and what of the user's program it comes from.
+
+    Attributes:
+        name: The instruction's name.
+        opcode: Its opcode.
+        computation: The computation it stands in.
+        op_name: The framework's name for it; "" when absent.
+        source: "file:line" of the program; "" when absent.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> str(hlorun.Place.of(module["a"]))
+        'a (add in e)'
+    """
 
     name: str
     opcode: str
@@ -62,7 +81,19 @@ class Place(Result):
 
     @staticmethod
     def of(instruction: HloInstruction) -> Place:
-        """The place of an instruction."""
+        """The place of an instruction.
+
+        Args:
+            instruction: The instruction.
+
+        Returns:
+            Its `Place`.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> hlorun.Place.of(module["a"]).opcode
+            'add'
+        """
         metadata = instruction.metadata
         source = f"{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
         return Place(

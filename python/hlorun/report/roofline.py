@@ -63,12 +63,31 @@ class RooflineGroup(Result):
 
 @dataclass(frozen=True)
 class Roofline(Result):
-    """The least time of a module on a device.
+    """The least time of a module on a device. Times are seconds.
 
-    `seconds` is of steps one after another; `compute`, `memory` and `interconnect` are the parts that each
-    bounds. `communication` is the time of all collectives, `exposed` what of it no other step hides between
-    the start and the end of an asynchronous one, None where the module has no schedule.
-    `unknown_custom_calls` take as long as their operands and results take to move, `unknown_loops` run once.
+    Attributes:
+        module: The module's name.
+        device: The `Device`.
+        by: What the groups are.
+        seconds: Of steps one after another.
+        compute: The part of it that FLOPs bound.
+        memory: The part that the speed of memory bounds.
+        interconnect: The part that the links bound.
+        communication: The time of all collectives.
+        exposed: What of it no other step hides between the start and the end of an asynchronous one; None
+            where the module has no schedule.
+        unknown_custom_calls: Custom calls that take as long as their operands and results take to move.
+        unknown_loops: Loops of unknown trips, which run once.
+        groups: Parts of the time, the longest first: `key`, `seconds`, `share`, `bound`, `compute`, `memory`,
+            `interconnect`, `flops`, `bytes_accessed`, and `intensity` in FLOPs for each byte.
+        steps: The steps, the longest first: `place`, `runs`, `bound`, and of one run `seconds`, `compute`,
+            `memory`, `interconnect`, `flops` and `bytes_accessed`.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> roofline = hlorun.roofline(module, "H100")
+        >>> f"{roofline.seconds:.2e}", roofline.steps[0].bound
+        ('7.16e-12', 'memory')
     """
 
     module: str
@@ -255,6 +274,7 @@ def roofline(module: HloModule, on: str | Device, by: str = "source") -> Rooflin
         HloArgumentError: There is no such device, or `by` is another word.
 
     Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> hlorun.roofline(module, "H100").groups[0].bound
         'memory'
     """

@@ -151,7 +151,34 @@ def summarize(module: HloModule, largest: int = 8) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Summary(Result):
-    """What `hlorun show` prints of a module; bytes are those of NumPy arrays."""
+    """What `hlorun show` prints of a module. Bytes are those of NumPy arrays.
+
+    Attributes:
+        name: The module's name.
+        file: The file it was loaded from, or None.
+        text_bytes: Bytes of its text.
+        computations: How many there are.
+        instructions: How many there are in all computations.
+        entry: Name of the entry computation, or None.
+        entry_instructions: How many instructions it has.
+        is_scheduled: Whether the order of the text is a schedule.
+        replica_count: Replicas that the header names; 1 when absent.
+        num_partitions: Partitions that the header names; 1 when absent.
+        parameters: "count", "bytes", "donated", "donated_bytes" and the "largest".
+        outputs: "count" and "bytes".
+        opcodes: How many instructions have each opcode, the most frequent first.
+        largest_values: Name, opcode, computation, shape, bytes and op_name of each.
+        loops: A dictionary for each `while`.
+        custom_calls: How many calls have each target.
+        collectives: "opcode", "groups", "count" and "bytes" of each kind.
+        products: "count" of the matrix products, "flops" of them in one run, "loop_flops" of those in loops.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> summary = hlorun.summary(module)
+        >>> summary.instructions, summary.opcodes, summary.parameters["bytes"]
+        (2, {'parameter': 1, 'add': 1}, 8)
+    """
 
     name: str
     file: str | None
@@ -184,7 +211,8 @@ def summary(module: HloModule, largest: int = 8) -> Summary:
         A `Summary`.
 
     Examples:
-        >>> hlorun.summary(module).opcodes["dot"]
-        12
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.summary(module).opcodes["add"]
+        1
     """
     return Summary(**summarize(module, largest))

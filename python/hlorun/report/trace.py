@@ -138,9 +138,29 @@ def values_by(
 
 @dataclass(frozen=True)
 class TracedValue(Result):
-    """Statistics of what an instruction computed, of all `times` it ran; `index` is its place in a tuple.
+    """Statistics of an array that an instruction computed, of all times it ran together.
 
-    `min`, `max` and `mean` are of the finite elements, None where there are none.
+    Attributes:
+        name: The instruction's name.
+        opcode: Its opcode.
+        computation: The computation it stands in.
+        op_name: The framework's name for it; "" when absent.
+        source: "file:line" of the program; "" when absent.
+        index: The array's place in a tuple; None where the value is none.
+        dtype: NumPy's name of the element type.
+        shape: The sizes of its dimensions.
+        times: How often the instruction ran.
+        nan: How many elements are NaN.
+        inf: How many are infinite.
+        min: The least finite element; None where there is none, as the next two.
+        max: The greatest finite element.
+        mean: The mean of the finite elements.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> value = hlorun.trace(module, np.ones(2, np.float32)).values[0]
+        >>> value.name, value.dtype, value.shape, value.mean
+        ('a', 'float32', [2], 2.0)
     """
 
     name: str
@@ -161,7 +181,20 @@ class TracedValue(Result):
 
 @dataclass(frozen=True)
 class TraceReport(Result):
-    """Every intermediate of a run, in the order of evaluation, and where NaN and Inf first appear."""
+    """Every intermediate of a run.
+
+    Attributes:
+        values: A `TracedValue` for each, in the order of the run.
+        first_nan: The first that holds NaN: the fields of its `Place`, "time" (which execution, from 1) and
+            "count" of the elements; None where none does.
+        first_inf: The same of Inf.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> report = hlorun.trace(module, np.ones(2, np.float32))
+        >>> [value.name for value in report.values], report.first_nan
+        (['a'], None)
+    """
 
     values: tuple[TracedValue, ...] = field(repr=False)
     first_nan: dict[str, Any] | None
@@ -175,7 +208,8 @@ def trace(
 
     Args:
         module: A module of one device.
-        *arrays: One value per parameter; without any, the random ones of `hlorun.make_inputs`.
+        *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
+            tuples; without any, the random ones of `hlorun.make_inputs`.
         until: The name of an instruction after which the run ends.
         timeout: Seconds after which the run ends with `HloTimeoutError`.
 
@@ -183,11 +217,14 @@ def trace(
         A `TraceReport`.
 
     Raises:
-        HloArgumentError: No instruction is called `until`.
+        HloArgumentError: No instruction is called `until`, or a value does not fit.
+        HloError: The module breaks rules of HLO, or does not run here.
+        HloTimeoutError: The time is over.
 
     Examples:
-        >>> hlorun.trace(module, *arrays).values[0].max
-        2.71
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> hlorun.trace(module, np.ones(2, np.float32)).values[0].max
+        2.0
     """
     from hlorun._inputs import make_inputs
 

@@ -10,9 +10,12 @@ def plural(count: int, word: str, many: str | None = None) -> str:
 
 def seconds_text(seconds: float) -> str:
     """A duration: 12.3 ms."""
-    if seconds >= 1:
+    # The limits are what three digits round up to.
+    if seconds >= 999.5:
+        return f"{seconds:,.0f} s"
+    if seconds >= 0.9995:
         return f"{seconds:.3g} s"
-    if seconds >= 1e-3:
+    if seconds >= 0.9995e-3:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds * 1e6:.3g} µs"
 

@@ -20,24 +20,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModuleGraph:
-    """A module as a graph: its instructions are the nodes, in the order of their ids."""
+    """A module as a graph: its instructions are the nodes, in the order of their ids.
+
+    Attributes:
+        path: The file.
+        fingerprint: As `module.fingerprint()`.
+        opcode: Number of each node's opcode, int64[nodes].
+        computation: Number of each node's computation, int64[nodes].
+        features: Features of each node, float32[nodes, features]; `hlorun.batch_schema()["features"]` names
+            them.
+        edge_starts: Where the operands of each node begin in `edge_sources`, int64[nodes + 1].
+        edge_sources: The operands of all nodes, int64[edges].
+        call_edges: Pairs of a node and the root of a computation that it calls, int64[calls, 2].
+
+    Examples:
+        >>> done = hlorun.batch("dumps", out="tables")
+        >>> graph = next(hlorun.graphs("tables"))
+        >>> graph.opcode.shape, graph.edge_index.shape
+        ((133,), (2, 144))
+    """
 
     path: str
-    """The file."""
     fingerprint: str
-    """As `module.fingerprint()`."""
     opcode: npt.NDArray[np.int64] = field(repr=False)
-    """Number of each node's opcode, int64[nodes]."""
     computation: npt.NDArray[np.int64] = field(repr=False)
-    """Number of each node's computation, int64[nodes]."""
     features: npt.NDArray[np.float32] = field(repr=False)
-    """Features of each node, float32[nodes, features]; `hlorun.batch_schema()["features"]` names them."""
     edge_starts: npt.NDArray[np.int64] = field(repr=False)
-    """Where the operands of each node begin in `edge_sources`, int64[nodes + 1]."""
     edge_sources: npt.NDArray[np.int64] = field(repr=False)
-    """The operands of all nodes, int64[edges]."""
     call_edges: npt.NDArray[np.int64] = field(repr=False)
-    """Pairs of a node and the root of a computation that it calls, int64[calls, 2]."""
 
     @property
     def edge_index(self) -> npt.NDArray[np.int64]:
@@ -59,8 +69,9 @@ def graphs(folder: str | os.PathLike[str]) -> Iterator[ModuleGraph]:
         HloArgumentError: The folder has no table `graphs`.
 
     Examples:
+        >>> done = hlorun.batch("dumps", out="tables")
         >>> next(hlorun.graphs("tables")).features.shape
-        (8217, 71)
+        (133, 62)
     """
     from pyarrow import parquet
 

@@ -32,6 +32,11 @@ pub struct PyBufferAssignment {
 }
 
 /// What a memory-usage report says of one memory space, in bytes.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> [space.total_bytes for space in module.buffer_assignment().usage]
+///     []
 #[pyclass(frozen, get_all, module = "hlorun", name = "MemorySpaceUsage")]
 pub struct PyMemorySpaceUsage {
     /// Its name; "" where the report has none.
@@ -55,6 +60,12 @@ impl PyMemorySpaceUsage {
 }
 
 /// One value in an allocation: which, and which bytes of it.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> value = module.buffer_assignment().allocations[0].values[0]
+///     >>> value.instruction, value.offset, value.size
+///     ('a', 0, 8)
 #[pyclass(frozen, get_all, module = "hlorun", name = "AssignedValue")]
 pub struct PyAssignedValue {
     /// Number of the value.
@@ -77,6 +88,12 @@ pub struct PyAssignedValue {
 
 /// One allocation: a block of memory, what it is for, and the values that lie in it one after the
 /// other.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> allocation = module.buffer_assignment().allocations[0]
+///     >>> allocation.size, allocation.maybe_live_out, len(allocation.values)
+///     (8, True, 1)
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferAllocation")]
 pub struct PyBufferAllocation {
     /// Its number.
@@ -104,6 +121,11 @@ pub struct PyBufferAllocation {
 }
 
 /// One entry of "Used values": where a value is, and who uses it.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> [(value.instruction, value.positions[0]) for value in module.buffer_assignment().values]
+///     [('p', ('p', '')), ('a', ('a', ''))]
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferValue")]
 pub struct PyBufferValue {
     /// Number of the value.
@@ -125,6 +147,12 @@ pub struct PyBufferValue {
 }
 
 /// Schedule, live ranges and peak; moments count the instructions of the schedule from 0.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> ranges = module.live_ranges()
+///     >>> ranges.peak_moment, ranges.buffer_live_ranges[0]
+///     (1, ('p', '{}', 0, 2))
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferLiveRanges")]
 pub struct PyLiveRanges {
     /// The moment after the last instruction, up to which results are live.
@@ -140,6 +168,13 @@ pub struct PyLiveRanges {
 }
 
 /// What does not fit between an assignment and its module; `str()` shows the line and a caret.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> path = "tests/data/dumps/002_6f652c95ac4cfb4d.txt.zst"
+///     >>> findings = hlorun.load_buffer_assignment(path).check(module)
+///     >>> findings[0].kind
+///     'UnknownInstruction'
 #[pyclass(frozen, get_all, module = "hlorun", name = "BufferFinding")]
 pub struct PyBufferFinding {
     /// Which rule it breaks.

@@ -197,7 +197,8 @@ impl PyExecutable {
     ///     *arrays: Values of the parameters' dtypes and sizes; nested tuples for tuples.
     ///     observer: Called as `observer(instruction, value)` with every value the run computes, also
     ///         inside fusions, and in every trip of a loop; nothing is fused then.
-    ///     out: A value of the result's shape, whose arrays the results are written into.
+    ///     out: Arrays of the result's dtype and sizes, nested tuples for tuples, which the results are
+    ///         written into.
     ///     timeout: Seconds after which the run ends.
     ///
     /// Returns:
@@ -235,7 +236,7 @@ impl PyExecutable {
     /// Runs once and takes the time of every step.
     ///
     /// Args:
-    ///     *arrays: One value per parameter, as in a call.
+    ///     *arrays: One value per parameter, of its dtype and sizes, as in a call.
     ///
     /// Returns:
     ///     The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
@@ -272,7 +273,7 @@ impl PyExecutable {
     /// Runs on values by the names of their parameters.
     ///
     /// Args:
-    ///     arrays: A value for the name of every parameter.
+    ///     arrays: A value for the name of every parameter, of its dtype and sizes.
     ///     observer: As in a call.
     ///     out: As in a call.
     ///     timeout: Seconds after which the run ends.
@@ -335,7 +336,7 @@ impl PyExecutable {
     ///
     /// Args:
     ///     arrays: One list of values per device: a replica, or with partitions each partition of each
-    ///         replica, replica by replica.
+    ///         replica, replica by replica. Values are as in a call, of the parameters' dtypes and sizes.
     ///     observer: Called as `observer(instruction, value, device)`, from one device at a time but in
     ///         no order between devices, which count as the lists do. A value that is the same on all
     ///         devices is computed and shown once, as the first device's.

@@ -185,7 +185,8 @@ impl PyInstruction {
         self.get().is_root()
     }
 
-    /// The value of a constant; None for other opcodes and where the text left the value out.
+    /// The value of a constant, a NumPy array of its shape's dtype and sizes, or a tuple of arrays;
+    /// None for other opcodes and where the text left the value out.
     #[getter]
     fn literal<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         self.get()

@@ -158,7 +158,8 @@ impl PyHloModule {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The arguments of the run that a snapshot is of; None for modules from elsewhere.
+    /// The arguments of the run that a snapshot is of, NumPy arrays of the parameters' dtypes and sizes;
+    /// None for modules from elsewhere.
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyTuple>>> {
         let arguments = self
@@ -175,7 +176,8 @@ impl PyHloModule {
         Ok(Some(PyTuple::new(py, arrays.collect::<Result<Vec<_>>>()?)?))
     }
 
-    /// The result of the run that a snapshot is of; None for modules from elsewhere.
+    /// The result of the run that a snapshot is of, as a call of an executable returns it; None for
+    /// modules from elsewhere.
     #[getter]
     fn result<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         let result = self.handle.proto.as_ref().and_then(|p| p.result.as_ref());

@@ -23,6 +23,11 @@ use instructions::{Instructions, in_order};
 pub use rows::{_batch_schema, PyTableRows};
 
 /// A table that speaks the Arrow PyCapsule interface.
+///
+/// Examples:
+///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+///     >>> module.to_arrow().column_names[:3]
+///     ('id', 'computation', 'name')
 #[pyclass(frozen, module = "hlorun", name = "ArrowTable")]
 pub struct PyArrowTable {
     table: Arc<Table>,

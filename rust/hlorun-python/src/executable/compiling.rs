@@ -53,7 +53,8 @@ fn check_of(check: Option<&Bound<'_, PyAny>>) -> Result<Check> {
 ///     replicas: Replicas that run together; as many as the module's header names by default.
 ///     partitions: Partitions of each replica; as many as the header names by default.
 ///     threads: Threads of a run; all CPUs by default. Results do not depend on it.
-///     constants: Arrays by the names of constants whose values the text leaves out.
+///     constants: Arrays by the names of constants whose values the text leaves out, of their dtypes and
+///         sizes.
 ///     disable: Names of passes to leave out, of `Executable.optional_passes`.
 ///     buffer_assignment: An assignment to run inside: every value lies where it says, and one that
 ///         is overwritten too early is named.

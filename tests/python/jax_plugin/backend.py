@@ -68,7 +68,10 @@ def case_costs_are_known_before_compilation():
 def case_a_device_says_how_much_memory_it_has():
     x = jnp.asarray(numbers(1000))
     stats = x.device.memory_stats()
-    assert stats["bytes_limit"] == stats["bytes_reservable_limit"] > stats["bytes_in_use"] >= x.nbytes
+    assert stats["bytes_in_use"] >= x.nbytes
+    # Not every system says how much memory there is.
+    limit = stats.get("bytes_limit", 1 << 60)
+    assert limit == stats.get("bytes_reservable_limit", 1 << 60) > stats["bytes_in_use"]
     assert stats["peak_bytes_in_use"] >= stats["bytes_in_use"]
 
 

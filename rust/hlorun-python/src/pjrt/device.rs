@@ -76,13 +76,23 @@ impl Device {
     }
 }
 
+/// Bytes of the machine's memory; None where the system has no such name for it.
+#[cfg(not(unix))]
+fn machine_bytes() -> Option<i64> {
+    None
+}
+
 /// Bytes of the machine's memory.
+#[cfg(unix)]
 fn machine_bytes() -> Option<i64> {
     // SAFETY: any name may be asked for.
     let (pages, size) = unsafe {
         let pages = libc::sysconf(libc::_SC_PHYS_PAGES);
         (pages, libc::sysconf(libc::_SC_PAGESIZE))
     };
+    // A word of 32 bits on some systems.
+    #[allow(clippy::useless_conversion)]
+    let (pages, size) = (i64::from(pages), i64::from(size));
     (pages > 0 && size > 0).then(|| pages.saturating_mul(size))
 }
 

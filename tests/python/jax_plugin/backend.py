@@ -50,6 +50,23 @@ def case_copies_have_memory_of_their_own():
     equal(copy, numbers(16))
 
 
+def case_dlpack_of_our_own_arrays():
+    x = jnp.asarray(numbers(6))
+    (device,) = x.devices()
+    for other, is_alias in (
+        (jnp.from_dlpack(x), True),
+        (jax.dlpack.from_dlpack(x, copy=False), True),
+        (jnp.from_dlpack(x, device=device, copy=True), False),
+        (jax.dlpack.from_dlpack(x, device=jax.sharding.SingleDeviceSharding(device)), True),
+    ):
+        assert other.devices() == {device}
+        assert (other.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()) == is_alias
+        equal(other, numbers(6))
+    (cpu,) = jax.devices("cpu")
+    assert jnp.from_dlpack(x, device=cpu).devices() == {cpu}
+    assert jnp.from_dlpack(numbers(6), device=device).devices() == {device}
+
+
 def case_compiler_options_are_looked_at():
     lowered = jax.jit(lambda x: x * 2).lower(1.0)
     equal(lowered.compile({"xla_embed_ir_in_executable": True})(2.0), 4)

@@ -1,8 +1,8 @@
 """DLPack for arrays on hlorun's devices, which jaxlib hands out from the CPU's and GPUs' devices alone.
 
-In: an array of JAX that is asked for a DLPack tensor. Out: the tensor of a copy of it on JAX's CPU device; for
-JAX itself, which is to make an array of it, the array. Promise: arrays on other devices are exchanged as
-before.
+In: an array of JAX that is asked for a DLPack tensor. Out: the tensor of a copy of it on JAX's CPU device;
+for JAX itself, which is to make an array of it, the array. Promise: arrays on other devices are exchanged
+as before.
 """
 
 from __future__ import annotations

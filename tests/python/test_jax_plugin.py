@@ -21,6 +21,7 @@ if importlib.util.find_spec("jax") is None:
 FOLDER = Path(__file__).parent / "jax_plugin"
 SETTINGS: dict[str, dict[str, str]] = {
     "one_device": {"JAX_PLATFORMS": "hlorun"},
+    "backend": {"JAX_PLATFORMS": "hlorun"},
     "several_devices": {
         "JAX_PLATFORMS": "hlorun,cpu",
         "HLORUN_JAX_DEVICES": "4",
@@ -56,6 +57,12 @@ def results(file: str) -> dict[str, Any]:
 @pytest.mark.parametrize("case", names("one_device"))
 def test_one_device(case: str) -> None:
     failure = results("one_device")[case]
+    assert failure is None, failure
+
+
+@pytest.mark.parametrize("case", names("backend"))
+def test_backend(case: str) -> None:
+    failure = results("backend")[case]
     assert failure is None, failure
 
 
@@ -105,6 +112,15 @@ def test_numbers_of_devices_that_are_none(count: str) -> None:
     assert done.returncode == 1
     words = "is a number of devices" if count == "many" else "devices, not"
     assert words in done.stderr, done.stderr
+
+
+def test_the_flags_of_xla_say_how_many_devices_there_are() -> None:
+    flags = "--xla_force_host_platform_device_count=2 --xla_force_host_platform_device_count=3"
+    code = "import jax; print(jax.device_count(), len(jax.devices('cpu')))"
+    done = python("-c", code, JAX_PLATFORMS="hlorun", XLA_FLAGS=flags)
+    assert done.stdout == "3 3\n", done.stderr
+    done = python("-c", code, JAX_PLATFORMS="hlorun", XLA_FLAGS=flags, HLORUN_JAX_DEVICES="2")
+    assert done.stdout == "2 3\n", done.stderr
 
 
 def test_options_that_nobody_knows() -> None:

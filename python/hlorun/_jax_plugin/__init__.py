@@ -7,6 +7,7 @@ it in priority. Promise: a JAX that is not as expected is warned about and goes 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from importlib import import_module
 from typing import Any
@@ -15,6 +16,8 @@ PLATFORM = "hlorun"
 """The platform's name."""
 DEVICES = "HLORUN_JAX_DEVICES"
 """The environment variable that says how many devices there are."""
+_XLA_DEVICES = re.compile(r"--xla_force_host_platform_device_count[= ](\d+)")
+"""How a program says to XLA's CPU how many devices there are; the last one counts."""
 _PRIORITY = -100
 """Below the CPU's 0: JAX takes hlorun only where it is asked to."""
 
@@ -31,12 +34,14 @@ def _device_count() -> int:
             return int(given)
         except ValueError:
             raise ValueError(f"{DEVICES} is a number of devices, not {given!r}") from None
-    return max(int(import_module("jax").config.jax_num_cpu_devices), 1)
+    told = _XLA_DEVICES.findall(os.environ.get("XLA_FLAGS", ""))
+    return max(int(import_module("jax").config.jax_num_cpu_devices), *map(int, told[-1:]), 1)
 
 
 def _make_client() -> Any:
     """The backend, which JAX makes when it is first used."""
     from hlorun import _hlorun
+    from hlorun._jax_plugin import kernels
     from hlorun._jax_plugin.compiling import stablehlo_versions
 
     xla_bridge: Any = import_module("jax._src.xla_bridge")
@@ -44,6 +49,7 @@ def _make_client() -> Any:
     xla_client = jaxlib.xla_client
     if not xla_client.pjrt_plugin_loaded(PLATFORM):
         _hlorun._set_stablehlo_versions(*stablehlo_versions())
+        kernels.register()
         api = xla_client.load_pjrt_plugin_dynamically(PLATFORM, _hlorun.__file__)
         jaxlib._profiler.register_plugin_profiler(api)
     return xla_bridge.make_pjrt_c_api_client(PLATFORM, options={"devices": _device_count()})
@@ -66,9 +72,10 @@ def initialize() -> None:
     Nothing is loaded before JAX makes the backend. What does not fit the installed JAX is a warning.
     """
     try:
-        from hlorun._jax_plugin import exchange, lowering
+        from hlorun._jax_plugin import costs, exchange, lowering
 
         lowering.register()
+        costs.register()
         exchange.register()
         xla_bridge: Any = import_module("jax._src.xla_bridge")
         xla_bridge.register_backend_factory(

@@ -15,6 +15,9 @@ from hlorun._hlorun import Executable, HloModule
 from hlorun._jax_plugin.lowering import FUNCTIONS
 from hlorun.errors import HloUnsupportedError
 
+_NOTHING = "module @nothing { func.func public @main() { return } }"
+"""A program that does nothing."""
+
 
 def stablehlo_versions() -> tuple[list[int], list[int]]:
     """The newest and the oldest version of StableHLO that jaxlib can read."""
@@ -40,13 +43,12 @@ def _partitioner(devices: int) -> Any:
     return _xla_client().make_cpu_client(num_devices=devices)
 
 
-def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes) -> bytes:
-    """The serialized HLO module of one partition: XLA's passes divide the program."""
+def _compiled_by_xla(artifact: bytes | str, replicas: int, partitions: int, chosen: Any) -> Any:
+    """The program as XLA compiles it for so many devices of this CPU."""
     import numpy as np
 
     xla_client = _xla_client()
     client = _partitioner(replicas * partitions)
-    chosen = xla_client.CompileOptions.ParseFromString(options)
     build = chosen.executable_build_options
     numbers = np.arange(replicas * partitions).reshape(replicas, partitions)
     build.device_assignment = xla_client.DeviceAssignment.create(numbers)
@@ -54,8 +56,25 @@ def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes
     build.debug_options.xla_backend_optimization_level = 0
     build.debug_options.xla_llvm_disable_expensive_passes = True
     devices = xla_client.DeviceList(tuple(client.devices()))
-    (module,) = client.compile_and_load(artifact, devices, chosen).hlo_modules()
+    return client.compile_and_load(artifact, devices, chosen)
+
+
+def _partitioned(artifact: bytes, replicas: int, partitions: int, options: bytes) -> bytes:
+    """The serialized HLO module of one partition: XLA's passes divide the program."""
+    chosen = _xla_client().CompileOptions.ParseFromString(options)
+    (module,) = _compiled_by_xla(artifact, replicas, partitions, chosen).hlo_modules()
     return bytes(module.as_serialized_hlo_module_proto())
+
+
+def _check_options(options: bytes, replicas: int) -> None:
+    """Lets XLA look at the `compiler_options` of a program that is not partitioned, where they mean nothing.
+
+    Raises:
+        jax.errors.JaxRuntimeError: XLA has no such option, or an option no such value.
+    """
+    chosen = _xla_client().CompileOptions.ParseFromString(options)
+    if chosen.env_option_overrides:
+        _compiled_by_xla(_NOTHING, replicas, 1, chosen)
 
 
 Planned = tuple[Executable, Mapping[int, Any] | None]
@@ -78,9 +97,13 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
 
     Raises:
         HloError: The program does not run here.
+        jax.errors.JaxRuntimeError: XLA cannot read the program, or does not know its options.
     """
-    if form == "mlir":
-        code = _hlo_of(code) if partitions == 1 else _partitioned(code, replicas, partitions, options)
+    if form == "mlir" and partitions == 1:
+        _check_options(options, replicas)
+        code = _hlo_of(code)
+    elif form == "mlir":
+        code = _partitioned(code, replicas, partitions, options)
     elif form != "hlo":
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
     executable = _hlorun.compile(_hlorun.parse(code), replicas=replicas, partitions=partitions)

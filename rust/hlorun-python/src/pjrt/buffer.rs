@@ -78,6 +78,14 @@ impl Storage {
             Owner::Caller { pointer, .. } => pointer.cast(),
         }
     }
+
+    /// A copy of the first `bytes`, which are all.
+    fn copied(&self, bytes: usize, device: &'static Device) -> Outcome<Storage> {
+        let mut block = AlignedBytes::uninitialized(bytes)?;
+        // SAFETY: a storage has the bytes of its buffers, which nobody writes; the block is new.
+        unsafe { std::ptr::copy_nonoverlapping(self.pointer(), block.as_mut_ptr(), bytes) };
+        Ok(Storage::new(block, device))
+    }
 }
 
 impl Drop for Storage {
@@ -199,12 +207,28 @@ impl Buffer {
         contents.storage.is_none() && contents.failure.is_none()
     }
 
-    /// The same array under another handle, on `device`.
-    pub fn on_device(&self, device: &'static Device) -> Outcome<Buffer> {
-        let storage = self.storage()?;
+    /// The array on `device`. Devices share memory, which nobody writes; a copy on the same device is
+    /// one, since whoever asked for it wants another address.
+    fn on_device(&self, device: &'static Device) -> Outcome<Buffer> {
+        match std::ptr::eq(self.device, device) {
+            true => Ok(self.over(
+                Arc::new(self.storage()?.copied(self.byte_size(), device)?),
+                device,
+            )),
+            false => Ok(self.over(self.storage()?, device)),
+        }
+    }
+
+    /// The same array under another handle.
+    pub fn again(&self) -> Outcome<Buffer> {
+        Ok(self.over(self.storage()?, self.device))
+    }
+
+    /// An array of this one's type and sizes.
+    fn over(&self, storage: Arc<Storage>, device: &'static Device) -> Buffer {
         let mut buffer = Buffer::new(storage, device, self.element_type, &self.dims);
         buffer.is_token = self.is_token;
-        Ok(buffer)
+        buffer
     }
 
     /// Bytes of all elements.

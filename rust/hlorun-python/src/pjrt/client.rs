@@ -53,7 +53,7 @@ impl Client {
     }
 
     fn new(count: i32) -> Client {
-        let devices: Vec<Device> = (0..count).map(Device::new).collect();
+        let devices: Vec<Device> = (0..count).map(|id| Device::new(id, count)).collect();
         let memories: Vec<Memory> = (0..count).map(Memory::new).collect();
         for (device, memory) in devices.iter().zip(&memories) {
             // The first value of each.

@@ -28,6 +28,8 @@ pub struct Device {
     /// Bytes of its buffers now, and at most so far.
     bytes: AtomicI64,
     peak: AtomicI64,
+    /// Its share of the machine's memory in bytes, where the system says how much that is.
+    limit: Option<i64>,
 }
 
 /// The memory of a device.
@@ -40,8 +42,8 @@ pub struct Memory {
 }
 
 impl Device {
-    /// Number `id`.
-    pub fn new(id: i32) -> Device {
+    /// Number `id` of `count`.
+    pub fn new(id: i32, count: i32) -> Device {
         Device {
             description: Description {
                 id,
@@ -51,6 +53,7 @@ impl Device {
             memories: OnceLock::new(),
             bytes: AtomicI64::new(0),
             peak: AtomicI64::new(0),
+            limit: machine_bytes().map(|bytes| bytes / i64::from(count)),
         }
     }
 
@@ -71,6 +74,26 @@ impl Device {
     pub fn freed(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
     }
+}
+
+/// Bytes of the machine's memory; None where the system has no such name for it.
+#[cfg(not(unix))]
+fn machine_bytes() -> Option<i64> {
+    None
+}
+
+/// Bytes of the machine's memory.
+#[cfg(unix)]
+fn machine_bytes() -> Option<i64> {
+    // SAFETY: any name may be asked for.
+    let (pages, size) = unsafe {
+        let pages = libc::sysconf(libc::_SC_PHYS_PAGES);
+        (pages, libc::sysconf(libc::_SC_PAGESIZE))
+    };
+    // A word of 32 bits on some systems.
+    #[allow(clippy::useless_conversion)]
+    let (pages, size) = (i64::from(pages), i64::from(size));
+    (pages > 0 && size > 0).then(|| pages.saturating_mul(size))
 }
 
 impl Memory {
@@ -254,13 +277,15 @@ impl Call for MemoryStats {
         self.bytes_in_use = device.bytes.load(Ordering::Relaxed);
         self.peak_bytes_in_use = device.peak.load(Ordering::Relaxed);
         self.has_peak_bytes_in_use = true.into();
+        self.bytes_limit = device.limit.unwrap_or(0);
+        self.bytes_reservable_limit = self.bytes_limit;
+        self.has_bytes_limit = device.limit.is_some().into();
+        self.has_bytes_reservable_limit = self.has_bytes_limit;
         let unknown = [
             &mut self.has_num_allocs,
             &mut self.has_largest_alloc_size,
-            &mut self.has_bytes_limit,
             &mut self.has_bytes_reserved,
             &mut self.has_peak_bytes_reserved,
-            &mut self.has_bytes_reservable_limit,
             &mut self.has_largest_free_block_bytes,
             &mut self.has_pool_bytes,
             &mut self.has_peak_pool_bytes,

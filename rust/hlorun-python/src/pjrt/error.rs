@@ -23,6 +23,26 @@ pub enum Code {
     Internal = 13,
 }
 
+/// PJRT's names of its codes, which begin with 1.
+const CODE_NAMES: [&str; 16] = [
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
 /// A `PJRT_Error`.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -76,11 +96,12 @@ impl Failure {
     #[cold]
     pub fn of_exception(py: Python<'_>, error: &PyErr) -> Failure {
         let name = error.get_type(py).name().map(|name| name.to_string());
+        if name.as_deref().is_ok_and(|name| name == "JaxRuntimeError") {
+            return Failure::of_status(&error.value(py).to_string());
+        }
         let code = match name.as_deref() {
             Ok("HloUnsupportedError" | "NotImplementedError") => Code::Unimplemented,
-            Ok("HloArgumentError" | "HloParseError" | "HloVerifyError" | "ValueError") => {
-                Code::InvalidArgument
-            }
+            Ok("HloArgumentError" | "HloParseError" | "HloVerifyError") => Code::InvalidArgument,
             Ok("MemoryError") => Code::ResourceExhausted,
             Ok("KeyboardInterrupt") => Code::Cancelled,
             _ => Code::Internal,
@@ -94,6 +115,21 @@ impl Failure {
             message = format!("{message}\n{text}");
         }
         Failure::new(code, message)
+    }
+
+    /// What another client of PJRT failed with: its code's name, a colon, its message.
+    #[cold]
+    fn of_status(text: &str) -> Failure {
+        let parts = text.split_once(": ");
+        let known = parts.and_then(|(name, message)| {
+            let at = CODE_NAMES.iter().position(|known| *known == name)?;
+            Some((at as i32 + 1, message))
+        });
+        let (code, message) = known.unwrap_or((Code::Internal as i32, text));
+        Failure {
+            code,
+            message: message.to_owned(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use hlorun::buffers::AlignedBytes;
 use hlorun::exec::DeviceArrays;
 use pyo3::exceptions::PyException;
@@ -57,19 +58,14 @@ impl Call for Execute {
         program.require_alive()?;
         let not_donated = self.not_donated()?;
         let mut lanes = self.lanes(program)?;
+        let donated = donated(program, not_donated, &lanes)?;
         let storages = match &mut lanes[..] {
             [lane] => vec![run_one(program, lane)?],
             lanes => run_all(program, lanes)?,
         };
         let leaves = program.executable().core().outputs();
         let mut results = Vec::with_capacity(lanes.len());
-        let mut donated = Vec::new();
         for (lane, storages) in lanes.iter().zip(&storages) {
-            for &at in &program.donated {
-                if !not_donated.contains(&(at as i64)) {
-                    donated.push(lane.arguments[at].get("argument")?);
-                }
-            }
             let buffers = program.outputs().iter().map(|output| match *output {
                 Some(output) => {
                     let leaf = &leaves[output];
@@ -153,6 +149,43 @@ impl Execute {
         }
         Ok(lanes)
     }
+}
+
+/// The arguments that the run takes, each of which is an argument once.
+fn donated<'a>(
+    program: &Program,
+    not_donated: &[i64],
+    lanes: &[Lane<'a>],
+) -> Outcome<Vec<&'a Buffer>> {
+    let is_donated = |at: &usize| !not_donated.contains(&(*at as i64));
+    let donated: Vec<usize> = program.donated.iter().copied().filter(is_donated).collect();
+    let mut buffers = Vec::with_capacity(donated.len() * lanes.len());
+    if donated.is_empty() {
+        return Ok(buffers);
+    }
+    let mut takers: HashMap<*const Buffer, usize> = HashMap::default();
+    for lane in lanes {
+        for &at in &donated {
+            let buffer = lane.arguments[at].get("argument")?;
+            if let Some(first) = takers.insert(lane.arguments[at].pointer(), at) {
+                return Err(Failure::argument(format!(
+                    "Attempt to donate the same buffer twice in Execute(): it is argument {first} and {at}"
+                )));
+            }
+            buffers.push(buffer);
+        }
+        for (at, argument) in lane.arguments.iter().enumerate() {
+            if let Some(&taker) = takers.get(&argument.pointer())
+                && taker != at
+            {
+                return Err(Failure::argument(format!(
+                    "Attempt to use a buffer that was previously donated in the same call to Execute(): \
+                     argument {at} is the donated argument {taker}"
+                )));
+            }
+        }
+    }
+    Ok(buffers)
 }
 
 impl<'a> Lane<'a> {

@@ -437,7 +437,7 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 impl Call for Donate {
     fn call(&mut self) -> Outcome<()> {
         let buffer = self.buffer.get("buffer")?;
-        let donated = buffer.on_device(buffer.device)?;
+        let donated = buffer.again()?;
         buffer.delete();
         self.donated = give(donated);
         // Whatever is waited for, the array is there already.

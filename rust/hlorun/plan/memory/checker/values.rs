@@ -143,16 +143,8 @@ impl Walk<'_> {
         {
             *state = meet(&entry, head);
         }
-        while is_new {
-            let mut trip = state.clone();
-            self.sequence(&a.condition, &b.condition, &mut trip, findings);
-            self.reads(before, &trip, findings);
-            self.sequence(&a.body, &b.body, &mut trip, findings);
-            let head = meet(state, &trip);
-            if head == *state {
-                break;
-            }
-            *state = head;
+        if is_new {
+            self.settle(before, after, state, findings);
         }
         self.heads.insert(key, (entry, state.clone()));
         self.is_settled = was_settled;
@@ -160,6 +152,30 @@ impl Walk<'_> {
         self.reads(before, state, findings);
         if self.is_settled {
             self.sequence(&a.body, &b.body, &mut state.clone(), findings);
+        }
+    }
+
+    /// Walks a loop until its head, `state`, is the same at the beginning of each trip.
+    fn settle(
+        &mut self,
+        before: &Thunk,
+        after: &Thunk,
+        state: &mut State,
+        findings: &mut Findings,
+    ) {
+        let (ThunkKind::While(a), ThunkKind::While(b)) = (&before.kind, &after.kind) else {
+            return;
+        };
+        loop {
+            let mut trip = state.clone();
+            self.sequence(&a.condition, &b.condition, &mut trip, findings);
+            self.reads(before, &trip, findings);
+            self.sequence(&a.body, &b.body, &mut trip, findings);
+            let head = meet(state, &trip);
+            if head == *state {
+                return;
+            }
+            *state = head;
         }
     }
 

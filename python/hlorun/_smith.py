@@ -340,6 +340,7 @@ def mutate(module: HloModule | str, seed: int = 0) -> HloModule:
 
     Raises:
         HloParseError: The text is no HLO.
+        HloVerifyError: The module is not legal.
         ValueError: No legal change was found.
 
     Examples:
@@ -350,6 +351,7 @@ def mutate(module: HloModule | str, seed: int = 0) -> HloModule:
     from hlorun._hlorun import parse
 
     before = parse(module) if isinstance(module, str) else module
+    before.verify()
     text = str(before)
     rng = random.Random(f"mutate {seed}")
     # What is exchanged may be a comment, or a name for itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -282,6 +283,53 @@ def test_what_was_changed_in_place_is_named(old: str, new: str, named: str) -> N
     x = Stream("namesakes").normal((3, 3))
     found = hlorun.compare(right, wrong, x, np.int32(0))
     assert found.verdict == "different" and found.suspect is not None and found.suspect.name == named
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("low = f32[4] slice(x), slice={[0:4]}", "low = f32[4] slice(x), slice={[4:8]}", "low"),
+        ("z = f32[] constant(0)", "z = f32[] constant(0.25)", "z"),
+        ("w = f32[8] add(y, x)", "w = f32[8] subtract(x, y)", "w"),
+        ("direction=LT", "direction=GE", "q"),
+    ],
+)
+def test_what_was_changed_is_named_where_all_names_are_others(old: str, new: str, named: str) -> None:
+    right, wrong = hlorun.parse(NAMESAKES), str(hlorun.parse(NAMESAKES.replace(old, new)))
+    other = hlorun.parse(re.sub(r"%([\w.]+)", r"%\1.other", wrong))
+    x = Stream("namesakes").normal((3, 3))
+    found = hlorun.compare(right, other, x, np.int32(0))
+    assert found.verdict == "different" and found.suspect is not None
+    assert found.suspect.name == f"{named}.other"
+
+
+REWRITTEN = """ENTRY e {{ x = f32[8] parameter(0)
+  c{0} = f32[] constant({1}) b{0} = f32[8] broadcast(c{0}), dimensions={{}}
+  a{0} = f32[8] {2}(x, b{0}) k{0} = f32[] constant(-3) m{0} = f32[8] broadcast(k{0}), dimensions={{}}
+  ROOT r{0} = f32[8] {3}(a{0}, m{0}) }}"""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "opcode", "last", "named"),
+    [
+        # A pass may add the negative of what was subtracted: the number is wrong, or the opcode.
+        ("-2.5", "add", "maximum", "c.b"),
+        ("-2", "subtract", "maximum", "a.b"),
+        ("2", "subtract", "minimum", "r.b"),
+    ],
+)
+def test_counterparts_may_be_rewritten(numbers: str, opcode: str, last: str, named: str) -> None:
+    right = hlorun.parse(REWRITTEN.format(".a", "2", "subtract", "maximum"))
+    wrong = hlorun.parse(REWRITTEN.format(".b", numbers, opcode, last))
+    found = hlorun.compare(right, wrong, Stream("rewritten").normal((8,)) * 4)
+    assert found.suspect is not None and found.suspect.name == named
+
+
+def test_the_share_of_matched_values_is_measured() -> None:
+    tool = Path(__file__).parent / "tools" / "matched_share.py"
+    said = subprocess.run([sys.executable, tool, "2", "7"], capture_output=True, text=True, check=True).stdout
+    share = re.search(r"^(\d+) fusions ran, .* same value ([0-9.]+)%", said, re.M)
+    assert share is not None and int(share[1]) > 0 and float(share[2]) >= 50
 
 
 def test_gaps_count_ulps_and_treat_nan_as_far() -> None:

@@ -14,6 +14,7 @@ from hlorun.find import matching, suspect
 from hlorun.find import sides as sides_module
 from hlorun.find.comparison import outputs_of
 from hlorun.find.deadline import Deadline
+from hlorun.find.flow import Flow
 from hlorun.find.sides import Side, fingerprint
 from streams import Stream
 from test_find import LOOP, NET, PARTS, WHOLE
@@ -55,7 +56,7 @@ def test_ancestors_of_many_results_take_little_memory() -> None:
     module = hlorun.parse(text)
     side = Side.__new__(Side)
     side.module, side.deadline = module, Deadline(None)
-    flow = suspect._Flow(side)
+    flow = Flow(side)
     results = [module[f"i{k}"] for k in range(500, count)]
     tracemalloc.start()
     try:
@@ -71,7 +72,7 @@ def test_ancestors_go_round_loops() -> None:
     module = hlorun.parse(LOOP)
     side = Side.__new__(Side)
     side.module, side.deadline = module, Deadline(None)
-    flow = suspect._Flow(side)
+    flow = Flow(side)
 
     def alone(result: hlorun.HloInstruction) -> set[hlorun.HloInstruction]:
         seen, open_ = {result}, [result]

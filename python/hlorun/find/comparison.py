@@ -15,7 +15,7 @@ from hlorun._hlorun import HloModule
 from hlorun._statistics import as_numbers
 from hlorun.find.deadline import Deadline
 from hlorun.find.gap import Gap, gap, unlike
-from hlorun.find.matching import VALUE, Pair, factor_of, index_of, pairs_of
+from hlorun.find.matching import NAMED, VALUE, Pair, factor_of, index_of, pairs_of
 from hlorun.find.sides import Side
 from hlorun.find.suspect import suspect_of
 from hlorun.report.result import Place, Result
@@ -206,7 +206,13 @@ def compare_sides(first: Side, second: Side) -> Comparison:
     differing = [match for match in matches if match.gap.verdict == "different"]
     suspect = None
     if verdict == "different":
-        bad = {p.b for p, m in zip(pairs, matches, strict=True) if m.gap.verdict == "different"}
+        # The last value of what runs many times may belong to another run of A's.
+        bad = {
+            p.b
+            for p, m in zip(pairs, matches, strict=True)
+            if m.gap.verdict == "different"
+            if p.by in NAMED or len(first.prints_of(p.a)) == len(second.prints_of(p.b)) == 1
+        }
         derived = {p.b for p in pairs if p.by == "reciprocal"}
         numbers = [number for number, found in enumerate(outputs) if found.verdict == "different"]
         suspect = suspect_of(first, second, index, bad, derived, numbers)

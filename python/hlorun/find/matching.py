@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hlorun._hlorun import HloInstruction
-from hlorun.find.sides import Side, fingerprint, name_of
+from hlorun.find.sides import Side, alike, fingerprint, name_of
 
 CLOSE = 2e-5
 """Relative difference of fingerprints in f64, which constants folded in f32 make."""
@@ -34,6 +34,9 @@ SHORT = 3
 PART = 0.75
 """Share of the sampled executions that must match; a pass may peel the first and last trips of a loop."""
 
+
+NAMED = ("name", "origin")
+"""Ways of matching that stand for one instruction, whatever its value."""
 
 VALUE = ("value", "factor", "reciprocal")
 """Ways of matching that look at nothing but values."""
@@ -107,8 +110,7 @@ class Index:
 
     def _same(self, row: Any) -> set[int]:
         table, owner = self._near(row, 0)
-        limit = self.close * (1 + np.abs(row[1:]))
-        return set(owner[(np.abs(table[:, 1:] - row[1:]) <= limit).all(axis=1)].tolist())
+        return set(owner[alike(table, row, self.close)].tolist())
 
     def _scaled(self, row: Any) -> set[int]:
         if row[0] == 0 or _is_uniform(row) or (row[7:] != 0).any():

@@ -70,6 +70,12 @@ def fingerprint(array: Any) -> Any:
     return found
 
 
+def alike(rows: Any, row: Any, limit: float) -> Any:
+    """Which fingerprints are of the same elements as one, but for a relative difference."""
+    is_near = np.abs(rows[:, 0] - row[0]) <= limit * (abs(row[0]) + 1e-30)
+    return is_near & (np.abs(rows[:, 1:] - row[1:]) <= limit * (1 + np.abs(row[1:]))).all(axis=1)
+
+
 def _extremes(elements: Any) -> tuple[float, float]:
     """The least and the greatest element, NaN where there is one; infinite where there are no elements."""
     found = [(block.min(), block.max()) for block in _blocks(elements)]
@@ -236,6 +242,13 @@ class Side:
             return self.kept.values[instruction][0]
         found = self.exact_values.get(name_of(instruction), [])
         return found[0] if len(found) == 1 else None
+
+    def element_of(self, element: HloInstruction) -> Any:
+        """What an element of a tuple of arrays last was in f64; None where that is not known."""
+        whole, number = element.operands[0], element.tuple_index or 0
+        found = self.exact_values.get(name_of(whole), [])
+        is_flat = whole.shape.is_tuple and all(part.is_array for part in whole.shape.tuple_shapes)
+        return found[number] if is_flat and number < len(found) else None
 
     def value_of(self, instruction: HloInstruction) -> Any:
         """What it is in f64, or else as it is."""

@@ -2,100 +2,29 @@
 
 Every value of B that A has somewhere is right, and what a right value is computed from is right too. Of the
 others the culprit is the first in time, trip by trip, of those that every wrong result depends on. What
-provably was changed, because its namesake makes something else of the same values, is the culprit before all.
+provably was changed, because its counterpart makes something else of the same values, comes before all.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any
-
 from hlorun._hlorun import HloInstruction
+from hlorun.find.changes import Changes
+from hlorun.find.flow import Flow
 from hlorun.find.matching import Index
-from hlorun.find.namesakes import changed
 from hlorun.find.sides import Side, name_of
+from hlorun.report.graph import family
 
 AT_ONCE = 1024
 """Results whose ancestors are looked for together."""
+
+FIRST = 32
+"""Instructions with new values that are held against their counterparts."""
 
 NEVER = 1 << 62
 """A moment after all others, for values whose moment is not known."""
 
 
-class _Flow:
-    """Which instructions of a module a value goes to, and comes from, through calls and loops."""
-
-    def __init__(self, side: Side) -> None:
-        self.callers: dict[Any, list[HloInstruction]] = defaultdict(list)
-        self.known: dict[HloInstruction, list[HloInstruction]] = {}
-        self.parts: dict[HloInstruction, list[HloInstruction]] = {}
-        self.deadline = side.deadline
-        for i in side.module.instructions:
-            for called in i.called_computations:
-                self.callers[called].append(i)
-
-    def before(self, i: HloInstruction) -> list[HloInstruction]:
-        """The arrays its value is computed from."""
-        if i not in self.known:
-            self.deadline.check()
-            self.known[i] = self._before(i)
-        return self.known[i]
-
-    def _before(self, i: HloInstruction) -> list[HloInstruction]:
-        if i.opcode == "get-tuple-element":
-            return self._element(i.operands[0], i.tuple_index or 0)
-        if i.opcode == "parameter":
-            return self._arguments(i)
-        found = list(i.operands) if i.opcode not in ("while", "call", "fusion") else []
-        found += [called.root for called in i.called_computations if called.root is not None]
-        return found
-
-    def _arguments(self, parameter: HloInstruction) -> list[HloInstruction]:
-        """What callers give for a parameter."""
-        found = []
-        for caller in self.callers[parameter.computation]:
-            number = parameter.parameter_number or 0
-            if caller.opcode in ("call", "fusion") and number < len(caller.operands):
-                found.append(caller.operands[number])
-            elif caller.opcode == "while":
-                found += [caller.operands[0]]
-                found += [root] if (root := caller.attributes["body"].root) is not None else []
-            elif caller.opcode == "conditional":
-                found += caller.operands[1:]
-            else:
-                found += caller.operands
-        return found
-
-    def _element(self, whole: HloInstruction, index: int) -> list[HloInstruction]:
-        """What computes one element of a tuple."""
-        found: list[HloInstruction] = []
-        open_, seen = [whole], {whole}
-        while open_:
-            i = open_.pop()
-            if i.opcode == "tuple":
-                if i not in self.parts:
-                    # The list of operands is made anew at each look.
-                    self.parts[i] = list(i.operands)
-                found += self.parts[i][index : index + 1]
-                continue
-            if i.opcode == "while":
-                nearer = [root] if (root := i.attributes["body"].root) is not None else []
-                nearer.append(i.operands[0])
-            elif i.opcode == "parameter":
-                nearer = self._arguments(i)
-            elif i.opcode in ("call", "fusion", "conditional"):
-                nearer = [called.root for called in i.called_computations if called.root is not None]
-            elif i.opcode in ("copy", "optimization-barrier"):
-                nearer = list(i.operands)
-            else:
-                found.append(i)
-                continue
-            open_ += [other for other in nearer if other not in seen]
-            seen.update(nearer)
-        return found
-
-
-def _ancestors_of_all(flow: _Flow, results: list[HloInstruction]) -> set[HloInstruction]:
+def _ancestors_of_all(flow: Flow, results: list[HloInstruction]) -> set[HloInstruction]:
     """What every one of the results is computed from, themselves among it."""
     order = _order(flow, results)
     common = set(order)
@@ -110,7 +39,7 @@ def _ancestors_of_all(flow: _Flow, results: list[HloInstruction]) -> set[HloInst
     return common
 
 
-def _order(flow: _Flow, results: list[HloInstruction]) -> list[HloInstruction]:
+def _order(flow: Flow, results: list[HloInstruction]) -> list[HloInstruction]:
     """All that the results are computed from, what is computed from it first, but for loops."""
     done: list[HloInstruction] = []
     seen: set[HloInstruction] = set()
@@ -129,11 +58,11 @@ def _order(flow: _Flow, results: list[HloInstruction]) -> list[HloInstruction]:
     return done[::-1]
 
 
-def _spread(flow: _Flow, order: list[HloInstruction], reached: dict[HloInstruction, int]) -> bool:
+def _spread(flow: Flow, order: list[HloInstruction], reached: dict[HloInstruction, int]) -> bool:
     """Hand on which results are reached, once through all instructions; whether anything changed."""
     changed = False
     for i in order:
-        flow.deadline.check()
+        flow.side.deadline.check()
         mine = reached[i]
         for other in flow.before(i):
             if reached[other] | mine != reached[other]:
@@ -185,12 +114,12 @@ def suspect_of(
         derived: Those whose value follows from one of A, as its reciprocal.
         wrong_outputs: Numbers of the results that differ.
     """
-    flow = _Flow(b)
-    results = _results(b, wrong_outputs)
+    changes = Changes(a, b)
+    flow, results = changes.theirs, _results(b, wrong_outputs)
     common = _ancestors_of_all(flow, results)
     # How often a loop runs decides on what it computes.
-    decides = {loop.attributes["condition"] for loop in b.module.find(opcode="while")}
-    proved = next((i for i in changed(a, b) if i in common or i.computation in decides), None)
+    decides = dict.fromkeys(loop.attributes["condition"] for loop in b.module.find(opcode="while"))
+    proved = next((i for i in changes.by_name() if i in common or i.computation in decides), None)
     if proved is not None:
         return proved
     bad = bad | {i for i in results if i in b.kept.values}
@@ -211,7 +140,22 @@ def suspect_of(
         when = missing[i]
         return i.opcode in _COPIES, b.times.get(name_of(i), [NEVER])[0] if when is None else when
 
-    return min(responsible, key=rank, default=None)
+    first = sorted(responsible, key=rank)[:FIRST]
+    # Loops that end too early have no values that are new.
+    first = first or [flow.maker(c.root, 0)[-1][0] for c in decides if c.root is not None]
+    return _changed(changes, index, first) or next(iter(responsible and first), None)
+
+
+def _changed(changes: Changes, index: Index, first: list[HloInstruction]) -> HloInstruction | None:
+    """What provably was changed behind the first new values."""
+    for is_lost in (True, False):
+        for i in first:
+            found = changes.behind(i, index, is_lost)
+            # What has no attributes makes the same of the same operands.
+            is_proof = is_lost or i == first[0] or (found == i and family(i) == "elementwise")
+            if found is not None and is_proof:
+                return found
+    return None
 
 
 def _is_lossy(instruction: HloInstruction) -> bool:

@@ -20,7 +20,7 @@ import store
 import hlorun
 from hlorun.find.deadline import Deadline
 from hlorun.find.matching import CLOSE, NEAR, pairs_of
-from hlorun.find.sides import Side, others_of
+from hlorun.find.sides import Side, alike, others_of
 
 SECONDS = 60.0
 """The longest that one run of a program may take."""
@@ -49,13 +49,8 @@ def measure(program: store.Stored, seed: int, total: Counter[str]) -> None:
         if not theirs or (not ours and pair.a.opcode != "constant"):
             continue
         total["held again"] += 1
-        holds = pair.a.opcode == "constant" or any(
-            (np.abs(x - y)[1:] <= 4 * close * (1 + np.abs(y[1:]))).all()
-            and abs(x[0] - y[0]) <= 4 * close * abs(y[0])
-            for x in ours
-            for y in theirs[-1:]
-        )
-        total["held"] += holds
+        holds = pair.a.opcode == "constant" or alike(np.array(ours), theirs[-1], 4 * close).any()
+        total["held"] += int(holds)
         if not holds:
             print(f"{program.name}: {fusion.name} and {pair.a.name} differ on other inputs")
 

@@ -4,7 +4,7 @@ A fault is one exchange in the text of a dump, or in a stored program as XLA:CPU
 against the program as it was lowered. Some are no faults: what XLA:CPU made with other roundings. Each fault
 is reduced as a compiler's would be: the module becomes smaller while the pass that makes the exchange still
 changes what it means. `--write` puts the table into docs/find.md; words choose parts of it: `special`, `lstm`
-(dump 004), `programs`.
+(dump 004), `programs`. `share COUNT SEED` prints how often the suspect of `compare` is the one at fault.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import itertools
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,20 +66,21 @@ ENTRY e {
 
 def changed(kind: str, found: re.Match[str]) -> str | None:
     """What stands in place of a match."""
-    whole = found.group()
     match kind:
         case "another opcode":
-            return whole.replace(found[1], OTHER[found[1]])
+            new = OTHER[found[1]]
         case "operands swapped":
             first, second = found[1].removesuffix(", "), found[2]
-            return None if first == second else whole.replace(f"{first}, {second}", f"{second}, {first}")
+            return None if first == second else found[0].replace(f"{first}, {second}", f"{second}, {first}")
         case "another comparison":
-            return whole.replace(found[1], TURNED[found[1]])
+            new = TURNED[found[1]]
         case "another constant":
-            return whole.replace(found[1], str(float(found[1]) * 1.5 + 0.25))
+            new = str(float(found[1]) * 1.5 + 0.25)
         case _:
             low, high = int(found[1]), int(found[2])
-            return whole.replace(f"[{low}:{high}", f"[{low - 1}:{high - 1}") if low > 0 else None
+            return found[0].replace(f"[{low}:{high}", f"[{low - 1}:{high - 1}") if low > 0 else None
+    start, end = found.start(1) - found.start(), found.end(1) - found.start()
+    return found[0][:start] + new + found[0][end:]
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ def unharmed(subject: Subject) -> str | None:
 def _lies(module: hlorun.HloModule, where: str, said: str) -> str:
     """Where the instruction that was named is, as seen from the one at fault."""
     if said not in module:
-        return "not found"
+        return "none"
     right, other = module[where], module[said]
     if right.computation in other.called_computations:
         return "what calls it"
@@ -330,11 +332,40 @@ def planted() -> Iterator[str]:
     yield from itertools.islice((made for subject in found if (made := unharmed(subject)) is not None), 2)
 
 
+def share(count: int, seed: int) -> None:
+    """Print how often the suspect is the one, of a fault in each of so many programs."""
+    rng = random.Random(seed)
+    found = list(programs())
+    rng.shuffle(found)
+    total: Counter[str] = Counter()
+    for subject in found:
+        kind = list(KINDS)[total.total() % len(KINDS)]
+        fault = plant(subject.module, kind, rng, "while" if kind == "a slice moved" else "")
+        wrong = fault.of(subject.module) if fault is not None else None
+        if fault is None or wrong is None or total.total() == count:
+            continue
+        try:
+            comparison = hlorun.compare(subject.right, wrong, *subject.inputs, timeout=60)
+        except hlorun.HloError:
+            continue
+        if comparison.verdict != "different":
+            continue
+        said = comparison.suspect.name if comparison.suspect is not None else "none"
+        how = "the one" if said == fault.where else _lies(wrong, fault.where, said)
+        total[how] += 1
+        print(f"{subject.name}: {fault}: {said}, {how}", flush=True)
+    print(dict(total))
+
+
 PARTS_OF_TABLE = {"special": special, "lstm": lstm, "programs": planted}
 
 
 def main() -> None:
     """Print the table, or write it."""
+    if sys.argv[1:2] == ["share"]:
+        np.seterr(all="ignore")
+        share(int(sys.argv[2]), int(sys.argv[3]))
+        return
     lines = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
     np.seterr(all="ignore")
     wanted = [word for word in sys.argv[1:] if word != "--write"] or list(PARTS_OF_TABLE)

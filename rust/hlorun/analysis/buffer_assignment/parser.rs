@@ -77,9 +77,9 @@ fn nothing_found(source: &[u8], filename: Option<Arc<str>>) -> HloError {
          `Total bytes used:`, `Used values:`, `HloLiveRange (max …):` or `Memory Space:`",
     );
     if memchr::memmem::find(source, b"HloModule").is_some() {
-        mistake
-            .notes
-            .push("this text holds an HLO module; use the module parser".into());
+        mistake.notes.push(
+            "this text holds an HLO module; buffer assignments are in files of their own".into(),
+        );
     }
     mistake.into_error(source, filename)
 }

@@ -15,7 +15,7 @@ use super::byte_set::ByteSet;
 use super::plan::{Findings, Places, Plan, each_member, is_dropped};
 use crate::plan::memory::assign::AllocationKind;
 use crate::plan::thunk::BufferKind;
-use crate::plan::thunk::{Access, RowTiledThunk, Thunk, ThunkKind};
+use crate::plan::thunk::{Access, RowTiledThunk, Thunk, ThunkKind, WhileThunk};
 use crate::plan::view::PRIVATE;
 
 /// The bytes of each buffer that are there; buffers without any have no entry.
@@ -41,6 +41,10 @@ const MAX_STEPS: usize = 1 << 22;
 
 /// Checks all reads and the outputs.
 pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
+    check_within(MAX_STEPS, plan, places, findings);
+}
+
+fn check_within(steps: usize, plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
     let mut walk = Walk {
         plan,
         places,
@@ -48,7 +52,7 @@ pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
         largest: FxHashMap::default(),
         is_settled: true,
         heads: FxHashMap::default(),
-        left: MAX_STEPS,
+        left: steps,
     };
     let mut state = State::default();
     for (number, (buffer, place)) in (0..).zip(plan.buffers.iter().zip(places)) {
@@ -76,7 +80,7 @@ pub fn check(plan: &Plan<'_>, places: &Places, findings: &mut Findings) {
     if walk.left > 0 {
         walk.outputs(&state, findings);
     } else if let Some(last) = plan.logical.last() {
-        let what = format!("the plan has more than {MAX_STEPS} steps to check and is not proved");
+        let what = format!("the plan has more than {steps} steps to check and is not proved");
         findings.add(last, what);
     }
 }
@@ -144,7 +148,7 @@ impl Walk<'_> {
             *state = meet(&entry, head);
         }
         if is_new {
-            self.settle(before, after, state, findings);
+            self.settle((before, a, b), state, findings);
         }
         self.heads.insert(key, (entry, state.clone()));
         self.is_settled = was_settled;
@@ -158,14 +162,10 @@ impl Walk<'_> {
     /// Walks a loop until its head, `state`, is the same at the beginning of each trip.
     fn settle(
         &mut self,
-        before: &Thunk,
-        after: &Thunk,
+        (before, a, b): (&Thunk, &WhileThunk, &WhileThunk),
         state: &mut State,
         findings: &mut Findings,
     ) {
-        let (ThunkKind::While(a), ThunkKind::While(b)) = (&before.kind, &after.kind) else {
-            return;
-        };
         loop {
             let mut trip = state.clone();
             self.sequence(&a.condition, &b.condition, &mut trip, findings);
@@ -311,4 +311,39 @@ fn meet(a: &State, b: &State) -> State {
         (!both.is_empty()).then_some((*buffer, both))
     });
     common.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::InstructionId;
+    use crate::module::ids::Id;
+    use crate::plan::memory::assign::Assignment;
+
+    /// What is said of three thunks that do nothing, with so many steps to look at them.
+    fn found_within(steps: usize) -> Vec<String> {
+        let thunk = Thunk {
+            instruction: InstructionId::from_index(0),
+            kind: ThunkKind::Nop,
+        };
+        let thunks = vec![thunk; 3];
+        let plan = Plan {
+            logical: &thunks,
+            assigned: &thunks,
+            buffers: &[],
+            assignment: &Assignment::default(),
+        };
+        let mut findings = Findings::default();
+        check_within(steps, &plan, &[], &mut findings);
+        findings.0.into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn a_plan_that_takes_too_many_steps_is_not_proved() {
+        assert_eq!(found_within(4), [""; 0]);
+        assert_eq!(
+            found_within(3),
+            ["the plan has more than 3 steps to check and is not proved"]
+        );
+    }
 }

@@ -325,6 +325,58 @@ def test_counterparts_may_be_rewritten(numbers: str, opcode: str, last: str, nam
     assert found.suspect is not None and found.suspect.name == named
 
 
+READERS = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT sum = f32[] add(a, b) }
+ENTRY e { x = f32[8] parameter(0) y = f32[8] exponential(x) s = f32[8] sine(y) c = f32[8] cosine(y)
+  m = f32[8] subtract(x, s) h = f32[8] multiply(m, s) i = f32[8] add(h, c) w = f32[8] call(i), to_apply=f
+  k = s4[] constant(3) k8 = f8e4m3fn[] constant(1.5) kb = f32[] convert(k8) kf = f32[] convert(k)
+  kk = f32[] add(kf, kb) b = f32[8] broadcast(kk), dimensions={} r = f32[8] multiply(w, b)
+  tiny = f32[] constant(1e-9)
+  v = f32[8] broadcast(tiny), dimensions={} n = f32[8] multiply(v, x) ROOT t = (f32[8], f32[8]) tuple(r, n) }
+f { p = f32[8] parameter(0) g = f32[8] negate(p) ROOT o = f32[8] logistic(g) }
+"""
+
+
+@pytest.mark.parametrize("ending", ["", ".other"])
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        # `c` is right; `m` takes it for `s`.
+        ("subtract(x, s)", "subtract(x, c)", "m"),
+        # Not the call.
+        ("o = f32[8] logistic(g)", "o = f32[8] tanh(g)", "o"),
+        # Types whose steps are coarse, or that have none.
+        ("k = s4[] constant(3)", "k = s4[] constant(2)", "k"),
+        ("k8 = f8e4m3fn[] constant(1.5)", "k8 = f8e4m3fn[] constant(2.5)", "k8"),
+        ("tiny = f32[] constant(1e-9)", "tiny = f32[] constant(3e-9)", "tiny"),
+    ],
+)
+def test_no_other_instruction_is_proved(old: str, new: str, named: str, ending: str) -> None:
+    assert old in READERS
+    right, wrong = hlorun.parse(READERS), str(hlorun.parse(READERS.replace(old, new)))
+    other = hlorun.parse(re.sub(r"%([\w.]+)", rf"%\1{ending}", wrong))
+    found = hlorun.compare(right, other, Stream("readers").normal((8,)))
+    assert found.verdict == "different" and found.suspect is not None
+    assert found.suspect.name == f"{named}{ending}"
+
+
+def test_a_constant_that_a_pass_folded_is_not_named() -> None:
+    text = "ENTRY e {{ x = f32[4] parameter(0) {} m = f32[4] {}(x, c) ROOT r = f32[4] cosine(m) }}"
+    right = hlorun.parse(text.format("i = f32[4] iota(), iota_dimension=0 c = f32[4] sine(i)", "add"))
+    folded = ", ".join(str(np.sin(np.float32(k))) for k in range(4))
+    wrong = hlorun.parse(text.format(f"c = f32[4] constant({{{folded}}})", "subtract"))
+    found = hlorun.compare(right, wrong, Stream("folded").normal((4,)))
+    assert found.suspect is not None and found.suspect.name == "m"
+
+
+def test_the_move_that_changed_is_named_in_a_chain_of_them() -> None:
+    text = """ENTRY e {{ x = f32[8] parameter(0) h{0} = f32[2,2,2] reshape(x) t{0} = f32[2,2,2] transpose(h{0}),
+      dimensions={{{1}}} f{0} = f32[8] reshape(t{0}) i{0} = f32[8] iota(), iota_dimension=0
+      ROOT m{0} = f32[8] multiply(f{0}, i{0}) }}"""
+    right, wrong = hlorun.parse(text.format("", "2,1,0")), hlorun.parse(text.format(".b", "0,2,1"))
+    found = hlorun.compare(right, wrong, Stream("moves").normal((8,)))
+    assert found.suspect is not None and found.suspect.name == "t.b"
+
+
 def test_the_share_of_matched_values_is_measured() -> None:
     tool = Path(__file__).parent / "tools" / "matched_share.py"
     said = subprocess.run([sys.executable, tool, "2", "7"], capture_output=True, text=True, check=True).stdout

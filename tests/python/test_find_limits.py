@@ -182,3 +182,23 @@ def test_two_modules_of_several_devices_are_compared_and_bisected() -> None:
     part = hlorun.bisect(wrong, against=right)
     assert part.culprit == "t" and part.module is not None and len(part.inputs) == 1
     assert hlorun.bisect(right).culprit is None
+
+
+def test_wide_instructions_after_a_fault_are_held_against_each_other_once() -> None:
+    def text(first: str) -> str:
+        width, depth = 24, 40
+        lines = ["HloModule m", "ENTRY e {", "x = f32[4] parameter(0)", f"s0 = f32[4] {first}(x)"]
+        lines += [f"a{k} = f32[4] cosine({'s0' if k == 0 else f'a{k - 1}'})" for k in range(width)]
+        before = [f"a{k}" for k in range(width)]
+        for level in range(depth):
+            joined = f"f32[{4 * width}] concatenate({', '.join(before)}), dimensions={{0}}"
+            lines += [
+                f"j{level} = {joined}",
+                f"p{level} = f32[4] slice(j{level}), slice={{[{level}:{level + 4}]}}",
+            ]
+            before = [*before[1:], f"p{level}"]
+        return "\n".join([*lines, f"ROOT r = f32[4] sine(p{depth - 1})", "}"])
+
+    x = Stream("wide").normal((4,))
+    found = hlorun.compare(hlorun.parse(text("sine")), hlorun.parse(text("tanh")), x, timeout=60)
+    assert found.suspect is not None and found.suspect.name == "s0"

@@ -1,12 +1,13 @@
 """What was changed from one module to another, as the values of two runs prove.
 
 An instruction that makes something else of the same values than its counterpart was changed, or a constant
-that it reads. Counterparts have one name; or one opcode or op_name and an operand in common, and the value of
-the one is new where that of the other is lost.
+that it reads. Counterparts have one name; or they have related opcodes and an operand of the same value, and
+what the one computes is nowhere in the other module.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from hlorun._hlorun import HloInstruction
 from hlorun._statistics import as_numbers
-from hlorun.find.flow import MOVES, Flow, Moment
+from hlorun.find.flow import CALLS, MOVES, Flow, Moment
 from hlorun.find.gap import epsilon
 from hlorun.find.matching import CLOSE, Index, index_of
 from hlorun.find.sides import Side, alike, name_of
@@ -27,30 +28,45 @@ DEPTH = 8
 """Instructions between one whose value is new and the one that was changed."""
 
 RUNS = 16
-"""Runs of a computation of A in which a counterpart is looked for."""
+"""Runs of a computation of A in which a counterpart is looked for; those of a long loop are much alike."""
+
+MOST_UNLIKE = 2
+"""Operands that may hold something else; of more, nobody says which belong together."""
 
 KIN = (("subtract", "add"), ("divide", "multiply"))
-"""Opcodes that passes write another for, with constants negated or turned."""
+"""Opcodes of which a pass writes the second for the first, with a constant negated or inverted."""
+
+_WHOLES = (*CALLS, "while", "conditional", "tuple", "get-tuple-element", "parameter")
+"""What computes nothing itself."""
 
 Operands = list[tuple[HloInstruction, HloInstruction]]
 
 
 class Changes:
-    """Two runs, of which the first is right, side by side."""
+    """Two runs side by side: A, which is right, and B.
 
-    def __init__(self, a: Side, b: Side) -> None:
-        self.a, self.b = a, b
+    Args:
+        a: The run that is right.
+        b: The run that is wrong.
+        index: The values of A.
+    """
+
+    def __init__(self, a: Side, b: Side, index: Index) -> None:
+        self.a, self.b, self.index = a, b, index
         self.ours, self.theirs = Flow(a), Flow(b)
+        self.are_exact = a.is_exact and b.is_exact
+        self.known: dict[tuple[Moment, Moment], bool | None] = {}
+        self.lost: dict[HloInstruction, list[int]] = {}
 
     def by_name(self) -> Iterator[HloInstruction]:
         """Instructions of B that differ from their namesakes, in the order of the run."""
-        if not self.a.is_exact or not self.b.is_exact:
+        if not self.are_exact:
             return
         named = {name_of(i): i for i in self.a.module.instructions}
         for y in self.b.kept.values:
             self.b.deadline.check()
             x = named.get(name_of(y))
-            if x is None or x.opcode != y.opcode:
+            if x is None or x.opcode != y.opcode or y.opcode in _WHOLES:
                 continue
             rows = zip(self.a.prints_of(x), self.b.prints_of(y), strict=False)
             at = next((n for n, (row, other) in enumerate(rows) if not _agree(row, other, CLOSE)), None)
@@ -58,109 +74,161 @@ class Changes:
             values = self.ours.only_value(x), self.theirs.only_value(y)
             if at is None and _are_equal(*values, CLOSE) is not False:
                 continue
-            found = self._cause((x, at or 0), (y, at or 0), 1)
-            if found is not None:
-                yield found
+            rest = self._unlike((x, at or 0), (y, at or 0)) if y.operands else None
+            if rest is not None and all(_are_one_constant(i, j) for i, j in rest):
+                yield rest[-1][1] if rest else y
 
-    def behind(self, y: HloInstruction, index: Index, is_lost: bool) -> HloInstruction | None:
-        """What was changed where B computes `y`, which `index` of A lacks; None if that is unknown.
+    def behind(self, y: HloInstruction, is_lost: bool) -> HloInstruction | None:
+        """What was changed where B computes `y`, whose value A lacks; None if nothing is proved.
 
-        `is_lost` is whether B must lack the values of counterparts; else any of A is one but for a constant.
+        Args:
+            y: An instruction of B.
+            is_lost: Whether B must lack what a counterpart computes.
         """
-        at = next((n for n, row in enumerate(self.b.prints_of(y)) if not index.same(row)), 0)
+        if not self.are_exact:
+            return None
+        at = next((n for n, row in enumerate(self.b.prints_of(y)) if not self.index.same(row)), 0)
         causes: dict[tuple[bool, int], set[HloInstruction]] = {}
-        for x in self.a.kept.values:
-            if x.opcode != y.opcode and (x.opcode, y.opcode) not in KIN:
-                continue
-            lost = [n for n, row in enumerate(self.a.prints_of(x)) if not self.values_of_b.same(row)]
+        related = [y.opcode, *(opcode for opcode, other in KIN if other == y.opcode)]
+        for x in (x for opcode in related for x in self.by_opcode[opcode]):
+            self.b.deadline.check()
+            lost = self._lost(x)
             if is_lost and not lost:
                 continue
             for n in dict.fromkeys([at, *lost[:RUNS]]):
-                self.b.deadline.check()
                 rest = self._unlike((x, n), (y, at))
-                if rest is None or len(rest) == len(x.operands) > 1 or self._hold_same((x, n), (y, at)):
+                if rest is None or len(rest) == len(x.operands) > 1:
                     continue
                 found = self._cause((x, n), (y, at), DEPTH)
+                # Constants differ between any two counterparts that are none.
                 if found is not None and (is_lost or found.opcode != "constant"):
                     causes.setdefault((n != at, len(rest)), set()).add(found)
+        # Trips of the same number, and counterparts with more operands in common, say more.
         best = causes[min(causes)] if causes else set()
         return best.pop() if len(best) == 1 else None
+
+    @cached_property
+    def by_opcode(self) -> dict[str, list[HloInstruction]]:
+        """The instructions of A that ran."""
+        found = defaultdict(list)
+        for x in self.a.kept.values:
+            found[x.opcode].append(x)
+        return found
 
     @cached_property
     def values_of_b(self) -> Index:
         """The values of B, to find those of A that it lacks."""
         return index_of(self.b, self.a)
 
+    def _lost(self, x: HloInstruction) -> list[int]:
+        """The runs in which B lacks what `x` computes."""
+        if x not in self.lost:
+            rows = self.a.prints_of(x)
+            self.lost[x] = [n for n, row in enumerate(rows) if not self.values_of_b.same(row)]
+        return self.lost[x]
+
     def _cause(self, ours: Moment, theirs: Moment, depth: int) -> HloInstruction | None:
-        """What was changed: an instruction of B, or one thing that its operands come from, if it is known."""
-        (x, n), (y, m) = ours, theirs
+        """What was changed: the instruction of B, or what its operands come from; None if not proved."""
+        (x, _), (y, _) = ours, theirs
+        if y.opcode in _WHOLES or self._are_same(ours, theirs) is not False:
+            return None
         if y.opcode == "constant":
             # What a pass folded is a constant in the place of something else.
-            is_it = x.opcode == "constant" or x.shape.dims == y.shape.dims != ()
-            return y if is_it and not _is_rounded(x, y) else None
+            return y if x.opcode == "constant" or x.shape.dims == y.shape.dims != () else None
         rest = self._unlike(ours, theirs)
-        if rest is None or y.opcode == "parameter":
+        if rest is None or (not y.operands and x.opcode != y.opcode):
             return None
         if not rest:
             return y
-        if depth == 0:
+        if depth == 0 or len(rest) > MOST_UNLIKE:
             return None
-        found = {
-            self._cause_of_operand(ours, theirs, self.ours.maker(i, n), self.theirs.maker(j, m), depth - 1)
-            for i, j in rest
-        }
+        found = {self._cause_of_operand(ours, theirs, pair, depth - 1) for pair in rest}
         return found.pop() if len(found) == 1 else None
 
     def _cause_of_operand(
-        self, ours: Moment, theirs: Moment, mine: list[Moment], others: list[Moment], depth: int
+        self, ours: Moment, theirs: Moment, pair: tuple[HloInstruction, HloInstruction], depth: int
     ) -> HloInstruction | None:
-        """What was changed where operands of counterparts, followed to their makers, hold something else."""
-        i, j = mine[-1], others[-1]
-        if self._hold_same(i, j):
-            moves = [move for move, _ in others if move.opcode in MOVES]
-            return moves[-1] if moves and self._are_known(mine[0], others[0]) else None
-        if i[0].opcode == j[0].opcode == "constant" and _is_turned(i[0].literal, j[0].literal):
-            # A pass may subtract what was added, negated, or multiply by what was divided by, turned.
-            return theirs[0]
-        is_followed = ours[0].opcode == theirs[0].opcode or j[0].opcode == "constant"
-        return self._cause(i, j, depth) if is_followed else None
+        """What was changed where operands of counterparts hold something else."""
+        (x, n), (y, m) = ours, theirs
+        mine, others = self.ours.maker(pair[0], n), self.theirs.maker(pair[1], m)
+        (i, _), (j, _) = mine[-1], others[-1]
+        if self._are_same(mine[-1], others[-1]):
+            return self._changed_move(mine, others)
+        if i.opcode == j.opcode == "constant" and _is_rewritten(y.opcode, i.literal, j.literal):
+            return y
+        if x.opcode != y.opcode and j.opcode != "constant":
+            return None
+        return self._cause(mine[-1], others[-1], depth) if self._is_in_place(mine[-1], others[-1]) else None
+
+    def _is_in_place(self, ours: Moment, theirs: Moment) -> bool:
+        """Whether B has a value in the place of one of A's; else the reader may have taken the wrong one."""
+        mine, other = self.ours.print_of(*ours), self.theirs.print_of(*theirs)
+        if mine is None or other is None or not self.index.same(other) or not self.values_of_b.same(mine):
+            return True
+        opcode = theirs[0].opcode
+        return _count(self.theirs, theirs, opcode, other) > _count(self.ours, ours, opcode, other)
+
+    def _changed_move(self, mine: list[Moment], others: list[Moment]) -> HloInstruction | None:
+        """The first of two chains of moves from one value that moves to other places."""
+        if [i.opcode for i, _ in mine] != [j.opcode for j, _ in others]:
+            return None
+        chain = zip(reversed(mine), reversed(others), strict=True)
+        first = next((j for ours, (j, m) in chain if self._are_same(ours, (j, m)) is False), None)
+        return first if first is not None and first.opcode in MOVES else None
 
     def _unlike(self, ours: Moment, theirs: Moment) -> Operands | None:
-        """The operands that hold something else; None where there are more of the one."""
+        """The operands that do not hold the same, as far as is known; None where one has more of them."""
         (x, n), (y, m) = ours, theirs
         mine, others = list(x.operands), list(y.operands)
         if len(mine) != len(others):
             return None
+        pairs = [(i, j) for i, j in zip(mine, others, strict=True) if not self._are_same((i, n), (j, m))]
+        mine, others = [i for i, _ in pairs], [j for _, j in pairs]
         rest = []
-        for there in others:
+        for j in others:
             # Operands may change places.
-            same = next((i for i in mine if self._hold_same((i, n), (there, m))), None)
+            same = next((i for i in mine if self._are_same((i, n), (j, m))), None)
             if same is None:
-                rest.append(there)
+                rest.append(j)
             else:
                 mine.remove(same)
         return list(zip(mine, rest, strict=True))
 
-    def _hold_same(self, ours: Moment, theirs: Moment) -> bool:
-        """Whether two instructions hold the same in those runs of their computations."""
-        (mine, n), (other, m) = self.ours.origin(*ours), self.theirs.origin(*theirs)
-        x_print, y_print = self.ours.print_of(mine, n), self.theirs.print_of(other, m)
-        if x_print is None or y_print is None or not _agree(x_print, y_print, SAME):
+    def _are_same(self, ours: Moment, theirs: Moment) -> bool | None:
+        """Whether two instructions hold the same in those runs of their computations; None if not known."""
+        key = ours, theirs
+        if key not in self.known:
+            self.b.deadline.check()
+            self.known[key] = self._compared(self.ours.origin(*ours), self.theirs.origin(*theirs))
+        return self.known[key]
+
+    def _compared(self, ours: Moment, theirs: Moment) -> bool | None:
+        mine, other = self.ours.print_of(*ours), self.theirs.print_of(*theirs)
+        if mine is None or other is None:
+            return None
+        x, y = self.ours.only_value(ours[0]), self.theirs.only_value(theirs[0])
+        limit = SAME
+        if theirs[0].opcode == "constant" != ours[0].opcode:
+            # It was folded in its own type.
+            limit = max(CLOSE, 4 * epsilon(np.asarray(y).dtype))
+        if not _agree(mine, other, limit):
             return False
         # Of what runs many times there is only the last value.
-        x, y = self.ours.only_value(mine), self.theirs.only_value(other)
-        return x is None or y is None or x.shape != y.shape or _are_equal(x, y, SAME) is not False
-
-    def _are_known(self, ours: Moment, theirs: Moment) -> bool:
-        """Whether the values of both are known."""
-        x_print = self.ours.print_of(*self.ours.origin(*ours))
-        y_print = self.theirs.print_of(*self.theirs.origin(*theirs))
-        return x_print is not None and y_print is not None
+        return x is None or y is None or x.shape != y.shape or _are_equal(x, y, limit) is not False
 
 
 def _agree(x: Any, y: Any, limit: float) -> bool:
     """Whether two fingerprints are of the same elements, in whatever order."""
     return bool(alike(x[None], y, limit)[0])
+
+
+def _count(flow: Flow, beside: Moment, opcode: str, row: Any) -> int:
+    """How many instructions of an opcode, with the operands of the one they are beside, have a value."""
+    one, at = beside
+    operands = list(one.operands)
+    others = (i for i in one.computation.instructions if i.opcode == opcode and list(i.operands) == operands)
+    prints = (flow.print_of(i, at) for i in others)
+    return sum(made is not None and _agree(made, row, SAME) for made in prints)
 
 
 def _are_equal(ours: Any, theirs: Any, limit: float) -> bool | None:
@@ -174,18 +242,17 @@ def _are_equal(ours: Any, theirs: Any, limit: float) -> bool | None:
     return bool(np.allclose(mine, other, rtol=limit, atol=limit * scale, equal_nan=True))
 
 
-def _is_turned(x: Any, y: Any) -> bool:
-    """Whether one constant is the negative or the reciprocal of the other."""
+def _are_one_constant(x: HloInstruction, y: HloInstruction) -> bool:
+    """Whether two instructions are a constant of one name."""
+    return x.opcode == y.opcode == "constant" and name_of(x) == name_of(y)
+
+
+def _is_rewritten(opcode: str, x: Any, y: Any) -> bool:
+    """Whether a pass may write one constant for the other and change the opcode that reads it."""
     ours, theirs = np.asarray(x).astype(np.complex128), np.asarray(y).astype(np.complex128)
     if ours.shape != theirs.shape:
         return False
-    return np.allclose(ours, -theirs) or np.allclose(ours * theirs, 1)
-
-
-def _is_rounded(x: HloInstruction, y: HloInstruction) -> bool:
-    """Whether two constants are as near as rounding in their type takes them."""
-    if x.opcode != "constant" or x.literal is None or y.literal is None:
-        return False
-    step = 4 * epsilon(np.asarray(y.literal).dtype)
-    ours, theirs = as_numbers(np.asarray(x.literal)), as_numbers(np.asarray(y.literal))
-    return ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=step, atol=0)
+    with np.errstate(all="ignore"):
+        if opcode in ("add", "subtract"):
+            return np.allclose(ours, -theirs, rtol=1e-6, atol=0)
+        return opcode in ("multiply", "divide") and np.allclose(ours * theirs, 1, rtol=1e-6, atol=0)

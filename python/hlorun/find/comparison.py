@@ -206,7 +206,7 @@ def compare_sides(first: Side, second: Side) -> Comparison:
     differing = [match for match in matches if match.gap.verdict == "different"]
     suspect = None
     if verdict == "different":
-        # The last value of what runs many times may belong to another run of A's.
+        # Of several executions only the last value is kept, and those of A and B may be of different trips.
         bad = {
             p.b
             for p, m in zip(pairs, matches, strict=True)

@@ -10,7 +10,7 @@ from hlorun._hlorun import HloComputation, HloInstruction
 from hlorun.find.sides import Side, fingerprint
 
 MOVES = ("bitcast", "broadcast", "copy", "optimization-barrier", "reshape", "transpose")
-"""Opcodes whose result has the elements of the operand."""
+"""Opcodes whose result has the elements of the operand, in other places or more often."""
 
 CALLS = ("call", "fusion")
 """Opcodes that run one computation on their operands."""

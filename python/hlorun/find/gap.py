@@ -175,6 +175,8 @@ def epsilon(dtype: Any) -> float:
     except ValueError:
         import ml_dtypes
 
+        if "int" in dtype.name:
+            return 0.0
         finfo: Any = ml_dtypes.finfo
         return float(finfo(dtype).eps)
 

@@ -12,7 +12,6 @@ from hlorun.find.changes import Changes
 from hlorun.find.flow import Flow
 from hlorun.find.matching import Index
 from hlorun.find.sides import Side, name_of
-from hlorun.report.graph import family
 
 AT_ONCE = 1024
 """Results whose ancestors are looked for together."""
@@ -114,7 +113,7 @@ def suspect_of(
         derived: Those whose value follows from one of A, as its reciprocal.
         wrong_outputs: Numbers of the results that differ.
     """
-    changes = Changes(a, b)
+    changes = Changes(a, b, index)
     flow, results = changes.theirs, _results(b, wrong_outputs)
     common = _ancestors_of_all(flow, results)
     # How often a loop runs decides on what it computes.
@@ -142,19 +141,19 @@ def suspect_of(
 
     first = sorted(responsible, key=rank)[:FIRST]
     # Loops that end too early have no values that are new.
-    first = first or [flow.maker(c.root, 0)[-1][0] for c in decides if c.root is not None]
-    return _changed(changes, index, first) or next(iter(responsible and first), None)
+    conditions = [flow.maker(c.root, 0)[-1][0] for c in decides if c.root is not None]
+    found = _changed(changes, first, is_new=True) if first else _changed(changes, conditions, is_new=False)
+    return found if found is not None or not first else first[0]
 
 
-def _changed(changes: Changes, index: Index, first: list[HloInstruction]) -> HloInstruction | None:
-    """What provably was changed behind the first new values."""
+def _changed(changes: Changes, found: list[HloInstruction], *, is_new: bool) -> HloInstruction | None:
+    """What provably was changed behind instructions; `is_new` is whether A lacks what they compute."""
     for is_lost in (True, False):
-        for i in first:
-            found = changes.behind(i, index, is_lost)
-            # What has no attributes makes the same of the same operands.
-            is_proof = is_lost or i == first[0] or (found == i and family(i) == "elementwise")
-            if found is not None and is_proof:
-                return found
+        for i in found:
+            cause = changes.behind(i, is_lost)
+            is_proof = is_lost or (is_new and i == found[0]) or (cause == i and i.opcode in _PLAIN)
+            if cause is not None and is_proof:
+                return cause
     return None
 
 
@@ -164,6 +163,24 @@ def _is_lossy(instruction: HloInstruction) -> bool:
         return instruction.shape.element_type == "pred"
     return instruction.opcode in _LOSSY
 
+
+_PLAIN = (
+    *(
+        "add",
+        "and",
+        "atan2",
+        "compare",
+        "divide",
+        "maximum",
+        "minimum",
+        "multiply",
+        "or",
+        "power",
+        "remainder",
+    ),
+    *("select", "shift-left", "shift-right-arithmetic", "shift-right-logical", "subtract", "xor"),
+)
+"""Opcodes that compute one thing of their operands, but for the direction of a comparison."""
 
 _COPIES = ("bitcast", "broadcast", "convert", "copy", "iota", "reshape", "transpose")
 _LOSSY = (

@@ -339,10 +339,12 @@ def share(count: int, seed: int) -> None:
     rng.shuffle(found)
     total: Counter[str] = Counter()
     for subject in found:
+        if total.total() == count:
+            break
         kind = list(KINDS)[total.total() % len(KINDS)]
         fault = plant(subject.module, kind, rng, "while" if kind == "a slice moved" else "")
         wrong = fault.of(subject.module) if fault is not None else None
-        if fault is None or wrong is None or total.total() == count:
+        if fault is None or wrong is None:
             continue
         try:
             comparison = hlorun.compare(subject.right, wrong, *subject.inputs, timeout=60)

@@ -15,7 +15,6 @@ MOVES = ("bitcast", "broadcast", "copy", "optimization-barrier", "reshape", "tra
 CALLS = ("call", "fusion")
 """Opcodes that run one computation on their operands."""
 
-
 Moment = tuple[HloInstruction, int]
 """An instruction, and a run of its computation."""
 
@@ -49,7 +48,7 @@ class Flow:
             return self._element(i.operands[0], i.tuple_index or 0)
         if i.opcode == "parameter":
             return self._arguments(i)
-        found = list(i.operands) if i.opcode not in ("while", "call", "fusion") else []
+        found = list(i.operands) if i.opcode not in ("while", *CALLS) else []
         found += [called.root for called in i.called_computations if called.root is not None]
         return found
 
@@ -86,7 +85,7 @@ class Flow:
                 nearer.append(i.operands[0])
             elif i.opcode == "parameter":
                 nearer = self._arguments(i)
-            elif i.opcode in ("call", "fusion", "conditional"):
+            elif i.opcode in ("conditional", *CALLS):
                 nearer = [called.root for called in i.called_computations if called.root is not None]
             elif i.opcode in ("copy", "optimization-barrier"):
                 nearer = list(i.operands)
@@ -129,9 +128,10 @@ class Flow:
 
     def _inside(self, i: HloInstruction, at: int) -> Moment | None:
         """The root of what is called."""
-        called = i.called_computations[0] if i.opcode in CALLS else None
-        is_only = called is not None and len(self.callers[called]) == 1
-        return (called.root, at) if is_only and called is not None and called.root is not None else None
+        if i.opcode not in CALLS or len(self.callers[i.called_computations[0]]) != 1:
+            return None
+        root = i.called_computations[0].root
+        return (root, at) if root is not None else None
 
     def _source(self, i: HloInstruction, at: int) -> Moment | None:
         """What `i` has its elements from."""
@@ -143,22 +143,20 @@ class Flow:
             return None
         whole: Moment | None = (i.operands[0], at)
         while whole is not None and whole[0].opcode != "tuple":
-            i_, at = whole
-            if i_.opcode == "parameter":
-                whole = self._argument(i_, at) or self._state(i_, at)
-            elif i_.opcode in ("copy", "optimization-barrier"):
-                whole = i_.operands[0], at
+            if whole[0].opcode == "parameter":
+                whole = self._argument(*whole) or self._state(*whole)
+            elif whole[0].opcode in ("copy", "optimization-barrier"):
+                whole = whole[0].operands[0], whole[1]
             else:
-                whole = self._inside(i_, at)
+                whole = self._inside(*whole)
         return (whole[0].operands[i.tuple_index or 0], whole[1]) if whole is not None else None
 
     def _argument(self, parameter: HloInstruction, at: int) -> Moment | None:
         """What a call gives for a parameter."""
         caller = self._caller(parameter.computation, at)
-        is_call = caller is not None and caller.opcode in CALLS
-        return (
-            (caller.operands[parameter.parameter_number or 0], at) if is_call and caller is not None else None
-        )
+        if caller is None or caller.opcode not in CALLS:
+            return None
+        return caller.operands[parameter.parameter_number or 0], at
 
     def _caller(self, called: HloComputation, at: int) -> HloInstruction | None:
         """What runs a computation for the time `at`; of several callers only the first is known."""

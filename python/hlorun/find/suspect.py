@@ -165,20 +165,9 @@ def _is_lossy(instruction: HloInstruction) -> bool:
 
 
 _PLAIN = (
-    *(
-        "add",
-        "and",
-        "atan2",
-        "compare",
-        "divide",
-        "maximum",
-        "minimum",
-        "multiply",
-        "or",
-        "power",
-        "remainder",
-    ),
-    *("select", "shift-left", "shift-right-arithmetic", "shift-right-logical", "subtract", "xor"),
+    *("add", "and", "atan2", "compare", "divide", "maximum", "minimum", "multiply", "or", "power"),
+    *("remainder", "select", "shift-left", "shift-right-arithmetic", "shift-right-logical"),
+    *("subtract", "xor"),
 )
 """Opcodes that compute one thing of their operands, but for the direction of a comparison."""
 

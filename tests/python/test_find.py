@@ -368,6 +368,17 @@ def test_a_constant_that_a_pass_folded_is_not_named() -> None:
     assert found.suspect is not None and found.suspect.name == "m"
 
 
+def test_the_part_of_a_constant_has_no_operands(tmp_path: Path) -> None:
+    text = "ENTRY e { x = f32[4] parameter(0) c = f32[4] constant({1, 2, 3, %s}) ROOT m = f32[4] add(x, c) }"
+    for name, last in (("right.hlo", "4"), ("wrong.hlo", "5")):
+        (tmp_path / name).write_text(text % last)
+    command = ["bisect", "wrong.hlo", "--against", "right.hlo", "--out", "part.hlo"]
+    run = [sys.executable, "-m", "hlorun", *command]
+    said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    assert "part.hlo holds the instruction: hlorun run part.hlo" in said.stdout + said.stderr
+
+
 def test_the_move_that_changed_is_named_in_a_chain_of_them() -> None:
     text = """ENTRY e {{ x = f32[8] parameter(0) h{0} = f32[2,2,2] reshape(x) t{0} = f32[2,2,2] transpose(h{0}),
       dimensions={{{1}}} f{0} = f32[8] reshape(t{0}) i{0} = f32[8] iota(), iota_dimension=0

@@ -181,6 +181,9 @@ def _write(found: Bisection, out: Path) -> str:
     if found.module is None:
         return f"{out} is not written: no instruction is known to be at fault"
     out.write_text(str(found.module), encoding="utf-8")
+    entry = found.module.entry_computation
+    if entry is None or not entry.parameters:
+        return f"{out} holds the instruction: hlorun run {out}"
     if not found.inputs:
         return f"{out} holds the instruction; what its operands hold is not known"
     path = out.with_suffix(".npz")

@@ -54,11 +54,34 @@ impl OpMetadata {
     /// # Errors
     /// Where the text stops being metadata.
     pub fn read(text: &[u8]) -> Result<OpMetadata, ScanError> {
-        let mut scan = Scanner::new(text);
+        OpMetadata::scan(&mut Scanner::new(text))
+    }
+
+    /// Reads what [`OpMetadata::read`] does where `scan` is, or several in braces and with commas
+    /// between them, as shardings have them.
+    pub(super) fn scan_list(scan: &mut Scanner<'_>) -> Result<Vec<OpMetadata>, ScanError> {
+        let start = scan.at;
+        scan.expect(b'{', "'{'")?;
+        if scan.peek() != b'{' {
+            scan.at = start;
+            return Ok(vec![OpMetadata::scan(scan)?]);
+        }
+        let mut list = vec![OpMetadata::scan(scan)?];
+        while scan.eat(b',') {
+            list.push(OpMetadata::scan(scan)?);
+        }
+        scan.expect(b'}', "'}' or more metadata")?;
+        Ok(list)
+    }
+
+    fn scan(scan: &mut Scanner<'_>) -> Result<OpMetadata, ScanError> {
         let mut metadata = OpMetadata::default();
         scan.expect(b'{', "'{'")?;
         while !scan.eat(b'}') {
             let key = scan.word();
+            if key.is_empty() {
+                return Err(scan.error("the name of a field, or '}'"));
+            }
             scan.expect(b'=', "'=' after the name of a field")?;
             match key {
                 b"op_type" => metadata.op_type = Some(scan.string()?),

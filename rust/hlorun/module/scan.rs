@@ -156,8 +156,19 @@ impl<'t> Scanner<'t> {
         Ok(&self.text[start..self.at])
     }
 
-    /// The axes of a mesh and what is said of them, `mesh['x'=2,"y"=2], device_ids=(1,0), [{'x'}]`,
-    /// up to a bracket that closes nothing or the end, as written. Names in quotes hold no quotes.
+    /// `, metadata=`, which ends the axes of a mesh.
+    pub fn eat_metadata(&mut self) -> bool {
+        let start = self.at;
+        let is_there = self.eat(b',') && self.word() == b"metadata" && self.eat(b'=');
+        if !is_there {
+            self.at = start;
+        }
+        is_there
+    }
+
+    /// The axes of a mesh and what is said of them, `mesh['x'=2,"y"=2], device_ids=(1,0), [{'x'}]`, as
+    /// written: up to `, metadata=`, a bracket that closes nothing, or the end. Names in quotes hold no
+    /// quotes.
     pub fn named_axes(&mut self) -> Result<&'t [u8], ScanError> {
         let start = self.at;
         let mut open = Vec::new();
@@ -167,6 +178,14 @@ impl<'t> Scanner<'t> {
                 b'{' => open.push(b'}'),
                 b'[' => open.push(b']'),
                 b'(' => open.push(b')'),
+                b',' if open.is_empty() => {
+                    let comma = self.at;
+                    let is_end = self.eat_metadata();
+                    self.at = comma;
+                    if is_end {
+                        break;
+                    }
+                }
                 b'}' | b']' | b')' => match open.pop() {
                     Some(closing) if closing == byte => {}
                     None => break,

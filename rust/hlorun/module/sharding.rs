@@ -1,6 +1,7 @@
 //! `sharding=…`: where the pieces of a value live.
 
 use super::hlo_module::HloModule;
+use super::metadata::OpMetadata;
 use super::names::TextRef;
 use super::scan::{ScanError, Scanner};
 
@@ -140,7 +141,7 @@ fn read_single(scan: &mut Scanner<'_>) -> Result<Sharding, ScanError> {
             }
             b"metadata" => {
                 scan.expect(b'=', "'='")?;
-                scan.value()?;
+                OpMetadata::scan_list(scan)?;
             }
             b"mesh" | b"maximal_mesh" => return read_mesh(scan, start),
             _ => {
@@ -207,10 +208,13 @@ fn read_subgroups(
     Ok(())
 }
 
-/// Everything up to the closing brace, as written.
+/// The axes as written, and metadata up to the closing brace.
 fn read_mesh(scan: &mut Scanner<'_>, start: usize) -> Result<Sharding, ScanError> {
     scan.at = start;
     let text = String::from_utf8_lossy(scan.named_axes()?).into_owned();
+    if scan.eat_metadata() {
+        OpMetadata::scan_list(scan)?;
+    }
     scan.expect(b'}', "'}' of the sharding")?;
     Ok(Sharding::Mesh(text))
 }
@@ -259,5 +263,12 @@ mod tests {
         assert!(read("{sideways}").is_err());
         assert!(read("{devices=[2]0,1").is_err());
         assert!(read("{replicated metadata={op_name=\"}\"}}").is_ok());
+        assert!(read("{replicated metadata={op_name=\"a\"{1,0}}}").is_err());
+        assert!(read("{replicated metadata={=1}}").is_err());
+        assert!(
+            read("{mesh['x'=2], [{'x'}], metadata={{op_name=\"\\\"a\\\", metadata=\"}, {}}}")
+                .is_ok()
+        );
+        assert!(read("{mesh['x'=2], [{'x'}], metadata={{op_name=\"a\"{1,0}}}}").is_err());
     }
 }

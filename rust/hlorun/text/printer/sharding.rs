@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::braces::{inside, key_value, parts, without_comments, write_compact, write_named_axes};
 use super::metadata::{FrameStyle, MetadataStyle, write_metadata};
 use super::stack_frames::StackFrames;
+use crate::module::scan::Scanner;
 
 /// Appends a sharding, from its text with braces.
 pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
@@ -31,18 +32,11 @@ pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
 fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('{');
     if body.starts_with(b"mesh[") {
-        let metadata = parts(body, true)
-            .into_iter()
-            .find_map(|part| part.strip_prefix(b"metadata="));
-        let axes = match metadata {
-            Some(_) => memchr::memmem::rfind(body, b"metadata=").unwrap_or(body.len()),
-            None => body.len(),
-        };
-        let axes = body[..axes].trim_ascii_end();
-        write_named_axes(out, axes.strip_suffix(b",").unwrap_or(axes), ", ");
-        if let Some(value) = metadata.filter(|_| include_metadata) {
+        let mut scan = Scanner::new(body);
+        write_named_axes(out, scan.named_axes().unwrap_or(body), ", ");
+        if scan.eat_metadata() && include_metadata {
             out.push_str(", ");
-            write_metadata_list(out, value, true);
+            write_metadata_list(out, body[scan.at..].trim_ascii(), true);
         }
         out.push('}');
         return;
@@ -353,6 +347,10 @@ mod tests {
             (
                 r#"{replicated metadata={{op_name="a"},{op_name="b"}}}"#,
                 r#"{replicated metadata={{op_name="a"}, {op_name="b"}}}"#,
+            ),
+            (
+                r#"{mesh['x'=2], [{'x'}] , metadata={op_name="\"a\", metadata={1,0}"}}"#,
+                r#"{mesh['x'=2], [{'x'}], metadata={{op_name="\"a\", metadata={1,0}"}}}"#,
             ),
         ];
         for (text, expected) in cases {

@@ -20,6 +20,7 @@ mod ops;
 mod reduce;
 mod rows;
 pub mod scalar_bytecode;
+mod scratch;
 pub mod small_matrices;
 mod stochastic;
 pub mod stream;
@@ -38,6 +39,7 @@ pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
 pub use rows::{CombineRows, combine_rows};
+pub use scratch::Scratch;
 pub use stochastic::stochastic_convert;
 pub use strided::{copy_row, copy_strided, fill, gather_strided};
 pub use table::{

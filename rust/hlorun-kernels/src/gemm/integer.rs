@@ -9,7 +9,6 @@
 
 use super::memory::fork;
 use super::real::worth;
-use super::scratch::Scratch;
 use super::tiles::Tiles;
 use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
 use super::units::{Pair, Row, Single};
@@ -17,6 +16,7 @@ use super::{Gemm, Matrix, One, OutOfMemory, Outcome, Parallel, Shared, pack, sha
 use crate::DType;
 use crate::convert::convert;
 use crate::element::{SubS, SubU};
+use crate::scratch::Scratch;
 use std::ops::Range;
 
 /// Most rows of A that are packed for all threads at once.

@@ -4,9 +4,9 @@
 //! same bits as the product without panels would have by columns; B is read once from memory, in order.
 
 use super::micro::{Real, Source};
-use super::scratch::Scratch;
 use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, portable, real, share};
 use crate::DType;
+use crate::scratch::Scratch;
 
 /// Columns of a panel.
 fn panel_width(dtype: DType) -> usize {

@@ -12,11 +12,11 @@
 
 use super::memory::fork;
 use super::micro::{Kernels, Real, Source, Tile};
-use super::scratch::Scratch;
 use super::small::{few_rows, narrow, tiny};
 use super::strips::Job;
 use super::tiles::{Tiles, strip_vectors};
 use super::{Gemm, Matrix, Outcome, Parallel, Shared, share};
+use crate::scratch::Scratch;
 use std::ops::Range;
 
 /// Steps along k in one block: a strip of B of this length stays in the first-level cache.

@@ -6,10 +6,10 @@
 use super::memory::fork;
 use super::micro::{Real, Source, Tile};
 use super::real::{KC, Product, WIDEST, worth};
-use super::scratch::Scratch;
 use super::tiles::Tiles;
 use super::vector::Columns;
 use super::{Outcome, Parallel, Shared, share};
+use crate::scratch::Scratch;
 
 /// A few rows by a B that is read where it lies: `y = x·B` before α and β.
 pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {

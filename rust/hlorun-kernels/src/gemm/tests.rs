@@ -442,7 +442,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     for bytes in [usize::MAX, usize::MAX / 2] {
         let error = pack::Buffer::new(bytes).err();
         assert_eq!(error, Some(OutOfMemory { bytes }));
-        assert!(scratch::Scratch::new::<u8>(bytes).is_err());
+        assert!(crate::Scratch::new::<u8>(bytes).is_err());
     }
     // A task's error reaches the caller, whoever runs the tasks.
     for threads in [1, 3] {

@@ -138,20 +138,15 @@ impl<'p> Sources<'p> {
             .filter(|s| !s.load.is_dense && s.transposition.is_none() && s.period.is_none())
             .map(|s| s.load.register);
         let mut frame = Frame::with_staging(program, tile, staged)?;
-        frame.blocks = self
-            .sources
-            .iter()
-            .map(|s| {
-                s.transposition
-                    .map(|transposition| transposition.block(s.size))
-                    .transpose()
-            })
-            .collect::<Result<_>>()?;
-        frame.periods = self
-            .sources
-            .iter()
-            .map(|s| s.period.map(|n| s.repeated(n, frame.tile())).transpose())
-            .collect::<Result<_>>()?;
+        if self.sources.iter().any(|s| s.transposition.is_some()) {
+            let block = |s: &Source<'_>| s.transposition.map(|t| t.block(s.size)).transpose();
+            frame.blocks = self.sources.iter().map(block).collect::<Result<_>>()?;
+        }
+        if self.sources.iter().any(|s| s.period.is_some()) {
+            let tile = frame.tile();
+            let repeated = |s: &Source<'_>| s.period.map(|n| s.repeated(n, tile)).transpose();
+            frame.periods = self.sources.iter().map(repeated).collect::<Result<_>>()?;
+        }
         for source in &self.sources {
             if source.is_constant {
                 // SAFETY: staging holds a whole tile, and the base one element.

@@ -1,5 +1,8 @@
 //! Runs a [`Program`] on one tile.
 
+use hlorun_kernels::Scratch;
+use smallvec::SmallVec;
+
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
@@ -7,15 +10,17 @@ use crate::plan::cost::tiles::{MIN_TILE, SCRATCH_TARGET};
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, Program, Register, Task};
 
+type Pointers = SmallVec<[*mut u8; 16]>;
+
 /// Scratch memory and register addresses of one thread running one program.
 pub struct Frame {
-    pointers: Vec<*mut u8>,
-    slots: Vec<*mut u8>,
+    pointers: Pointers,
+    slots: Pointers,
     tile: usize,
-    _scratch: AlignedBytes,
+    _scratch: Scratch,
     /// Inside the scratch.
     vector_scratch: *mut u8,
-    /// Rows of inputs that lie across memory, by input; filled by who made the frame.
+    /// Rows of inputs that lie across memory, by input; filled by who made the frame, where there are any.
     pub blocks: Vec<Option<Block>>,
     /// A tile and a period of inputs that repeat, by input; likewise.
     pub periods: Vec<Option<AlignedBytes<u8>>>,
@@ -46,8 +51,8 @@ impl Frame {
         let fixed = program.slot_bytes() * tile;
         let vector_scratch_at = (fixed + staging).next_multiple_of(ALIGNMENT);
         let vector = program.vector_scratch();
-        let scratch = AlignedBytes::uninitialized(vector_scratch_at + vector + ALIGNMENT)?;
-        let base = scratch.shared_ptr();
+        let mut scratch = Scratch::new::<u8>(vector_scratch_at + vector + ALIGNMENT)?;
+        let base: *mut u8 = scratch.get();
         // SAFETY: the scratch ends after that many bytes.
         let vector = unsafe {
             let at = base.add(vector_scratch_at);
@@ -64,7 +69,7 @@ impl Frame {
             })
             .max()
             .unwrap_or(0);
-        let mut slots = Vec::with_capacity(program.homes.len());
+        let mut slots = Pointers::with_capacity(program.homes.len());
         for (home, ty) in program.homes.iter().zip(&program.types) {
             let size = ty.size_bytes();
             slots.push(match *home {

@@ -27,8 +27,8 @@ FAULTS = {
 }  # fmt: skip
 
 SUSPECTS = {
-    "swapped operands": "d", "another constant": "scale", "another opcode": "td", "another initial value": "zero",
-    "a dropped term": "o", "a shifted slice": ("t", "tb", "tc", "d"), "half precision": ("hc", "h"),
+    "swapped operands": ("d",), "another constant": ("scale",), "another opcode": ("t",), "another initial value": ("zero",),
+    "a dropped term": ("o",), "a shifted slice": ("t", "tb", "tc", "d"), "half precision": ("hc", "h"),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hlorun
+from find_modules import LOOP, NET, PARTS, WHOLE, command, inputs
 from hlorun.find import matching, suspect
 from hlorun.find import sides as sides_module
 from hlorun.find.comparison import outputs_of
@@ -17,9 +18,6 @@ from hlorun.find.deadline import Deadline
 from hlorun.find.flow import Flow
 from hlorun.find.sides import Side, fingerprint
 from streams import Stream
-from test_find import LOOP, NET, PARTS, WHOLE
-from test_find import _command as command
-from test_find import _inputs as inputs
 
 
 def test_the_time_of_a_search_bounds_the_matching_too() -> None:

@@ -1,8 +1,9 @@
 """What was changed from one module to another, as the values of two runs prove.
 
 An instruction that makes something else of the same values than its counterpart was changed, or a constant
-that it reads. Counterparts have one name; or they have related opcodes and an operand of the same value, and
-what the one computes is nowhere in the other module.
+that it reads; where operands differ, what computes them is held against each other in turn. Counterparts have
+one opcode and one name. Or they have related opcodes and, of several operands, one of the same value; then B
+lacks what the one in A computes, or the caller asks for less proof.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ import numpy as np
 import store
 
 import hlorun
+from find_modules import PARTS, WHOLE
 from hlorun._statistics import leaves
-from test_find import PARTS, WHOLE
 
 BEGIN, END = "<!-- planted_faults.py -->", "<!-- end -->"
 HEAD = ("module", "planted", "verdict", "named", "instructions of the part", "reduced")

@@ -1,7 +1,6 @@
 //! Runs a [`Program`] on one tile.
 
 use hlorun_kernels::Scratch;
-use smallvec::SmallVec;
 
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
@@ -10,12 +9,10 @@ use crate::plan::cost::tiles::{MIN_TILE, SCRATCH_TARGET};
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, Program, Register, Task};
 
-type Pointers = SmallVec<[*mut u8; 16]>;
-
 /// Scratch memory and register addresses of one thread running one program.
 pub struct Frame {
-    pointers: Pointers,
-    slots: Pointers,
+    pointers: Vec<*mut u8>,
+    slots: Vec<*mut u8>,
     tile: usize,
     _scratch: Scratch,
     /// Inside the scratch.
@@ -69,7 +66,7 @@ impl Frame {
             })
             .max()
             .unwrap_or(0);
-        let mut slots = Pointers::with_capacity(program.homes.len());
+        let mut slots = Vec::with_capacity(program.homes.len());
         for (home, ty) in program.homes.iter().zip(&program.types) {
             let size = ty.size_bytes();
             slots.push(match *home {

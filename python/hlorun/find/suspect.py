@@ -114,7 +114,7 @@ def suspect_of(
         wrong_outputs: Numbers of the results that differ.
     """
     changes = Changes(a, b, index)
-    flow, results = changes.theirs, _results(b, wrong_outputs)
+    flow, results = changes.b_flow, _results(b, wrong_outputs)
     common = _ancestors_of_all(flow, results)
     # How often a loop runs decides on what it computes.
     decides = dict.fromkeys(loop.attributes["condition"] for loop in b.module.find(opcode="while"))

@@ -185,6 +185,15 @@ def test_the_move_that_changed_is_named_in_a_chain_of_them() -> None:
     assert found.suspect is not None and found.suspect.name == "t.b"
 
 
+def test_values_are_followed_through_barriers() -> None:
+    text = """ENTRY e {{ x{0} = f32[8] parameter(0) k{0} = f32[] constant({1}) t{0} = (f32[], f32[8]) tuple(k{0}, x{0})
+      o{0} = (f32[], f32[8]) opt-barrier(t{0}) c{0} = f32[] get-tuple-element(o{0}), index=0
+      b{0} = f32[8] broadcast(c{0}), dimensions={{}} ROOT m{0} = f32[8] multiply(x{0}, b{0}) }}"""
+    right, wrong = hlorun.parse(text.format("", "2")), hlorun.parse(text.format(".b", "3"))
+    found = hlorun.compare(right, wrong, Stream("barriers").normal((8,)))
+    assert found.suspect is not None and found.suspect.name == "k.b"
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "suspect", "reason"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 from hlorun._hlorun import HloComputation, HloInstruction
 from hlorun.find.sides import Side, fingerprint
 
-MOVES = ("bitcast", "broadcast", "copy", "optimization-barrier", "reshape", "transpose")
+MOVES = ("bitcast", "broadcast", "copy", "opt-barrier", "reshape", "transpose")
 """Opcodes whose result has the elements of the operand, in other places or more often."""
 
 CALLS = ("call", "fusion")
@@ -87,7 +87,7 @@ class Flow:
                 nearer = self._arguments(i)
             elif i.opcode in ("conditional", *CALLS):
                 nearer = [called.root for called in i.called_computations if called.root is not None]
-            elif i.opcode in ("copy", "optimization-barrier"):
+            elif i.opcode in ("copy", "opt-barrier"):
                 nearer = list(i.operands)
             else:
                 found.append(i)
@@ -145,7 +145,7 @@ class Flow:
         while whole is not None and whole[0].opcode != "tuple":
             if whole[0].opcode == "parameter":
                 whole = self._argument(*whole) or self._state(*whole)
-            elif whole[0].opcode in ("copy", "optimization-barrier"):
+            elif whole[0].opcode in ("copy", "opt-barrier"):
                 whole = whole[0].operands[0], whole[1]
             else:
                 whole = self._inside(*whole)

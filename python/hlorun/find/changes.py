@@ -9,7 +9,7 @@ lacks what the one in A computes, or the caller asks for less proof.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from hlorun._hlorun import HloInstruction
 from hlorun._statistics import as_numbers
-from hlorun.find.flow import CALLS, MOVES, Flow, Moment
+from hlorun.find.flow import CONTROL, MOVES, Flow, Moment
 from hlorun.find.gap import epsilon
 from hlorun.find.matching import CLOSE, Index, index_of
 from hlorun.find.sides import Side, alike, name_of
@@ -34,10 +34,13 @@ RUNS = 16
 MOST_UNLIKE = 2
 """Operands that may hold something else; of more, nobody says which belong together."""
 
-KIN = (("subtract", "add"), ("divide", "multiply"))
-"""Opcodes of which a pass writes the second for the first, with a constant negated or inverted."""
+KIN: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("subtract", "add"): np.negative,
+    ("divide", "multiply"): np.reciprocal,
+}
+"""Opcodes of which a pass writes the second for the first, and what it makes of a constant."""
 
-_WHOLES = (*CALLS, "while", "conditional", "tuple", "get-tuple-element", "parameter")
+_WHOLES = (*CONTROL, "tuple", "get-tuple-element", "parameter")
 """What computes nothing itself."""
 
 OperandPair = tuple[HloInstruction, HloInstruction]
@@ -265,7 +268,6 @@ def _is_rewritten(opcode: str, a: Any, b: Any) -> bool:
     a, b = np.asarray(a).astype(np.complex128), np.asarray(b).astype(np.complex128)
     if a.shape != b.shape:
         return False
+    rewritten = next((rewritten for opcodes, rewritten in KIN.items() if opcode in opcodes), None)
     with np.errstate(all="ignore"):
-        if opcode in ("add", "subtract"):
-            return np.allclose(a, -b, rtol=1e-6, atol=0)
-        return opcode in ("multiply", "divide") and np.allclose(a * b, 1, rtol=1e-6, atol=0)
+        return rewritten is not None and np.allclose(b, rewritten(a), rtol=1e-6, atol=0)

@@ -15,6 +15,9 @@ MOVES = ("bitcast", "broadcast", "copy", "opt-barrier", "reshape", "transpose")
 CALLS = ("call", "fusion")
 """Opcodes that run one computation on their operands."""
 
+CONTROL = (*CALLS, "while", "conditional", "async-start", "async-done")
+"""Opcodes whose value is made by instructions of other computations."""
+
 Moment = tuple[HloInstruction, int]
 """An instruction, and a run of its computation."""
 

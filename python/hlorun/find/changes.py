@@ -82,8 +82,27 @@ class Changes:
             if at is None and _are_equal(*values, CLOSE) is not False:
                 continue
             rest = self._unlike((in_a, at or 0), (in_b, at or 0)) if in_b.operands else None
-            if rest is not None and all(_are_one_constant(*pair) for pair in rest):
+            if rest is None or not all(_are_one_constant(*pair) for pair in rest):
+                continue
+            if not any(self._is_rewriting(*pair, named) for pair in rest):
                 yield rest[-1][1] if rest else in_b
+
+    def _is_rewriting(
+        self, in_a: HloInstruction, in_b: HloInstruction, named: dict[str, HloInstruction]
+    ) -> bool:
+        """Whether a pass may have made a constant of its namesake, with the opcode of what reads it."""
+        open_ = list(in_b.users)
+        while open_:
+            self.b.deadline.check()
+            reader = open_.pop()
+            if reader.opcode in MOVES:
+                open_ += reader.users
+                continue
+            namesake = named.get(name_of(reader))
+            is_other = namesake is not None and namesake.opcode != reader.opcode
+            if is_other and _is_rewritten(reader.opcode, in_a.literal, in_b.literal):
+                return True
+        return False
 
     def behind(self, in_b: HloInstruction, is_lost: bool) -> HloInstruction | None:
         """What was changed where B computes `in_b`, whose value A lacks; None if nothing is proved.

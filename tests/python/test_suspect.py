@@ -133,6 +133,42 @@ def test_counterparts_may_be_rewritten(numbers: str, opcode: str, last: str, nam
     assert found.suspect is not None and found.suspect.name == named
 
 
+@pytest.mark.parametrize(
+    ("opcode", "other", "named"),
+    [
+        # A rewriting, and a fault after it.
+        ("add", "-4", "k"),
+        ("subtract", "-3", "c"),
+    ],
+)
+def test_namesakes_may_be_rewritten(opcode: str, other: str, named: str) -> None:
+    right = hlorun.parse(REWRITTEN.format("", "2", "subtract", "maximum"))
+    wrong = REWRITTEN.format("", "-2", opcode, "maximum").replace("constant(-3)", f"constant({other})")
+    x = Stream("rewritten").normal((8,)) * 4
+    found = hlorun.compare(right, hlorun.parse(wrong), x)
+    assert found.suspect is not None and found.suspect.name == named
+
+
+def test_what_has_no_operands_is_not_proved_by_another_opcode() -> None:
+    text = """ENTRY e {{ x{0} = u32[8] parameter(0) {1}
+      ROOT m{0} = u32[8] multiply(x{0}, i{0}) }}"""
+    right = hlorun.parse(text.format("", "n = u32[] replica-id() i = u32[8] broadcast(n), dimensions={}"))
+    wrong = hlorun.parse(text.format(".b", "i.b = u32[8] iota(), iota_dimension=0"))
+    found = hlorun.compare(right, wrong, np.arange(3, 11, dtype=np.uint32))
+    assert found.suspect is not None and found.suspect.name == "m.b"
+
+
+@pytest.mark.parametrize("ending", ["", ".other"])
+@pytest.mark.parametrize(("old", "new"), [("tuple(u, w)", "tuple(u, y)"), ("tuple(i, g)", "tuple(i, k0)")])
+def test_the_tuple_of_a_loop_is_no_suspect(old: str, new: str, ending: str) -> None:
+    text = NAMESAKES.replace("start =", "k0 = f32[8] slice(f), slice={[1:9]} start =")
+    right, wrong = hlorun.parse(text), str(hlorun.parse(text.replace(old, new)))
+    other = hlorun.parse(re.sub(r"%([\w.]+)", rf"%\1{ending}", wrong))
+    found = hlorun.compare(right, other, Stream("namesakes").normal((3, 3)), np.int32(0))
+    assert found.verdict == "different"
+    assert found.suspect is None or found.suspect.opcode != "tuple"
+
+
 READERS = """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT sum = f32[] add(a, b) }
 ENTRY e { x = f32[8] parameter(0) y = f32[8] exponential(x) s = f32[8] sine(y) c = f32[8] cosine(y)
   m = f32[8] subtract(x, s) h = f32[8] multiply(m, s) i = f32[8] add(h, c) w = f32[8] call(i), to_apply=f
@@ -183,6 +219,15 @@ def test_the_move_that_changed_is_named_in_a_chain_of_them() -> None:
     right, wrong = hlorun.parse(text.format("", "2,1,0")), hlorun.parse(text.format(".b", "0,2,1"))
     found = hlorun.compare(right, wrong, Stream("moves").normal((8,)))
     assert found.suspect is not None and found.suspect.name == "t.b"
+
+
+def test_values_are_followed_through_barriers() -> None:
+    text = """ENTRY e {{ x{0} = f32[8] parameter(0) k{0} = f32[] constant({1}) t{0} = (f32[], f32[8]) tuple(k{0}, x{0})
+      o{0} = (f32[], f32[8]) opt-barrier(t{0}) c{0} = f32[] get-tuple-element(o{0}), index=0
+      b{0} = f32[8] broadcast(c{0}), dimensions={{}} ROOT m{0} = f32[8] multiply(x{0}, b{0}) }}"""
+    right, wrong = hlorun.parse(text.format("", "2")), hlorun.parse(text.format(".b", "3"))
+    found = hlorun.compare(right, wrong, Stream("barriers").normal((8,)))
+    assert found.suspect is not None and found.suspect.name == "k.b"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,14 @@ from typing import Any
 from hlorun._hlorun import HloComputation, HloInstruction
 from hlorun.find.sides import Side, fingerprint
 
-MOVES = ("bitcast", "broadcast", "copy", "optimization-barrier", "reshape", "transpose")
+MOVES = ("bitcast", "broadcast", "copy", "opt-barrier", "reshape", "transpose")
 """Opcodes whose result has the elements of the operand, in other places or more often."""
 
 CALLS = ("call", "fusion")
 """Opcodes that run one computation on their operands."""
+
+CONTROL = (*CALLS, "while", "conditional", "async-start", "async-done")
+"""Opcodes whose value is made by instructions of other computations."""
 
 Moment = tuple[HloInstruction, int]
 """An instruction, and a run of its computation."""
@@ -87,7 +90,7 @@ class Flow:
                 nearer = self._arguments(i)
             elif i.opcode in ("conditional", *CALLS):
                 nearer = [called.root for called in i.called_computations if called.root is not None]
-            elif i.opcode in ("copy", "optimization-barrier"):
+            elif i.opcode in ("copy", "opt-barrier"):
                 nearer = list(i.operands)
             else:
                 found.append(i)
@@ -145,7 +148,7 @@ class Flow:
         while whole is not None and whole[0].opcode != "tuple":
             if whole[0].opcode == "parameter":
                 whole = self._argument(*whole) or self._state(*whole)
-            elif whole[0].opcode in ("copy", "optimization-barrier"):
+            elif whole[0].opcode in ("copy", "opt-barrier"):
                 whole = whole[0].operands[0], whole[1]
             else:
                 whole = self._inside(*whole)

@@ -170,15 +170,16 @@ def epsilon(dtype: Any) -> float:
     """The distance of 1 to the next number of a type; 0 for integers."""
     if dtype.kind in "biu":
         return 0.0
-    try:
+    if np.issubdtype(dtype, np.inexact):
         return float(np.finfo(dtype).eps)
-    except ValueError:
-        import ml_dtypes
+    import ml_dtypes
 
-        if "int" in dtype.name:
-            return 0.0
-        finfo: Any = ml_dtypes.finfo
+    finfo: Any = ml_dtypes.finfo
+    try:
         return float(finfo(dtype).eps)
+    except ValueError:
+        # Narrow integers.
+        return 0.0
 
 
 def _verdict(worst: float, exact: float | None, scale: float, dtype: Any) -> str:

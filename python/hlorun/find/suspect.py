@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hlorun._hlorun import HloInstruction
 from hlorun.find.changes import Changes
-from hlorun.find.flow import Flow
+from hlorun.find.flow import CONTROL, MOVES, Flow
 from hlorun.find.matching import Index
 from hlorun.find.sides import Side, name_of
 
@@ -114,7 +114,7 @@ def suspect_of(
         wrong_outputs: Numbers of the results that differ.
     """
     changes = Changes(a, b, index)
-    flow, results = changes.theirs, _results(b, wrong_outputs)
+    flow, results = changes.b_flow, _results(b, wrong_outputs)
     common = _ancestors_of_all(flow, results)
     # How often a loop runs decides on what it computes.
     decides = dict.fromkeys(loop.attributes["condition"] for loop in b.module.find(opcode="while"))
@@ -132,7 +132,7 @@ def suspect_of(
             if other not in right and other not in bad:
                 right.add(other)
                 open_.append(other)
-    left = [i for i in seen if i not in right and i not in derived and i.opcode not in _CONTROL]
+    left = [i for i in seen if i not in right and i not in derived and i.opcode not in CONTROL]
     responsible = [i for i in left if i in common] or left
 
     def rank(i: HloInstruction) -> tuple[bool, int]:
@@ -171,9 +171,10 @@ _PLAIN = (
 )
 """Opcodes that compute one thing of their operands, but for the direction of a comparison."""
 
-_COPIES = ("bitcast", "broadcast", "convert", "copy", "iota", "reshape", "transpose")
+_COPIES = (*MOVES, "convert", "iota")
+"""Opcodes that are seldom wrong themselves; a conversion also rounds, so it is no move."""
+
 _LOSSY = (
     *("ceil", "clamp", "compare", "dynamic-slice", "floor", "gather", "is-finite", "maximum", "minimum"),
     *("round-nearest-afz", "round-nearest-even", "select", "sign", "slice"),
 )
-_CONTROL = ("while", "call", "conditional", "fusion", "async-start", "async-done")

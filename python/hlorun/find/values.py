@@ -58,7 +58,7 @@ class Values:
             index = instruction.tuple_index
             known = isinstance(whole, tuple) and index is not None and index < len(whole)
             return whole[index] if known else None
-        if opcode in ("bitcast", "copy", "optimization-barrier") and instruction.operands:
+        if opcode in ("bitcast", "copy", "opt-barrier") and instruction.operands:
             return self.of(instruction.operands[0])
         if opcode == "parameter":
             return self._parameter(instruction)

@@ -8,10 +8,13 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 
 /// A product, `batch` times; `t` in the layout marks an operand stored transposed.
-const SHAPES: [(usize, usize, usize, &str, usize); 45] = [
+const SHAPES: [(usize, usize, usize, &str, usize); 48] = [
     (1, 1024, 1024, "nn", 1),
     (1, 4096, 4096, "nn", 1),
     (1, 4096, 4096, "nt", 1),
+    (1, 16, 256, "nt", 1),
+    (1, 43, 129, "nt", 1),
+    (1, 128, 128, "nt", 1),
     (4, 1024, 1024, "nn", 1),
     (8, 1024, 1024, "nn", 1),
     (12, 784, 1024, "nn", 1),

@@ -18,6 +18,10 @@ pub(super) trait Real: Copy + PartialEq + Send + Sync + 'static {
     fn fma<T: Tier>(a: Self, b: Self, c: Self) -> Self;
     fn mul(self, o: Self) -> Self;
     fn add(self, o: Self) -> Self;
+    /// An integer of its size.
+    type Bits: Copy;
+    /// Its bits that are set in the other.
+    fn and(self, bits: Self::Bits) -> Self;
     /// The kernels of the active tier.
     fn kernels() -> &'static Kernels<Self>;
 }
@@ -349,8 +353,9 @@ tier!(avx512, Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 
 macro_rules! real {
-    ($t:ident, $fma:ident, $kernels:ident) => {
+    ($t:ident, $bits:ident, $fma:ident, $kernels:ident) => {
         impl Real for $t {
+            type Bits = $bits;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             #[inline(always)]
@@ -369,6 +374,10 @@ macro_rules! real {
             fn add(self, o: Self) -> Self {
                 self + o
             }
+            #[inline(always)]
+            fn and(self, bits: $bits) -> Self {
+                Self::from_bits(self.to_bits() & bits)
+            }
             fn kernels() -> &'static Kernels<$t> {
                 static SET: std::sync::LazyLock<Kernels<$t>> =
                     std::sync::LazyLock::new(|| of_tier!(Isa::active(), $kernels()));
@@ -377,8 +386,8 @@ macro_rules! real {
         }
     };
 }
-real!(f32, fma32, kernels32);
-real!(f64, fma64, kernels64);
+real!(f32, u32, fma32, kernels32);
+real!(f64, u64, fma64, kernels64);
 
 macro_rules! source {
     ($($e:ident $s:ident |$x:ident| $get:expr, $put:expr;)*) => {$(

@@ -5,6 +5,7 @@
 
 use super::micro::{Real, Source, load, prefetch};
 use crate::elementwise::Tier;
+use std::ops::Range;
 
 /// `y += x·B` for a B whose rows are contiguous.
 ///
@@ -92,6 +93,9 @@ unsafe fn pass<T: Tier, E: Real, S: Source<E>, const R: usize>(
     }
 }
 
+/// Columns of B that all rows are taken through together, so that B is read from memory once.
+const BLOCK: usize = 64;
+
 /// L is the number of lanes of a sum: as many on all tiers that fuse, so that they give the same bits. C columns of B are
 /// handled at once, and X is the most rows whose sums fit the registers beside them.
 #[inline(always)]
@@ -105,48 +109,53 @@ pub(super) unsafe fn dots<
 >(
     c: &Columns<E, S>,
 ) {
-    let mut j = 0;
-    // SAFETY: the caller's contract.
-    unsafe {
-        while j < c.columns {
-            if j + C <= c.columns {
-                some_rows::<T, E, S, L, X, C>(c, j);
-                j += C;
-            } else {
-                some_rows::<T, E, S, L, X, 1>(c, j);
-                j += 1;
+    let parts = c.rows.div_ceil(X);
+    for start in (0..c.columns).step_by(BLOCK) {
+        let columns = start..c.columns.min(start + BLOCK);
+        for part in 0..parts {
+            // As many rows at once as nearly equal parts allow.
+            let own = super::share(c.rows, parts, part, 1);
+            let columns = columns.clone();
+            // SAFETY: the caller's contract.
+            unsafe {
+                match own.len() {
+                    1 => some_rows::<T, E, S, L, 1, C>(c, own.start, columns),
+                    2 => some_rows::<T, E, S, L, 2, C>(c, own.start, columns),
+                    3 => some_rows::<T, E, S, L, 3, C>(c, own.start, columns),
+                    4 if X > 3 => some_rows::<T, E, S, L, 4, C>(c, own.start, columns),
+                    5 if X > 3 => some_rows::<T, E, S, L, 5, C>(c, own.start, columns),
+                    _ if X > 3 => some_rows::<T, E, S, L, 6, C>(c, own.start, columns),
+                    _ => {}
+                }
             }
         }
     }
 }
 
-/// All rows by C columns, as many rows at once as nearly equal parts allow.
+/// R rows by some columns, C at once.
 #[inline(always)]
 unsafe fn some_rows<
     T: Tier,
     E: Real,
     S: Source<E>,
     const L: usize,
-    const X: usize,
+    const R: usize,
     const C: usize,
 >(
     c: &Columns<E, S>,
-    j: usize,
+    i: usize,
+    columns: Range<usize>,
 ) {
-    let parts = c.rows.div_ceil(X);
-    for part in 0..parts {
-        let own = super::share(c.rows, parts, part, 1);
-        // SAFETY: the caller's contract.
-        unsafe {
-            match own.len() {
-                1 => dot_tile::<T, E, S, L, 1, C>(c, own.start, j),
-                2 => dot_tile::<T, E, S, L, 2, C>(c, own.start, j),
-                3 => dot_tile::<T, E, S, L, 3, C>(c, own.start, j),
-                4 if X > 3 => dot_tile::<T, E, S, L, 4, C>(c, own.start, j),
-                5 if X > 3 => dot_tile::<T, E, S, L, 5, C>(c, own.start, j),
-                _ if X > 3 => dot_tile::<T, E, S, L, 6, C>(c, own.start, j),
-                _ => {}
-            }
+    let mut j = columns.start;
+    // SAFETY: the caller's contract.
+    unsafe {
+        while j + C <= columns.end {
+            dot_tile::<T, E, S, L, R, C>(c, i, j);
+            j += C;
+        }
+        while j < columns.end {
+            dot_tile::<T, E, S, L, R, 1>(c, i, j);
+            j += 1;
         }
     }
 }
@@ -177,45 +186,82 @@ unsafe fn dot_tile<
         let b = c.b.offset(j as isize * c.b_col);
         let mut p = 0;
         while p < whole {
-            add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), 0);
+            add_lanes::<T, E, S, L, R, C, false>(c, &mut sums, x.add(p), b.add(p), 0);
             p += L;
         }
         let ends_inside = c.depth - whole > L / 4 && whole > 0;
         if ends_inside {
             let (p, counted) = (c.depth - L, whole + L - c.depth);
-            add_lanes::<T, E, S, L, R, C>(c, &mut sums, x.add(p), b.add(p), counted);
+            add_lanes::<T, E, S, L, R, C, true>(c, &mut sums, x.add(p), b.add(p), counted);
         }
         // A copy, so that the sums themselves can stay in registers.
         let mut copy = std::mem::MaybeUninit::<[[[E; L]; R]; C]>::uninit();
-        let to = copy.as_mut_ptr().cast::<[E; L]>();
+        let lanes = copy.as_mut_ptr().cast::<[E; L]>();
         for (q, sums) in sums.iter().enumerate() {
             for (r, sum) in sums.iter().enumerate() {
-                to.add(q * R + r).write(*sum);
+                lanes.add(q * R + r).write(*sum);
             }
         }
+        let lanes = std::slice::from_raw_parts(lanes, R * C);
         let left = if ends_inside { c.depth } else { whole };
-        for q in 0..C {
-            for r in 0..R {
-                let mut lanes = to.add(q * R + r).read();
-                let mut width = L / 2;
-                while width > 0 {
-                    for l in 0..width {
-                        lanes[l] = lanes[l].add(lanes[l + width]);
-                    }
-                    width /= 2;
-                }
-                let mut sum = lanes[0];
-                for p in left..c.depth {
-                    let y = b.offset(q as isize * c.b_col).add(p).read().get();
-                    sum = E::fma::<T>(x.add(r * c.depth + p).read(), y, sum);
-                }
-                c.y.add((i + r) * c.y_row + j + q).write(sum);
+        let end = |at: usize, mut sum: E| {
+            let (q, r) = (at / R, at % R);
+            for p in left..c.depth {
+                let y = b.offset(q as isize * c.b_col).add(p).read().get();
+                sum = E::fma::<T>(x.add(r * c.depth + p).read(), y, sum);
             }
+            c.y.add((i + r) * c.y_row + j + q).write(sum);
+        };
+        let fours = if L < 4 { 0 } else { R * C / 4 * 4 };
+        for at in (0..fours).step_by(4) {
+            let sums = four_sums(lanes.get_unchecked(at..at + 4));
+            for (n, sum) in sums.into_iter().enumerate() {
+                end(at + n, sum);
+            }
+        }
+        for at in fours..R * C {
+            end(at, sum(lanes.get_unchecked(at)));
         }
     }
 }
 
-/// Adds the products of L elements of R rows at `x` and of C columns at `b`, but for the first `counted` ones.
+/// The sum of the lanes: half of them to the other half, and so on.
+#[inline(always)]
+fn sum<E: Real, const L: usize>(lanes: &[E; L]) -> E {
+    let mut lanes = *lanes;
+    let mut width = L / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = lanes[l].add(lanes[l + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// [`sum`] of four vectors of lanes. Vectors and their quarters are read from memory, each by itself: of what it knows to be
+/// in registers, or side by side, the compiler makes single elements.
+#[inline(always)]
+fn four_sums<E: Real, const L: usize>(vectors: &[[E; L]]) -> [E; 4] {
+    let mut four = [[E::ZERO; 4]; 4];
+    for (quarter, vector) in four.iter_mut().zip(vectors) {
+        let mut lanes = *std::hint::black_box(vector);
+        let mut width = L / 2;
+        while width >= 4 {
+            for l in 0..width {
+                lanes[l] = lanes[l].add(lanes[l + width]);
+            }
+            width /= 2;
+        }
+        quarter.copy_from_slice(&lanes[..4]);
+    }
+    let four = std::hint::black_box(&four);
+    let lane = |l: usize| -> [E; 4] { std::array::from_fn(|n| four[n][l]) };
+    let add = |a: [E; 4], b: [E; 4]| -> [E; 4] { std::array::from_fn(|n| a[n].add(b[n])) };
+    add(add(lane(0), lane(2)), add(lane(1), lane(3)))
+}
+
+/// Adds the products of L elements of R rows at `x` and of C columns at `b`; where AGAIN, but for the first `counted` ones.
 #[inline(always)]
 unsafe fn add_lanes<
     T: Tier,
@@ -224,6 +270,7 @@ unsafe fn add_lanes<
     const L: usize,
     const R: usize,
     const C: usize,
+    const AGAIN: bool,
 >(
     c: &Columns<E, S>,
     sums: &mut [[[E; L]; R]; C],
@@ -236,13 +283,17 @@ unsafe fn add_lanes<
     unsafe {
         for (r, row) in rows.iter_mut().enumerate() {
             *row = x.add(r * c.depth).cast::<[E; L]>().read_unaligned();
-            forget(row, counted);
+            if AGAIN {
+                forget(row, counted);
+            }
         }
         for (q, sums) in sums.iter_mut().enumerate() {
             let column = b.offset(q as isize * c.b_col);
             prefetch(column.wrapping_add(AHEAD));
             let mut column = load::<E, S, L>(column);
-            forget(&mut column, counted);
+            if AGAIN {
+                forget(&mut column, counted);
+            }
             for (sum, row) in sums.iter_mut().zip(&rows) {
                 for ((s, &x), &y) in sum.iter_mut().zip(row).zip(&column) {
                     *s = E::fma::<T>(x, y, *s);
@@ -252,10 +303,31 @@ unsafe fn add_lanes<
     }
 }
 
-/// Zeros in the first `counted` lanes.
+/// Bits that are all zeros, then all ones: as many of either as the longest vector has.
+static ZEROS_THEN_ONES: [u8; 256] = {
+    let mut bits = [0; 256];
+    let mut at = 128;
+    while at < 256 {
+        bits[at] = !0;
+        at += 1;
+    }
+    bits
+};
+
+/// Zeros in the first `counted` lanes. (By bits: the compiler makes a slow mask of a comparison of numbers of lanes.)
 #[inline(always)]
 fn forget<E: Real, const L: usize>(lanes: &mut [E; L], counted: usize) {
-    for (l, lane) in lanes.iter_mut().enumerate() {
-        *lane = if l < counted { E::ZERO } else { *lane };
+    const { assert!(L * size_of::<E>() <= 128) };
+    let counted = counted.min(L);
+    // SAFETY: at most 128 bytes before the middle, and 128 at most from there; any bits are integers.
+    let kept = unsafe {
+        ZEROS_THEN_ONES
+            .as_ptr()
+            .add(128 - counted * size_of::<E>())
+            .cast::<[E::Bits; L]>()
+            .read_unaligned()
+    };
+    for (lane, kept) in lanes.iter_mut().zip(kept) {
+        *lane = lane.and(kept);
     }
 }

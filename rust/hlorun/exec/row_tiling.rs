@@ -17,6 +17,7 @@ use crate::exec::reduce::job::{Accumulators, Job};
 use crate::exec::reduce::{start, wide_type};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::{GemmThunk, LoopThunk, ReduceThunk, RowTiledThunk, Thunk, ThunkKind};
+use smallvec::smallvec;
 
 /// Parts per thread, so that one that is held up does not hold up everything.
 const PARTS_PER_THREAD: usize = 4;
@@ -199,8 +200,10 @@ impl<'t> Member<'t> {
                 let (first, count) = (begin * *results, (end - begin) * *results);
                 let accumulators = match (&wide, wide_type(thunk)) {
                     (Some(bytes), Some(ty)) => Accumulators {
-                        pointers: vec![bytes.shared_ptr().wrapping_sub(first * ty.size_bytes())],
-                        sizes: vec![ty.size_bytes()],
+                        pointers: smallvec![
+                            bytes.shared_ptr().wrapping_sub(first * ty.size_bytes())
+                        ],
+                        sizes: smallvec![ty.size_bytes()],
                     },
                     _ => own.clone(),
                 };

@@ -3,12 +3,13 @@
 use super::shape::Shape;
 use crate::exec::element::loops::Sources;
 use crate::plan::thunk::ReduceThunk;
+use smallvec::SmallVec;
 
 /// Addresses of accumulators that tasks use in disjoint parts.
 #[derive(Clone)]
 pub(crate) struct Accumulators {
-    pub(crate) pointers: Vec<*mut u8>,
-    pub(crate) sizes: Vec<usize>,
+    pub(crate) pointers: SmallVec<[*mut u8; 2]>,
+    pub(crate) sizes: SmallVec<[usize; 2]>,
 }
 
 impl Accumulators {

@@ -25,6 +25,7 @@ use crate::types::PrimitiveType;
 use fold::Tile;
 use job::{Accumulators, Job};
 use shape::Shape;
+use smallvec::smallvec;
 
 /// Room for accumulators.
 struct Partials {
@@ -41,7 +42,7 @@ impl Partials {
         Ok(Partials {
             all: Accumulators {
                 pointers: bytes.iter_mut().map(AlignedBytes::as_mut_ptr).collect(),
-                sizes: sizes.to_vec(),
+                sizes: sizes.into(),
             },
             _bytes: bytes,
         })
@@ -69,8 +70,8 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
     // Narrow floats are accumulated in `f32` and rounded once.
     let mut bytes = AlignedBytes::uninitialized(results * wide.size_bytes())?;
     let accumulators_wide = Accumulators {
-        pointers: vec![bytes.as_mut_ptr()],
-        sizes: vec![wide.size_bytes()],
+        pointers: smallvec![bytes.as_mut_ptr()],
+        sizes: smallvec![wide.size_bytes()],
     };
     reduce_into(thunk, environment, &accumulators_wide, results)?;
     if let Some(narrow) = dtype(thunk.outputs[0].element_type) {

@@ -3,8 +3,53 @@
 //! In: a number of elements. Out: room for them, uninitialized. Promise: a thread keeps a few buffers of bounded size.
 
 use crate::gemm::OutOfMemory;
-use crate::gemm::pack::Buffer;
 use std::cell::RefCell;
+
+/// Sixty-four-byte aligned scratch memory, uninitialized until written.
+pub(crate) struct Buffer {
+    lines: Vec<std::mem::MaybeUninit<Line>>,
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
+impl Buffer {
+    /// Room for `bytes` bytes.
+    pub(crate) fn new(bytes: usize) -> Result<Buffer, OutOfMemory> {
+        let count = bytes.div_ceil(64);
+        let mut lines = Vec::new();
+        lines
+            .try_reserve_exact(count)
+            .map_err(|_| OutOfMemory { bytes })?;
+        // SAFETY: MaybeUninit needs no initialization, and the capacity is `count`.
+        unsafe { lines.set_len(count) };
+        Ok(Buffer { lines })
+    }
+
+    /// Room for nothing.
+    pub(crate) const fn empty() -> Buffer {
+        Buffer { lines: Vec::new() }
+    }
+
+    /// Room for `count` elements of `size` bytes.
+    pub(crate) fn of(count: usize, size: usize) -> Result<Buffer, OutOfMemory> {
+        Buffer::new(count.saturating_mul(size))
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len() * 64
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.lines.as_ptr().cast()
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.lines.as_mut_ptr().cast()
+    }
+}
 
 thread_local! {
     /// Scratch memory of earlier steps on this thread.

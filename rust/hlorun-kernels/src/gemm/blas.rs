@@ -229,7 +229,7 @@ unsafe fn row_major(
     };
     // SAFETY: the caller's contract; the copies are dense.
     unsafe {
-        type LaidOut = (Operand, *const u8, Option<pack::Buffer>);
+        type LaidOut = (Operand, *const u8, Option<crate::scratch::Buffer>);
         let laid_out = |from, rows, cols, layout| -> Result<LaidOut, OutOfMemory> {
             if let Some(operand) = operand(layout, rows, cols) {
                 return Ok((operand, from, None));

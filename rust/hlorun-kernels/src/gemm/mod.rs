@@ -311,14 +311,14 @@ unsafe fn converted(
     unsafe {
         let widen = |from: *const u8, rows, cols, layout, dtype: DType| {
             let dense = pack::dense(from, rows, cols, layout, dtype.size_bytes())?;
-            let mut wide = pack::Buffer::of(rows * cols, compute.size_bytes())?;
+            let mut wide = crate::scratch::Buffer::of(rows * cols, compute.size_bytes())?;
             convert(dtype, compute)(dense.as_ptr(), wide.as_mut_ptr(), rows * cols);
             Ok(wide)
         };
         let wide_a = widen(a, g.m, g.k, g.a, g.dtype)?;
         let wide_b = widen(b, g.k, g.n, g.b, g.dtype)?;
         let mut wide_c = if g.beta == 0.0 {
-            pack::Buffer::of(g.m * g.n, compute.size_bytes())?
+            crate::scratch::Buffer::of(g.m * g.n, compute.size_bytes())?
         } else {
             widen(c, g.m, g.n, g.c, g.out)?
         };
@@ -334,7 +334,7 @@ unsafe fn converted(
             wide_c.as_mut_ptr(),
             parallel,
         )?;
-        let mut narrow = pack::Buffer::of(g.m * g.n, g.out.size_bytes())?;
+        let mut narrow = crate::scratch::Buffer::of(g.m * g.n, g.out.size_bytes())?;
         convert(compute, g.out)(wide_c.as_ptr(), narrow.as_mut_ptr(), g.m * g.n);
         pack::scatter(narrow.as_ptr(), c, g.m, g.n, g.c, g.out.size_bytes());
     }

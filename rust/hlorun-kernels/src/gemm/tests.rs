@@ -172,7 +172,7 @@ fn packed_products_match_the_plain_ones_for_every_remainder() {
                 unsafe {
                     portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr()).expect("memory");
                     let size = packed::packed_size(dtype, k, n).unwrap();
-                    let mut panels = pack::Buffer::new(size).expect("memory");
+                    let mut panels = crate::scratch::Buffer::new(size).expect("memory");
                     let to = panels.as_mut_ptr();
                     packed::pack_operand(dtype, k, n, b.as_ptr(), g.b, to, &Parallel::SERIAL);
                     let c = packed.as_mut_ptr();
@@ -440,7 +440,7 @@ fn pred_products_are_an_or_of_ands() {
 #[test]
 fn memory_that_cannot_be_had_is_an_error() {
     for bytes in [usize::MAX, usize::MAX / 2] {
-        let error = pack::Buffer::new(bytes).err();
+        let error = crate::scratch::Buffer::new(bytes).err();
         assert_eq!(error, Some(OutOfMemory { bytes }));
         assert!(crate::Scratch::new::<u8>(bytes).is_err());
     }

@@ -241,6 +241,12 @@ pub mod small_matrices {
     pub const TASK_STEPS: usize = 1 << 15;
 }
 
+/// Operations that fold windows or select from them.
+pub mod windowed {
+    /// Elements of windows that make a task.
+    pub const GRAIN: usize = 64 << 10;
+}
+
 /// Gathers and scatters inside loops that become slices at computed places, window by window.
 pub mod windows {
     /// Most windows: as many slices cost about what a gather does.

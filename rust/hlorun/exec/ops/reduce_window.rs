@@ -14,11 +14,9 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::windowed::GRAIN;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::{Dims, PrimitiveType};
-
-/// Applications of the combiner that make a task.
-const GRAIN: usize = 64 << 10;
 
 /// Runs `op`: operands and initial values in, one array per operand out.
 pub fn run(

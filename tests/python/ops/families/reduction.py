@@ -251,6 +251,7 @@ def select_and_scatters() -> Iterator[Case]:
         "2d-overlap": ((5, 6), (Window(3, 1, 1, 1), Window(2, 1))),
         "pool": ((2, 4, 6, 3), (Window(1), Window(2, 2), Window(2, 2), Window(1))),
         "pool-same": ((1, 5, 5, 2), (Window(1), Window(3, 2, 1, 1), Window(3, 2, 1, 1), Window(1))),
+        "pool-tasks": ((5, 20, 20, 17), (Window(1), Window(3, 2, 1, 1), Window(3, 2, 1, 1), Window(1))),
     }
     for label, (dims, ws) in forms.items():
         out = tuple(w.out(n) for w, n in zip(ws, dims, strict=True))

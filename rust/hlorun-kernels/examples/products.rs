@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 
 /// A product, `batch` times; `t` in the layout marks an operand stored transposed.
-const SHAPES: [(usize, usize, usize, &str, usize); 48] = [
+const SHAPES: [(usize, usize, usize, &str, usize); 50] = [
     (1, 1024, 1024, "nn", 1),
     (1, 4096, 4096, "nn", 1),
     (1, 4096, 4096, "nt", 1),
+    (1, 2, 33, "nt", 1),
+    (1, 10, 64, "nt", 1),
     (1, 16, 256, "nt", 1),
     (1, 43, 129, "nt", 1),
     (1, 128, 128, "nt", 1),

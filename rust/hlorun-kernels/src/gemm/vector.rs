@@ -149,6 +149,17 @@ unsafe fn some_rows<
     let mut j = columns.start;
     // SAFETY: the caller's contract.
     unsafe {
+        if c.depth < L {
+            while j + C <= columns.end {
+                short_tile::<T, E, S, R, C>(c, i, j);
+                j += C;
+            }
+            while j < columns.end {
+                short_tile::<T, E, S, R, 1>(c, i, j);
+                j += 1;
+            }
+            return;
+        }
         while j + C <= columns.end {
             dot_tile::<T, E, S, L, R, C>(c, i, j);
             j += C;
@@ -156,6 +167,36 @@ unsafe fn some_rows<
         while j < columns.end {
             dot_tile::<T, E, S, L, R, 1>(c, i, j);
             j += 1;
+        }
+    }
+}
+
+/// R rows by C columns of a depth that does not fill the lanes: sums in order.
+#[inline(always)]
+unsafe fn short_tile<T: Tier, E: Real, S: Source<E>, const R: usize, const C: usize>(
+    c: &Columns<E, S>,
+    i: usize,
+    j: usize,
+) {
+    let mut sums = [[E::ZERO; C]; R];
+    // SAFETY: the caller passes R rows and C columns of `depth` elements.
+    unsafe {
+        let x = c.x.add(i * c.depth);
+        let b = c.b.offset(j as isize * c.b_col);
+        for p in 0..c.depth {
+            let column = |q: usize| b.offset(q as isize * c.b_col).add(p).read().get();
+            let values: [E; C] = std::array::from_fn(column);
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let x = x.add(r * c.depth + p).read();
+                for (sum, y) in sums.iter_mut().zip(values) {
+                    *sum = E::fma::<T>(x, y, *sum);
+                }
+            }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            for (q, &sum) in sums.iter().enumerate() {
+                c.y.add((i + r) * c.y_row + j + q).write(sum);
+            }
         }
     }
 }
@@ -180,7 +221,7 @@ unsafe fn dot_tile<
 ) {
     let mut sums = [[[E::ZERO; L]; R]; C];
     let whole = c.depth - c.depth % L;
-    // SAFETY: the caller passes R rows and C columns of `depth` elements.
+    // SAFETY: the caller passes R rows and C columns of `depth` elements, which is no less than L.
     unsafe {
         let x = c.x.add(i * c.depth);
         let b = c.b.offset(j as isize * c.b_col);
@@ -189,7 +230,7 @@ unsafe fn dot_tile<
             add_lanes::<T, E, S, L, R, C, false>(c, &mut sums, x.add(p), b.add(p), 0);
             p += L;
         }
-        let ends_inside = c.depth - whole > L / 4 && whole > 0;
+        let ends_inside = c.depth - whole > L / 4;
         if ends_inside {
             let (p, counted) = (c.depth - L, whole + L - c.depth);
             add_lanes::<T, E, S, L, R, C, true>(c, &mut sums, x.add(p), b.add(p), counted);

@@ -11,8 +11,8 @@ use crate::plan::element::program::{Home, Program, Register, Task};
 
 /// Scratch memory and register addresses of one thread running one program.
 pub struct Frame {
+    /// Where each register's elements are now; then, in the same order, their places in the frame's own memory.
     pointers: Vec<*mut u8>,
-    slots: Vec<*mut u8>,
     tile: usize,
     _scratch: Scratch,
     /// Inside the scratch.
@@ -66,7 +66,7 @@ impl Frame {
             })
             .max()
             .unwrap_or(0);
-        let mut slots = Vec::with_capacity(program.homes.len());
+        let mut slots = Vec::with_capacity(2 * program.homes.len());
         for (home, ty) in program.homes.iter().zip(&program.types) {
             let size = ty.size_bytes();
             slots.push(match *home {
@@ -92,9 +92,9 @@ impl Frame {
             slots[register.0 as usize] = unsafe { base.add(top) };
             top += size(register) * tile;
         }
+        slots.extend_from_within(..);
         Ok(Frame {
-            pointers: slots.clone(),
-            slots,
+            pointers: slots,
             tile,
             _scratch: scratch,
             vector_scratch: vector,
@@ -120,7 +120,8 @@ impl Frame {
 
     /// Puts a register back into the frame's own memory.
     pub fn unbind(&mut self, register: Register) {
-        self.pointers[register.0 as usize] = self.slots[register.0 as usize];
+        let own = self.pointers.len() / 2 + register.0 as usize;
+        self.pointers[register.0 as usize] = self.pointers[own];
     }
 
     /// Computes `n` elements of every output.

@@ -9,13 +9,14 @@
 
 use super::job::{Accumulators, Job};
 use super::shape::Shape;
-use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
-use crate::plan::element::program::Program;
+use crate::plan::element::program::{Program, Register};
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
 use crate::plan::thunk::ReduceThunk;
+use hlorun_kernels::Scratch;
+use smallvec::SmallVec;
 
 /// Values of a tile, and the result they belong to: the first one's, where they belong to several.
 #[derive(Clone, Copy)]
@@ -31,8 +32,9 @@ pub(crate) struct Tile {
     pub(crate) values: Frame,
     /// Runs the reducer where it has no kernels of its own.
     combiner: Option<Frame>,
-    /// Per operand, room for a tile that is transposed or folded.
-    stage: Vec<AlignedBytes>,
+    /// Per operand, room for a tile that is transposed or folded; none where neither happens.
+    stage: SmallVec<[*mut u8; 2]>,
+    _scratch: Option<Scratch>,
 }
 
 impl Tile {
@@ -40,14 +42,22 @@ impl Tile {
     pub(crate) fn new(job: &Job<'_>, values: Frame, tile: usize) -> Result<Tile> {
         let types = &job.thunk.program.types;
         let needs_stage = job.fold.is_none() || !matches!(job.shape, Shape::Plain);
-        let stage = job
-            .thunk
-            .program
-            .outputs
-            .iter()
-            .filter(|_| needs_stage)
-            .map(|r| AlignedBytes::uninitialized(types[r.0 as usize].size_bytes() * tile))
-            .collect::<Result<Vec<_>>>()?;
+        let bytes = |r: &Register| (types[r.0 as usize].size_bytes() * tile).next_multiple_of(64);
+        let staged = match needs_stage {
+            true => &job.thunk.program.outputs[..],
+            false => &[],
+        };
+        let mut scratch = match staged.iter().map(bytes).sum() {
+            0 => None,
+            all => Some(Scratch::new::<u8>(all)?),
+        };
+        let mut next: *mut u8 = scratch.as_mut().map_or(std::ptr::null_mut(), Scratch::get);
+        let rooms = staged.iter().map(|register| {
+            let room = next;
+            next = next.wrapping_add(bytes(register));
+            room
+        });
+        let stage = rooms.collect();
         Ok(Tile {
             values,
             combiner: match (job.fold, job.combine) {
@@ -55,6 +65,7 @@ impl Tile {
                 _ => Some(Frame::new(&job.thunk.combiner, tile)?),
             },
             stage,
+            _scratch: scratch,
         })
     }
 
@@ -67,7 +78,7 @@ impl Tile {
     pub(crate) fn takes_its_results(thunk: &ReduceThunk) -> bool {
         let combiner = &thunk.combiner;
         let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
-        let ty = |r: &crate::plan::element::program::Register| combiner.types[r.0 as usize];
+        let ty = |r: &Register| combiner.types[r.0 as usize];
         left.iter().map(ty).eq(right.iter().map(ty))
     }
 
@@ -179,13 +190,9 @@ impl Tile {
         for (k, &size) in sizes.iter().enumerate() {
             let values = self.value(job, k, run.from);
             // SAFETY: the values are `lanes` stretches of `steps`, and the stage holds a tile.
-            unsafe { transpose(size, values, lanes, steps, self.stage[k].as_mut_ptr()) };
+            unsafe { transpose(size, values, lanes, steps, self.stage[k]) };
         }
-        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
-            .stage
-            .iter_mut()
-            .map(AlignedBytes::as_mut_ptr)
-            .collect();
+        let stage = self.stage.clone();
         let at = |k: usize, lane: usize| stage[k].wrapping_add(lane * sizes[k]);
         let first = |k: usize| at(k, 0);
         for row in 1..steps {
@@ -220,14 +227,10 @@ impl Tile {
             // SAFETY: the tile holds `rows * size` values and the stage as many.
             unsafe {
                 let values = self.value(job, k, 0);
-                transpose(width(k), values, rows, size, self.stage[k].as_mut_ptr());
+                transpose(width(k), values, rows, size, self.stage[k]);
             }
         }
-        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
-            .stage
-            .iter_mut()
-            .map(AlignedBytes::as_mut_ptr)
-            .collect();
+        let stage = self.stage.clone();
         for position in 0..size {
             let values = |k: usize| {
                 stage[k]
@@ -273,11 +276,7 @@ impl Tile {
         accumulators: &Accumulators,
     ) {
         let sizes = &accumulators.sizes;
-        let stage: smallvec::SmallVec<[*mut u8; 4]> = self
-            .stage
-            .iter_mut()
-            .map(AlignedBytes::as_mut_ptr)
-            .collect();
+        let stage = self.stage.clone();
         let mut left = rows;
         while left > 1 {
             let firsts = left.div_ceil(2);
@@ -314,7 +313,7 @@ impl Tile {
         accumulators: &Accumulators,
     ) {
         let width = accumulators.sizes[0];
-        let stage = self.stage[0].as_mut_ptr();
+        let stage = self.stage[0];
         let mut from = self.value(job, 0, 0);
         let mut left = rows;
         while left > 1 {
@@ -361,7 +360,7 @@ impl Tile {
 
     /// Runs the reducer on the values of `run` and as many results.
     fn step(&mut self, job: &Job<'_>, run: Run, accumulators: &Accumulators) {
-        let values: smallvec::SmallVec<[*const u8; 4]> = (0..job.thunk.program.outputs.len())
+        let values: SmallVec<[*const u8; 4]> = (0..job.thunk.program.outputs.len())
             .map(|k| self.value(job, k, run.from))
             .collect();
         let results = |k: usize| accumulators.at(k, run.index);

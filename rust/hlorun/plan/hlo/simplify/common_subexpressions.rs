@@ -4,7 +4,7 @@
 //! operands of the same numbers, the same attributes, and called computations that do the same. The
 //! later ones give way to the first, loops and branches included. Elementwise operations and movements
 //! stay where they are: they are fused into their readers, and to store one for several costs more
-//! than to compute it again. Scalars that are only broadcast are stored in any case, so they give
+//! than to compute it again. What is assembled of pieces is stored in any case. Scalars that are only broadcast are stored in any case, so they give
 //! way too: what is computed from them is then seen to be the same (see [`crate::plan::schedule::loop_merging`]).
 //!
 //! Applies to pure instructions only (see [`Effects`]).
@@ -75,7 +75,6 @@ fn is_stored(opcode: HloOpcode) -> bool {
             | C::Parameter
             | C::Iota
             | C::Movement
-            | C::Assemble
             | C::DynamicIndex
     ) && opcode != HloOpcode::Tuple
 }

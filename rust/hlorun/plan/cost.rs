@@ -63,6 +63,8 @@ pub mod tiles {
     pub const MIN_RUN: i64 = 512;
     /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
     pub const MIN_REPEATED: i64 = 32;
+    /// Fewest rows of two to four elements that are gathered by a loop of their own.
+    pub const MIN_SHORT_ROWS: i64 = 16;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
     /// Elements times steps from which a second thread pays.

@@ -1,6 +1,6 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
-use crate::plan::cost::tiles::MIN_REPEATED;
+use crate::plan::cost::tiles::{MIN_REPEATED, MIN_SHORT_ROWS};
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
 
@@ -215,28 +215,110 @@ pub unsafe fn gather(
             // SAFETY: the caller's promise.
             return unsafe { gather_repeated(walk, repeated, base, start, n, out) };
         }
-        pieces(walk, start, n, |offset, stride, done, count| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let from = base.offset(offset as isize);
-                let to = out.add(done);
-                match stride {
-                    1 => copy_run(from, to, count),
-                    0 if count * size > SHORT => {
-                        hlorun_kernels::fill(size, from.cast(), to.cast(), count);
-                    }
-                    0 => fill_run(from, to, count),
-                    _ => {
-                        for i in 0..count {
-                            to.add(i).write(
-                                from.offset(i as isize * stride as isize).read_unaligned(),
-                            );
-                        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match *walk.as_slice() {
+                [.., (times, _), (2, _)] if times >= MIN_SHORT_ROWS => {
+                    gather_short_rows::<T, 2>(walk, base, start, n, out);
+                }
+                [.., (times, _), (3, _)] if times >= MIN_SHORT_ROWS => {
+                    gather_short_rows::<T, 3>(walk, base, start, n, out);
+                }
+                [.., (times, _), (4, _)] if times >= MIN_SHORT_ROWS => {
+                    gather_short_rows::<T, 4>(walk, base, start, n, out);
+                }
+                _ => gather_pieces(walk, base, start, n, out),
+            }
+        }
+    })
+}
+
+/// [`gather`] piece by piece.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: usize, out: *mut T) {
+    let size = size_of::<T>();
+    pieces(walk, start, n, |offset, stride, done, count| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = base.offset(offset as isize);
+            let to = out.add(done);
+            match stride {
+                1 => copy_run(from, to, count),
+                0 if count * size > SHORT => {
+                    hlorun_kernels::fill(size, from.cast(), to.cast(), count);
+                }
+                0 => fill_run(from, to, count),
+                _ => {
+                    for i in 0..count {
+                        to.add(i)
+                            .write(from.offset(i as isize * stride as isize).read_unaligned());
                     }
                 }
             }
-        });
-    })
+        }
+    });
+}
+
+/// [`gather`] of a walk whose rows have S elements; whole rows in a loop without pieces.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_short_rows<T: Copy, const S: usize>(
+    walk: &Walk,
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let [outer @ .., (times, step), (_, stride)] = walk.as_slice() else {
+        unreachable!("the caller saw two dimensions");
+    };
+    let (times, step, stride) = (*times as usize, *step as isize, *stride as isize);
+    let mut done = (start.next_multiple_of(S) - start).min(n);
+    // SAFETY: the caller's promise; rows lie inside the walk and the output.
+    unsafe {
+        gather_pieces(walk, base, start, done, out);
+        while n - done >= S {
+            let at = (start + done) / S;
+            let first = at % times;
+            let rows = (times - first).min((n - done) / S);
+            let offset = offset_in(outer, (at / times) as i64) as isize;
+            let from = base.offset(offset + first as isize * step);
+            let to = out.add(done);
+            match (step, stride) {
+                (1, 0) => short_rows::<T, S>(from, 1, 0, rows, to),
+                (_, 1) => short_rows::<T, S>(from, step, 1, rows, to),
+                _ => short_rows::<T, S>(from, step, stride, rows, to),
+            }
+            done += rows * S;
+        }
+        gather_pieces(walk, base, start + done, n - done, out.add(done));
+    }
+}
+
+/// Copies `rows` rows of S elements.
+///
+/// # Safety
+/// All elements are there, and `to` has room for them.
+#[inline(always)]
+unsafe fn short_rows<T: Copy, const S: usize>(
+    from: *const T,
+    step: isize,
+    stride: isize,
+    rows: usize,
+    to: *mut T,
+) {
+    for row in 0..rows {
+        for i in 0..S {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let value = from.offset(row as isize * step + i as isize * stride);
+                to.add(row * S + i).write(value.read_unaligned());
+            }
+        }
+    }
 }
 
 /// Copies `n` contiguous elements at `from` to elements `start..start + n` of a walk from `base`.
@@ -311,6 +393,29 @@ mod tests {
             }
             let expected = (start..start + n).map(|at| (at / 36 * 3 + at % 3) as u32);
             assert!(out.iter().copied().eq(expected), "{start}, {n}");
+        }
+    }
+
+    #[test]
+    fn short_rows_are_those_of_the_walk() {
+        let data: Vec<u32> = (0..400).collect();
+        for walk in [
+            [(3, 40), (20, 1), (2, 0)],
+            [(3, 100), (20, 5), (3, 1)],
+            [(2, 1), (17, 4), (4, 2)],
+        ] {
+            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
+            let walk: Walk = Walk::from_slice(&walk);
+            for (start, n) in [(0, total), (1, total - 1), (5, 1), (37, 30), (total - 2, 2)] {
+                let mut out = vec![0u32; n];
+                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+                unsafe {
+                    let base = data.as_ptr().cast();
+                    gather(&walk, 4, base, start, n, out.as_mut_ptr().cast());
+                }
+                let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
+                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
+            }
         }
     }
 

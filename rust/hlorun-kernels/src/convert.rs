@@ -62,7 +62,12 @@ fn hot<T: Tier>(from: DType, to: DType) -> Option<Unary> {
         (U32, F32) => T::unary::<u32, IntToF32>(),
         (U8, F32) => T::unary::<u8, IntToF32>(),
         (S8, F32) => T::unary::<i8, IntToF32>(),
-        (F32, S32) => T::unary::<f32, F32ToInt>(),
+        (F32, S8) => T::unary::<f32, Truncate<i8>>(),
+        (F32, U8) => T::unary::<f32, Truncate<u8>>(),
+        (F32, S32) => T::unary::<f32, Truncate<i32>>(),
+        (F32, S64) => T::unary::<f32, Truncate<i64>>(),
+        (F64, S32) => T::unary::<f64, Truncate<i32>>(),
+        (F64, S64) => T::unary::<f64, Truncate<i64>>(),
         (Bool, F32) => T::unary::<Pred, PredToF32>(),
         (Bool, S32) => T::unary::<Pred, Convert<i32>>(),
         (Bool, U32) => T::unary::<Pred, Convert<u32>>(),
@@ -89,14 +94,42 @@ macro_rules! int_to_f32 {
 }
 int_to_f32!(i8 u8 i32 u32);
 
-struct F32ToInt;
-impl Un<f32> for F32ToInt {
-    type Out = i32;
-    #[inline(always)]
-    fn f<T: Tier>(a: f32) -> i32 {
-        a as i32
-    }
+/// Floats as integers: truncated, saturated, NaN as zero. `as` says the same, but is compiled to single elements.
+pub(crate) struct Truncate<To>(std::marker::PhantomData<To>);
+macro_rules! truncate {
+    ($($from:ty => $to:ty;)*) => {$(
+        impl Un<$from> for Truncate<$to> {
+            type Out = $to;
+            #[inline(always)]
+            fn f<T: Tier>(x: $from) -> $to {
+                /// The first number that is too large; the integers begin with its negative.
+                const LIMIT: $from = -(<$to>::MIN as $from);
+                // Comparisons that NaN fails.
+                let inside = if x > -LIMIT { x } else { -LIMIT };
+                let inside = if inside < LIMIT { inside } else { -LIMIT };
+                // SAFETY: from -LIMIT to below LIMIT.
+                let whole = unsafe { inside.to_int_unchecked::<$to>() };
+                let saturated = if x >= LIMIT { <$to>::MAX } else { whole };
+                if x.is_nan() { 0 } else { saturated }
+            }
+        }
+    )*};
 }
+truncate! { f32 => i32; f32 => i64; f64 => i32; f64 => i64; }
+
+macro_rules! truncate_short {
+    ($($to:ty)*) => {$(
+        impl Un<f32> for Truncate<$to> {
+            type Out = $to;
+            #[inline(always)]
+            fn f<T: Tier>(x: f32) -> $to {
+                let whole = <Truncate<i32> as Un<f32>>::f::<T>(x);
+                whole.clamp(<$to>::MIN.into(), <$to>::MAX.into()) as $to
+            }
+        }
+    )*};
+}
+truncate_short!(i8 u8);
 
 struct PredToF32;
 impl Un<Pred> for PredToF32 {
@@ -333,5 +366,55 @@ mod tests {
         // SAFETY: as above.
         unsafe { convert(DType::S32, DType::S4)(x.as_ptr().cast(), out.as_mut_ptr().cast(), 6) };
         assert_eq!(out, [-4, -1, 0, 7, -8, -1]);
+    }
+
+    #[test]
+    fn truncation_is_what_a_cast_says() {
+        let powers = (0..66).map(|k| 2f64.powi(k));
+        let near = powers.flat_map(|p| {
+            [
+                p,
+                p - 1.0,
+                p - 0.5,
+                p + 0.5,
+                p * (1.0 - 1e-7),
+                p * (1.0 + 1e-7),
+            ]
+        });
+        let odd = [
+            0.0,
+            0.9,
+            f64::NAN,
+            f64::INFINITY,
+            1e-310,
+            127.99,
+            255.99,
+            1e300,
+        ];
+        for x in near.chain(odd).flat_map(|x| [x, -x]) {
+            let y = x as f32;
+            assert_eq!(Truncate::<i8>::f::<Portable>(y), y as i8, "{y}");
+            assert_eq!(Truncate::<u8>::f::<Portable>(y), y as u8, "{y}");
+            assert_eq!(
+                <Truncate<i32> as Un<f32>>::f::<Portable>(y),
+                y as i32,
+                "{y}"
+            );
+            assert_eq!(
+                <Truncate<i64> as Un<f32>>::f::<Portable>(y),
+                y as i64,
+                "{y}"
+            );
+            assert_eq!(
+                <Truncate<i32> as Un<f64>>::f::<Portable>(x),
+                x as i32,
+                "{x}"
+            );
+            assert_eq!(
+                <Truncate<i64> as Un<f64>>::f::<Portable>(x),
+                x as i64,
+                "{x}"
+            );
+        }
     }
 }

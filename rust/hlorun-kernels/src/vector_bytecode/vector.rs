@@ -3,6 +3,8 @@
 //! In: registers. Out: registers. Promise: every operation gives the bits of the kernel of the same name, except that
 //! of two NaN either may survive. Floats and integers share a type: bits are bits.
 
+use crate::convert::Truncate;
+use crate::elementwise::{Portable, Un};
 use crate::ops::CompareDirection;
 use std::arch::x86_64::*;
 
@@ -136,13 +138,13 @@ macro_rules! lane_ops {
 
 /// The same of one operand.
 macro_rules! lane_map {
-    ($name:ident: $from:ty => $to:ty) => {
+    ($name:ident: $from:ty => $to:ty, $f:expr) => {
         methods! {
             fn $name(self) -> Self {
                 let a = std::mem::transmute_copy::<Self, [$from; Self::LANES]>(&self);
                 let mut out = std::mem::transmute_copy::<Self, [$to; Self::LANES]>(&self);
                 for (z, &x) in out.iter_mut().zip(&a) {
-                    *z = x as $to;
+                    *z = $f(x);
                 }
                 std::mem::transmute_copy::<[$to; Self::LANES], Self>(&out)
             }
@@ -199,8 +201,8 @@ macro_rules! vector {
             int_ops! { $cast, $back;
                 int_add => $iadd; int_sub => $isub; and => $and; or => $or; xor => $xor; shl => $shl; shr => $shr;
             }
-            lane_map! { int_to_float: $int => $float }
-            lane_map! { float_to_int: $float => $int }
+            lane_map! { int_to_float: $int => $float, |x| x as $float }
+            lane_map! { float_to_int: $float => $int, Truncate::<$int>::f::<Portable> }
             $($own)*
         }
     };

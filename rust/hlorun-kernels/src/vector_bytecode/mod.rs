@@ -11,11 +11,11 @@ mod code;
 mod compile;
 mod fuse;
 #[cfg(target_arch = "x86_64")]
-mod halves;
-#[cfg(target_arch = "x86_64")]
 mod run;
 #[cfg(target_arch = "x86_64")]
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 /// No tier of other architectures has vector bytecode.
 #[cfg(not(target_arch = "x86_64"))]

@@ -5,8 +5,8 @@
 
 use super::Width;
 use super::code::{Code, Micro};
-use super::halves::Halves;
-use super::vector::{D4, D8, W8, W16};
+use super::vector::Halves;
+use super::x86::{D4, D8, W8, W16};
 use crate::Isa;
 use crate::ops::CompareDirection as Is;
 use crate::table::Unary;
@@ -283,8 +283,8 @@ pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {
 }
 
 macro_rules! run {
-    ($name:ident, $v:ty, $features:literal) => {
-        #[target_feature(enable = $features)]
+    ($name:ident, $v:ty, $(#[$features:meta])?) => {
+        $(#[$features])?
         unsafe fn $name(code: &[Micro], calls: &[Unary], pointers: *const *mut u8, large: bool) {
             // SAFETY: the caller's promise, which names this instruction set.
             unsafe {
@@ -297,15 +297,7 @@ macro_rules! run {
         }
     };
 }
-run!(
-    words_avx512,
-    W16,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
-);
-run!(
-    doubles_avx512,
-    D8,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
-);
-run!(words_avx2, W8, "avx2,fma,f16c");
-run!(doubles_avx2, D4, "avx2,fma,f16c");
+run!(words_avx512, W16, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+run!(doubles_avx512, D8, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+run!(words_avx2, W8, #[target_feature(enable = "avx2,fma,f16c")]);
+run!(doubles_avx2, D4, #[target_feature(enable = "avx2,fma,f16c")]);

@@ -13,7 +13,7 @@ pub(crate) const STREAM_BYTES: usize = 16 << 20;
 
 /// Whether [`transpose_block`] can run.
 pub(crate) fn available() -> bool {
-    cfg!(target_arch = "x86_64") && crate::Isa::active() >= crate::Isa::Avx2
+    cfg!(target_arch = "x86_64") && crate::Isa::active().is_fused()
 }
 
 /// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.

@@ -481,6 +481,8 @@ tier!(avx512, Sixteen, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Unit32,
 #[cfg(target_arch = "x86_64")]
 tier!(vnni, Vnni, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Only,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]);
+#[cfg(target_arch = "aarch64")]
+tier!(neon, Plain, 16, [1 2 3 4], Unit32,);
 
 /// The packing loops of the active tier.
 pub(super) fn loops<S: Stored, U: Unit>() -> Loops<S, U> {

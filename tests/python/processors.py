@@ -9,7 +9,7 @@ from __future__ import annotations
 AVX2 = ("AVX2", "FMA3", "F16C")
 AVX512 = (*AVX2, "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL")
 NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "HLORUN_ISA": {"portable": (), "avx2": AVX2, "avx512": AVX512},
+    "HLORUN_ISA": {"portable": (), "avx2": AVX2, "avx512": AVX512, "neon": ("ASIMD",)},
     # A library does not ask whether the CPU has what the core it was told to be needs.
     "OPENBLAS_CORETYPE": {"Sandybridge": ("AVX",), "Haswell": AVX2, "Zen": AVX2, "SkylakeX": AVX512},
 }

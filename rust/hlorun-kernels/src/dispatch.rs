@@ -34,6 +34,8 @@ macro_rules! each_tier {
         #[cfg(target_arch = "x86_64")]
         $items!(avx512, $crate::elementwise::Avx512,
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+        #[cfg(target_arch = "aarch64")]
+        $items!(neon, $crate::elementwise::Neon,);
     };
 }
 
@@ -45,6 +47,8 @@ macro_rules! of_tier {
             $crate::Isa::Avx512 => avx512::$($item)*,
             #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx2 => avx2::$($item)*,
+            #[cfg(target_arch = "aarch64")]
+            $crate::Isa::Neon => neon::$($item)*,
             _ => portable::$($item)*,
         }
     };
@@ -54,16 +58,23 @@ macro_rules! of_tier {
 macro_rules! with_tier {
     ($isa:expr, $T:ident => $body:expr) => {
         match $isa {
-            $crate::Isa::Portable => {
-                type $T = $crate::elementwise::Portable;
-                $body
-            }
+            #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx2 => {
                 type $T = $crate::elementwise::Avx2;
                 $body
             }
+            #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx512 => {
                 type $T = $crate::elementwise::Avx512;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            $crate::Isa::Neon => {
+                type $T = $crate::elementwise::Neon;
+                $body
+            }
+            _ => {
+                type $T = $crate::elementwise::Portable;
                 $body
             }
         }

@@ -1,6 +1,6 @@
 //! Which instruction set the kernels use.
 //!
-//! In: the CPU and the environment variable `HLORUN_ISA` (`portable`, `avx2` or `avx512`). Out: one [`Isa`], decided
+//! In: the CPU and the environment variable `HLORUN_ISA` (`portable`, `avx2`, `avx512` or `neon`). Out: one [`Isa`], decided
 //! once per process. Promise: a tier the CPU lacks is never chosen; the basic arithmetic operations give the same
 //! bits on every tier; transcendental functions may differ in the last bit, because only some tiers fuse
 //! multiplication and addition.
@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 /// An instruction-set tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// What every target of this architecture has.
     Portable,
@@ -16,9 +16,13 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ and VL, and all of [`Isa::Avx2`].
     Avx512,
+    /// NEON with fused multiply-add, which every AArch64 CPU has.
+    Neon,
 }
 
 impl Isa {
+    const ALL: [Isa; 4] = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon];
+
     /// Whether this CPU can run the tier.
     pub fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -30,6 +34,7 @@ impl Isa {
             };
             match self {
                 Isa::Portable => true,
+                Isa::Neon => false,
                 Isa::Avx2 => avx2(),
                 Isa::Avx512 => {
                     avx2()
@@ -42,16 +47,25 @@ impl Isa {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            self == Isa::Portable
+            match self {
+                Isa::Portable => true,
+                Isa::Neon => cfg!(target_arch = "aarch64"),
+                Isa::Avx2 | Isa::Avx512 => false,
+            }
         }
+    }
+
+    /// Whether the tier rounds once for a multiplication and the addition that follows. Tiers that do have vectors of
+    /// their own, and give the same sums.
+    pub fn is_fused(self) -> bool {
+        self != Isa::Portable
     }
 
     /// Every tier this CPU can run, slowest first.
     pub fn available() -> Vec<Isa> {
-        [Isa::Portable, Isa::Avx2, Isa::Avx512]
-            .into_iter()
-            .filter(|i| i.is_available())
-            .collect()
+        let mut tiers = Isa::ALL.to_vec();
+        tiers.retain(|isa| isa.is_available());
+        tiers
     }
 
     /// The tier in use: the best available one, or the one `HLORUN_ISA` names if it is available.
@@ -66,6 +80,7 @@ static ACTIVE: LazyLock<Isa> = LazyLock::new(|| {
         Some("portable") => Isa::Portable,
         Some("avx2") => Isa::Avx2,
         Some("avx512") => Isa::Avx512,
+        Some("neon") => Isa::Neon,
         _ => return best(),
     };
     if forced.is_available() {

@@ -11,13 +11,13 @@ pub(crate) const BAND: usize = 128;
 /// Bytes from which results are written past the caches: they displace everything anyway.
 pub(crate) const STREAM_BYTES: usize = 16 << 20;
 
-/// Whether [`transpose_block`] can run.
+/// Whether [`transpose_rows`] can run.
 pub(crate) fn available() -> bool {
-    cfg!(target_arch = "x86_64") && crate::Isa::active() >= crate::Isa::Avx2
+    crate::Isa::active().is_fused()
 }
 
 /// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.
-/// `stream` writes past the caches, for which `dst` and `dst_stride` are multiples of 32; a
+/// `stream` writes past the caches where the CPU can, for which `dst` and `dst_stride` are multiples of 32; a
 /// [`fence`] has to follow.
 ///
 /// # Safety
@@ -92,11 +92,72 @@ unsafe fn block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256; 8]
     out
 }
 
-/// Never called where [`available`] is false.
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn transpose_rows(
+    columns: usize,
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    _: bool,
+) {
+    use std::arch::aarch64::vst1q_f32;
+    for at in (0..columns).step_by(4) {
+        // SAFETY: the block of four columns lies inside both arrays.
+        unsafe {
+            let from = src.add(at * 4);
+            let to = dst.offset(at as isize * dst_stride);
+            let blocks: [_; 4] = std::array::from_fn(|q| {
+                block(from.offset(4 * q as isize * src_stride), src_stride)
+            });
+            for c in 0..4 {
+                let line = to.offset(c as isize * dst_stride).cast::<f32>();
+                for (q, block) in blocks.iter().enumerate() {
+                    vst1q_f32(line.add(4 * q), block[c]);
+                }
+            }
+        }
+    }
+}
+
+/// Four rows of four elements, transposed.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn block(src: *const u8, stride: isize) -> [std::arch::aarch64::float32x4_t; 4] {
+    use std::arch::aarch64::{
+        vld1q_f32, vreinterpretq_f32_f64, vreinterpretq_f64_f32, vtrn1q_f32, vtrn1q_f64,
+        vtrn2q_f32, vtrn2q_f64,
+    };
+    // SAFETY: the caller promises four rows; every CPU of this architecture has NEON.
+    unsafe {
+        let r: [_; 4] = std::array::from_fn(|i| vld1q_f32(src.offset(i as isize * stride).cast()));
+        // Pairs of rows, then the halves of the pairs.
+        let pairs = [
+            vtrn1q_f32(r[0], r[1]),
+            vtrn2q_f32(r[0], r[1]),
+            vtrn1q_f32(r[2], r[3]),
+            vtrn2q_f32(r[2], r[3]),
+        ]
+        .map(|pair| vreinterpretq_f64_f32(pair));
+        [
+            vtrn1q_f64(pairs[0], pairs[2]),
+            vtrn1q_f64(pairs[1], pairs[3]),
+            vtrn2q_f64(pairs[0], pairs[2]),
+            vtrn2q_f64(pairs[1], pairs[3]),
+        ]
+        .map(|column| vreinterpretq_f32_f64(column))
+    }
+}
+
+/// Never called, because [`available`] is false.
 ///
 /// # Safety
 /// None is needed: it does nothing.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) unsafe fn transpose_rows(
     _: usize,
     _: *const u8,

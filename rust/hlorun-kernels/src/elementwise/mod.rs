@@ -84,9 +84,24 @@ pub(crate) trait Tier: 'static {
 /// No target features beyond the architecture's base.
 pub struct Portable;
 /// See [`Isa::Avx2`].
+#[cfg(target_arch = "x86_64")]
 pub struct Avx2;
 /// See [`Isa::Avx512`].
+#[cfg(target_arch = "x86_64")]
 pub struct Avx512;
+/// See [`Isa::Neon`].
+#[cfg(target_arch = "aarch64")]
+pub struct Neon;
+/// Of the tiers that fuse, the one with the shortest vectors: for what gains nothing from longer ones. It runs where
+/// [`Isa::is_fused`] holds of the active tier.
+#[cfg(target_arch = "x86_64")]
+pub type Fused = Avx2;
+/// As above.
+#[cfg(target_arch = "aarch64")]
+pub type Fused = Neon;
+/// No tier fuses.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub type Fused = Portable;
 /// Whatever [`Isa::active`] says, asked at run time; for rarely used element types, to keep the code small.
 pub struct Active;
 
@@ -413,10 +428,8 @@ tier!(Portable, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
 tier!(Avx2, true, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
 tier!(Avx512, true, f32::mul_add, f64::mul_add, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
-#[cfg(not(target_arch = "x86_64"))]
-tier!(Avx2, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
-#[cfg(not(target_arch = "x86_64"))]
-tier!(Avx512, false, |a, b, c| a * b + c, |a, b, c| a * b + c,);
+#[cfg(target_arch = "aarch64")]
+tier!(Neon, true, f32::mul_add, f64::mul_add,);
 
 impl Tier for Active {
     const FUSED: bool = false;

@@ -6,7 +6,7 @@
 use super::micro::Real;
 use super::{Gemm, Parallel, Shared, share};
 use crate::DType;
-use crate::elementwise::{Portable, Tier};
+use crate::elementwise::{Fused, Portable, Tier};
 use crate::isa::Isa;
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub fn fits(g: &Gemm) -> bool {
 
 /// Whether the sums of such products round once for a multiplication and an addition.
 pub fn fuses() -> bool {
-    cfg!(target_arch = "x86_64") && Isa::active() >= Isa::Avx2
+    Isa::active().is_fused()
 }
 
 /// A product that [`fits`], on this thread.
@@ -242,15 +242,14 @@ macro_rules! tier {
 }
 tier!(portable, Portable,);
 // Nothing here is wider than a vector of AVX2.
-#[cfg(target_arch = "x86_64")]
-tier!(avx2, crate::elementwise::Avx2, #[target_feature(enable = "avx2,fma,f16c")]);
+tier!(fused, Fused, #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]);
 
 fn pick<E: Real>(g: &Gemm) -> Run {
-    #[cfg(target_arch = "x86_64")]
-    if Isa::active() >= Isa::Avx2 {
-        return avx2::pick::<E>(g);
+    if Isa::active().is_fused() {
+        fused::pick::<E>(g)
+    } else {
+        portable::pick::<E>(g)
     }
-    portable::pick::<E>(g)
 }
 
 /// Runs the batch.

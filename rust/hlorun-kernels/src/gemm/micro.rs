@@ -6,7 +6,7 @@
 
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
-use crate::elementwise::{Avx2, Avx512, Portable, Tier};
+use crate::elementwise::{self, Tier};
 use crate::isa::Isa;
 use crate::low_float::{Bf16, F16, LowFloat};
 
@@ -271,7 +271,7 @@ unsafe fn finish<E: Real, S: Source<E>>(
 //
 // Of tiles one vector wide, `f64` has its own list: the compiler does not keep more than twelve of them in registers.
 macro_rules! tier {
-    ($module:ident, $tier:ident, $bytes:literal, $lanes:literal $rows:literal x $columns:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
+    ($module:ident, $tier:ty, $bytes:literal, $lanes:literal $rows:literal x $columns:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
         mod $module {
             use super::*;
 
@@ -340,17 +340,24 @@ macro_rules! tier {
     };
 }
 
-tier!(portable, Portable, 16, 16 3 x 4, strips::by_element, strips::by_element,
+tier!(portable, elementwise::Portable, 16, 16 3 x 4, strips::by_element, strips::by_element,
     packed [1 2 3 4] or [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
 #[cfg(target_arch = "x86_64")]
-tier!(avx2, Avx2, 32, 64 3 x 2, strips::by_element, strips::by_element,
+tier!(avx2, elementwise::Avx2, 32, 64 3 x 2, strips::by_element, strips::by_element,
     packed [1 2 3 4 5 6 7 8] or [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
     #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-tier!(avx512, Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
+tier!(avx512, elementwise::Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
     packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+// A vector here is two registers of the 32: as wide as one of AVX2, so that widths choose the same paths, and sums have
+// the same bits. Six rows by sixteen columns of `f32` are 24 registers of sums, like eight by twelve, which leaves eight to
+// read into.
+#[cfg(target_arch = "aarch64")]
+tier!(neon, elementwise::Neon, 32, 64 2 x 2, strips::by_element, strips::by_element,
+    packed [1 2 3 4 5 6 7 8 9 10 11 12] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6] [1 2],
+    direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],);
 
 macro_rules! real {
     ($t:ident, $bits:ident, $fma:ident, $kernels:ident) => {

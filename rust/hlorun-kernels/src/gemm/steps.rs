@@ -46,6 +46,69 @@ pub(super) struct Sixteen;
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Vnni;
 
+/// NEON.
+#[cfg(target_arch = "aarch64")]
+pub(super) struct Neon;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use super::*;
+    use std::arch::aarch64::*;
+
+    impl Steps for Neon {
+        #[inline(always)]
+        fn pairs<const NR: usize>(sums: &mut [u32; NR], a: Pair, b: &[Pair; NR]) {
+            const { assert!(NR.is_multiple_of(8)) };
+            let (low, high) = (a.0 as i16, (a.0 >> 16) as i16);
+            for at in (0..NR).step_by(8) {
+                // SAFETY: NR is a multiple of eight, and a pair is its bits: its first integer has an even place.
+                unsafe {
+                    let to = sums.as_mut_ptr().add(at).cast::<i32>();
+                    let from = b.as_ptr().add(at).cast::<i16>();
+                    let (x, y) = (vld1q_s16(from), vld1q_s16(from.add(8)));
+                    let (first, second) = (vuzp1q_s16(x, y), vuzp2q_s16(x, y));
+                    let s = vmlal_n_s16(vld1q_s32(to), vget_low_s16(first), low);
+                    vst1q_s32(to, vmlal_n_s16(s, vget_low_s16(second), high));
+                    let s = vmlal_high_n_s16(vld1q_s32(to.add(4)), first, low);
+                    vst1q_s32(to.add(4), vmlal_high_n_s16(s, second, high));
+                }
+            }
+        }
+
+        #[inline(always)]
+        fn words<const NR: usize>(sums: &mut [u32; NR], a: u32, b: &[u32; NR]) {
+            const { assert!(NR.is_multiple_of(4)) };
+            for at in (0..NR).step_by(4) {
+                // SAFETY: NR is a multiple of four.
+                unsafe {
+                    let to = sums.as_mut_ptr().add(at);
+                    let b = vld1q_u32(b.as_ptr().add(at));
+                    vst1q_u32(to, vmlaq_n_u32(vld1q_u32(to), b, a));
+                }
+            }
+        }
+
+        // There is no product of 64 bits, so it is made of halves.
+        #[inline(always)]
+        fn doubles<const NR: usize>(sums: &mut [u64; NR], a: u64, b: &[u64; NR]) {
+            const { assert!(NR.is_multiple_of(2)) };
+            let (low, high) = (a as u32, (a >> 32) as u32);
+            for at in (0..NR).step_by(2) {
+                // SAFETY: NR is a multiple of two.
+                unsafe {
+                    let to = sums.as_mut_ptr().add(at);
+                    let b = vld1q_u64(b.as_ptr().add(at));
+                    let (b_low, b_high) = (vmovn_u64(b), vshrn_n_u64::<32>(b));
+                    let cross = vmla_n_u32(vmul_n_u32(b_low, high), b_high, low);
+                    let cross = vshlq_n_u64::<32>(vmovl_u32(cross));
+                    let s = vmlal_n_u32(vld1q_u64(to), b_low, low);
+                    vst1q_u64(to, vaddq_u64(s, cross));
+                }
+            }
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::*;

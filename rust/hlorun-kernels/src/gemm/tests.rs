@@ -308,6 +308,70 @@ fn bits_do_not_depend_on_the_number_of_threads() {
     }
 }
 
+/// Shapes for every way of a product, in every layout.
+fn all_ways(dtype: DType, out: DType) -> impl Iterator<Item = Gemm> {
+    let shapes = [
+        (5, 3, 4),
+        (1, 70, 300),
+        (3, 40, 1100),
+        (2, 33, 515),
+        (9, 8, 70),
+        (9, 16, 300),
+        (14, 24, 270),
+        (14, 31, 530),
+        (25, 13, 300),
+        (16, 64, 40),
+        (80, 130, 12),
+        (90, 20, 530),
+        (70, 150, 600),
+    ];
+    let side = |turned: bool, rows: usize, cols: usize| match turned {
+        true => Matrix::row_major(rows, 0).transposed(),
+        false => Matrix::row_major(cols, 0),
+    };
+    shapes.into_iter().flat_map(move |(m, n, k)| {
+        (0..8).map(move |flags| Gemm {
+            out,
+            a: side(flags & 1 != 0, m, k),
+            b: side(flags & 2 != 0, k, n),
+            c: side(flags & 4 != 0, m, n),
+            beta: f64::from(flags & 1),
+            ..Gemm::dense(dtype, m, n, k)
+        })
+    })
+}
+
+/// The sums below are those of every tier that fuses, on any architecture.
+#[test]
+fn tiers_that_fuse_have_the_same_bits() {
+    if !Isa::active().is_fused() {
+        return;
+    }
+    let types = [
+        (DType::F32, DType::F32),
+        (DType::F64, DType::F64),
+        (DType::BF16, DType::F32),
+        (DType::F16, DType::F16),
+    ];
+    let hashes = types.map(|(dtype, out)| {
+        // FNV-1a of all results.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for g in all_ways(dtype, out) {
+            for byte in bits(&g, &Parallel::SERIAL) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+        hash
+    });
+    let want = [
+        0x418e_f1fd_575f_5b4b,
+        0xeba1_a36b_ad69_c0f4,
+        0x0004_b0ab_f97f_9c51,
+        0x649e_51e1_42ad_5db9,
+    ];
+    assert_eq!(hashes, want);
+}
+
 /// Values that are not numbers stay in their rows and columns, also where a strip reads on into the next row of B.
 #[test]
 fn what_is_no_number_does_not_spread() {

@@ -4,6 +4,8 @@
 //! 16-bit integers that are neighbours along the depth. Promise: everything is modulo 2³² or 2⁶⁴, so that no order, tile
 //! or instruction set changes a bit.
 
+#[cfg(target_arch = "aarch64")]
+use super::steps::Neon;
 #[cfg(not(target_arch = "x86_64"))]
 use super::steps::Plain;
 use super::steps::Steps;
@@ -481,6 +483,8 @@ tier!(avx512, Sixteen, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Unit32,
 #[cfg(target_arch = "x86_64")]
 tier!(vnni, Vnni, 64, [1 2 3 4 5 6 7 8 9 10 11 12], Only,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]);
+#[cfg(target_arch = "aarch64")]
+tier!(neon, Neon, 32, [1 2 3 4 5], Unit32,);
 
 /// The packing loops of the active tier.
 pub(super) fn loops<S: Stored, U: Unit>() -> Loops<S, U> {

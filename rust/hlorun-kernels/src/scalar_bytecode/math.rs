@@ -5,7 +5,7 @@
 
 use crate::DType;
 use crate::elementwise::float::{self, float_unary_type};
-use crate::elementwise::{Bin, Portable, Tier, Un};
+use crate::elementwise::{Bin, Fused, Portable, Tier, Un};
 use crate::isa::Isa;
 use crate::math::Float;
 use crate::ops::{BinaryOp, UnaryOp};
@@ -26,30 +26,26 @@ unsafe extern "C" fn binary_portable<F: Float, O: Bin<F, Out = F>>(x: F, y: F) -
     O::f::<Portable>(x, y)
 }
 
-/// The two tiers with vectors compute a single number alike.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
+/// All tiers that fuse compute a single number alike.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe extern "C" fn unary_fused<F: Float, O: Un<F, Out = F>>(x: F) -> F {
-    unary::<crate::elementwise::Avx2, F, O>(x)
+    unary::<Fused, F, O>(x)
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe extern "C" fn binary_fused<F: Float, O: Bin<F, Out = F>>(x: F, y: F) -> F {
-    O::f::<crate::elementwise::Avx2>(x, y)
+    O::f::<Fused>(x, y)
 }
 
 fn unary_of<F: Float, O: Un<F, Out = F>>() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if Isa::active() >= Isa::Avx2 {
+    if Isa::active().is_fused() {
         return unary_fused::<F, O> as *const () as usize;
     }
     unary_portable::<F, O> as *const () as usize
 }
 
 fn binary_of<F: Float, O: Bin<F, Out = F>>() -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if Isa::active() >= Isa::Avx2 {
+    if Isa::active().is_fused() {
         return binary_fused::<F, O> as *const () as usize;
     }
     binary_portable::<F, O> as *const () as usize

@@ -10,15 +10,17 @@
 mod code;
 mod compile;
 mod fuse;
-#[cfg(target_arch = "x86_64")]
-mod halves;
-#[cfg(target_arch = "x86_64")]
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod run;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 /// No tier of other architectures has vector bytecode.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod run {
     pub(super) const WIDE: usize = 1;
     pub(super) type RunBlock = unsafe fn(&[super::Micro], &[super::Unary], *const *mut u8, bool);
@@ -115,7 +117,7 @@ fn is_half(dtype: DType) -> bool {
 
 /// Whether vector bytecode has the operation, from operands of one type to results of another, on the CPU's instruction set.
 pub fn is_supported(op: Op, from: DType, to: DType) -> bool {
-    Isa::active() != Isa::Portable && code::is_supported(op, from, to)
+    Isa::active().is_fused() && code::is_supported(op, from, to)
 }
 
 /// Whether the operation is a call of its kernel rather than a few instructions.

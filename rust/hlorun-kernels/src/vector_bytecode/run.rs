@@ -5,8 +5,11 @@
 
 use super::Width;
 use super::code::{Code, Micro};
-use super::halves::Halves;
-use super::vector::{D4, D8, W8, W16};
+#[cfg(target_arch = "aarch64")]
+use super::neon::{D2, W4};
+use super::vector::Halves;
+#[cfg(target_arch = "x86_64")]
+use super::x86::{D4, D8, W8, W16};
 use crate::Isa;
 use crate::ops::CompareDirection as Is;
 use crate::table::Unary;
@@ -274,17 +277,25 @@ blocks! {
 /// The code that runs blocks, elements of a vector, and bytes of one.
 pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {
     match (isa, width) {
+        #[cfg(target_arch = "x86_64")]
         (Isa::Avx512, Width::Eight) => Some((doubles_avx512, 8, 8)),
+        #[cfg(target_arch = "x86_64")]
         (Isa::Avx512, _) => Some((words_avx512, 16, 4)),
+        #[cfg(target_arch = "x86_64")]
         (Isa::Avx2, Width::Eight) => Some((doubles_avx2, 4, 8)),
+        #[cfg(target_arch = "x86_64")]
         (Isa::Avx2, _) => Some((words_avx2, 8, 4)),
-        (Isa::Portable, _) => None,
+        #[cfg(target_arch = "aarch64")]
+        (Isa::Neon, Width::Eight) => Some((doubles_neon, 2, 8)),
+        #[cfg(target_arch = "aarch64")]
+        (Isa::Neon, _) => Some((words_neon, 4, 4)),
+        _ => None,
     }
 }
 
 macro_rules! run {
-    ($name:ident, $v:ty, $features:literal) => {
-        #[target_feature(enable = $features)]
+    ($name:ident, $v:ty, $(#[$features:meta])?) => {
+        $(#[$features])?
         unsafe fn $name(code: &[Micro], calls: &[Unary], pointers: *const *mut u8, large: bool) {
             // SAFETY: the caller's promise, which names this instruction set.
             unsafe {
@@ -297,15 +308,15 @@ macro_rules! run {
         }
     };
 }
-run!(
-    words_avx512,
-    W16,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
-);
-run!(
-    doubles_avx512,
-    D8,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"
-);
-run!(words_avx2, W8, "avx2,fma,f16c");
-run!(doubles_avx2, D4, "avx2,fma,f16c");
+#[cfg(target_arch = "x86_64")]
+run!(words_avx512, W16, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+run!(doubles_avx512, D8, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+run!(words_avx2, W8, #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+run!(doubles_avx2, D4, #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "aarch64")]
+run!(words_neon, W4,);
+#[cfg(target_arch = "aarch64")]
+run!(doubles_neon, D2,);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measure everything and write docs/benchmarks.md.
 
-  python benches/python/make_page.py [--results DIR] [--measure parse,dumps,fusions,products,machine,profile] [--render]
+  python benches/python/make_page.py [--results DIR] [--measure dumps,machine,products,fusions,profile] [--render]
 
 Each part is measured by a process of its own and kept as DIR/PART.json (default: build/benchmarks), so parts can be
 measured one by one, when the machine is quiet; `--render` only writes the page from what is there. Needs jax and
-matplotlib.
+matplotlib. The parser has a page of its own, docs/benchmarks-parse.md.
 """
 
 from __future__ import annotations
@@ -39,11 +39,6 @@ COMMANDS = {
 
 def measure(part: str, file: Path) -> None:
     """Runs the program of a part."""
-    if part == "parse":
-        command = [sys.executable, str(HERE / "vs_jaxlib_parse.py"), "--json"]
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-        file.write_text(json.dumps({"cases": [json.loads(line) for line in lines]}, indent=1) + "\n")
-        return
     program, *options = COMMANDS[part]
     if not (HERE / program).exists():
         print(f"{program} is not here; {part} is left out")
@@ -60,18 +55,18 @@ def table(head: str, rows: list[list[str]]) -> Iterator[str]:
     yield ""
 
 
-def parse_part(part: Part) -> Iterator[str]:
-    yield "## Parsing"
-    yield ""
-    yield "`hlorun.parse` against jaxlib's parser on the same text, one thread each; medians. docs/benchmarks-parse.md has more."
-    yield ""
-    rows = []
-    for case in part["cases"]:
-        speed = case["bytes"] / case["hlorun_s"] / 1e6
-        ratio = f"{case['ratio']:.1f}x" if "ratio" in case else "refused"
-        theirs = f"{case['jaxlib_s'] * 1e3:.2f}" if "jaxlib_s" in case else ""
-        rows.append([case["text"], f"{case['hlorun_s'] * 1e3:.3f}", f"{speed:.0f}", theirs, ratio])
-    yield from table("text | hlorun ms | MB/s | jaxlib ms | times faster", rows)
+def seconds_text(seconds: float) -> str:
+    """A duration with three digits: 1.69 s, 25.8 ms, 34.7 µs."""
+    # The limits are what three digits round up to.
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def megabytes_text(megabytes: float) -> str:
+    """A size with three digits: 1.05 GB, 44.1 MB."""
+    return f"{megabytes / 1e3:.3g} GB" if megabytes >= 999.5 else f"{megabytes:.3g} MB"
 
 
 def dumps_part(part: Part) -> Iterator[str]:
@@ -82,15 +77,15 @@ def dumps_part(part: Part) -> Iterator[str]:
     rows = []
     for case in part["cases"]:
         ours, theirs, ratios = case["hlorun"], case["xla"], case["ratios"]
-        for key, label, scale, unit in (
-            ("compile_s", "compile", 1e3, "ms"),
-            ("run_s", "run", 1e3, "ms"),
-            ("rss_mb", "peak memory", 1.0, "MB"),
+        for key, label, text in (
+            ("compile_s", "compile", seconds_text),
+            ("run_s", "run", seconds_text),
+            ("rss_mb", "peak memory", megabytes_text),
         ):
-            values = [f"{v[key] * scale:.3g} {unit}" for v in (ours, theirs)]
+            values = [text(v[key]) for v in (ours, theirs)]
             rows.append([f"{case['name']} {label}", *values, f"{ratios[key]:.3f}"])
         if "first_s" in ratios:
-            values = [f"{case[f'{e}_first']['first_s'] * 1e3:.0f} ms" for e in ("hlorun", "xla")]
+            values = [seconds_text(case[f"{e}_first"]["first_s"]) for e in ("hlorun", "xla")]
             rows.append([f"{case['name']} first result", *values, f"{ratios['first_s']:.3f}"])
     yield from table("dump | hlorun | XLA:CPU | ratio", rows)
     yield "*First result* is the time from the start of a process to the result of one run: interpreter, imports, parsing, compilation, run."
@@ -100,8 +95,8 @@ def dumps_part(part: Part) -> Iterator[str]:
     rows = [
         [
             case["name"],
-            f"{case['one_thread']['run_s'] * 1e3:.3g} ms",
-            f"{case['hlorun']['run_s'] * 1e3:.3g} ms",
+            seconds_text(case["one_thread"]["run_s"]),
+            seconds_text(case["hlorun"]["run_s"]),
             f"{case['speedup_two_threads']:.2f}x",
         ]
         for case in part["cases"]
@@ -248,7 +243,6 @@ def roofline(parts: dict[str, Part]) -> bool:
 PARTS: dict[str, Callable[[Part], Iterator[str]]] = {
     "dumps": dumps_part,
     "machine": machine_part,
-    "parse": parse_part,
     "products": products_part,
     "fusions": fusions_part,
     "profile": profile_part,
@@ -261,7 +255,7 @@ def page(parts: dict[str, Part]) -> Iterator[str]:
     machine = describe()
     yield "# Benchmarks"
     yield ""
-    yield "Written by `python benches/python/make_page.py`."
+    yield "Written by `python benches/python/make_page.py`. [Benchmarks of the parser](benchmarks-parse.md) are on a page of their own."
     yield ""
     vectors = ", ".join(machine["vectors"]) or "no wide vectors"
     yield f"Machine: {machine['cpu']}, {machine['cores']} cores, {vectors}, {machine['memory_gib']} GiB; {machine['system']}."
@@ -278,7 +272,7 @@ def page(parts: dict[str, Part]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "benchmarks")
-    parser.add_argument("--measure", default="parse,dumps,fusions,products,machine,profile")
+    parser.add_argument("--measure", default=",".join(COMMANDS))
     parser.add_argument("--render", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -24,7 +24,7 @@ from typing import Any
 
 # One thread each: set before either library starts its pool.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-for _name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "HLORUN_THREADS"):
+for _name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -23,7 +23,10 @@ from conftest import dump_path
 from hlorun import _hlorun
 from hlorun.report.assignment_diff import diff_assignments
 from hlorun.report.flame import flame_svg
+from hlorun.report.graph_page import read_times
 from hlorun.report.memory import memory_report
+from hlorun.report.memory_plot import memory_plot
+from hlorun.report.profile import times_by, write_trace
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "python" / "hlorun" / "_hlorun.pyi"
@@ -136,10 +139,13 @@ def test_compiled_examples_are_true(name: str, monkeypatch: pytest.MonkeyPatch) 
     run_examples(name, COMPILED[name][1] or "", {})
 
 
+REPORTS = (diff_assignments, flame_svg, memory_plot, memory_report, read_times, times_by, write_trace)
+"""Functions of reports that pages name."""
+
+
 def python_names() -> dict[str, Any]:
     """Functions and classes that are written in Python, and the methods of these."""
-    # Pages name these functions of reports.
-    found: dict[str, Any] = {each.__name__: each for each in (diff_assignments, flame_svg, memory_report)}
+    found: dict[str, Any] = {each.__name__: each for each in REPORTS}
     modules: list[tuple[str, ModuleType]] = [("", hlorun), ("mpi.", hlorun.mpi), ("ray.", hlorun.ray)]
     if importlib.util.find_spec("jax") is not None:
         modules.append(("jax.", importlib.import_module("hlorun.jax")))

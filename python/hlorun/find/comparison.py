@@ -61,8 +61,9 @@ class Comparison(Result):
             verdict then rests on the size of the differences.
         outputs: A `Gap` for each result.
         matches: A `Match` for each intermediate of B that has a partner in A.
-        suspect: The `Place` of the first instruction of B, in the order of the run, whose value A does not
-            have and which every wrong result depends on; None where none is known.
+        suspect: The `Place` of the instruction of B that is most likely at fault: one that makes something
+            else of the same operands than its counterpart in A, or else the first in the order of the run
+            whose value A does not have; None where none is known.
         first: The first `Match` that is different, or None.
         unmatched: How many intermediates of B have no partner.
 

@@ -164,7 +164,7 @@ def graph(module: HloModule, times: Mapping[str, float] | None = None) -> Graph:
     Args:
         module: The module.
         times: Seconds by the name of the instruction, which the page can colour by; `hlorun run --profile`
-            writes them, and `graph_page.read_times` reads that file.
+            writes them, and `hlorun.report.graph_page.read_times` reads that file.
 
     Returns:
         A `Graph`; notebooks show it, `html` and `dot` write it.

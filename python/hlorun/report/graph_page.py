@@ -43,11 +43,27 @@ class _Numbers(dict[Any, int]):
 
 
 def read_times(path: Path) -> dict[str, float]:
-    """Seconds by instruction of a profile that `hlorun run --profile` wrote, loops by what is in them.
+    """Read the times of a profile, to colour the page of `hlorun.graph`.
+
+    Args:
+        path: A file that `hlorun run --profile` wrote.
+
+    Returns:
+        Seconds by the name of the instruction; those of loops and branches are at what is in them.
 
     Raises:
         HloArgumentError: The file is no such profile.
         OSError: It cannot be read.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from hlorun.report.graph_page import read_times
+        >>> from hlorun.report.profile import write_trace
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
+        >>> write_trace(Path("trace.json"), module.name, steps)
+        >>> list(read_times(Path("trace.json")))
+        ['a']
     """
     seconds: dict[str, float] = defaultdict(float)
     try:

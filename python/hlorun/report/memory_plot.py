@@ -29,6 +29,16 @@ def memory_plot(report: dict[str, Any], path: Path, *, thread_local: bool = Fals
 
     Raises:
         HloUnsupportedError: matplotlib is not installed.
+        OSError: The file cannot be written.
+        ValueError: matplotlib does not know the suffix.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from hlorun.report.memory import memory_report
+        >>> from hlorun.report.memory_plot import memory_plot
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> report = memory_report(module.buffer_assignment(), module)
+        >>> memory_plot(report, Path("memory.png"))  # doctest: +SKIP
     """
     try:
         import matplotlib

@@ -43,7 +43,23 @@ def _trace_events(module: str, events: list[Event]) -> Iterator[dict[str, Any]]:
 
 
 def write_trace(path: Path, module: str, events: list[Event]) -> None:
-    """Write a Chrome trace: times in microseconds, one row per device."""
+    """Write a Chrome trace: times in microseconds, one row per device.
+
+    Args:
+        path: The file to write, JSON.
+        module: The name of the module.
+        events: The steps that `Executable.profile` returned beside the outputs.
+
+    Raises:
+        OSError: The file cannot be written.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from hlorun.report.profile import write_trace
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
+        >>> write_trace(Path("trace.json"), module.name, steps)
+    """
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         for number, event in enumerate(_trace_events(module, events)):
@@ -76,14 +92,21 @@ def times_by(module: HloModule, events: list[Event], by: str) -> list[dict[str, 
 
     Args:
         module: The module that was profiled.
-        events: What `executable.profile` returned.
-        by: One of `rollup.BY`.
+        events: The steps that `Executable.profile` returned beside the outputs.
+        by: What the groups are: "source", "op_name", "loop", "opcode", "computation" or "instruction".
 
     Returns:
         Rows of "key", "steps", "seconds" and "share", which is of the time of all steps.
 
     Raises:
         HloArgumentError: `by` is another word.
+
+    Examples:
+        >>> from hlorun.report.profile import times_by
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
+        >>> [row["key"] for row in times_by(module, steps, "opcode")]
+        ['add']
     """
     key = key_of(module, by)
     rows = ((key(event[0]), {"seconds": event[4]}) for event in steps_of(events))

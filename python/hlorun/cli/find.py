@@ -131,9 +131,10 @@ def bisect(
 ) -> None:
     """Find the pass or the instruction from which on results differ.
 
-    Of a folder that --xla_dump_to filled (--xla_dump_hlo_pass_re=.*) the first pass whose module means
-    something else; of one module the pass of hlorun that changes a bit; with --against the first instruction
-    that computes something else. Exit status 1 when there is one.
+    Of a folder with one module after each pass (--xla_dump_to, --xla_dump_hlo_pass_re=.*,
+    --xla_dump_hlo_module_re=NAME), the first pass whose module means something else; of one module, the
+    pass of hlorun that changes a bit; with --against, the instruction that computes something else.
+    Exit status 1 when there is one.
     """
     import hlorun
 

@@ -18,7 +18,6 @@ from hlorun.cli.common import (
     Json,
     Partitions,
     Replicas,
-    Timeout,
     bytes_text,
     check_folder,
     console,
@@ -50,7 +49,14 @@ def run(
         ),
     ] = False,
     threads: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
-    timeout: Timeout = None,
+    timeout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            min=0,
+            help="Seconds each run may take, but for the one of --profile, --flame and --by; "
+            "a longer run ends the command with exit status 1.",
+        ),
+    ] = None,
     constants: Constants = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045

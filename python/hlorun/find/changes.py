@@ -1,12 +1,12 @@
 """What was changed from one module to another, as the values of two runs prove.
 
 An instruction of B and its counterpart in A are compared. If their operands have the same values and their
-results differ, the instruction was changed, or a constant that it reads. If an operand differs, the instructions
-that compute it are compared in turn.
+results differ, the instruction was changed, or a constant that it reads. If an operand differs, the
+instructions that compute it are compared in turn.
 
-`by_name` takes for counterparts what has the same opcode and name. `behind` takes any name, and the same or a
-related opcode; of several operands at least one has the same value. The stronger proof asks that B nowhere has
-the value of the counterpart (`is_lost`), the weaker one does not.
+`by_name` takes for counterparts what has the same opcode and name. `behind` takes any name, and the same or
+a related opcode; of several operands at least one has the same value. The stronger proof asks that B
+nowhere has the value of the counterpart (`is_lost`), the weaker one does not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where two programs begin to differ, as far as values tell.
 
-An instruction that provably was changed, because its counterpart makes something else of the same values, comes
-first. Without one the suspect is the first instruction in time, trip by trip, whose value is not right, among
-those that every wrong result depends on. A value of B is right if A has it somewhere, or if a right value is
-computed from it.
+An instruction that provably was changed, because its counterpart makes something else of the same values,
+comes first. Without one the suspect is the first instruction in time, trip by trip, whose value is not
+right, among those that every wrong result depends on. A value of B is right if A has it somewhere, or if a
+right value is computed from it.
 """
 
 from __future__ import annotations

@@ -365,7 +365,9 @@ def table(count: int) -> str:
         print(opcode, found, flush=True)
         cell = {name: f"{worst:.2f}" for name, worst in found.items()}
         single, double = BOUNDS[opcode]
-        above += [f"{opcode} of f32"] * (found["f32"] > single) + [f"{opcode} of f64"] * (found["f64"] > double)
+        above += [f"{opcode} of f32"] * (found["f32"] > single) + [f"{opcode} of f64"] * (
+            found["f64"] > double
+        )
         lines.append(
             f"| {opcode} | {single} | {cell['f32']} | {cell.get('XLA f32', '')} | {double} | {cell['f64']} "
             f"| {cell.get('XLA f64', '')} | {cell['f16']} | {cell['bf16']} |"

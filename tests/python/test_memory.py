@@ -118,6 +118,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert hlorun.parse_buffer_assignment(dumped.output).total_bytes > 0
     assert run(app, ["memory", str(tmp_path / "absent")]).exit_code == 1
     assert run(app, ["memory", str(dump_path("001")), "--plan", "x"]).exit_code == 2
+    assert run(app, ["memory", str(dump_path("001")), "--png", str(tmp_path / "m.bmp")]).exit_code == 2
 
 
 def test_a_picture(tmp_path: Path) -> None:

@@ -200,7 +200,15 @@ def test_a_wrong_variable_is_one_line(dump: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(4e-7, "0.4 µs"), (9.996e-4, "1 ms"), (0.0123, "12.3 ms"), (0.9996, "1 s"), (1234.5, "1,234 s")],
+    [
+        (0, "0 µs"),
+        (1.56e-11, "0.0156 ns"),
+        (4e-7, "0.4 µs"),
+        (9.996e-4, "1 ms"),
+        (0.0123, "12.3 ms"),
+        (0.9996, "1 s"),
+        (1234.5, "1,234 s"),
+    ],
 )
 def test_durations_have_no_exponents(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text

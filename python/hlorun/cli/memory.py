@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 PLANS = ("hlorun", "xla")
+# Endings of pictures, which say their format.
+PICTURES = (".png", ".svg", ".pdf")
 """What `--plan` takes."""
 MOST_FINDINGS = 40
 """Findings listed on the screen."""
@@ -46,7 +48,9 @@ def memory(
     html: Annotated[Optional[Path], typer.Option(help="Write a page that works offline.")] = None,  # noqa: UP045
     png: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Draw a picture, .png or .svg; needs matplotlib: pip install 'hlorun\\[plot]'."),
+        typer.Option(
+            help="Draw a picture, .png, .svg or .pdf; needs matplotlib: pip install 'hlorun\\[plot]'."
+        ),
     ] = None,
     plan: Annotated[
         str,
@@ -66,6 +70,8 @@ def memory(
     it, or the usage report says other bytes.
     """
     choose(plan, PLANS, "--plan")
+    if png is not None and png.suffix not in PICTURES:
+        raise typer.BadParameter(f"it ends in none of {', '.join(PICTURES)}", param_hint="--png")
     with reporting_errors(dump):
         assignment, loaded, title = _load(dump, module, plan)
         if as_dump:

@@ -185,7 +185,7 @@ def _first(rows: list[dict[str, Any]], first: dict[str, dict[str, Any]]) -> None
             continue
         text = f"{at['name']} ({at['opcode']} in {at['computation']}), {plural(at['count'], 'element')}"
         if at["time"] > 1:
-            text += f", the {at['time']}th time it ran"
+            text += f", in its run {at['time']:,}"
         for part in (at["op_name"], at["source"]):
             if part:
                 text += f", {part}"

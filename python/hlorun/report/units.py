@@ -17,6 +17,8 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds:.3g} s"
     if seconds >= 0.9995e-3:
         return f"{seconds * 1e3:.3g} ms"
+    if 0 < seconds < 0.9995e-9:
+        return f"{seconds * 1e9:.3g} ns"
     return f"{seconds * 1e6:.3g} µs"
 
 

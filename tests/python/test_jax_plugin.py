@@ -139,3 +139,30 @@ def test_hlorun_does_not_import_jax() -> None:
 def test_calls_that_no_caller_should_make_are_errors() -> None:
     done = python(str(FOLDER / "abuse.py"))
     assert done.stdout == "survived\n" and done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_handles_that_have_been_destroyed_are_errors(seed: str) -> None:
+    done = python(str(FOLDER / "fuzz.py"), seed)
+    assert done.stdout.startswith("survived") and done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("way", ["platform", "jit"])
+def test_factorizations_are_those_of_the_library_that_jax_uses(way: str) -> None:
+    from hlorun._blas import library_of_scipy
+
+    if library_of_scipy() is None:
+        pytest.skip("this SciPy brings no OpenBLAS")
+    code = f"""
+import hlorun.jax, jax, jax.numpy as jnp, numpy as np
+x = np.sin(np.arange(2 * 29 * 29, dtype=np.float32)).reshape(2, 29, 29)
+on_cpu = jax.jit(jnp.linalg.svd)(x)
+if {way!r} == "jit":
+    here = hlorun.jax.jit(jnp.linalg.svd)(x)
+else:
+    here = jax.jit(jnp.linalg.svd)(jax.device_put(x, jax.devices("hlorun")[0]))
+for ours, theirs in zip(here, on_cpu, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+"""
+    done = python("-c", code, JAX_PLATFORMS="cpu,hlorun", HLORUN_BLAS="")
+    assert done.returncode == 0, done.stderr[-4000:]

@@ -99,6 +99,8 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
         HloError: The program does not run here.
         jax.errors.JaxRuntimeError: XLA cannot read the program, or does not know its options.
     """
+    from hlorun.jax._lapack import follow_jax
+
     if form == "mlir" and partitions == 1:
         _check_options(options, replicas)
         code = _hlo_of(code)
@@ -106,6 +108,7 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
         code = _partitioned(code, replicas, partitions, options)
     elif form != "hlo":
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
+    follow_jax()
     executable = _hlorun.compile(_hlorun.parse(code), replicas=replicas, partitions=partitions)
     return executable, _attach_functions(executable.module)
 

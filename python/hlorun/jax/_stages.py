@@ -21,6 +21,7 @@ from hlorun._jax_plugin import PLATFORM
 from hlorun.errors import HloArgumentError, HloUnsupportedError
 from hlorun.jax._callbacks import attach
 from hlorun.jax._internals import Facts, KeyArray, ShapedArray, batched_device_put, flatten, jax
+from hlorun.jax._lapack import follow_jax
 
 MOST_PLANS = 128
 """How many planned modules are kept for functions that lower to the same."""
@@ -61,6 +62,7 @@ _PLANS = _Plans()
 
 def plan(module: HloModule, options: Options) -> Executable:
     """Plans a module of one device."""
+    follow_jax()
     return _hlorun.compile(
         module,
         replicas=1,

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::error::{Failure, Outcome};
+use super::handles::{Handle, give, objects};
 
 /// An argument struct: `repr(C)`, begins with [`Head`].
 pub trait Args: Sized {
@@ -73,7 +74,7 @@ pub const fn larger(a: usize, b: usize) -> usize {
 ///
 /// `args` is null, or points to at least as many bytes as its first field says, which stay valid and
 /// are nobody else's during the call; what they point to is as this folder's `//!` says.
-pub unsafe extern "C" fn entry<A: Call>(args: *mut A) -> *mut Failure {
+pub unsafe extern "C" fn entry<A: Call>(args: *mut A) -> Handle<Failure> {
     let work = || {
         // SAFETY: by this function's contract.
         let args = unsafe { checked(args) }?;
@@ -82,12 +83,9 @@ pub unsafe extern "C" fn entry<A: Call>(args: *mut A) -> *mut Failure {
     // What a panic leaves is either the call's own or behind a lock that looks past poisoning.
     let outcome = catch_unwind(AssertUnwindSafe(work));
     match outcome {
-        Ok(Ok(())) => std::ptr::null_mut(),
-        Ok(Err(failure)) => Box::into_raw(Box::new(failure)),
-        Err(payload) => {
-            let failure = Failure::of_panic(A::NAME, payload);
-            Box::into_raw(Box::new(failure))
-        }
+        Ok(Ok(())) => Handle::null(),
+        Ok(Err(failure)) => give(failure),
+        Err(payload) => give(Failure::of_panic(A::NAME, payload)),
     }
 }
 
@@ -117,7 +115,8 @@ pub unsafe fn checked<'a, A: Args>(args: *mut A) -> Outcome<&'a mut A> {
     Ok(unsafe { &mut *args })
 }
 
-/// A handle that comes in: null, or an object of ours.
+/// What comes in as an address: null, a struct of the caller's, or one of our objects that live as
+/// long as the process.
 #[repr(transparent)]
 pub struct Ref<T>(*const T);
 
@@ -135,28 +134,9 @@ impl<T> Ref<T> {
 
     /// The object, where there is one.
     pub fn optional<'a>(&self) -> Option<&'a T> {
-        // SAFETY: handles are null or objects that live during the call, says the folder's `//!`.
+        // SAFETY: null, or an object that lives during the call, says the folder's `//!`.
         unsafe { self.0.as_ref() }
     }
-
-    /// Takes an object back; `None` for null.
-    ///
-    /// # Safety
-    /// [`give`] made the handle, and nobody uses it again.
-    pub unsafe fn take(&self) -> Option<Box<T>> {
-        // SAFETY: by this function's contract.
-        (!self.0.is_null()).then(|| unsafe { Box::from_raw(self.0.cast_mut()) })
-    }
-
-    /// The handle as it came in.
-    pub fn pointer(&self) -> *const T {
-        self.0
-    }
-}
-
-/// Hands an object out, until its `Destroy` takes it.
-pub fn give<T>(object: T) -> *mut T {
-    Box::into_raw(Box::new(object))
 }
 
 /// An array that comes in: its first element, and how many there are.
@@ -235,9 +215,11 @@ impl From<bool> for Flag {
 pub struct OwnedBytes {
     data: *const u8,
     len: usize,
-    owner: *mut Vec<u8>,
-    deleter: Option<unsafe extern "C" fn(*mut Vec<u8>)>,
+    owner: Handle<Vec<u8>>,
+    deleter: Option<extern "C" fn(Handle<Vec<u8>>)>,
 }
+
+objects!(Vec<u8>);
 
 impl OwnedBytes {
     /// Hands `bytes` out.
@@ -248,9 +230,8 @@ impl OwnedBytes {
     }
 }
 
-unsafe extern "C" fn delete(bytes: *mut Vec<u8>) {
-    // SAFETY: C hands what `set` gave it back, once.
-    drop(unsafe { Ref(bytes.cast_const()).take() });
+extern "C" fn delete(bytes: Handle<Vec<u8>>) {
+    drop(bytes.destroy());
 }
 
 /// A list of handles that an object shows: it does not own what they point to.

@@ -1,7 +1,8 @@
 //! The table of functions, in the order of the C header.
 
-use super::abi::{Call, Extension, Head, entry, give};
+use super::abi::{Call, Extension, Head, entry};
 use super::error::Failure;
+use super::handles::{Handle, give};
 use super::{
     buffer, client, compile, device, error, event, executable, execute, layouts, topology, transfer,
 };
@@ -34,7 +35,7 @@ const fn f<A: Call>() -> Function {
 /// A function that is not implemented: a failure that says so, for callers that do not look for null.
 macro_rules! missing {
     ($name:literal) => {{
-        unsafe extern "C" fn missing(_: *mut ()) -> *mut Failure {
+        unsafe extern "C" fn missing(_: *mut ()) -> Handle<Failure> {
             give(Failure::unsupported(concat!("hlorun has no ", $name)))
         }
         Function(missing as *const ())

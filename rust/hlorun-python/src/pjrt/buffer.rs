@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hlorun::buffers::AlignedBytes;
 use hlorun::types::{ArrayShape, Dims, PrimitiveType};
 
-use super::abi::{Call, Flag, Out, Ref, args, give};
+use super::abi::{Call, Flag, Out, Ref, args};
 use super::device::{Device, Memory};
 use super::error::{Failure, Outcome, contained};
-use super::event::{EventHandle, ready};
+use super::event::{Event, ready};
+use super::handles::{Handle, give, objects};
 use super::types::{MemoryLayout, TOKEN, minor_to_major, number};
 
 /// Is told that memory of the caller's is not needed any more: its address, and its own argument.
@@ -125,6 +126,8 @@ pub struct Buffer {
     minor_to_major: Vec<i64>,
     contents: Mutex<Contents>,
 }
+
+objects!(Buffer);
 
 impl Buffer {
     /// An array over `storage`, which holds it row-major.
@@ -267,45 +270,44 @@ pub fn byte_size(element_type: PrimitiveType, dims: &[i64]) -> Outcome<usize> {
 }
 
 args! {
-    Destroy "PJRT_Buffer_Destroy" { buffer: Ref<Buffer> }
-    ElementType "PJRT_Buffer_ElementType" { buffer: Ref<Buffer>, number: i32 }
-    Dimensions "PJRT_Buffer_Dimensions" { buffer: Ref<Buffer>, dims: Out<i64> }
-    UnpaddedDimensions "PJRT_Buffer_UnpaddedDimensions" { buffer: Ref<Buffer>, dims: Out<i64> }
+    Destroy "PJRT_Buffer_Destroy" { buffer: Handle<Buffer> }
+    ElementType "PJRT_Buffer_ElementType" { buffer: Handle<Buffer>, number: i32 }
+    Dimensions "PJRT_Buffer_Dimensions" { buffer: Handle<Buffer>, dims: Out<i64> }
+    UnpaddedDimensions "PJRT_Buffer_UnpaddedDimensions" { buffer: Handle<Buffer>, dims: Out<i64> }
     DynamicDimensions "PJRT_Buffer_DynamicDimensionIndices" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         dims: Out<usize>,
     }
-    GetMemoryLayout "PJRT_Buffer_GetMemoryLayout" { buffer: Ref<Buffer>, layout: MemoryLayout }
-    OnDeviceSize "PJRT_Buffer_OnDeviceSizeInBytes" { buffer: Ref<Buffer>, bytes: usize }
-    Delete "PJRT_Buffer_Delete" { buffer: Ref<Buffer> }
-    IsDeleted "PJRT_Buffer_IsDeleted" { buffer: Ref<Buffer>, is_deleted: Flag }
+    GetMemoryLayout "PJRT_Buffer_GetMemoryLayout" { buffer: Handle<Buffer>, layout: MemoryLayout }
+    OnDeviceSize "PJRT_Buffer_OnDeviceSizeInBytes" { buffer: Handle<Buffer>, bytes: usize }
+    Delete "PJRT_Buffer_Delete" { buffer: Handle<Buffer> }
+    IsDeleted "PJRT_Buffer_IsDeleted" { buffer: Handle<Buffer>, is_deleted: Flag }
     CopyToDevice "PJRT_Buffer_CopyToDevice" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         device: Ref<Device>,
-        copy: *const Buffer,
+        copy: Handle<Buffer>,
     }
     CopyToMemory "PJRT_Buffer_CopyToMemory" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         memory: Ref<Memory>,
-        copy: *const Buffer,
+        copy: Handle<Buffer>,
     }
-    IsOnCpu "PJRT_Buffer_IsOnCpu" { buffer: Ref<Buffer>, is_on_cpu: Flag }
-    GetDevice "PJRT_Buffer_Device" { buffer: Ref<Buffer>, device: *const Device }
-    GetMemory "PJRT_Buffer_Memory" { buffer: Ref<Buffer>, memory: *const Memory }
-    ReadyEvent "PJRT_Buffer_ReadyEvent" { buffer: Ref<Buffer>, event: *const EventHandle }
-    UnsafePointer "PJRT_Buffer_UnsafePointer" { buffer: Ref<Buffer>, address: usize }
+    IsOnCpu "PJRT_Buffer_IsOnCpu" { buffer: Handle<Buffer>, is_on_cpu: Flag }
+    GetDevice "PJRT_Buffer_Device" { buffer: Handle<Buffer>, device: *const Device }
+    GetMemory "PJRT_Buffer_Memory" { buffer: Handle<Buffer>, memory: *const Memory }
+    ReadyEvent "PJRT_Buffer_ReadyEvent" { buffer: Handle<Buffer>, event: Handle<Event> }
+    UnsafePointer "PJRT_Buffer_UnsafePointer" { buffer: Handle<Buffer>, address: usize }
     DataPointer "PJRT_Buffer_OpaqueDeviceMemoryDataPointer" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         pointer: *const u8,
     }
-    IncreaseExternal "PJRT_Buffer_IncreaseExternalReferenceCount" { buffer: Ref<Buffer> }
-    DecreaseExternal "PJRT_Buffer_DecreaseExternalReferenceCount" { buffer: Ref<Buffer> }
+    IncreaseExternal "PJRT_Buffer_IncreaseExternalReferenceCount" { buffer: Handle<Buffer> }
+    DecreaseExternal "PJRT_Buffer_DecreaseExternalReferenceCount" { buffer: Handle<Buffer> }
 }
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        // SAFETY: C destroys a handle once.
-        drop(unsafe { self.buffer.take() });
+        drop(self.buffer.destroy());
         Ok(())
     }
 }
@@ -423,7 +425,7 @@ impl Call for ReadyEvent {
         self.event = match self.buffer.get("buffer")?.storage() {
             Ok(_) => ready(),
             Err(failure) => {
-                let event = super::event::Event::new();
+                let event = Event::new();
                 event.set(Err(failure));
                 event.handle()
             }
@@ -459,7 +461,8 @@ impl Call for IncreaseExternal {
 
 impl Call for DecreaseExternal {
     fn call(&mut self) -> Outcome<()> {
-        let mut contents = self.buffer.get("buffer")?.lock();
+        let buffer = self.buffer.get("buffer")?;
+        let mut contents = buffer.lock();
         if contents.external == 0 {
             return Err(Failure::argument("the buffer has no external references"));
         }

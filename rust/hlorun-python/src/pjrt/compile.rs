@@ -3,15 +3,14 @@
 //! In: a program and `CompileOptionsProto`, or what `PJRT_Executable_Serialize` gave. Out: a
 //! [`Program`]. Promise: the interpreter lock is taken here, and free while hlorun plans.
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::abi::{Call, In, Ref, args, give};
+use super::abi::{Call, In, Ref, args};
 use super::client::Client;
 use super::error::{Failure, Outcome};
 use super::executable::{Made, Program};
+use super::handles::{Handle, give};
 use super::options::placement;
 use super::topology::Topology;
 use crate::executable::PyExecutable;
@@ -55,19 +54,19 @@ args! {
         client: Ref<Client>,
         program: Ref<ProgramText>,
         options: In<u8>,
-        executable: *const Arc<Program>,
+        executable: Handle<Program>,
     }
     CompileFor "PJRT_Compile" {
         topology: Ref<Topology>,
         program: Ref<ProgramText>,
         options: In<u8>,
         client: Ref<Client>,
-        executable: *const Arc<Program>,
+        executable: Handle<Program>,
     }
     Load "PJRT_Executable_DeserializeAndLoad" {
         client: Ref<Client>,
         bytes: In<u8>,
-        executable: *const Arc<Program>,
+        executable: Handle<Program>,
         options: In<u8>,
     }
 }
@@ -93,11 +92,7 @@ impl Call for CompileFor {
 }
 
 /// Compiles for devices of `client`.
-fn compile(
-    client: &'static Client,
-    program: &ProgramText,
-    options: &[u8],
-) -> Outcome<Arc<Program>> {
+fn compile(client: &'static Client, program: &ProgramText, options: &[u8]) -> Outcome<Program> {
     let format = program.format.text("the program's format")?;
     // SAFETY: C promises so many bytes, which nobody changes during the call.
     let code = unsafe { In::new(program.code, program.code_size) };
@@ -109,12 +104,7 @@ fn compile(
 type Planned = (Py<PyExecutable>, Py<PyAny>);
 
 /// Asks Python for the executable of `code`, and makes it a program.
-fn planned(
-    client: &'static Client,
-    format: &str,
-    code: &[u8],
-    options: &[u8],
-) -> Outcome<Arc<Program>> {
+fn planned(client: &'static Client, format: &str, code: &[u8], options: &[u8]) -> Outcome<Program> {
     let placement = placement(client, options)?;
     let (executable, keep) = Python::attach(|py| {
         let plan = || -> PyResult<Planned> {
@@ -136,7 +126,7 @@ fn planned(
         keep,
         options: options.to_vec(),
     };
-    Ok(Arc::new(Program::new(made, placement)?))
+    Program::new(made, placement)
 }
 
 /// The bytes of an executable: the magic words, the version, the options' size, the options, the module.

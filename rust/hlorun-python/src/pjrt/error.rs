@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use hlorun::HloError;
 use pyo3::prelude::*;
 
-use super::abi::{Call, Out, Ref, args, checked};
+use super::abi::{Call, Out, args, checked};
+use super::handles::{Handle, objects};
 use crate::error::{Error, class_name, panic_message};
 
 /// What kind of failure, in PJRT's numbers.
@@ -160,10 +161,12 @@ impl From<Error> for Failure {
     }
 }
 
+objects!(Failure);
+
 args! {
-    Destroy "PJRT_Error_Destroy" { error: Ref<Failure> }
-    Message "PJRT_Error_Message" { error: Ref<Failure>, message: Out<u8> }
-    GetCode "PJRT_Error_GetCode" { error: Ref<Failure>, code: i32 }
+    Destroy "PJRT_Error_Destroy" { error: Handle<Failure> }
+    Message "PJRT_Error_Message" { error: Handle<Failure>, message: Out<u8> }
+    GetCode "PJRT_Error_GetCode" { error: Handle<Failure>, code: i32 }
 }
 
 /// Frees an error.
@@ -173,8 +176,7 @@ args! {
 pub unsafe extern "C" fn destroy(args: *mut Destroy) {
     // SAFETY: by this function's contract.
     if let Ok(args) = unsafe { checked(args) } {
-        // SAFETY: C destroys a handle once.
-        drop(unsafe { args.error.take() });
+        drop(args.error.destroy());
     }
 }
 
@@ -185,8 +187,10 @@ pub unsafe extern "C" fn destroy(args: *mut Destroy) {
 pub unsafe extern "C" fn message(args: *mut Message) {
     // SAFETY: by this function's contract.
     if let Ok(args) = unsafe { checked(args) } {
-        let text = args.error.optional().map_or("", |error| &error.message);
-        args.message.text(text);
+        match args.error.get("error") {
+            Ok(error) => args.message.text(&error.message),
+            Err(_) => args.message.text(""),
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 //! Others are made and set by the caller (`PJRT_Event_Create`, `PJRT_Event_Set`), or wait for it.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::abi::{Call, Flag, In, Ref, args, give};
+use super::abi::{Call, Flag, In, args};
 use super::error::{Failure, Outcome};
+use super::handles::{Handle, give, give_shared, objects};
 
 /// Is told when an event is ready: the error, which becomes its own, and its own argument.
-type Callback = unsafe extern "C" fn(*mut Failure, *mut c_void);
+type Callback = unsafe extern "C" fn(Handle<Failure>, *mut c_void);
 
 /// A callback and its argument.
 struct Waiting(Callback, *mut c_void);
@@ -24,21 +25,22 @@ struct State {
     waiting: Vec<Waiting>,
 }
 
-/// What becomes ready once.
+/// A `PJRT_Event`: what becomes ready once.
 pub struct Event {
     state: Mutex<State>,
     ready: Condvar,
 }
 
-/// A `PJRT_Event`.
-pub struct EventHandle(Option<Arc<Event>>);
+objects!(Event);
 
-/// The event that is ready.
-static READY: EventHandle = EventHandle(None);
-
-/// A handle of the event that is ready.
-pub fn ready() -> *const EventHandle {
-    &raw const READY
+/// The event that is ready, which is never destroyed.
+pub fn ready() -> Handle<Event> {
+    static READY: OnceLock<Handle<Event>> = OnceLock::new();
+    *READY.get_or_init(|| {
+        let event = Event::new();
+        event.set(Ok(()));
+        event.handle()
+    })
 }
 
 impl Event {
@@ -54,19 +56,19 @@ impl Event {
     }
 
     /// A handle of it.
-    pub fn handle(self: &Arc<Event>) -> *const EventHandle {
-        give(EventHandle(Some(self.clone())))
+    pub fn handle(self: &Arc<Event>) -> Handle<Event> {
+        give_shared(self.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes it ready; the first result stays.
-    pub fn set(&self, result: Outcome<()>) {
+    /// Makes it ready and says so; the first result stays.
+    pub fn set(&self, result: Outcome<()>) -> bool {
         let mut state = self.lock();
         if state.result.is_some() {
-            return;
+            return false;
         }
         state.result = Some(result.clone());
         let waiting = std::mem::take(&mut state.waiting);
@@ -75,13 +77,14 @@ impl Event {
         for waiting in waiting {
             waiting.tell(&result);
         }
+        true
     }
 }
 
 impl Waiting {
     fn tell(&self, result: &Outcome<()>) {
         let error = match result {
-            Ok(()) => std::ptr::null_mut(),
+            Ok(()) => Handle::null(),
             Err(failure) => give(failure.clone()),
         };
         // SAFETY: C promises that the callback takes its argument once, and an error it frees.
@@ -90,24 +93,23 @@ impl Waiting {
 }
 
 args! {
-    Destroy "PJRT_Event_Destroy" { event: Ref<EventHandle> }
-    IsReady "PJRT_Event_IsReady" { event: Ref<EventHandle>, is_ready: Flag }
-    GetError "PJRT_Event_Error" { event: Ref<EventHandle> }
-    Await "PJRT_Event_Await" { event: Ref<EventHandle> }
+    Destroy "PJRT_Event_Destroy" { event: Handle<Event> }
+    IsReady "PJRT_Event_IsReady" { event: Handle<Event>, is_ready: Flag }
+    GetError "PJRT_Event_Error" { event: Handle<Event> }
+    Await "PJRT_Event_Await" { event: Handle<Event> }
     OnReady "PJRT_Event_OnReady" {
-        event: Ref<EventHandle>,
+        event: Handle<Event>,
         callback: Option<Callback>,
         user_arg: *mut c_void,
     }
-    Create "PJRT_Event_Create" { event: *const EventHandle }
-    Set "PJRT_Event_Set" { event: Ref<EventHandle>, error_code: i32, error_message: In<u8> }
+    Create "PJRT_Event_Create" { event: Handle<Event> }
+    Set "PJRT_Event_Set" { event: Handle<Event>, error_code: i32, error_message: In<u8> }
 }
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        if !std::ptr::eq(self.event.pointer(), ready()) {
-            // SAFETY: C destroys a handle once.
-            drop(unsafe { self.event.take() });
+        if self.event.pointer() != ready().pointer() {
+            drop(self.event.destroy());
         }
         Ok(())
     }
@@ -115,8 +117,7 @@ impl Call for Destroy {
 
 impl Call for IsReady {
     fn call(&mut self) -> Outcome<()> {
-        let event = self.event.get("event")?;
-        let is_ready = event.0.as_ref().is_none_or(|e| e.lock().result.is_some());
+        let is_ready = self.event.get("event")?.lock().result.is_some();
         self.is_ready = is_ready.into();
         Ok(())
     }
@@ -124,22 +125,18 @@ impl Call for IsReady {
 
 impl Call for GetError {
     fn call(&mut self) -> Outcome<()> {
-        match &self.event.get("event")?.0 {
-            None => Ok(()),
-            Some(event) => event.lock().result.clone().unwrap_or_else(|| {
-                Err(Failure::argument(
-                    "the event is not ready: it has no result yet",
-                ))
-            }),
-        }
+        let result = self.event.get("event")?.lock().result.clone();
+        result.unwrap_or_else(|| {
+            Err(Failure::argument(
+                "the event is not ready: it has no result yet",
+            ))
+        })
     }
 }
 
 impl Call for Await {
     fn call(&mut self) -> Outcome<()> {
-        let Some(event) = &self.event.get("event")?.0 else {
-            return Ok(());
-        };
+        let event = self.event.get("event")?;
         let mut state = event.lock();
         loop {
             if let Some(result) = &state.result {
@@ -159,10 +156,7 @@ impl Call for OnReady {
             .callback
             .ok_or_else(|| Failure::argument("the callback is null"))?;
         let waiting = Waiting(callback, self.user_arg);
-        let Some(event) = &self.event.get("event")?.0 else {
-            waiting.tell(&Ok(()));
-            return Ok(());
-        };
+        let event = self.event.get("event")?;
         let mut state = event.lock();
         match state.result.clone() {
             None => state.waiting.push(waiting),
@@ -184,16 +178,17 @@ impl Call for Create {
 
 impl Call for Set {
     fn call(&mut self) -> Outcome<()> {
-        let Some(event) = &self.event.get("event")?.0 else {
-            return Err(Failure::argument("the event is ready already"));
-        };
-        event.set(match self.error_code {
+        let event = self.event.get("event")?;
+        let is_first = event.set(match self.error_code {
             0 => Ok(()),
             code => Err(Failure {
                 code,
                 message: String::from_utf8_lossy(self.error_message.get("the message")?).into(),
             }),
         });
-        Ok(())
+        match is_first {
+            true => Ok(()),
+            false => Err(Failure::argument("the event is ready already")),
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! A `PJRT_LoadedExecutable` and a `PJRT_Executable` are the same object under two handles.
 
 use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hlorun::analysis::cost::Key;
 use hlorun::plan;
@@ -12,10 +12,11 @@ use hlorun::plan::memory::assign::AllocationKind;
 use hlorun::types::{Shape, ShapeId};
 use pyo3::prelude::*;
 
-use super::abi::{Call, Flag, Handles, Out, OwnedBytes, Ref, args, give};
+use super::abi::{Call, Flag, Handles, Out, OwnedBytes, args};
 use super::compile::{ProgramText, serialize};
 use super::device::{Device, MEMORY_KIND};
 use super::error::{Failure, Outcome};
+use super::handles::{Handle, give, give_shared, objects};
 use super::layouts::Layout;
 use super::named::{NamedValue, Shown, Value};
 use super::options::{Placement, assignment, with_config};
@@ -41,13 +42,12 @@ struct Results {
     ranks: Vec<usize>,
     memory_kinds: Vec<*const u8>,
     memory_kind_sizes: Vec<usize>,
-    layouts: Vec<Layout>,
+    layouts: Vec<Handle<Layout>>,
     /// The output that each is; None for a token.
     outputs: Vec<Option<usize>>,
-    layout_handles: Vec<*const Layout>,
 }
 
-// SAFETY: the pointers lead to a constant and to the list beside them, which never changes.
+// SAFETY: the pointers lead to a constant, and the handles may be used by any thread.
 unsafe impl Send for Results {}
 // SAFETY: as above.
 unsafe impl Sync for Results {}
@@ -153,9 +153,8 @@ impl Program {
     }
 
     /// The layouts of the results.
-    pub fn layouts(&self) -> &[*const Layout] {
-        debug_assert_eq!(self.results.layouts.len(), self.results.types.len());
-        &self.results.layout_handles
+    pub fn layouts(&self) -> &[Handle<Layout>] {
+        &self.results.layouts
     }
 
     fn fingerprint(&self) -> &str {
@@ -261,54 +260,60 @@ impl Results {
             results.ranks.push(dims.len());
             results.memory_kinds.push(MEMORY_KIND.as_ptr());
             results.memory_kind_sizes.push(MEMORY_KIND.len());
-            results.layouts.push(Layout::of_rank(dims.len()));
+            results.layouts.push(give(Layout::of_rank(dims.len())));
             results.outputs.push(output);
         }
-        results.layout_handles = results.layouts.iter().map(std::ptr::from_ref).collect();
         Ok(results)
     }
 }
 
-/// A handle of an executable.
-pub type Handle = Arc<Program>;
+impl Drop for Results {
+    fn drop(&mut self) {
+        for layout in &self.layouts {
+            drop(layout.destroy());
+        }
+    }
+}
+
+objects!(Program);
 
 args! {
-    Destroy "PJRT_Executable_Destroy" { executable: Ref<Handle> }
-    DestroyLoaded "PJRT_LoadedExecutable_Destroy" { executable: Ref<Handle> }
+    Destroy "PJRT_Executable_Destroy" { executable: Handle<Program> }
+    DestroyLoaded "PJRT_LoadedExecutable_Destroy" { executable: Handle<Program> }
     GetExecutable "PJRT_LoadedExecutable_GetExecutable" {
-        loaded: Ref<Handle>,
-        executable: *const Handle,
+        loaded: Handle<Program>,
+        executable: Handle<Program>,
     }
-    Name "PJRT_Executable_Name" { executable: Ref<Handle>, name: Out<u8> }
-    NumReplicas "PJRT_Executable_NumReplicas" { executable: Ref<Handle>, count: usize }
-    NumPartitions "PJRT_Executable_NumPartitions" { executable: Ref<Handle>, count: usize }
-    NumOutputs "PJRT_Executable_NumOutputs" { executable: Ref<Handle>, count: usize }
+    Name "PJRT_Executable_Name" { executable: Handle<Program>, name: Out<u8> }
+    NumReplicas "PJRT_Executable_NumReplicas" { executable: Handle<Program>, count: usize }
+    NumPartitions "PJRT_Executable_NumPartitions" { executable: Handle<Program>, count: usize }
+    NumOutputs "PJRT_Executable_NumOutputs" { executable: Handle<Program>, count: usize }
     CodeSize "PJRT_Executable_SizeOfGeneratedCodeInBytes" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         bytes: i64,
     }
     AddressableDevices "PJRT_LoadedExecutable_AddressableDevices" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         devices: Out<*const Device>,
     }
     OptimizedProgram "PJRT_Executable_OptimizedProgram" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         program: *mut ProgramText,
     }
-    Delete "PJRT_LoadedExecutable_Delete" { executable: Ref<Handle> }
-    IsDeleted "PJRT_LoadedExecutable_IsDeleted" { executable: Ref<Handle>, is_deleted: Flag }
-    Fingerprint "PJRT_Executable_Fingerprint" { executable: Ref<Handle>, fingerprint: Out<u8> }
+    Delete "PJRT_LoadedExecutable_Delete" { executable: Handle<Program> }
+    IsDeleted "PJRT_LoadedExecutable_IsDeleted" { executable: Handle<Program>, is_deleted: Flag }
+    Fingerprint "PJRT_Executable_Fingerprint" { executable: Handle<Program>, fingerprint: Out<u8> }
     FingerprintLoaded "PJRT_LoadedExecutable_Fingerprint" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         fingerprint: Out<u8>,
     }
     CostAnalysis "PJRT_Executable_GetCostAnalysis" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         len: usize,
         properties: *const NamedValue,
     }
     MemoryStats "PJRT_Executable_GetCompiledMemoryStats" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         code: i64,
         arguments: i64,
         outputs: i64,
@@ -322,28 +327,28 @@ args! {
         peak: i64,
     }
     OutputTypes "PJRT_Executable_OutputElementTypes" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         types: Out<i32>,
     }
     OutputDimensions "PJRT_Executable_OutputDimensions" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         count: usize,
         dims: *const i64,
         ranks: *const usize,
     }
     OutputMemoryKinds "PJRT_Executable_OutputMemoryKinds" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         count: usize,
         kinds: *const *const u8,
         sizes: *const usize,
     }
-    Serialize "PJRT_Executable_Serialize" { executable: Ref<Handle>, bytes: OwnedBytes }
+    Serialize "PJRT_Executable_Serialize" { executable: Handle<Program>, bytes: OwnedBytes }
     GetAssignment "PJRT_LoadedExecutable_GetDeviceAssignment" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         bytes: OwnedBytes,
     }
     GetOptions "PJRT_Executable_GetCompileOptions" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         bytes: OwnedBytes,
     }
 }
@@ -363,7 +368,8 @@ macro_rules! about {
         impl Call for $name {
             fn call(&mut self) -> Outcome<()> {
                 let $args = self;
-                let $program: &Program = $args.executable.get("executable")?;
+                let program = $args.executable.get("executable")?;
+                let $program: &Program = &program;
                 $body
                 Ok(())
             }
@@ -373,23 +379,21 @@ macro_rules! about {
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        // SAFETY: C destroys a handle once.
-        drop(unsafe { self.executable.take() });
+        drop(self.executable.destroy());
         Ok(())
     }
 }
 
 impl Call for DestroyLoaded {
     fn call(&mut self) -> Outcome<()> {
-        // SAFETY: C destroys a handle once.
-        drop(unsafe { self.executable.take() });
+        drop(self.executable.destroy());
         Ok(())
     }
 }
 
 impl Call for GetExecutable {
     fn call(&mut self) -> Outcome<()> {
-        self.executable = give(self.loaded.get("executable")?.clone());
+        self.executable = give_shared(self.loaded.get("executable")?);
         Ok(())
     }
 }

@@ -9,12 +9,13 @@ use hlorun::exec::DeviceArrays;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use super::abi::{Call, Extension, In, Ref, args, give};
+use super::abi::{Call, Extension, In, Ref, args};
 use super::buffer::{Buffer, Storage, shape_text};
 use super::device::Device;
 use super::error::{Failure, Outcome};
-use super::event::{EventHandle, ready};
-use super::executable::{Handle, Program};
+use super::event::{Event, ready};
+use super::executable::Program;
+use super::handles::{Handle, Place, give};
 use crate::error::Error;
 use crate::watch::{TimeLimit, run_unlocked};
 
@@ -33,13 +34,13 @@ pub struct Options {
 
 args! {
     Execute "PJRT_LoadedExecutable_Execute" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         options: Ref<Options>,
-        arguments: *const *const Ref<Buffer>,
+        arguments: *const *const Handle<Buffer>,
         num_devices: usize,
         num_args: usize,
-        outputs: *const *mut *const Buffer,
-        events: *mut *const EventHandle,
+        outputs: *const *mut Handle<Buffer>,
+        events: *mut Handle<Event>,
         device: Ref<Device>,
     }
 }
@@ -47,14 +48,14 @@ args! {
 /// The arguments and the memory of the results of one device.
 struct Lane<'a> {
     device: &'static Device,
-    arguments: &'a [Ref<Buffer>],
+    arguments: &'a [Handle<Buffer>],
     inputs: Vec<Arc<Storage>>,
     outputs: Vec<Option<AlignedBytes>>,
 }
 
 impl Call for Execute {
     fn call(&mut self) -> Outcome<()> {
-        let program: &Program = self.executable.get("executable")?;
+        let program: &Program = &*self.executable.get("executable")?;
         program.require_alive()?;
         let not_donated = self.not_donated()?;
         let mut lanes = self.lanes(program)?;
@@ -78,7 +79,7 @@ impl Call for Execute {
             results.push(buffers.collect::<Outcome<Vec<Buffer>>>()?);
         }
         // Nothing fails from here on: a failed call leaves its arguments as they were.
-        donated.into_iter().for_each(Buffer::delete);
+        donated.iter().for_each(|buffer| buffer.delete());
         for (number, buffers) in results.into_iter().enumerate() {
             for (at, buffer) in buffers.into_iter().enumerate() {
                 // SAFETY: `lanes` found a list for every device; C promises room for every result.
@@ -152,18 +153,18 @@ impl Execute {
 }
 
 /// The arguments that the run takes, each of which is an argument once.
-fn donated<'a>(
+fn donated(
     program: &Program,
     not_donated: &[i64],
-    lanes: &[Lane<'a>],
-) -> Outcome<Vec<&'a Buffer>> {
+    lanes: &[Lane<'_>],
+) -> Outcome<Vec<Arc<Buffer>>> {
     let is_donated = |at: &usize| !not_donated.contains(&(*at as i64));
     let donated: Vec<usize> = program.donated.iter().copied().filter(is_donated).collect();
     let mut buffers = Vec::with_capacity(donated.len() * lanes.len());
     if donated.is_empty() {
         return Ok(buffers);
     }
-    let mut takers: HashMap<*const Buffer, usize> = HashMap::default();
+    let mut takers: HashMap<*const Place<Buffer>, usize> = HashMap::default();
     for lane in lanes {
         for &at in &donated {
             let buffer = lane.arguments[at].get("argument")?;
@@ -192,7 +193,7 @@ impl<'a> Lane<'a> {
     fn new(
         program: &Program,
         device: &'static Device,
-        arguments: &'a [Ref<Buffer>],
+        arguments: &'a [Handle<Buffer>],
     ) -> Outcome<Lane<'a>> {
         let core = program.executable().core();
         let leaves = core.inputs();

@@ -1,10 +1,11 @@
 //! The extension that shows layouts: every array is row-major.
 
-use super::abi::{Call, Extension, In, OwnedBytes, Ref, args, entry, give};
+use super::abi::{Call, Extension, In, OwnedBytes, Ref, args, entry};
 use super::buffer::Buffer;
 use super::client::Client;
 use super::error::Outcome;
-use super::executable::Handle;
+use super::executable::Program;
+use super::handles::{Handle, give, objects};
 use super::topology::Topology;
 
 /// The extension's number.
@@ -12,6 +13,8 @@ const KIND: i32 = 4;
 
 /// A `PJRT_Layouts_MemoryLayout`: the order of dimensions as HLO text writes it, `{1,0}`.
 pub struct Layout(String);
+
+objects!(Layout);
 
 impl Layout {
     /// Row-major order.
@@ -22,43 +25,42 @@ impl Layout {
 }
 
 args! {
-    Destroy "PJRT_Layouts_MemoryLayout_Destroy" { layout: Ref<Layout> }
-    Serialize "PJRT_Layouts_MemoryLayout_Serialize" { layout: Ref<Layout>, bytes: OwnedBytes }
+    Destroy "PJRT_Layouts_MemoryLayout_Destroy" { layout: Handle<Layout> }
+    Serialize "PJRT_Layouts_MemoryLayout_Serialize" { layout: Handle<Layout>, bytes: OwnedBytes }
     OfClient "PJRT_Layouts_PJRT_Client_GetDefaultLayout" {
         client: Ref<Client>,
         element_type: i32,
         dims: In<i64>,
-        layout: *const Layout,
+        layout: Handle<Layout>,
     }
     OfBuffer "PJRT_Layouts_PJRT_Buffer_MemoryLayout" {
-        buffer: Ref<Buffer>,
-        layout: *const Layout,
+        buffer: Handle<Buffer>,
+        layout: Handle<Layout>,
     }
     OfTopology "PJRT_Layouts_PJRT_Topology_GetDefaultLayout" {
         topology: Ref<Topology>,
         element_type: i32,
         dims: In<i64>,
-        layout: *const Layout,
+        layout: Handle<Layout>,
     }
     OfOutputs "PJRT_Layouts_PJRT_Executable_GetOutputLayouts" {
-        executable: Ref<Handle>,
+        executable: Handle<Program>,
         count: usize,
-        layouts: *const *const Layout,
+        layouts: *const Handle<Layout>,
     }
 }
 
 impl Call for Destroy {
     fn call(&mut self) -> Outcome<()> {
-        // SAFETY: C destroys a handle once.
-        drop(unsafe { self.layout.take() });
+        drop(self.layout.destroy());
         Ok(())
     }
 }
 
 impl Call for Serialize {
     fn call(&mut self) -> Outcome<()> {
-        let text = &self.layout.get("layout")?.0;
-        self.bytes.set(text.clone().into_bytes());
+        let layout = self.layout.get("layout")?;
+        self.bytes.set(layout.0.clone().into_bytes());
         Ok(())
     }
 }
@@ -89,7 +91,8 @@ impl Call for OfTopology {
 
 impl Call for OfOutputs {
     fn call(&mut self) -> Outcome<()> {
-        let layouts = self.executable.get("executable")?.layouts();
+        let program = self.executable.get("executable")?;
+        let layouts = program.layouts();
         (self.count, self.layouts) = (layouts.len(), layouts.as_ptr());
         Ok(())
     }

@@ -4,9 +4,9 @@
 //! Promise: no panic and no exception crosses into C, every failure is an error object with a message,
 //! and the argument struct of a call is looked at only as far as its `struct_size` says.
 //!
-//! What C promises, and nobody can check: pointers in arguments are null or valid, an object is of
-//! the type of its parameter, and none is used after its `Destroy`. Any thread may call anything, as
-//! long as no object is destroyed while another thread uses it.
+//! What C promises, and nobody can check: pointers in arguments are null or valid, and a handle is null
+//! or one that was given out for an object of its parameter's type. Any thread may call anything, and a
+//! handle that is used after its `Destroy` is an error; what an object showed is gone with it.
 
 mod abi;
 mod api;
@@ -18,6 +18,7 @@ mod error;
 mod event;
 mod executable;
 mod execute;
+mod handles;
 mod layouts;
 mod named;
 mod options;

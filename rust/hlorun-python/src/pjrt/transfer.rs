@@ -8,12 +8,13 @@ use std::sync::Arc;
 use hlorun::buffers::AlignedBytes;
 use hlorun::types::PrimitiveType;
 
-use super::abi::{Call, In, Ref, args, give};
+use super::abi::{Call, In, Ref, args};
 use super::buffer::{Buffer, OnDelete, Storage, byte_size, shape_text};
 use super::client::Client;
 use super::device::{Device, Memory};
 use super::error::{Failure, Outcome};
-use super::event::{Event, EventHandle, ready};
+use super::event::{Event, ready};
+use super::handles::{Handle, give, objects};
 use super::types::{MemoryLayout, from_number, row_major_strides};
 
 args! {
@@ -27,8 +28,8 @@ args! {
         device: Ref<Device>,
         memory: Ref<Memory>,
         layout: Ref<MemoryLayout>,
-        done: *const EventHandle,
-        buffer: *const Buffer,
+        done: Handle<Event>,
+        buffer: Handle<Buffer>,
     }
     View "PJRT_Client_CreateViewOfDeviceBuffer" {
         client: Ref<Client>,
@@ -40,7 +41,7 @@ args! {
         on_delete: Option<OnDelete>,
         on_delete_argument: *mut c_void,
         stream: isize,
-        buffer: *const Buffer,
+        buffer: Handle<Buffer>,
         memory: Ref<Memory>,
     }
     Uninitialized "PJRT_Client_CreateUninitializedBuffer" {
@@ -50,7 +51,7 @@ args! {
         layout: Ref<MemoryLayout>,
         device: Ref<Device>,
         memory: Ref<Memory>,
-        buffer: *const Buffer,
+        buffer: Handle<Buffer>,
     }
     ErrorBuffer "PJRT_Client_CreateErrorBuffer" {
         client: Ref<Client>,
@@ -60,35 +61,35 @@ args! {
         element_type: i32,
         layout: Ref<MemoryLayout>,
         memory: Ref<Memory>,
-        buffer: *const Buffer,
+        buffer: Handle<Buffer>,
     }
     ToHost "PJRT_Buffer_ToHostBuffer" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         layout: Ref<MemoryLayout>,
         destination: *mut u8,
         size: usize,
-        event: *const EventHandle,
+        event: Handle<Event>,
     }
     RawToHost "PJRT_Buffer_CopyRawToHost" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         destination: *mut u8,
         offset: i64,
         size: i64,
-        event: *const EventHandle,
+        event: Handle<Event>,
     }
     RawToHostFuture "PJRT_Buffer_CopyRawToHostFuture" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         offset: i64,
         size: i64,
-        event: *const EventHandle,
-        callback_data: *const Future,
+        event: Handle<Event>,
+        callback_data: Handle<Future>,
         callback: Option<unsafe extern "C" fn(*mut FutureReady)>,
     }
     Donate "PJRT_Buffer_DonateWithControlDependency" {
-        buffer: Ref<Buffer>,
+        buffer: Handle<Buffer>,
         callback_data: *const (),
         callback: Option<unsafe extern "C" fn(*mut c_void)>,
-        donated: *const Buffer,
+        donated: Handle<Buffer>,
     }
 }
 
@@ -350,7 +351,7 @@ fn piece(buffer: &Buffer, offset: i64, size: i64) -> Outcome<(Arc<Storage>, usiz
 impl Call for RawToHost {
     fn call(&mut self) -> Outcome<()> {
         let buffer = self.buffer.get("buffer")?;
-        let (storage, offset, size) = piece(buffer, self.offset, self.size)?;
+        let (storage, offset, size) = piece(&buffer, self.offset, self.size)?;
         if size > 0 && self.destination.is_null() {
             return Err(Failure::argument("the destination is null"));
         }
@@ -374,11 +375,13 @@ pub struct Future {
     event: Arc<Event>,
 }
 
+objects!(Future);
+
 /// What the caller says then.
 #[repr(C)]
 pub struct FutureReady {
     struct_size: usize,
-    future: Ref<Future>,
+    future: Handle<Future>,
     error_code: i32,
     error_message: In<u8>,
     destination: *mut u8,
@@ -386,12 +389,11 @@ pub struct FutureReady {
 
 unsafe extern "C" fn finish(args: *mut FutureReady) {
     super::error::contained(|| {
-        // SAFETY: C promises the struct, and calls this once for each future.
+        // SAFETY: C promises the struct.
         let Some(args) = (unsafe { args.as_ref() }) else {
             return;
         };
-        // SAFETY: as above.
-        let Some(future) = (unsafe { args.future.take() }) else {
+        let Some(future) = args.future.destroy() else {
             return;
         };
         let message = args.error_message.get("the message").unwrap_or(&[]);
@@ -418,7 +420,7 @@ unsafe extern "C" fn finish(args: *mut FutureReady) {
 impl Call for RawToHostFuture {
     fn call(&mut self) -> Outcome<()> {
         let buffer = self.buffer.get("buffer")?;
-        let (storage, offset, size) = piece(buffer, self.offset, self.size)?;
+        let (storage, offset, size) = piece(&buffer, self.offset, self.size)?;
         let event = Event::new();
         self.event = event.handle();
         self.callback_data = give(Future {

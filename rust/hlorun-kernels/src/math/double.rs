@@ -70,7 +70,7 @@ pub fn expm1<T: Tier>(x: f64) -> f64 {
     if x.abs() < 1e-17 { x } else { y }
 }
 
-/// e^x - 1 rounded once, and what the reduction and the series lost before, for |x| <= 40.
+/// e^x - 1 as a number and what its reduction, series and last sum lost, for 0 <= x <= 40.
 #[inline(always)]
 fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     let shifted = T::fma64(x, std::f64::consts::LOG2_E, ROUND);
@@ -84,9 +84,10 @@ fn expm1_pair<T: Tier>(x: f64) -> (f64, f64) {
     let rest = exp_tail::<T>(r) * (r * r);
     let p = r + rest;
     let p_lost = ((r - p) + rest) + r_lost * (1.0 + p);
-    // 2^n·(1 + p) - 1; scaling is exact.
-    let scale = pow2(n);
-    (T::fma64(scale, p, scale - 1.0), scale * p_lost)
+    // 2^n·(1 + p) - 1; scaling is exact, and 2^n - 1 is zero or the larger part.
+    let (scale, large) = (pow2(n), pow2(n) - 1.0);
+    let sum = T::fma64(scale, p, large);
+    (sum, T::fma64(scale, p, large - sum) + scale * p_lost)
 }
 
 /// The exponent of a positive number, and its mantissa in [√½, √2).
@@ -130,15 +131,19 @@ pub fn log<T: Tier>(x: f64) -> f64 {
 /// log(1 + x).
 #[inline(always)]
 pub fn log1p<T: Tier>(x: f64) -> f64 {
+    log1p_sum::<T>(x, 0.0)
+}
+
+/// log(1 + x + low), where low is less than an ulp of x.
+#[inline(always)]
+pub(super) fn log1p_sum<T: Tier>(x: f64, low: f64) -> f64 {
     let u = 1.0 + x;
     let lost = x - (u - 1.0);
     let log_u = log::<T>(u);
-    let y = log_u + lost / u;
-    let y = if u == f64::INFINITY || u == 0.0 {
-        log_u
-    } else {
-        y
-    };
+    let y = log_u + (lost + low) / u;
+    // The logarithm of anything else is already right, and its NaN is the same on every machine.
+    let inside = u > 0.0 && u < f64::INFINITY;
+    let y = if inside { y } else { log_u };
     if x.abs() < 1e-17 { x } else { y }
 }
 

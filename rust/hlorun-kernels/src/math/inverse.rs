@@ -2,7 +2,7 @@
 //!
 //! In: one or two `f64`. Out: the value within 2 ulp, with C's special values. Promise: branch-free.
 
-use super::double::{LN2_HI, LN2_LO, horner, log, log1p};
+use super::double::{LN2_HI, LN2_LO, horner, log, log1p_sum};
 use crate::elementwise::Tier;
 
 const PI_2_HI: f64 = std::f64::consts::FRAC_PI_2;
@@ -117,13 +117,20 @@ pub fn acos<T: Tier>(x: f64) -> f64 {
     if outer { far } else { near }
 }
 
+/// `log(1 + large + small)` for large >= small >= 0, without what rounding takes from their sum.
+#[inline(always)]
+fn log1p_of_two<T: Tier>(large: f64, small: f64) -> f64 {
+    let sum = large + small;
+    log1p_sum::<T>(sum, small - (sum - large))
+}
+
 /// Inverse hyperbolic sine.
 #[inline(always)]
 pub fn asinh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let huge = a > 1e9;
     let b = if huge { 1.0 } else { a };
-    let near = log1p::<T>(b + b * b / (1.0 + (b * b + 1.0).sqrt()));
+    let near = log1p_of_two::<T>(b, b * b / (1.0 + (b * b + 1.0).sqrt()));
     let far = log::<T>(a) + (LN2_HI + LN2_LO);
     (if huge { far } else { near }).copysign(x)
 }
@@ -133,7 +140,7 @@ pub fn asinh<T: Tier>(x: f64) -> f64 {
 pub fn acosh<T: Tier>(x: f64) -> f64 {
     let huge = x > 1e9;
     let t = if huge { 1.0 } else { x - 1.0 };
-    let near = log1p::<T>(t + (2.0 * t + t * t).sqrt());
+    let near = log1p_of_two::<T>((2.0 * t + t * t).sqrt(), t);
     let far = log::<T>(x) + (LN2_HI + LN2_LO);
     let y = if huge { far } else { near };
     if x >= 1.0 { y } else { f64::NAN }
@@ -144,12 +151,10 @@ pub fn acosh<T: Tier>(x: f64) -> f64 {
 pub fn atanh<T: Tier>(x: f64) -> f64 {
     let a = x.abs();
     let twice = a + a;
-    let argument = if a < 0.5 {
-        twice + twice * a / (1.0 - a)
-    } else {
-        twice / (1.0 - a)
-    };
-    let y = 0.5 * log1p::<T>(argument);
+    let near = a < 0.5;
+    let large = if near { twice } else { twice / (1.0 - a) };
+    let small = if near { twice * a / (1.0 - a) } else { 0.0 };
+    let y = 0.5 * log1p_of_two::<T>(large, small);
     let y = if a > 1.0 { f64::NAN } else { y };
     y.copysign(x)
 }

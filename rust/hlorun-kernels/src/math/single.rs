@@ -95,12 +95,11 @@ pub fn log<T: Tier>(x: f32) -> f32 {
 pub fn log1p<T: Tier>(x: f32) -> f32 {
     let u = 1.0 + x;
     let lost = x - (u - 1.0);
-    let y = log::<T>(u) + lost / u;
-    let y = if u == f32::INFINITY || u == 0.0 {
-        log::<T>(u)
-    } else {
-        y
-    };
+    let log_u = log::<T>(u);
+    let y = log_u + lost / u;
+    // The logarithm of anything else is already right, and its NaN is the same on every machine.
+    let inside = u > 0.0 && u < f32::INFINITY;
+    let y = if inside { y } else { log_u };
     if x.abs() < 1e-8 { x } else { y }
 }
 

@@ -186,6 +186,45 @@ fn single_functions_are_within_the_bound_on_every_bf16_and_random_values() {
 }
 
 #[test]
+fn outside_its_domain_a_function_gives_one_nan_on_every_tier() {
+    let outside = [
+        f64::NEG_INFINITY,
+        f64::INFINITY,
+        f64::MIN,
+        f64::MAX,
+        -2.0,
+        2.0,
+        1.5,
+        0.5,
+        -0.0,
+    ];
+    for (op, _) in F64_FUNCTIONS {
+        let nans = |isa, dtype| -> Vec<Option<u64>> {
+            let bits = |nan: bool, bits: u64| nan.then_some(bits);
+            if dtype == DType::F64 {
+                let y = run(isa, op, dtype, &outside);
+                y.iter().map(|y| bits(y.is_nan(), y.to_bits())).collect()
+            } else {
+                let y = run(isa, op, dtype, &outside.map(|x| x as f32));
+                y.iter()
+                    .map(|y| bits(y.is_nan(), y.to_bits().into()))
+                    .collect()
+            }
+        };
+        for dtype in [DType::F32, DType::F64] {
+            let first = nans(Isa::available()[0], dtype);
+            for isa in Isa::available() {
+                assert_eq!(
+                    nans(isa, dtype),
+                    first,
+                    "{isa:?} {dtype:?} {op:?} of {outside:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn half_functions_round_the_single_result_on_every_input() {
     let bits: Vec<u16> = (0..=u16::MAX).collect();
     for dtype in [DType::F16, DType::BF16] {

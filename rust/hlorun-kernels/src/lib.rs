@@ -17,6 +17,7 @@ mod isa;
 pub mod low_float;
 mod math;
 mod ops;
+pub mod places;
 mod reduce;
 mod rows;
 pub mod scalar_bytecode;

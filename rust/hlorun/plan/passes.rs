@@ -38,7 +38,7 @@ const FORMER: [(&str, &str); 5] = [
     ("bands", row_tiling::NAME),
     ("chains", vector_bytecode::NAME),
     ("flat-loops", scalar_bytecode::NAME),
-    ("known-ranges", hlo::loops::range_analysis::NAME),
+    ("known-ranges", hlo::simplify::range_analysis::NAME),
     ("single-window", hlo::simplify::gather_scatter::NAME),
 ];
 

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use hlorun_kernels::places::{Component, OUTSIDE, places};
 use smallvec::SmallVec;
 
 use super::walk::{Nest, Shared};
@@ -131,14 +132,13 @@ impl Starts {
     }
 }
 
-/// Components read at a time.
+/// Components and windows read at a time.
 const BLOCK: usize = 512;
 
 /// Where windows begin: in the array that the indices place them in, and in the other one.
 pub struct Windows<'s> {
     starts: &'s Starts,
-    /// Bytes per unit of a component, and the largest one that keeps the window inside.
-    components: SmallVec<[(isize, i64); 4]>,
+    components: SmallVec<[Component; 4]>,
     /// Along the batch dimensions: steps of the placed side, which batching dimensions move, and of
     /// the other side.
     batches: Nest<2>,
@@ -148,7 +148,7 @@ impl<'s> Windows<'s> {
     /// With the byte steps `placed` and `plain` of either side along the batch dimensions.
     pub fn new(
         starts: &'s Starts,
-        components: SmallVec<[(isize, i64); 4]>,
+        components: SmallVec<[Component; 4]>,
         placed: &[isize],
         plain: &[isize],
     ) -> Windows<'s> {
@@ -169,54 +169,37 @@ impl<'s> Windows<'s> {
     #[inline(always)]
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
         let width = self.starts.width;
-        let mut values: SmallVec<[i64; BLOCK]> = SmallVec::from_elem(0, BLOCK.max(width));
-        let at_once = values.len() / width.max(1);
+        let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
+        let mut values: SmallVec<[i64; BLOCK]> = SmallVec::from_elem(0, at_once * width);
+        let mut moves: SmallVec<[isize; BLOCK]> = SmallVec::from_elem(0, at_once);
+        let mut rows: SmallVec<[[isize; 2]; 8]> = SmallVec::new();
         let (length, [placed, plain]) = self.batches.inner;
         let mut n = range.start;
         while n < range.end {
             let end = range.end.min(n + at_once);
             self.starts.read(n..end, &mut values);
-            let mut left = values.as_slice();
-            self.batches
-                .for_rows(n / length..(end - 1) / length + 1, |[a, b]| {
-                    let first = n % length;
-                    let count = (length - first).min(end - n);
-                    n += count;
-                    let (own, rest) = left.split_at(count * width);
-                    left = rest;
-                    let mut start = a + first as isize * placed;
-                    let mut other = b + first as isize * plain;
-                    let mut window = |(moved, is_inside): (isize, bool)| {
-                        if !SKIP || is_inside {
-                            f(start + moved, other);
-                        }
-                        start += placed;
-                        other += plain;
-                    };
-                    // Vectors of one and two components are most of all.
-                    match *self.components.as_slice() {
-                        [one] => own.iter().for_each(|&x| window(place(x, one))),
-                        [one, two] => own.chunks_exact(2).for_each(|pair| {
-                            let ((a, a_inside), (b, b_inside)) =
-                                (place(pair[0], one), place(pair[1], two));
-                            window((a + b, a_inside && b_inside));
-                        }),
-                        [] => (0..count).for_each(|_| window((0, true))),
-                        ref all => own.chunks_exact(width).for_each(|vector| {
-                            let each = vector.iter().zip(all).map(|(&x, &to)| place(x, to));
-                            window(
-                                each.fold((0, true), |sum, one| (sum.0 + one.0, sum.1 && one.1)),
-                            );
-                        }),
+            let moves = &mut moves[..end - n];
+            places(&values, &self.components, SKIP, moves);
+            rows.clear();
+            let all = n / length..(end - 1) / length + 1;
+            self.batches.for_rows(all, |offsets| rows.push(offsets));
+            let mut left = &*moves;
+            // Not in the closure above, which would keep what `f` captures in memory.
+            for [a, b] in &rows {
+                let first = n % length;
+                let (own, rest) = left.split_at((length - first).min(left.len()));
+                left = rest;
+                n += own.len();
+                let mut start = a + first as isize * placed;
+                let mut other = b + first as isize * plain;
+                for &moved in own {
+                    if !SKIP || moved != OUTSIDE {
+                        f(start + moved, other);
                     }
-                });
+                    start += placed;
+                    other += plain;
+                }
+            }
         }
     }
-}
-
-/// How far a component moves a window, or the nearest place inside does; whether that is its own.
-#[inline(always)]
-fn place(value: i64, (step, limit): (isize, i64)) -> (isize, bool) {
-    let inside = value.clamp(0, limit.max(0));
-    (inside as isize * step, inside == value && limit >= 0)
 }

@@ -66,13 +66,13 @@ const ORDER: &[Pass] = &[
         Ok(simplify::constant_folding::run(module, cx.options))
     }),
     optional(
-        loops::range_analysis::NAME,
+        simplify::range_analysis::NAME,
         &[simplify::constant_folding::NAME],
-        |module, _| Ok(loops::range_analysis::run(module)),
+        |module, _| Ok(simplify::range_analysis::run(module)),
     ),
     optional(
         loops::unroll::NAME,
-        &[loops::range_analysis::NAME],
+        &[simplify::range_analysis::NAME],
         |module, _| loops::unroll::run(module),
     ),
     optional(simplify::common_subexpressions::NAME, &[], |module, _| {

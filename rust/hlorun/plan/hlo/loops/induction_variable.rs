@@ -71,15 +71,15 @@ pub fn constant(module: &HloModule, id: InstructionId) -> Option<i64> {
     let instruction = module.instruction(id);
     let shape = instruction.array_shape()?;
     let bytes = instruction.literal()?.bytes()?;
-    if shape.element_count() != Some(1)
-        || !(shape.element_type.is_integral() || shape.element_type == PrimitiveType::Pred)
-    {
-        return None;
-    }
+    (shape.element_count() == Some(1)).then(|| integer(bytes, shape.element_type))?
+}
+
+/// The integer or truth value that begins with the first of `bytes`; `None` of other types, and of `u64`.
+pub fn integer(bytes: &[u8], ty: PrimitiveType) -> Option<i64> {
     let mut raw = [0u8; 8];
-    let size = shape.element_type.size_bytes();
+    let size = ty.size_bytes();
     raw.get_mut(..size)?.copy_from_slice(bytes.get(..size)?);
-    wrap(i64::from_ne_bytes(raw), shape.element_type)
+    wrap(i64::from_ne_bytes(raw), ty)
 }
 
 /// `value` as the type holds it.

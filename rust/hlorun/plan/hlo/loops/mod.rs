@@ -6,6 +6,5 @@ pub mod hoist;
 pub mod induction_variable;
 pub mod info;
 pub mod invariants;
-pub mod range_analysis;
 pub mod state;
 pub mod unroll;

@@ -5,4 +5,5 @@ pub mod common_subexpressions;
 pub mod constant_folding;
 pub mod dot_strength;
 pub mod gather_scatter;
+pub mod range_analysis;
 pub mod transpose_fold;

@@ -121,7 +121,7 @@ fn step(
 }
 
 /// Lets an instruction read what stands for its operands.
-fn redirect(
+pub(super) fn redirect(
     module: &mut HloModule,
     id: InstructionId,
     instead: &FxHashMap<InstructionId, InstructionId>,
@@ -156,7 +156,7 @@ fn taken_before(
 }
 
 /// How one instruction stands for another that has the same value.
-enum Standing {
+pub(super) enum Standing {
     /// As it is.
     Itself,
     /// As a copy in the other's layout.
@@ -166,7 +166,7 @@ enum Standing {
 }
 
 /// How `other` stands for `id`, which is the module's result or not.
-fn standing(
+pub(super) fn standing(
     module: &HloModule,
     id: InstructionId,
     other: InstructionId,
@@ -191,7 +191,7 @@ fn standing(
     }
 }
 
-fn become_copy(module: &mut HloModule, id: InstructionId, other: InstructionId) {
+pub(super) fn become_copy(module: &mut HloModule, id: InstructionId, other: InstructionId) {
     module.set_operands(id, &[other]);
     module.set_attributes(id, &[]);
     let data = module.instruction_data_mut(id);

@@ -49,11 +49,17 @@ class BatchRecord(Generic[T]):
     error: Exception | None = None
 
 
-def find_files(paths: Paths) -> list[Path]:
+def find_files(paths: Paths, left_out: list[Path] | None = None) -> list[Path]:
     """The files to read: those given, and below each directory those with one of `SUFFIXES`.
 
     A file is listed once, also when two paths lead to it.
+
+    Args:
+        paths: Files and directories.
+        left_out: Gets the files below directories that XLA names as such on memory or thunks.
     """
+    from hlorun._scan import holds_no_module
+
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     found: dict[Path, None] = {}
@@ -64,8 +70,12 @@ def find_files(paths: Paths) -> list[Path]:
         for folder, folders, names in os.walk(entry):
             folders.sort()
             for name in sorted(names):
-                if name.endswith(SUFFIXES):
+                if not name.endswith(SUFFIXES):
+                    continue
+                if not holds_no_module(name):
                     found[Path(folder, name)] = None
+                elif left_out is not None:
+                    left_out.append(Path(folder, name))
     return list(found)
 
 
@@ -121,7 +131,8 @@ def batch(
     that was ended goes on where it was, and a file that has changed is read again.
 
     Args:
-        paths: A file, a directory (searched for `SUFFIXES`), or several of them.
+        paths: A file, a directory (searched for `SUFFIXES`, but for what XLA writes on memory and thunks
+            beside a module), or several of them.
         fn: Called with each module; its result becomes `.value`. Without it `.module` is set.
         workers: Number of threads; the number of CPUs by default.
         out: The folder of the tables. Needs pyarrow: `pip install hlorun[arrow]`.

@@ -485,6 +485,25 @@ class HloModule:
               ROOT a = f32[2]{0} add(p, p)
             }
         """
+    def with_constants(self, constants: dict[str, Any]) -> HloModule:
+        """The module with values for constants, as those that the text leaves out (`constant({...})`).
+
+        Args:
+            constants: Arrays by the names of constants, of their dtypes and sizes.
+
+        Returns:
+            A copy of the module in which these constants have these values.
+
+        Raises:
+            HloArgumentError: There is no array constant of a name, or an array does not fit its constant.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { ROOT c = f32[3] constant({...}) }")
+            >>> whole = module.with_constants({"c": np.array([1, 2, 3], np.float32)})
+            >>> hlorun.compile(whole)()
+            array([1., 2., 3.], dtype=float32)
+        """
+
     def fingerprint(self) -> str:
         """Hexadecimal digits that are equal for modules that compute the same in the same way, whatever
         their names and metadata.
@@ -1050,11 +1069,14 @@ class Executable:
     @property
     def passes(self) -> list[PassRecord]:
         """What each pass did, in the order in which they ran."""
-    def profile(self, *arrays: Any) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]:
+    def profile(
+        self, *arrays: Any, timeout: float | None = None
+    ) -> tuple[Any, list[tuple[HloInstruction, str, int, float, float]]]:
         """Runs once and takes the time of every step.
 
         Args:
             *arrays: One value per parameter, of its dtype and sizes, as in a call.
+            timeout: Seconds after which the run ends.
 
         Returns:
             The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
@@ -1063,6 +1085,10 @@ class Executable:
 
         Raises:
             HloArgumentError: A value does not fit its parameter.
+            HloTimeoutError: The run took longer than `timeout`.
+            HloUnsupportedError: The run reached a custom call that nobody can run.
+            HloExecutionError: The run failed: memory ran out.
+            ValueError: `timeout` is negative or NaN.
 
         Examples:
             >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")

@@ -315,8 +315,9 @@ def describe_constants(module: HloModule, source: str | None, seed: int) -> tupl
     if source == "zeros":
         return {c.name: np.zeros(tuple(c.shape.dims), c.shape.dtype) for c in elided}, f"{what}: zeros"
     if source == "random":
-        bits = np.random.PCG64([seed, 1]).random_raw
-        return {c.name: _random(c.shape, bits) for c in elided}, f"{what}: random, seed {seed}"
+        # By name, so that modules that are compared have the same where they name it the same.
+        bits = {c.name: np.random.PCG64([seed, 1, *c.name.encode()]).random_raw for c in elided}
+        return {c.name: _random(c.shape, bits[c.name]) for c in elided}, f"{what}: random, seed {seed}"
     opened = _open(source)
     if isinstance(opened, np.ndarray):
         raise HloArgumentError(f"{source} holds one array without a name; constants come from an .npz file")

@@ -40,6 +40,12 @@ _MEMORY = {
 }
 
 
+def holds_no_module(name: str) -> bool:
+    """Whether XLA calls a file so that tells of memory, thunks, options or code."""
+    bare = re.sub(rf"{_PACKED}$", "", name)
+    return bare.endswith(tuple(_MEMORY)) or any(pattern.search(bare) for pattern, _ in _KINDS)
+
+
 @dataclass
 class DumpStage:
     """A module at one point of its compilation.
@@ -193,6 +199,21 @@ class DumpFolder:
 
     def __len__(self) -> int:
         return len(self.modules)
+
+    def named(self, name: str) -> list[DumpModule]:
+        """The modules of a name or number.
+
+        Args:
+            name: As in `name` or `number`, or "module_0001".
+
+        Returns:
+            None, one or several: a name may stand for more than one module.
+
+        Examples:
+            >>> [module.number for module in hlorun.scan("xla").named("jit_f")]
+            [1]
+        """
+        return [m for m in self.modules if name in (m.name, str(m.number), f"module_{m.number:04}")]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold.

@@ -74,6 +74,27 @@ def test_workers_are_at_least_one(folder: Path) -> None:
         next(hlorun.batch(folder, workers=0))
 
 
+@pytest.mark.parametrize("out", [[], ["--out", "tables"]])
+def test_files_on_memory_are_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xla").mkdir()
+    stem = "module_0001.jit_f.cpu_after_optimizations"
+    (tmp_path / "xla" / f"{stem}.txt").write_text(GOOD)
+    assignment = tmp_path / "xla" / f"{stem}-buffer-assignment.txt"
+    for file in (assignment, assignment.with_name(f"{stem}-live-range.txt")):
+        file.write_text("BufferAssignment:\n")
+    done = CliRunner().invoke(app, ["batch", "xla", *out])
+    assert done.exit_code == 0, done.output
+    assert "1 file, 0 failed, 2 files on memory or thunks left out" in " ".join(done.output.split())
+    (record,) = hlorun.batch(assignment)
+    assert record.error is not None
+    (tmp_path / "xla" / f"{stem}.txt").unlink()
+    done = CliRunner().invoke(app, ["batch", "xla"])
+    assert done.exit_code == 1 and "no HLO in xla, 2 files on memory" in done.output
+
+
 def test_the_dumps() -> None:
     records = list(hlorun.batch(DUMPS, fn=lambda module: module.instruction_count))
     assert [r.value for r in records] == [None, 133, None, 157, 8217]

@@ -209,6 +209,24 @@ def test_a_folder_of_passes_is_bisected(tmp_path: Path) -> None:
     assert found.comparison.first.b.name == "d"
 
 
+def test_one_of_several_dumped_modules_is_bisected(tmp_path: Path) -> None:
+    for number, name in ((1, "jit_f"), (2, "jit_g")):
+        for k, step in enumerate(["algsimp", "cse", "dce"]):
+            text = NET.replace("subtract(t, m)", "subtract(m, t)") if (name, k) == ("jit_g", 2) else NET
+            file = tmp_path / f"module_{number:04}.{name}.{k:04}.pipeline.after_{step}.txt"
+            file.write_text(text.replace("HloModule net", f"HloModule {name}"))
+    with pytest.raises(hlorun.HloArgumentError, match="one module, found 1 jit_f, 2 jit_g"):
+        hlorun.bisect(tmp_path)
+    (dumped,) = hlorun.scan(tmp_path).named("jit_g")
+    assert hlorun.bisect(dumped).culprit == "pipeline/dce"
+    shown = command("bisect", str(tmp_path), "--module", "2")
+    assert shown.returncode == 1 and "pipeline/dce" in shown.stdout, shown.stderr
+    shown = command("bisect", str(tmp_path), "--module", "jit_f")
+    assert shown.returncode == 0, shown.stderr
+    shown = command("bisect", str(tmp_path), "--module", "jit_h")
+    assert shown.returncode == 1 and "no module called jit_h; it has 1 jit_f, 2 jit_g" in shown.stderr
+
+
 def test_passes_of_hlorun_are_bisected() -> None:
     module = hlorun.parse(NET)
     assert hlorun.bisect(module, *inputs()).culprit is None

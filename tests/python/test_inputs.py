@@ -102,6 +102,43 @@ def test_elided_constants_are_listed_once_and_given(tmp_path: Path) -> None:
     assert code == 1 and "no array for the constants d" in text
 
 
+def test_every_command_that_runs_takes_elided_constants(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(ELIDED)
+    dump = str(tmp_path / "m.hlo")
+    for command in (["nan", dump], ["compare", dump, dump], ["bisect", dump, "--against", dump]):
+        code, text = output(*command)
+        assert code == 1 and "give them with --constants random" in text, text
+        code, text = output(*command, "--constants", "random")
+        assert code == 0, text
+    code, text = output("bisect", str(tmp_path), "--constants", "random")
+    assert code == 2 and "--xla_dump_large_constants" in text
+
+
+def test_random_constants_of_a_name_are_the_same_in_two_modules() -> None:
+    values, _ = _inputs.describe_constants(hlorun.parse(ELIDED), "random", 3)
+    swapped = ELIDED.replace("  c = f32[30] constant({...})\n", "").replace(
+        "  s =", "  c = f32[30] constant({...})\n  s ="
+    )
+    others, _ = _inputs.describe_constants(hlorun.parse(swapped), "random", 3)
+    assert list(values) != list(others)
+    for name, value in values.items():
+        np.testing.assert_array_equal(value, others[name])
+
+
+def test_a_module_gets_constants() -> None:
+    module = hlorun.parse(ELIDED)
+    with pytest.raises(hlorun.HloUnsupportedError, match=r"with_constants\("):
+        hlorun.run(module, np.zeros(30, np.float32))
+    whole = module.with_constants({"c": np.ones(30, np.float32), "d": np.zeros(20, np.int32)})
+    s, d = hlorun.run(whole, np.zeros(30, np.float32))
+    assert (s == 1).all() and (d == 0).all()
+    assert module["c"].literal is None
+    with pytest.raises(hlorun.HloArgumentError, match="no array constant called a"):
+        module.with_constants({"a": np.ones(30, np.float32)})
+    with pytest.raises(hlorun.HloArgumentError, match="constant c"):
+        module.with_constants({"c": np.ones(3, np.float32)})
+
+
 def test_a_module_is_a_collection_of_computations() -> None:
     module = hlorun.parse(ELIDED)
     assert len(module) == 1

@@ -37,6 +37,7 @@ NEVER_RAISE = {
     "diff",
     "diff_assignments",
     "flame_svg",
+    "DumpFolder.named",
     "graph",
     "summary",
     "Place.of",

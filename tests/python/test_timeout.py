@@ -113,6 +113,15 @@ def test_the_error_says_how_long_it_had() -> None:
         hlorun.run(hlorun.parse(ENDLESS), 1, timeout=0)
 
 
+def test_a_profile_and_a_single_step_end_in_time() -> None:
+    endless = hlorun.compile(hlorun.parse(ENDLESS))
+    with pytest.raises(hlorun.HloTimeoutError):
+        endless.profile(1, timeout=0.05)
+    single = hlorun.compile(module("p = s32[1] parameter(0)\n  ROOT n = s32[1] negate(p)"))
+    with pytest.raises(hlorun.HloTimeoutError):
+        single(np.ones(1, np.int32), timeout=0)
+
+
 @pytest.mark.parametrize("timeout", [-1.0, float("nan")])
 def test_a_timeout_is_a_time(timeout: float) -> None:
     executable = hlorun.compile(module("ROOT p = s32[1] parameter(0)"))

@@ -147,7 +147,7 @@ def _folder(paths: list[Path], out: Path, options: dict[str, Any], *, ray: bool,
             fail(message if message.startswith(f"{path}: ") else f"{path}: {message}")
         if done.failed > MOST_FAILURES:
             fail(f"… {done.failed - MOST_FAILURES:,} more; error_message in {out}/part-*/modules.parquet")
-        text = f"{plural(done.files, 'file')}, {done.failed:,} failed"
+        text = f"{plural(done.files, 'file')}, {done.failed:,} failed{_left_out(paths)}"
         if done.skipped:
             text += f", {done.skipped:,} done before"
         rate = f", {bytes_text(int(done.bytes / done.seconds))}/s" if done.seconds and done.bytes else ""
@@ -189,12 +189,22 @@ def _table(paths: list[Path], out: Path | None, workers: int | None, *, verify: 
             print_json(rows)
         elif rows:
             written = f", table written to {out}" if out is not None else ""
-            console().print(f"{plural(len(rows), 'file')}, {bad} failed{written}", markup=False)
+            text = f"{plural(len(rows), 'file')}, {bad} failed{_left_out(paths)}"
+            console().print(f"{text}{written}", markup=False)
     return bad > 0 or not rows
 
 
 def _nothing(paths: list[Path]) -> str:
-    return f"no HLO in {', '.join(map(str, paths))}"
+    return f"no HLO in {', '.join(map(str, paths))}{_left_out(paths)}"
+
+
+def _left_out(paths: list[Path]) -> str:
+    """How many files were not read because XLA names them as such on memory or thunks."""
+    from hlorun._batch import find_files
+
+    left_out: list[Path] = []
+    find_files(paths, left_out)
+    return f", {plural(len(left_out), 'file')} on memory or thunks left out" if left_out else ""
 
 
 class _quiet:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from hlorun.cli.common import (
+    Constants,
     Dump,
     Inputs,
     Json,
@@ -24,6 +25,7 @@ from hlorun.cli.common import (
     print_json,
     reporting_errors,
 )
+from hlorun.cli.names import modules_in_folder
 
 if TYPE_CHECKING:
     from hlorun import Bisection, HloModule
@@ -39,6 +41,16 @@ def _given(module: HloModule, inputs: str | None, seed: int) -> list[Any]:
     return values
 
 
+def _complete(module: HloModule, constants: str | None, seed: int) -> HloModule:
+    """The module with values for the constants that its text leaves out."""
+    from hlorun._inputs import describe_constants
+
+    values, described = describe_constants(module, constants, seed)
+    if described:
+        console(stderr=True).print(described, markup=False, soft_wrap=True)
+    return module.with_constants(values) if values else module
+
+
 def _show(found: Any, json: bool) -> None:
     if json:
         print_json(found.to_dict())
@@ -47,7 +59,12 @@ def _show(found: Any, json: bool) -> None:
 
 
 def nan(
-    dump: Dump, inputs: Inputs = None, seed: Seed = 0, timeout: Timeout = None, json: Json = False
+    dump: Dump,
+    inputs: Inputs = None,
+    seed: Seed = 0,
+    constants: Constants = None,
+    timeout: Timeout = None,
+    json: Json = False,
 ) -> None:
     """Run without fusion and name the instructions that make NaN or Inf from clean operands.
 
@@ -58,7 +75,7 @@ def nan(
     import hlorun
 
     with reporting_errors(dump):
-        module = load(dump)
+        module = _complete(load(dump), constants, seed)
         given = _given(module, inputs, seed)
         screen = console(stderr=True)
         with screen.status("running") if screen.is_terminal else nullcontext() as status:
@@ -79,6 +96,7 @@ def compare(
     b: Annotated[Path, typer.Argument(metavar="B", help="HLO text or proto.")],
     inputs: Inputs = None,
     seed: Seed = 0,
+    constants: Constants = None,
     timeout: Timeout = None,
     json: Json = False,
 ) -> None:
@@ -91,7 +109,7 @@ def compare(
     import hlorun
 
     with reporting_errors():
-        first, second = load(a), load(b)
+        first, second = (_complete(load(path), constants, seed) for path in (a, b))
         given = _given(first, inputs, seed)
         found: hlorun.Comparison | hlorun.DeviceComparison
         devices = [module.num_partitions * module.replica_count for module in (first, second)]
@@ -115,8 +133,17 @@ def bisect(
     passes: Annotated[
         bool, typer.Option("--passes", help="Search the passes of hlorun, as without any option.")
     ] = False,
+    module: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="MODULE",
+            help="Of a folder with several: a module's name or number.",
+            autocompletion=modules_in_folder,
+        ),
+    ] = None,
     inputs: Inputs = None,
     seed: Seed = 0,
+    constants: Constants = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -144,19 +171,25 @@ def bisect(
             raise typer.Exit(2)
         if against is not None and target.is_dir():
             raise typer.BadParameter("a folder is searched by its own stages", param_hint="--against")
+        if constants is not None and target.is_dir():
+            without = "passes rename constants; --xla_dump_large_constants writes them out"
+            raise typer.BadParameter(without, param_hint="--constants")
+        if module is not None and not target.is_dir():
+            raise typer.BadParameter(f"{target} is no folder", param_hint="--module")
         if out is not None:
             check_module_file(out)
             _check_arrays(out.with_suffix(".npz"), inputs)
         if target.is_dir():
             from hlorun.find.bisection import only_module, stages_of
 
-            values = _given(stages_of(only_module(target))[0].load(), inputs, seed)
-            found = hlorun.bisect(target, *values, timeout=timeout)
+            chosen = only_module(target, module)
+            values = _given(stages_of(chosen)[0].load(), inputs, seed)
+            found = hlorun.bisect(chosen, *values, timeout=timeout)
         else:
-            module = load(target)
-            right = load(against) if against is not None else None
-            values = _given(right or module, inputs, seed)
-            found = hlorun.bisect(module, *values, against=right, timeout=timeout)
+            wrong = _complete(load(target), constants, seed)
+            right = _complete(load(against), constants, seed) if against is not None else None
+            values = _given(right or wrong, inputs, seed)
+            found = hlorun.bisect(wrong, *values, against=right, timeout=timeout)
         _show(found, json)
         if out is not None:
             console(stderr=True).print(_write(found, out), markup=False, soft_wrap=True)

@@ -136,9 +136,7 @@ def passes(
         from hlorun.report.passes import pass_table
 
         scanned = scan(folder)
-        wanted = [
-            m for m in scanned if module is None or module in (m.name, str(m.number), f"module_{m.number:04}")
-        ]
+        wanted = list(scanned) if module is None else scanned.named(module)
         if not wanted:
             if not list(scanned):
                 fail(f"{folder}: no module that --xla_dump_to wrote")

@@ -53,8 +53,7 @@ def run(
         Optional[float],  # noqa: UP045
         typer.Option(
             min=0,
-            help="Seconds each run may take, but for the one of --profile, --flame and --by; "
-            "a longer run ends the command with exit status 1.",
+            help="Seconds each run may take; a longer one ends the command with exit status 1.",
         ),
     ] = None,
     constants: Constants = None,
@@ -218,7 +217,7 @@ def _profiled(asked: _Asked, module: HloModule, executable: Any, arguments: list
     """Where the time of one more run goes: "steps", and the groups that were asked for under "by"."""
     from hlorun.report.profile import slowest, times_by, write_trace
 
-    events = executable.profile(*arguments)[1]
+    events = executable.profile(*arguments, timeout=asked.timeout)[1]
     if asked.profile is not None:
         write_trace(asked.profile, module.name, events)
     if asked.flame is not None:

@@ -219,7 +219,7 @@ class _Reached(Exception):
 
 
 def bisect(
-    target: HloModule | str | os.PathLike[str],
+    target: HloModule | DumpModule | str | os.PathLike[str],
     *arrays: Any,
     against: HloModule | None = None,
     is_bad: Callable[[Any], bool] | None = None,
@@ -230,7 +230,7 @@ def bisect(
     Args:
         target: A module, whose compilation by hlorun is searched pass by pass, or whose instructions are
             searched where `against` is given; or a folder that `--xla_dump_to` filled with one module after
-            each pass (`--xla_dump_hlo_pass_re=.*`).
+            each pass (`--xla_dump_hlo_pass_re=.*`), or one of the modules that `hlorun.scan` found in it.
         *arrays: An array per parameter of the entry computation, of its dtype and sizes; nested tuples for
             tuples; without any, the random ones of `hlorun.make_inputs`.
         against: The module that is right; `target` is the one that differs.
@@ -269,23 +269,33 @@ def bisect(
         all_names = [i.name for i in target.instructions]
         number = all_names.index(culprit) if culprit in all_names else None
         return Bisection("instructions", culprit, number, 6, found, part, inputs)
-    return _stages(only_module(Path(target)), arguments, is_bad, deadline)
+    from hlorun._scan import DumpModule
+
+    dumped = target if isinstance(target, DumpModule) else only_module(Path(target))
+    return _stages(dumped, arguments, is_bad, deadline)
 
 
-def only_module(folder: Path) -> DumpModule:
-    """The module that a folder is the dump of.
+def only_module(folder: Path, wanted: str | None = None) -> DumpModule:
+    """The module that a folder is the dump of, or of several the one of a name or number.
 
     Raises:
-        HloArgumentError: It holds none, or several.
+        HloArgumentError: It holds none, or several, or none that is wanted.
     """
     from hlorun._scan import scan
 
     scanned = scan(folder)
-    modules = [module for module in scanned.modules if len(module.stages) > 1] or list(scanned.modules)
-    if len(modules) != 1:
-        names = ", ".join(module.name for module in modules[:8]) or "none"
-        raise HloArgumentError(f"{folder}: expected the dump of one module, found {names}")
-    return modules[0]
+    modules = scanned.named(wanted) if wanted is not None else []
+    if wanted is None:
+        modules = [module for module in scanned if len(module.stages) > 1] or list(scanned)
+    if len(modules) == 1:
+        return modules[0]
+    names = ", ".join(f"{module.number} {module.name}" for module in (modules or list(scanned))[:8]) or "none"
+    if wanted is None:
+        raise HloArgumentError(
+            f"{folder}: expected the dump of one module, found {names}; --module chooses one"
+        )
+    what = "several modules" if modules else "no module"
+    raise HloArgumentError(f"{folder} has {what} called {wanted}; it has {names}")
 
 
 def stages_of(module: DumpModule) -> list[DumpStage]:

@@ -237,6 +237,7 @@ impl PyExecutable {
     ///
     /// Args:
     ///     *arrays: One value per parameter, of its dtype and sizes, as in a call.
+    ///     timeout: Seconds after which the run ends.
     ///
     /// Returns:
     ///     The outputs, and a list of (instruction, kind, device, start, duration), times in seconds. A
@@ -245,22 +246,28 @@ impl PyExecutable {
     ///
     /// Raises:
     ///     HloArgumentError: A value does not fit its parameter.
+    ///     HloTimeoutError: The run took longer than `timeout`.
+    ///     HloUnsupportedError: The run reached a custom call that nobody can run.
+    ///     HloExecutionError: The run failed: memory ran out.
+    ///     ValueError: `timeout` is negative or NaN.
     ///
     /// Examples:
     ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
     ///     >>> outputs, steps = hlorun.compile(module).profile(np.ones(2, np.float32))
     ///     >>> [instruction.name for instruction, *_ in steps]
     ///     ['a']
-    #[pyo3(signature = (*arrays))]
+    #[pyo3(signature = (*arrays, timeout=None))]
     fn profile<'py>(
         &self,
         py: Python<'py>,
         arrays: &Bound<'py, PyTuple>,
+        timeout: Option<f64>,
     ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
         let values: Vec<Bound<'py, PyAny>> = arrays.iter().collect();
         let profile = Profile::new();
         let how = How {
             profile: Some(&profile),
+            limit: TimeLimit::new(timeout)?,
             ..How::default()
         };
         let outputs = self.run_values(py, &values, how)?;

@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyTuple, PyWeakrefMethods, PyWeak
 use crate::arrow::{PyArrowTable, instruction_table};
 use crate::assignment::{PyBufferAssignment, PyLiveRanges};
 use crate::computation::PyComputation;
+use crate::constants::with_constants;
 use crate::error::{Result, detached};
 use crate::handle::SharedModule;
 use crate::instruction::PyInstruction;
@@ -329,6 +330,27 @@ impl PyHloModule {
 
     fn __str__(&self, py: Python<'_>) -> Result<String> {
         self.to_string(py, "default", None)
+    }
+
+    /// The module with values for constants, as those that the text leaves out (`constant({...})`).
+    ///
+    /// Args:
+    ///     constants: Arrays by the names of constants, of their dtypes and sizes.
+    ///
+    /// Returns:
+    ///     A copy of the module in which these constants have these values.
+    ///
+    /// Raises:
+    ///     HloArgumentError: There is no array constant of a name, or an array does not fit its constant.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { ROOT c = f32[3] constant({...}) }")
+    ///     >>> whole = module.with_constants({"c": np.array([1, 2, 3], np.float32)})
+    ///     >>> hlorun.compile(whole)()
+    ///     array([1., 2., 3.], dtype=float32)
+    fn with_constants(&self, constants: &Bound<'_, PyDict>) -> Result<PyHloModule> {
+        let handle = with_constants(&self.handle, constants)?;
+        Ok(PyHloModule { handle })
     }
 
     /// Hexadecimal digits that are equal for modules that compute the same in the same way, whatever

@@ -122,7 +122,11 @@ pub fn run_unlocked(callbacks: &Callbacks<'_>, limit: TimeLimit, body: &Body<'_>
         custom_call: Some(&custom_call),
         ..RunOptions::default()
     };
-    let result = guarded(|| body(&options));
+    // A run of one step asks nobody whether it may go on.
+    let result = match watch.interrupted() {
+        true => Err(hlorun::HloError::execution("no time to run")),
+        false => guarded(|| body(&options)),
+    };
     watch
         .outcome(result)
         .map_err(|error| callbacks.error(error))

@@ -18,6 +18,6 @@ pub fn unsupported(instruction: InstructionRef<'_>, what: String) -> HloError {
 pub fn elided_constant(instruction: InstructionRef<'_>) -> HloError {
     unsupported(
         instruction,
-        "the text elides this constant's value ({...}); pass it with compile(module, constants={name: array})".into(),
+        "the text elides this constant's value ({...}); module.with_constants({name: array}) gives it".into(),
     )
 }

@@ -102,12 +102,13 @@ mod tests {
                 places(&values, components, skip, &mut got);
                 for (k, &got) in got.iter().enumerate() {
                     let each = components.iter().enumerate();
-                    let want = each.fold(Some(0), |sum: Option<i64>, (c, &(step, limit))| {
+                    let want = each.map(|(c, &(step, limit))| {
                         let x = values[k * width + c];
                         let nearest = x.min(limit).max(0);
                         let kept = !skip || (x == nearest && limit >= 0);
-                        sum.filter(|_| kept).map(|sum| sum + nearest * step as i64)
+                        kept.then_some(nearest * step as i64)
                     });
+                    let want = want.sum::<Option<i64>>();
                     assert_eq!(
                         got as i64,
                         want.unwrap_or(OUTSIDE as i64),

@@ -160,9 +160,30 @@ unsafe fn unary_body<T: Tier, A: Copy, O: Un<A>>(a: *const u8, out: *mut u8, n: 
                 std::ptr::copy_nonoverlapping(from, stage.as_mut_ptr().cast(), len);
                 from = stage.as_ptr().cast();
             }
-            unary_loop::<T, A, O>(from, out.add(i), len);
+            let (mut at, mut count) = (0, first_block(len));
+            loop {
+                unary_loop::<T, A, O>(from.add(at), out.add(i + at), count);
+                if at + count == len {
+                    break;
+                }
+                (at, count) = (len - BLOCK, BLOCK);
+            }
             i += len;
         }
+    }
+}
+
+/// Elements that a long body computes at once.
+const BLOCK: usize = 16;
+
+/// How many of `n` elements a long body takes first. Those that are left go as the last block of all, some of which is
+/// computed twice: one by one they would take longer, but for few of them and whole vectors.
+#[inline(always)]
+fn first_block(n: usize) -> usize {
+    match n % BLOCK {
+        0..=4 | 8 => n,
+        _ if n < BLOCK => n,
+        rest => n - rest,
     }
 }
 
@@ -241,7 +262,14 @@ unsafe fn binary_body<T: Tier, A: Copy, O: Bin<A>>(
                 std::ptr::copy_nonoverlapping(y, stage_b.as_mut_ptr().cast(), len);
                 y = stage_b.as_ptr().cast();
             }
-            binary_loop::<T, A, O>(x, y, out.add(i), len);
+            let (mut at, mut count) = (0, first_block(len));
+            loop {
+                binary_loop::<T, A, O>(x.add(at), y.add(at), out.add(i + at), count);
+                if at + count == len {
+                    break;
+                }
+                (at, count) = (len - BLOCK, BLOCK);
+            }
             i += len;
         }
     }

@@ -330,3 +330,39 @@ fn powers_and_angles_are_within_the_bound() {
         }
     }
 }
+
+#[test]
+fn every_length_gives_the_same_bits() {
+    let x: Vec<f32> = (0..70).map(|i| 0.05 + i as f32 * 0.11).collect();
+    for isa in Isa::available() {
+        for (op, _) in F64_FUNCTIONS {
+            let whole = run(isa, op, DType::F32, &x);
+            for n in 0..x.len() {
+                let part = run(isa, op, DType::F32, &x[..n]);
+                let same = part
+                    .iter()
+                    .zip(&whole)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{isa:?} {op:?} {n}");
+                let mut own = x[..n].to_vec();
+                let at = own.as_mut_ptr().cast::<u8>();
+                // SAFETY: the slice holds n elements; a kernel may write onto its operand.
+                unsafe { unary_on(isa, op, DType::F32).unwrap()(at, at, n) };
+                let same = own
+                    .iter()
+                    .zip(&whole)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{isa:?} {op:?} {n} in place");
+            }
+        }
+        let whole = run2(isa, B::Power, DType::F32, &x, &x);
+        for n in 0..x.len() {
+            let part = run2(isa, B::Power, DType::F32, &x[..n], &x[..n]);
+            let same = part
+                .iter()
+                .zip(&whole)
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{isa:?} power {n}");
+        }
+    }
+}

@@ -122,7 +122,7 @@ ENTRY e { p = f32[3] parameter(0)
   c = f32[3] constant({...})
   ROOT r = f32[3] add(p, c) }""")
     p = np.ones(3, np.float32)
-    with pytest.raises(hlorun.HloUnsupportedError, match="constants="):
+    with pytest.raises(hlorun.HloUnsupportedError, match="with_constants"):
         hlorun.compile(module)
     executable = hlorun.compile(module, constants={"c": np.array([1, 2, 3], np.float32)})
     assert executable(p).tolist() == [2, 3, 4]

@@ -4,6 +4,7 @@
 //! ([`InstructionRef`]). Promise: ids stay valid for the life of the module, and no operation
 //! recurses on input-controlled depth.
 
+pub mod accuracy;
 pub mod attributes;
 pub mod backend_config;
 pub mod compact;

@@ -6,6 +6,7 @@ use super::lexer::is_name_byte;
 use super::literal::parse_typed_literal;
 use super::parser::{Parser, PendingCall, PendingUse};
 use super::scan::WIDTH;
+use crate::module::accuracy::ResultAccuracy;
 use crate::module::attributes::{OutputOperandAlias, SliceDimension};
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, HloSharding, Id, InstructionId,
@@ -220,26 +221,7 @@ impl Parser<'_> {
     /// `{mode=highest}` or `{tolerance={atol=0,rtol=0,ulps=1}}`.
     fn result_accuracy(&mut self) -> Parsed<TextRef> {
         let text = self.raw_value()?;
-        let compact: Vec<u8> = (self.cursor.bytes(text).iter())
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .map(u8::to_ascii_lowercase)
-            .collect();
-        let inside = |text: &[u8], start: &[u8], end: &[u8]| -> Option<Vec<u8>> {
-            Some(text.strip_prefix(start)?.strip_suffix(end)?.to_vec())
-        };
-        let is_number = |field: &[u8], name: &[u8]| {
-            let value = field.strip_prefix(name).and_then(|v| v.strip_prefix(b"="));
-            let value = value.and_then(|value| std::str::from_utf8(value).ok());
-            value.is_some_and(|value| value.parse::<f64>().is_ok())
-        };
-        let known = match inside(&compact, b"{tolerance={", b"}}") {
-            Some(fields) => fields.split(|&byte| byte == b',').all(|field| {
-                let names: [&[u8]; 3] = [b"atol", b"rtol", b"ulps"];
-                names.iter().any(|name| is_number(field, name))
-            }),
-            None => matches!(&compact[..], b"{mode=default}" | b"{mode=highest}"),
-        };
-        if !known {
+        if ResultAccuracy::read(self.cursor.bytes(text)).is_none() {
             let note = "known are mode=default, mode=highest and tolerance={atol=…,rtol=…,ulps=…}";
             let message = format!(
                 "'{}' is no result_accuracy that is known",

@@ -5,6 +5,7 @@ use prost::bytes::Bytes;
 
 use super::{Writer, computation_number, literal::write_literal};
 use crate::error::{HloError, Result};
+use crate::module::accuracy;
 use crate::module::attributes::AttrValue;
 use crate::module::metadata::OpMetadata as ModuleMetadata;
 use crate::module::words;
@@ -191,31 +192,19 @@ impl Writer<'_> {
 
 /// `{mode=highest}`, `{tolerance={atol=0.1,rtol=0,ulps=2}}`.
 fn result_accuracy(text: &[u8]) -> Option<ResultAccuracy> {
-    use crate::text::printer::braces::{inside, key_value, parts};
-    let mut accuracy = ResultAccuracy::default();
-    for part in parts(inside(text), true) {
-        match key_value(part)? {
-            (b"mode", word) => {
-                accuracy.mode = Some(words::number_of(words::ACCURACY, word)?);
-            }
-            (b"tolerance", fields) => {
-                let mut tolerance = Tolerance::default();
-                for field in parts(inside(fields), true) {
-                    let (key, value) = key_value(field)?;
-                    let value = std::str::from_utf8(value).ok()?;
-                    match key {
-                        b"atol" => tolerance.atol = value.parse().ok()?,
-                        b"rtol" => tolerance.rtol = value.parse().ok()?,
-                        b"ulps" => tolerance.ulps = value.parse().ok()?,
-                        _ => return None,
-                    }
-                }
-                accuracy.tolerance = Some(Box::new(tolerance));
-            }
-            _ => return None,
+    use crate::text::printer::braces::inside;
+    use accuracy::ResultAccuracy as Asked;
+    let mut proto = ResultAccuracy::default();
+    let mode = |word: &[u8]| words::number_of(words::ACCURACY, word);
+    match Asked::read(text) {
+        Some(Asked::Default) => proto.mode = Some(mode(b"default")?),
+        Some(Asked::Highest) => proto.mode = Some(mode(b"highest")?),
+        Some(Asked::Tolerance { atol, rtol, ulps }) => {
+            proto.tolerance = Some(Box::new(Tolerance { atol, rtol, ulps }));
         }
+        None => return inside(text).is_empty().then_some(proto),
     }
-    Some(accuracy)
+    Some(proto)
 }
 
 /// `{visualizing_index=0,name=33}`.

@@ -16,6 +16,7 @@ use super::values::{
     write_dim_labels, write_padding, write_result_accuracy, write_slice, write_statistics,
     write_window,
 };
+use crate::module::accuracy::ResultAccuracy;
 use crate::module::attributes::ReplicaGroups;
 use crate::module::mesh_groups::{iota_devices, mesh_groups};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
@@ -139,12 +140,8 @@ impl Printer<'_> {
             AttrValue::Raw(raw) => match key {
                 AttrKey::FrontendAttributes | AttrKey::Statistics => inside(text(*raw)).is_empty(),
                 AttrKey::ResultAccuracy => {
-                    let mut compact = String::new();
-                    write_compact(&mut compact, text(*raw));
-                    matches!(
-                        compact.to_ascii_lowercase().as_str(),
-                        "{mode=default}" | "{}"
-                    )
+                    let read = ResultAccuracy::read(text(*raw));
+                    read == Some(ResultAccuracy::Default) || inside(text(*raw)).is_empty()
                 }
                 _ => false,
             },

@@ -4,38 +4,25 @@ use std::fmt::Write;
 
 use super::braces::{inside, key_value, parts, write_compact};
 use super::float::write_g;
+use crate::module::accuracy::ResultAccuracy;
 use crate::module::attributes::{
     ConvolutionDimensionNumbers, PaddingDimension, SliceDimension, WindowDimension,
 };
 
-/// `{mode=highest}` or `{tolerance={atol=0,rtol=0.001,ulps=3}}`.
+/// `{mode=highest}` or `{tolerance={atol=0,rtol=0.001,ulps=3}}`; what is neither, as it was written.
 pub(super) fn write_result_accuracy(out: &mut String, text: &[u8], digits: usize) {
-    let body = inside(text);
     out.push_str(", result_accuracy={");
-    match parts(body, true).first().copied().and_then(key_value) {
-        Some((b"tolerance", fields)) => {
-            let fields: Vec<_> = parts(inside(fields), true)
-                .into_iter()
-                .filter_map(key_value)
-                .collect();
-            let value = |name: &[u8]| -> f64 {
-                fields
-                    .iter()
-                    .find(|(key, _)| *key == name)
-                    .and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok())
-                    .unwrap_or(0.0)
-            };
+    match ResultAccuracy::read(text) {
+        Some(ResultAccuracy::Default) => out.push_str("mode=default"),
+        Some(ResultAccuracy::Highest) => out.push_str("mode=highest"),
+        Some(ResultAccuracy::Tolerance { atol, rtol, ulps }) => {
             out.push_str("tolerance={atol=");
-            write_g(out, value(b"atol"), digits);
+            write_g(out, atol, digits);
             out.push_str(",rtol=");
-            write_g(out, value(b"rtol"), digits);
-            let _ = write!(out, ",ulps={}}}", value(b"ulps") as i64);
+            write_g(out, rtol, digits);
+            let _ = write!(out, ",ulps={ulps}}}");
         }
-        _ => {
-            let start = out.len();
-            write_compact(out, body);
-            out[start..].make_ascii_lowercase();
-        }
+        None => write_compact(out, inside(text)),
     }
     out.push('}');
 }

@@ -180,9 +180,12 @@ const BLOCK: usize = 16;
 /// computed twice: one by one they would take longer, but for few of them and whole vectors.
 #[inline(always)]
 fn first_block(n: usize) -> usize {
+    // Asked first, so that few elements wait for nothing.
+    if n < BLOCK {
+        return n;
+    }
     match n % BLOCK {
         0..=4 | 8 => n,
-        _ if n < BLOCK => n,
         rest => n - rest,
     }
 }

@@ -6,11 +6,18 @@ Arguments are null, too small, of nulls, and of pointers to memory of random byt
 from __future__ import annotations
 
 import ctypes
-import random
 import sys
 import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import hlorun
+from streams import Stream
+
+T = TypeVar("T")
 
 HEAD = 16
 """Bytes of the size and the extensions that every argument struct begins with."""
@@ -59,6 +66,10 @@ def struct(size: int, given: int | None = None) -> ctypes.Array[ctypes.c_char]:
     return block
 
 
+def one_of(stream: Stream, values: Sequence[T]) -> T:
+    return values[stream.integers(0, len(values))]
+
+
 def null_arguments(api: Api) -> None:
     for number in range(api.count):
         error = api.call(number, None)
@@ -88,13 +99,13 @@ def random_bytes(api: Api) -> None:
     assert not error, api.message(error)
     handle = ctypes.c_void_p.from_buffer(client, HEAD + 48).value
     assert handle
-    numbers = random.Random(0)
+    stream = Stream("pjrt abuse", "bytes")
     for _ in range(300):
-        data = numbers.randbytes(numbers.choice([0, 1, 7, 40, 300]))
-        if numbers.random() < 0.5:
+        data = stream.bytes(one_of(stream, [0, 1, 7, 40, 300]))
+        if stream.integers(0, 2):
             data = b"hlorun executable " + hlorun.__version__.encode() + b"\0" + data
         text = ctypes.create_string_buffer(data, len(data) + 1)
-        format_of = ctypes.create_string_buffer(numbers.choice([b"mlir", b"hlo", b"\xff\xfe"]))
+        format_of = ctypes.create_string_buffer(one_of(stream, [b"mlir", b"hlo", b"\xff\xfe"]))
         program = struct(48, ROOM)
         ctypes.c_void_p.from_buffer(program, 16).value = ctypes.addressof(text)
         ctypes.c_size_t.from_buffer(program, 24).value = len(data)
@@ -122,12 +133,12 @@ def arrays_from_the_host(api: Api) -> None:
     ctypes.c_void_p.from_buffer(listed, HEAD).value = handle
     assert not api.call(15, ctypes.addressof(listed))
     device = ctypes.c_void_p.from_address(ctypes.c_void_p.from_buffer(listed, HEAD + 8).value).value
-    numbers = random.Random(1)
+    stream = Stream("pjrt abuse", "arrays")
     made = 0
     elements = ctypes.create_string_buffer(1 << 16)
     for _ in range(2000):
-        rank = numbers.choice([0, 1, 2, 3, 70])
-        dims = [numbers.choice([0, 1, 2, 3, -1, 1 << 50]) for _ in range(rank)]
+        rank = one_of(stream, [0, 1, 2, 3, 70])
+        dims = [one_of(stream, [0, 1, 2, 3, -1, 1 << 50]) for _ in range(rank)]
         sizes = (ctypes.c_int64 * rank)(*dims)
         call = struct(128, ROOM)
         fields = {
@@ -139,8 +150,8 @@ def arrays_from_the_host(api: Api) -> None:
         }
         for at, field in fields.items():
             ctypes.c_size_t.from_buffer(call, HEAD + at).value = field or 0
-        ctypes.c_int.from_buffer(call, HEAD + 16).value = numbers.choice([-1, 0, 1, 11, 15, 21, 23, 40])
-        ctypes.c_size_t.from_buffer(call, HEAD + 48).value = numbers.choice([0, 0, 0, 5])
+        ctypes.c_int.from_buffer(call, HEAD + 16).value = one_of(stream, [-1, 0, 1, 11, 15, 21, 23, 40])
+        ctypes.c_size_t.from_buffer(call, HEAD + 48).value = one_of(stream, [0, 0, 0, 5])
         error = api.call(22, ctypes.addressof(call))
         if error:
             assert api.message(error)

@@ -1,11 +1,12 @@
-"""Calls the PJRT API in any order, with handles that have been destroyed; whoever survives prints "survived".
+"""Calls the PJRT API in any order, with handles that have been destroyed or are none of their kind; whoever
+survives prints "survived".
 
   python tests/python/jax_plugin/fuzz.py [SEED] [STEPS]
 
 Takes STEPS steps (1,000 when not given), each a call or a few that belong together, then as many in each of
-four threads that share the handles. These stay in use after their `Destroy`; some are null, and some structs
-end early. What a caller cannot get wrong without undefined behaviour is right: the kinds of handles, and the
-sizes of memory.
+four threads that share the handles. These stay in use after their `Destroy`; some are null, of another kind
+or any number, and some structs end early. What a caller cannot get wrong without undefined behaviour is right:
+the sizes of memory.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from streams import Stream
 HANDLES = 24
 """Handles of a kind that are kept; a new one takes the place of one of them."""
 DESTROYED = "has been destroyed"
+FOREIGN = "is none that was given out"
 PROGRAM = """\
 HloModule fuzz, input_output_alias={ {0}: (0, {}, may-alias) }
 
@@ -76,7 +78,7 @@ class Fuzz:
         extension = ctypes.c_void_p.from_address(self.api.address + 8).value
         assert extension and ctypes.c_int.from_address(extension + 8).value == 4
         self.layouts = extension + 24
-        self.refused = self.made = self.ran = 0
+        self.refused = self.foreign = self.made = self.ran = 0
         self.words = ctypes.create_string_buffer(b"words")
         _, block = self.call(10, {})
         self.client = word(block, 64)
@@ -106,10 +108,16 @@ class Fuzz:
         assert words or not error, number
         assert "internal error" not in words, words
         self.refused += DESTROYED in words
+        self.foreign += FOREIGN in words
         return words, block
 
     def one_of(self, stream: Stream, kind: str) -> int:
-        """A handle of the kind, destroyed or not, or null."""
+        """A handle of the kind, destroyed or not, or null; at times one of another kind, or none."""
+        if not stream.integers(0, 16):
+            kinds = [other for other in self.handles if other != kind and self.handles[other]]
+            others = [abuse.one_of(stream, self.handles[other]) for other in kinds]
+            others += [int(stream.integers(1, 1 << 62)), ctypes.addressof(self.elements)]
+            return abuse.one_of(stream, [*others, *(handle + 8 for handle in self.handles[kind][:1])])
         known = self.handles[kind]
         at = stream.integers(0, len(known) + 1)
         return known[at] if at < len(known) else 0
@@ -286,13 +294,15 @@ def main() -> None:
             fuzz.step(stream)
 
     run(0)
-    assert fuzz.refused > steps / 50 and fuzz.ran > steps / 50, (fuzz.refused, fuzz.ran)
+    counts = fuzz.refused, fuzz.foreign, fuzz.ran
+    assert min(counts) > steps / 50, counts
     threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"survived {fuzz.made} calls, {fuzz.refused} of them with destroyed handles, {fuzz.ran} runs")
+    said = f"{fuzz.refused} of them with destroyed handles, {fuzz.foreign} with others' or none"
+    print(f"survived {fuzz.made} calls, {said}, {fuzz.ran} runs")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 //! Promise: no panic and no exception crosses into C, every failure is an error object with a message,
 //! and the argument struct of a call is looked at only as far as its `struct_size` says.
 //!
-//! What C promises, and nobody can check: pointers in arguments are null or valid, and a handle is null
-//! or one that was given out for an object of its parameter's type. Any thread may call anything, and a
-//! handle that is used after its `Destroy` is an error; what an object showed is gone with it.
+//! What C promises, and nobody can check: pointers in arguments are null or valid. Any thread may call
+//! anything, and a handle that was not given out for an object of its parameter's kind, or is used after
+//! its `Destroy`, is an error; what an object showed is gone with it.
 
 mod abi;
 mod api;

@@ -147,6 +147,11 @@ def test_handles_that_have_been_destroyed_are_errors(seed: str) -> None:
     assert done.stdout.startswith("survived") and done.returncode == 0, done.stderr[-4000:]
 
 
+def test_who_destroys_an_executable_never_waits_for_the_lock_of_python() -> None:
+    done = python(str(FOLDER / "destroy.py"))
+    assert done.stdout == "survived\n" and done.returncode == 0, done.stderr[-4000:]
+
+
 @pytest.mark.parametrize("way", ["platform", "jit"])
 def test_factorizations_are_those_of_the_library_that_jax_uses(way: str) -> None:
     from hlorun._blas import library_of_scipy

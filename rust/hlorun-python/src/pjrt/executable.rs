@@ -2,9 +2,11 @@
 //!
 //! A `PJRT_LoadedExecutable` and a `PJRT_Executable` are the same object under two handles.
 
-use std::mem::ManuallyDrop;
-use std::sync::OnceLock;
+use std::ffi::{c_int, c_void};
+use std::mem::{self, ManuallyDrop};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use hlorun::analysis::cost::Key;
 use hlorun::plan;
@@ -356,9 +358,30 @@ args! {
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: nothing looks at them after this.
-        let python = unsafe { ManuallyDrop::take(&mut self.python) };
-        // Without the lock they would wait until Python is next asked for something.
-        let _ = Python::try_attach(move |_| drop(python));
+        release(unsafe { ManuallyDrop::take(&mut self.python) });
+    }
+}
+
+/// Has Python's main thread drop what a program kept. Whoever destroys a program may have Python's lock
+/// without our knowing, or be waited for by the thread that has it, at the end of the process for one:
+/// waiting for the lock here could last for ever.
+fn release(objects: Objects) {
+    static WAITING: Mutex<Vec<Objects>> = Mutex::new(Vec::new());
+    extern "C" fn drop_waiting(_: *mut c_void) -> c_int {
+        let waiting = mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
+        Python::attach(|_| drop(waiting));
+        0
+    }
+    WAITING
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(objects);
+    // SAFETY: any thread may call them. Where the list of pending calls is full, the next program's call
+    // drops these objects too; where Python has ended, nothing does.
+    unsafe {
+        if pyo3::ffi::Py_IsInitialized() != 0 {
+            pyo3::ffi::Py_AddPendingCall(Some(drop_waiting), ptr::null_mut());
+        }
     }
 }
 

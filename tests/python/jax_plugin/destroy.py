@@ -24,7 +24,7 @@ def main() -> None:
     (executable,) = fuzz.handles["executable"]
     function = ctypes.c_void_p.from_address(fuzz.api.address + abuse.TABLE + 8 * DESTROY)
     arguments = (ctypes.c_size_t * 3)(24, 0, executable)
-    # A library of Python's own kind: its functions keep the lock.
+    # `PyDLL` calls its functions with Python's lock held.
     library = ctypes.PyDLL(None)
     thread, error = ctypes.c_ulong(), ctypes.c_void_p()
     assert library.pthread_create(ctypes.byref(thread), None, function, ctypes.byref(arguments)) == 0

@@ -362,9 +362,8 @@ impl Drop for Program {
     }
 }
 
-/// Has Python's main thread drop what a program kept. Whoever destroys a program may have Python's lock
-/// without our knowing, or be waited for by the thread that has it, at the end of the process for one:
-/// waiting for the lock here could last for ever.
+/// Leaves it to Python's main thread to drop what a program kept. To wait for Python's lock here could
+/// deadlock: when a process ends, the thread that holds the lock waits for the one that destroys.
 fn release(objects: Objects) {
     static WAITING: Mutex<Vec<Objects>> = Mutex::new(Vec::new());
     extern "C" fn drop_waiting(_: *mut c_void) -> c_int {

@@ -38,7 +38,7 @@ struct State<T: 'static> {
 
 /// A kind of objects that C destroys.
 pub trait Object: Send + Sync + Sized + 'static {
-    /// The empty places.
+    /// Its places.
     fn places() -> &'static Places<Self>;
 }
 

@@ -158,8 +158,18 @@ impl Builder<'_> {
         start: i64,
         limit: i64,
     ) -> InstructionId {
+        self.strided_slice(operand, dim, (start, limit, 1))
+    }
+
+    /// Elements `start..limit` of one dimension, each `stride` after the other.
+    pub fn strided_slice(
+        &mut self,
+        operand: InstructionId,
+        dim: usize,
+        (start, limit, stride): (i64, i64, i64),
+    ) -> InstructionId {
         let mut shape = self.shape(operand);
-        if start == 0 && limit == shape.dims[dim] {
+        if (start, limit, stride) == (0, shape.dims[dim], 1) {
             return operand;
         }
         let slices = shape
@@ -167,15 +177,18 @@ impl Builder<'_> {
             .iter()
             .enumerate()
             .map(|(d, &size)| {
-                let (start, limit) = if d == dim { (start, limit) } else { (0, size) };
+                let (start, limit, stride) = match d == dim {
+                    true => (start, limit, stride),
+                    false => (0, size, 1),
+                };
                 crate::module::attributes::SliceDimension {
                     start,
                     limit,
-                    stride: 1,
+                    stride,
                 }
             })
             .collect();
-        shape.dims[dim] = limit - start;
+        shape.dims[dim] = (limit - start + stride - 1) / stride;
         let attribute = Attribute {
             key: AttrKey::Slice,
             value: AttrValue::Slice(slices),

@@ -59,11 +59,11 @@ const ORDER: &[Pass] = &[
         &[simplify::algebra::NAME],
         |module, _| loops::state::run(module),
     ),
-    optional(simplify::gather_scatter::NAME, &[], |module, _| {
-        Ok(simplify::gather_scatter::run(module))
-    }),
     optional(simplify::constant_folding::NAME, &[], |module, cx| {
         Ok(simplify::constant_folding::run(module, cx.options))
+    }),
+    optional(simplify::gather_scatter::NAME, &[], |module, _| {
+        Ok(simplify::gather_scatter::run(module))
     }),
     optional(
         simplify::range_analysis::NAME,

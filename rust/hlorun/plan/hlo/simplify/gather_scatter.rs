@@ -1,10 +1,13 @@
 //! `gather-scatter-simplifier`: a `gather` or `scatter` of one window, as a slice at a place that is computed.
 //!
 //! Applies where the indices name exactly one window, and inside loops, whose code has slices but no
-//! gathers, where they name few small ones: then window after window. A gather clamps where it
+//! gathers, where they name few small ones: then window after window. Few windows at constant places
+//! are slices everywhere, and many where they are evenly spaced ([`known`]). A gather clamps where it
 //! starts, as `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by
 //! another plain operation, is a `dynamic-update-slice`; where any of the window is outside it
 //! changes nothing, so that the elements that are there are written again.
+
+mod known;
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -49,7 +52,8 @@ pub fn run(module: &mut HloModule) -> usize {
         let mut all = Vec::with_capacity(old.len());
         for id in old {
             let done = match module.instruction_data(id).opcode {
-                HloOpcode::Gather => replace_gather(module, computation, id, most),
+                HloOpcode::Gather => known::replace_gather(module, computation, id)
+                    .or_else(|| replace_gather(module, computation, id, most)),
                 HloOpcode::Scatter => replace_scatter(module, computation, id, most),
                 _ => None,
             };
@@ -80,16 +84,20 @@ fn repeated_computations(module: &HloModule) -> FxHashSet<ComputationId> {
     found
 }
 
-/// How many windows the indices name, if no more than `most`, and small ones if more than one.
-fn window_count(map: &IndexMap, indices: &ArrayShape, elements: i64, most: i64) -> Option<i64> {
+/// How many windows the indices name, if their vectors stand one after the other.
+fn window_count(map: &IndexMap, indices: &ArrayShape) -> Option<i64> {
     let vector = map.components.len() as i64;
     let all = indices.element_count()?;
     if all == vector {
         return Some(1);
     }
     let is_row_after_row = map.index_vector_dim + 1 >= indices.rank();
-    let fits = vector > 0 && elements <= MAX_WINDOW && all > 0 && all / vector <= most;
-    (fits && is_row_after_row).then_some(all / vector.max(1))
+    (vector > 0 && is_row_after_row).then(|| all / vector)
+}
+
+/// Whether windows at places that are computed become slices: one, or up to `most` small ones.
+fn are_few(count: i64, elements: i64, most: i64) -> bool {
+    count == 1 || elements <= MAX_WINDOW && (1..=most).contains(&count)
 }
 
 /// The array shape of operand `k`, when it is static.
@@ -170,8 +178,9 @@ fn replace_gather(
     let indices = shape_of(module, id, 1)?;
     let result = module.instruction(id).array_shape()?;
     let elements = plan.slice_sizes.iter().product::<i64>();
-    let count = window_count(&plan.map, &indices, elements, most)?;
-    if !result.is_static()
+    let count = window_count(&plan.map, &indices)?;
+    if !are_few(count, elements, most)
+        || !result.is_static()
         || !plan.map.batching.is_empty()
         || operand.rank() == 0
         || elements.checked_mul(count)? != result.element_count()?
@@ -256,8 +265,13 @@ fn replace_scatter(
         window[to] = updates.dims[from];
     }
     let elements = window.iter().product::<i64>();
-    let count = window_count(&plan.map, &indices, elements, most)?;
-    if plan.count != 1
+    let count = window_count(&plan.map, &indices)?;
+    let &[source, places, new] = module.operand_ids(id) else {
+        return None;
+    };
+    let operand_ids = [source, places, new];
+    let is_known = known::vectors(module, places, &plan.map).is_some();
+    if !(are_few(count, elements, most) || is_known && count <= MAX_WINDOWS)
         || !plan.map.batching.is_empty()
         || operand.rank() == 0
         || updates.element_count()? == 0
@@ -275,44 +289,116 @@ fn replace_scatter(
         return None;
     }
     let ends = ends(&operand, &window, ty)?;
-    let operands: SmallVec<[InstructionId; 4]> = SmallVec::from_slice(module.operand_ids(id));
     let mut builder = Builder {
         module,
         computation,
         like: id,
     };
-    let (components, rank) = (&plan.map.components, operand.rank());
-    let mut written = operands[0];
-    for at in 0..count {
-        let starts = starts(&mut builder, operands[1], components, rank, at);
-        let new = if count == 1 {
-            builder.reshape(operands[2], &window)
-        } else {
-            let all = builder.reshape(operands[2], &[count * elements]);
-            let own = builder.slice(all, 0, at * elements, (at + 1) * elements);
-            builder.reshape(own, &window)
-        };
-        let part = {
-            let old = dynamic_slice(&mut builder, written, &starts, &window);
-            combined(
-                &mut builder,
-                combine,
-                [old, new],
-                &starts,
-                components,
-                &ends,
-            )
-        };
-        let mut all: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[written, part]);
-        all.extend(starts);
-        if at + 1 == count {
-            become_one(builder.module, id, HloOpcode::DynamicUpdateSlice, &all);
-        } else {
-            let (ty, dims) = (operand.element_type, &operand.dims);
-            written = builder.add_array(HloOpcode::DynamicUpdateSlice, ty, dims, &all, &[]);
+    let all = Scatter {
+        components: &plan.map.components,
+        places: known::vectors(builder.module, operand_ids[1], &plan.map),
+        window,
+        ends,
+        combine,
+    };
+    all.write(&mut builder, operand_ids, count);
+    Some(())
+}
+
+/// A scatter that is written window by window.
+struct Scatter<'p> {
+    /// Operand dimensions that the index vectors move windows along.
+    components: &'p [usize],
+    /// The vectors, where they are constants.
+    places: Option<Vec<i64>>,
+    /// Sizes of a window.
+    window: Dims,
+    /// See [`ends`].
+    ends: Dims,
+    /// What the new elements are combined by, if they do not stand for the old ones.
+    combine: Option<HloOpcode>,
+}
+
+impl Scatter<'_> {
+    /// The place of a window, where it is known.
+    fn place(&self, at: i64) -> Option<&[i64]> {
+        let from = at as usize * self.components.len();
+        self.places
+            .as_ref()?
+            .get(from..from + self.components.len())
+    }
+
+    /// Whether it is known that some of a window is outside.
+    fn is_outside(&self, at: i64) -> bool {
+        let is_inside = |(&value, &dim): (&i64, &usize)| (0..self.ends[dim]).contains(&value);
+        let place = self.place(at);
+        place.is_some_and(|place| !place.iter().zip(self.components).all(is_inside))
+    }
+
+    /// Makes the scatter of operand, indices and updates a chain of updates.
+    fn write(
+        &self,
+        builder: &mut Builder<'_>,
+        [operand, indices, updates]: [InstructionId; 3],
+        count: i64,
+    ) {
+        let shape = builder.shape(operand);
+        let elements = self.window.iter().product::<i64>();
+        let kept: Vec<i64> = (0..count).filter(|&at| !self.is_outside(at)).collect();
+        let mut written = operand;
+        if kept.is_empty() {
+            become_one(builder.module, builder.like, HloOpcode::Reshape, &[written]);
+        }
+        for &at in &kept {
+            let new = if count == 1 {
+                builder.reshape(updates, &self.window)
+            } else {
+                let all = builder.reshape(updates, &[count * elements]);
+                let own = builder.slice(all, 0, at * elements, (at + 1) * elements);
+                builder.reshape(own, &self.window)
+            };
+            let (starts, part) = self.part(builder, [written, indices, new], at);
+            let mut all: SmallVec<[InstructionId; 8]> = SmallVec::from_slice(&[written, part]);
+            all.extend(starts);
+            if kept.last() == Some(&at) {
+                let id = builder.like;
+                become_one(builder.module, id, HloOpcode::DynamicUpdateSlice, &all);
+            } else {
+                let (ty, dims) = (shape.element_type, &shape.dims);
+                let opcode = HloOpcode::DynamicUpdateSlice;
+                written = builder.add_array(opcode, ty, dims, &all, &[]);
+            }
         }
     }
-    Some(())
+
+    /// Where a window begins in `written`, and what stands there then.
+    fn part(
+        &self,
+        builder: &mut Builder<'_>,
+        [written, indices, new]: [InstructionId; 3],
+        at: i64,
+    ) -> (SmallVec<[InstructionId; 6]>, InstructionId) {
+        let rank = self.window.len();
+        let Some(place) = self.place(at) else {
+            let starts = starts(builder, indices, self.components, rank, at);
+            let old = dynamic_slice(builder, written, &starts, &self.window);
+            let (all, dims) = ([old, new], self.components);
+            let part = combined(builder, self.combine, all, &starts, dims, &self.ends);
+            return (starts, part);
+        };
+        let ty = builder.shape(indices).element_type;
+        let starts = known::starts(builder, (place, ty), self.components, rank);
+        let part = self.combine.map(|opcode| {
+            let mut corner = Dims::from_elem(0, rank);
+            for (&value, &dim) in place.iter().zip(self.components) {
+                corner[dim] = value;
+            }
+            let old = known::window(builder, written, &corner, &self.window);
+            let ty = builder.shape(old).element_type;
+            builder.add_array(opcode, ty, &self.window, &[old, new], &[])
+        });
+        (starts, part.unwrap_or(new))
+    }
 }
 
 /// Starts beyond which some of the window is outside; `None` where an index cannot say them.

@@ -9,14 +9,13 @@ use std::ops::Range;
 
 use hlorun_kernels::small_matrices::{self as kernels, Real};
 
-use super::matrix::part;
 use crate::buffers::filled;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::ops::walk::SharedArray;
 use crate::plan::cost::small_matrices::{MAX_SIZE, MIN_TOGETHER};
 use crate::plan::ops::linalg::{LinalgOp, Routine, Transpose};
-use crate::types::PrimitiveType;
+use crate::types::{PrimitiveType, strided};
 
 /// Matrices, and vectors as their first columns, seen as the kernels want them.
 #[derive(Clone, Copy)]
@@ -74,10 +73,41 @@ impl<'a> View<'a> {
         self.transposed().rows_reversed().transposed()
     }
 
+    /// The first element of matrix `index`.
+    fn first<T>(&self, index: usize) -> *mut T {
+        let lead = self.array.dims.len() - self.rank;
+        let lead = self.array.dims[..lead].iter().zip(&self.array.strides);
+        let offset = strided::place(index as i64, lead) as isize + self.start;
+        self.array.pointer.cast::<T>().wrapping_offset(offset)
+    }
+
+    /// Bytes from each of the matrices `range` to the next, if these are as many everywhere.
+    fn step<T>(&self, range: &Range<usize>) -> Option<isize> {
+        let place = |index: usize| self.first::<T>(index).addr() as isize;
+        let mut pairs = (range.start + 1..range.end).map(|at| place(at) - place(at - 1));
+        let step = pairs.next().unwrap_or(0);
+        pairs.all(|own| own == step).then_some(step)
+    }
+
+    /// Sizes of matrices side by side, slowest first, and the bytes between neighbours in the array and in a block of `L`
+    /// lanes.
+    fn walk<T, const L: usize>(
+        &self,
+        count: usize,
+        step: isize,
+    ) -> ([usize; 3], [isize; 3], [isize; 3]) {
+        let size = size_of::<T>() as isize;
+        let line = size * L as isize;
+        (
+            [self.columns, self.rows, count],
+            [self.column * size, self.row * size, step],
+            [line * self.rows as isize, line, size],
+        )
+    }
+
     /// Calls `f` with the number in the block and the address of every element of matrix `index`.
     fn each<T>(&self, index: usize, mut f: impl FnMut(usize, *mut T)) {
-        let first = part(self.array, self.rank, index).pointer.cast::<T>();
-        let first = first.wrapping_offset(self.start);
+        let first = self.first::<T>(index);
         for j in 0..self.columns {
             let column = first.wrapping_offset(j as isize * self.column);
             for i in 0..self.rows {
@@ -91,12 +121,27 @@ impl<'a> View<'a> {
 
     /// Brings the matrices `range` into the lanes of `block`; lanes left over get the last of them.
     fn load<T: Copy, const L: usize>(&self, range: &Range<usize>, block: &mut [[T; L]]) {
-        let indices = (range.start..).map(|index| index.min(range.end - 1));
-        for (l, index) in indices.enumerate().take(L) {
-            // SAFETY: an element of the array, which has this type; no task writes what another reads.
-            self.each(index, |at, from: *mut T| unsafe {
-                block[at][l] = from.read_unaligned()
-            });
+        let (count, block) = (range.len(), &mut block[..self.size()]);
+        if let Some(step) = self.step::<T>(range) {
+            let (sizes, from, to) = self.walk::<T, L>(count, step);
+            let (first, all) = (
+                self.first::<T>(range.start).cast(),
+                block.as_mut_ptr().cast(),
+            );
+            // SAFETY: elements of the array, which has this type and which no task writes while another reads; the block
+            // has a lane for each of so many matrices.
+            unsafe { hlorun_kernels::copy_strided(size_of::<T>(), &sizes, first, &from, all, &to) };
+        } else {
+            for (l, index) in range.clone().enumerate() {
+                // SAFETY: as above.
+                self.each(index, |at, from: *mut T| unsafe {
+                    block[at][l] = from.read_unaligned()
+                });
+            }
+        }
+        for lanes in block {
+            let last = lanes[count - 1];
+            lanes[count..].fill(last);
         }
     }
 
@@ -107,9 +152,19 @@ impl<'a> View<'a> {
         block: &[[T; L]],
         failed: &[bool; L],
     ) {
+        let step = self.step::<T>(range);
+        if let Some(step) = step.filter(|_| !failed[..range.len()].contains(&true)) {
+            let block = &block[..self.size()];
+            let (sizes, to, from) = self.walk::<T, L>(range.len(), step);
+            let (first, all) = (self.first::<T>(range.start).cast(), block.as_ptr().cast());
+            // SAFETY: elements of the array, which has this type and which no other task touches; the block has a lane for
+            // each of so many matrices.
+            unsafe { hlorun_kernels::copy_strided(size_of::<T>(), &sizes, all, &from, first, &to) };
+            return;
+        }
         for (l, index) in range.clone().enumerate() {
             if !failed[l] {
-                // SAFETY: an element of the array, which has this type and which no other task touches.
+                // SAFETY: as above.
                 self.each(index, |at, to: *mut T| unsafe {
                     to.write_unaligned(block[at][l])
                 });

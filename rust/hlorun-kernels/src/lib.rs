@@ -8,6 +8,7 @@
 mod dispatch;
 
 pub mod convert;
+mod copy;
 mod divide;
 mod dtype;
 pub mod element;
@@ -32,6 +33,7 @@ pub mod vector_bytecode;
 mod with_scalar;
 
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
+pub use copy::copy;
 pub use dtype::DType;
 pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
 pub use gemm::packed::{gemm_packed, pack_operand, packed_size};

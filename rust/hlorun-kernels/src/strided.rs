@@ -6,6 +6,7 @@
 
 mod short_rows;
 
+use crate::copy::copy;
 use crate::isa::Isa;
 use crate::transpose;
 use short_rows::{REPEATED, SHORT, repeated, short_rows};
@@ -103,9 +104,7 @@ pub unsafe fn copy_strided(
                     short_rows(rows, bytes, s, d);
                 });
             }
-            walk(&dims[..outer], src, dst, |s, d| {
-                std::ptr::copy_nonoverlapping(s, d, bytes)
-            });
+            walk(&dims[..outer], src, dst, |s, d| copy(s, d, bytes));
             return;
         }
         // The dimension that is densest in the source becomes the other side of a blocked transpose.
@@ -206,7 +205,7 @@ pub unsafe fn copy_row(
         match (src_stride, dst_stride == es) {
             (0, true) => fill(elem_size, src, dst, n),
             (stride, true) if stride == es => {
-                std::ptr::copy_nonoverlapping(src, dst, n * elem_size);
+                copy(src, dst, n * elem_size);
             }
             _ => {
                 let dim = Dim {

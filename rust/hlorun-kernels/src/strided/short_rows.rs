@@ -3,6 +3,7 @@
 //! In: the dimension along which the rows lie, and both sides. Out: the copied bytes.
 
 use super::Dim;
+use crate::copy::copy;
 
 /// Longest row, in bytes, that is copied with the others around it.
 pub const SHORT: usize = 256;
@@ -17,11 +18,11 @@ pub unsafe fn short_rows(rows: Dim, bytes: usize, src: *const u8, dst: *mut u8) 
         if rows.src == 0 && rows.dst == bytes as isize {
             // The same row over and over: what is there already is copied behind it.
             let total = rows.size * bytes;
-            std::ptr::copy_nonoverlapping(src, dst, bytes);
+            copy(src, dst, bytes);
             let mut done = bytes;
             while done < total {
                 let more = done.min(total - done);
-                std::ptr::copy_nonoverlapping(dst, dst.add(done), more);
+                copy(dst, dst.add(done), more);
                 done += more;
             }
             return;
@@ -43,7 +44,7 @@ pub unsafe fn short_rows(rows: Dim, bytes: usize, src: *const u8, dst: *mut u8) 
             _ => {
                 for i in 0..rows.size as isize {
                     let (s, d) = (src.offset(i * rows.src), dst.offset(i * rows.dst));
-                    std::ptr::copy_nonoverlapping(s, d, bytes);
+                    copy(s, d, bytes);
                 }
             }
         }

@@ -59,46 +59,10 @@ fn carry(outer: &[(i64, i64)], index: &mut [i64]) -> i64 {
     moved
 }
 
-/// Bytes up to which a run is copied here: a call takes longer.
+/// Bytes up to which a run is filled here: a call takes longer.
 const SHORT: usize = 256;
-/// Bytes that are copied at once.
-const STEP: usize = 32;
-
-/// Copies `count` elements.
-///
-/// # Safety
-///
-/// Both hold `count` elements; they do not overlap.
-#[inline(always)]
-unsafe fn copy_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
-    let bytes = count * size_of::<T>();
-    // SAFETY: the caller's promise; every step lies inside the run.
-    unsafe {
-        if bytes > SHORT {
-            return std::ptr::copy_nonoverlapping(from, to, count);
-        }
-        let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
-        let step = |at: usize| {
-            let value = from.add(at).cast::<[u64; STEP / 8]>().read_unaligned();
-            to.add(at).cast::<[u64; STEP / 8]>().write_unaligned(value);
-        };
-        if bytes >= STEP {
-            let mut at = 0;
-            while at + STEP <= bytes {
-                step(at);
-                at += STEP;
-            }
-            if at < bytes {
-                step(bytes - STEP);
-            }
-            return;
-        }
-        let (from, to) = (from.cast::<T>(), to.cast::<T>());
-        for i in 0..count {
-            to.add(i).write_unaligned(from.add(i).read_unaligned());
-        }
-    }
-}
+/// Bytes from which a row is copied by itself.
+const LONG_ROW: usize = 32;
 
 /// Writes `count` times the element at `from`.
 ///
@@ -135,7 +99,9 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
 /// row by row is as fast.
 fn repeated_row(walk: &Walk, size: usize) -> Option<(usize, usize)> {
     match *walk.as_slice() {
-        [.., (times, 0), (row, 1)] if row as usize * size < STEP && row * times >= MIN_REPEATED => {
+        [.., (times, 0), (row, 1)]
+            if row as usize * size < LONG_ROW && row * times >= MIN_REPEATED =>
+        {
             Some((row as usize, times as usize))
         }
         _ => None,
@@ -170,7 +136,8 @@ unsafe fn gather_repeated<T: Copy>(
             let mut written = row.min(count);
             while written < count {
                 let more = written.min(count - written);
-                std::ptr::copy_nonoverlapping(to, to.add(written), more);
+                let behind = to.add(written).cast();
+                hlorun_kernels::copy(to.cast(), behind, more * size_of::<T>());
                 written += more;
             }
         }
@@ -245,7 +212,7 @@ unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: u
             let from = base.offset(offset as isize);
             let to = out.add(done);
             match stride {
-                1 => copy_run(from, to, count),
+                1 => hlorun_kernels::copy(from.cast(), to.cast(), count * size),
                 0 if count * size > SHORT => {
                     hlorun_kernels::fill(size, from.cast(), to.cast(), count);
                 }
@@ -342,7 +309,7 @@ pub unsafe fn scatter(
                 let to = base.offset(offset as isize);
                 let from = from.add(done);
                 if stride == 1 {
-                    copy_run(from, to, count);
+                    hlorun_kernels::copy(from.cast(), to.cast(), count * size_of::<T>());
                 } else {
                     for i in 0..count {
                         to.offset(i as isize * stride as isize)

@@ -236,14 +236,14 @@ impl Geometry {
                 unsafe {
                     if by_position && (feature == size as isize || features == 1) {
                         for _ in 0..run.count {
-                            std::ptr::copy_nonoverlapping(from, to, features * size);
+                            hlorun_kernels::copy(from, to, features * size);
                             from = from.wrapping_offset(step_from);
                             to = to.wrapping_offset(step_to);
                         }
                     } else if !by_position && step_to == size as isize && step_from == step_to {
                         let next = layout.col_stride * size as isize;
                         for _ in 0..features {
-                            std::ptr::copy_nonoverlapping(from, to, run.count * size);
+                            hlorun_kernels::copy(from, to, run.count * size);
                             from = from.wrapping_offset(feature);
                             to = to.wrapping_offset(next);
                         }

@@ -170,8 +170,13 @@ impl<'s> Windows<'s> {
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
         let width = self.starts.width;
         let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
-        let mut values: SmallVec<[i64; BLOCK]> = SmallVec::from_elem(0, at_once * width);
-        let mut moves: SmallVec<[isize; BLOCK]> = SmallVec::from_elem(0, at_once);
+        // Filled where they stand: `from_elem` makes them elsewhere and copies all their room.
+        let (mut values, mut moves) = (
+            SmallVec::<[i64; BLOCK]>::new(),
+            SmallVec::<[isize; BLOCK]>::new(),
+        );
+        values.resize(at_once * width, 0);
+        moves.resize(at_once, 0);
         let mut rows: SmallVec<[[isize; 2]; 8]> = SmallVec::new();
         let (length, [placed, plain]) = self.batches.inner;
         let mut n = range.start;

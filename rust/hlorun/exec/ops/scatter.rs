@@ -166,7 +166,7 @@ fn runs(
         (Shortcut::Second, _, bytes) => windows.for_each::<true>(all, |to, from| {
             let (to, from) = (target.wrapping_offset(to), source.wrapping_offset(from));
             // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+            unsafe { hlorun_kernels::copy(from, to, bytes) };
         }),
         (Shortcut::Binary(BinaryOp::Add), P::F32, 4) => elements!(f32, |a: f32, b| a + b),
         (Shortcut::Binary(BinaryOp::Add), P::F64, 8) => elements!(f64, |a: f64, b| a + b),
@@ -317,7 +317,7 @@ fn simple(
                     match (combine, &mut lanes) {
                         (Combine::Kernel(kernel), None) => kernel(to, from, to, columns.len()),
                         (_, Some(lanes)) => lanes.combine([to, from], steps, columns.len()),
-                        _ if dense => std::ptr::copy_nonoverlapping(from, to, columns.len() * size),
+                        _ if dense => hlorun_kernels::copy(from, to, columns.len() * size),
                         _ => copy_row(size, columns.len(), from, steps[1], to, steps[0]),
                     }
                 }

@@ -190,7 +190,7 @@ impl Work<'_> {
                 // SAFETY: the row of inputs lies inside the operand, and `count` elements in both.
                 unsafe {
                     if std::mem::take(&mut is_first) {
-                        std::ptr::copy_nonoverlapping(source, inside, count * size);
+                        hlorun_kernels::copy(source, inside, count * size);
                     } else {
                         (self.kernel)(inside, source, inside, count);
                     }

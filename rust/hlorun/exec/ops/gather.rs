@@ -145,10 +145,32 @@ unsafe fn runs(
         }));
         return;
     }
-    windows.for_each::<false>(range, |from, to| {
-        // SAFETY: by the caller's promise.
-        unsafe { hlorun_kernels::copy(source.at(from), target.at(to), bytes) };
-    });
+    // A call for each would take longer than the copy: its two ends, which may share bytes in the middle.
+    macro_rules! ends {
+        ($t:ty) => {{
+            let back = (bytes - size_of::<$t>()) as isize;
+            windows.for_each::<false>(range, |from, to| {
+                // SAFETY: by the caller's promise; either end is as long as the window at most.
+                unsafe {
+                    let first = source.at(from).cast::<$t>().read_unaligned();
+                    let last = source.at(from + back).cast::<$t>().read_unaligned();
+                    target.at(to).cast::<$t>().write_unaligned(first);
+                    target.at(to + back).cast::<$t>().write_unaligned(last);
+                }
+            })
+        }};
+    }
+    match bytes {
+        2..4 => ends!(u16),
+        4..8 => ends!(u32),
+        8..16 => ends!(u64),
+        16..=32 => ends!([u64; 2]),
+        33..=64 => ends!([u64; 4]),
+        _ => windows.for_each::<false>(range, |from, to| {
+            // SAFETY: by the caller's promise.
+            unsafe { hlorun_kernels::copy(source.at(from), target.at(to), bytes) };
+        }),
+    }
 }
 
 /// Copies the elements `rows` of all windows, which are `to` and `from` bytes apart.

@@ -81,8 +81,12 @@ impl<'a> View<'a> {
         self.array.pointer.cast::<T>().wrapping_offset(offset)
     }
 
-    /// Bytes from each of the matrices `range` to the next, if these are as many everywhere.
-    fn step<T>(&self, range: &Range<usize>) -> Option<isize> {
+    /// Bytes from each of the matrices `range` to the next, if these are as many everywhere. None for blocks of one matrix,
+    /// whose elements are moved one by one in less time than it takes to prepare a strided copy.
+    fn step<T, const L: usize>(&self, range: &Range<usize>) -> Option<isize> {
+        if L == 1 {
+            return None;
+        }
         let place = |index: usize| self.first::<T>(index).addr() as isize;
         let mut pairs = (range.start + 1..range.end).map(|at| place(at) - place(at - 1));
         let step = pairs.next().unwrap_or(0);
@@ -122,7 +126,7 @@ impl<'a> View<'a> {
     /// Brings the matrices `range` into the lanes of `block`; lanes left over get the last of them.
     fn load<T: Copy, const L: usize>(&self, range: &Range<usize>, block: &mut [[T; L]]) {
         let (count, block) = (range.len(), &mut block[..self.size()]);
-        if let Some(step) = self.step::<T>(range) {
+        if let Some(step) = self.step::<T, L>(range) {
             let (sizes, from, to) = self.walk::<T, L>(count, step);
             let (first, all) = (
                 self.first::<T>(range.start).cast(),
@@ -152,7 +156,7 @@ impl<'a> View<'a> {
         block: &[[T; L]],
         failed: &[bool; L],
     ) {
-        let step = self.step::<T>(range);
+        let step = self.step::<T, L>(range);
         if let Some(step) = step.filter(|_| !failed[..range.len()].contains(&true)) {
             let block = &block[..self.size()];
             let (sizes, to, from) = self.walk::<T, L>(range.len(), step);

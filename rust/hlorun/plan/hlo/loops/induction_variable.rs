@@ -76,10 +76,21 @@ pub fn constant(module: &HloModule, id: InstructionId) -> Option<i64> {
 
 /// The integer or truth value that begins with the first of `bytes`; `None` of other types, and of `u64`.
 pub fn integer(bytes: &[u8], ty: PrimitiveType) -> Option<i64> {
-    let mut raw = [0u8; 8];
-    let size = ty.size_bytes();
-    raw.get_mut(..size)?.copy_from_slice(bytes.get(..size)?);
-    wrap(i64::from_ne_bytes(raw), ty)
+    let raw = match ty.size_bytes() {
+        1 => i64::from(*bytes.first()?),
+        2 => i64::from(u16::from_ne_bytes(*bytes.first_chunk()?)),
+        4 => i64::from(u32::from_ne_bytes(*bytes.first_chunk()?)),
+        8 => i64::from_ne_bytes(*bytes.first_chunk()?),
+        _ => return None,
+    };
+    wrap(raw, ty)
+}
+
+/// The [`integer`]s of an array, in their order.
+pub fn integers(bytes: &[u8], ty: PrimitiveType) -> impl Iterator<Item = Option<i64>> + Clone + '_ {
+    bytes
+        .chunks_exact(ty.size_bytes())
+        .map(move |raw| integer(raw, ty))
 }
 
 /// `value` as the type holds it.

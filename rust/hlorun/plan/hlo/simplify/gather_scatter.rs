@@ -8,18 +8,20 @@
 //! changes nothing, so that the elements that are there are written again.
 
 mod known;
+mod windows;
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, Id, InstructionId};
+use windows::{become_one, has_distinct, scalar, shape_of, window_count};
+
+use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::loops::info::while_loops;
 use crate::plan::ops::combiner::Shortcut;
-use crate::plan::ops::index_map::IndexMap;
 use crate::plan::ops::{gather, scatter};
-use crate::types::{ArrayShape, Dims, Literal, LiteralValue, PrimitiveType};
+use crate::types::{ArrayShape, Dims, PrimitiveType};
 use hlorun_kernels::BinaryOp;
 
 /// Name by which it is switched off.
@@ -84,27 +86,9 @@ fn repeated_computations(module: &HloModule) -> FxHashSet<ComputationId> {
     found
 }
 
-/// How many windows the indices name, if their vectors stand one after the other.
-fn window_count(map: &IndexMap, indices: &ArrayShape) -> Option<i64> {
-    let vector = map.components.len() as i64;
-    let all = indices.element_count()?;
-    if all == vector {
-        return Some(1);
-    }
-    let is_row_after_row = map.index_vector_dim + 1 >= indices.rank();
-    (vector > 0 && is_row_after_row).then(|| all / vector)
-}
-
 /// Whether windows at places that are computed become slices: one, or up to `most` small ones.
 fn are_few(count: i64, elements: i64, most: i64) -> bool {
     count == 1 || elements <= MAX_WINDOW && (1..=most).contains(&count)
-}
-
-/// The array shape of operand `k`, when it is static.
-fn shape_of(module: &HloModule, id: InstructionId, k: usize) -> Option<ArrayShape> {
-    let operand = module.instruction(id).operand(k)?;
-    let shape = operand.array_shape()?;
-    shape.is_static().then(|| shape.clone())
 }
 
 /// Where window `window` starts along each dimension of the operand: components of the indices, or 0.
@@ -128,18 +112,6 @@ fn starts(
     starts
 }
 
-/// A constant of an integer type that has the value.
-fn scalar(builder: &mut Builder<'_>, ty: PrimitiveType, value: i64) -> InstructionId {
-    let shape = ArrayShape::new(ty, &[]);
-    let bytes = Box::from(&value.to_le_bytes()[..ty.size_bytes()]);
-    let literal = builder.module.add_literal(Literal {
-        shape: shape.clone(),
-        value: LiteralValue::Array(bytes),
-    });
-    let shape = builder.module.shapes_mut().array(shape);
-    builder.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32)
-}
-
 /// `sizes` elements of `operand` from `starts` on.
 fn dynamic_slice(
     builder: &mut Builder<'_>,
@@ -152,19 +124,6 @@ fn dynamic_slice(
     operands.extend_from_slice(starts);
     let attribute = builder.ints(AttrKey::DynamicSliceSizes, sizes);
     builder.add_array(HloOpcode::DynamicSlice, ty, sizes, &operands, &[attribute])
-}
-
-/// Makes instruction `id` another one.
-fn become_one(
-    module: &mut HloModule,
-    id: InstructionId,
-    opcode: HloOpcode,
-    operands: &[InstructionId],
-) {
-    module.set_operands(id, operands);
-    module.set_attributes(id, &[]);
-    let data = module.instruction_data_mut(id);
-    (data.opcode, data.immediate) = (opcode, 0);
 }
 
 fn replace_gather(
@@ -224,13 +183,6 @@ fn replace_gather(
 /// Whether the dimensions of a window come after all that say which one, so that it lies in one piece.
 fn come_last(window: &[usize], which: &[usize]) -> bool {
     window.iter().all(|&dim| dim >= which.len())
-}
-
-fn has_distinct(components: &[usize]) -> bool {
-    components
-        .iter()
-        .enumerate()
-        .all(|(k, dim)| !components[..k].contains(dim))
 }
 
 /// The array operation that does what a scatter's computation does.

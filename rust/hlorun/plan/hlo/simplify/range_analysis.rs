@@ -15,7 +15,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::algebra::{Standing, become_copy, redirect, standing};
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef};
-use crate::plan::hlo::inline;
 use crate::plan::hlo::loops::induction_variable;
 use crate::plan::hlo::loops::info::{Callers, LoopInfo};
 use crate::types::PrimitiveType;
@@ -177,14 +176,13 @@ fn range_of(module: &HloModule, id: InstructionId, known: &Ranges) -> Option<Ran
 /// The smallest and the largest element of a constant.
 fn constants(instruction: InstructionRef<'_>) -> Option<Range> {
     let ty = instruction.array_shape()?.element_type;
-    let bytes = instruction.literal()?.bytes()?;
-    let each = bytes.chunks_exact(ty.size_bytes());
-    let mut values = each.map(|raw| induction_variable::integer(raw, ty).map(i128::from));
+    let mut values = induction_variable::integers(instruction.literal()?.bytes()?, ty);
     let first = values.next()??;
-    values.try_fold((first, first), |(low, high), value| {
+    let (low, high) = values.try_fold((first, first), |(low, high), value| {
         let value = value?;
         Some((low.min(value), high.max(value)))
-    })
+    })?;
+    Some((i128::from(low), i128::from(high)))
 }
 
 /// Elements that a `sort` moves are those of its operand.
@@ -346,9 +344,6 @@ fn simplify(
     }
     if let Some(&other) = root.and_then(|root| instead.get(&root)) {
         module.computation_mut(computation).root = Some(other);
-    }
-    if changed > 0 {
-        inline::remove_dead(module, computation);
     }
     changed
 }

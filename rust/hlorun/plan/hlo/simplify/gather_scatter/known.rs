@@ -2,17 +2,21 @@
 
 use smallvec::SmallVec;
 
-use super::{become_one, has_distinct, scalar, shape_of, window_count};
+use super::windows::{become_one, has_distinct, scalar, shape_of, window_count};
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::cost::windows::MAX_WINDOWS;
 use crate::plan::hlo::builder::Builder;
-use crate::plan::hlo::loops::induction_variable::integer;
+use crate::plan::hlo::loops::induction_variable::integers;
 use crate::plan::ops::gather::{self, GatherOp};
 use crate::plan::ops::index_map::IndexMap;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 
-/// The index vectors one after the other, if they are constants and stand like that.
-pub fn vectors(module: &HloModule, indices: InstructionId, map: &IndexMap) -> Option<Vec<i64>> {
+/// The components of the index vectors one after the other, if they are constants and stand like that.
+fn components<'m>(
+    module: &'m HloModule,
+    indices: InstructionId,
+    map: &IndexMap,
+) -> Option<impl Iterator<Item = i64> + Clone + 'm> {
     let mut instruction = module.instruction(indices);
     if map.index_vector_dim + 1 < instruction.array_shape()?.rank() {
         return None;
@@ -21,9 +25,17 @@ pub fn vectors(module: &HloModule, indices: InstructionId, map: &IndexMap) -> Op
         instruction = instruction.operand(0)?;
     }
     let ty = instruction.array_shape()?.element_type;
-    let bytes = instruction.literal()?.bytes()?;
-    let each = bytes.chunks_exact(ty.size_bytes());
-    each.map(|raw| integer(raw, ty)).collect()
+    let values = integers(instruction.literal()?.bytes()?, ty);
+    // All of them are known where the first one is: that depends on the type.
+    values.clone().next()??;
+    Some(values.flatten())
+}
+
+/// The index vectors one after the other, if they are few and constants.
+pub fn vectors(module: &HloModule, indices: InstructionId, map: &IndexMap) -> Option<Vec<i64>> {
+    let all = components(module, indices, map)?;
+    let most = MAX_WINDOWS as usize * map.components.len();
+    (all.clone().nth(most).is_none()).then(|| all.collect())
 }
 
 /// Slices for a gather.
@@ -34,30 +46,42 @@ pub fn replace_gather(
 ) -> Option<()> {
     let plan = gather::plan(module.instruction(id)).ok()?;
     let operand = shape_of(module, id, 0)?;
-    let indices = shape_of(module, id, 1)?;
+    let index_shape = shape_of(module, id, 1)?;
     let result = module.instruction(id).array_shape()?.clone();
-    let vectors = vectors(module, *module.operand_ids(id).get(1)?, &plan.map)?;
-    let count = window_count(&plan.map, &indices)?;
+    let count = window_count(&plan.map, &index_shape)?;
     if !result.is_static()
         || !plan.map.batching.is_empty()
         || operand.rank() == 0
         || plan.slice_sizes.contains(&0)
         || !plan.offset_dims.is_sorted()
         || !has_distinct(&plan.map.components)
+        || plan.map.components.is_empty()
         || count == 0
     {
         return None;
     }
-    let places = places(&plan, &operand, &vectors);
-    let source = *module.operand_ids(id).first()?;
+    let &[source, indices] = module.operand_ids(id) else {
+        return None;
+    };
+    let (even, few) = {
+        let components = components(module, indices, &plan.map)?;
+        let places = places(&plan, &operand, components);
+        let few: Vec<Dims> = match count <= MAX_WINDOWS {
+            true => places.clone().collect(),
+            false => Vec::new(),
+        };
+        (evenly_spaced(&plan, &operand, places), few)
+    };
     let mut builder = Builder {
         module,
         computation,
         like: id,
     };
     let elements = plan.slice_sizes.iter().product::<i64>();
-    let all = evenly_spaced(&mut builder, source, &plan, &places)
-        .or_else(|| side_by_side(&mut builder, source, &plan, &places))?;
+    let all = match even {
+        Some(even) => even.slice(&mut builder, source),
+        None => side_by_side(&mut builder, source, &plan, &few)?,
+    };
     // One window after the other so far; in the result other dimensions may come first.
     let which = plan.batch_dims.iter().map(|&d| result.dims[d]);
     let within = plan.offset_dims.iter().map(|&d| result.dims[d]);
@@ -82,37 +106,50 @@ pub fn replace_gather(
 }
 
 /// Where each window starts along each dimension, moved inside as a gather moves it.
-fn places(plan: &GatherOp, operand: &ArrayShape, vectors: &[i64]) -> Vec<Dims> {
-    let width = plan.map.components.len().max(1);
-    let place = |vector: &[i64]| {
+fn places<'a>(
+    plan: &'a GatherOp,
+    operand: &'a ArrayShape,
+    mut components: impl Iterator<Item = i64> + Clone + 'a,
+) -> impl Iterator<Item = Dims> + Clone + 'a {
+    std::iter::from_fn(move || {
         let mut place: Dims = operand.dims.iter().map(|_| 0).collect();
-        for (&value, &dim) in vector.iter().zip(&plan.map.components) {
+        for &dim in &plan.map.components {
+            let value = components.next()?;
             place[dim] = value.clamp(0, operand.dims[dim] - plan.slice_sizes[dim]);
         }
-        place
-    };
-    vectors.chunks_exact(width).map(place).collect()
+        Some(place)
+    })
+}
+
+/// Windows as one slice.
+struct Even {
+    /// Sizes of the operand, the dimensions that windows are moved along joined to one.
+    joined: Dims,
+    /// That dimension.
+    dim: usize,
+    /// Start, limit and stride of the slice.
+    slice: (i64, i64, i64),
+}
+
+impl Even {
+    fn slice(&self, builder: &mut Builder<'_>, source: InstructionId) -> InstructionId {
+        let flat = builder.reshape(source, &self.joined);
+        builder.strided_slice(flat, self.dim, self.slice)
+    }
 }
 
 /// One slice, if all windows are of one element, or of whole rows but for one dimension, and evenly spaced.
 fn evenly_spaced(
-    builder: &mut Builder<'_>,
-    source: InstructionId,
     plan: &GatherOp,
-    places: &[Dims],
-) -> Option<InstructionId> {
-    let dims = builder.shape(source).dims;
+    operand: &ArrayShape,
+    places: impl Iterator<Item = Dims>,
+) -> Option<Even> {
+    let dims = &operand.dims;
     let moved = (0..dims.len()).filter(|&d| plan.slice_sizes[d] != dims[d]);
     let first = moved.clone().next()?;
     // Dimensions from the first to the last that is moved become one.
     let last = moved.clone().next_back()?;
-    if (first..=last).any(|d| plan.slice_sizes[d] != 1) || places.len() < 2 {
-        return None;
-    }
-    let at = |place: &Dims| (first..=last).fold(0, |at, d| at * dims[d] + place[d]);
-    let (start, step) = (at(&places[0]), at(&places[1]) - at(&places[0]));
-    let mut ends = places.windows(2).map(|pair| at(&pair[1]) - at(&pair[0]));
-    if step <= 0 || !ends.all(|own| own == step) {
+    if (first..=last).any(|d| plan.slice_sizes[d] != 1) {
         return None;
     }
     let mut joined = Dims::from_slice(&dims[..first]);
@@ -122,19 +159,31 @@ fn evenly_spaced(
     if joined[..first].iter().any(|&size| size != 1) {
         return None;
     }
-    let flat = builder.reshape(source, &joined);
-    let limit = start + step * (places.len() as i64 - 1) + 1;
-    Some(builder.strided_slice(flat, first, (start, limit, step)))
+    let mut all = places.map(|place| (first..=last).fold(0, |at, d| at * dims[d] + place[d]));
+    let start = all.next()?;
+    let mut end = all.next()?;
+    let step = end - start;
+    for next in all {
+        if next - end != step {
+            return None;
+        }
+        end = next;
+    }
+    (step > 0).then_some(Even {
+        joined,
+        dim: first,
+        slice: (start, end + 1, step),
+    })
 }
 
-/// A slice for each window, if they are few.
+/// A slice for each of some windows.
 fn side_by_side(
     builder: &mut Builder<'_>,
     source: InstructionId,
     plan: &GatherOp,
     places: &[Dims],
 ) -> Option<InstructionId> {
-    if places.len() as i64 > MAX_WINDOWS {
+    if places.is_empty() {
         return None;
     }
     let elements = plan.slice_sizes.iter().product::<i64>();

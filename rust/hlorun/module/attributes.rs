@@ -13,7 +13,7 @@ use crate::types::{ShapeId, ShapeIndex};
 macro_rules! attribute_keys {
     ($($variant:ident $name:literal;)*) => {
         /// Name of an attribute.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[allow(missing_docs)]
         pub enum AttrKey {
             $($variant,)*

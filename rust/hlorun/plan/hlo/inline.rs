@@ -5,7 +5,7 @@
 //! `fusion`, `call`, `async-*`, `opt-barrier`, `domain` or `add-dependency`. Instructions keep the
 //! names and places of the text, so that errors and observers speak of what the user wrote.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
@@ -290,7 +290,9 @@ fn remove_unused(module: &mut HloModule, computation: ComputationId, kept: &[Ins
     };
     let instructions = std::mem::take(&mut module.computation_mut(computation).instructions);
     // Not a mark for every instruction of the module: there may be as many computations.
-    let mut live: FxHashSet<InstructionId> = kept.iter().copied().chain([root]).collect();
+    let mut live =
+        FxHashSet::with_capacity_and_hasher(instructions.len() + kept.len(), FxBuildHasher);
+    live.extend(kept.iter().copied().chain([root]));
     let mut effects = Effects::default();
     for &id in instructions.iter().rev() {
         if live.contains(&id) || must_stay(module, id, &mut effects) {

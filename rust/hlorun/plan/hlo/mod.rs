@@ -164,6 +164,7 @@ fn each_loop(
         let Some(mut info) = loops::info::LoopInfo::of(module, &callers, id) else {
             continue;
         };
+        info.find_users(module);
         run(module, &mut info);
         changed += usize::from(info.is_changed());
         info.finish(module)?;

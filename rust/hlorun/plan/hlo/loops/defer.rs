@@ -96,7 +96,11 @@ fn pieces(
     last: usize,
 ) -> Option<Vec<Piece>> {
     let mut pieces: Vec<Piece> = Vec::new();
-    for &user in info.users.get(&product.value)? {
+    let users = info.users(product.value);
+    if users.is_empty() {
+        return None;
+    }
+    for &user in users {
         let slice = module.instruction(user);
         let Some(AttrValue::Slice(dims)) = slice.attribute(AttrKey::Slice) else {
             return None;
@@ -125,7 +129,7 @@ fn output_row(
     info: &LoopInfo,
     value: InstructionId,
 ) -> Option<(usize, InstructionId)> {
-    let only_user = |id| match info.users.get(&id)?[..] {
+    let only_user = |id| match *info.users(id) {
         [user] => Some(module.instruction(user)),
         _ => None,
     };

@@ -3,7 +3,8 @@
 //! In: a `while` of a flattened module. Out: its counter, the number of trips (from the condition,
 //! never from what the text merely claims), which leaves never change, and the means to add leaves.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
 use super::induction_variable;
 use crate::error::{HloError, Result};
@@ -20,6 +21,9 @@ pub const MAX_BYTES: i64 = 1 << 29;
 pub const MIN_TRIPS: usize = 4;
 /// Most trips that are looked through.
 const MAX_TRIPS: i64 = 1 << 16;
+
+/// Who reads an instruction.
+type Users = SmallVec<[InstructionId; 4]>;
 
 /// A loop and what is known of it.
 pub struct LoopInfo {
@@ -41,8 +45,8 @@ pub struct LoopInfo {
     pub counter: InstructionId,
     /// Values of the counter, one per trip.
     pub trips: Vec<i64>,
-    /// Uses of every instruction of the body, operand by operand.
-    pub users: FxHashMap<InstructionId, Vec<InstructionId>>,
+    /// Uses of every instruction of the body, operand by operand, once they were asked for.
+    users: Option<FxHashMap<InstructionId, Users>>,
     /// Leaves whose value after the loop is another instruction of the parent.
     replaced: Vec<Option<InstructionId>>,
     /// Leaves that collect a value, by value and row index.
@@ -107,11 +111,7 @@ impl LoopInfo {
             return None;
         }
         let mut elements: Vec<Option<InstructionId>> = vec![None; results.len()];
-        let mut users: FxHashMap<InstructionId, Vec<InstructionId>> = FxHashMap::default();
         for &i in &body_data.instructions {
-            for &operand in module.operand_ids(i) {
-                users.entry(operand).or_default().push(i);
-            }
             if module.operand_ids(i).contains(&parameter) {
                 let k = module.instruction(i).tuple_index()?;
                 // Several elements of one leaf would need every rule twice.
@@ -132,7 +132,7 @@ impl LoopInfo {
             elements,
             counter: parameter,
             trips: Vec::new(),
-            users,
+            users: None,
             stacks: FxHashMap::default(),
             first_new: module.instruction_count(),
             changed: false,
@@ -160,9 +160,29 @@ impl LoopInfo {
         self.leaf_of(id).filter(|&k| self.is_invariant(k))
     }
 
-    /// Uses of a value of the body, the root included.
+    /// Notes who reads what in the body, before anything is added to it.
+    pub fn find_users(&mut self, module: &HloModule) {
+        let instructions = &module.computation(self.body).instructions;
+        let mut users: FxHashMap<InstructionId, Users> =
+            FxHashMap::with_capacity_and_hasher(instructions.len(), FxBuildHasher);
+        for &id in instructions {
+            for &operand in module.operand_ids(id) {
+                users.entry(operand).or_default().push(id);
+            }
+        }
+        self.users = Some(users);
+    }
+
+    /// Uses of a value of the body, operand by operand, the root's included. Of a loop whose users were noted.
+    pub fn users(&self, id: InstructionId) -> &[InstructionId] {
+        debug_assert!(self.users.is_some(), "nobody asked for the users");
+        let users = self.users.as_ref().and_then(|users| users.get(&id));
+        users.map_or(&[], |users| users)
+    }
+
+    /// How many [`LoopInfo::users`] there are.
     pub fn use_count(&self, id: InstructionId) -> usize {
-        self.users.get(&id).map_or(0, Vec::len)
+        self.users(id).len()
     }
 
     /// `id` as row `index(t)` of a leaf that never changes, where the rows of all trips are all
@@ -243,8 +263,10 @@ impl LoopInfo {
         new: InstructionId,
     ) {
         // What `new` itself is made of must keep reading `old` where it does.
-        let readers = self.users.get(&old).cloned().unwrap_or_default();
-        for reader in readers {
+        debug_assert!(self.users.is_some(), "nobody asked for the users");
+        let readers = self.users.as_mut().and_then(|users| users.remove(&old));
+        let readers = readers.unwrap_or_default();
+        for &reader in &readers {
             for operand in module.operand_ids_mut(reader) {
                 if *operand == old {
                     *operand = new;
@@ -256,8 +278,9 @@ impl LoopInfo {
                 *result = new;
             }
         }
-        let users = self.users.remove(&old).unwrap_or_default();
-        self.users.insert(new, users);
+        if let Some(users) = &mut self.users {
+            users.insert(new, readers);
+        }
         self.changed = true;
     }
 

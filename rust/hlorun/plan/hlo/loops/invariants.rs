@@ -50,6 +50,10 @@ fn hoist(module: &mut HloModule, info: &mut LoopInfo, effects: &mut Effects) -> 
         let size = size(module, id);
         size.is_some_and(|size| size <= MAX_BYTES && (runs || size <= MAX_SPECULATIVE))
     });
+    if wanted.is_empty() {
+        return 0;
+    }
+    info.find_users(module);
     let mut outside: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
     for &id in &wanted {
         let value = move_out(module, info, id, &mut outside);

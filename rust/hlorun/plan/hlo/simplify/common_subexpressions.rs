@@ -10,16 +10,16 @@
 //! Applies to pure instructions only (see [`Effects`]).
 
 use std::collections::hash_map::Entry;
-use std::fmt::Write;
 use std::hash::{Hash, Hasher};
+use std::mem::{Discriminant, discriminant};
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use crate::module::{
-    AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, Id, InstructionId,
-    OpClass,
+    AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, Id, IdMap,
+    InstructionId, OpClass,
 };
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::inline;
@@ -37,8 +37,9 @@ const MAX_DEPTH: u32 = 16;
 pub fn run(module: &mut HloModule) -> usize {
     let mut changed = 0;
     let mut called = Called::default();
+    let mut notes = IdMap::new(module.instruction_count(), Note::default());
     for computation in module.computation_ids().collect::<Vec<_>>() {
-        let twins = twins(module, computation, &mut called);
+        let twins = twins(module, computation, &mut called, &mut notes);
         if twins.is_empty() {
             continue;
         }
@@ -79,31 +80,40 @@ fn is_stored(opcode: HloOpcode) -> bool {
     ) && opcode != HloOpcode::Tuple
 }
 
-/// Scalars that are computed, of which every reader is a broadcast.
-fn spread(module: &HloModule, ids: &[InstructionId]) -> HashSet<InstructionId> {
-    let mut read: HashMap<InstructionId, bool> = HashMap::default();
+/// What is known of an instruction while its computation is looked through.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    /// It stands before the one that is looked at.
+    is_seen: bool,
+    /// Something reads it.
+    is_read: bool,
+    /// Something other than a broadcast reads it.
+    is_needed: bool,
+    /// The first of its kind, where that is another.
+    first: Option<InstructionId>,
+}
+
+/// Notes who reads what.
+fn note_readers(module: &HloModule, ids: &[InstructionId], notes: &mut IdMap<InstructionId, Note>) {
     for &id in ids {
         let is_broadcast = module.instruction_data(id).opcode == HloOpcode::Broadcast;
         for &operand in module.operand_ids(id) {
-            *read.entry(operand).or_insert(true) &= is_broadcast;
+            notes[operand].is_read = true;
+            notes[operand].is_needed |= !is_broadcast;
         }
     }
-    read.retain(|&id, only| {
-        let class = module.instruction_data(id).opcode.class();
-        let shape = module.instruction(id).array_shape();
-        *only
-            && matches!(
-                class,
-                OpClass::Unary
-                    | OpClass::Binary
-                    | OpClass::Compare
-                    | OpClass::Select
-                    | OpClass::Clamp
-                    | OpClass::Convert
-            )
-            && shape.is_some_and(|shape| shape.dims.is_empty())
-    });
-    read.into_keys().collect()
+}
+
+/// Whether it is a scalar that is computed, of which every reader is a broadcast.
+fn is_spread(module: &HloModule, id: InstructionId, note: &Note) -> bool {
+    use OpClass as C;
+    note.is_read
+        && !note.is_needed
+        && matches!(
+            module.instruction_data(id).opcode.class(),
+            C::Unary | C::Binary | C::Compare | C::Select | C::Clamp | C::Convert
+        )
+        && (module.instruction(id).array_shape()).is_some_and(|shape| shape.dims.is_empty())
 }
 
 /// The first of its kind for every expensive instruction that is not.
@@ -111,34 +121,35 @@ fn twins(
     module: &HloModule,
     computation: ComputationId,
     called: &mut Called,
+    notes: &mut IdMap<InstructionId, Note>,
 ) -> HashMap<InstructionId, InstructionId> {
     let data = module.computation(computation);
     let ids = &data.instructions;
     let mut twins = HashMap::default();
-    let spread = spread(module, ids);
-    let gives_way =
-        |id: &InstructionId| is_stored(module.instruction_data(*id).opcode) || spread.contains(id);
-    if ids.iter().filter(|id| gives_way(id)).nth(1).is_none() {
+    note_readers(module, ids, notes);
+    let gives_way = |id: InstructionId, notes: &IdMap<InstructionId, Note>| {
+        is_stored(module.instruction_data(id).opcode) || is_spread(module, id, &notes[id])
+    };
+    let mut some = ids.iter().filter(|&&id| gives_way(id, notes));
+    if some.nth(1).is_none() {
         return twins;
     }
-    // Instructions are numbered by the first of their kind. One that stands behind its reader has
-    // no number yet then, and is taken for itself.
-    let mut numbers: HashMap<InstructionId, InstructionId> = HashMap::default();
-    let mut firsts: HashMap<String, SmallVec<[InstructionId; 1]>> = HashMap::default();
+    let mut firsts: HashMap<Key, SmallVec<[InstructionId; 1]>> = HashMap::default();
     // The only instruction of a hash, whose key nobody has asked for; none where there were more.
     let mut alone: HashMap<u64, Option<InstructionId>> = HashMap::default();
-    let mut seen: HashSet<InstructionId> = HashSet::default();
+    alone.reserve(ids.len());
     for &id in ids {
-        seen.insert(id);
+        notes[id].is_seen = true;
         let is_parameter = module.instruction_data(id).opcode == HloOpcode::Parameter;
-        let are_seen = module.operand_ids(id).iter().all(|o| seen.contains(o));
+        let are_seen = module.operand_ids(id).iter().all(|&o| notes[o].is_seen);
         let is_pure = called.effects.of(module, id).is_pure();
         let is_pure = faults::holds(Fault::MergesEffects, is_pure);
         if is_parameter || !is_pure || !are_seen || data.root == Some(id) {
             continue;
         }
+        // The first of a kind stands for all of them.
         let number = |operand: InstructionId| {
-            let first = numbers.get(&operand).copied().unwrap_or(operand);
+            let first = notes[operand].first.unwrap_or(operand);
             first.index() as u64
         };
         match alone.entry(hash(module, id, &number)) {
@@ -162,8 +173,8 @@ fn twins(
         let same = |first: &InstructionId| called.are_same(module, id, *first);
         match alike.iter().copied().find(same) {
             Some(first) => {
-                numbers.insert(id, first);
-                if gives_way(&id) && gives_way(&first) {
+                notes[id].first = Some(first);
+                if gives_way(id, notes) && gives_way(first, notes) {
                     twins.insert(id, first);
                 }
             }
@@ -193,39 +204,89 @@ fn hash(module: &HloModule, id: InstructionId, number: &dyn Fn(InstructionId) ->
     hasher.finish()
 }
 
+/// What tells an instruction or a computation from others.
+type Key = SmallVec<[Word; 12]>;
+
+/// A part of a [`Key`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Word {
+    Number(u64),
+    Opcode(HloOpcode),
+    Attribute(AttrKey),
+    Form(Discriminant<AttrValue>),
+}
+
+/// Writes a number.
+fn write(key: &mut Key, number: impl TryInto<u64>) -> Option<()> {
+    key.push(Word::Number(number.try_into().ok()?));
+    Some(())
+}
+
+/// Writes bytes so that no other ones read the same.
+fn write_bytes(key: &mut Key, bytes: &[u8]) -> Option<()> {
+    write(key, bytes.len())?;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        write(key, u64::from_ne_bytes(word))?;
+    }
+    Some(())
+}
+
+/// Writes signed numbers.
+fn write_all(key: &mut Key, numbers: impl IntoIterator<Item = i64>) {
+    key.extend(
+        numbers
+            .into_iter()
+            .map(|number| Word::Number(number as u64)),
+    );
+}
+
 /// Everything an instruction's value depends on but the computations it calls; `None` where that is
 /// not known.
 fn key(
     module: &HloModule,
     id: InstructionId,
     number: &dyn Fn(InstructionId) -> u64,
-) -> Option<String> {
+) -> Option<Key> {
+    let mut key = Key::new();
+    write_instruction(&mut key, module, id, number)?;
+    Some(key)
+}
+
+/// Writes the [`key`] of an instruction.
+fn write_instruction(
+    key: &mut Key,
+    module: &HloModule,
+    id: InstructionId,
+    number: &dyn Fn(InstructionId) -> u64,
+) -> Option<()> {
     let data = module.instruction_data(id);
-    let mut key = format!("{:?} {}", data.opcode, data.shape.index());
+    key.push(Word::Opcode(data.opcode));
+    write(key, data.shape.index())?;
     if data.opcode == HloOpcode::Constant {
         let literal = module.instruction(id).literal()?;
-        match literal.bytes() {
-            Some(bytes) if bytes.len() <= MAX_LITERAL => write!(key, " {bytes:?}").ok()?,
-            _ => write!(key, " #{}", data.immediate).ok()?,
-        }
-        return Some(key);
+        return match literal.bytes() {
+            Some(bytes) if bytes.len() <= MAX_LITERAL => write_bytes(key, bytes),
+            // No length of bytes that are compared.
+            _ => write(key, u64::MAX).and_then(|()| write(key, data.immediate)),
+        };
     }
-    write!(key, " {}", data.immediate).ok()?;
-    for &operand in module.operand_ids(id) {
-        write!(key, " %{}", number(operand)).ok()?;
+    write(key, data.immediate)?;
+    let operands = module.operand_ids(id);
+    write(key, operands.len())?;
+    for &operand in operands {
+        write(key, number(operand))?;
     }
-    let mut attributes: Vec<String> = module
-        .attributes_of(id)
-        .iter()
-        .filter(|attribute| !is_remark(attribute.key))
-        .map(|attribute| write_attribute(module, attribute))
-        .collect::<Option<_>>()?;
-    attributes.sort_unstable();
-    for attribute in attributes {
-        key.push('\n');
-        key.push_str(&attribute);
+    let attributes = module.attributes_of(id).iter();
+    let telling = attributes.filter(|attribute| !is_remark(attribute.key));
+    let mut telling: SmallVec<[&Attribute; 8]> = telling.collect();
+    // A text may give them in any order.
+    telling.sort_unstable_by_key(|attribute| attribute.key);
+    for attribute in telling {
+        write_attribute(key, module, attribute)?;
     }
-    Some(key)
+    Some(())
 }
 
 /// Attributes that change no value.
@@ -242,31 +303,66 @@ fn is_remark(key: AttrKey) -> bool {
     )
 }
 
-fn write_attribute(module: &HloModule, attribute: &Attribute) -> Option<String> {
-    let name = match attribute.key {
-        AttrKey::Other(text) => module.str(text).into_owned(),
-        key => format!("{key:?}"),
-    };
-    let value = match &attribute.value {
-        AttrValue::Ints(range) => format!("{:?}", module.int_list(*range)),
-        AttrValue::Enum(text) | AttrValue::String(text) | AttrValue::Raw(text) => {
-            module.str(*text).into_owned()
+/// Writes an attribute, with as many numbers as its form and the first of them say.
+fn write_attribute(key: &mut Key, module: &HloModule, attribute: &Attribute) -> Option<()> {
+    let text = |key: &mut Key, text| write_bytes(key, module.str(text).as_bytes());
+    match attribute.key {
+        AttrKey::Other(name) => text(key, name)?,
+        known => key.push(Word::Attribute(known)),
+    }
+    key.push(Word::Form(discriminant(&attribute.value)));
+    match &attribute.value {
+        AttrValue::Bool(value) => write(key, *value)?,
+        AttrValue::Int(value) => write_all(key, [*value]),
+        AttrValue::Float(value) => write(key, value.to_bits())?,
+        AttrValue::Ints(range) => {
+            let all = module.int_list(*range);
+            write(key, all.len())?;
+            write_all(key, all.iter().copied());
         }
-        AttrValue::Enums(texts) => texts.iter().map(|&text| module.str(text) + ",").collect(),
-        AttrValue::Computation(_) => String::new(),
-        AttrValue::Computations(ids) => ids.len().to_string(),
-        AttrValue::Float(value) => format!("{:x}", value.to_bits()),
-        value @ (AttrValue::Bool(_)
-        | AttrValue::Int(_)
-        | AttrValue::Window(_)
-        | AttrValue::Padding(_)
-        | AttrValue::Slice(_)
-        | AttrValue::DimLabels(_)
-        | AttrValue::Pairs(_)
-        | AttrValue::Bools(_)) => format!("{value:?}"),
+        AttrValue::Enum(word) | AttrValue::String(word) | AttrValue::Raw(word) => text(key, *word)?,
+        AttrValue::Enums(words) => {
+            write(key, words.len())?;
+            for &word in words {
+                text(key, word)?;
+            }
+        }
+        // What is called is compared by itself.
+        AttrValue::Computation(_) => {}
+        AttrValue::Computations(ids) => write(key, ids.len())?,
+        AttrValue::Window(window) => {
+            write(key, window.0.len())?;
+            for d in &window.0 {
+                let edges = [d.padding_low, d.padding_high];
+                let steps = [d.window_dilation, d.base_dilation];
+                write_all(key, [d.size, d.stride, i64::from(d.window_reversal)]);
+                write_all(key, edges.into_iter().chain(steps));
+            }
+        }
+        AttrValue::Padding(all) => {
+            write(key, all.len())?;
+            write_all(
+                key,
+                all.iter()
+                    .flat_map(|d| [d.edge_low, d.edge_high, d.interior]),
+            );
+        }
+        AttrValue::Slice(all) => {
+            write(key, all.len())?;
+            write_all(key, all.iter().flat_map(|d| [d.start, d.limit, d.stride]));
+        }
+        AttrValue::Pairs(all) => {
+            write(key, all.len())?;
+            write_all(key, all.iter().flat_map(|&(a, b)| [a, b]));
+        }
+        AttrValue::Bools(all) => {
+            write(key, all.len())?;
+            write_all(key, all.iter().copied().map(i64::from));
+        }
+        AttrValue::DimLabels(labels) => write_bytes(key, format!("{labels:?}").as_bytes())?,
         _ => return None,
-    };
-    Some(format!("{name}={value}"))
+    }
+    Some(())
 }
 
 /// Numbers of computations: the same for those that do the same.
@@ -275,7 +371,7 @@ struct Called {
     effects: Effects,
     numbers: HashMap<ComputationId, u32>,
     /// The number of everything that was written out.
-    written: HashMap<String, u32>,
+    written: HashMap<Key, u32>,
 }
 
 impl Called {
@@ -293,18 +389,18 @@ impl Called {
         if let Some(&number) = self.numbers.get(&id) {
             return number;
         }
-        let text = depth
-            .checked_sub(1)
-            .and_then(|depth| self.written_out(module, id, depth))
-            .unwrap_or_else(|| format!("computation {}", id.index()));
+        let depth = depth.checked_sub(1);
+        let key = depth.and_then(|depth| self.written_out(module, id, depth));
         let next = self.written.len() as u32;
-        let number = *self.written.entry(text).or_insert(next);
+        // One that cannot be written out is like no other: no key consists of a number alone.
+        let alone = || Key::from_slice(&[Word::Number(id.index() as u64)]);
+        let number = *(self.written.entry(key.unwrap_or_else(alone))).or_insert(next);
         self.numbers.insert(id, number);
         number
     }
 
     /// All instructions of a computation, by their positions.
-    fn written_out(&mut self, module: &HloModule, id: ComputationId, depth: u32) -> Option<String> {
+    fn written_out(&mut self, module: &HloModule, id: ComputationId, depth: u32) -> Option<Key> {
         let data = module.computation(id);
         let is_pure = self.effects.of_computation(module, id).is_pure();
         if !is_pure || data.instructions.len() > MAX_CALLED {
@@ -313,16 +409,17 @@ impl Called {
         let instructions = data.instructions.iter().enumerate();
         let positions: HashMap<InstructionId, u64> =
             instructions.map(|(at, &id)| (id, at as u64)).collect();
-        let mut text = format!("root {}", positions.get(&data.root?)?);
+        let mut key = Key::new();
+        write(&mut key, *positions.get(&data.root?)?)?;
         let position = |operand| positions.get(&operand).copied().unwrap_or(u64::MAX);
         for &instruction in &data.instructions {
-            text.push_str("; ");
-            text.push_str(&key(module, instruction, &position)?);
-            for callee in module.instruction(instruction).called_computations() {
-                let number = self.number(module, callee, depth);
-                write!(text, " calls {number}").ok()?;
+            write_instruction(&mut key, module, instruction, &position)?;
+            let callees = module.instruction(instruction).called_computations();
+            write(&mut key, callees.len())?;
+            for callee in callees {
+                write(&mut key, self.number(module, callee, depth))?;
             }
         }
-        Some(text)
+        Some(key)
     }
 }

@@ -18,7 +18,6 @@ use crate::module::{
     AttrKey, ComputationId, HloComputation, HloModule, HloOpcode, Id, InstructionId,
     NewInstruction, OpClass,
 };
-use crate::plan::hlo::inline;
 use crate::plan::hlo::loops::info::{Callers, LoopInfo};
 use crate::plan::options::CompileOptions;
 use crate::plan::options::Evaluate;
@@ -60,11 +59,7 @@ pub fn run(module: &mut HloModule, options: &CompileOptions) -> usize {
         if wanted.is_empty() {
             continue;
         }
-        let count = fold(module, computation, &wanted, options, evaluate);
-        if count > 0 {
-            inline::remove_dead(module, computation);
-        }
-        changed += count;
+        changed += fold(module, computation, &wanted, options, evaluate);
     }
     changed
 }

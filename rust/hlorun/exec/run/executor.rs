@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use crate::error::{HloError, Result};
+use crate::exec::array::RawArray;
 use crate::exec::element::loops;
 use crate::exec::environment::{Environment, interruptible};
 use crate::exec::hooks;
@@ -18,6 +21,7 @@ use crate::plan::memory::assign::AllocationKind;
 use crate::plan::ops::OpKind;
 use crate::plan::options::Check;
 use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
+use crate::plan::view::ArrayView;
 
 /// Brief trips of a loop between two looks at whether the caller wants the run to end.
 const BRIEF_TRIPS: usize = 256;
@@ -161,8 +165,10 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
         ThunkKind::Gemm(product) => gemm::run(product, environment),
         ThunkKind::PackOperand(pack) => gemm::pack(pack, environment),
         ThunkKind::Op(op) => {
-            let inputs: Vec<_> = op.inputs.iter().map(|view| memory.array(view)).collect();
-            let outputs: Vec<_> = op.outputs.iter().map(|view| memory.array(view)).collect();
+            let arrays = |views: &[ArrayView]| -> SmallVec<[RawArray; 4]> {
+                views.iter().map(|view| memory.array(view)).collect()
+            };
+            let (inputs, outputs) = (arrays(&op.inputs), arrays(&op.outputs));
             if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
                 && let Some(result) =
                     hooks::run_custom_call(hook, thunk.instruction, &call.info, &inputs, &outputs)

@@ -12,6 +12,8 @@ pub mod matrix;
 mod part;
 mod small;
 
+use smallvec::SmallVec;
+
 use super::walk::{SharedArray, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -56,7 +58,9 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let operands: Vec<&RawArray> = op
+    // Outlive the arrays below, which may refer to them.
+    let (mut words, own): (Option<AlignedBytes<u8>>, Option<RawArray>);
+    let operands: SmallVec<[&RawArray; 4]> = op
         .operands
         .iter()
         .map(|&i| inputs.get(i).ok_or_else(misfit))
@@ -73,19 +77,27 @@ pub fn run(
     clear_workspaces(op, outputs);
     // A status of one word may serve a whole batch. Tasks run at once, so each gets a word of its own
     // first; the first matrix that failed sets the one.
-    let mut statuses = AlignedBytes::zeroed(count.saturating_mul(4))?;
-    let own = RawArray::over(&mut statuses, PrimitiveType::S32, &[count as i64]);
+    let is_shared = |&(array, rank): &(&RawArray, usize)| {
+        let serves_all = rank == 0 && count > 1 && batch_count(array, 0) == 1;
+        serves_all && array.element_type == PrimitiveType::S32
+    };
+    words = match results.iter().any(is_shared) {
+        true => Some(AlignedBytes::zeroed(count.saturating_mul(4))?),
+        false => None,
+    };
+    own = words
+        .as_mut()
+        .map(|words| RawArray::over(words, PrimitiveType::S32, &[count as i64]));
     let mut shared: Option<&RawArray> = None;
-    for (array, rank) in &mut results {
-        let is_shared = *rank == 0 && count > 1 && batch_count(array, 0) == 1;
-        if is_shared && array.element_type == PrimitiveType::S32 {
-            shared = Some(*array);
-            *array = &own;
+    if let Some(own) = &own {
+        for result in results.iter_mut().filter(|result| is_shared(result)) {
+            shared = Some(result.0);
+            result.0 = own;
         }
     }
     let operand_count = operands.len();
     let ranks = in_ranks.iter().copied();
-    let arrays: Vec<(SharedArray, usize)> = (operands.into_iter().zip(ranks))
+    let arrays: SmallVec<[(SharedArray, usize); 6]> = (operands.into_iter().zip(ranks))
         .chain(results.iter().copied())
         .map(|(array, rank)| (SharedArray::new(array), rank))
         .collect();
@@ -113,8 +125,8 @@ pub fn run(
             range.try_for_each(alone)
         })?;
     }
-    if let Some(status) = shared {
-        let mut words = statuses.as_slice().chunks_exact(4);
+    if let (Some(status), Some(words)) = (shared, &words) {
+        let mut words = words.as_slice().chunks_exact(4);
         let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);
         // SAFETY: the status is one word of a result, which no task has been given.
         unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status.pointer, 4) };
@@ -128,9 +140,9 @@ fn matching_results<'a>(
     operands: &[&RawArray],
     outputs: &'a [RawArray],
     (in_ranks, out_ranks): (&[usize], &[usize]),
-) -> Result<Vec<(&'a RawArray, usize)>> {
+) -> Result<SmallVec<[(&'a RawArray, usize); 6]>> {
     let count = batch_count(operands.first().ok_or_else(misfit)?, in_ranks[0]);
-    let mut results: Vec<(&RawArray, usize)> = Vec::new();
+    let mut results: SmallVec<[(&RawArray, usize); 6]> = SmallVec::new();
     for (&index, &rank) in op.results.iter().zip(out_ranks) {
         let array = outputs.get(index).ok_or_else(misfit)?;
         // Scalars stand in for singular vectors that nobody wants.

@@ -125,8 +125,10 @@ impl Lines<'_> {
             (self.at, self.line) = (0, 1);
         }
         let place = place.min(self.text.len());
-        let passed = &self.text[self.at..place];
-        self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as i64;
+        // Pieces whose counts fit a byte, which the compiler adds up many bytes at a time.
+        let pieces = self.text[self.at..place].chunks(255);
+        let counts = pieces.map(|piece| piece.iter().map(|&b| u8::from(b == b'\n')).sum::<u8>());
+        self.line += counts.map(i64::from).sum::<i64>();
         self.at = place;
         self.line
     }
@@ -136,6 +138,9 @@ impl Lines<'_> {
 struct Places<'m> {
     path: i32,
     none: i32,
+    no_attributes: i32,
+    /// The attributes of one instruction, to be written over for the next.
+    text: Vec<u8>,
     /// Places of type, name and file, and the line, by the text of the metadata.
     origins: HashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
     /// Place of the shape and of the element type, and bytes, by shape.
@@ -157,6 +162,8 @@ impl Instructions {
         let mut places = Places {
             path: self.path.place(path),
             none: self.custom_call_target.place(""),
+            no_attributes: self.attributes.place(""),
+            text: Vec::new(),
             origins: HashMap::default(),
             shapes: vec![None; module.shapes().len() + 1],
             opcodes: [None; 256],
@@ -177,7 +184,7 @@ impl Instructions {
             self.runs
                 .push(shared.runs().step(instruction).map(|n| n as i64));
             self.trips.push(trip_count(instruction).map(|n| n as i64));
-            self.attribute_text(instruction);
+            self.attribute_text(instruction, &mut places);
             let start = instruction.data().text.start as usize;
             self.line.push(is_text.then(|| lines.of(start)));
             self.origin(shared, instruction, &mut places);
@@ -253,8 +260,9 @@ impl Instructions {
         }
     }
 
-    fn attribute_text(&mut self, instruction: InstructionRef<'_>) {
-        let mut out = Vec::new();
+    fn attribute_text(&mut self, instruction: InstructionRef<'_>, places: &mut Places<'_>) {
+        let out = &mut places.text;
+        out.clear();
         for (key, value) in attributes(instruction) {
             if matches!(key, b"metadata" | b"backend_config") {
                 continue;
@@ -268,7 +276,10 @@ impl Instructions {
             }
             out.extend_from_slice(value);
         }
-        self.attributes.push(&String::from_utf8_lossy(&out));
+        match out.is_empty() {
+            true => self.attributes.push_place(places.no_attributes),
+            false => self.attributes.push(&String::from_utf8_lossy(out)),
+        }
     }
 
     fn origin<'m>(

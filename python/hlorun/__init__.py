@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hlorun.find.gap import Gap
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
+    from hlorun.report.collective_reason import CollectiveReason, ShardedValue
     from hlorun.report.collectives import Collective, Collectives, collectives
     from hlorun.report.cost import Cost, CostGroup, cost
     from hlorun.report.devices import Device
@@ -88,6 +89,7 @@ __all__ = [
     "BufferLiveRanges",
     "BufferValue",
     "Collective",
+    "CollectiveReason",
     "Collectives",
     "Comparison",
     "CompiledMemoryStats",
@@ -127,6 +129,7 @@ __all__ = [
     "Reduction",
     "Roofline",
     "Shape",
+    "ShardedValue",
     "StackFrame",
     "Summary",
     "TraceReport",
@@ -192,6 +195,7 @@ _TOOLS = {
     "Reduction": "hlorun.find.reduction",
     "reduce": "hlorun.find.reduction",
     "Collective": "hlorun.report.collectives",
+    "CollectiveReason": "hlorun.report.collective_reason",
     "Collectives": "hlorun.report.collectives",
     "collectives": "hlorun.report.collectives",
     "Device": "hlorun.report.devices",
@@ -208,6 +212,7 @@ _TOOLS = {
     "Graph": "hlorun.report.graph",
     "graph": "hlorun.report.graph",
     "Place": "hlorun.report.result",
+    "ShardedValue": "hlorun.report.collective_reason",
     "Summary": "hlorun.report.summary",
     "summary": "hlorun.report.summary",
     "mutate": "hlorun._smith",

@@ -316,7 +316,9 @@ def test_a_browser_shows_marks(tmp_path: Path) -> None:
         # A shut call shows that something is marked inside.
         value = "V.scene().items.find((i) => D.name[i.id] === 'k').value"
         page.wait_for_function(f"{value} === 1")
-        assert "NaN and Inf: makes" in page.inner_text("#info") and "NaN made by l" in page.inner_text("#info")
+        assert "NaN and Inf: makes" in page.inner_text("#info") and "NaN made by l" in page.inner_text(
+            "#info"
+        )
         page.select_option("#colour", "diff")
         assert "difference: 2 instructions" in page.inner_text("#list")
         assert "1 only in the other module" in page.inner_text("#list")

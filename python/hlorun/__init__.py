@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from hlorun.report.roofline import Roofline, roofline
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
+    from hlorun.report.what_if import MemoryChange, WhatIf, memory_what_if
     from hlorun.tables.drive import BatchTables
     from hlorun.tables.graphs import ModuleGraph, graphs
 
@@ -117,6 +118,7 @@ __all__ = [
     "HloVerifyError",
     "Layout",
     "Match",
+    "MemoryChange",
     "MemorySpaceUsage",
     "ModuleGraph",
     "ModuleWarning",
@@ -135,6 +137,7 @@ __all__ = [
     "TraceReport",
     "TracedValue",
     "VerifyFinding",
+    "WhatIf",
     "__version__",
     "batch",
     "batch_schema",
@@ -154,6 +157,7 @@ __all__ = [
     "load_buffer_assignment",
     "load_modules",
     "make_inputs",
+    "memory_what_if",
     "mutate",
     "parse",
     "parse_buffer_assignment",
@@ -215,6 +219,9 @@ _TOOLS = {
     "ShardedValue": "hlorun.report.collective_reason",
     "Summary": "hlorun.report.summary",
     "summary": "hlorun.report.summary",
+    "MemoryChange": "hlorun.report.what_if",
+    "WhatIf": "hlorun.report.what_if",
+    "memory_what_if": "hlorun.report.what_if",
     "mutate": "hlorun._smith",
     "smith": "hlorun._smith",
     "TraceReport": "hlorun.report.trace",

@@ -15,7 +15,7 @@ from hlorun.report.graph import family
 from hlorun.report.result import Place, Result
 
 _CALLS = ("fusion", "call", "async-start")
-_WHOLE = ("copy", "bitcast", "convert", "copy-start", "copy-done", "async-done", "optimization-barrier")
+_WHOLE = ("copy", "bitcast", "convert", "copy-start", "copy-done", "async-done", "opt-barrier")
 _MOVED = ("reshape", "transpose", "slice", "reverse", "reduce-precision")
 _SUMS = ("dot", "convolution", "reduce", "ragged-dot")
 _PROGRAM = {

@@ -26,8 +26,8 @@ PART_BYTES = 64 << 20
 PART_FILES = 1000
 """Most files in one part."""
 PREFIX = "part-"
-COMPRESSION = "snappy"
-"""Packs about as well as zstd at these texts, at twice the speed."""
+COMPRESSION = "lz4"
+"""Packs features of graphs twice as well as snappy in less time; zstd packs better and takes longer."""
 OPTIONS_KEY = b"hlorun.options"
 """Where the metadata of a table keeps what it was made with."""
 

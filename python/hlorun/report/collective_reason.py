@@ -23,7 +23,7 @@ _PROGRAM = {
     "ppermute", "pshuffle", "psum_scatter", "reduce_scatter", "pbroadcast", "ragged_all_to_all",
 }  # fmt: skip
 """Last parts of the op_names of collectives that the program itself asks for."""
-_MOST = 10_000
+_MOST = 1000
 """Instructions that are looked at on the way from or to one collective."""
 _MOST_PLACES = 4
 
@@ -98,6 +98,7 @@ class Flow:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
+        self.known: dict[HloInstruction, list[HloInstruction]] = {}
         self.callers: dict[HloComputation, list[HloInstruction]] = defaultdict(list)
         for instruction in module.instructions:
             for callee in instruction.called_computations:
@@ -140,12 +141,17 @@ class Flow:
             seen.update(fresh)
             rest += fresh
 
-    def sharded(self, start: HloInstruction, side: str) -> Iterator[ShardedValue]:
+    def sharded(self, start: HloInstruction, side: str) -> list[ShardedValue]:
         """Values with a sharding that a value is made from element by element."""
+        if start not in self.known:
+            self.known[start] = list(self._with_sharding(start))
+        return [self._sharded_value(i, side) for i in self.known[start]]
+
+    def _with_sharding(self, start: HloInstruction) -> Iterator[HloInstruction]:
         rest, seen = [start], {start}
         for i in rest:
-            if (text := i.attributes.get("sharding")) is not None and i.collective is None:
-                yield self._sharded_value(i, str(text), side)
+            if "sharding=" in i.text and i.collective is None and i.attributes.get("sharding") is not None:
+                yield i
                 continue
             before = self._before(i)
             if before is None and family(i) == "elementwise":
@@ -155,8 +161,8 @@ class Flow:
                 seen.update(fresh)
                 rest += fresh
 
-    def _sharded_value(self, i: HloInstruction, text: str, side: str) -> ShardedValue:
-        tiles = None
+    def _sharded_value(self, i: HloInstruction, side: str) -> ShardedValue:
+        tiles, text = None, str(i.attributes["sharding"])
         try:
             (leaf,) = _tiles(text, self.module.num_partitions)
             tiles = tuple(leaf[0])
@@ -189,7 +195,7 @@ class Flow:
 
 
 def _named(place: Place) -> str:
-    what = place.op_name or place.name
+    what = " ".join(place.op_name.split()) or place.name
     return f"{what} ({place.source})" if place.source else what
 
 

@@ -38,20 +38,36 @@ fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
     }
 }
 
+/// As many bits as there are rows, all set.
+fn all_set(rows: usize) -> Vec<u8> {
+    let mut bits = vec![u8::MAX; rows.div_ceil(8)];
+    if let (Some(last), left @ 1..) = (bits.last_mut(), rows % 8) {
+        *last = (1 << left) - 1;
+    }
+    bits
+}
+
 macro_rules! optional_numbers {
     ($name:ident, $element:ty, $column:ident, $type:literal) => {
         /// Numbers, some of which may be absent.
         #[derive(Default)]
         pub struct $name {
             values: Vec<$element>,
-            valid: Vec<u8>,
+            /// A bit per row, from the first row on that has no value.
+            valid: Option<Vec<u8>>,
         }
 
         impl $name {
             /// Adds a row.
             pub fn push(&mut self, value: impl Into<Option<$element>>) {
                 let value = value.into();
-                set_bit(&mut self.valid, self.values.len(), value.is_some());
+                let rows = self.values.len();
+                if value.is_none() {
+                    self.valid.get_or_insert_with(|| all_set(rows));
+                }
+                if let Some(valid) = &mut self.valid {
+                    set_bit(valid, rows, value.is_some());
+                }
                 self.values.push(value.unwrap_or_default());
             }
         }
@@ -60,7 +76,7 @@ macro_rules! optional_numbers {
             const TYPE: &'static str = $type;
 
             fn take(&mut self) -> Column {
-                Column::$column(taken(&mut self.values), Some(taken(&mut self.valid)))
+                Column::$column(taken(&mut self.values), self.valid.take())
             }
 
             fn bytes(&self) -> usize {

@@ -134,6 +134,9 @@ impl Lines<'_> {
     }
 }
 
+/// Places of operation, name and file, and the line.
+type OriginPlaces = (i32, i32, i32, Option<i64>);
+
 /// What is looked up once per module: places of words by what they stand for.
 struct Places<'m> {
     path: i32,
@@ -142,7 +145,8 @@ struct Places<'m> {
     /// The attributes of one instruction, to be written over for the next.
     text: Vec<u8>,
     /// Places of type, name and file, and the line, by the text of the metadata.
-    origins: HashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
+    origins: HashMap<&'m [u8], OriginPlaces>,
+    last_origin: Option<(&'m [u8], OriginPlaces)>,
     /// Place of the shape and of the element type, and bytes, by shape.
     shapes: Vec<Option<(i32, i32, Option<i64>)>>,
     /// Places of known opcodes, by number.
@@ -165,6 +169,7 @@ impl Instructions {
             no_attributes: self.attributes.place(""),
             text: Vec::new(),
             origins: HashMap::default(),
+            last_origin: None,
             shapes: vec![None; module.shapes().len() + 1],
             opcodes: [None; 256],
         };
@@ -292,15 +297,20 @@ impl Instructions {
             Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
             _ => &[],
         };
-        let (op_type, op_name, file, line) = *places.origins.entry(text).or_insert_with(|| {
-            let origin = Origin::of(shared, instruction.id);
-            (
-                self.op_type.place(&origin.op_type),
-                self.op_name.place(&origin.op_name),
-                self.source_file.place(&origin.source_file),
-                origin.source_line,
-            )
-        });
+        // Neighbours often are of one operation of the program.
+        let (op_type, op_name, file, line) = match places.last_origin {
+            Some((last, origin)) if last == text => origin,
+            _ => *places.origins.entry(text).or_insert_with(|| {
+                let origin = Origin::of(shared, instruction.id);
+                (
+                    self.op_type.place(&origin.op_type),
+                    self.op_name.place(&origin.op_name),
+                    self.source_file.place(&origin.source_file),
+                    origin.source_line,
+                )
+            }),
+        };
+        places.last_origin = Some((text, (op_type, op_name, file, line)));
         self.op_type.push_place(op_type);
         self.op_name.push_place(op_name);
         self.source_file.push_place(file);

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hlorun.find.gap import Gap
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
+    from hlorun.report.collective_reason import CollectiveReason, ShardedValue
     from hlorun.report.collectives import Collective, Collectives, collectives
     from hlorun.report.cost import Cost, CostGroup, cost
     from hlorun.report.devices import Device
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from hlorun.report.roofline import Roofline, roofline
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
+    from hlorun.report.what_if import MemoryChange, WhatIf, memory_what_if
     from hlorun.tables.drive import BatchTables
     from hlorun.tables.graphs import ModuleGraph, graphs
 
@@ -88,6 +90,7 @@ __all__ = [
     "BufferLiveRanges",
     "BufferValue",
     "Collective",
+    "CollectiveReason",
     "Collectives",
     "Comparison",
     "CompiledMemoryStats",
@@ -115,6 +118,7 @@ __all__ = [
     "HloVerifyError",
     "Layout",
     "Match",
+    "MemoryChange",
     "MemorySpaceUsage",
     "ModuleGraph",
     "ModuleWarning",
@@ -127,11 +131,13 @@ __all__ = [
     "Reduction",
     "Roofline",
     "Shape",
+    "ShardedValue",
     "StackFrame",
     "Summary",
     "TraceReport",
     "TracedValue",
     "VerifyFinding",
+    "WhatIf",
     "__version__",
     "batch",
     "batch_schema",
@@ -151,6 +157,7 @@ __all__ = [
     "load_buffer_assignment",
     "load_modules",
     "make_inputs",
+    "memory_what_if",
     "mutate",
     "parse",
     "parse_buffer_assignment",
@@ -192,6 +199,7 @@ _TOOLS = {
     "Reduction": "hlorun.find.reduction",
     "reduce": "hlorun.find.reduction",
     "Collective": "hlorun.report.collectives",
+    "CollectiveReason": "hlorun.report.collective_reason",
     "Collectives": "hlorun.report.collectives",
     "collectives": "hlorun.report.collectives",
     "Device": "hlorun.report.devices",
@@ -208,8 +216,12 @@ _TOOLS = {
     "Graph": "hlorun.report.graph",
     "graph": "hlorun.report.graph",
     "Place": "hlorun.report.result",
+    "ShardedValue": "hlorun.report.collective_reason",
     "Summary": "hlorun.report.summary",
     "summary": "hlorun.report.summary",
+    "MemoryChange": "hlorun.report.what_if",
+    "WhatIf": "hlorun.report.what_if",
+    "memory_what_if": "hlorun.report.what_if",
     "mutate": "hlorun._smith",
     "smith": "hlorun._smith",
     "TraceReport": "hlorun.report.trace",

@@ -40,6 +40,19 @@ def test_nan_that_only_passes_through_has_no_origin() -> None:
     assert not clean and str(clean) == "no NaN and no Inf"
 
 
+def test_nan_of_a_scalar_that_is_no_elementwise_result_passes_through() -> None:
+    text = """HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[3] parameter(0)
+  z = f32[] constant(0)
+  ROOT s = f32[] reduce(x, z), dimensions={0}, to_apply=add
+}
+"""
+    report = hlorun.find_nan(hlorun.parse(text), np.array([1, np.nan, 2], np.float32))
+    assert report.origins == () and report.carriers == ("s",)
+
+
 def test_an_overflow_is_an_origin_of_inf_and_inf_minus_inf_of_nan() -> None:
     text = """HloModule m
 ENTRY e {

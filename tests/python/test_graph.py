@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hlorun
@@ -229,4 +230,103 @@ def test_a_browser_holds_a_large_module(tmp_path: Path) -> None:
         page.wait_for_function("now.at === M.byName.get('v19999')")
         assert page.evaluate("V.scene().items.some((i) => i.id === now.at)")
         assert page.evaluate("V.scene().items.length") < 2000
+        assert not problems
+
+
+ROOTS = """HloModule m
+f { x = f32[2] parameter(0)
+ ROOT s = f32[2] sine(x) }
+ENTRY e { p = f32[2] parameter(0)
+ q = f32[2] parameter(1)
+ l = f32[2] log(p)
+ n = f32[2] negate(l)
+ k = f32[2] call(n), to_apply=f
+ d = f32[2] subtract(k, q)
+ ROOT r = f32[2] multiply(d, q) }
+"""
+OTHER = """HloModule m
+f { x = f32[2] parameter(0)
+ ROOT s = f32[2] sine(x) }
+ENTRY e { p = f32[2] parameter(0)
+ q = f32[2] parameter(1)
+ l = f32[2] log(p)
+ k = f32[2] call(l), to_apply=f
+ t = f32[2] tanh(k)
+ d = f32[2] subtract(q, t)
+ ROOT r = f32[2] multiply(d, q) }
+"""
+
+
+def marks_of(page: str, kind: str) -> dict[str, tuple[str, str]]:
+    data = data_of(page)
+    return {data["name"][int(n)]: (word, note) for n, (word, note) in data["marks"][kind]["of"].items()}
+
+
+def test_what_makes_nan_and_what_carries_it_on_is_marked() -> None:
+    module = hlorun.parse(ROOTS)
+    report = hlorun.find_nan(module, np.array([-1, 1], np.float32), np.array([1, np.nan], np.float32))
+    assert report.carriers == ("d", "n", "r", "s") and report.spread == 4
+    marks = marks_of(hlorun.graph(module, nan=report).html(), "nan")
+    assert {name: word for name, (word, _) in marks.items()} == {
+        "l": "makes", "n": "carries", "s": "carries", "d": "carries", "r": "carries", "q": "given",
+    }  # fmt: skip
+    assert "NaN made by l" in marks["l"][1]
+    with pytest.raises(hlorun.HloArgumentError, match="another module"):
+        hlorun.graph(hlorun.parse(CALLS), nan=report).html()
+
+
+def test_what_is_not_in_another_module_is_marked() -> None:
+    module = hlorun.parse(ROOTS)
+    difference = hlorun.diff(hlorun.parse(OTHER), module)
+    page = hlorun.graph(module, diff=difference).html()
+    marks = marks_of(page, "diff")
+    assert marks == {"n": ("added", ""), "d": ("changed", "was d = f32[2] subtract(q, t)")}
+    assert data_of(page)["marks"]["diff"]["others"] == [["e", "t = f32[2] tanh(k)"]]
+    assert "l" not in marks and "s" not in marks
+    with pytest.raises(hlorun.HloArgumentError, match="not one from another module to this"):
+        hlorun.graph(hlorun.parse(OTHER), diff=difference).html()
+    # Equal modules say that there is nothing.
+    same = data_of(hlorun.graph(module, diff=hlorun.diff(module, module)).html())
+    assert same["overlays"]["diff"] == {} and same["first"] == "diff"
+
+
+def test_the_command_marks_nan_and_differences(tmp_path: Path) -> None:
+    dump, other, out, given = (tmp_path / name for name in ("m.txt", "o.txt", "g.html", "in.npz"))
+    dump.write_text(ROOTS)
+    other.write_text(OTHER)
+    np.savez(given, p=np.array([-1, 1], np.float32), q=np.ones(2, np.float32))
+    command("graph", dump, "--html", out, "--nan", "--inputs", given, "--diff", other)
+    assert marks_of(out.read_text(), "nan")["l"][0] == "makes"
+    assert marks_of(out.read_text(), "diff")["n"][0] == "added"
+    command("graph", dump, "--dot", "-", "--nan", status=1)
+
+
+def test_a_browser_shows_marks(tmp_path: Path) -> None:
+    module = hlorun.parse(ROOTS)
+    report = hlorun.find_nan(module, np.array([-1, 1], np.float32), np.array([1, np.nan], np.float32))
+    difference = hlorun.diff(hlorun.parse(OTHER), module)
+    file = tmp_path / "g.html"
+    file.write_text(to_html(module, nan=report, diff=difference), encoding="utf-8")
+    with browser_page(file) as (page, problems):
+        assert page.eval_on_selector("#colour", "(e) => e.value") == "nan"
+        assert page.inner_text("#list h2") == "NaN and Inf: 6 instructions"
+        assert page.locator("#list div b").first.inner_text() == "l"
+        assert page.locator("#key .k").all_inner_texts() == ["makes", "carries", "given"]
+        page.evaluate("choose(M.byName.get('l'))")
+        # A shut call shows that something is marked inside.
+        value = "V.scene().items.find((i) => D.name[i.id] === 'k').value"
+        page.wait_for_function(f"{value} === 1")
+        assert "NaN and Inf: makes" in page.inner_text("#info") and "NaN made by l" in page.inner_text(
+            "#info"
+        )
+        page.select_option("#colour", "diff")
+        assert "difference: 2 instructions" in page.inner_text("#list")
+        assert "1 only in the other module" in page.inner_text("#list")
+        assert "tanh(k)" in page.inner_text("#list")
+        page.reload()
+        assert page.eval_on_selector("#colour", "(e) => e.value") == "diff"
+        page.select_option("#colour", "kind")
+        page.reload()
+        assert page.eval_on_selector("#colour", "(e) => e.value") == "kind"
+        page.click("#theme")
         assert not problems

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, bytes_text, console, load, reporting_errors
+from hlorun.cli.common import (
+    Dump,
+    Inputs,
+    Timeout,
+    bytes_text,
+    console,
+    load,
+    reporting_errors,
+)
+
+if TYPE_CHECKING:
+    from hlorun import HloModule, NanReport
 
 
 def graph(
@@ -25,16 +36,31 @@ def graph(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="A file of `hlorun run --profile`: the page shows its times."),
     ] = None,
+    nan: Annotated[
+        bool, typer.Option("--nan", help="Run, and mark what makes NaN or Inf and what carries them on.")
+    ] = False,
+    diff: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="OTHER", help="Mark what is not so in another module, as `hlorun diff` finds it."
+        ),
+    ] = None,
+    inputs: Inputs = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs, for --nan.")] = 0,
+    timeout: Timeout = None,
 ) -> None:
     """Draw a module: groups by op_name, loops and fusions that open in place, search, neighbours, ways.
 
     Without an option the page is DUMP.html in the working directory.
     """
+    import hlorun
     from hlorun.report.graph import to_dot
     from hlorun.report.graph_page import read_times, to_html
 
     with reporting_errors(dump):
         module = load(dump)
+        if dot is not None and html is None and (nan or diff is not None):
+            raise hlorun.HloArgumentError("--nan and --diff are for the page: --html FILE")
         if dot is None and html is None:
             html = Path(f"{dump.name if str(dump) != '-' else 'stdin'}.html")
         if dot == Path("-"):
@@ -42,7 +68,19 @@ def graph(
         elif dot is not None:
             _write(dot, to_dot(module))
         if html is not None:
-            _write(html, to_html(module, read_times(profile) if profile is not None else None))
+            times = read_times(profile) if profile is not None else None
+            found = _nan(module, inputs, seed, timeout) if nan else None
+            difference = hlorun.diff(load(diff), module) if diff is not None else None
+            _write(html, to_html(module, times, nan=found, diff=difference))
+
+
+def _nan(module: HloModule, inputs: str | None, seed: int, timeout: float | None) -> NanReport:
+    import hlorun
+    from hlorun._inputs import describe_inputs
+
+    values, described = describe_inputs(module, inputs, seed)
+    console(stderr=True).print(described, markup=False, soft_wrap=True)
+    return hlorun.find_nan(module, *values, timeout=timeout)
 
 
 def _write(path: Path, text: str) -> None:

@@ -60,6 +60,14 @@ def memory(
         ),
     ] = "hlorun",
     by: By = None,
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--what-if",
+            help="Of a module alone: what donating parameters, computing values again or another schedule "
+            "would save, each planned anew by XLA's rules.",
+        ),
+    ] = False,
     as_dump: Annotated[bool, typer.Option("--as-dump", help="Print the assignment in XLA's format.")] = False,
     json: Json = False,
 ) -> None:
@@ -73,6 +81,9 @@ def memory(
     if png is not None and png.suffix not in PICTURES:
         raise typer.BadParameter(f"it ends in none of {', '.join(PICTURES)}", param_hint="--png")
     with reporting_errors(dump):
+        if what_if:
+            _what_if(load(dump), json=json)
+            return
         assignment, loaded, title = _load(dump, module, plan)
         if as_dump:
             typer.echo(str(assignment), nl=False)
@@ -101,6 +112,18 @@ def memory(
             _show(report)
     if report.get("findings") or (report["usage"] and not report["usage"]["agrees"]):
         raise typer.Exit(1)
+
+
+def _what_if(module: HloModule, *, json: bool) -> None:
+    from hlorun.report.what_if import memory_what_if
+
+    found = memory_what_if(module)
+    if json:
+        print_json(found.to_dict())
+        return
+    console().print(str(found), markup=False, soft_wrap=True)
+    if not found.changes:
+        console().print("none of them saves anything", markup=False)
 
 
 def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment, HloModule | None, str]:

@@ -150,3 +150,5 @@ def _print(out: Console, found: Collectives, top: int) -> None:
             for one, origin in zip(shown, origins, strict=True)
         ],
     )
+    for one in shown:
+        out.print(f"{one.place.name}: {one.reason}", markup=False, soft_wrap=True)

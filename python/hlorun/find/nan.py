@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
@@ -78,6 +78,7 @@ class NanReport(Result):
         outputs: Numbers of the results that hold some.
         more: How many origins are not listed.
         is_complete: False where the run was ended early: what it had not reached may hold more.
+        carriers: Names of the values that only carry on what others made, as `spread` counts them.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] log(p) }")
@@ -92,6 +93,7 @@ class NanReport(Result):
     outputs: tuple[int, ...]
     more: int
     is_complete: bool = True
+    carriers: tuple[str, ...] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -160,7 +162,8 @@ class _Search:
     def _new(self, kind: str, odd: Any, operands: list[Any], is_elementwise: bool) -> Any:
         """The elements that are so although what they are computed from is not."""
         tests = [_TESTS["NaN"]] if kind == "NaN" else [np.isnan, np.isinf]
-        new = odd.copy()
+        # The test of a scalar is no array, and cannot be written to.
+        new = np.array(odd)
         for _, value in operands:
             for leaf in leaves(value):
                 array = _numbers(leaf)
@@ -302,12 +305,13 @@ def _report(
         outputs.update(odd)
     origins = [origin for search in searches for origin in search.origins]
     made = {instruction for search in searches for _, instruction in search.made}
-    spread = {instruction for search in searches for instruction in search.spread}
+    spread = {instruction for search in searches for instruction in search.spread} - made
     return NanReport(
         tuple(origins[:MAX_ORIGINS]),
         tuple(item["name"] for item in odd_inputs(module, arguments)),
-        len(spread - made),
+        len(spread),
         tuple(sorted(outputs)),
         max(0, len(origins) - MAX_ORIGINS),
         is_complete,
+        tuple(sorted(instruction.name for instruction in spread)),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hlorun._hlorun import HloInstruction, HloModule
-from hlorun.errors import HloArgumentError
+from hlorun.errors import HloArgumentError, HloUnsupportedError
+from hlorun.report.collective_reason import CollectiveReason, Flow, reason
 from hlorun.report.devices import Device, device
 from hlorun.report.result import Place, Result
 
@@ -38,6 +41,8 @@ def group_sizes(instruction: HloInstruction, module: HloModule) -> tuple[int, ..
     groups = attributes.get("replica_groups")
     has_channel = attributes.get("channel_id") is not None
     is_of_both = kind in ("all-reduce", "all-gather", "reduce-scatter")
+    if isinstance(groups, str) and groups.startswith("mesh["):
+        return _mesh_sizes(groups)
     if isinstance(groups, tuple) and groups and groups != ((),):
         # With a channel and no global ids, these are groups of replicas with all their partitions.
         has_all = has_channel and is_of_both and not attributes.get("use_global_device_ids")
@@ -45,6 +50,16 @@ def group_sizes(instruction: HloInstruction, module: HloModule) -> tuple[int, ..
     if not has_channel:
         return (module.replica_count,)
     return (module.num_partitions * (module.replica_count if is_of_both else 1),)
+
+
+def _mesh_sizes(text: str) -> tuple[int, ...]:
+    """Sizes of the groups along axes of a mesh: `mesh['x'=2,'y'=4], device_ids=(…) {'y':(2)2}`."""
+    axes = {name: int(size) for name, size in re.findall(r"'([^']*)'=(\d+)", text[: text.index("]")])}
+    grouped = re.findall(r"'([^']*)'(?::\(\d+\)(\d+))?", text[text.rindex("{") :])
+    if not axes or any(name not in axes for name, _ in grouped):
+        raise HloUnsupportedError(f"replica_groups={text} names axes that its mesh does not have")
+    size = math.prod(int(part) if part else axes[name] for name, part in grouped)
+    return (size,) * (math.prod(axes.values()) // size)
 
 
 def sent_bytes(instruction: HloInstruction, module: HloModule) -> float:
@@ -92,6 +107,7 @@ class Collective(Result):
         groups: How many groups of devices there are.
         group_size: Devices in each.
         seconds: The time of `sent` over the links of the device; None without a device.
+        reason: The `CollectiveReason` why it is there.
 
     Examples:
         >>> text = (
@@ -113,6 +129,7 @@ class Collective(Result):
     groups: int
     group_size: int
     seconds: float | None
+    reason: CollectiveReason
 
 
 @dataclass(frozen=True)
@@ -180,7 +197,7 @@ def collectives(module: HloModule, on: str | Device | None = None) -> Collective
     with_links = device(on) if on is not None else None
     if with_links is not None and with_links.link is None:
         raise HloArgumentError(f"{with_links.name} has no links to other devices")
-    callers = wrappers(module)
+    callers, flow = wrappers(module), Flow(module)
     found = []
     for i in module.instructions:
         if (kind := i.collective) is None:
@@ -188,7 +205,7 @@ def collectives(module: HloModule, on: str | Device | None = None) -> Collective
         sizes, sent = group_sizes(i, module), sent_bytes(i, module)
         seconds = sent / with_links.link if with_links is not None and with_links.link else None
         row = (runs_of(i, callers), result_bytes(i), sent, len(sizes), max(sizes), seconds)
-        found.append(Collective(kind, Place.of(i), *row))
+        found.append(Collective(kind, Place.of(i), *row, reason(i, flow)))
     found.sort(key=lambda c: (-c.runs * c.sent, -c.bytes))
     return Collectives(module.name, with_links, _sums(found), tuple(found))
 

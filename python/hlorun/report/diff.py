@@ -113,15 +113,17 @@ def _changes(a: HloComputation, b: HloComputation, sides: tuple[_Side, _Side]) -
     for at, (x, y) in enumerate(zip(left, found, strict=True)):
         if y is None or is_changed(x, y):
             is_other = y is not None and x.is_root != y.is_root
-            changes.append((at, 0, {"side": "-", "text": _line(x, is_other and x.is_root), "name": x.name}))
+            pair = None if y is None else y.name
+            text = _line(x, is_other and x.is_root)
+            changes.append((at, 0, {"side": "-", "text": text, "name": x.name, "partner": pair}))
             if y is not None:
                 text = _line(y, is_other and y.is_root)
-                changes.append((at, 1, {"side": "+", "text": text, "name": y.name}))
+                changes.append((at, 1, {"side": "+", "text": text, "name": y.name, "partner": x.name}))
     at, new = len(left), []
     for y in reversed(right):
         at = place.get(y, at)
         if y not in taken:
-            new.append((at, -1, {"side": "+", "text": _line(y), "name": y.name}))
+            new.append((at, -1, {"side": "+", "text": _line(y), "name": y.name, "partner": None}))
     return [change for _, _, change in sorted(changes + new[::-1], key=lambda change: change[:2])]
 
 
@@ -319,8 +321,10 @@ class Diff(Result):
         parameters: Parameters whose shapes differ: "number", "A" and "B".
         header: Attributes of the header that differ.
         output: The results' shapes, "A" and "B", where they differ; None otherwise.
-        differences: For each computation that differs its "name", and its "changes": lines of HLO, each with
-            its "side", "-" of A and "+" of B; or "only_in".
+        differences: For each computation that differs its "name", its "other" name in B, and its "changes":
+            lines of HLO, each with its "side", "-" of A and "+" of B, the instruction's "name", and as
+            "partner" the name of the same instruction with other operands on the other side, or None; or
+            "only_in" instead, where one side has the whole computation.
         patterns: The changes that several computations have in common.
 
     Examples:

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hlorun._hlorun import HloInstruction, HloModule, Shape
 from hlorun.report.units import plural
+
+if TYPE_CHECKING:
+    from hlorun.find.nan import NanReport
+    from hlorun.report.diff import Diff
 
 FAMILIES = {
     "input": ("parameter", "constant", "iota", "rng", "rng-bit-generator", "replica-id", "partition-id"),
@@ -97,6 +102,8 @@ class Graph:
     Attributes:
         module: The module.
         times: Seconds by the names of instructions, or None.
+        nan: What `hlorun.find_nan` says of it, or None.
+        diff: What `hlorun.diff` says of another module and this one, or None.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -105,6 +112,8 @@ class Graph:
 
     module: HloModule = field(repr=False)
     times: Mapping[str, float] | None = field(default=None, repr=False)
+    nan: NanReport | None = field(default=None, repr=False)
+    diff: Diff | None = field(default=None, repr=False)
 
     def html(self, path: str | os.PathLike[str] | None = None) -> str:
         """One page that needs nothing else.
@@ -116,6 +125,7 @@ class Graph:
             The text.
 
         Raises:
+            HloArgumentError: The times, the report of NaN or the difference are of other modules.
             OSError: The file cannot be written.
 
         Examples:
@@ -126,7 +136,7 @@ class Graph:
         """
         from hlorun.report.graph_page import to_html
 
-        return self._write(to_html(self.module, self.times), path)
+        return self._write(to_html(self.module, self.times, nan=self.nan, diff=self.diff), path)
 
     def dot(self, path: str | os.PathLike[str] | None = None) -> str:
         """The module in Graphviz's language.
@@ -158,13 +168,23 @@ class Graph:
         return f'<iframe srcdoc="{escape(self.html(), quote=True)}" width="100%" height="600"></iframe>'
 
 
-def graph(module: HloModule, times: Mapping[str, float] | None = None) -> Graph:
+def graph(
+    module: HloModule,
+    times: Mapping[str, float] | None = None,
+    *,
+    nan: NanReport | None = None,
+    diff: Diff | None = None,
+) -> Graph:
     """Draw a module: groups by op_name, loops and fusions that open in place.
 
     Args:
         module: The module.
         times: Seconds by the name of the instruction, which the page can colour by; `hlorun run --profile`
             writes them, and `hlorun.report.graph_page.read_times` reads that file.
+        nan: What `hlorun.find_nan` says of the module: the page marks what makes NaN and Inf, what carries
+            them on, and which parameters hold some.
+        diff: What `hlorun.diff(other, module)` says: the page marks what is added or changed, and lists what
+            is only in the other module.
 
     Returns:
         A `Graph`; notebooks show it, `html` and `dot` write it.
@@ -173,4 +193,4 @@ def graph(module: HloModule, times: Mapping[str, float] | None = None) -> Graph:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
         >>> page = hlorun.graph(module).html("module.html")
     """
-    return Graph(module, times)
+    return Graph(module, times, nan, diff)

@@ -13,7 +13,11 @@ from typing import Any
 
 from hlorun._hlorun import HloComputation, HloInstruction, HloModule
 from hlorun.errors import HloArgumentError, HloError
+from hlorun.find.nan import NanReport
+from hlorun.report.diff import Diff
 from hlorun.report.graph import COLOURS, family, shape_text
+from hlorun.report.graph_marks import COLOURS as MARK_COLOURS
+from hlorun.report.graph_marks import Marks, diff_marks, nan_marks
 from hlorun.report.profile import CONTAINERS
 from hlorun.report.result import Place
 from hlorun.report.units import plural
@@ -24,6 +28,8 @@ WORDS = {
     "bytes": "bytes accessed, all trips",
     "size": "size of the value",
     "peak": "bytes live at the peak",
+    "nan": "NaN and Inf",
+    "diff": "difference",
 }
 """What the page can colour by, and how it says so."""
 
@@ -98,8 +104,12 @@ def _live_at_peak(module: HloModule) -> dict[str, float]:
     return {value["name"]: float(value["size"]) for value in report["values"] if value["at_peak"]}
 
 
-def _overlays(module: HloModule, times: Mapping[str, float] | None) -> dict[str, dict[HloInstruction, float]]:
-    found: dict[str, dict[HloInstruction, float]] = {kind: {} for kind in WORDS}
+def _overlays(
+    module: HloModule, times: Mapping[str, float] | None, marks: Mapping[str, Marks]
+) -> dict[str, dict[HloInstruction, float]]:
+    found: dict[str, dict[HloInstruction, float]] = {kind: {} for kind in (*WORDS, *marks)}
+    for kind, of in marks.items():
+        found[kind] = dict.fromkeys(of.of, 1.0)
     peak = _live_at_peak(module)
     for i in module.instructions:
         if times and i.name in times:
@@ -151,14 +161,14 @@ def _columns(instructions: list[HloInstruction], computations: list[HloComputati
     return made | {"strings": list(texts), "ops": list(opcodes)}
 
 
-def _data(module: HloModule, times: Mapping[str, float] | None) -> dict[str, Any]:
+def _data(module: HloModule, times: Mapping[str, float] | None, marks: Mapping[str, Marks]) -> dict[str, Any]:
     computations = sorted(module.computations, key=lambda c: not c.is_entry)
     instructions = [i for c in computations for i in c.instructions]
     number = {i: n for n, i in enumerate(instructions)}
     overlays = {
         kind: {number[i]: int(f) if (f := float(f"{value:.6g}")) >= 1 and f == int(f) else f
                for i, value in of.items() if value}
-        for kind, of in _overlays(module, times).items()
+        for kind, of in _overlays(module, times, marks).items()
     }  # fmt: skip
     start, listed = 0, []
     for c in computations:
@@ -171,33 +181,60 @@ def _data(module: HloModule, times: Mapping[str, float] | None) -> dict[str, Any
         "comps": listed,
         "colours": list(COLOURS),
         "words": WORDS,
-        "overlays": {kind: of for kind, of in overlays.items() if of},
+        # An overlay of marks is there also without any: that nothing is marked is what it says.
+        "overlays": {kind: of for kind, of in overlays.items() if of or kind in marks},
+        "first": next(iter(marks), "kind"),
+        "marks": {
+            kind: {
+                "words": of.words,
+                "of": {number[i]: mark for i, mark in of.of.items()},
+                "others": of.others,
+            }
+            for kind, of in marks.items()
+        },
     }
 
 
-def to_html(module: HloModule, times: Mapping[str, float] | None = None) -> str:
+def to_html(
+    module: HloModule,
+    times: Mapping[str, float] | None = None,
+    *,
+    nan: NanReport | None = None,
+    diff: Diff | None = None,
+) -> str:
     """One page of the whole module; no network, no other files.
 
     Args:
         module: The module.
         times: Seconds by the name of the instruction.
+        nan: What `hlorun.find_nan` says of the module.
+        diff: What `hlorun.diff` says of another module and this one, in this order.
 
     Raises:
-        HloArgumentError: No instruction has one of the names in `times`, or the module has no entry.
+        HloArgumentError: No instruction has one of the names in `times`, `nan` or `diff` is of other modules,
+            or the module has no entry.
     """
     if module.entry_computation is None:
         raise HloArgumentError(f"module {module.name} has no entry computation to draw")
     # "</script" would end the script, and "<!--<script" keep it from ending.
-    text = json.dumps(_data(module, times), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    marks: dict[str, Marks] = {}
+    if nan is not None:
+        marks["nan"] = nan_marks(module, nan)
+    if diff is not None:
+        marks["diff"] = diff_marks(module, diff)
+    text = json.dumps(_data(module, times, marks), ensure_ascii=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
     folder = files("hlorun.report").joinpath("page")
     page, *scripts = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("graph.html", *_SCRIPTS))
+    colours = COLOURS | MARK_COLOURS
     parts = {
         "@TITLE@": escape(module.name),
         "@ABOUT@": ", ".join(
             (plural(len(module.computations), "computation"), plural(module.instruction_count, "instruction"))
         ),
-        "@LIGHT@": " ".join(f"--k-{kind}: {light};" for kind, (light, _) in COLOURS.items()),
-        "@DARK@": " ".join(f"--k-{kind}: {dark};" for kind, (_, dark) in COLOURS.items()),
+        "@LIGHT@": " ".join(f"--k-{kind}: {light};" for kind, (light, _) in colours.items()),
+        "@DARK@": " ".join(f"--k-{kind}: {dark};" for kind, (_, dark) in colours.items()),
         "@CODE@": "\n".join(scripts),
         "@DATA@": text,
     }

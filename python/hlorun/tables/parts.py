@@ -26,8 +26,8 @@ PART_BYTES = 64 << 20
 PART_FILES = 1000
 """Most files in one part."""
 PREFIX = "part-"
-COMPRESSION = "snappy"
-"""Packs about as well as zstd at these texts, at twice the speed."""
+COMPRESSION = "lz4"
+"""Packs features of graphs twice as well as snappy in less time; zstd packs better and takes longer."""
 OPTIONS_KEY = b"hlorun.options"
 """Where the metadata of a table keeps what it was made with."""
 
@@ -222,8 +222,12 @@ def open_writer(path: Path, schema: Any, metadata: Mapping[bytes, bytes]) -> Any
     from pyarrow import parquet, types
 
     words = [field.name for field in schema if types.is_dictionary(field.type)]
-    # Nobody looks for rows by the extremes of their lists.
-    plain = [field.name for field in schema if not types.is_nested(field.type)]
+    # Nobody looks for rows by the extremes of their lists, or of their opcodes and names.
+    plain = [
+        field.name
+        for field in schema
+        if field.name == "path" or not (types.is_nested(field.type) or types.is_dictionary(field.type))
+    ]
     writer = parquet.ParquetWriter(
         path,
         schema,

@@ -246,15 +246,15 @@ fn bounds(
             (end, end_position) = (until, position);
         }
     }
-    let index = dataflow
-        .positions
-        .index(dataflow.value(value).defining_position);
-    let keeps_parameter = is_parameter
-        && Some(computation) == module.entry
-        && !module.config.input_output_alias.iter().any(|alias| {
+    let is_donated = || {
+        let position = dataflow.value(value).defining_position;
+        let index = dataflow.positions.index(position);
+        module.config.input_output_alias.iter().any(|alias| {
             usize::try_from(alias.parameter).ok() == instruction.parameter_number()
                 && alias.parameter_index == index
-        });
+        })
+    };
+    let keeps_parameter = is_parameter && Some(computation) == module.entry && !is_donated();
     if keeps_parameter {
         end = flat.sequence.len() as u32;
     } else if let Some(last) = last_use(module, dataflow, flat, value) {

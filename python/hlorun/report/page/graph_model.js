@@ -149,13 +149,17 @@ const M = (() => {
     const memo = sums.get(key);
     if (memo.has(i)) return memo.get(i);
     let v = own[i] || 0;
-    if (!max && depth < 60 && runs(i) && op(i)[2] !== 'fusion') for (const c of calls(i)) {
+    // What is marked inside a fusion or a reducer marks all that is around it.
+    if (!max && depth < 60 && (D.marks[kind] || runs(i) && op(i)[2] !== 'fusion')) for (const c of calls(i)) {
       const { s, c: count } = D.comps[c];
       for (let j = s; j < s + count; j++) v += inclusive(kind, j, depth + 1) / callers[c]; }
     memo.set(i, v); return v;
   }
   const total = (kind, ids) => { let v = 0;
     for (const i of ids) { const w = inclusive(kind, i); v = kind === 'size' ? Math.max(v, w) : v + w; } return v; };
+
+  // The word and the note that an overlay has for an instruction.
+  const mark = (kind, i) => D.marks[kind] ? D.marks[kind].of[i] : undefined;
 
   let hay = null;
   const FIELDS = { name: (i) => D.name[i], opcode: (i) => op(i)[0] + ' ' + op(i)[2], shape: (i) => S[D.shape[i]],
@@ -172,5 +176,5 @@ const M = (() => {
   for (let i = 0; i < N; i++) for (const o of D.operands[i]) (users[o] = users[o] || []).push(i);
   const byName = new Map(D.name.map((name, i) => [name, i]));
   return { N, S, op, home, users, calls, caller, folded, runs, whole, inputs, context, near, between, tree, all, total,
-    inclusive, find, byName, tail, fold: (on) => { plumbing = !on; links = null; trees.clear(); } };
+    mark, inclusive, find, byName, tail, fold: (on) => { plumbing = !on; links = null; trees.clear(); } };
 })();

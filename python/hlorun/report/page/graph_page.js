@@ -70,7 +70,9 @@ function about(i) {
     if (ids.length > 30) f.append('and ' + (ids.length - 30) + ' more'); return f; };
   info.append(make('h2', label(i)));
   line(M.op(i)[0], M.S[D.shape[i]], D.size[i] ? ', ' + V.units(D.size[i], 'B') : '');
-  for (const kind in D.overlays) { const v = M.inclusive(kind, i); if (v && kind !== 'size') line(D.words[kind], V.units(v, V.UNITS[kind])); }
+  for (const kind in D.overlays) { const v = M.inclusive(kind, i), mark = M.mark(kind, i);
+    if (mark) line(D.words[kind] + ': ' + mark[0], mark[1]); else if (v && D.marks[kind]) line(D.words[kind], 'inside');
+    else if (v && kind !== 'size') line(D.words[kind], V.units(v, V.UNITS[kind])); }
   if (M.S[D.opname[i]]) line('op_name', M.S[D.opname[i]]);
   if (M.S[D.source[i]]) line('source', make('a', M.S[D.source[i]], { go: () => search('source:' + M.S[D.source[i]]) }));
   const comp = M.home[i], at = M.caller[comp];
@@ -102,12 +104,26 @@ function search(text) {
 }
 function dearest() {
   const kind = V.state.colour; if (kind === 'kind') { rows('', []); return; }
+  if (D.marks[kind]) { marked(kind); return; }
   const ids = Object.keys(D.overlays[kind]).map(Number).filter((i) => !M.folded(i) || kind === 'size' || kind === 'peak');
   ids.sort((a, b) => D.overlays[kind][b] - D.overlays[kind][a]);
   rows('most ' + D.words[kind], ids.slice(0, 200), (i) => V.units(D.overlays[kind][i], V.UNITS[kind]));
 }
+function marked(kind) {
+  const { words, of, others } = D.marks[kind], ids = Object.keys(of).map(Number), count = (n) => n.toLocaleString('en');
+  ids.sort((a, b) => words.indexOf(of[a][0]) - words.indexOf(of[b][0]) || a - b);
+  rows(D.words[kind] + ': ' + (ids.length || others.length ? count(ids.length) + (ids.length === 1 ? ' instruction' : ' instructions') : 'none'), ids, (i) => of[i][0]);
+  if (others.length) list.append(make('h2', count(others.length) + ' only in the other module'));
+  for (const [where, text] of others.slice(0, 200)) list.append(make('small', where + ': ' + text, { title: text }));
+  if (others.length > 200) list.append(make('small', 'and ' + count(others.length - 200) + ' more'));
+}
+function legend(kind) {
+  const words = kind === 'kind' ? D.colours : D.marks[kind] ? D.marks[kind].words : [];
+  $('key').replaceChildren(); $('key').hidden = !words.length;
+  for (const k of words) { const s = make('span', k, { class: 'k' }); s.style.background = `var(--k-${k})`; $('key').append(s, ' '); }
+}
 function colour(kind) { if (kind !== 'kind' && !Object.hasOwn(D.overlays, kind)) kind = 'kind';
-  V.state.colour = $('colour').value = kind; $('key').hidden = kind !== 'kind'; V.recolour(); if (!$('find').value) dearest(); }
+  V.state.colour = $('colour').value = kind; legend(kind); V.recolour(); if (!$('find').value) dearest(); }
 
 // The address says what is seen, so that it can be sent to someone, and back and forth work.
 let restoring = false;
@@ -116,7 +132,7 @@ function remember() {
   const parts = []; const put = (k, v) => { if (v) parts.push(k + '=' + encodeURIComponent(v)); };
   if (now.from !== null && now.to !== null) { put('from', label(now.from)); put('to', label(now.to)); }
   else { put('at', now.at === null ? '' : label(now.at)); put('near', now.near || ''); }
-  put('colour', V.state.colour === 'kind' ? '' : V.state.colour); put('find', $('find').value); put('plumbing', $('plumbing').checked ? 1 : '');
+  put('colour', V.state.colour === D.first ? '' : V.state.colour); put('find', $('find').value); put('plumbing', $('plumbing').checked ? 1 : '');
   const hash = '#' + parts.join('&'); if (hash !== location.hash && (hash !== '#' || location.hash)) history.pushState(null, '', hash);
 }
 function restore() {
@@ -125,14 +141,13 @@ function restore() {
   const id = (name) => M.byName.has(name) ? M.byName.get(name) : null, at = id(said.at), from = id(said.from), to = id(said.to);
   if ($('plumbing').checked !== !!said.plumbing) { $('plumbing').checked = !!said.plumbing; M.fold(!$('plumbing').checked); }
   only = null; now = { at: null, near: 0, from: null, to: null }; V.state.at = null; say('');
-  relay(); colour(said.colour || 'kind'); if (said.find || $('find').value) search(said.find || '');
+  relay(); colour(said.colour || D.first); if (said.find || $('find').value) search(said.find || '');
   if (from !== null && to !== null) way(from, to); else if (at !== null && said.near) near(at, +said.near);
   else if (at !== null) choose(at); else { V.begin(); about(null); if (said.at || said.from) say('the module has no ' + (said.at || said.from)); }
   restoring = false;
 }
 
 function start() {
-  for (const k of D.colours) { const s = make('span', k, { class: 'k' }); s.style.background = `var(--k-${k})`; $('key').append(s, ' '); }
   for (const kind in D.overlays) $('colour').append(make('option', D.words[kind], { value: kind }));
   // Groups open as long as all can be taken in at a glance.
   const rest = [...M.tree(0).groups.values()].map((g) => [g, '']); let seen = rest.length + M.tree(0).leaves.length;

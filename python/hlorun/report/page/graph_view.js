@@ -12,14 +12,16 @@ const V = (() => {
   const value = (item) => item.value === undefined ? (item.value = M.total(state.colour, item.ids)) : item.value;
   function restyle() {
     const css = getComputedStyle(document.documentElement), names = ['bg', 'fg', 'dim', 'line', 'box', 'group', 'edge', 'in',
-      'out', 'hot', ...D.colours.map((k) => 'k-' + k)];
+      'out', 'hot', ...D.colours.map((k) => 'k-' + k), ...Object.values(D.marks).flatMap((m) => m.words).map((k) => 'k-' + k)];
     theme = Object.fromEntries(names.map((k) => [k, css.getPropertyValue('--' + k).trim()]));
     redraw();
   }
   const rgb = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
   const mix = (a, b, t) => { const x = rgb(a), y = rgb(b); return `rgb(${x.map((v, k) => Math.round(v + (y[k] - v) * t)).join()})`; };
   function fill(item) {
-    if (state.colour !== 'kind') return item.open ? theme.group : mix(theme.box, theme.hot, Math.sqrt(Math.min(1, value(item) / state.most)));
+    const mark = item.open || item.id === undefined ? null : M.mark(state.colour, item.id);
+    if (mark) return theme['k-' + mark[0]];
+    if (state.colour !== 'kind') return item.open ? theme.group : mix(theme.box, theme.hot, Math.sqrt(Math.min(1, value(item) / state.most)) * (D.marks[state.colour] ? 0.6 : 1));
     if (item.open) return theme.group;
     return item.id === undefined ? theme.box : theme['k-' + M.op(item.id)[1]];
   }
@@ -53,7 +55,7 @@ const V = (() => {
     const two = scale * 2.4 < h;
     write((item.canOpen ? '\u25b8 ' : '') + first, 5 * Math.min(1, k), y + (two ? h * 0.42 : h * 0.66), scale);
     pen.fillStyle = theme.dim;
-    const amount = state.colour === 'kind' ? '' : value(item) ? units(value(item), UNITS[state.colour]) + '  ' : '';
+    const amount = state.colour === 'kind' || D.marks[state.colour] ? '' : value(item) ? units(value(item), UNITS[state.colour]) + '  ' : '';
     if (two) write(amount + second, 5 * Math.min(1, k), y + h * 0.82, scale * 0.86);
   }
   function draw() {

@@ -41,7 +41,8 @@ fn after_operands<'t>(text: &'t [u8], opcode: &[u8]) -> &'t [u8] {
         let before = text[..at].strip_suffix(opcode);
         before.is_some_and(|before| before.last().is_some_and(u8::is_ascii_whitespace))
     };
-    let Some(start) = (0..text.len()).find(|&at| text[at] == b'(' && is_call(at)) else {
+    let mut places = memchr::memchr_iter(b'(', text);
+    let Some(start) = places.find(|&at| is_call(at)) else {
         return &[];
     };
     let inside = &text[start..];
@@ -65,19 +66,24 @@ pub fn attributes<'m>(
     instruction: InstructionRef<'m>,
 ) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
     let text = instruction.module.text().bytes(instruction.data().text);
-    let metadata = match instruction.attribute(AttrKey::Metadata) {
+    let raw = |key| match instruction.attribute(key) {
         Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
         _ => &[],
     };
+    // The parser knows where these end, which are most of the text.
+    let known: [(&[u8], &[u8]); 2] = [
+        (b"metadata=", raw(AttrKey::Metadata)),
+        (b"backend_config=", raw(AttrKey::BackendConfig)),
+    ];
     let opcode = instruction.opcode_name();
     let mut rest = after_operands(text, opcode.as_bytes()).trim_ascii_start();
     std::iter::from_fn(move || {
         while !rest.is_empty() {
-            // The parser knows where metadata end, which are most of the text.
-            let known = rest
-                .strip_prefix(b"metadata=")
-                .filter(|rest| !metadata.is_empty() && rest.starts_with(metadata));
-            let (attribute, next) = match known.map(|rest| &rest[metadata.len()..]) {
+            let after = known.iter().find_map(|(key, value)| {
+                let rest = rest.strip_prefix(*key).filter(|_| !value.is_empty())?;
+                rest.strip_prefix(*value)
+            });
+            let (attribute, next) = match after {
                 Some(next) if next.is_empty() || next[0] == b',' => {
                     let length = rest.len() - next.len();
                     (&rest[..length], next.get(1..).unwrap_or_default())

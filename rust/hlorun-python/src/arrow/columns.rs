@@ -5,6 +5,7 @@
 
 use std::hash::BuildHasher;
 use std::mem::{replace, take};
+use std::ops::Range;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -37,20 +38,36 @@ fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
     }
 }
 
+/// As many bits as there are rows, all set.
+fn all_set(rows: usize) -> Vec<u8> {
+    let mut bits = vec![u8::MAX; rows.div_ceil(8)];
+    if let (Some(last), left @ 1..) = (bits.last_mut(), rows % 8) {
+        *last = (1 << left) - 1;
+    }
+    bits
+}
+
 macro_rules! optional_numbers {
     ($name:ident, $element:ty, $column:ident, $type:literal) => {
         /// Numbers, some of which may be absent.
         #[derive(Default)]
         pub struct $name {
             values: Vec<$element>,
-            valid: Vec<u8>,
+            /// A bit per row, from the first row on that has no value.
+            valid: Option<Vec<u8>>,
         }
 
         impl $name {
             /// Adds a row.
             pub fn push(&mut self, value: impl Into<Option<$element>>) {
                 let value = value.into();
-                set_bit(&mut self.valid, self.values.len(), value.is_some());
+                let rows = self.values.len();
+                if value.is_none() {
+                    self.valid.get_or_insert_with(|| all_set(rows));
+                }
+                if let Some(valid) = &mut self.valid {
+                    set_bit(valid, rows, value.is_some());
+                }
                 self.values.push(value.unwrap_or_default());
             }
         }
@@ -59,7 +76,7 @@ macro_rules! optional_numbers {
             const TYPE: &'static str = $type;
 
             fn take(&mut self) -> Column {
-                Column::$column(taken(&mut self.values), Some(taken(&mut self.valid)))
+                Column::$column(taken(&mut self.values), self.valid.take())
             }
 
             fn bytes(&self) -> usize {
@@ -106,10 +123,38 @@ impl Builder for Flags {
     }
 }
 
+/// Where the rows of texts and lists end, as Arrow has it: after a 0, which is there once there is a row.
+#[derive(Default)]
+struct Ends(Vec<i64>);
+
+impl Ends {
+    fn push(&mut self, end: usize) {
+        if self.0.is_empty() {
+            self.0.push(0);
+        }
+        self.0.push(end as i64);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len().saturating_sub(1)
+    }
+
+    fn row(&self, row: usize) -> Range<usize> {
+        self.0[row] as usize..self.0[row + 1] as usize
+    }
+
+    fn take(&mut self) -> Vec<i64> {
+        match self.0.is_empty() {
+            true => vec![0],
+            false => taken(&mut self.0),
+        }
+    }
+}
+
 /// Texts that mostly differ.
 #[derive(Default)]
 pub struct Texts {
-    ends: Vec<i64>,
+    ends: Ends,
     data: Vec<u8>,
 }
 
@@ -117,7 +162,7 @@ impl Texts {
     /// Adds a row.
     pub fn push(&mut self, text: &str) {
         self.data.extend_from_slice(text.as_bytes());
-        self.ends.push(self.data.len() as i64);
+        self.ends.push(self.data.len());
     }
 
     fn len(&self) -> usize {
@@ -125,23 +170,15 @@ impl Texts {
     }
 
     fn get(&self, row: usize) -> &[u8] {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.data[start as usize..self.ends[row] as usize]
+        &self.data[self.ends.row(row)]
     }
-}
-
-fn offsets(ends: Vec<i64>) -> Vec<i64> {
-    let mut offsets = Vec::with_capacity(ends.len() + 1);
-    offsets.push(0);
-    offsets.extend(ends);
-    offsets
 }
 
 impl Builder for Texts {
     const TYPE: &'static str = "string";
 
     fn take(&mut self) -> Column {
-        Column::Utf8(offsets(take(&mut self.ends)), taken(&mut self.data))
+        Column::Utf8(self.ends.take(), taken(&mut self.data))
     }
 
     fn bytes(&self) -> usize {
@@ -205,7 +242,7 @@ impl Builder for Words {
 pub struct Lists<B> {
     /// The values of all rows.
     pub items: B,
-    ends: Vec<i64>,
+    ends: Ends,
 }
 
 macro_rules! lists {
@@ -214,7 +251,7 @@ macro_rules! lists {
             /// Ends a row; the values since the last one are its own.
             pub fn end_row(&mut self) {
                 let count: fn(&$items) -> usize = $count;
-                self.ends.push(count(&self.items) as i64);
+                self.ends.push(count(&self.items));
             }
         }
 
@@ -222,8 +259,7 @@ macro_rules! lists {
             const TYPE: &'static str = $type;
 
             fn take(&mut self) -> Column {
-                let ends = offsets(take(&mut self.ends));
-                Column::List(ends, Box::new(self.items.take()))
+                Column::List(self.ends.take(), Box::new(self.items.take()))
             }
 
             fn bytes(&self) -> usize {
@@ -324,7 +360,7 @@ pub fn written_out(column: Column) -> Column {
         let row = row as usize;
         out.data
             .extend_from_slice(&data[ends[row] as usize..ends[row + 1] as usize]);
-        out.ends.push(out.data.len() as i64);
+        out.ends.push(out.data.len());
     }
     out.take()
 }

@@ -125,19 +125,28 @@ impl Lines<'_> {
             (self.at, self.line) = (0, 1);
         }
         let place = place.min(self.text.len());
-        let passed = &self.text[self.at..place];
-        self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as i64;
+        // Pieces whose counts fit a byte, which the compiler adds up many bytes at a time.
+        let pieces = self.text[self.at..place].chunks(255);
+        let counts = pieces.map(|piece| piece.iter().map(|&b| u8::from(b == b'\n')).sum::<u8>());
+        self.line += counts.map(i64::from).sum::<i64>();
         self.at = place;
         self.line
     }
 }
 
+/// Places of operation, name and file, and the line.
+type OriginPlaces = (i32, i32, i32, Option<i64>);
+
 /// What is looked up once per module: places of words by what they stand for.
 struct Places<'m> {
     path: i32,
     none: i32,
+    no_attributes: i32,
+    /// The attributes of one instruction, to be written over for the next.
+    text: Vec<u8>,
     /// Places of type, name and file, and the line, by the text of the metadata.
-    origins: HashMap<&'m [u8], (i32, i32, i32, Option<i64>)>,
+    origins: HashMap<&'m [u8], OriginPlaces>,
+    last_origin: Option<(&'m [u8], OriginPlaces)>,
     /// Place of the shape and of the element type, and bytes, by shape.
     shapes: Vec<Option<(i32, i32, Option<i64>)>>,
     /// Places of known opcodes, by number.
@@ -157,7 +166,10 @@ impl Instructions {
         let mut places = Places {
             path: self.path.place(path),
             none: self.custom_call_target.place(""),
+            no_attributes: self.attributes.place(""),
+            text: Vec::new(),
             origins: HashMap::default(),
+            last_origin: None,
             shapes: vec![None; module.shapes().len() + 1],
             opcodes: [None; 256],
         };
@@ -177,7 +189,7 @@ impl Instructions {
             self.runs
                 .push(shared.runs().step(instruction).map(|n| n as i64));
             self.trips.push(trip_count(instruction).map(|n| n as i64));
-            self.attribute_text(instruction);
+            self.attribute_text(instruction, &mut places);
             let start = instruction.data().text.start as usize;
             self.line.push(is_text.then(|| lines.of(start)));
             self.origin(shared, instruction, &mut places);
@@ -253,8 +265,9 @@ impl Instructions {
         }
     }
 
-    fn attribute_text(&mut self, instruction: InstructionRef<'_>) {
-        let mut out = Vec::new();
+    fn attribute_text(&mut self, instruction: InstructionRef<'_>, places: &mut Places<'_>) {
+        let out = &mut places.text;
+        out.clear();
         for (key, value) in attributes(instruction) {
             if matches!(key, b"metadata" | b"backend_config") {
                 continue;
@@ -268,7 +281,10 @@ impl Instructions {
             }
             out.extend_from_slice(value);
         }
-        self.attributes.push(&String::from_utf8_lossy(&out));
+        match out.is_empty() {
+            true => self.attributes.push_place(places.no_attributes),
+            false => self.attributes.push(&String::from_utf8_lossy(out)),
+        }
     }
 
     fn origin<'m>(
@@ -281,15 +297,20 @@ impl Instructions {
             Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
             _ => &[],
         };
-        let (op_type, op_name, file, line) = *places.origins.entry(text).or_insert_with(|| {
-            let origin = Origin::of(shared, instruction.id);
-            (
-                self.op_type.place(&origin.op_type),
-                self.op_name.place(&origin.op_name),
-                self.source_file.place(&origin.source_file),
-                origin.source_line,
-            )
-        });
+        // Neighbours often are of one operation of the program.
+        let (op_type, op_name, file, line) = match places.last_origin {
+            Some((last, origin)) if last == text => origin,
+            _ => *places.origins.entry(text).or_insert_with(|| {
+                let origin = Origin::of(shared, instruction.id);
+                (
+                    self.op_type.place(&origin.op_type),
+                    self.op_name.place(&origin.op_name),
+                    self.source_file.place(&origin.source_file),
+                    origin.source_line,
+                )
+            }),
+        };
+        places.last_origin = Some((text, (op_type, op_name, file, line)));
         self.op_type.push_place(op_type);
         self.op_name.push_place(op_name);
         self.source_file.push_place(file);

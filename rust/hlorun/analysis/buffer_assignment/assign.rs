@@ -8,8 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use foldhash::{HashMap, HashSet};
-
 use super::can_share::can_share;
 use super::check::{ComputationKind, computation_kinds};
 use super::describe::describe;
@@ -34,6 +32,9 @@ impl Default for AssignOptions {
         AssignOptions { alignment: 64 }
     }
 }
+
+/// Stands for no place in a list.
+const NOWHERE: usize = usize::MAX;
 
 /// An allocation in the making.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +120,8 @@ struct Assigner<'a, 'm> {
     buffer_sizes: Vec<u64>,
     lives_out: Vec<bool>,
     allocations: Vec<Assigned>,
-    allocation_of: HashMap<ValueIndex, usize>,
+    /// By value; none yet where it is [`NOWHERE`].
+    allocation_of: Vec<usize>,
     /// Allocations that later buffers may reuse, in the order they were made.
     reusable: Vec<usize>,
     /// Buffers for the heap.
@@ -153,7 +155,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             buffer_sizes,
             lives_out,
             allocations: Vec::new(),
-            allocation_of: HashMap::default(),
+            allocation_of: vec![NOWHERE; of.dataflow.values().len()],
             reusable: Vec::new(),
             heap_buffers: Vec::new(),
         })
@@ -194,12 +196,18 @@ impl<'a, 'm> Assigner<'a, 'm> {
             let target = &mut self.allocations[allocation];
             target.values.push((value, offset));
             match self.of.live.range(value) {
+                // Nobody asks the heap for room later.
+                _ if target.flags.preallocated_temp => {}
                 Some(range) => drop(target.timeline.insert((range.start, value), range)),
                 None => target.is_timeless = true,
             }
-            self.allocation_of.insert(value, allocation);
+            self.allocation_of[value.0 as usize] = allocation;
         }
         self.allocations[allocation].flags.maybe_live_out |= self.lives_out[buffer];
+    }
+
+    fn allocation_of(&self, value: ValueIndex) -> Option<usize> {
+        Some(self.allocation_of[value.0 as usize]).filter(|&allocation| allocation != NOWHERE)
     }
 
     fn global(&mut self) {
@@ -264,8 +272,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             }
             for &operand in instruction.operand_ids() {
                 let whole = of.dataflow.value_at(of.dataflow.positions.root(operand));
-                let allocation = whole.and_then(|value| self.allocation_of.get(&value).copied());
-                if let Some(allocation) = allocation
+                if let Some(allocation) = whole.and_then(|value| self.allocation_of(value))
                     && self.try_reuse(allocation, buffer)
                 {
                     return;
@@ -361,7 +368,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             && instruction.operand_ids().iter().any(|&operand| {
                 of.dataflow.positions.of(operand).any(|position| {
                     let held = of.dataflow.value_at(position);
-                    held.and_then(|held| self.allocation_of.get(&held)) == Some(&allocation)
+                    held.and_then(|held| self.allocation_of(held)) == Some(allocation)
                 })
             })
     }
@@ -400,6 +407,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
         let index = self.allocations.len();
         let mut size = 0u64;
         self.allocations.push(Assigned::default());
+        self.allocations[index].flags.preallocated_temp = true;
         for (chain, &offset) in chains.iter().zip(&packing.offsets) {
             for &at in chain {
                 let buffer = heap_buffers[at];
@@ -408,21 +416,20 @@ impl<'a, 'm> Assigner<'a, 'm> {
             }
         }
         self.allocations[index].size = size;
-        self.allocations[index].flags.preallocated_temp = true;
     }
 
     /// Buffers that follow each other in place, as chains of indices into `heap_buffers`.
     fn handed_over(&self, heap_buffers: &[usize], bounds: &[(u32, u32)]) -> Vec<Vec<usize>> {
         let of = self.of;
-        let mut place: HashMap<usize, usize> = HashMap::default();
+        let mut place = vec![NOWHERE; of.alias.buffers().len()];
         for (at, &buffer) in heap_buffers.iter().enumerate() {
-            place.insert(buffer, at);
+            place[buffer] = at;
         }
         let mut order: Vec<usize> = (0..heap_buffers.len()).collect();
         order.sort_by_key(|&at| (bounds[at].0, at));
-        let mut chain_of: HashMap<usize, usize> = HashMap::default();
+        let mut chain_of = vec![NOWHERE; heap_buffers.len()];
         let mut chains: Vec<Vec<usize>> = Vec::new();
-        let mut taken: HashSet<usize> = HashSet::default();
+        let mut taken = vec![false; heap_buffers.len()];
         for at in order {
             let buffer = heap_buffers[at];
             let starts = of.alias.buffers()[buffer]
@@ -433,18 +440,21 @@ impl<'a, 'm> Assigner<'a, 'm> {
                 let user = of.dataflow.defining_instruction(value);
                 of.module.operand_ids(user).iter().find_map(|&operand| {
                     let held = of.dataflow.value_at(of.dataflow.positions.root(operand))?;
-                    let other = *place.get(&of.alias.buffer_of(held))?;
+                    let other = place[of.alias.buffer_of(held)];
+                    if other == NOWHERE {
+                        return None;
+                    }
                     let range = of.live.range(held)?;
                     let same_size =
                         self.buffer_sizes[heap_buffers[other]] == self.buffer_sizes[buffer];
                     let last = bounds[other].1 == bounds[at].0 && range.end == bounds[at].0;
-                    let free = other != at && !taken.contains(&other);
+                    let free = other != at && !taken[other];
                     (same_size && last && free && self.hands_over(&range, value)).then_some(other)
                 })
             });
             let chain = match before.and_then(|other| {
-                taken.insert(other);
-                chain_of.get(&other).copied()
+                taken[other] = true;
+                Some(chain_of[other]).filter(|&chain| chain != NOWHERE)
             }) {
                 Some(chain) => chain,
                 None => {
@@ -453,7 +463,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
                 }
             };
             chains[chain].push(at);
-            chain_of.insert(at, chain);
+            chain_of[at] = chain;
         }
         chains
     }

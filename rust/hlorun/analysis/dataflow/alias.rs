@@ -1,7 +1,5 @@
 //! Values that must share memory: loops, branches, in-place operations and donated parameters.
 
-use foldhash::HashMap;
-
 use super::graph;
 use super::positions::PositionId;
 use super::{HloDataflowAnalysis, ValueIndex};
@@ -50,14 +48,16 @@ impl HloAliasAnalysis {
             }
         });
         let mut buffers: Vec<Vec<ValueIndex>> = Vec::new();
-        let mut number: HashMap<u32, u32> = HashMap::default();
+        let mut number = vec![u32::MAX; dataflow.values().len()];
         let mut buffer_of = Vec::with_capacity(dataflow.values().len());
         for value in dataflow.indices() {
             let next = buffers.len() as u32;
-            let buffer = *number.entry(sets.find(value.0)).or_insert(next);
-            if buffer == next {
+            let found = &mut number[sets.find(value.0) as usize];
+            if *found == u32::MAX {
+                *found = next;
                 buffers.push(Vec::new());
             }
+            let buffer = *found;
             buffers[buffer as usize].push(value);
             buffer_of.push(buffer);
         }

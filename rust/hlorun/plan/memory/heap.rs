@@ -55,12 +55,17 @@ const WORK_LIMIT: u64 = 1 << 31;
 
 /// Packs `intervals` at multiples of `alignment` bytes (0 counts as 1).
 pub fn pack(intervals: &[Interval], alignment: u64) -> Packing {
+    let least = peak_bytes(intervals);
     let mut best: Option<Packing> = None;
     for order in [PackingOrder::Spatial, PackingOrder::Temporal] {
         if let Some(packing) = pack_in_order(intervals, alignment, order)
             && best.as_ref().is_none_or(|b| packing.total < b.total)
         {
             best = Some(packing);
+        }
+        // No other order can do better than the bytes that are live at once.
+        if best.as_ref().is_some_and(|b| b.total <= least) {
+            break;
         }
     }
     best.unwrap_or_else(|| pack_by_events(intervals, alignment))

@@ -3,7 +3,7 @@
 use foldhash::{HashMap, HashSet};
 
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
+    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, InstructionRef,
 };
 
 /// What stands in an order: instructions by their positions in a list.
@@ -39,11 +39,7 @@ pub fn keeps_channel_order(opcode: HloOpcode) -> bool {
 pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<InstructionId> {
     let instructions = &module.computation(computation).instructions[..];
     // Positions in the text are dense, so that the walk needs no map for its marks.
-    let positions = instructions
-        .iter()
-        .enumerate()
-        .map(|(at, &id)| (id, at as u32))
-        .collect();
+    let positions = Positions::of(instructions);
     let listed = Listed {
         module,
         instructions,
@@ -56,7 +52,38 @@ pub fn instruction_order(module: &HloModule, computation: ComputationId) -> Vec<
 struct Listed<'m> {
     module: &'m HloModule,
     instructions: &'m [InstructionId],
-    positions: HashMap<InstructionId, u32>,
+    positions: Positions,
+}
+
+/// Where instructions stand in a list.
+enum Positions {
+    /// Their ids follow each other, as a parser numbers them: the first, and how many there are.
+    Following(usize, usize),
+    Mixed(HashMap<InstructionId, u32>),
+}
+
+impl Positions {
+    fn of(instructions: &[InstructionId]) -> Positions {
+        let first = instructions.first().map_or(0, |id| id.index());
+        let mut places = instructions.iter().enumerate();
+        match places.all(|(at, id)| id.index() == first + at) {
+            true => Positions::Following(first, instructions.len()),
+            false => {
+                let places = instructions.iter().enumerate();
+                Positions::Mixed(places.map(|(at, &id)| (id, at as u32)).collect())
+            }
+        }
+    }
+
+    fn get(&self, id: InstructionId) -> Option<u32> {
+        match self {
+            Positions::Following(first, count) => {
+                let at = id.index().checked_sub(*first)?;
+                (at < *count).then_some(at as u32)
+            }
+            Positions::Mixed(places) => places.get(&id).copied(),
+        }
+    }
 }
 
 impl Dependencies for Listed<'_> {
@@ -66,8 +93,8 @@ impl Dependencies for Listed<'_> {
 
     fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
         let operands = self.module.operand_ids(self.instructions[at as usize]);
-        let places = operands.iter().filter_map(|id| self.positions.get(id));
-        places.for_each(|&at| visit(at));
+        let places = operands.iter().filter_map(|&id| self.positions.get(id));
+        places.for_each(visit);
     }
 
     fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
@@ -75,8 +102,8 @@ impl Dependencies for Listed<'_> {
         if let Some(AttrValue::Instructions(before)) =
             instruction.attribute(AttrKey::ControlPredecessors)
         {
-            let places = before.iter().filter_map(|id| self.positions.get(id));
-            places.for_each(|&at| visit(at));
+            let places = before.iter().filter_map(|&id| self.positions.get(id));
+            places.for_each(visit);
         }
     }
 
@@ -241,7 +268,6 @@ fn walk(
     visited: &mut HashSet<ComputationId>,
     order: &mut Vec<ComputationId>,
 ) {
-    use crate::module::Id;
     let mut stack: Vec<(ComputationId, usize)> = vec![(root, 0)];
     while let Some((id, next)) = stack.last_mut() {
         let id = *id;

@@ -288,15 +288,39 @@ impl Writer<'_> {
     /// Attributes of `gather`, `scatter` and `dot`.
     fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
         use AttrKey as K;
-        let gather = self.message(proto, field::gather_dimension_numbers)?;
-        let gather: Option<&schema::GatherDimensionNumbers> = gather.as_ref();
-        let scatter = self.message(proto, field::scatter_dimension_numbers)?;
-        let scatter: Option<&schema::ScatterDimensionNumbers> = scatter.as_ref();
-        let ragged = self.message(proto, field::ragged_dot_dimension_numbers)?;
-        let ragged: Option<&schema::RaggedDotDimensionNumbers> = ragged.as_ref();
+        let gather: Option<schema::GatherDimensionNumbers> = match key {
+            K::IndexVectorDim
+            | K::OffsetDims
+            | K::CollapsedSliceDims
+            | K::StartIndexMap
+            | K::OperandBatchingDims
+            | K::StartIndicesBatchingDims => {
+                self.message(proto, field::gather_dimension_numbers)?
+            }
+            _ => None,
+        };
+        let scatter: Option<schema::ScatterDimensionNumbers> = match key {
+            K::IndexVectorDim
+            | K::UpdateWindowDims
+            | K::InsertedWindowDims
+            | K::ScatterDimsToOperandDims
+            | K::InputBatchingDims
+            | K::ScatterIndicesBatchingDims => {
+                self.message(proto, field::scatter_dimension_numbers)?
+            }
+            _ => None,
+        };
+        let ragged: Option<schema::RaggedDotDimensionNumbers> =
+            self.message(proto, field::ragged_dot_dimension_numbers)?;
+        let dot: Option<schema::DotDimensionNumbers> = match key {
+            K::LhsBatchDims | K::LhsContractingDims | K::RhsBatchDims | K::RhsContractingDims => {
+                self.message(proto, field::dot_dimension_numbers)?
+            }
+            _ => None,
+        };
+        let (gather, scatter, ragged) = (gather.as_ref(), scatter.as_ref(), ragged.as_ref());
         let inner = ragged.and_then(|ragged| ragged.dot_dimension_numbers.as_deref());
-        let dot = self.message(proto, field::dot_dimension_numbers)?;
-        let dot: Option<&schema::DotDimensionNumbers> = dot.as_ref().or(inner);
+        let dot = dot.as_ref().or(inner);
         if key == K::IndexVectorDim {
             let dim = gather
                 .map(|g| g.index_vector_dim)

@@ -2,27 +2,116 @@
 
 use prost::bytes::Bytes;
 
-use super::Writer;
+use super::{Writer, WrittenShape};
 use crate::error::Result;
 use crate::proto::numbers;
-use crate::proto::schema::{LayoutProto, ShapeProto};
-use crate::types::ArrayShape;
+use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
+use crate::proto::wire::{Fields, Value, varint};
+use crate::types::{ArrayShape, PrimitiveType};
 
 /// Tuples within tuples.
 const MOST_NESTED: usize = 128;
 
+/// An array of fixed sizes with a layout that says nothing but an order, which is what most shapes are.
+pub(super) struct PlainShape<'p> {
+    pub element_type: PrimitiveType,
+    /// Packed sizes.
+    pub dims: &'p [u8],
+    /// The packed order of the layout; empty where it has none.
+    pub order: &'p [u8],
+}
+
+impl<'p> PlainShape<'p> {
+    /// The one in `bytes`; `None` for all other shapes and for broken ones. Packed numbers may be broken
+    /// still.
+    pub fn read(bytes: &'p [u8]) -> Option<PlainShape<'p>> {
+        let (mut number, mut dims, mut layout) = (0, &[][..], &[][..]);
+        for field in Fields(bytes) {
+            match field {
+                (shape::element_type, Value::Number(value)) => number = value,
+                (shape::dimensions, Value::Bytes(packed)) if dims.is_empty() => dims = packed,
+                (shape::layout, Value::Bytes(value)) if layout.is_empty() => layout = value,
+                (shape::is_dynamic_dimension, Value::Bytes(packed))
+                    if packed.iter().all(|&byte| byte == 0) => {}
+                _ => return None,
+            }
+        }
+        let mut order = &[][..];
+        for field in Fields(layout) {
+            match field {
+                (layout_field::minor_to_major, Value::Bytes(packed)) if order.is_empty() => {
+                    order = packed;
+                }
+                // Writers state that nothing is padded.
+                (layout_field::tail_padding_alignment_in_elements, Value::Number(1)) => {}
+                _ => return None,
+            }
+        }
+        Some(PlainShape {
+            element_type: numbers::element_type(i32::try_from(number).ok()?)?,
+            dims,
+            order,
+        })
+    }
+}
+
 impl Writer<'_> {
     /// Appends the shape in `bytes`.
     pub fn put_shape(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(text) = self.shapes.get(bytes) {
-            self.out.push_str(text);
-            return Ok(());
+        self.put_numbered_shape(bytes).map(|_| ())
+    }
+
+    /// The same; its number.
+    pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
+        if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
+            self.out.extend_from_within(start..end);
+            return Ok(number);
         }
         let start = self.out.len();
-        let owned = Bytes::copy_from_slice(bytes);
-        self.shape(owned.clone(), 0)?;
-        self.shapes.insert(owned, Box::from(&self.out[start..]));
-        Ok(())
+        if !self.plain_array(bytes) {
+            self.out.truncate(start);
+            self.shape(Bytes::copy_from_slice(bytes), 0)?;
+        }
+        let written = WrittenShape {
+            start,
+            end: self.out.len(),
+            number: self.shapes.len() as u32,
+        };
+        self.shapes.insert(bytes.into(), written);
+        Ok(written.number)
+    }
+
+    /// Appends a plain array; `false`, perhaps after a part of it, for all other shapes.
+    fn plain_array(&mut self, bytes: &[u8]) -> bool {
+        let Some(plain) = PlainShape::read(bytes) else {
+            return false;
+        };
+        self.out.push_str(plain.element_type.name());
+        self.out.push('[');
+        let mut is_plain = self.plain_list(plain.dims);
+        self.out.push(']');
+        if !plain.order.is_empty() {
+            self.out.push('{');
+            is_plain &= self.plain_list(plain.order);
+            self.out.push('}');
+        }
+        is_plain
+    }
+
+    /// Appends packed numbers; `false` where they are broken.
+    fn plain_list(&mut self, mut packed: &[u8]) -> bool {
+        let mut is_first = true;
+        while !packed.is_empty() {
+            let Some(number) = varint(&mut packed) else {
+                return false;
+            };
+            if !is_first {
+                self.out.push(',');
+            }
+            is_first = false;
+            self.put_int(number as i64);
+        }
+        true
     }
 
     fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {

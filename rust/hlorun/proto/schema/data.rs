@@ -20,52 +20,36 @@ pub struct PaddingConfigDimension {
     pub interior_padding: i64,
 }
 
-/// A shape.
-#[derive(Clone, PartialEq, Message)]
-pub struct ShapeProto {
-    #[prost(int32, tag = "2")]
-    pub element_type: i32,
-    #[prost(int64, repeated, tag = "3")]
-    pub dimensions: Vec<i64>,
-    #[prost(bool, repeated, tag = "6")]
-    pub is_dynamic_dimension: Vec<bool>,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", repeated, tag = "4")]
-    pub tuple_shapes: Vec<Bytes>,
-    #[prost(message, optional, boxed, tag = "5")]
-    pub layout: Option<Box<LayoutProto>>,
+numbered! {
+    /// A shape.
+    pub struct ShapeProto, shape {
+        pub element_type: i32 = "2" (int32),
+        pub dimensions: Vec<i64> = "3" (int64, repeated),
+        pub is_dynamic_dimension: Vec<bool> = "6" (bool, repeated),
+        /// [`ShapeProto`].
+        pub tuple_shapes: Vec<Bytes> = "4" (bytes = "bytes", repeated),
+        pub layout: Option<Box<LayoutProto>> = "5" (message, optional, boxed),
+    }
 }
 
-/// The layout of an array.
-#[derive(Clone, PartialEq, Message)]
-pub struct LayoutProto {
-    #[prost(int64, repeated, tag = "1")]
-    pub minor_to_major: Vec<i64>,
-    #[prost(int32, repeated, tag = "9")]
-    pub dim_level_types: Vec<i32>,
-    #[prost(bool, repeated, tag = "13")]
-    pub dim_unique: Vec<bool>,
-    #[prost(bool, repeated, tag = "14")]
-    pub dim_ordered: Vec<bool>,
-    #[prost(message, repeated, tag = "6")]
-    pub tiles: Vec<TileProto>,
-    #[prost(int64, tag = "16")]
-    pub tail_padding_alignment_in_elements: i64,
-    #[prost(int64, tag = "7")]
-    pub element_size_in_bits: i64,
-    #[prost(int64, tag = "8")]
-    pub memory_space: i64,
-    #[prost(int32, tag = "11")]
-    pub index_primitive_type: i32,
-    #[prost(int32, tag = "12")]
-    pub pointer_primitive_type: i32,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", optional, tag = "10")]
-    pub physical_shape: Option<Bytes>,
-    #[prost(int64, tag = "15")]
-    pub dynamic_shape_metadata_prefix_bytes: i64,
-    #[prost(message, repeated, tag = "17")]
-    pub split_configs: Vec<SplitConfigProto>,
+numbered! {
+    /// The layout of an array.
+    pub struct LayoutProto, layout {
+        pub minor_to_major: Vec<i64> = "1" (int64, repeated),
+        pub dim_level_types: Vec<i32> = "9" (int32, repeated),
+        pub dim_unique: Vec<bool> = "13" (bool, repeated),
+        pub dim_ordered: Vec<bool> = "14" (bool, repeated),
+        pub tiles: Vec<TileProto> = "6" (message, repeated),
+        pub tail_padding_alignment_in_elements: i64 = "16" (int64),
+        pub element_size_in_bits: i64 = "7" (int64),
+        pub memory_space: i64 = "8" (int64),
+        pub index_primitive_type: i32 = "11" (int32),
+        pub pointer_primitive_type: i32 = "12" (int32),
+        /// [`ShapeProto`].
+        pub physical_shape: Option<Bytes> = "10" (bytes = "bytes", optional),
+        pub dynamic_shape_metadata_prefix_bytes: i64 = "15" (int64),
+        pub split_configs: Vec<SplitConfigProto> = "17" (message, repeated),
+    }
 }
 
 /// A tile of it.
@@ -116,78 +100,45 @@ numbered! {
     }
 }
 
-/// A value. Elements stand in the order of its layout; those of two bytes and fewer are bytes.
-#[derive(Clone, PartialEq, Message)]
-pub struct LiteralProto {
-    #[prost(message, optional, boxed, tag = "1")]
-    pub shape: Option<Box<ShapeProto>>,
-    #[prost(bool, repeated, tag = "2")]
-    pub preds: Vec<bool>,
-    #[prost(bytes = "bytes", tag = "30")]
-    pub s1s: Bytes,
-    #[prost(bytes = "bytes", tag = "26")]
-    pub s2s: Bytes,
-    #[prost(bytes = "bytes", tag = "21")]
-    pub s4s: Bytes,
-    #[prost(bytes = "bytes", tag = "15")]
-    pub s8s: Bytes,
-    #[prost(bytes = "bytes", tag = "31")]
-    pub u1s: Bytes,
-    #[prost(bytes = "bytes", tag = "27")]
-    pub u2s: Bytes,
-    #[prost(bytes = "bytes", tag = "22")]
-    pub u4s: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub u8s: Bytes,
-    #[prost(int32, repeated, tag = "4")]
-    pub s32s: Vec<i32>,
-    #[prost(int64, repeated, tag = "5")]
-    pub s64s: Vec<i64>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub u32s: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    pub u64s: Vec<u64>,
-    #[prost(float, repeated, tag = "8")]
-    pub f32s: Vec<f32>,
-    #[prost(double, repeated, tag = "9")]
-    pub f64s: Vec<f64>,
-    #[prost(float, repeated, tag = "12")]
-    pub c64s: Vec<f32>,
-    #[prost(double, repeated, tag = "18")]
-    pub c128s: Vec<f64>,
-    /// [`LiteralProto`].
-    #[prost(bytes = "bytes", repeated, tag = "10")]
-    pub tuple_literals: Vec<Bytes>,
-    #[prost(bytes = "bytes", tag = "11")]
-    pub f16s: Bytes,
-    #[prost(bytes = "bytes", tag = "13")]
-    pub bf16s: Bytes,
-    #[prost(bytes = "bytes", tag = "16")]
-    pub u16s: Bytes,
-    #[prost(bytes = "bytes", tag = "17")]
-    pub s16s: Bytes,
-    #[prost(bytes = "bytes", tag = "32")]
-    pub f4e2m1fns: Bytes,
-    #[prost(bytes = "bytes", tag = "29")]
-    pub f8e3m4s: Bytes,
-    #[prost(bytes = "bytes", tag = "23")]
-    pub f8e4m3b11fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "20")]
-    pub f8e4m3fns: Bytes,
-    #[prost(bytes = "bytes", tag = "25")]
-    pub f8e4m3fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "28")]
-    pub f8e4m3s: Bytes,
-    #[prost(bytes = "bytes", tag = "24")]
-    pub f8e5m2fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "19")]
-    pub f8e5m2s: Bytes,
-    #[prost(bytes = "bytes", tag = "33")]
-    pub f8e8m0fnus: Bytes,
-    #[prost(int64, repeated, tag = "14")]
-    pub sparse_indices: Vec<i64>,
-    #[prost(int32, repeated, tag = "34")]
-    pub dynamic_sizes: Vec<i32>,
+numbered! {
+    /// A value. Elements stand in the order of its layout; those of two bytes and fewer are bytes.
+    pub struct LiteralProto, literal {
+        pub shape: Option<Box<ShapeProto>> = "1" (message, optional, boxed),
+        pub preds: Vec<bool> = "2" (bool, repeated),
+        pub s1s: Bytes = "30" (bytes = "bytes"),
+        pub s2s: Bytes = "26" (bytes = "bytes"),
+        pub s4s: Bytes = "21" (bytes = "bytes"),
+        pub s8s: Bytes = "15" (bytes = "bytes"),
+        pub u1s: Bytes = "31" (bytes = "bytes"),
+        pub u2s: Bytes = "27" (bytes = "bytes"),
+        pub u4s: Bytes = "22" (bytes = "bytes"),
+        pub u8s: Bytes = "3" (bytes = "bytes"),
+        pub s32s: Vec<i32> = "4" (int32, repeated),
+        pub s64s: Vec<i64> = "5" (int64, repeated),
+        pub u32s: Vec<u32> = "6" (uint32, repeated),
+        pub u64s: Vec<u64> = "7" (uint64, repeated),
+        pub f32s: Vec<f32> = "8" (float, repeated),
+        pub f64s: Vec<f64> = "9" (double, repeated),
+        pub c64s: Vec<f32> = "12" (float, repeated),
+        pub c128s: Vec<f64> = "18" (double, repeated),
+        /// [`LiteralProto`].
+        pub tuple_literals: Vec<Bytes> = "10" (bytes = "bytes", repeated),
+        pub f16s: Bytes = "11" (bytes = "bytes"),
+        pub bf16s: Bytes = "13" (bytes = "bytes"),
+        pub u16s: Bytes = "16" (bytes = "bytes"),
+        pub s16s: Bytes = "17" (bytes = "bytes"),
+        pub f4e2m1fns: Bytes = "32" (bytes = "bytes"),
+        pub f8e3m4s: Bytes = "29" (bytes = "bytes"),
+        pub f8e4m3b11fnuzs: Bytes = "23" (bytes = "bytes"),
+        pub f8e4m3fns: Bytes = "20" (bytes = "bytes"),
+        pub f8e4m3fnuzs: Bytes = "25" (bytes = "bytes"),
+        pub f8e4m3s: Bytes = "28" (bytes = "bytes"),
+        pub f8e5m2fnuzs: Bytes = "24" (bytes = "bytes"),
+        pub f8e5m2s: Bytes = "19" (bytes = "bytes"),
+        pub f8e8m0fnus: Bytes = "33" (bytes = "bytes"),
+        pub sparse_indices: Vec<i64> = "14" (int64, repeated),
+        pub dynamic_sizes: Vec<i32> = "34" (int32, repeated),
+    }
 }
 
 /// The window of a convolution or reduction.

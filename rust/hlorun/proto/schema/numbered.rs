@@ -13,6 +13,8 @@ pub enum Kind {
     Numbers,
     /// A number of four bytes.
     Float,
+    /// Numbers of four or eight bytes, packed or one by one.
+    Floats,
     /// A string, bytes or a message.
     Bytes,
 }
@@ -34,22 +36,22 @@ pub const fn kind(words: &str) -> Kind {
     if begins(words, b"bytes") || begins(words, b"message") {
         return Kind::Bytes;
     }
-    if begins(words, b"float") {
-        return Kind::Float;
-    }
-    let is_short = begins(words, b"int32");
-    if !is_short && !begins(words, b"int64") && !begins(words, b"bool") {
-        panic!("a kind of field without a rule");
-    }
     // Of what stands behind a type of numbers, only `repeated` has an "r".
-    let mut at = 0;
+    let (mut at, mut is_repeated) = (0, false);
     while at < words.len() {
-        if words[at] == b'r' {
-            return Kind::Numbers;
-        }
+        is_repeated |= words[at] == b'r';
         at += 1;
     }
-    if is_short { Kind::Int32 } else { Kind::Number }
+    let is_short = begins(words, b"int32");
+    let is_whole = is_short || begins(words, b"int64") || begins(words, b"uint");
+    match (is_whole || begins(words, b"bool"), is_repeated) {
+        (true, true) => Kind::Numbers,
+        (true, false) if is_short => Kind::Int32,
+        (true, false) => Kind::Number,
+        (false, true) if begins(words, b"float") || begins(words, b"double") => Kind::Floats,
+        (false, false) if begins(words, b"float") => Kind::Float,
+        _ => panic!("a kind of field without a rule"),
+    }
 }
 
 const fn begins(words: &[u8], with: &[u8]) -> bool {

@@ -1,6 +1,7 @@
 //! The orders in which XLA prints instructions and computations.
 
 use foldhash::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef,
@@ -101,14 +102,15 @@ enum Visit {
 /// Every position is in the result once, also where dependencies form a cycle.
 pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
     let count = list.count() as usize;
-    let mut used = vec![false; count];
+    // Most computations are small.
+    let mut used: SmallVec<[bool; 64]> = SmallVec::from_elem(false, count);
     for at in 0..count as u32 {
         list.operands(at, &mut |operand| used[operand as usize] = true);
     }
     let mut channels = channel_predecessors(list);
-    let mut visits = vec![Visit::New; count];
+    let mut visits: SmallVec<[Visit; 64]> = SmallVec::from_elem(Visit::New, count);
     let mut order = Vec::with_capacity(count);
-    let mut stack: Vec<u32> = Vec::new();
+    let mut stack: SmallVec<[u32; 64]> = SmallVec::new();
     // What no instruction without users reaches lies on a cycle; the second pass picks it up.
     for pass in 0..2 {
         for start in 0..count as u32 {

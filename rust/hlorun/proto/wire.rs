@@ -14,7 +14,9 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// A number of four bytes.
     Float(f32),
-    /// A number of eight bytes, or a group.
+    /// A number of eight bytes.
+    Double(f64),
+    /// A group.
     Other,
     /// No field: the bytes are broken, and what follows is not read.
     Broken,
@@ -72,6 +74,10 @@ pub fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
             let number = take(bytes, 4)?.try_into().ok()?;
             Value::Float(f32::from_le_bytes(number))
         }
+        1 => {
+            let number = take(bytes, 8)?.try_into().ok()?;
+            Value::Double(f64::from_le_bytes(number))
+        }
         other => {
             skip(bytes, number, other)?;
             Value::Other
@@ -80,7 +86,7 @@ pub fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     Some((number, value))
 }
 
-/// Goes past a value of eight bytes, or a group.
+/// Goes past a group.
 #[cold]
 fn skip(bytes: &mut &[u8], number: u32, wire_type: u32) -> Option<()> {
     let wire_type = WireType::try_from(u64::from(wire_type)).ok()?;

@@ -9,7 +9,7 @@ use super::lexer::is_name_start;
 use super::parser::Parser;
 use super::scan::{WIDTH, window};
 use super::symbols::Symbol;
-use crate::module::{HloOpcode, InstructionId, PoolRange, TextRef};
+use crate::module::{HloOpcode, PoolRange, TextRef};
 use crate::types::{Literal, LiteralValue, Shape, ShapeId};
 
 /// The instructions of a text in its order.

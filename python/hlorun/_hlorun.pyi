@@ -985,6 +985,9 @@ class Executable:
     inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
     result's shape, results are written into its arrays. `timeout` is in seconds.
 
+    It pickles as its module and what it was compiled with, and is planned again where it is read; one
+    inside a buffer assignment, or with callbacks of JAX, raises `TypeError`.
+
     A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
     where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can
     run, `HloExecutionError` where memory ran out, and what an observer or a custom call's function
@@ -1138,6 +1141,7 @@ class Executable:
             >>> hlorun.compile(module).run({"p": np.ones(2, np.float32)})
             array([2., 2.], dtype=float32)
         """
+    def __reduce__(self) -> tuple[Any, ...]: ...
     def __call__(
         self,
         /,

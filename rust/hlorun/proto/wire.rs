@@ -101,13 +101,17 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(value)
 }
 
-/// The number at the start of `bytes`, which become the rest. Most have one byte.
+/// The number at the start of `bytes`, which become the rest. Most have one byte, and most keys two.
 #[inline(always)]
 pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     match **bytes {
         [first, ref rest @ ..] if first < 0x80 => {
             *bytes = rest;
             Some(u64::from(first))
+        }
+        [first, second, ref rest @ ..] if second < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
         }
         _ => long_varint(bytes),
     }

@@ -228,9 +228,13 @@ impl Dependencies for Heads<'_> {
     }
 
     fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        let ids = self.view(at).numbers(instruction::control_predecessor_ids);
-        let places = ids.iter().filter_map(|&id| self.place(id));
-        places.for_each(visit);
+        let each = |id| {
+            if let Some(at) = self.place(id) {
+                visit(at);
+            }
+        };
+        self.view(at)
+            .each_number(instruction::control_predecessor_ids, each);
     }
 
     fn channel(&self, at: u32) -> Option<i64> {

@@ -184,6 +184,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_a_text_is_what_it_says() {
+        let odd = "HloModule m\n\nENTRY e {\n  %0.a = f32[2,0]{1,0} parameter(0)\n  \
+                   %a_name_longer_than_what_a_window_of_the_text_holds = (f32[2,0], token[]) foo(%0.a)\n  \
+                   c = (s32[], pred[2]) constant((1, {1, 0}))\n  \
+                   b = f32[3]{0} constant({nan, -0, inf}), control-predecessors={c}\n  \
+                   ROOT %t = (f32[3]) tuple(b), metadata={op_name=\"a\\\"}b\"}, backend_config={\"a\":1}\n}\n";
+        for text in [
+            odd,
+            include_str!("../../../tests/hlo/print/every_opcode.hlo"),
+        ] {
+            let options = ParseOptions::default();
+            let module = parse(Arc::from(text.as_bytes()), &options).expect("the text is legal");
+            let proto = write_module(&module).expect("it has a proto");
+            let known = read(&Source::from(proto), &options)
+                .expect("it is one")
+                .module;
+            let text = known.text().source().clone();
+            let plain = crate::text::parse_source(text, &options).expect("it was read already");
+            let shown = |module: &HloModule| {
+                let ids = (0..module.instruction_count()).map(crate::module::Id::from_index);
+                let records = ids.map(|id| {
+                    let (record, operands) = (module.instruction_data(id), module.operand_ids(id));
+                    let attributes = module.attributes_of(id);
+                    let shape = module.instruction(id).shape();
+                    format!("{record:?} {operands:?} {attributes:?} {shape:?}\n")
+                });
+                records.collect::<String>()
+            };
+            assert_eq!(shown(&known), shown(&plain));
+            let print = crate::text::printer::print_module;
+            assert_eq!(
+                print(&known, &Default::default()),
+                print(&plain, &Default::default())
+            );
+        }
+    }
+
+    #[test]
     fn parts_of_a_message_are_one() {
         use schema::{HloComputationProto, HloInstructionProto, HloModuleProto, OpMetadata};
         let with = |metadata| HloInstructionProto {

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use hlorun::module::Source;
+use hlorun::module::{HloModule, Source};
 use hlorun::proto;
 use hlorun::text::ParseOptions;
 use hlorun::text::printer::{PrintOptions, print_module};
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(written) = proto::write_module(&file.module) else {
         return;
     };
-    let print = |module| print_module(module, &PrintOptions::default());
+    let print = |module: &HloModule| print_module(module, &PrintOptions::default());
     let text = proto::write_module_text(&file.module).expect("what has a proto has its text");
     let printed = print(&file.module);
     for (written, is_exact) in [

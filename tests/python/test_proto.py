@@ -336,6 +336,21 @@ def test_depth_is_bounded() -> None:
         hlorun.parse(field(1, b"m") + field(3, computation))
 
 
+def test_physical_shapes_are_bounded_in_depth() -> None:
+    shape = field(2, 11)
+    for _ in range(20_000):
+        shape = field(2, 11) + field(5, field(10, shape))
+    with pytest.raises(hlorun.HloParseError, match="shapes deeper than"):
+        hlorun.parse(with_field(hlorun.parse(MODULE).to_proto(), "parameter", field(3, shape)))
+
+
+@pytest.mark.parametrize("layout", ["1,0:D(D,C)", "1,0:D(C+,S~)", "1,0:D(D+,D)", "1,0:D(C,C)P(f32[9]{0:T(8)})"])
+def test_layouts_of_sparse_arrays_come_back(layout: str) -> None:
+    module = hlorun.parse(f"ENTRY e {{ ROOT p = f32[2,3]{{{layout}}} parameter(0) }}")
+    again = hlorun.parse(module.to_proto())
+    assert again["p"].shape == module["p"].shape and layout in again.to_string()
+
+
 def test_other_files_are_named() -> None:
     for data, words in [
         (b"\x08\x07\x12\x07pytorch\x1a\x011", "ONNX"),

@@ -4,12 +4,12 @@ use prost::bytes::Bytes;
 
 use super::{Writer, WrittenShape};
 use crate::error::Result;
-use crate::proto::numbers;
+use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
 use crate::proto::wire::{Fields, Value, varint};
 use crate::types::{ArrayShape, PrimitiveType};
 
-/// Tuples within tuples.
+/// Shapes within shapes.
 const MOST_NESTED: usize = 128;
 
 /// An array of fixed sizes with a layout that says nothing but an order, which is what most shapes are.
@@ -116,7 +116,7 @@ impl Writer<'_> {
 
     fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {
         if depth > MOST_NESTED {
-            return Err(self.fault(format!("a shape of tuples deeper than {MOST_NESTED}")));
+            return Err(self.fault(format!("a shape of shapes deeper than {MOST_NESTED}")));
         }
         let shape: ShapeProto = self.decode(bytes, "ShapeProto")?;
         match shape.element_type {
@@ -134,12 +134,12 @@ impl Writer<'_> {
             }
             numbers::TOKEN => self.out.push_str("token[]"),
             numbers::OPAQUE => self.out.push_str("opaque[]"),
-            _ => self.array(&shape)?,
+            _ => self.array(&shape, depth)?,
         }
         Ok(())
     }
 
-    fn array(&mut self, shape: &ShapeProto) -> Result<()> {
+    fn array(&mut self, shape: &ShapeProto, depth: usize) -> Result<()> {
         self.type_name(shape.element_type)?;
         self.out.push('[');
         for (at, &dim) in shape.dimensions.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Writer<'_> {
         }
         self.out.push(']');
         if let Some(layout) = &shape.layout {
-            self.layout(layout)?;
+            self.layout(layout, depth)?;
         }
         Ok(())
     }
@@ -168,16 +168,19 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn layout(&mut self, layout: &LayoutProto) -> Result<()> {
+    fn layout(&mut self, layout: &LayoutProto, depth: usize) -> Result<()> {
         let start = self.out.len();
         self.out.push('{');
         self.put_list(&layout.minor_to_major);
         let colon = self.out.len();
-        if layout.dim_level_types.iter().any(|&kind| kind != 0) {
+        let is_dense = layout.dim_level_types.iter().all(|&kind| kind == 0)
+            && !layout.dim_unique.contains(&false)
+            && !layout.dim_ordered.contains(&false);
+        if !is_dense {
             self.out.push_str("D(");
             for (at, &kind) in layout.dim_level_types.iter().enumerate() {
                 let comma = if at > 0 { "," } else { "" };
-                let letter = ["D", "C", "S", "H"].get(kind as usize).unwrap_or(&"D");
+                let letter = LEVELS.get(kind as usize).unwrap_or(&"D");
                 let unique = if layout.dim_unique.get(at) == Some(&false) {
                     "+"
                 } else {
@@ -235,7 +238,7 @@ impl Writer<'_> {
         }
         if let Some(physical) = &layout.physical_shape {
             self.out.push_str("P(");
-            self.shape(physical.clone(), MOST_NESTED)?;
+            self.shape(physical.clone(), depth + 1)?;
             self.out.push(')');
         }
         if layout.dynamic_shape_metadata_prefix_bytes > 0 {

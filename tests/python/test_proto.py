@@ -351,6 +351,16 @@ def test_layouts_of_sparse_arrays_come_back(layout: str) -> None:
     assert again["p"].shape == module["p"].shape and layout in again.to_string()
 
 
+def test_a_ragged_dot_keeps_its_dimensions() -> None:
+    dimensions = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"
+    module = hlorun.parse(
+        "ENTRY e { l = f32[6,3] parameter(0) r = f32[2,3,7] parameter(1) g = s32[2] parameter(2) "
+        f"ROOT d = f32[6,7] ragged-dot(l, r, g), {dimensions} }}"
+    )
+    for again in (hlorun.parse(module.to_proto()), hlorun.parse(module.to_pbtxt())):
+        assert dimensions in str(again["d"])
+
+
 def test_other_files_are_named() -> None:
     for data, words in [
         (b"\x08\x07\x12\x07pytorch\x1a\x011", "ONNX"),

@@ -299,10 +299,10 @@ impl Writer<'_> {
             self.message(proto, field::ragged_dot_dimension_numbers)
         };
         let dot = || -> Found<schema::DotDimensionNumbers> {
-            let dot = self.message(proto, field::dot_dimension_numbers)?;
-            match dot {
-                Some(dot) => Ok(Some(dot)),
-                None => Ok(ragged()?.and_then(|r| r.dot_dimension_numbers).map(|d| *d)),
+            // Of a ragged dot, the message of an ordinary one may be there with nothing in it.
+            match ragged()?.and_then(|ragged| ragged.dot_dimension_numbers) {
+                Some(dot) => Ok(Some(*dot)),
+                None => self.message(proto, field::dot_dimension_numbers),
             }
         };
         if key == K::IndexVectorDim {

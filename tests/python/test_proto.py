@@ -351,6 +351,14 @@ def test_layouts_of_sparse_arrays_come_back(layout: str) -> None:
     assert again["p"].shape == module["p"].shape and layout in again.to_string()
 
 
+def test_literals_without_elements_have_few_rows() -> None:
+    written = hlorun.parse("ENTRY e { ROOT c = f32[3,0] constant({ {}, {}, {} }) }").to_proto()
+    assert hlorun.run(hlorun.parse(written)).shape == (3, 0)
+    shape = field(2, 11) + field(3, varint(1 << 28) + varint(0))
+    with pytest.raises(hlorun.HloParseError, match="a literal without elements, in more than 65536 rows"):
+        hlorun.parse(with_field(written, "constant", field(3, shape) + field(8, field(1, shape))))
+
+
 def test_a_ragged_dot_keeps_its_dimensions() -> None:
     dimensions = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"
     module = hlorun.parse(

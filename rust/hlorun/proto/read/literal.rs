@@ -24,6 +24,20 @@ pub fn read_literal(bytes: Bytes, limits: &Limits, filename: Option<&Arc<str>>) 
     Reader { limits, filename }.literal(bytes, 0)
 }
 
+/// Rows of an array without elements. Their text would be long, and no bytes of the proto stand for it.
+const MOST_ROWS: i64 = 1 << 16;
+
+/// The product of the sizes that are not 0, where one is.
+fn rows_without_elements(dims: &[i64]) -> i64 {
+    match dims.contains(&0) {
+        true => dims
+            .iter()
+            .filter(|&&dim| dim != 0)
+            .fold(1, |rows, &dim| rows.saturating_mul(dim)),
+        false => 0,
+    }
+}
+
 struct Reader<'o> {
     limits: &'o Limits,
     filename: Option<&'o Arc<str>>,
@@ -69,6 +83,11 @@ impl Reader<'_> {
         if shape.dimensions.len() > self.limits.rank || shape.dimensions.iter().any(|&dim| dim < 0)
         {
             return Err(self.fault("a literal of sizes that no array has"));
+        }
+        if rows_without_elements(&shape.dimensions) > MOST_ROWS {
+            return Err(self.fault(format!(
+                "a literal without elements, in more than {MOST_ROWS} rows"
+            )));
         }
         let mut array = ArrayShape::new(element_type, &shape.dimensions);
         if let Some(layout) = &shape.layout {

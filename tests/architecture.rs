@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "text",
         &["error", "float_mode", "module", "suggestion", "types"],
     ),
-    ("proto", &["error", "module", "text", "types"]),
+    ("proto", &["error", "module", "suggestion", "text", "types"]),
     ("library", &["module", "types"]),
     ("verify", &["error", "library", "module", "types"]),
     (

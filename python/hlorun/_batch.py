@@ -22,7 +22,9 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
 T = TypeVar("T")
 
-SUFFIXES = tuple(kind + packed for packed in ("", ".gz", ".zst") for kind in (".txt", ".hlo", ".hlo.pb"))
+SUFFIXES = tuple(
+    kind + packed for packed in ("", ".gz", ".zst") for kind in (".txt", ".hlo", ".hlo.pb", ".hlo.pbtxt")
+)
 """What files of a directory are read: HLO text and protos, plain or packed."""
 
 

@@ -564,6 +564,20 @@ class HloModule:
             True
         """
 
+    def to_pbtxt(self) -> str:
+        """The module as an HloModuleProto in the text form of protos, `.pbtxt`.
+
+        Raises:
+            HloUnsupportedError: The module holds what a proto has no field for.
+
+        Examples:
+            >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+            >>> module.to_pbtxt().splitlines()[0]
+            'name: "module_e"'
+            >>> hlorun.parse(module.to_pbtxt()) == module
+            True
+        """
+
     def find(self, *, opcode: str) -> tuple[HloInstruction, ...]:
         """The instructions of an opcode, computation by computation in the order of the text.
 
@@ -971,6 +985,9 @@ class Executable:
     inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
     result's shape, results are written into its arrays. `timeout` is in seconds.
 
+    It pickles as its module and what it was compiled with, and is planned again where it is read; one
+    inside a buffer assignment, or with callbacks of JAX, raises `TypeError`.
+
     A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
     where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can
     run, `HloExecutionError` where memory ran out, and what an observer or a custom call's function
@@ -1124,6 +1141,7 @@ class Executable:
             >>> hlorun.compile(module).run({"p": np.ones(2, np.float32)})
             array([2., 2.], dtype=float32)
         """
+    def __reduce__(self) -> tuple[Any, ...]: ...
     def __call__(
         self,
         /,
@@ -1250,7 +1268,7 @@ def compile(
 def parse(
     text: str | bytes | bytearray | memoryview, *, filename: str | None = None, strict: bool = False
 ) -> HloModule:
-    """Parses HLO text, or the bytes of an HloModuleProto, HloProto or HloSnapshot.
+    """Parses HLO text, or an HloModuleProto, HloProto or HloSnapshot: its bytes, or its text (`.pbtxt`).
 
     Args:
         text: The text or the bytes; bytes of text are UTF-8.
@@ -1271,7 +1289,7 @@ def parse(
     """
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None, strict: bool = False) -> HloModule:
-    """Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
+    """Reads a file of HLO text or of an HLO proto, bytes or `.pbtxt`, plain or packed with gzip or zstd.
 
     Args:
         path: The file.

@@ -18,7 +18,7 @@ _PASS = re.compile(r"(?P<number>\d{4})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(
 _STAGE = re.compile(
     r"^(?:(?P<name>.+?)\.)?"
     r"(?P<stage>\d{4}\..+?\.after_.+?|before_optimizations|[^.]*(?:\.\d+)?[^.]*after_optimizations)"
-    r"(?P<ending>\.txt|\.hlo|\.hlo\.pb"
+    r"(?P<ending>\.txt|\.hlo|\.hlo\.pb(?:txt)?"
     r"|-(?:buffer-assignment(?:-values)?|live-range|memory-usage-report)\.(?:txt|pb))"
     rf"{_PACKED}$"
 )
@@ -315,7 +315,7 @@ def _enter(
     ending = match["ending"]
     if ending in (".txt", ".hlo"):
         stage.text = file
-    elif ending == ".hlo.pb":
+    elif ending in (".hlo.pb", ".hlo.pbtxt"):
         stage.proto = file
     elif ending in _MEMORY:
         stage.memory[_MEMORY[ending]] = file

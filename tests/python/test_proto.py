@@ -336,6 +336,39 @@ def test_depth_is_bounded() -> None:
         hlorun.parse(field(1, b"m") + field(3, computation))
 
 
+def test_physical_shapes_are_bounded_in_depth() -> None:
+    shape = field(2, 11)
+    for _ in range(20_000):
+        shape = field(2, 11) + field(5, field(10, shape))
+    with pytest.raises(hlorun.HloParseError, match="shapes deeper than"):
+        hlorun.parse(with_field(hlorun.parse(MODULE).to_proto(), "parameter", field(3, shape)))
+
+
+@pytest.mark.parametrize("layout", ["1,0:D(D,C)", "1,0:D(C+,S~)", "1,0:D(D+,D)", "1,0:D(C,C)P(f32[9]{0:T(8)})"])
+def test_layouts_of_sparse_arrays_come_back(layout: str) -> None:
+    module = hlorun.parse(f"ENTRY e {{ ROOT p = f32[2,3]{{{layout}}} parameter(0) }}")
+    again = hlorun.parse(module.to_proto())
+    assert again["p"].shape == module["p"].shape and layout in again.to_string()
+
+
+def test_literals_without_elements_have_few_rows() -> None:
+    written = hlorun.parse("ENTRY e { ROOT c = f32[3,0] constant({ {}, {}, {} }) }").to_proto()
+    assert hlorun.run(hlorun.parse(written)).shape == (3, 0)
+    shape = field(2, 11) + field(3, varint(1 << 28) + varint(0))
+    with pytest.raises(hlorun.HloParseError, match="a literal without elements, in more than 65536 rows"):
+        hlorun.parse(with_field(written, "constant", field(3, shape) + field(8, field(1, shape))))
+
+
+def test_a_ragged_dot_keeps_its_dimensions() -> None:
+    dimensions = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"
+    module = hlorun.parse(
+        "ENTRY e { l = f32[6,3] parameter(0) r = f32[2,3,7] parameter(1) g = s32[2] parameter(2) "
+        f"ROOT d = f32[6,7] ragged-dot(l, r, g), {dimensions} }}"
+    )
+    for again in (hlorun.parse(module.to_proto()), hlorun.parse(module.to_pbtxt())):
+        assert dimensions in again.to_string()
+
+
 def test_other_files_are_named() -> None:
     for data, words in [
         (b"\x08\x07\x12\x07pytorch\x1a\x011", "ONNX"),

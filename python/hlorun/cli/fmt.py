@@ -13,7 +13,7 @@ from hlorun.cli.names import choose
 
 PRESETS = ("default", "short_parsable", "canonical", "fingerprint")
 """What `--preset` takes."""
-FORMS = ("text", "pb")
+FORMS = ("text", "pb", "pbtxt")
 """What `--to` takes."""
 
 
@@ -30,7 +30,10 @@ def fmt(
         bool, typer.Option("--long", help="Operand shapes, as dumps before 2025 have them.")
     ] = False,
     to: Annotated[
-        str, typer.Option(help="text, or pb for an HloModuleProto.", autocompletion=words(*FORMS))
+        str,
+        typer.Option(
+            help="text, pb for an HloModuleProto, or pbtxt for the text of one.", autocompletion=words(*FORMS)
+        ),
     ] = "text",
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
@@ -46,8 +49,11 @@ def fmt(
             else:
                 sys.stdout.buffer.write(proto)
             return
-        options = {"print_operand_shape": True} if long else {}
-        text = module.to_string(preset, **options)
+        if to == "pbtxt":
+            text = module.to_pbtxt()
+        else:
+            options = {"print_operand_shape": True} if long else {}
+            text = module.to_string(preset, **options)
         if not text.endswith("\n"):
             text += "\n"
         if out is not None:

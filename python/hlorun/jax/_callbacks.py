@@ -56,6 +56,11 @@ def numbered_calls(module: HloModule) -> list[tuple[int, HloInstruction]]:
     return found
 
 
+def has_functions(module: HloModule) -> bool:
+    """Whether calls of the module have functions, which only this process knows."""
+    return bool(_FUNCTIONS) and any(call in _FUNCTIONS for call in module.find(opcode="custom-call"))
+
+
 def attach(module: HloModule, functions: Mapping[int, Callable[..., Sequence[Any]]]) -> None:
     """Gives the host callbacks of a module their functions, by numbers, as long as the caller keeps them."""
     for target in TARGETS:

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -103,6 +103,9 @@ class Lowered:
         self.lowered = lowered
         self._options = options
         self._module: HloModule | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("cannot pickle a Lowered, which holds JAX's own object: pickle its module instead")
 
     @property
     def module(self) -> HloModule:
@@ -288,6 +291,12 @@ class Compiled:
             12
         """
         return self.module.memory_analysis()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "cannot pickle a Compiled, which holds objects of JAX: pickle its executable instead, which "
+            "takes flat arrays, or lower and compile where it is needed"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it on the arguments that are not static.

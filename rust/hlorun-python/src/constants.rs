@@ -4,6 +4,8 @@
 //! values. Promise: an array that does not fit, or a name that is no constant's, is an
 //! `HloArgumentError`.
 
+use std::sync::Arc;
+
 use hlorun::HloError;
 use hlorun::module::{HloModule, Id, InstructionId};
 use hlorun::types::{ArrayShape, Literal};
@@ -13,6 +15,7 @@ use pyo3::types::PyDict;
 use crate::array::{ParameterName, argument, data_pointer};
 use crate::error::{Error, Result};
 use crate::handle::{ModuleHandle, SharedModule};
+use crate::literal::literal_to_python;
 
 /// The module with the values of `constants`.
 pub fn with_constants(
@@ -40,6 +43,28 @@ pub fn with_constants(
         module.instruction_data_mut(id).immediate = literal.index() as u32;
     }
     Ok(ModuleHandle::new(module))
+}
+
+/// The constants of `module` that have another value in `source`, which [`with_constants`] made of it,
+/// with those values.
+pub fn given_constants<'py>(
+    py: Python<'py>,
+    module: &SharedModule,
+    source: &SharedModule,
+) -> Result<Bound<'py, PyDict>> {
+    let given = PyDict::new(py);
+    let (before, after) = (&module.module, &source.module);
+    if Arc::ptr_eq(before, after) {
+        return Ok(given);
+    }
+    for id in (0..before.instruction_count()).map(InstructionId::from_index) {
+        let (before, after) = (before.instruction(id), after.instruction(id));
+        let is_changed = before.data().immediate != after.data().immediate;
+        if let Some(literal) = after.literal().filter(|_| is_changed) {
+            given.set_item(before.name(), literal_to_python(py, literal)?)?;
+        }
+    }
+    Ok(given)
 }
 
 /// The constant called `name` and its shape.

@@ -58,6 +58,9 @@ struct How<'a, 'py> {
 /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
 /// result's shape, results are written into its arrays. `timeout` is in seconds.
 ///
+/// It pickles as its module and what it was compiled with, and is planned again where it is read; one
+/// inside a buffer assignment, or with callbacks of JAX, raises `TypeError`.
+///
 /// A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
 /// where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can
 /// run, `HloExecutionError` where memory ran out, and what an observer or a custom call's function
@@ -518,5 +521,8 @@ impl PyExecutable {
             self.executable.parameters().len(),
             self.executable.outputs().len()
         )
+    }
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, (PyHloModule,))> {
+        compiling::recipe(py, self)
     }
 }

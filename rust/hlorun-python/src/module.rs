@@ -159,6 +159,21 @@ impl PyHloModule {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// The module as an HloModuleProto in the text form of protos, `.pbtxt`.
+    ///
+    /// Raises:
+    ///     HloUnsupportedError: The module holds what a proto has no field for.
+    ///
+    /// Examples:
+    ///     >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+    ///     >>> module.to_pbtxt().splitlines()[0]
+    ///     'name: "module_e"'
+    ///     >>> hlorun.parse(module.to_pbtxt()) == module
+    ///     True
+    fn to_pbtxt(&self, py: Python<'_>) -> Result<String> {
+        detached(py, || hlorun::proto::write_module_text(self.module()))
+    }
+
     /// The arguments of the run that a snapshot is of, NumPy arrays of the parameters' dtypes and sizes;
     /// None for modules from elsewhere.
     #[getter]

@@ -96,7 +96,7 @@ pub(crate) fn text_options(filename: Option<String>, strict: bool) -> ParseOptio
     }
 }
 
-/// Parses HLO text, or the bytes of an HloModuleProto, HloProto or HloSnapshot.
+/// Parses HLO text, or an HloModuleProto, HloProto or HloSnapshot: its bytes, or its text (`.pbtxt`).
 ///
 /// Args:
 ///     text: The text or the bytes; bytes of text are UTF-8.
@@ -125,7 +125,7 @@ pub fn parse(
     parse_one(py, text_source(text)?, &text_options(filename, strict))
 }
 
-/// Reads a file of HLO text or of an HLO proto, plain or packed with gzip or zstd.
+/// Reads a file of HLO text or of an HLO proto, bytes or `.pbtxt`, plain or packed with gzip or zstd.
 ///
 /// Args:
 ///     path: The file.

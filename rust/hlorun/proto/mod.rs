@@ -1,12 +1,14 @@
 //! Protos ↔ module: `HloModuleProto`, `HloProto` and `HloSnapshot`, as XLA dumps them.
 //!
-//! Comes in: the bytes of a proto. Goes out: the module, and what else the proto holds; and back.
+//! Comes in: the bytes of a proto, or its text (`.pbtxt`), which becomes those. Goes out: the module, and
+//! what else the proto holds; and back.
 //! A proto is written as text first and parsed then, so that what holds for texts holds for protos:
 //! the limits, the checks, and that every instruction has a text to point at. Elements of constants
 //! go past the text. Promise: nothing in the bytes can panic, recurse without bound, or use memory
 //! out of proportion to them.
 
 mod numbers;
+mod pbtxt;
 mod profile;
 mod read;
 pub mod schema;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use crate::error::{HloError, Location, ParseError, Result};
-use crate::module::{HloModule, Source};
+use crate::module::{HloModule, ModuleText, Source};
 use crate::text::ParseOptions;
 use crate::types::Literal;
 pub use profile::profile_modules;
@@ -55,7 +57,30 @@ pub fn fault(filename: Option<&Arc<str>>, message: impl Into<String>) -> HloErro
     }))
 }
 
-/// Reads the proto in `source`, whichever it is.
+/// Which message `source` is or is the text of, and its bytes.
+fn binary(source: &Source, options: &ParseOptions) -> Result<Option<(Kind, Source)>> {
+    if let Some(kind) = sniff::binary_kind(source) {
+        return Ok(Some((kind, source.clone())));
+    }
+    let Some(kind) = pbtxt::kind(source) else {
+        return Ok(None);
+    };
+    let bytes = pbtxt::to_bytes(source, kind).map_err(|fault| {
+        fault.into_error(&ModuleText::new(source.clone(), options.filename.clone()))
+    })?;
+    Ok(Some((kind, Source::from(bytes))))
+}
+
+/// The text form of the module's proto.
+///
+/// # Errors
+/// As for [`write_module`].
+pub fn write_module_text(module: &HloModule) -> Result<String> {
+    let bytes = write_module(module)?;
+    pbtxt::to_text(&bytes, Kind::Module).map_err(HloError::execution)
+}
+
+/// Reads the proto in `source`, whichever it is, or its text.
 ///
 /// # Errors
 /// [`HloError::Parse`] when it is none of them, or is broken.
@@ -67,7 +92,7 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
     if let Some(message) = options.limits.too_long(source.len()) {
         return Err(fault(filename, message));
     }
-    let Some(kind) = kind_of(source) else {
+    let Some((kind, source)) = binary(source, options)? else {
         return Err(fault(
             filename,
             "expected an HloProto, HloModuleProto or HloSnapshot, found other binary data",
@@ -117,17 +142,20 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
 /// [`HloError::Parse`] when the proto is broken, or assigns memory to what its module does not have.
 pub fn read_assignment(source: &Source, options: &ParseOptions) -> Result<Option<String>> {
     let filename = options.filename.as_ref();
+    let Some((kind, source)) = binary(source, options)? else {
+        return Ok(None);
+    };
     let bytes = prost::bytes::Bytes::from_owner(source.clone());
-    let hlo = match kind_of(source) {
-        Some(Kind::Hlo) => Some(
+    let hlo = match kind {
+        Kind::Hlo => Some(
             schema::HloProto::decode(bytes)
                 .map_err(|error| fault(filename, format!("a broken HloProto: {error}")))?,
         ),
-        Some(Kind::Snapshot) => schema::HloSnapshot::decode(bytes)
+        Kind::Snapshot => schema::HloSnapshot::decode(bytes)
             .map_err(|error| fault(filename, format!("a broken HloSnapshot: {error}")))?
             .hlo
             .map(|hlo| *hlo),
-        Some(Kind::Module) | None => None,
+        Kind::Module => None,
     };
     let Some(hlo) = hlo else { return Ok(None) };
     match (hlo.hlo_module, hlo.buffer_assignment) {
@@ -153,6 +181,44 @@ mod tests {
         options.limits.source_bytes = proto.len() - 1;
         let error = read(&proto, &options).expect_err("it is too long");
         assert!(error.to_string().contains("more than the limit"), "{error}");
+    }
+
+    #[test]
+    fn what_is_known_of_a_text_is_what_it_says() {
+        let odd = "HloModule m\n\nENTRY e {\n  %0.a = f32[2,0]{1,0} parameter(0)\n  \
+                   %a_name_longer_than_what_a_window_of_the_text_holds = (f32[2,0], token[]) foo(%0.a)\n  \
+                   c = (s32[], pred[2]) constant((1, {1, 0}))\n  \
+                   b = f32[3]{0} constant({nan, -0, inf}), control-predecessors={c}\n  \
+                   ROOT %t = (f32[3]) tuple(b), metadata={op_name=\"a\\\"}b\"}, backend_config={\"a\":1}\n}\n";
+        for text in [
+            odd,
+            include_str!("../../../tests/hlo/print/every_opcode.hlo"),
+        ] {
+            let options = ParseOptions::default();
+            let module = parse(Arc::from(text.as_bytes()), &options).expect("the text is legal");
+            let proto = write_module(&module).expect("it has a proto");
+            let known = read(&Source::from(proto), &options)
+                .expect("it is one")
+                .module;
+            let text = known.text().source().clone();
+            let plain = crate::text::parse_source(text, &options).expect("it was read already");
+            let shown = |module: &HloModule| {
+                let ids = (0..module.instruction_count()).map(crate::module::Id::from_index);
+                let records = ids.map(|id| {
+                    let (record, operands) = (module.instruction_data(id), module.operand_ids(id));
+                    let attributes = module.attributes_of(id);
+                    let shape = module.instruction(id).shape();
+                    format!("{record:?} {operands:?} {attributes:?} {shape:?}\n")
+                });
+                records.collect::<String>()
+            };
+            assert_eq!(shown(&known), shown(&plain));
+            let print = crate::text::printer::print_module;
+            assert_eq!(
+                print(&known, &Default::default()),
+                print(&plain, &Default::default())
+            );
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Numbers of element types and of shapes that are no arrays. A number stands once here, for reading
+//! Numbers of element types, of shapes that are no arrays and of levels of dimensions. A number stands once here, for reading
 //! and for writing. Numbers of words are their places in `module::words`.
 
 use crate::types::PrimitiveType::{self, *};
@@ -8,6 +8,9 @@ pub const TUPLE: i32 = 13;
 pub const OPAQUE: i32 = 14;
 pub const TOKEN: i32 = 17;
 pub const BUFFER: i32 = 34;
+
+/// Letters of the levels of sparse dimensions, by number.
+pub const LEVELS: [&str; 4] = ["D", "C", "S", "H"];
 
 const TYPES: [(PrimitiveType, i32); 30] = [
     (Pred, 1),

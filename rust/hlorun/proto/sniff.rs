@@ -1,7 +1,9 @@
 //! Tells which message bytes are: protos do not say it themselves.
 //!
-//! All of them begin with field 1: the name of a module, a module, or what holds a module.
+//! All of them begin with field 1: the name of a module, a module, or what holds a module. The text of
+//! one begins with the name of a field.
 
+use super::pbtxt;
 use super::wire::{Fields, Value};
 
 /// The messages that are read.
@@ -15,8 +17,13 @@ pub enum Kind {
     Snapshot,
 }
 
-/// Which message `bytes` are; `None` when they are none of them.
+/// Which message `bytes` are, or are the text of; `None` when they are none of them.
 pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    binary_kind(bytes).or_else(|| pbtxt::kind(bytes))
+}
+
+/// Which message `bytes` are.
+pub(super) fn binary_kind(bytes: &[u8]) -> Option<Kind> {
     let first = first_field(bytes)?;
     if is_module(bytes, first) {
         return Some(Kind::Module);

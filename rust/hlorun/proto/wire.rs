@@ -1,6 +1,6 @@
 //! The fields of a message as they lie in its bytes, for what needs a few of them only.
 
-use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, WireType, skip_field};
 use smallvec::SmallVec;
 
 use super::schema::numbered::{Kind, MOST_FIELDS};
@@ -14,7 +14,9 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// A number of four bytes.
     Float(f32),
-    /// A number of eight bytes, or a group.
+    /// A number of eight bytes.
+    Double(f64),
+    /// A group.
     Other,
     /// No field: the bytes are broken, and what follows is not read.
     Broken,
@@ -54,30 +56,41 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// The field at the start of `bytes`, which become the rest; `None` where they are broken.
 #[inline(always)]
-fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
+pub fn read_field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     let key = u32::try_from(varint(bytes)?).ok()?;
     let number = key >> 3;
     if number == 0 {
         return None;
     }
-    let wire_type = WireType::try_from(u64::from(key & 7)).ok()?;
-    let value = match wire_type {
-        WireType::Varint => Value::Number(varint(bytes)?),
-        WireType::LengthDelimited => {
+    let value = match key & 7 {
+        0 => Value::Number(varint(bytes)?),
+        2 => {
             let length = usize::try_from(varint(bytes)?).ok()?;
             Value::Bytes(take(bytes, length)?)
         }
-        WireType::ThirtyTwoBit => {
+        5 => {
             let number = take(bytes, 4)?.try_into().ok()?;
             Value::Float(f32::from_le_bytes(number))
         }
-        _ => {
-            skip_field(wire_type, number, bytes, DecodeContext::default()).ok()?;
+        1 => {
+            let number = take(bytes, 8)?.try_into().ok()?;
+            Value::Double(f64::from_le_bytes(number))
+        }
+        other => {
+            skip(bytes, number, other)?;
             Value::Other
         }
     };
     Some((number, value))
+}
+
+/// Goes past a group.
+#[cold]
+fn skip(bytes: &mut &[u8], number: u32, wire_type: u32) -> Option<()> {
+    let wire_type = WireType::try_from(u64::from(wire_type)).ok()?;
+    skip_field(wire_type, number, bytes, DecodeContext::default()).ok()
 }
 
 /// The first `count` of `bytes`, which become the rest.
@@ -88,16 +101,49 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(value)
 }
 
-/// The number at the start of `bytes`, which become the rest. Most have one byte.
+/// The number at the start of `bytes`, which become the rest. Most have one byte, and most keys two.
 #[inline(always)]
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     match **bytes {
         [first, ref rest @ ..] if first < 0x80 => {
             *bytes = rest;
             Some(u64::from(first))
         }
-        _ => decode_varint(bytes).ok(),
+        [first, second, ref rest @ ..] if second < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        _ => long_varint(bytes),
     }
+}
+
+/// The same of any length. Ids of instructions have five bytes, as those of their computations stand
+/// in the upper half: up to eight are put together at once.
+#[inline]
+fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
+    if let Some(eight) = bytes.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            let count = ends.trailing_zeros() / 8 + 1;
+            let word = word & (u64::MAX >> (64 - 8 * count)) & 0x7f7f_7f7f_7f7f_7f7f;
+            let word = (word & 0x7f00_7f00_7f00_7f00) >> 1 | word & 0x007f_007f_007f_007f;
+            let word = (word & 0x3fff_0000_3fff_0000) >> 2 | word & 0x0000_3fff_0000_3fff;
+            let word = (word & 0x0fff_ffff_0000_0000) >> 4 | word & 0x0000_0000_0fff_ffff;
+            *bytes = &bytes[count as usize..];
+            return Some(word);
+        }
+    }
+    let mut value = 0;
+    for (at, &byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            *bytes = &bytes[at + 1..];
+            // Of the tenth byte one bit is left.
+            return (at < 9 || byte <= 1).then_some(value);
+        }
+    }
+    None
 }
 
 /// A field with its number.
@@ -114,6 +160,18 @@ pub struct View<'f, 'p> {
 #[derive(Clone, Copy, Default)]
 pub struct Present(u128);
 
+impl Present {
+    /// The fields called `numbers`.
+    pub const fn of(numbers: &[u32]) -> Present {
+        let (mut at, mut bits) = (0, 0);
+        while at < numbers.len() {
+            bits |= 1 << numbers[at];
+            at += 1;
+        }
+        Present(bits)
+    }
+}
+
 const _: () = assert!(MOST_FIELDS == u128::BITS as usize);
 
 /// How often single numbers of a message may be there once more, of which the last counts. No writer
@@ -126,20 +184,23 @@ impl std::ops::BitOrAssign for Present {
     }
 }
 
-/// Calls `add` for the fields of the message in `bytes`; `None` where they are broken, or are not as
-/// `kinds` says.
+/// Calls `add` for the fields of the message in `bytes`, and says which of them it wants; `None` where
+/// they are broken, or are not as `kinds` says.
 #[inline]
 pub fn read_fields<'p>(
     bytes: &'p [u8],
     kinds: &[Kind; MOST_FIELDS],
-    mut add: impl FnMut(Field<'p>),
+    mut add: impl FnMut(Field<'p>) -> bool,
 ) -> Option<Present> {
-    let (mut present, mut again) = (0, 0);
-    for (number, mut value) in Fields(bytes) {
-        let kind = kinds.get(number as usize).copied();
-        let kind = kind.unwrap_or(Kind::Unknown);
+    let mut present = [0u64; 2];
+    let (mut again, mut last) = (0, 0);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (number, mut value) = read_field(&mut rest)?;
+        let Some(&kind) = kinds.get(number as usize) else {
+            continue;
+        };
         match (kind, &mut value) {
-            (_, Value::Broken) => return None,
             (Kind::Unknown, _) => continue,
             (Kind::Int32, Value::Number(number)) => *number = *number as i32 as u64,
             (Kind::Number | Kind::Numbers, Value::Number(_)) => {}
@@ -147,16 +208,22 @@ pub fn read_fields<'p>(
             (Kind::Bytes, Value::Bytes(_)) | (Kind::Float, Value::Float(_)) => {}
             _ => return None,
         }
-        if matches!(kind, Kind::Number | Kind::Int32 | Kind::Float) && present >> number & 1 != 0 {
+        // Writers write fields in the order of their numbers.
+        let may_be_again = number <= std::mem::replace(&mut last, number);
+        let is_single = matches!(kind, Kind::Number | Kind::Int32 | Kind::Float);
+        if may_be_again && is_single && present[number as usize / 64] >> (number % 64) & 1 != 0 {
             again += 1;
             if again > MOST_AGAIN {
                 return None;
             }
         }
-        present |= 1 << number;
-        add((number, value));
+        if add((number, value)) {
+            present[number as usize / 64] |= 1 << (number % 64);
+        }
     }
-    Some(Present(present))
+    Some(Present(
+        u128::from(present[1]) << 64 | u128::from(present[0]),
+    ))
 }
 
 impl<'f, 'p> View<'f, 'p> {
@@ -238,21 +305,32 @@ impl<'f, 'p> View<'f, 'p> {
     /// The numbers of a repeated field.
     pub fn numbers(self, number: u32) -> SmallVec<[i64; 8]> {
         let mut numbers = SmallVec::new();
+        self.each_number(number, |value| numbers.push(value));
+        numbers
+    }
+
+    /// Calls `visit` with each of them.
+    #[inline]
+    pub fn each_number(self, number: u32, mut visit: impl FnMut(i64)) {
         if !self.has(number) {
-            return numbers;
+            return;
         }
         for &(at, value) in self.fields {
             match value {
-                Value::Number(value) if at == number => numbers.push(value as i64),
+                Value::Number(value) if at == number => visit(value as i64),
                 Value::Bytes(mut packed) if at == number => {
                     while let Some(value) = varint(&mut packed) {
-                        numbers.push(value as i64);
+                        visit(value as i64);
                     }
                 }
                 _ => {}
             }
         }
-        numbers
+    }
+
+    /// Whether one of these fields is there.
+    pub fn has_any(self, numbers: Present) -> bool {
+        self.present.0 & numbers.0 != 0
     }
 }
 
@@ -280,13 +358,18 @@ mod tests {
         let mut fields = Vec::new();
         // 2: 2^32 - 1, which is -1 of 32 bits.
         let bytes = [0x10, 0xff, 0xff, 0xff, 0xff, 0x0f];
-        let present = read_fields(&bytes, &kinds, |field| fields.push(field));
+        let present = read_fields(&bytes, &kinds, |field| keep(&mut fields, field));
         let view = View::new(&fields, present.expect("the field is whole"));
         assert_eq!(view.int(2), -1);
         for (count, is_read) in [(MOST_AGAIN + 1, true), (MOST_AGAIN + 2, false)] {
             let bytes = [0x10, 7].repeat(count);
-            assert_eq!(read_fields(&bytes, &kinds, |_| ()).is_some(), is_read);
+            assert_eq!(read_fields(&bytes, &kinds, |_| true).is_some(), is_read);
         }
+    }
+
+    fn keep<'p>(fields: &mut Vec<Field<'p>>, field: Field<'p>) -> bool {
+        fields.push(field);
+        true
     }
 
     fn kinds(of_three: Kind) -> [Kind; MOST_FIELDS] {
@@ -305,9 +388,40 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_every_length_are_read() {
+        for shift in 0..64 {
+            for value in [
+                1u64 << shift,
+                u64::MAX >> shift,
+                0x1234_5678_9abc_def1 >> shift,
+            ] {
+                let mut bytes = Vec::new();
+                prost::encoding::encode_varint(value, &mut bytes);
+                // Near the end of the bytes and far from it.
+                for more in [0, 1, 9] {
+                    let long = [&bytes[..], &vec![0xff; more]].concat();
+                    let mut rest = &long[..];
+                    assert_eq!((varint(&mut rest), rest.len()), (Some(value), more));
+                }
+                let mut short = &bytes[..bytes.len() - 1];
+                assert_eq!(varint(&mut short), None);
+            }
+        }
+        for broken in [
+            &[0xff; 10][..],
+            &[0x80; 12],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
+        ] {
+            assert_eq!(varint(&mut &broken[..]), None, "{broken:x?}");
+        }
+    }
+
+    #[test]
     fn views_find_fields_by_number() {
         let mut fields = Vec::new();
-        let present = read_fields(&BYTES, &kinds(Kind::Numbers), |field| fields.push(field));
+        let present = read_fields(&BYTES, &kinds(Kind::Numbers), |field| {
+            keep(&mut fields, field)
+        });
         let view = View::new(&fields, present.expect("the fields are whole"));
         assert_eq!(view.bytes(1), b"ab");
         assert_eq!((view.int(2), view.int(1), view.int(9)), (7, 0, 0));
@@ -319,11 +433,11 @@ mod tests {
     #[test]
     fn a_field_of_another_kind_breaks_its_message() {
         for kind in [Kind::Number, Kind::Float] {
-            assert!(read_fields(&BYTES, &kinds(kind), |_| ()).is_none());
+            assert!(read_fields(&BYTES, &kinds(kind), |_| true).is_none());
         }
         // A packed number without an end.
         let bytes = [0x1a, 1, 0x80];
-        assert!(read_fields(&bytes, &kinds(Kind::Numbers), |_| ()).is_none());
-        assert!(read_fields(&bytes, &kinds(Kind::Bytes), |_| ()).is_some());
+        assert!(read_fields(&bytes, &kinds(Kind::Numbers), |_| true).is_none());
+        assert!(read_fields(&bytes, &kinds(Kind::Bytes), |_| true).is_some());
     }
 }

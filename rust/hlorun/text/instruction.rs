@@ -16,7 +16,7 @@ use crate::module::{
     PoolRange, TextRef,
 };
 use crate::suggestion::closest;
-use crate::types::{ShapeId, ShapeStyle};
+use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType, ShapeId, ShapeStyle};
 
 /// An instruction whose operands are being read.
 pub(super) struct Open {
@@ -32,6 +32,8 @@ pub(super) struct Open {
     pub infer: bool,
     /// Where its operands start in `Parser::operands`.
     pub base: usize,
+    /// Of a constant whose value is known without its text: where that text ends. 0 otherwise.
+    pub literal_end: usize,
 }
 
 impl Parser<'_> {
@@ -41,13 +43,20 @@ impl Parser<'_> {
         computation: ComputationId,
         start: usize,
     ) -> Parsed<InstructionId> {
-        if !self.stands_alone
+        let forward = self.pending_operands.len();
+        let id = if let Some((open, operands)) = self.prepared_instruction(start) {
+            self.finish(computation, &open, operands, forward)?
+        } else if !self.stands_alone
             && let Some((open, operands)) = self.plain_instruction(start)
         {
-            let forward = self.pending_operands.len();
-            return self.finish(computation, &open, operands, forward);
+            self.finish(computation, &open, operands, forward)?
+        } else {
+            self.general_instruction(computation, start)?
+        };
+        if self.prepared.is_some() {
+            self.prepared_ids.push(id);
         }
-        self.general_instruction(computation, start)
+        Ok(id)
     }
 
     /// An instruction written in any way.
@@ -116,6 +125,7 @@ impl Parser<'_> {
             wrapped,
             infer,
             base: self.operands.len(),
+            literal_end: 0,
         })
     }
 
@@ -358,6 +368,14 @@ impl Parser<'_> {
     ) -> Parsed<InstructionId> {
         let mut immediate = match open.opcode {
             HloOpcode::Parameter => self.parameter_number()?,
+            HloOpcode::Constant if open.literal_end > 0 => {
+                self.cursor.position = open.literal_end;
+                self.module.literals.push(Literal {
+                    shape: ArrayShape::new(PrimitiveType::Pred, &[]),
+                    value: LiteralValue::Elided,
+                });
+                (self.module.literals.len() - 1) as u32
+            }
             HloOpcode::Constant => {
                 let literal = parse_literal(
                     &mut self.cursor,

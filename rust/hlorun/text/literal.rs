@@ -199,7 +199,7 @@ fn check_stated_shape(cursor: &mut Cursor<'_>, array: &ArrayShape) -> Parsed<()>
     let start = cursor.position;
     let mut shapes = ShapeTable::new();
     let rank = ArrayShape::MAX_RANK;
-    let stated = parse_shape(cursor, &mut shapes, &mut ShapeCache::new(), rank)?;
+    let stated = parse_shape(cursor, &mut shapes, &mut ShapeCache::new(0), rank)?;
     match shapes.get(stated).as_array() {
         Some(stated) if stated.same_dims_and_type(array) => Ok(()),
         _ => Err(Fault::new(
@@ -300,7 +300,7 @@ mod tests {
         let id = parse_shape(
             &mut Cursor::new(shape.as_bytes()),
             &mut table,
-            &mut ShapeCache::new(),
+            &mut ShapeCache::new(0),
             64,
         )
         .ok()?;

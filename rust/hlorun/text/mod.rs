@@ -10,19 +10,20 @@ mod attributes;
 mod computation;
 mod enums;
 pub mod equality;
-mod error;
+pub(crate) mod error;
 mod foreign;
 mod header;
 mod infer;
 mod instruction;
 mod layout;
-mod lexer;
+pub(crate) mod lexer;
 pub mod limits;
 mod literal;
 mod metadata;
 mod number;
 mod parser;
 mod plain;
+pub(crate) mod prepared;
 pub mod printer;
 mod quoted;
 mod replica_groups;
@@ -46,6 +47,7 @@ use crate::module::{HloModule, ModuleText, Source};
 use crate::types::{ShapeId, ShapeTable};
 pub use infer::InferShape;
 pub use limits::Limits;
+use prepared::Prepared;
 
 /// How to parse.
 #[derive(Clone, Debug, Default)]
@@ -75,11 +77,20 @@ pub fn parse(source: Arc<[u8]>, options: &ParseOptions) -> Result<HloModule> {
 /// # Errors
 /// As for [`parse`].
 pub fn parse_source(source: Source, options: &ParseOptions) -> Result<HloModule> {
+    parse_prepared(source, options, None)
+}
+
+/// As [`parse_source`], of a text of which the instructions may be known already.
+pub(crate) fn parse_prepared(
+    source: Source,
+    options: &ParseOptions,
+    prepared: Option<&Prepared>,
+) -> Result<HloModule> {
     let _mode = DefaultMode::enter();
     let text = ModuleText::new(source.clone(), options.filename.clone());
     check_size(&text, &options.limits)?;
     let range = 0..source.len();
-    let modules = parser::parse_range(&source, &text, range, options, true)?;
+    let modules = parser::parse_range(&source, &text, range, options, true, prepared)?;
     match modules.into_iter().next() {
         Some(module) => Ok(module),
         None => Err(error::Fault::new(0, "the text holds no module").into_error(&text)),
@@ -119,6 +130,7 @@ pub fn parse_module_sources(source: Source, options: &ParseOptions) -> Result<Ve
                 start..end,
                 options,
                 false,
+                None,
             )?);
         }
         if end == source.len() {
@@ -196,7 +208,7 @@ pub fn parse_shape(text: &[u8], table: &mut ShapeTable) -> Result<ShapeId> {
     let parsed = shape::parse_shape(
         &mut cursor,
         table,
-        &mut shape::ShapeCache::new(),
+        &mut shape::ShapeCache::new(0),
         Limits::default().rank,
     )
     .and_then(|shape| {

@@ -8,6 +8,7 @@ use super::foreign;
 use super::infer::InferShape;
 use super::lexer::Cursor;
 use super::limits::Limits;
+use super::prepared::Prepared;
 use super::shape::{self, ShapeCache};
 use super::symbols::{Symbol, Symbols};
 use super::tables::{self, NameTable};
@@ -97,15 +98,23 @@ pub(super) struct Parser<'s> {
     pub last_metadata: TextRef,
     /// The last sharding read, likewise.
     pub last_sharding: TextRef,
+    /// What is known of the instructions before they are read.
+    pub prepared: Option<&'s Prepared>,
+    /// Of those, the ones that are read.
+    pub prepared_ids: Vec<InstructionId>,
+    /// Shapes by the numbers they have there.
+    pub prepared_shapes: Vec<Option<ShapeId>>,
 }
 
-/// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error.
+/// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error. What is
+/// `prepared` is that of the one module.
 pub(super) fn parse_range(
     source: &[u8],
     text: &ModuleText,
     range: std::ops::Range<usize>,
     options: &ParseOptions,
     one: bool,
+    prepared: Option<&Prepared>,
 ) -> Result<Vec<HloModule>> {
     let mut modules = Vec::new();
     let mut position = range.start;
@@ -113,7 +122,13 @@ pub(super) fn parse_range(
         position += 3;
     }
     loop {
-        let mut parser = Parser::new(&source[..range.end], text.clone(), position, options);
+        let mut parser = Parser::new(
+            &source[..range.end],
+            text.clone(),
+            position,
+            options,
+            prepared,
+        );
         if let Err(fault) = parser.module() {
             return Err(fault.into_error(text));
         }
@@ -159,14 +174,23 @@ impl<'s> Parser<'s> {
         text: ModuleText,
         position: usize,
         options: &ParseOptions,
+        prepared: Option<&'s Prepared>,
     ) -> Parser<'s> {
         let mut cursor = Cursor::new(source);
         cursor.position = position;
         let mut module = HloModule::new(text);
-        let lines = guess_lines(&source[position..]);
+        // Tables that a short text does not fill would take longer to clear than to use.
+        let length = source.len() - position;
+        let (lines, operands) = match prepared {
+            Some(known) => (known.instructions.len(), known.operands.len()),
+            None => {
+                let lines = guess_lines(&source[position..]);
+                (lines, lines * 2)
+            }
+        };
         module.instructions.reserve(lines);
         module.attributes.reserve(lines);
-        module.operands.reserve(lines * 2);
+        module.operands.reserve(operands);
         Parser {
             cursor,
             module,
@@ -175,9 +199,9 @@ impl<'s> Parser<'s> {
             strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,
-            shapes: ShapeCache::new(),
-            instruction_names: Symbols::with_capacity(256),
-            computation_names: Symbols::with_capacity((source.len() - position) / 8192 + 64),
+            shapes: ShapeCache::new(length),
+            instruction_names: Symbols::with_capacity((length / 64).min(256)),
+            computation_names: Symbols::with_capacity((length / 128).min(length / 8192 + 64)),
             last_computation: None,
             pending_calls: Vec::new(),
             open_calls: Vec::new(),
@@ -197,6 +221,9 @@ impl<'s> Parser<'s> {
             forward: Vec::new(),
             last_metadata: TextRef::default(),
             last_sharding: TextRef::default(),
+            prepared,
+            prepared_ids: Vec::with_capacity(prepared.map_or(0, |known| known.instructions.len())),
+            prepared_shapes: Vec::new(),
         }
     }
 

@@ -63,6 +63,7 @@ impl Parser<'_> {
             wrapped: None,
             infer: false,
             base: self.operands.len(),
+            literal_end: 0,
         })
     }
 

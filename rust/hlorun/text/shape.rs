@@ -60,9 +60,10 @@ pub(crate) struct ShapeCache {
 }
 
 impl ShapeCache {
-    pub fn new() -> ShapeCache {
+    /// For a text of `length` bytes.
+    pub fn new(length: usize) -> ShapeCache {
         ShapeCache {
-            slots: vec![Known::default(); 256],
+            slots: vec![Known::default(); (length / 128).next_power_of_two().clamp(16, 256)],
             live: 0,
             long: Symbols::with_capacity(0),
             recent: [None; RECENT],

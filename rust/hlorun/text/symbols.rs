@@ -119,7 +119,7 @@ pub(crate) struct Symbols {
 impl Symbols {
     pub fn with_capacity(names: usize) -> Symbols {
         Symbols {
-            slots: vec![Slot::default(); (names * 2).next_power_of_two().max(64)],
+            slots: vec![Slot::default(); (names * 2).next_power_of_two().max(8)],
             live: 0,
             first: 1,
         }

@@ -1,7 +1,7 @@
 //! `hlorun.compile`.
 //!
 //! Comes in: a module and options. Goes out: an executable, planned and proved as they say, with the
-//! interpreter lock free.
+//! interpreter lock free; and from that, module and options to plan it again.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -10,16 +10,83 @@ use hlorun::exec::EVALUATE;
 use hlorun::plan::spmd::groups::MAX_DEVICES;
 use hlorun::plan::{self, Check, CompileOptions};
 use hlorun::replay::Replay;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::PyExecutable;
 use crate::assignment::PyBufferAssignment;
-use crate::constants::with_constants;
+use crate::constants::{given_constants, with_constants};
 use crate::error::{Error, Result, detached, not_negative};
 use crate::module::PyHloModule;
 use crate::passes;
+
+/// What makes an executable again that is pickled: `compile` with its options, and the module.
+///
+/// The folder of `dump=` is not written again.
+pub fn recipe<'py>(
+    py: Python<'py>,
+    executable: &PyExecutable,
+) -> Result<(Bound<'py, PyAny>, (PyHloModule,))> {
+    let module = executable.module();
+    let cannot = |why: &str| {
+        let message = format!("cannot pickle an Executable {why}");
+        Err(Error::Python(PyTypeError::new_err(message)))
+    };
+    if executable.inside.is_some() {
+        return cannot(
+            "inside a buffer assignment: pickle its module, load the assignment where it is needed, \
+             and compile there",
+        );
+    }
+    if has_functions(py, &module)? {
+        return cannot(
+            "that calls functions of this process, as callbacks of JAX are: pickle its module or the \
+             function's arguments, and lower and compile where it is needed",
+        );
+    }
+    let options = executable.core().options();
+    let given = PyDict::new(py);
+    given.set_item("replicas", options.replicas)?;
+    given.set_item("partitions", options.partitions)?;
+    if options.threads > 0 {
+        given.set_item("threads", options.threads)?;
+    }
+    if !options.disable.is_empty() {
+        given.set_item("disable", &options.disable)?;
+    }
+    if let Some(limit) = options.pass_limit {
+        given.set_item("pass_limit", limit)?;
+    }
+    match options.check {
+        Check::Off => given.set_item("check", false)?,
+        Check::Plan => given.set_item("check", true)?,
+        Check::Shadow => given.set_item("check", "shadow")?,
+    }
+    let constants = given_constants(py, &executable.module, &executable.source)?;
+    if !constants.is_empty() {
+        given.set_item("constants", constants)?;
+    }
+    let compile = py.import("hlorun._hlorun")?.getattr("compile")?;
+    let partial = py.import("functools")?.getattr("partial")?;
+    let make = partial.call((compile,), Some(&given))?;
+    Ok((make, (module,)))
+}
+
+/// Whether instructions of `module` have functions that only this process knows.
+fn has_functions(py: Python<'_>, module: &PyHloModule) -> PyResult<bool> {
+    let loaded = py.import("sys")?.getattr("modules")?;
+    let callbacks = loaded.call_method1("get", ("hlorun.jax._callbacks",))?;
+    if callbacks.is_none() {
+        return Ok(false);
+    }
+    let module = PyHloModule {
+        handle: module.handle.clone(),
+    };
+    callbacks
+        .call_method1("has_functions", (module,))?
+        .extract()
+}
 
 /// The environment variable that says what is checked where the caller does not.
 const CHECK_VARIABLE: &str = "HLORUN_CHECK";

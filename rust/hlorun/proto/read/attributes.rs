@@ -285,46 +285,55 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Attributes of `gather`, `scatter` and `dot`.
+    /// Attributes of `gather`, `scatter` and `dot`. Only the message that has them is decoded.
     fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
         use AttrKey as K;
-        let gather = self.message(proto, field::gather_dimension_numbers)?;
-        let gather: Option<&schema::GatherDimensionNumbers> = gather.as_ref();
-        let scatter = self.message(proto, field::scatter_dimension_numbers)?;
-        let scatter: Option<&schema::ScatterDimensionNumbers> = scatter.as_ref();
-        let ragged = self.message(proto, field::ragged_dot_dimension_numbers)?;
-        let ragged: Option<&schema::RaggedDotDimensionNumbers> = ragged.as_ref();
-        let inner = ragged.and_then(|ragged| ragged.dot_dimension_numbers.as_deref());
-        let dot = self.message(proto, field::dot_dimension_numbers)?;
-        let dot: Option<&schema::DotDimensionNumbers> = dot.as_ref().or(inner);
+        type Found<M> = Result<Option<M>>;
+        let gather = || -> Found<schema::GatherDimensionNumbers> {
+            self.message(proto, field::gather_dimension_numbers)
+        };
+        let scatter = || -> Found<schema::ScatterDimensionNumbers> {
+            self.message(proto, field::scatter_dimension_numbers)
+        };
+        let ragged = || -> Found<schema::RaggedDotDimensionNumbers> {
+            self.message(proto, field::ragged_dot_dimension_numbers)
+        };
+        let dot = || -> Found<schema::DotDimensionNumbers> {
+            // Of a ragged dot, the message of an ordinary one may be there with nothing in it.
+            match ragged()?.and_then(|ragged| ragged.dot_dimension_numbers) {
+                Some(dot) => Ok(Some(*dot)),
+                None => self.message(proto, field::dot_dimension_numbers),
+            }
+        };
         if key == K::IndexVectorDim {
-            let dim = gather
-                .map(|g| g.index_vector_dim)
-                .or(scatter.map(|s| s.index_vector_dim));
+            let dim = match gather()? {
+                Some(gather) => Some(gather.index_vector_dim),
+                None => scatter()?.map(|scatter| scatter.index_vector_dim),
+            };
             self.int(key, dim.unwrap_or(0));
             return Ok(());
         }
         let list = match key {
-            K::OffsetDims => gather.map(|g| &g.offset_dims),
-            K::CollapsedSliceDims => gather.map(|g| &g.collapsed_slice_dims),
-            K::StartIndexMap => gather.map(|g| &g.start_index_map),
-            K::OperandBatchingDims => gather.map(|g| &g.operand_batching_dims),
-            K::StartIndicesBatchingDims => gather.map(|g| &g.start_indices_batching_dims),
-            K::UpdateWindowDims => scatter.map(|s| &s.update_window_dims),
-            K::InsertedWindowDims => scatter.map(|s| &s.inserted_window_dims),
-            K::ScatterDimsToOperandDims => scatter.map(|s| &s.scatter_dims_to_operand_dims),
-            K::InputBatchingDims => scatter.map(|s| &s.input_batching_dims),
-            K::ScatterIndicesBatchingDims => scatter.map(|s| &s.scatter_indices_batching_dims),
-            K::LhsBatchDims => dot.map(|d| &d.lhs_batch_dimensions),
-            K::LhsContractingDims => dot.map(|d| &d.lhs_contracting_dimensions),
-            K::RhsBatchDims => dot.map(|d| &d.rhs_batch_dimensions),
-            K::RhsContractingDims => dot.map(|d| &d.rhs_contracting_dimensions),
-            K::LhsRaggedDims => ragged.map(|r| &r.lhs_ragged_dimensions),
-            K::RhsGroupDims => ragged.map(|r| &r.rhs_group_dimensions),
+            K::OffsetDims => gather()?.map(|g| g.offset_dims),
+            K::CollapsedSliceDims => gather()?.map(|g| g.collapsed_slice_dims),
+            K::StartIndexMap => gather()?.map(|g| g.start_index_map),
+            K::OperandBatchingDims => gather()?.map(|g| g.operand_batching_dims),
+            K::StartIndicesBatchingDims => gather()?.map(|g| g.start_indices_batching_dims),
+            K::UpdateWindowDims => scatter()?.map(|s| s.update_window_dims),
+            K::InsertedWindowDims => scatter()?.map(|s| s.inserted_window_dims),
+            K::ScatterDimsToOperandDims => scatter()?.map(|s| s.scatter_dims_to_operand_dims),
+            K::InputBatchingDims => scatter()?.map(|s| s.input_batching_dims),
+            K::ScatterIndicesBatchingDims => scatter()?.map(|s| s.scatter_indices_batching_dims),
+            K::LhsBatchDims => dot()?.map(|d| d.lhs_batch_dimensions),
+            K::LhsContractingDims => dot()?.map(|d| d.lhs_contracting_dimensions),
+            K::RhsBatchDims => dot()?.map(|d| d.rhs_batch_dimensions),
+            K::RhsContractingDims => dot()?.map(|d| d.rhs_contracting_dimensions),
+            K::LhsRaggedDims => ragged()?.map(|r| r.lhs_ragged_dimensions),
+            K::RhsGroupDims => ragged()?.map(|r| r.rhs_group_dimensions),
             _ => None,
         };
         if let Some(list) = list {
-            self.ints(key, list);
+            self.ints(key, &list);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::Writer;
 use crate::error::{HloError, Result};
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
-use crate::proto::wire::{Field, Fields, Present, Value, View, read_fields};
+use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields};
 use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
 use crate::text::tables::OPCODES;
 
@@ -15,6 +15,8 @@ pub(super) struct Head<'p> {
     pub id: i64,
     pub name: &'p str,
     pub is_predicate: bool,
+    /// How many instructions of the module were written before it; none where it is not written yet.
+    written: Option<u32>,
     channel: Option<i64>,
     /// Its fields, in those of the computation.
     fields: (u32, u32),
@@ -23,7 +25,9 @@ pub(super) struct Head<'p> {
     operands: (u32, u32),
 }
 
-/// The instructions of a computation by their ids, which is the order XLA keeps them in.
+/// The instructions of a computation by their ids, which is the order XLA keeps them in. One after the
+/// other reads its own into the same memory.
+#[derive(Default)]
 pub(super) struct Heads<'p> {
     heads: Vec<Head<'p>>,
     fields: Vec<Field<'p>>,
@@ -32,22 +36,30 @@ pub(super) struct Heads<'p> {
 }
 
 impl<'p> Heads<'p> {
-    /// Those of `instructions`, the bytes of a computation's.
+    /// Reads those of a computation.
     ///
     /// # Errors
     /// [`crate::HloError::Parse`] for broken bytes, names that are none and ids that are there twice.
-    pub fn read(instructions: &[&'p [u8]], writer: &Writer<'_>) -> Result<Heads<'p>> {
+    pub fn read(&mut self, instructions: &[&'p [u8]], writer: &Writer<'_>) -> Result<()> {
+        let all = self;
+        all.heads.clear();
+        all.fields.clear();
+        all.operands.clear();
         // Instructions without anything in them are no reason to take memory for something.
         let bytes: usize = instructions.iter().map(|bytes| bytes.len()).sum();
         let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
-        let mut all = Heads {
-            heads: Vec::with_capacity(likely(1)),
-            fields: Vec::with_capacity(likely(8)),
-            operands: Vec::with_capacity(likely(2)),
-        };
+        all.heads.reserve(likely(1));
+        all.fields.reserve(likely(8));
+        all.operands.reserve(likely(2));
         for bytes in instructions {
             let start = all.fields.len();
-            let add = |field| all.fields.push(field);
+            let add = |field| {
+                let is_kept = !is_nothing(&field);
+                if is_kept {
+                    all.fields.push(field);
+                }
+                is_kept
+            };
             let Some(present) = read_fields(bytes, &instruction::KINDS, add) else {
                 return Err(writer.broken::<HloInstructionProto>(bytes, "HloInstructionProto"));
             };
@@ -69,14 +81,22 @@ impl<'p> Heads<'p> {
         }
         for at in 0..all.heads.len() {
             let start = all.operands.len() as u32;
-            let ids = all.view(at as u32).numbers(instruction::operand_ids);
-            for id in ids {
-                let place = all.place(id).ok_or_else(|| missing(id, writer))?;
-                all.operands.push(place);
+            let mut absent = None;
+            let mut operands = std::mem::take(&mut all.operands);
+            let view = all.view(at as u32);
+            view.each_number(instruction::operand_ids, |id| match all.place(id) {
+                Some(place) => operands.push(place),
+                None => {
+                    absent.get_or_insert(id);
+                }
+            });
+            all.operands = operands;
+            if let Some(id) = absent {
+                return Err(missing(id, writer));
             }
             all.heads[at].operands = (start, all.operands.len() as u32);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// The fields of the instruction at a place.
@@ -123,6 +143,21 @@ impl<'p> Heads<'p> {
         &self.operands[start as usize..end as usize]
     }
 
+    /// Notes that the instruction at a place is the next to be written, and appends which ones its operands
+    /// were to `operands`; `false` where one is not written yet.
+    pub fn write(&mut self, at: u32, number: u32, operands: &mut Vec<u32>) -> bool {
+        let (start, end) = self.heads[at as usize].operands;
+        let places = &self.operands[start as usize..end as usize];
+        let before = operands.len();
+        operands.extend(
+            places
+                .iter()
+                .map_while(|&at| self.heads[at as usize].written),
+        );
+        self.heads[at as usize].written = Some(number);
+        operands.len() - before == places.len()
+    }
+
     /// Places in the order in which XLA prints a computation without a schedule: ids follow the order
     /// of creation, and a pass may make an operand after its user.
     pub fn definition_order(&self) -> Vec<u32> {
@@ -144,6 +179,18 @@ impl<'p> Heads<'p> {
     }
 }
 
+/// Whether a field says as little as one that is not there. XLA writes these into every instruction.
+#[inline]
+fn is_nothing(field: &Field<'_>) -> bool {
+    matches!(
+        field,
+        (
+            instruction::metadata | instruction::frontend_attributes | instruction::statistics_viz,
+            Value::Bytes([])
+        )
+    )
+}
+
 #[cold]
 fn missing(id: i64, writer: &Writer<'_>) -> HloError {
     writer.fault(format!(
@@ -162,6 +209,7 @@ impl<'p> Head<'p> {
             id: view.int(instruction::id),
             name: writer.name(view.bytes(instruction::name), "an instruction")?,
             is_predicate: view.bytes(instruction::shape).starts_with(PRED),
+            written: None,
             channel: (channel != 0 && has_order()).then_some(channel),
             fields: (0, 0),
             present: Present::default(),
@@ -180,9 +228,13 @@ impl Dependencies for Heads<'_> {
     }
 
     fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        let ids = self.view(at).numbers(instruction::control_predecessor_ids);
-        let places = ids.iter().filter_map(|&id| self.place(id));
-        places.for_each(visit);
+        let each = |id| {
+            if let Some(at) = self.place(id) {
+                visit(at);
+            }
+        };
+        self.view(at)
+            .each_number(instruction::control_predecessor_ids, each);
     }
 
     fn channel(&self, at: u32) -> Option<i64> {
@@ -191,32 +243,40 @@ impl Dependencies for Heads<'_> {
 }
 
 /// A computation, of which the instructions are not read yet.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Computation<'p> {
     pub name: &'p [u8],
     pub id: i64,
     pub root_id: i64,
     pub execution_thread: &'p [u8],
-    pub instructions: Vec<&'p [u8]>,
+    /// Where its instructions stand among those of all computations.
+    instructions: (usize, usize),
 }
 
 impl<'p> Computation<'p> {
-    /// The one in `bytes`; `None` where they are broken.
-    pub fn read(bytes: &'p [u8]) -> Option<Computation<'p>> {
+    /// The one in `bytes`, whose instructions go to the end of `instructions`; `None` where it is broken.
+    pub fn read(bytes: &'p [u8], instructions: &mut Vec<&'p [u8]>) -> Option<Computation<'p>> {
         let mut read = Computation::default();
-        for field in Fields(bytes) {
-            match field {
+        let first = instructions.len();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match read_field(&mut rest)? {
                 (computation::name, Value::Bytes(value)) => read.name = value,
                 (computation::id, Value::Number(value)) => read.id = value as i64,
                 (computation::root_id, Value::Number(value)) => read.root_id = value as i64,
                 (computation::execution_thread, Value::Bytes(value)) => {
                     read.execution_thread = value;
                 }
-                (computation::instructions, Value::Bytes(value)) => read.instructions.push(value),
-                (_, Value::Broken) => return None,
+                (computation::instructions, Value::Bytes(value)) => instructions.push(value),
                 _ => {}
             }
         }
+        read.instructions = (first, instructions.len());
         Some(read)
+    }
+
+    /// Its instructions, of those of all.
+    pub fn own<'i>(&self, instructions: &'i [&'p [u8]]) -> &'i [&'p [u8]] {
+        &instructions[self.instructions.0..self.instructions.1]
     }
 }

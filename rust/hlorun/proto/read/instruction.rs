@@ -5,12 +5,13 @@ use std::fmt::Write;
 use super::Writer;
 use super::heads::Heads;
 use crate::error::Result;
-use crate::module::{AttrKey, HloOpcode};
+use crate::module::{AttrKey, HloOpcode, TextRef};
 use crate::proto::schema::{
     FrontendAttributes, OriginalValueProto, ResultAccuracy, StatisticsViz, instruction as field,
 };
-use crate::proto::wire::View;
+use crate::proto::wire::{Present, View};
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
+use crate::text::prepared::PreparedInstruction;
 use crate::text::printer::{write_literal, write_string_or_dict};
 use crate::text::tables::OPCODES;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
@@ -18,33 +19,96 @@ use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
 /// Elements of a constant that are written out; the values of larger ones go past the text.
 const MOST_WRITTEN: i64 = 1024;
 
+const RARE: Present = Present::of(&[
+    field::is_composite,
+    field::sharding,
+    field::frontend_attributes,
+    field::control_predecessor_ids,
+    field::statistics_viz,
+    field::result_accuracy,
+    field::original_value,
+]);
+const METADATA: Present = Present::of(&[field::metadata]);
+
 impl Writer<'_> {
-    pub(super) fn instruction(&mut self, at: u32, root: i64, heads: &Heads<'_>) -> Result<()> {
+    pub(super) fn instruction(&mut self, at: u32, root: i64, heads: &mut Heads<'_>) -> Result<()> {
+        let first = self.prepared.operands.len() as u32;
+        let number = self.prepared.instructions.len() as u32;
+        let knows_operands = heads.write(at, number, &mut self.prepared.operands);
+        let heads = &*heads;
         let proto = heads.view(at);
         let head = heads.head(at);
         let start = if head.id == root { "  ROOT %" } else { "  %" };
         self.out.push_str(start);
+        let name_start = self.out.len();
         self.out.push_str(head.name);
+        let name = TextRef::new(name_start, self.out.len());
         self.out.push_str(" = ");
-        self.put_shape(proto.bytes(field::shape))?;
+        let shape = self.put_numbered_shape(proto.bytes(field::shape))?;
         self.out.push(' ');
-        let name = proto.bytes(field::opcode);
-        self.put_name(name, "an opcode")?;
+        let opcode_start = self.out.len();
+        let opcode_name = proto.bytes(field::opcode);
+        let opcode = OPCODES.get(opcode_name).unwrap_or(HloOpcode::Unknown);
+        match opcode {
+            HloOpcode::Unknown => self.put_name(opcode_name, "an opcode")?,
+            known => self.out.push_str(known.name()),
+        }
+        let opcode_text = TextRef::new(opcode_start, self.out.len());
         self.out.push('(');
-        let opcode = OPCODES.get(name).unwrap_or(HloOpcode::Unknown);
+        let literal = self.prepared.literals.len() as u32;
         match opcode {
             HloOpcode::Parameter => self.put_int(proto.int(field::parameter_number)),
             HloOpcode::Constant => self.constant(proto)?,
             _ => self.put_instructions(heads.operands_of(at).iter().map(|&at| heads.head(at)))?,
         }
+        let close = self.out.len() as u32;
         self.out.push(')');
+        let metadata = self.attributes(opcode, proto, heads)?;
+        self.out.push('\n');
+        let is_known = knows_operands && opcode != HloOpcode::Unknown;
+        self.prepared.instructions.push(PreparedInstruction {
+            name,
+            shape,
+            opcode,
+            opcode_text,
+            operands: is_known.then_some((first, self.prepared.operands.len() as u32)),
+            close,
+            literal,
+            metadata,
+        });
+        Ok(())
+    }
+
+    /// What stands behind the operands; where the value of the metadata is.
+    #[inline]
+    fn attributes(
+        &mut self,
+        opcode: HloOpcode,
+        proto: View<'_, '_>,
+        heads: &Heads<'_>,
+    ) -> Result<TextRef> {
         for &key in extra_attributes(opcode) {
             self.attribute(key, opcode, proto)?;
         }
-        self.calls(opcode, proto, heads)?;
-        self.common(proto, heads)?;
-        self.out.push('\n');
-        Ok(())
+        let called = proto.numbers(field::called_computation_ids);
+        if !called.is_empty() {
+            self.calls(&called, opcode, proto, heads)?;
+        }
+        if proto.has_any(RARE) {
+            self.rare(proto, heads)?;
+        }
+        let mut metadata = TextRef::default();
+        if proto.has_any(METADATA) {
+            let start = self.out.len();
+            self.metadata(proto.each(field::metadata), ", ")?;
+            metadata = TextRef::new(start + ", metadata=".len(), self.out.len());
+        }
+        let config = proto.bytes(field::backend_config);
+        if !config.is_empty() {
+            self.out.push_str(", backend_config=");
+            write_string_or_dict(&mut self.out, config);
+        }
+        Ok(metadata)
     }
 
     fn constant(&mut self, proto: View<'_, '_>) -> Result<()> {
@@ -63,11 +127,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn calls(&mut self, opcode: HloOpcode, proto: View<'_, '_>, heads: &Heads<'_>) -> Result<()> {
-        let ids = &proto.numbers(field::called_computation_ids)[..];
-        if ids.is_empty() {
-            return Ok(());
-        }
+    /// What it calls, one or more `ids`.
+    fn calls(
+        &mut self,
+        ids: &[i64],
+        opcode: HloOpcode,
+        proto: View<'_, '_>,
+        heads: &Heads<'_>,
+    ) -> Result<()> {
         let keys: &[AttrKey] = match opcode {
             // The proto has the body first.
             HloOpcode::While => &[AttrKey::Body, AttrKey::Condition],
@@ -112,8 +179,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Attributes of all opcodes.
-    fn common(&mut self, proto: View<'_, '_>, heads: &Heads<'_>) -> Result<()> {
+    /// Attributes that every opcode may have and few instructions do: those of [`RARE`].
+    #[inline(never)]
+    fn rare(&mut self, proto: View<'_, '_>, heads: &Heads<'_>) -> Result<()> {
         if proto.is(field::is_composite) {
             self.out.push_str(", is_composite=true");
         }
@@ -150,14 +218,7 @@ impl Writer<'_> {
             self.out.push('}');
         }
         self.result_accuracy(proto)?;
-        self.original_value(proto)?;
-        self.metadata(proto.each(field::metadata), ", ")?;
-        let config = proto.bytes(field::backend_config);
-        if !config.is_empty() {
-            self.out.push_str(", backend_config=");
-            write_string_or_dict(&mut self.out, config);
-        }
-        Ok(())
+        self.original_value(proto)
     }
 
     fn result_accuracy(&mut self, proto: View<'_, '_>) -> Result<()> {

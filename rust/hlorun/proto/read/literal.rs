@@ -6,8 +6,10 @@ use prost::Message;
 use prost::bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::shape::PlainShape;
 use crate::error::{HloError, Result};
-use crate::proto::schema::{LiteralProto, ShapeProto};
+use crate::proto::schema::{LiteralProto, ShapeProto, literal as field};
+use crate::proto::wire::{Fields, Value, varint};
 use crate::proto::{fault, numbers};
 use crate::text::Limits;
 use crate::types::PrimitiveType::{self, *};
@@ -20,6 +22,20 @@ use crate::types::{ArrayShape, Layout, Literal, LiteralValue};
 /// [`HloError::Parse`] when it is broken.
 pub fn read_literal(bytes: Bytes, limits: &Limits, filename: Option<&Arc<str>>) -> Result<Literal> {
     Reader { limits, filename }.literal(bytes, 0)
+}
+
+/// Rows of an array without elements. Their text would be long, and no bytes of the proto stand for it.
+const MOST_ROWS: i64 = 1 << 16;
+
+/// The product of the sizes that are not 0, where one is.
+fn rows_without_elements(dims: &[i64]) -> i64 {
+    match dims.contains(&0) {
+        true => dims
+            .iter()
+            .filter(|&&dim| dim != 0)
+            .fold(1, |rows, &dim| rows.saturating_mul(dim)),
+        false => 0,
+    }
 }
 
 struct Reader<'o> {
@@ -36,6 +52,9 @@ impl Reader<'_> {
     fn literal(&self, bytes: Bytes, depth: usize) -> Result<Literal> {
         if depth > self.limits.literal_depth {
             return Err(self.fault("a literal of tuples that are nested too deep"));
+        }
+        if let Some(literal) = plain_literal(&bytes, self.limits) {
+            return Ok(literal);
         }
         let proto = LiteralProto::decode(bytes)
             .map_err(|error| self.fault(format!("a broken LiteralProto: {error}")))?;
@@ -64,6 +83,11 @@ impl Reader<'_> {
         if shape.dimensions.len() > self.limits.rank || shape.dimensions.iter().any(|&dim| dim < 0)
         {
             return Err(self.fault("a literal of sizes that no array has"));
+        }
+        if rows_without_elements(&shape.dimensions) > MOST_ROWS {
+            return Err(self.fault(format!(
+                "a literal without elements, in more than {MOST_ROWS} rows"
+            )));
         }
         let mut array = ArrayShape::new(element_type, &shape.dimensions);
         if let Some(layout) = &shape.layout {
@@ -107,6 +131,71 @@ impl Reader<'_> {
             ))),
         }
     }
+}
+
+/// An array in row-major order whose elements stand in one field, which is what most values are; `None`
+/// for all others and for broken ones.
+fn plain_literal(bytes: &[u8], limits: &Limits) -> Option<Literal> {
+    let mut fields = Fields(bytes);
+    let Some((field::shape, Value::Bytes(shape))) = fields.next() else {
+        return None;
+    };
+    let shape = PlainShape::read(shape)?;
+    let dims = unpacked(shape.dims)?;
+    let order = unpacked(shape.order)?;
+    let rank = dims.len();
+    let is_row_major = order.iter().rev().copied().eq(0..rank as i64) || rank <= 1;
+    if rank > limits.rank || dims.iter().any(|&dim| dim < 0) || order.len() != rank || !is_row_major
+    {
+        return None;
+    }
+    let shape = ArrayShape::new(shape.element_type, &dims);
+    let Some((number, Value::Bytes(packed))) = fields.next() else {
+        return None;
+    };
+    let size = shape.byte_size()?;
+    let elements = match (shape.element_type, number) {
+        #[cfg(target_endian = "little")]
+        (F32, field::f32s) | (F64, field::f64s) | (C64, field::c64s) | (C128, field::c128s) => {
+            packed.to_vec()
+        }
+        (Pred, field::preds) => numbers_of(packed, size, |value| [u8::from(value != 0)])?,
+        (S32, field::s32s) | (U32, field::u32s) => {
+            numbers_of(packed, size, |value| (value as u32).to_ne_bytes())?
+        }
+        (S64, field::s64s) | (U64, field::u64s) => numbers_of(packed, size, u64::to_ne_bytes)?,
+        _ => return None,
+    };
+    (elements.len() == size && fields.next().is_none()).then(|| Literal {
+        shape,
+        value: LiteralValue::Array(elements.into_boxed_slice()),
+    })
+}
+
+/// Packed numbers; `None` where they are broken.
+fn unpacked(mut packed: &[u8]) -> Option<SmallVec<[i64; 8]>> {
+    let mut numbers = SmallVec::new();
+    while !packed.is_empty() {
+        numbers.push(varint(&mut packed)? as i64);
+    }
+    Some(numbers)
+}
+
+/// Packed numbers as elements, `size` bytes of them; `None` where they are broken, or not as many.
+fn numbers_of<const N: usize>(
+    mut packed: &[u8],
+    size: usize,
+    bytes: fn(u64) -> [u8; N],
+) -> Option<Vec<u8>> {
+    // A number has a byte at least, which bounds what is asked for.
+    if packed.len() < size / N {
+        return None;
+    }
+    let mut elements = Vec::with_capacity(size);
+    while !packed.is_empty() {
+        elements.extend_from_slice(&bytes(varint(&mut packed)?));
+    }
+    Some(elements)
 }
 
 /// The elements, as buffers hold them.

@@ -12,6 +12,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use prost::Message;
 use prost::bytes::Bytes;
 use smallvec::SmallVec;
@@ -22,8 +23,9 @@ use super::wire::{Present, View, read_fields};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
+use crate::text::prepared::Prepared;
 use crate::text::printer::{write_escaped, write_string_or_dict};
-use crate::text::{ParseOptions, parse_source};
+use crate::text::{ParseOptions, parse_prepared};
 use crate::types::Literal;
 use heads::{Computation, Head, Heads};
 
@@ -32,16 +34,26 @@ pub(super) struct Writer<'o> {
     pub out: String,
     pub limits: &'o Limits,
     filename: Option<&'o Arc<str>>,
-    /// Shapes as text, by their bytes.
-    shapes: HashMap<Bytes, Box<str>>,
+    /// Shapes as they are written, by their bytes.
+    shapes: HashMap<Box<[u8]>, WrittenShape>,
     /// Names of computations by id.
-    computations: HashMap<i64, Box<str>>,
-    /// Values of constants, in the order of the text.
-    literals: Vec<Literal>,
+    computations: HashMap<i64, &'o str>,
+    /// What the parser need not find out again; and values of constants, in the order of the text.
+    prepared: Prepared,
     /// The computation that is read; fields of its instructions lie in it.
-    open: Bytes,
+    open: &'o Bytes,
     /// Bytes of text that the proto may become.
     most: usize,
+}
+
+/// A shape in the text.
+#[derive(Clone, Copy)]
+struct WrittenShape {
+    /// Its place in the text.
+    start: usize,
+    end: usize,
+    /// How many were written before.
+    number: u32,
 }
 
 /// How many times as long as its proto a text may be. A number of a byte may stand for a long name,
@@ -58,6 +70,8 @@ const IN_NAMES: [bool; 256] = {
     }
     is_in
 };
+/// What is open before any computation is.
+static NOTHING: Bytes = Bytes::new();
 /// How the error of a message within an instruction begins.
 const BROKEN_FIELD: &str = "a broken HloInstructionProto";
 /// What short protos may become on top of that.
@@ -71,17 +85,18 @@ pub(super) fn read_module(
 ) -> Result<HloModule> {
     let mut writer = Writer::new(size, options);
     writer.module(proto)?;
-    let Writer { out, literals, .. } = writer;
+    let Writer { out, prepared, .. } = writer;
     let source = Source::from(out.into_bytes());
-    let mut module = parse_source(source, options).map_err(|error| match error {
-        HloError::Parse(mut error) => {
-            let note = "the place is one in the proto's text, which hlorun makes from it";
-            error.notes.push(note.into());
-            HloError::Parse(error)
-        }
-        other => other,
-    })?;
-    for (number, literal) in literals.into_iter().enumerate() {
+    let mut module =
+        parse_prepared(source, options, Some(&prepared)).map_err(|error| match error {
+            HloError::Parse(mut error) => {
+                let note = "the place is one in the proto's text, which hlorun makes from it";
+                error.notes.push(note.into());
+                HloError::Parse(error)
+            }
+            other => other,
+        })?;
+    for (number, literal) in prepared.literals.into_iter().enumerate() {
         if number < module.literal_count() {
             module.set_literal(LiteralId::from_index(number), literal);
         }
@@ -97,10 +112,11 @@ impl<'o> Writer<'o> {
             out: String::with_capacity(size.saturating_add(size / 2).min(isize::MAX as usize)),
             limits: &options.limits,
             filename: options.filename.as_ref(),
-            shapes: HashMap::default(),
+            // For what most modules have.
+            shapes: HashMap::with_capacity_and_hasher(14, RandomState::default()),
             computations: HashMap::default(),
-            literals: Vec::new(),
-            open: Bytes::new(),
+            prepared: Prepared::default(),
+            open: &NOTHING,
             most: size
                 .saturating_mul(MOST_LONGER)
                 .saturating_add(MOST_FOR_SHORT),
@@ -108,7 +124,7 @@ impl<'o> Writer<'o> {
     }
 
     pub fn push_literal(&mut self, literal: Literal) {
-        self.literals.push(literal);
+        self.prepared.literals.push(literal);
     }
 
     #[cold]
@@ -225,28 +241,33 @@ impl<'o> Writer<'o> {
     }
 
     /// Appends the names of instructions.
+    #[inline]
     fn put_instructions<'h>(&mut self, heads: impl Iterator<Item = &'h Head<'h>>) -> Result<()> {
-        self.check_length()?;
-        for (at, head) in heads.enumerate() {
-            self.out.push_str(if at > 0 { ", %" } else { "%" });
-            self.out.push_str(head.name);
+        let mut mark = "%";
+        for head in heads {
             self.check_length()?;
+            self.out.push_str(mark);
+            self.out.push_str(head.name);
+            mark = ", %";
         }
-        Ok(())
+        self.check_length()
     }
 
-    fn module(&mut self, proto: &HloModuleProto) -> Result<()> {
+    fn module(&mut self, proto: &'o HloModuleProto) -> Result<()> {
         self.out.push_str("HloModule ");
         self.put_name(&proto.name, "the module")?;
         self.header(proto)?;
         self.out.push_str("\n\n");
         self.stack_frames(proto);
         let mut computations = Vec::with_capacity(proto.computations.len());
+        self.computations.reserve(proto.computations.len());
+        let bytes: usize = proto.computations.iter().map(Bytes::len).sum();
+        let mut instructions = Vec::with_capacity(bytes / 64);
         for bytes in &proto.computations {
-            let Some(computation) = Computation::read(bytes) else {
+            let Some(computation) = Computation::read(bytes, &mut instructions) else {
                 return Err(self.broken::<HloComputationProto>(bytes, "HloComputationProto"));
             };
-            let name = self.name(computation.name, "a computation")?.into();
+            let name = self.name(computation.name, "a computation")?;
             if self.computations.insert(computation.id, name).is_some() {
                 return Err(self.fault(format!("two computations have the id {}", computation.id)));
             }
@@ -255,6 +276,11 @@ impl<'o> Writer<'o> {
         let has_entry = self.computations.contains_key(&proto.entry_computation_id);
         // XLA keeps computations and instructions by id, whatever their order in the proto.
         computations.sort_by_key(|(computation, _)| computation.id);
+        let bytes: usize = instructions.iter().map(|bytes| bytes.len()).sum();
+        let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
+        self.prepared.instructions.reserve(likely(1));
+        self.prepared.operands.reserve(likely(2));
+        let mut heads = Heads::default();
         for (computation, bytes) in &computations {
             let is_entry = match has_entry {
                 true => computation.id == proto.entry_computation_id,
@@ -262,11 +288,13 @@ impl<'o> Writer<'o> {
             };
             let schedule = proto.schedule.as_ref();
             let order = schedule.and_then(|schedule| schedule.sequences.get(&computation.id));
-            self.open = Bytes::clone(bytes);
+            self.open = *bytes;
             self.computation(
                 computation,
+                computation.own(&instructions),
                 is_entry,
                 order.map(|order| &order.instruction_ids[..]),
+                &mut heads,
             )?;
         }
         Ok(())
@@ -394,16 +422,18 @@ impl<'o> Writer<'o> {
         self.out.push_str("\n\n");
     }
 
-    fn computation(
+    fn computation<'p>(
         &mut self,
-        computation: &Computation<'_>,
+        computation: &Computation<'p>,
+        instructions: &[&'p [u8]],
         is_entry: bool,
         order: Option<&[i64]>,
+        heads: &mut Heads<'p>,
     ) -> Result<()> {
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
         self.put_name(computation.name, "a computation")?;
         self.out.push_str(" {\n");
-        let heads = Heads::read(&computation.instructions, self)?;
+        heads.read(instructions, self)?;
         if heads.get(computation.root_id).is_none() {
             return Err(self.fault(format!(
                 "computation '{}' has no instruction {}, its root",
@@ -422,7 +452,7 @@ impl<'o> Writer<'o> {
             )));
         };
         for at in sequence {
-            self.instruction(at, computation.root_id, &heads)?;
+            self.instruction(at, computation.root_id, heads)?;
         }
         self.out.push('}');
         if !matches!(computation.execution_thread, b"" | b"main") {
@@ -443,7 +473,11 @@ impl<'o> Writer<'o> {
         let mut fields = SmallVec::<[_; 16]>::new();
         let mut present = Present::default();
         for part in parts {
-            let Some(more) = read_fields(part, &field::KINDS, |field| fields.push(field)) else {
+            let add = |field| {
+                fields.push(field);
+                true
+            };
+            let Some(more) = read_fields(part, &field::KINDS, add) else {
                 return Err(self.broken::<OpMetadata>(part, "OpMetadata"));
             };
             present |= more;

@@ -2,32 +2,121 @@
 
 use prost::bytes::Bytes;
 
-use super::Writer;
+use super::{Writer, WrittenShape};
 use crate::error::Result;
-use crate::proto::numbers;
-use crate::proto::schema::{LayoutProto, ShapeProto};
-use crate::types::ArrayShape;
+use crate::proto::numbers::{self, LEVELS};
+use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
+use crate::proto::wire::{Fields, Value, varint};
+use crate::types::{ArrayShape, PrimitiveType};
 
-/// Tuples within tuples.
+/// Shapes within shapes.
 const MOST_NESTED: usize = 128;
+
+/// An array of fixed sizes with a layout that says nothing but an order, which is what most shapes are.
+pub(super) struct PlainShape<'p> {
+    pub element_type: PrimitiveType,
+    /// Packed sizes.
+    pub dims: &'p [u8],
+    /// The packed order of the layout; empty where it has none.
+    pub order: &'p [u8],
+}
+
+impl<'p> PlainShape<'p> {
+    /// The one in `bytes`; `None` for all other shapes and for broken ones. Packed numbers may be broken
+    /// still.
+    pub fn read(bytes: &'p [u8]) -> Option<PlainShape<'p>> {
+        let (mut number, mut dims, mut layout) = (0, &[][..], &[][..]);
+        for field in Fields(bytes) {
+            match field {
+                (shape::element_type, Value::Number(value)) => number = value,
+                (shape::dimensions, Value::Bytes(packed)) if dims.is_empty() => dims = packed,
+                (shape::layout, Value::Bytes(value)) if layout.is_empty() => layout = value,
+                (shape::is_dynamic_dimension, Value::Bytes(packed))
+                    if packed.iter().all(|&byte| byte == 0) => {}
+                _ => return None,
+            }
+        }
+        let mut order = &[][..];
+        for field in Fields(layout) {
+            match field {
+                (layout_field::minor_to_major, Value::Bytes(packed)) if order.is_empty() => {
+                    order = packed;
+                }
+                // Writers state that nothing is padded.
+                (layout_field::tail_padding_alignment_in_elements, Value::Number(1)) => {}
+                _ => return None,
+            }
+        }
+        Some(PlainShape {
+            element_type: numbers::element_type(i32::try_from(number).ok()?)?,
+            dims,
+            order,
+        })
+    }
+}
 
 impl Writer<'_> {
     /// Appends the shape in `bytes`.
     pub fn put_shape(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(text) = self.shapes.get(bytes) {
-            self.out.push_str(text);
-            return Ok(());
+        self.put_numbered_shape(bytes).map(|_| ())
+    }
+
+    /// The same; its number.
+    pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
+        if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
+            self.out.extend_from_within(start..end);
+            return Ok(number);
         }
         let start = self.out.len();
-        let owned = Bytes::copy_from_slice(bytes);
-        self.shape(owned.clone(), 0)?;
-        self.shapes.insert(owned, Box::from(&self.out[start..]));
-        Ok(())
+        if !self.plain_array(bytes) {
+            self.out.truncate(start);
+            self.shape(Bytes::copy_from_slice(bytes), 0)?;
+        }
+        let written = WrittenShape {
+            start,
+            end: self.out.len(),
+            number: self.shapes.len() as u32,
+        };
+        self.shapes.insert(bytes.into(), written);
+        Ok(written.number)
+    }
+
+    /// Appends a plain array; `false`, perhaps after a part of it, for all other shapes.
+    fn plain_array(&mut self, bytes: &[u8]) -> bool {
+        let Some(plain) = PlainShape::read(bytes) else {
+            return false;
+        };
+        self.out.push_str(plain.element_type.name());
+        self.out.push('[');
+        let mut is_plain = self.plain_list(plain.dims);
+        self.out.push(']');
+        if !plain.order.is_empty() {
+            self.out.push('{');
+            is_plain &= self.plain_list(plain.order);
+            self.out.push('}');
+        }
+        is_plain
+    }
+
+    /// Appends packed numbers; `false` where they are broken.
+    fn plain_list(&mut self, mut packed: &[u8]) -> bool {
+        let mut is_first = true;
+        while !packed.is_empty() {
+            let Some(number) = varint(&mut packed) else {
+                return false;
+            };
+            if !is_first {
+                self.out.push(',');
+            }
+            is_first = false;
+            self.put_int(number as i64);
+        }
+        true
     }
 
     fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {
         if depth > MOST_NESTED {
-            return Err(self.fault(format!("a shape of tuples deeper than {MOST_NESTED}")));
+            return Err(self.fault(format!("a shape of shapes deeper than {MOST_NESTED}")));
         }
         let shape: ShapeProto = self.decode(bytes, "ShapeProto")?;
         match shape.element_type {
@@ -45,12 +134,12 @@ impl Writer<'_> {
             }
             numbers::TOKEN => self.out.push_str("token[]"),
             numbers::OPAQUE => self.out.push_str("opaque[]"),
-            _ => self.array(&shape)?,
+            _ => self.array(&shape, depth)?,
         }
         Ok(())
     }
 
-    fn array(&mut self, shape: &ShapeProto) -> Result<()> {
+    fn array(&mut self, shape: &ShapeProto, depth: usize) -> Result<()> {
         self.type_name(shape.element_type)?;
         self.out.push('[');
         for (at, &dim) in shape.dimensions.iter().enumerate() {
@@ -64,7 +153,7 @@ impl Writer<'_> {
         }
         self.out.push(']');
         if let Some(layout) = &shape.layout {
-            self.layout(layout)?;
+            self.layout(layout, depth)?;
         }
         Ok(())
     }
@@ -79,16 +168,19 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn layout(&mut self, layout: &LayoutProto) -> Result<()> {
+    fn layout(&mut self, layout: &LayoutProto, depth: usize) -> Result<()> {
         let start = self.out.len();
         self.out.push('{');
         self.put_list(&layout.minor_to_major);
         let colon = self.out.len();
-        if layout.dim_level_types.iter().any(|&kind| kind != 0) {
+        let is_dense = layout.dim_level_types.iter().all(|&kind| kind == 0)
+            && !layout.dim_unique.contains(&false)
+            && !layout.dim_ordered.contains(&false);
+        if !is_dense {
             self.out.push_str("D(");
             for (at, &kind) in layout.dim_level_types.iter().enumerate() {
                 let comma = if at > 0 { "," } else { "" };
-                let letter = ["D", "C", "S", "H"].get(kind as usize).unwrap_or(&"D");
+                let letter = LEVELS.get(kind as usize).unwrap_or(&"D");
                 let unique = if layout.dim_unique.get(at) == Some(&false) {
                     "+"
                 } else {
@@ -146,7 +238,7 @@ impl Writer<'_> {
         }
         if let Some(physical) = &layout.physical_shape {
             self.out.push_str("P(");
-            self.shape(physical.clone(), MOST_NESTED)?;
+            self.shape(physical.clone(), depth + 1)?;
             self.out.push(')');
         }
         if layout.dynamic_shape_metadata_prefix_bytes > 0 {

@@ -2,578 +2,459 @@
 
 use prost::Message;
 use prost::bytes::Bytes;
-/// `padding` of `pad`.
-#[derive(Clone, PartialEq, Message)]
-pub struct PaddingConfig {
-    #[prost(message, repeated, tag = "1")]
-    pub dimensions: Vec<PaddingConfigDimension>,
+
+use super::numbered::Form;
+use super::unread::*;
+use super::words::*;
+
+declare! {
+    /// `padding` of `pad`.
+    pub struct PaddingConfig {
+        pub dimensions: Vec<PaddingConfigDimension> = "1" (message, repeated) as message::<PaddingConfigDimension>(),
+    }
 }
 
-/// One dimension of it.
-#[derive(Clone, PartialEq, Message)]
-pub struct PaddingConfigDimension {
-    #[prost(int64, tag = "1")]
-    pub edge_padding_low: i64,
-    #[prost(int64, tag = "2")]
-    pub edge_padding_high: i64,
-    #[prost(int64, tag = "3")]
-    pub interior_padding: i64,
+declare! {
+    /// One dimension of it.
+    pub struct PaddingConfigDimension {
+        pub edge_padding_low: i64 = "1" (int64),
+        pub edge_padding_high: i64 = "2" (int64),
+        pub interior_padding: i64 = "3" (int64),
+    }
 }
 
-/// A shape.
-#[derive(Clone, PartialEq, Message)]
-pub struct ShapeProto {
-    #[prost(int32, tag = "2")]
-    pub element_type: i32,
-    #[prost(int64, repeated, tag = "3")]
-    pub dimensions: Vec<i64>,
-    #[prost(bool, repeated, tag = "6")]
-    pub is_dynamic_dimension: Vec<bool>,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", repeated, tag = "4")]
-    pub tuple_shapes: Vec<Bytes>,
-    #[prost(message, optional, boxed, tag = "5")]
-    pub layout: Option<Box<LayoutProto>>,
+declare! {
+    /// A shape.
+    pub struct ShapeProto, shape {
+        pub element_type: i32 = "2" (int32) as PRIMITIVE_TYPE,
+        pub dimensions: Vec<i64> = "3" (int64, repeated),
+        pub is_dynamic_dimension: Vec<bool> = "6" (bool, repeated),
+        pub tuple_shapes: Vec<Bytes> = "4" (bytes = "bytes", repeated) as message::<ShapeProto>(),
+        pub layout: Option<Box<LayoutProto>> = "5" (message, optional, boxed) as message::<LayoutProto>(),
+    }
 }
 
-/// The layout of an array.
-#[derive(Clone, PartialEq, Message)]
-pub struct LayoutProto {
-    #[prost(int64, repeated, tag = "1")]
-    pub minor_to_major: Vec<i64>,
-    #[prost(int32, repeated, tag = "9")]
-    pub dim_level_types: Vec<i32>,
-    #[prost(bool, repeated, tag = "13")]
-    pub dim_unique: Vec<bool>,
-    #[prost(bool, repeated, tag = "14")]
-    pub dim_ordered: Vec<bool>,
-    #[prost(message, repeated, tag = "6")]
-    pub tiles: Vec<TileProto>,
-    #[prost(int64, tag = "16")]
-    pub tail_padding_alignment_in_elements: i64,
-    #[prost(int64, tag = "7")]
-    pub element_size_in_bits: i64,
-    #[prost(int64, tag = "8")]
-    pub memory_space: i64,
-    #[prost(int32, tag = "11")]
-    pub index_primitive_type: i32,
-    #[prost(int32, tag = "12")]
-    pub pointer_primitive_type: i32,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", optional, tag = "10")]
-    pub physical_shape: Option<Bytes>,
-    #[prost(int64, tag = "15")]
-    pub dynamic_shape_metadata_prefix_bytes: i64,
-    #[prost(message, repeated, tag = "17")]
-    pub split_configs: Vec<SplitConfigProto>,
+declare! {
+    /// The layout of an array.
+    pub struct LayoutProto, layout {
+        pub minor_to_major: Vec<i64> = "1" (int64, repeated),
+        pub dim_level_types: Vec<i32> = "9" (int32, repeated) as DIM_LEVEL_TYPE,
+        pub dim_unique: Vec<bool> = "13" (bool, repeated),
+        pub dim_ordered: Vec<bool> = "14" (bool, repeated),
+        pub tiles: Vec<TileProto> = "6" (message, repeated) as message::<TileProto>(),
+        pub tail_padding_alignment_in_elements: i64 = "16" (int64),
+        pub element_size_in_bits: i64 = "7" (int64),
+        pub memory_space: i64 = "8" (int64),
+        pub index_primitive_type: i32 = "11" (int32) as PRIMITIVE_TYPE,
+        pub pointer_primitive_type: i32 = "12" (int32) as PRIMITIVE_TYPE,
+        pub physical_shape: Option<Bytes> = "10" (bytes = "bytes", optional) as message::<ShapeProto>(),
+        pub dynamic_shape_metadata_prefix_bytes: i64 = "15" (int64),
+        pub split_configs: Vec<SplitConfigProto> = "17" (message, repeated) as message::<SplitConfigProto>(),
+    }
 }
 
-/// A tile of it.
-#[derive(Clone, PartialEq, Message)]
-pub struct TileProto {
-    #[prost(int64, repeated, tag = "1")]
-    pub dimensions: Vec<i64>,
+declare! {
+    /// A tile of it.
+    pub struct TileProto {
+        pub dimensions: Vec<i64> = "1" (int64, repeated),
+    }
 }
 
-/// How a dimension is split between memories.
-#[derive(Clone, PartialEq, Message)]
-pub struct SplitConfigProto {
-    #[prost(int64, tag = "1")]
-    pub dimension: i64,
-    #[prost(int64, repeated, tag = "2")]
-    pub split_indices: Vec<i64>,
+declare! {
+    /// How a dimension is split between memories.
+    pub struct SplitConfigProto {
+        pub dimension: i64 = "1" (int64),
+        pub split_indices: Vec<i64> = "2" (int64, repeated),
+    }
 }
 
-/// Shapes of parameters and result.
-#[derive(Clone, PartialEq, Message)]
-pub struct ProgramShapeProto {
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub parameters: Vec<Bytes>,
-    /// [`ShapeProto`].
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub result: Option<Bytes>,
-    #[prost(bytes = "bytes", repeated, tag = "3")]
-    pub parameter_names: Vec<Bytes>,
+declare! {
+    /// Shapes of parameters and result.
+    pub struct ProgramShapeProto {
+        pub parameters: Vec<Bytes> = "1" (bytes = "bytes", repeated) as message::<ShapeProto>(),
+        pub result: Option<Bytes> = "2" (bytes = "bytes", optional) as message::<ShapeProto>(),
+        pub parameter_names: Vec<Bytes> = "3" (bytes = "bytes", repeated) as Form::String,
+    }
 }
 
-numbered! {
+declare! {
     /// Where an operation comes from.
     pub struct OpMetadata, op_metadata {
-        pub op_type: Bytes = "1" (bytes = "bytes"),
-        pub op_name: Bytes = "2" (bytes = "bytes"),
-        pub source_file: Bytes = "3" (bytes = "bytes"),
+        pub op_type: Bytes = "1" (bytes = "bytes") as Form::String,
+        pub op_name: Bytes = "2" (bytes = "bytes") as Form::String,
+        pub source_file: Bytes = "3" (bytes = "bytes") as Form::String,
         pub source_line: i32 = "4" (int32),
         pub source_end_line: i32 = "17" (int32),
         pub source_column: i32 = "18" (int32),
         pub source_end_column: i32 = "19" (int32),
-        pub profile_type: Vec<i32> = "5" (int32, repeated),
+        pub profile_type: Vec<i32> = "5" (int32, repeated) as PROFILE_TYPE,
         pub size_of_generated_code_in_bytes: i64 = "8" (int64),
         pub size_of_memory_working_set_in_bytes: i64 = "9" (int64),
-        pub deduplicated_name: Bytes = "12" (bytes = "bytes"),
+        pub deduplicated_name: Bytes = "12" (bytes = "bytes") as Form::String,
         pub stack_frame_id: i32 = "15" (int32),
-        pub scheduling_name: Bytes = "16" (bytes = "bytes"),
+        pub scheduling_name: Bytes = "16" (bytes = "bytes") as Form::String,
+        unread {
+            profile_info = "10" (message) as message::<MetadataProfileInfo>(),
+            metadata_payload = "20" (message) as message::<Payload>(),
+        }
     }
 }
 
-/// A value. Elements stand in the order of its layout; those of two bytes and fewer are bytes.
-#[derive(Clone, PartialEq, Message)]
-pub struct LiteralProto {
-    #[prost(message, optional, boxed, tag = "1")]
-    pub shape: Option<Box<ShapeProto>>,
-    #[prost(bool, repeated, tag = "2")]
-    pub preds: Vec<bool>,
-    #[prost(bytes = "bytes", tag = "30")]
-    pub s1s: Bytes,
-    #[prost(bytes = "bytes", tag = "26")]
-    pub s2s: Bytes,
-    #[prost(bytes = "bytes", tag = "21")]
-    pub s4s: Bytes,
-    #[prost(bytes = "bytes", tag = "15")]
-    pub s8s: Bytes,
-    #[prost(bytes = "bytes", tag = "31")]
-    pub u1s: Bytes,
-    #[prost(bytes = "bytes", tag = "27")]
-    pub u2s: Bytes,
-    #[prost(bytes = "bytes", tag = "22")]
-    pub u4s: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub u8s: Bytes,
-    #[prost(int32, repeated, tag = "4")]
-    pub s32s: Vec<i32>,
-    #[prost(int64, repeated, tag = "5")]
-    pub s64s: Vec<i64>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub u32s: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    pub u64s: Vec<u64>,
-    #[prost(float, repeated, tag = "8")]
-    pub f32s: Vec<f32>,
-    #[prost(double, repeated, tag = "9")]
-    pub f64s: Vec<f64>,
-    #[prost(float, repeated, tag = "12")]
-    pub c64s: Vec<f32>,
-    #[prost(double, repeated, tag = "18")]
-    pub c128s: Vec<f64>,
-    /// [`LiteralProto`].
-    #[prost(bytes = "bytes", repeated, tag = "10")]
-    pub tuple_literals: Vec<Bytes>,
-    #[prost(bytes = "bytes", tag = "11")]
-    pub f16s: Bytes,
-    #[prost(bytes = "bytes", tag = "13")]
-    pub bf16s: Bytes,
-    #[prost(bytes = "bytes", tag = "16")]
-    pub u16s: Bytes,
-    #[prost(bytes = "bytes", tag = "17")]
-    pub s16s: Bytes,
-    #[prost(bytes = "bytes", tag = "32")]
-    pub f4e2m1fns: Bytes,
-    #[prost(bytes = "bytes", tag = "29")]
-    pub f8e3m4s: Bytes,
-    #[prost(bytes = "bytes", tag = "23")]
-    pub f8e4m3b11fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "20")]
-    pub f8e4m3fns: Bytes,
-    #[prost(bytes = "bytes", tag = "25")]
-    pub f8e4m3fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "28")]
-    pub f8e4m3s: Bytes,
-    #[prost(bytes = "bytes", tag = "24")]
-    pub f8e5m2fnuzs: Bytes,
-    #[prost(bytes = "bytes", tag = "19")]
-    pub f8e5m2s: Bytes,
-    #[prost(bytes = "bytes", tag = "33")]
-    pub f8e8m0fnus: Bytes,
-    #[prost(int64, repeated, tag = "14")]
-    pub sparse_indices: Vec<i64>,
-    #[prost(int32, repeated, tag = "34")]
-    pub dynamic_sizes: Vec<i32>,
+declare! {
+    /// A value. Elements stand in the order of its layout; those of two bytes and fewer are bytes.
+    pub struct LiteralProto, literal {
+        pub shape: Option<Box<ShapeProto>> = "1" (message, optional, boxed) as message::<ShapeProto>(),
+        pub preds: Vec<bool> = "2" (bool, repeated),
+        pub s1s: Bytes = "30" (bytes = "bytes") as Form::String,
+        pub s2s: Bytes = "26" (bytes = "bytes") as Form::String,
+        pub s4s: Bytes = "21" (bytes = "bytes") as Form::String,
+        pub s8s: Bytes = "15" (bytes = "bytes") as Form::String,
+        pub u1s: Bytes = "31" (bytes = "bytes") as Form::String,
+        pub u2s: Bytes = "27" (bytes = "bytes") as Form::String,
+        pub u4s: Bytes = "22" (bytes = "bytes") as Form::String,
+        pub u8s: Bytes = "3" (bytes = "bytes") as Form::String,
+        pub s32s: Vec<i32> = "4" (int32, repeated),
+        pub s64s: Vec<i64> = "5" (int64, repeated),
+        pub u32s: Vec<u32> = "6" (uint32, repeated),
+        pub u64s: Vec<u64> = "7" (uint64, repeated),
+        pub f32s: Vec<f32> = "8" (float, repeated),
+        pub f64s: Vec<f64> = "9" (double, repeated),
+        pub c64s: Vec<f32> = "12" (float, repeated),
+        pub c128s: Vec<f64> = "18" (double, repeated),
+        pub tuple_literals: Vec<Bytes> = "10" (bytes = "bytes", repeated) as message::<LiteralProto>(),
+        pub f16s: Bytes = "11" (bytes = "bytes") as Form::String,
+        pub bf16s: Bytes = "13" (bytes = "bytes") as Form::String,
+        pub u16s: Bytes = "16" (bytes = "bytes") as Form::String,
+        pub s16s: Bytes = "17" (bytes = "bytes") as Form::String,
+        pub f4e2m1fns: Bytes = "32" (bytes = "bytes") as Form::String,
+        pub f8e3m4s: Bytes = "29" (bytes = "bytes") as Form::String,
+        pub f8e4m3b11fnuzs: Bytes = "23" (bytes = "bytes") as Form::String,
+        pub f8e4m3fns: Bytes = "20" (bytes = "bytes") as Form::String,
+        pub f8e4m3fnuzs: Bytes = "25" (bytes = "bytes") as Form::String,
+        pub f8e4m3s: Bytes = "28" (bytes = "bytes") as Form::String,
+        pub f8e5m2fnuzs: Bytes = "24" (bytes = "bytes") as Form::String,
+        pub f8e5m2s: Bytes = "19" (bytes = "bytes") as Form::String,
+        pub f8e8m0fnus: Bytes = "33" (bytes = "bytes") as Form::String,
+        pub sparse_indices: Vec<i64> = "14" (int64, repeated),
+        pub dynamic_sizes: Vec<i32> = "34" (int32, repeated),
+        unread {
+            f6e3m2fns = "35" (bytes) as Form::String,
+            f6e2m3fns = "36" (bytes) as Form::String,
+        }
+    }
 }
 
-/// The window of a convolution or reduction.
-#[derive(Clone, PartialEq, Message)]
-pub struct Window {
-    #[prost(message, repeated, tag = "1")]
-    pub dimensions: Vec<WindowDimension>,
+declare! {
+    /// The window of a convolution or reduction.
+    pub struct Window {
+        pub dimensions: Vec<WindowDimension> = "1" (message, repeated) as message::<WindowDimension>(),
+    }
 }
 
-/// One dimension of it.
-#[derive(Clone, PartialEq, Message)]
-pub struct WindowDimension {
-    #[prost(int64, tag = "1")]
-    pub size: i64,
-    #[prost(int64, tag = "2")]
-    pub stride: i64,
-    #[prost(int64, tag = "3")]
-    pub padding_low: i64,
-    #[prost(int64, tag = "4")]
-    pub padding_high: i64,
-    #[prost(int64, tag = "5")]
-    pub window_dilation: i64,
-    #[prost(int64, tag = "6")]
-    pub base_dilation: i64,
-    #[prost(bool, tag = "7")]
-    pub window_reversal: bool,
+declare! {
+    /// One dimension of it.
+    pub struct WindowDimension {
+        pub size: i64 = "1" (int64),
+        pub stride: i64 = "2" (int64),
+        pub padding_low: i64 = "3" (int64),
+        pub padding_high: i64 = "4" (int64),
+        pub window_dilation: i64 = "5" (int64),
+        pub base_dilation: i64 = "6" (int64),
+        pub window_reversal: bool = "7" (bool),
+    }
 }
 
-/// The dimensions of a `gather`.
-#[derive(Clone, PartialEq, Message)]
-pub struct GatherDimensionNumbers {
-    #[prost(int64, repeated, tag = "1")]
-    pub offset_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub collapsed_slice_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "3")]
-    pub start_index_map: Vec<i64>,
-    #[prost(int64, tag = "4")]
-    pub index_vector_dim: i64,
-    #[prost(int64, repeated, tag = "5")]
-    pub operand_batching_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "6")]
-    pub start_indices_batching_dims: Vec<i64>,
+declare! {
+    /// The dimensions of a `gather`.
+    pub struct GatherDimensionNumbers {
+        pub offset_dims: Vec<i64> = "1" (int64, repeated),
+        pub collapsed_slice_dims: Vec<i64> = "2" (int64, repeated),
+        pub start_index_map: Vec<i64> = "3" (int64, repeated),
+        pub index_vector_dim: i64 = "4" (int64),
+        pub operand_batching_dims: Vec<i64> = "5" (int64, repeated),
+        pub start_indices_batching_dims: Vec<i64> = "6" (int64, repeated),
+    }
 }
 
-/// The dimensions of a `scatter`.
-#[derive(Clone, PartialEq, Message)]
-pub struct ScatterDimensionNumbers {
-    #[prost(int64, repeated, tag = "1")]
-    pub update_window_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub inserted_window_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "3")]
-    pub scatter_dims_to_operand_dims: Vec<i64>,
-    #[prost(int64, tag = "4")]
-    pub index_vector_dim: i64,
-    #[prost(int64, repeated, tag = "5")]
-    pub input_batching_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "6")]
-    pub scatter_indices_batching_dims: Vec<i64>,
+declare! {
+    /// The dimensions of a `scatter`.
+    pub struct ScatterDimensionNumbers {
+        pub update_window_dims: Vec<i64> = "1" (int64, repeated),
+        pub inserted_window_dims: Vec<i64> = "2" (int64, repeated),
+        pub scatter_dims_to_operand_dims: Vec<i64> = "3" (int64, repeated),
+        pub index_vector_dim: i64 = "4" (int64),
+        pub input_batching_dims: Vec<i64> = "5" (int64, repeated),
+        pub scatter_indices_batching_dims: Vec<i64> = "6" (int64, repeated),
+    }
 }
 
-/// The dimensions of a `convolution`.
-#[derive(Clone, PartialEq, Message)]
-pub struct ConvolutionDimensionNumbers {
-    #[prost(int64, tag = "7")]
-    pub input_batch_dimension: i64,
-    #[prost(int64, tag = "8")]
-    pub input_feature_dimension: i64,
-    #[prost(int64, repeated, tag = "11")]
-    pub input_spatial_dimensions: Vec<i64>,
-    #[prost(int64, tag = "3")]
-    pub kernel_input_feature_dimension: i64,
-    #[prost(int64, tag = "4")]
-    pub kernel_output_feature_dimension: i64,
-    #[prost(int64, repeated, tag = "6")]
-    pub kernel_spatial_dimensions: Vec<i64>,
-    #[prost(int64, tag = "9")]
-    pub output_batch_dimension: i64,
-    #[prost(int64, tag = "10")]
-    pub output_feature_dimension: i64,
-    #[prost(int64, repeated, tag = "12")]
-    pub output_spatial_dimensions: Vec<i64>,
+declare! {
+    /// The dimensions of a `convolution`.
+    pub struct ConvolutionDimensionNumbers {
+        pub input_batch_dimension: i64 = "7" (int64),
+        pub input_feature_dimension: i64 = "8" (int64),
+        pub input_spatial_dimensions: Vec<i64> = "11" (int64, repeated),
+        pub kernel_input_feature_dimension: i64 = "3" (int64),
+        pub kernel_output_feature_dimension: i64 = "4" (int64),
+        pub kernel_spatial_dimensions: Vec<i64> = "6" (int64, repeated),
+        pub output_batch_dimension: i64 = "9" (int64),
+        pub output_feature_dimension: i64 = "10" (int64),
+        pub output_spatial_dimensions: Vec<i64> = "12" (int64, repeated),
+    }
 }
 
-/// The dimensions of a `dot`.
-#[derive(Clone, PartialEq, Message)]
-pub struct DotDimensionNumbers {
-    #[prost(int64, repeated, tag = "1")]
-    pub lhs_contracting_dimensions: Vec<i64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub rhs_contracting_dimensions: Vec<i64>,
-    #[prost(int64, repeated, tag = "3")]
-    pub lhs_batch_dimensions: Vec<i64>,
-    #[prost(int64, repeated, tag = "4")]
-    pub rhs_batch_dimensions: Vec<i64>,
+declare! {
+    /// The dimensions of a `dot`.
+    pub struct DotDimensionNumbers {
+        pub lhs_contracting_dimensions: Vec<i64> = "1" (int64, repeated),
+        pub rhs_contracting_dimensions: Vec<i64> = "2" (int64, repeated),
+        pub lhs_batch_dimensions: Vec<i64> = "3" (int64, repeated),
+        pub rhs_batch_dimensions: Vec<i64> = "4" (int64, repeated),
+    }
 }
 
-/// The dimensions of a `ragged-dot`.
-#[derive(Clone, PartialEq, Message)]
-pub struct RaggedDotDimensionNumbers {
-    #[prost(message, optional, boxed, tag = "1")]
-    pub dot_dimension_numbers: Option<Box<DotDimensionNumbers>>,
-    #[prost(int64, repeated, tag = "2")]
-    pub lhs_ragged_dimensions: Vec<i64>,
-    #[prost(int64, repeated, tag = "3")]
-    pub rhs_group_dimensions: Vec<i64>,
+declare! {
+    /// The dimensions of a `ragged-dot`.
+    pub struct RaggedDotDimensionNumbers {
+        pub dot_dimension_numbers: Option<Box<DotDimensionNumbers>> = "1" (message, optional, boxed) as message::<DotDimensionNumbers>(),
+        pub lhs_ragged_dimensions: Vec<i64> = "2" (int64, repeated),
+        pub rhs_group_dimensions: Vec<i64> = "3" (int64, repeated),
+    }
 }
 
-/// Attributes of `triangular-solve`.
-#[derive(Clone, PartialEq, Message)]
-pub struct TriangularSolveOptions {
-    #[prost(bool, tag = "1")]
-    pub left_side: bool,
-    #[prost(bool, tag = "2")]
-    pub lower: bool,
-    #[prost(bool, tag = "3")]
-    pub unit_diagonal: bool,
-    #[prost(int32, tag = "4")]
-    pub transpose_a: i32,
+declare! {
+    /// Attributes of `triangular-solve`.
+    pub struct TriangularSolveOptions {
+        pub left_side: bool = "1" (bool),
+        pub lower: bool = "2" (bool),
+        pub unit_diagonal: bool = "3" (bool),
+        pub transpose_a: i32 = "4" (int32) as TRANSPOSE,
+    }
 }
 
-/// Attributes of `cholesky`.
-#[derive(Clone, PartialEq, Message)]
-pub struct CholeskyOptions {
-    #[prost(bool, tag = "1")]
-    pub lower: bool,
+declare! {
+    /// Attributes of `cholesky`.
+    pub struct CholeskyOptions {
+        pub lower: bool = "1" (bool),
+    }
 }
 
-/// What the frontend wants to tell the backend.
-#[derive(Clone, PartialEq, Message)]
-pub struct FrontendAttributes {
-    #[prost(message, repeated, tag = "1")]
-    pub map: Vec<MapEntry>,
+declare! {
+    /// What the frontend wants to tell the backend.
+    pub struct FrontendAttributes {
+        pub map: Vec<MapEntry> = "1" (message, repeated) as message::<MapEntry>(),
+    }
 }
 
-/// One entry of it.
-#[derive(Clone, PartialEq, Message)]
-pub struct MapEntry {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub value: Bytes,
+declare! {
+    /// One entry of it.
+    pub struct MapEntry {
+        pub key: Bytes = "1" (bytes = "bytes") as Form::String,
+        pub value: Bytes = "2" (bytes = "bytes") as Form::String,
+    }
 }
 
-/// Statistics of an instruction for pictures.
-#[derive(Clone, PartialEq, Message)]
-pub struct StatisticsViz {
-    #[prost(int64, tag = "1")]
-    pub stat_index_to_visualize: i64,
-    #[prost(message, repeated, tag = "2")]
-    pub statistics: Vec<Statistic>,
+declare! {
+    /// Statistics of an instruction for pictures.
+    pub struct StatisticsViz {
+        pub stat_index_to_visualize: i64 = "1" (int64),
+        pub statistics: Vec<Statistic> = "2" (message, repeated) as message::<Statistic>(),
+    }
 }
 
-/// One of them.
-#[derive(Clone, PartialEq, Message)]
-pub struct Statistic {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub stat_name: Bytes,
-    #[prost(double, tag = "2")]
-    pub stat_val: f64,
+declare! {
+    /// One of them.
+    pub struct Statistic {
+        pub stat_name: Bytes = "1" (bytes = "bytes") as Form::String,
+        pub stat_val: f64 = "2" (double),
+    }
 }
 
-/// Devices along named axes.
-#[derive(Clone, PartialEq, Message)]
-pub struct MeshProto {
-    #[prost(message, repeated, tag = "1")]
-    pub axes: Vec<MeshAxis>,
-    #[prost(int64, repeated, tag = "2")]
-    pub device_ids: Vec<i64>,
-    #[prost(message, optional, boxed, tag = "3")]
-    pub iota_transform: Option<Box<IotaTransform>>,
+declare! {
+    /// Devices along named axes.
+    pub struct MeshProto {
+        pub axes: Vec<MeshAxis> = "1" (message, repeated) as message::<MeshAxis>(),
+        pub device_ids: Vec<i64> = "2" (int64, repeated),
+        pub iota_transform: Option<Box<IotaTransform>> = "3" (message, optional, boxed) as message::<IotaTransform>(),
+    }
 }
 
-/// One axis.
-#[derive(Clone, PartialEq, Message)]
-pub struct MeshAxis {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub name: Bytes,
-    #[prost(int64, tag = "2")]
-    pub size: i64,
+declare! {
+    /// One axis.
+    pub struct MeshAxis {
+        pub name: Bytes = "1" (bytes = "bytes") as Form::String,
+        pub size: i64 = "2" (int64),
+    }
 }
 
-/// The order of a mesh's devices.
-#[derive(Clone, PartialEq, Message)]
-pub struct IotaTransform {
-    #[prost(int64, repeated, tag = "1")]
-    pub reshape_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub transpose_perm: Vec<i64>,
+declare! {
+    /// The order of a mesh's devices.
+    pub struct IotaTransform {
+        pub reshape_dims: Vec<i64> = "1" (int64, repeated),
+        pub transpose_perm: Vec<i64> = "2" (int64, repeated),
+    }
 }
 
-/// An axis, or a part of one.
-#[derive(Clone, PartialEq, Message)]
-pub struct AxisRefProto {
-    #[prost(int64, tag = "1")]
-    pub mesh_axis_index: i64,
-    #[prost(message, optional, boxed, tag = "2")]
-    pub sub_axis_info: Option<Box<SubAxis>>,
+declare! {
+    /// An axis, or a part of one.
+    pub struct AxisRefProto {
+        pub mesh_axis_index: i64 = "1" (int64),
+        pub sub_axis_info: Option<Box<SubAxis>> = "2" (message, optional, boxed) as message::<SubAxis>(),
+    }
 }
 
-/// The part of an axis.
-#[derive(Clone, PartialEq, Message)]
-pub struct SubAxis {
-    #[prost(int64, tag = "1")]
-    pub pre_size: i64,
-    #[prost(int64, tag = "2")]
-    pub size: i64,
+declare! {
+    /// The part of an axis.
+    pub struct SubAxis {
+        pub pre_size: i64 = "1" (int64),
+        pub size: i64 = "2" (int64),
+    }
 }
 
-/// A sharding by axes of a mesh.
-#[derive(Clone, PartialEq, Message)]
-pub struct NamedShardingProto {
-    #[prost(message, optional, boxed, tag = "2")]
-    pub mesh: Option<Box<MeshProto>>,
-    #[prost(message, repeated, tag = "3")]
-    pub dim_shardings: Vec<DimensionSharding>,
-    #[prost(message, repeated, tag = "4")]
-    pub replicated_axes: Vec<AxisRefProto>,
-    #[prost(message, repeated, tag = "5")]
-    pub unreduced_axes: Vec<AxisRefProto>,
-    #[prost(message, repeated, tag = "7")]
-    pub manual_axes: Vec<AxisRefProto>,
-    #[prost(message, repeated, tag = "6")]
-    pub metadata: Vec<OpMetadata>,
+declare! {
+    /// A sharding by axes of a mesh.
+    pub struct NamedShardingProto {
+        pub mesh: Option<Box<MeshProto>> = "2" (message, optional, boxed) as message::<MeshProto>(),
+        pub dim_shardings: Vec<DimensionSharding> = "3" (message, repeated) as message::<DimensionSharding>(),
+        pub replicated_axes: Vec<AxisRefProto> = "4" (message, repeated) as message::<AxisRefProto>(),
+        pub unreduced_axes: Vec<AxisRefProto> = "5" (message, repeated) as message::<AxisRefProto>(),
+        pub manual_axes: Vec<AxisRefProto> = "7" (message, repeated) as message::<AxisRefProto>(),
+        pub metadata: Vec<OpMetadata> = "6" (message, repeated) as message::<OpMetadata>(),
+    }
 }
 
-/// The axes of one dimension.
-#[derive(Clone, PartialEq, Message)]
-pub struct DimensionSharding {
-    #[prost(message, repeated, tag = "1")]
-    pub axes: Vec<AxisRefProto>,
-    #[prost(bool, tag = "2")]
-    pub is_closed: bool,
+declare! {
+    /// The axes of one dimension.
+    pub struct DimensionSharding {
+        pub axes: Vec<AxisRefProto> = "1" (message, repeated) as message::<AxisRefProto>(),
+        pub is_closed: bool = "2" (bool),
+    }
 }
 
-/// Where the pieces of a value live.
-#[derive(Clone, PartialEq, Message)]
-pub struct OpSharding {
-    #[prost(int32, tag = "1")]
-    pub r#type: i32,
-    #[prost(int64, repeated, tag = "3")]
-    pub tile_assignment_dimensions: Vec<i64>,
-    #[prost(int64, repeated, tag = "4")]
-    pub tile_assignment_devices: Vec<i64>,
-    /// [`OpSharding`].
-    #[prost(bytes = "bytes", repeated, tag = "5")]
-    pub tuple_shardings: Vec<Bytes>,
-    #[prost(bool, tag = "6")]
-    pub replicate_on_last_tile_dim: bool,
-    /// [`OpMetadata`].
-    #[prost(bytes = "bytes", repeated, tag = "7")]
-    pub metadata: Vec<Bytes>,
-    #[prost(int32, repeated, tag = "8")]
-    pub last_tile_dims: Vec<i32>,
-    #[prost(int64, repeated, tag = "9")]
-    pub iota_reshape_dims: Vec<i64>,
-    #[prost(int32, repeated, tag = "10")]
-    pub iota_transpose_perm: Vec<i32>,
-    #[prost(bool, tag = "11")]
-    pub is_shard_group: bool,
-    #[prost(int64, tag = "12")]
-    pub shard_group_id: i64,
-    #[prost(int32, tag = "13")]
-    pub shard_group_type: i32,
-    #[prost(message, optional, boxed, tag = "14")]
-    pub named_sharding: Option<Box<NamedShardingProto>>,
+declare! {
+    /// Where the pieces of a value live.
+    pub struct OpSharding {
+        pub r#type: i32 = "1" (int32) as SHARDING_TYPE,
+        pub tile_assignment_dimensions: Vec<i64> = "3" (int64, repeated),
+        pub tile_assignment_devices: Vec<i64> = "4" (int64, repeated),
+        pub tuple_shardings: Vec<Bytes> = "5" (bytes = "bytes", repeated) as message::<OpSharding>(),
+        pub replicate_on_last_tile_dim: bool = "6" (bool),
+        pub metadata: Vec<Bytes> = "7" (bytes = "bytes", repeated) as message::<OpMetadata>(),
+        pub last_tile_dims: Vec<i32> = "8" (int32, repeated) as SHARDING_TYPE,
+        pub iota_reshape_dims: Vec<i64> = "9" (int64, repeated),
+        pub iota_transpose_perm: Vec<i32> = "10" (int32, repeated),
+        pub is_shard_group: bool = "11" (bool),
+        pub shard_group_id: i64 = "12" (int64),
+        pub shard_group_type: i32 = "13" (int32) as SHARD_GROUP_TYPE,
+        pub named_sharding: Option<Box<NamedShardingProto>> = "14" (message, optional, boxed) as message::<NamedShardingProto>(),
+        unread {
+            tile_shape = "2" (message) as message::<ShapeProto>(),
+        }
+    }
 }
 
-/// Devices that work together.
-#[derive(Clone, PartialEq, Message)]
-pub struct ReplicaGroup {
-    #[prost(int64, repeated, tag = "1")]
-    pub replica_ids: Vec<i64>,
+declare! {
+    /// Devices that work together.
+    pub struct ReplicaGroup {
+        pub replica_ids: Vec<i64> = "1" (int64, repeated),
+    }
 }
 
-/// Groups along axes of a mesh.
-#[derive(Clone, PartialEq, Message)]
-pub struct MeshAxesReplicaGroupListProto {
-    #[prost(message, optional, boxed, tag = "1")]
-    pub mesh: Option<Box<MeshProto>>,
-    #[prost(message, repeated, tag = "2")]
-    pub axes: Vec<AxisRefProto>,
+declare! {
+    /// Groups along axes of a mesh.
+    pub struct MeshAxesReplicaGroupListProto {
+        pub mesh: Option<Box<MeshProto>> = "1" (message, optional, boxed) as message::<MeshProto>(),
+        pub axes: Vec<AxisRefProto> = "2" (message, repeated) as message::<AxisRefProto>(),
+    }
 }
 
-/// Groups as a reshaped and transposed range.
-#[derive(Clone, PartialEq, Message)]
-pub struct IotaReplicaGroupListProto {
-    #[prost(int64, tag = "1")]
-    pub num_replica_groups: i64,
-    #[prost(int64, tag = "2")]
-    pub num_devices_per_group: i64,
-    #[prost(int64, repeated, tag = "3")]
-    pub iota_reshape_dims: Vec<i64>,
-    #[prost(int32, repeated, tag = "4")]
-    pub iota_transpose_perm: Vec<i32>,
+declare! {
+    /// Groups as a reshaped and transposed range.
+    pub struct IotaReplicaGroupListProto {
+        pub num_replica_groups: i64 = "1" (int64),
+        pub num_devices_per_group: i64 = "2" (int64),
+        pub iota_reshape_dims: Vec<i64> = "3" (int64, repeated),
+        pub iota_transpose_perm: Vec<i32> = "4" (int32, repeated),
+    }
 }
 
-/// The groups of a collective.
-#[derive(Clone, PartialEq, Message)]
-pub struct CollectiveDeviceListProto {
-    #[prost(message, repeated, tag = "1")]
-    pub replica_groups: Vec<ReplicaGroup>,
-    #[prost(message, optional, boxed, tag = "2")]
-    pub iota_replica_group_list: Option<Box<IotaReplicaGroupListProto>>,
+declare! {
+    /// The groups of a collective.
+    pub struct CollectiveDeviceListProto {
+        pub replica_groups: Vec<ReplicaGroup> = "1" (message, repeated) as message::<ReplicaGroup>(),
+        pub iota_replica_group_list: Option<Box<IotaReplicaGroupListProto>> = "2" (message, optional, boxed) as message::<IotaReplicaGroupListProto>(),
+    }
 }
 
-/// Who sends to whom.
-#[derive(Clone, PartialEq, Message)]
-pub struct SourceTarget {
-    #[prost(int64, tag = "1")]
-    pub source: i64,
-    #[prost(int64, tag = "2")]
-    pub target: i64,
+declare! {
+    /// Who sends to whom.
+    pub struct SourceTarget {
+        pub source: i64 = "1" (int64),
+        pub target: i64 = "2" (int64),
+    }
 }
 
-/// How exact a result is to be.
-#[derive(Clone, PartialEq, Message)]
-pub struct ResultAccuracy {
-    #[prost(int32, optional, tag = "1")]
-    pub mode: Option<i32>,
-    #[prost(message, optional, boxed, tag = "2")]
-    pub tolerance: Option<Box<Tolerance>>,
+declare! {
+    /// How exact a result is to be.
+    pub struct ResultAccuracy {
+        pub mode: Option<i32> = "1" (int32, optional) as ACCURACY_MODE,
+        pub tolerance: Option<Box<Tolerance>> = "2" (message, optional, boxed) as message::<Tolerance>(),
+    }
 }
 
-/// Errors that are allowed.
-#[derive(Clone, PartialEq, Message)]
-pub struct Tolerance {
-    #[prost(double, tag = "1")]
-    pub atol: f64,
-    #[prost(double, tag = "2")]
-    pub rtol: f64,
-    #[prost(int64, tag = "3")]
-    pub ulps: i64,
+declare! {
+    /// Errors that are allowed.
+    pub struct Tolerance {
+        pub atol: f64 = "1" (double),
+        pub rtol: f64 = "2" (double),
+        pub ulps: i64 = "3" (int64),
+    }
 }
 
-/// How exact a product is to be.
-#[derive(Clone, PartialEq, Message)]
-pub struct PrecisionConfig {
-    #[prost(int32, repeated, tag = "1")]
-    pub operand_precision: Vec<i32>,
-    #[prost(int32, tag = "2")]
-    pub algorithm: i32,
+declare! {
+    /// How exact a product is to be.
+    pub struct PrecisionConfig {
+        pub operand_precision: Vec<i32> = "1" (int32, repeated) as PRECISION,
+        pub algorithm: i32 = "2" (int32) as DOT_ALGORITHM,
+    }
 }
 
-/// Which leaves of a parameter are the same for all replicas.
-#[derive(Clone, PartialEq, Message)]
-pub struct ParameterReplication {
-    #[prost(bool, repeated, tag = "1")]
-    pub replicated_at_leaf_buffers: Vec<bool>,
+declare! {
+    /// Which leaves of a parameter are the same for all replicas.
+    pub struct ParameterReplication {
+        pub replicated_at_leaf_buffers: Vec<bool> = "1" (bool, repeated),
+    }
 }
 
-/// A part of a result in the memory of an operand.
-#[derive(Clone, PartialEq, Message)]
-pub struct OutputOperandAliasing {
-    #[prost(int64, repeated, tag = "1")]
-    pub output_shape_index: Vec<i64>,
-    #[prost(int64, tag = "2")]
-    pub operand_index: i64,
-    #[prost(int64, repeated, tag = "3")]
-    pub operand_shape_index: Vec<i64>,
+declare! {
+    /// A part of a result in the memory of an operand.
+    pub struct OutputOperandAliasing {
+        pub output_shape_index: Vec<i64> = "1" (int64, repeated),
+        pub operand_index: i64 = "2" (int64),
+        pub operand_shape_index: Vec<i64> = "3" (int64, repeated),
+    }
 }
 
-/// Which values of the module before its passes this one is.
-#[derive(Clone, PartialEq, Message)]
-pub struct OriginalValueProto {
-    #[prost(message, repeated, tag = "1")]
-    pub elements: Vec<OriginalValueElementProto>,
-    #[prost(bool, tag = "2")]
-    pub is_synthetic_call: bool,
+declare! {
+    /// Which values of the module before its passes this one is.
+    pub struct OriginalValueProto {
+        pub elements: Vec<OriginalValueElementProto> = "1" (message, repeated) as message::<OriginalValueElementProto>(),
+        pub is_synthetic_call: bool = "2" (bool),
+    }
 }
 
-/// One of them.
-#[derive(Clone, PartialEq, Message)]
-pub struct OriginalValueElementProto {
-    #[prost(int64, repeated, tag = "1")]
-    pub shape_index: Vec<i64>,
-    #[prost(message, optional, boxed, tag = "2")]
-    pub original_array: Option<Box<OriginalArrayProto>>,
+declare! {
+    /// One of them.
+    pub struct OriginalValueElementProto {
+        pub shape_index: Vec<i64> = "1" (int64, repeated),
+        pub original_array: Option<Box<OriginalArrayProto>> = "2" (message, optional, boxed) as message::<OriginalArrayProto>(),
+    }
 }
 
-/// An array by its instruction.
-#[derive(Clone, PartialEq, Message)]
-pub struct OriginalArrayProto {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub instruction_name: Bytes,
-    #[prost(int64, repeated, tag = "2")]
-    pub shape_index: Vec<i64>,
+declare! {
+    /// An array by its instruction.
+    pub struct OriginalArrayProto {
+        pub instruction_name: Bytes = "1" (bytes = "bytes") as Form::String,
+        pub shape_index: Vec<i64> = "2" (int64, repeated),
+    }
 }

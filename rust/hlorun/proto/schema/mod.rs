@@ -10,6 +10,8 @@
 pub mod numbered;
 mod data;
 mod hlo;
+mod unread;
+pub mod words;
 
 pub use data::*;
 pub use hlo::*;

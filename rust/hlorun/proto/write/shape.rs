@@ -4,9 +4,10 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::Writer;
-use crate::proto::numbers;
+use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, SplitConfigProto, TileProto};
-use crate::types::{ArrayShape, Shape, ShapeId};
+use crate::text;
+use crate::types::{ArrayShape, Layout, Shape, ShapeId, ShapeTable};
 
 impl Writer<'_> {
     /// The bytes of a shape. Parts of a shape were made before it, so that depth is no matter.
@@ -100,6 +101,8 @@ fn array_proto(array: &ArrayShape) -> ShapeProto {
                 split_indices: indices.clone(),
             });
         layout.split_configs = splits.collect();
+        write_levels(&mut layout, extension.dim_level_types.as_deref());
+        layout.physical_shape = extension.physical_shape.as_deref().and_then(physical_proto);
     }
     ShapeProto {
         element_type: numbers::type_number(array.element_type),
@@ -110,4 +113,31 @@ fn array_proto(array: &ArrayShape) -> ShapeProto {
         layout: Some(Box::new(layout)),
         ..ShapeProto::default()
     }
+}
+
+/// Levels of dimensions, `D,C+~`: a letter, and marks where it is not unique or not ordered.
+fn write_levels(layout: &mut LayoutProto, levels: Option<&str>) {
+    let Some(levels) = levels else { return };
+    for level in levels.split(',').map(str::trim) {
+        let known = LEVELS.iter().position(|letter| level.starts_with(letter));
+        layout.dim_level_types.push(known.unwrap_or(0) as i32);
+        layout.dim_unique.push(!level.contains('+'));
+        layout.dim_ordered.push(!level.contains('~'));
+    }
+}
+
+/// The shape that a sparse array has in memory.
+fn physical_proto(text: &str) -> Option<Bytes> {
+    let mut table = ShapeTable::default();
+    let id = text::parse_shape(text.as_bytes(), &mut table).ok()?;
+    // It has no such shape itself, which would make this recurse.
+    let mut array = table.get(id).as_array()?.clone();
+    if let Some(Layout {
+        extension: Some(extension),
+        ..
+    }) = &mut array.layout
+    {
+        extension.physical_shape = None;
+    }
+    Some(array_proto(&array).encode_to_vec().into())
 }

@@ -1,23 +1,25 @@
 //! Strings between quotes: C escapes, read and written as XLA's libraries do.
 
 /// Whether a byte stands between quotes as it is.
-const IS_PLAIN: [bool; 256] = {
-    let mut is_plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x7f {
-        is_plain[byte] = !matches!(byte as u8, b'"' | b'\'' | b'\\');
-        byte += 1;
-    }
-    is_plain
-};
+#[inline(always)]
+fn is_plain(byte: u8) -> bool {
+    let is_printable = byte.wrapping_sub(0x20) < 0x5f;
+    is_printable & (byte != b'"') & (byte != b'\'') & (byte != b'\\')
+}
 
 /// Appends `bytes` so that they can stand between double quotes.
 pub fn write_escaped(out: &mut String, bytes: &[u8]) {
     let mut rest = bytes;
+    // Mostly nothing is special. Without a way out of the loop, many bytes are looked at at once.
+    if bytes.iter().fold(true, |all, &b| all & is_plain(b)) {
+        // SAFETY: every byte is plain, and those are ASCII.
+        out.push_str(unsafe { std::str::from_utf8_unchecked(bytes) });
+        return;
+    }
     while !rest.is_empty() {
-        let special = rest.iter().position(|&byte| !IS_PLAIN[byte as usize]);
+        let special = rest.iter().position(|&byte| !is_plain(byte));
         let (run, left) = rest.split_at(special.unwrap_or(rest.len()));
-        // SAFETY: every byte of the run is one of `IS_PLAIN`, which are ASCII.
+        // SAFETY: every byte of the run is plain, and those are ASCII.
         out.push_str(unsafe { std::str::from_utf8_unchecked(run) });
         let Some((&byte, left)) = left.split_first() else {
             return;

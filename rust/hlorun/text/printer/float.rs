@@ -111,8 +111,49 @@ fn write_small(out: &mut String, element_type: PrimitiveType, bits: u16) {
     );
 }
 
+/// Appends a number by its `shortest` digits in the form of Rust's `{:e}`, if they are no more than
+/// `precision`: then they are those of `%.*g`, too. `false` for others.
+fn write_shortest(out: &mut String, shortest: &str, precision: usize) -> bool {
+    let (sign, shortest) = match shortest.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", shortest),
+    };
+    let Some((digits, exponent)) = shortest.split_once('e') else {
+        return false;
+    };
+    let (first, rest) = digits.split_once('.').unwrap_or((digits, ""));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if 1 + rest.len() > precision {
+        return false;
+    }
+    out.push_str(sign);
+    if exponent < -4 || exponent >= precision as i32 {
+        out.push_str(digits);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        let _ = write!(out, "e{sign}{:02}", exponent.unsigned_abs());
+    } else if exponent < 0 {
+        out.push_str(&"0.0000"[..(1 - exponent) as usize]);
+        out.push_str(first);
+        out.push_str(rest);
+    } else {
+        let (whole, fraction) = rest.split_at(rest.len().min(exponent as usize));
+        out.push_str(first);
+        out.push_str(whole);
+        (whole.len()..exponent as usize).for_each(|_| out.push('0'));
+        if !fraction.is_empty() {
+            out.push('.');
+            out.push_str(fraction);
+        }
+    }
+    true
+}
+
 /// Appends an `f32`: 6 digits where they suffice, else 9.
 pub fn write_f32(out: &mut String, value: f32) {
+    // Numbers near zero have fewer digits than `%g` is asked for.
+    if value.is_normal() && write_shortest(out, &format!("{value:e}"), 6) {
+        return;
+    }
     let start = out.len();
     write_g(out, f64::from(value), 6);
     if value.is_nan() {
@@ -125,6 +166,9 @@ pub fn write_f32(out: &mut String, value: f32) {
 
 /// Appends an `f64`: 15 digits where they suffice, else 17.
 pub fn write_f64(out: &mut String, value: f64) {
+    if value.is_normal() && write_shortest(out, &format!("{value:e}"), 15) {
+        return;
+    }
     let start = out.len();
     write_g(out, value, 15);
     if value.is_nan() {
@@ -193,6 +237,40 @@ mod tests {
         let mut out = String::new();
         write_f32(&mut out, value);
         out
+    }
+
+    #[test]
+    fn shortest_digits_are_those_of_the_general_way() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        for _ in 0..20_000 {
+            let few = f64::from(next() % 3_000_000) / 10f64.powi((next() % 24) as i32 - 8);
+            for value in [
+                few as f32,
+                -(few as f32),
+                f32::from_bits(next() << 1 ^ next()),
+            ] {
+                let mut general = String::new();
+                write_g(&mut general, f64::from(value), 6);
+                let mut short = String::new();
+                if value.is_normal() && write_shortest(&mut short, &format!("{value:e}"), 6) {
+                    assert_eq!(short, general, "{value:e}");
+                } else if value.is_normal() {
+                    assert_ne!(general.parse(), Ok(value), "{value:e}");
+                }
+            }
+            let mut general = String::new();
+            write_g(&mut general, few, 15);
+            let mut short = String::new();
+            if few.is_normal() && write_shortest(&mut short, &format!("{few:e}"), 15) {
+                assert_eq!(short, general, "{few:e}");
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, Instruct
 use crate::types::{ShapeId, ShapeStyle};
 pub(crate) use attributes::write_string_or_dict;
 pub(crate) use escape::{unescape, write_escaped};
+pub(crate) use float::{write_f32, write_f64};
 pub(crate) use literal::{write_literal, write_typed_literal};
 use metadata::FrameStyle;
 pub(crate) use names::UniqueNames;

@@ -1,6 +1,7 @@
 //! The orders in which XLA prints instructions and computations.
 
 use foldhash::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, InstructionRef,
@@ -128,14 +129,17 @@ enum Visit {
 /// Every position is in the result once, also where dependencies form a cycle.
 pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
     let count = list.count() as usize;
-    let mut used = vec![false; count];
+    // Most computations are small.
+    let mut used: SmallVec<[bool; 64]> = SmallVec::from_elem(false, count);
+    let used = &mut used[..];
     for at in 0..count as u32 {
         list.operands(at, &mut |operand| used[operand as usize] = true);
     }
     let mut channels = channel_predecessors(list);
-    let mut visits = vec![Visit::New; count];
+    let mut visits: SmallVec<[Visit; 64]> = SmallVec::from_elem(Visit::New, count);
+    let visits = &mut visits[..];
     let mut order = Vec::with_capacity(count);
-    let mut stack: Vec<u32> = Vec::new();
+    let mut stack: Vec<u32> = Vec::with_capacity(16);
     // What no instruction without users reaches lies on a cycle; the second pass picks it up.
     for pass in 0..2 {
         for start in 0..count as u32 {
@@ -154,7 +158,7 @@ pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
                     continue;
                 }
                 visits[index] = Visit::Visiting;
-                if at != start {
+                if at != start && !channels.is_empty() {
                     // One that is done already may have been a start, which pulls in no others.
                     let mut earlier = channels.get(&at).copied();
                     while let Some(done) = earlier.filter(|&e| visits[e as usize] != Visit::New) {

@@ -359,6 +359,17 @@ def test_literals_without_elements_have_few_rows() -> None:
         hlorun.parse(with_field(written, "constant", field(3, shape) + field(8, field(1, shape))))
 
 
+@pytest.mark.parametrize("call", ["gather(x, i)", "scatter(x, i, x), to_apply=c"])
+def test_dimensions_that_nobody_said_are_not_made_up(call: str) -> None:
+    module = hlorun.parse(
+        "HloModule m\nc {\n a = f32[] parameter(0)\n ROOT b = f32[] parameter(1)\n}\n"
+        f"ENTRY e {{\n x = f32[2] parameter(0)\n i = s32[1] parameter(1)\n ROOT g = f32[2] {call}\n}}\n"
+    )
+    agree(agree(module, module.to_proto()), module.to_proto())
+    with pytest.raises(hlorun.HloVerifyError, match="needs"):
+        hlorun.parse(module.to_proto()).verify()
+
+
 def test_a_ragged_dot_keeps_its_dimensions() -> None:
     dimensions = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"
     module = hlorun.parse(

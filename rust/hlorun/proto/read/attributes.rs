@@ -310,7 +310,10 @@ impl Writer<'_> {
                 Some(gather) => Some(gather.index_vector_dim),
                 None => scatter()?.map(|scatter| scatter.index_vector_dim),
             };
-            self.int(key, dim.unwrap_or(0));
+            // Without the message, nobody said a dimension.
+            if let Some(dim) = dim {
+                self.int(key, dim);
+            }
             return Ok(());
         }
         let list = match key {

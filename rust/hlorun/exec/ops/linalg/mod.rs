@@ -117,7 +117,11 @@ pub fn run(
     let (sources, targets) = arrays.split_at(operand_count);
     if small::fits(op, sources, targets) {
         let rows = first.dims[first.dims.len() - 1] as usize;
-        try_split(environment, count, TASK_STEPS / (work * rows), &|range| {
+        // Whole groups, so that no lane of a task's vectors stays empty but in the last one.
+        let lanes = small::lanes(first.element_type);
+        let grain = (TASK_STEPS / (work * rows)).div_ceil(lanes);
+        try_split(environment, count.div_ceil(lanes), grain, &|groups| {
+            let range = groups.start * lanes..count.min(groups.end * lanes);
             small::run(op, sources, targets, range, &alone)
         })?;
     } else {

@@ -253,9 +253,21 @@ pub fn run(
         alone,
     };
     if inputs[0].0.get().element_type == PrimitiveType::F32 {
-        work.groups::<f32, 16>(range)
+        work.groups::<f32, F32_LANES>(range)
     } else {
-        work.groups::<f64, 8>(range)
+        work.groups::<f64, F64_LANES>(range)
+    }
+}
+
+/// Matrices in the lanes of a vector.
+const F32_LANES: usize = 16;
+const F64_LANES: usize = 8;
+
+/// Matrices of an element type that are computed together.
+pub fn lanes(ty: PrimitiveType) -> usize {
+    match ty {
+        PrimitiveType::F32 => F32_LANES,
+        _ => F64_LANES,
     }
 }
 

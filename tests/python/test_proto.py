@@ -355,7 +355,7 @@ def test_literals_without_elements_have_few_rows() -> None:
     written = hlorun.parse("ENTRY e { ROOT c = f32[3,0] constant({ {}, {}, {} }) }").to_proto()
     assert hlorun.run(hlorun.parse(written)).shape == (3, 0)
     shape = field(2, 11) + field(3, varint(1 << 28) + varint(0))
-    with pytest.raises(hlorun.HloParseError, match="a literal without elements, in more than 65536 rows"):
+    with pytest.raises(hlorun.HloParseError, match="a literal without elements in more than 65536 rows"):
         hlorun.parse(with_field(written, "constant", field(3, shape) + field(8, field(1, shape))))
 
 

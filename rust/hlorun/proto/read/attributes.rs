@@ -130,7 +130,12 @@ impl Writer<'_> {
             K::OutputOperandAliasing => self.aliasing(proto)?,
             K::Padding => self.padding(proto)?,
             K::SliceSizes if opcode == HloOpcode::Gather => {
-                self.ints(key, &proto.numbers(field::gather_slice_sizes))
+                let sizes = proto.numbers(field::gather_slice_sizes);
+                let mut dimensions = proto.each(field::gather_dimension_numbers);
+                // Of a scalar there are none, and none where nothing is said of the gather at all.
+                if !sizes.is_empty() || dimensions.next().is_some() {
+                    self.ints(key, &sizes);
+                }
             }
             K::Domain => self.domain(proto)?,
             _ => self.dimension_numbers(key, proto)?,
@@ -299,7 +304,7 @@ impl Writer<'_> {
             self.message(proto, field::ragged_dot_dimension_numbers)
         };
         let dot = || -> Found<schema::DotDimensionNumbers> {
-            // Of a ragged dot, the message of an ordinary one may be there with nothing in it.
+            // A ragged dot may have an empty message of an ordinary one too; the one inside its own counts.
             match ragged()?.and_then(|ragged| ragged.dot_dimension_numbers) {
                 Some(dot) => Ok(Some(*dot)),
                 None => self.message(proto, field::dot_dimension_numbers),
@@ -310,7 +315,7 @@ impl Writer<'_> {
                 Some(gather) => Some(gather.index_vector_dim),
                 None => scatter()?.map(|scatter| scatter.index_vector_dim),
             };
-            // Without the message, nobody said a dimension.
+            // Without the message there is no dimension to write.
             if let Some(dim) = dim {
                 self.int(key, dim);
             }

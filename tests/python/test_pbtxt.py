@@ -90,7 +90,7 @@ def test_wrapped_modules_and_snapshots(tmp_path: Path) -> None:
     ("text", "line", "column", "message"),
     [
         ('name: "m"\n  computation { }', 2, 3, "HloModuleProto has no field 'computation'; did you mean"),
-        ("computations {\n instructions { fft_type: DFT } }", 2, 27, "'fft_type' has no word 'DFT'"),
+        ("computations {\n instructions { fft_type: DFT } }", 2, 27, "'DFT' is no value of 'fft_type'"),
         ("id: 1\nid: 1", 2, 1, "field 'id' is given twice"),
         ("id: 1\n[x.y] { }", 2, 1, "extensions and Any are not read"),
         ("computations { id: 1", 1, 21, "found the end of the text"),

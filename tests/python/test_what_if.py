@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import hlorun
 from conftest import dump_path
 from hlorun.report.schedules import depth_first, greedy
@@ -115,3 +117,49 @@ def test_the_dumps_can_be_changed(modules: dict[str, hlorun.HloModule]) -> None:
         found = hlorun.memory_what_if(module)
         assert found.refused == 0 and found.peak == module.memory_analysis().peak_memory_in_bytes
         assert all(change.peak + change.saves == found.peak for change in found.changes)
+
+
+def test_the_last_reader_of_a_large_value_comes_before_a_small_one() -> None:
+    module = hlorun.parse(
+        "HloModule m\nENTRY e { p = f32[1000] parameter(0)\n z = f32[] constant(0)\n j = f32[1000] sine(p)\n"
+        " k = f32[200] slice(p), slice={[0:200]}\n a = f32[10] slice(j), slice={[0:10]}\n"
+        " b = f32[500] slice(j), slice={[0:500]}\n"
+        " ROOT t = (f32[10], f32[500], f32[200]) tuple(a, b, k) }"
+    )
+    entry = module.entry_computation
+    assert entry is not None
+    order = [i.name for i in greedy(entry)]
+    assert order.index("a") < order.index("b") < order.index("t")
+    assert sorted(order) == sorted(i.name for i in entry.instructions)
+    # Once `a` has read `j`, `b` frees it, which is more than `k` adds.
+    assert order.index("j") > order.index("k") or order.index("b") < order.index("k")
+
+
+def test_effects_inside_branches_keep_their_order() -> None:
+    text = """HloModule m
+yes { t = token[] parameter(0)
+ c = f32[] constant(1)
+ ROOT o = token[] outfeed(c, t) }
+no { ROOT t = token[] parameter(0) }
+ENTRY e { q = pred[] parameter(0)
+ x = f32[1000] parameter(1)
+ s = f32[1000] sine(x)
+ u = token[] after-all()
+ w = token[] conditional(q, u, u), true_computation=yes, false_computation=no
+ v = token[] after-all()
+ f = token[] outfeed(s, v)
+ ROOT r = token[] after-all(w, f) }
+"""
+    entry = hlorun.parse(text).entry_computation
+    assert entry is not None
+    for schedule in (depth_first, greedy):
+        order = [i.name for i in schedule(entry)]
+        assert order.index("w") < order.index("f")
+
+
+def test_words_that_do_not_go_with_what_if(tmp_path: Path) -> None:
+    dump = str(dump_path("001"))
+    refused = command("memory", dump, "--what-if", "--html", str(tmp_path / "x.html"), status=2)
+    assert "it takes a module and --json, not --html" in refused.stderr
+    with pytest.raises(hlorun.HloArgumentError, match="most=-1"):
+        hlorun.memory_what_if(hlorun.load(dump), most=-1)

@@ -40,7 +40,8 @@ def cost(
     collectives: Annotated[
         bool,
         typer.Option(
-            "--collectives", help="List what devices send each other; with --roofline, how long that takes."
+            "--collectives",
+            help="List what devices send each other and why; with --roofline, how long that takes.",
         ),
     ] = False,
     json: Json = False,

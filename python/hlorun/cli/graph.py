@@ -42,7 +42,8 @@ def graph(
     diff: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            metavar="OTHER", help="Mark what is not so in another module, as `hlorun diff` finds it."
+            metavar="OTHER",
+            help="Mark what is added or changed since OTHER, an earlier module, as by `hlorun diff`.",
         ),
     ] = None,
     inputs: Inputs = None,
@@ -51,12 +52,14 @@ def graph(
 ) -> None:
     """Draw a module: groups by op_name, loops and fusions that open in place, search, neighbours, ways.
 
-    Without an option the page is DUMP.html in the working directory.
+    Without --html and --dot the page is DUMP.html in the working directory.
     """
     import hlorun
     from hlorun.report.graph import to_dot
     from hlorun.report.graph_page import read_times, to_html
 
+    if not nan and (inputs is not None or timeout is not None):
+        raise typer.BadParameter("they are for the run of --nan", param_hint="--inputs, --timeout")
     with reporting_errors(dump):
         module = load(dump)
         if dot is not None and html is None and (nan or diff is not None):

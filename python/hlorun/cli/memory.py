@@ -80,9 +80,16 @@ def memory(
     choose(plan, PLANS, "--plan")
     if png is not None and png.suffix not in PICTURES:
         raise typer.BadParameter(f"it ends in none of {', '.join(PICTURES)}", param_hint="--png")
+    if what_if:
+        others: dict[str, object] = {"MODULE": module, "--html": html, "--png": png, "--by": by}
+        others |= {"--as-dump": as_dump or None, "--plan": plan if plan != PLANS[0] else None}
+        given = [name for name, value in others.items() if value is not None]
+        if given:
+            message = f"it takes a module and --json, not {', '.join(given)}"
+            raise typer.BadParameter(message, param_hint="--what-if")
     with reporting_errors(dump):
         if what_if:
-            _what_if(load(dump), json=json)
+            _what_if(dump, json=json)
             return
         assignment, loaded, title = _load(dump, module, plan)
         if as_dump:
@@ -114,9 +121,16 @@ def memory(
         raise typer.Exit(1)
 
 
-def _what_if(module: HloModule, *, json: bool) -> None:
+def _what_if(dump: Path, *, json: bool) -> None:
+    import hlorun
     from hlorun.report.what_if import memory_what_if
 
+    try:
+        module = load(dump)
+    except hlorun.HloParseError as error:
+        if "buffer assignment" not in str(error):
+            raise
+        raise hlorun.HloArgumentError("--what-if takes a module, and this is a buffer assignment") from None
     found = memory_what_if(module)
     if json:
         print_json(found.to_dict())

@@ -37,7 +37,8 @@ class ShardedValue(Result):
         sharding: As the text has it.
         tiles: In how many parts each dimension is cut; empty where every device holds all of it, None where
             the text does not say where the parts are.
-        side: "producer" where it leads to what the collective takes, "consumer" where it meets what it gives.
+        side: "producer" for a value that the collective's operand is computed from, "consumer" for another
+            operand of a user of its result.
 
     Examples:
         >>> text = (
@@ -235,9 +236,13 @@ def reason(instruction: HloInstruction, flow: Flow) -> CollectiveReason:
     ]
     sums = [i for i in known if i.opcode in _SUMS]
     producer = next(iter(sums or known), None)
-    users = flow.users(_done(instruction))
+    users = [user for user in flow.users(_done(instruction)) if not _is_result(user)]
     consumers = tuple(Place.of(user) for user in users[:_MOST_PLACES])
-    takes = ", ".join(_named(place) for place in consumers) or "the result of the module"
+    names = list(dict.fromkeys(_named(Place.of(user)) for user in users)) or ["the result of the module"]
+    takes = ", ".join(names[:_MOST_PLACES])
+    if len(names) > _MOST_PLACES:
+        takes += f" and {len(names) - _MOST_PLACES} more"
+    takes += " needs" if len(names) == 1 else " need"
     made = _named(Place.of(producer)) if producer is not None else "a value whose origin is not found"
     behind = [o for i in (sums or known) for o in (i.operands if i.opcode in _SUMS else (i,))]
     shardings = [value for i in behind for value in flow.sharded(i, "producer")]
@@ -246,6 +251,12 @@ def reason(instruction: HloInstruction, flow: Flow) -> CollectiveReason:
     kind, text = _kind(instruction, bool(sums), made, takes)
     place = Place.of(producer) if producer is not None else None
     return CollectiveReason(kind, text, place, consumers, tuple(dict.fromkeys(shardings)))
+
+
+def _is_result(user: HloInstruction) -> bool:
+    """Whether it is the tuple of the module's results."""
+    computation = user.computation
+    return user.opcode == "tuple" and computation.is_entry and computation.root == user
 
 
 def _is_from(value: HloInstruction, collective: HloInstruction, flow: Flow) -> bool:
@@ -259,13 +270,13 @@ def _kind(instruction: HloInstruction, is_sum: bool, made: str, takes: str) -> t
     if opcode in ("all-reduce", "reduce-scatter"):
         combined = instruction.called_computations[0].root if instruction.called_computations else None
         if is_sum and combined is not None and combined.opcode == "add":
-            return "partial sums", f"each device has summed up its part of {made}; {takes} needs the sum"
+            return "partial sums", f"each device has summed up its part of {made}; {takes} the sum"
         if is_sum and combined is not None:
-            said = f"each device has the {combined.opcode} of its part of {made}; {takes} needs that of all"
+            said = f"each device has the {combined.opcode} of its part of {made}; {takes} that of all"
             return "partial results", said
-        return "unknown", f"not known: it combines {made}, which is no sum over a dimension, for {takes}"
+        return "unknown", f"not known: it combines {made}, which is no sum over a dimension; {takes} it"
     if opcode == "all-gather" and (cut := _gathered(instruction)) is not None:
-        return "gathered", f"{cut} and {takes} needs it whole"
+        return "gathered", f"{cut} and {takes} it whole"
     if opcode in ("all-to-all", "collective-permute"):
-        return "moved", f"{takes} needs parts of {made} that lie on other devices"
-    return "unknown", f"not known: from {made} to {takes}"
+        return "moved", f"{takes} parts of {made} that lie on other devices"
+    return "unknown", f"not known: it moves {made}; {takes} it"

@@ -125,7 +125,8 @@ class Graph:
             The text.
 
         Raises:
-            HloArgumentError: The times, the report of NaN or the difference are of other modules.
+            HloArgumentError: The times, the report of NaN or the difference name instructions that the module
+                does not have.
             OSError: The file cannot be written.
 
         Examples:

@@ -83,7 +83,7 @@ def diff_marks(module: HloModule, difference: Diff) -> Marks:
             raise HloArgumentError(_not_of(module, name))
         inside = {i.name: i for i in computations[name].instructions}
         if "only_in" in item:
-            marks.of.update((i, ("added", "so is its computation")) for i in inside.values())
+            marks.of.update((i, ("added", "its computation is only in this module")) for i in inside.values())
             continue
         gone = {c["name"]: c["text"] for c in item["changes"] if c["side"] == "-"}
         for change in item["changes"]:
@@ -100,4 +100,4 @@ def diff_marks(module: HloModule, difference: Diff) -> Marks:
 
 
 def _not_of(module: HloModule, name: str) -> str:
-    return f"the difference is not one from another module to this: {module.name} has no {name}"
+    return f"the difference is not hlorun.diff(other, {module.name}): {module.name} has no {name}"

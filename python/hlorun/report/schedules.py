@@ -7,6 +7,23 @@ from heapq import heappop, heappush
 
 from hlorun._hlorun import HloComputation, HloInstruction
 
+# What devices or the host see; it keeps its order.
+_ORDERED = frozenset(
+    [
+        "async-start",
+        "call",
+        "conditional",
+        "custom-call",
+        "infeed",
+        "outfeed",
+        "recv",
+        "rng",
+        "rng-get-and-update-state",
+        "send",
+        "while",
+    ]
+)
+
 
 def _needs(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
     """What each instruction waits for: operands, control predecessors, and the effect before its own.
@@ -19,8 +36,7 @@ def _needs(computation: HloComputation) -> dict[HloInstruction, list[HloInstruct
         needs[i] = list(i.operands)
         if "control-predecessors" in i.text:
             needs[i] += i.attributes.get("control-predecessors", ())
-        has_effect = i.collective is not None or i.opcode.endswith("-done")
-        if has_effect or i.opcode in ("infeed", "outfeed", "send", "recv", "custom-call", "while", "call"):
+        if i.collective is not None or i.opcode.endswith("-done") or i.opcode in _ORDERED:
             needs[i] += [before] if before is not None else []
             before = i
     return needs
@@ -48,16 +64,18 @@ def depth_first(computation: HloComputation) -> list[HloInstruction]:
 
 
 def greedy(computation: HloComputation) -> list[HloInstruction]:
-    """Of what can run always what leaves the fewest bytes live."""
+    """Greedy list scheduling: next comes the ready instruction that adds the fewest bytes."""
     needs = _needs(computation)
     waits = {i: len(set(before)) for i, before in needs.items()}
     users: dict[HloInstruction, list[HloInstruction]] = {i: [] for i in needs}
     readers: dict[HloInstruction, int] = dict.fromkeys(needs, 0)
+    read_by: dict[HloInstruction, list[HloInstruction]] = {i: [] for i in needs}
     for i, before in needs.items():
         for j in set(before):
             users[j].append(i)
         for j in set(i.operands):
             readers[j] += 1
+            read_by[j].append(i)
     place = {i: n for n, i in enumerate(needs)}
 
     def grows(i: HloInstruction) -> int:
@@ -68,25 +86,29 @@ def greedy(computation: HloComputation) -> list[HloInstruction]:
 
     ready = [(grows(i), place[i], i) for i in needs if not waits[i]]
     ready.sort(key=lambda item: item[:2])
-    order: list[HloInstruction] = []
+    order: dict[HloInstruction, None] = {}
     while ready:
-        bytes_, at, i = heappop(ready)
-        # What was read since may make another the better one.
-        if (now := grows(i)) != bytes_:
-            heappush(ready, (now, at, i))
+        bytes_, _, i = heappop(ready)
+        # An instruction whose bytes changed was added again then.
+        if i in order or grows(i) != bytes_:
             continue
-        order.append(i)
+        order[i] = None
         for j in set(i.operands):
             readers[j] -= 1
+            # The last reader of an operand frees it.
+            if readers[j] == 1:
+                last = next(reader for reader in read_by[j] if reader not in order)
+                if not waits[last]:
+                    heappush(ready, (grows(last), place[last], last))
         for user in users[i]:
             waits[user] -= 1
             if not waits[user]:
                 heappush(ready, (grows(user), place[user], user))
-    return order
+    return list(order)
 
 
 SCHEDULES: dict[str, Callable[[HloComputation], list[HloInstruction]]] = {
     "each right before the first that needs it": depth_first,
-    "so that each step leaves the fewest bytes live": greedy,
+    "greedily by the bytes each adds": greedy,
 }
 """Orders by what they do."""

@@ -61,7 +61,7 @@ class WhatIf(Result):
         peak: Bytes it needs at the peak, by XLA's buffer assignment in the order of the text.
         changes: A `MemoryChange` for each that saves something alone, those that save most first.
         tried: How many changes were tried.
-        refused: Those of them whose memory cannot be planned, of which nothing is known.
+        refused: How many of them could not be planned; what they would save is unknown.
         left_out: Values live at the peak that were not tried because there were too many.
 
     Examples:
@@ -186,7 +186,7 @@ def _renamed(user: HloInstruction, line: str, old: str, new: str) -> str:
 
 
 def _computed_again(text: Text, value: HloInstruction) -> Iterator[tuple[HloInstruction, str]]:
-    """The text in which users after a pause read the value computed once more, for the longest pauses."""
+    """For the longest gaps between uses: the first user after it, and the text where it reads a new copy."""
     computation = value.computation
     place = {i: n for n, i in enumerate(computation.instructions)}
     users = sorted((user for user in value.users if user in place), key=place.__getitem__)
@@ -220,7 +220,7 @@ def memory_what_if(module: HloModule, *, most: int = 20) -> WhatIf:
         A `WhatIf`.
 
     Raises:
-        HloArgumentError: The module has no text of its own for an instruction.
+        HloArgumentError: The text of an instruction is not in the module's source, or `most` is negative.
         HloError: The memory of the module cannot be planned.
 
     Examples:
@@ -250,6 +250,8 @@ def memory_what_if(module: HloModule, *, most: int = 20) -> WhatIf:
         together = [pair for donation, _ in donations for pair in donation]
         about = f"donate all {len(together)} parameters that fit results"
         attempt("donate", about, [p for _, p in donations], text.with_donations(together))
+    if most < 0:
+        raise HloArgumentError(f"most={most}; it must be at least 0")
     values, left_out = _at_peak(module, most)
     for value in values:
         best: list[MemoryChange] = []

@@ -1,8 +1,8 @@
 //! Copies of a row.
 //!
-//! In: bytes side by side, and as many elsewhere. Out: the copied bytes. The system's own copy is a call, too much for
-//! short rows, and on some CPUs takes thirty times as long where the places of the two within a page are close, as those
-//! of arrays often are.
+//! In: a row of contiguous bytes. Out: its copy. A call of the system's `memcpy` costs more than copying a short row, and
+//! some CPUs' copy instructions are slow where source and destination are nearly equal modulo the page size, as those of
+//! arrays often are.
 
 use crate::Isa;
 

@@ -58,8 +58,8 @@ struct How<'a, 'py> {
 /// inside fusions, and in every trip of a loop; nothing is fused then. With `out`, a value of the
 /// result's shape, results are written into its arrays. `timeout` is in seconds.
 ///
-/// It pickles as its module and what it was compiled with, and is planned again where it is read; one
-/// inside a buffer assignment, or with callbacks of JAX, raises `TypeError`.
+/// It can be pickled: the pickle holds the module and the options, and unpickling compiles them again.
+/// One compiled inside a buffer assignment, or with callbacks of JAX, raises `TypeError`.
 ///
 /// A call raises `HloArgumentError` where a value does not fit its parameter, `HloTimeoutError`
 /// where the time is over, `HloUnsupportedError` where the run reaches a custom call that nobody can

@@ -117,8 +117,8 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// The same of any length. Ids of instructions have five bytes, as those of their computations stand
-/// in the upper half: up to eight are put together at once.
+/// A varint of any length. Ids of instructions have that of the computation in the upper 32 bits, hence
+/// five bytes or more: up to eight are decoded at once.
 #[inline]
 fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
     if let Some(eight) = bytes.first_chunk::<8>() {
@@ -139,7 +139,7 @@ fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
         value |= u64::from(byte & 0x7f) << (7 * at);
         if byte < 0x80 {
             *bytes = &bytes[at + 1..];
-            // Of the tenth byte one bit is left.
+            // Nine bytes hold 63 bits: the tenth may only add one.
             return (at < 9 || byte <= 1).then_some(value);
         }
     }

@@ -98,9 +98,9 @@ pub(super) struct Parser<'s> {
     pub last_metadata: TextRef,
     /// The last sharding read, likewise.
     pub last_sharding: TextRef,
-    /// What is known of the instructions before they are read.
+    /// Instructions known from the proto that the text was made from.
     pub prepared: Option<&'s Prepared>,
-    /// Of those, the ones that are read.
+    /// Ids of those parsed so far, in order.
     pub prepared_ids: Vec<InstructionId>,
     /// Shapes by the numbers they have there.
     pub prepared_shapes: Vec<Option<ShapeId>>,

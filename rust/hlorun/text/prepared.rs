@@ -1,8 +1,8 @@
-//! What whoever wrote a text knows of its instructions, so that the parser need not find it out again.
+//! Instructions whose parts are known before parsing, because hlorun made the text from a proto.
 //!
-//! Comes in: a text made from a proto, and where the parts of its instructions stand. Goes out: what
-//! the other ways of reading an instruction make of its name, shape, opcode and operands. Promise: an
-//! instruction of which anything is in doubt is left to them.
+//! In: the text, and where each instruction's name, shape, opcode and operands stand in it. Out: the same
+//! records as from parsing. Promise: an instruction that does not match what is known is parsed in the
+//! ordinary way.
 
 use super::instruction::Open;
 use super::lexer::is_name_start;

@@ -53,7 +53,7 @@ macro_rules! optional_numbers {
         #[derive(Default)]
         pub struct $name {
             values: Vec<$element>,
-            /// A bit per row, from the first row on that has no value.
+            /// Validity bitmap, a bit for each row; none until a row has no value.
             valid: Option<Vec<u8>>,
         }
 
@@ -123,7 +123,7 @@ impl Builder for Flags {
     }
 }
 
-/// Where the rows of texts and lists end, as Arrow has it: after a 0, which is there once there is a row.
+/// Arrow's offsets of texts and lists: 0, then the end of each row; empty before the first row.
 #[derive(Default)]
 struct Ends(Vec<i64>);
 

@@ -41,8 +41,8 @@ pub fn recipe<'py>(
     }
     if has_functions(py, &module)? {
         return cannot(
-            "that calls functions of this process, as callbacks of JAX are: pickle its module or the \
-             function's arguments, and lower and compile where it is needed",
+            "with callbacks of JAX, which exist only in this process: lower and compile the function in \
+             the process that runs it",
         );
     }
     let options = executable.core().options();

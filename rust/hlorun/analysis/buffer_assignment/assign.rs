@@ -196,7 +196,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             let target = &mut self.allocations[allocation];
             target.values.push((value, offset));
             match self.of.live.range(value) {
-                // Nobody asks the heap for room later.
+                // Nothing is put into the heap's allocation after it is packed, so it needs no timeline.
                 _ if target.flags.preallocated_temp => {}
                 Some(range) => drop(target.timeline.insert((range.start, value), range)),
                 None => target.is_timeless = true,

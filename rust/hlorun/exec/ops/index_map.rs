@@ -170,7 +170,7 @@ impl<'s> Windows<'s> {
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
         let width = self.starts.width;
         let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
-        // Filled where they stand: `from_elem` makes them elsewhere and copies all their room.
+        // Resized in place: `from_elem` makes them elsewhere and then copies their whole inline room.
         let (mut values, mut moves) = (
             SmallVec::<[i64; BLOCK]>::new(),
             SmallVec::<[isize; BLOCK]>::new(),

@@ -98,7 +98,10 @@ impl<'s> Cursor<'s> {
                 .iter()
                 .position(|&b| b == quote || b == b'\\' || b == b'\n');
             let Some(end) = end.filter(|&end| rest[end] != b'\n') else {
-                return Err(Fault::new(start, "a string that never ends"));
+                return Err(Fault::new(
+                    start,
+                    "a string without its closing quote on the same line",
+                ));
             };
             out.extend_from_slice(&rest[..end]);
             self.position += end + 1;
@@ -112,7 +115,7 @@ impl<'s> Cursor<'s> {
     /// What stands behind a backslash.
     fn escape(&mut self, out: &mut Vec<u8>) -> Parsed<()> {
         let start = self.position - 1;
-        let fault = || Fault::new(start, "an escape that means nothing");
+        let fault = || Fault::new(start, "an unknown escape");
         let byte = self.peek();
         self.position += 1;
         let plain = match byte {

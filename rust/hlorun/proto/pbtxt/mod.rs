@@ -126,8 +126,12 @@ computations {
             ),
             ("id: 9223372036854775808", 4, "does not fit"),
             ("name: 5", 6, "expected a string for 'name', found '5'"),
-            ("name: \"a\nb\"", 6, "a string that never ends"),
-            ("name: \"\\q\"", 7, "an escape that means nothing"),
+            (
+                "name: \"a\nb\"",
+                6,
+                "a string without its closing quote on the same line",
+            ),
+            ("name: \"\\q\"", 7, "an unknown escape"),
             ("id 5", 3, "expected ':' after 'id', found '5'"),
             ("id: [1]", 4, "field 'id' is not repeated"),
             (
@@ -154,7 +158,7 @@ computations {
             (
                 "host_program_shape { result { element_type: F31 } }",
                 44,
-                "no word 'F31'",
+                "'F31' is no value of 'element_type'",
             ),
             (
                 "host_program_shape { result { is_dynamic_dimension: 2 } }",

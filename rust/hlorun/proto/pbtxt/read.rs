@@ -10,8 +10,8 @@ use crate::text::lexer::snippet;
 
 /// Which message `text` is; `None` when it is the text of none of them.
 ///
-/// A text of HLO may begin with a computation called as a field is. What stands in its braces tells them
-/// apart: fields are followed by a colon or a message, instructions by `=`.
+/// HLO text may begin with a computation named like a field. What follows `{` tells them apart: the name of
+/// a field is followed by `:` or `{`, that of an instruction by `=`.
 pub fn kind(text: &[u8]) -> Option<Kind> {
     let mut cursor = Cursor {
         source: text,
@@ -50,11 +50,11 @@ pub fn to_bytes(text: &[u8], kind: Kind) -> Parsed<Vec<u8>> {
     Ok(reader.finish())
 }
 
-/// A message, or numbers that stand together, whose length goes before them.
+/// A length prefix that is inserted at the end: of a message or of packed numbers.
 struct Length {
     /// Where they begin in `Reader::out`.
     start: usize,
-    /// Bytes of them, lengths included; while they are open, `Reader::written` at their beginning.
+    /// The length, prefixes inside included. While it is open, `Reader::written` as it was at the start.
     bytes: usize,
 }
 
@@ -92,7 +92,7 @@ struct Reader<'s> {
     out: Vec<u8>,
     /// In the order of their beginnings.
     lengths: Vec<Length>,
-    /// Bytes that the lengths which are known will have.
+    /// Bytes that the finished length prefixes take.
     written: usize,
     /// Messages that are being read, innermost last; never empty.
     open: Vec<Open>,
@@ -323,7 +323,7 @@ impl Reader<'_> {
                         let word = self.cursor.word();
                         let Some(number) = words.number(word) else {
                             let (name, word) = (row.name, snippet(word));
-                            let message = format!("'{name}' has no word '{word}'");
+                            let message = format!("'{word}' is no value of '{name}'");
                             return Err(Fault::new(at, message));
                         };
                         number.into()

@@ -25,8 +25,8 @@ pub(super) struct Head<'p> {
     operands: (u32, u32),
 }
 
-/// The instructions of a computation by their ids, which is the order XLA keeps them in. One after the
-/// other reads its own into the same memory.
+/// The instructions of a computation by their ids, which is the order XLA keeps them in. Reused for
+/// each computation, to keep its allocations.
 #[derive(Default)]
 pub(super) struct Heads<'p> {
     heads: Vec<Head<'p>>,
@@ -275,7 +275,7 @@ impl<'p> Computation<'p> {
         Some(read)
     }
 
-    /// Its instructions, of those of all.
+    /// This computation's part of the instructions of all.
     pub fn own<'i>(&self, instructions: &'i [&'p [u8]]) -> &'i [&'p [u8]] {
         &instructions[self.instructions.0..self.instructions.1]
     }

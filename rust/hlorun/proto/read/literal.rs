@@ -24,7 +24,7 @@ pub fn read_literal(bytes: Bytes, limits: &Limits, filename: Option<&Arc<str>>) 
     Reader { limits, filename }.literal(bytes, 0)
 }
 
-/// Rows of an array without elements. Their text would be long, and no bytes of the proto stand for it.
+/// Most rows of an array without elements: its text prints every row, though the proto has no byte for them.
 const MOST_ROWS: i64 = 1 << 16;
 
 /// The product of the sizes that are not 0, where one is.
@@ -86,7 +86,7 @@ impl Reader<'_> {
         }
         if rows_without_elements(&shape.dimensions) > MOST_ROWS {
             return Err(self.fault(format!(
-                "a literal without elements, in more than {MOST_ROWS} rows"
+                "a literal without elements in more than {MOST_ROWS} rows, which HLO text would write out"
             )));
         }
         let mut array = ArrayShape::new(element_type, &shape.dimensions);

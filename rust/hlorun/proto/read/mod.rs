@@ -90,7 +90,8 @@ pub(super) fn read_module(
     let mut module =
         parse_prepared(source, options, Some(&prepared)).map_err(|error| match error {
             HloError::Parse(mut error) => {
-                let note = "the place is one in the proto's text, which hlorun makes from it";
+                let note =
+                    "the line is of the HLO text that hlorun made from the proto, not of the file";
                 error.notes.push(note.into());
                 HloError::Parse(error)
             }

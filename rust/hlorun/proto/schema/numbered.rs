@@ -52,8 +52,7 @@ pub const fn kind(words: &str) -> Kind {
     }
 }
 
-/// Whether there may be several. Of what stands in a declaration, only `repeated` and `btree_map` have an
-/// "r".
+/// Whether the field is repeated. Only declarations with `repeated` or `btree_map` contain an "r".
 const fn is_repeated(words: &[u8]) -> bool {
     let mut at = 0;
     while at < words.len() {
@@ -132,7 +131,7 @@ impl Table {
 
 /// A message of which the fields are known.
 pub trait Described {
-    /// They.
+    /// The table of its fields.
     fn table() -> &'static Table;
 }
 
@@ -183,9 +182,9 @@ macro_rules! describe {
     };
 }
 
-/// Declares a message: its fields, each with its number, what prost calls its type, and what it holds
-/// where that does not say it; behind `unread`, fields that are not decoded. With a second name, also a
-/// module of the decoded fields' numbers, with the kind of each in `KINDS`.
+/// Declares a message: each field's number, its type for prost, and after `as` its form (enumeration,
+/// message or string) where that type does not say it. Fields under `unread` are in the table but are not
+/// decoded. With a second name, also a module of the decoded fields' numbers and their `KINDS`.
 macro_rules! declare {
     (
         $(#[$about:meta])* pub struct $message:ident, $numbers:ident { $($body:tt)* }

@@ -10,7 +10,7 @@ fn is_plain(byte: u8) -> bool {
 /// Appends `bytes` so that they can stand between double quotes.
 pub fn write_escaped(out: &mut String, bytes: &[u8]) {
     let mut rest = bytes;
-    // Mostly nothing is special. Without a way out of the loop, many bytes are looked at at once.
+    // Usually every byte is plain. A loop without an early exit is vectorized.
     if bytes.iter().fold(true, |all, &b| all & is_plain(b)) {
         // SAFETY: every byte is plain, and those are ASCII.
         out.push_str(unsafe { std::str::from_utf8_unchecked(bytes) });

@@ -150,7 +150,7 @@ fn write_shortest(out: &mut String, shortest: &str, precision: usize) -> bool {
 
 /// Appends an `f32`: 6 digits where they suffice, else 9.
 pub fn write_f32(out: &mut String, value: f32) {
-    // Numbers near zero have fewer digits than `%g` is asked for.
+    // Subnormal numbers have too few significant digits: they take the general path.
     if value.is_normal() && write_shortest(out, &format!("{value:e}"), 6) {
         return;
     }

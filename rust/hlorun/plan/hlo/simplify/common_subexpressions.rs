@@ -222,7 +222,7 @@ fn write(key: &mut Key, number: impl TryInto<u64>) -> Option<()> {
     Some(())
 }
 
-/// Writes bytes so that no other ones read the same.
+/// Writes bytes with their length first, so that different bytes have different keys.
 fn write_bytes(key: &mut Key, bytes: &[u8]) -> Option<()> {
     write(key, bytes.len())?;
     for chunk in bytes.chunks(8) {
@@ -268,7 +268,7 @@ fn write_instruction(
         let literal = module.instruction(id).literal()?;
         return match literal.bytes() {
             Some(bytes) if bytes.len() <= MAX_LITERAL => write_bytes(key, bytes),
-            // No length of bytes that are compared.
+            // Long literals are compared by id; no short one's key begins with this length.
             _ => write(key, u64::MAX).and_then(|()| write(key, data.immediate)),
         };
     }
@@ -303,7 +303,7 @@ fn is_remark(key: AttrKey) -> bool {
     )
 }
 
-/// Writes an attribute, with as many numbers as its form and the first of them say.
+/// Writes an attribute: its form, and the lengths that are written first, say how many words follow.
 fn write_attribute(key: &mut Key, module: &HloModule, attribute: &Attribute) -> Option<()> {
     let text = |key: &mut Key, text| write_bytes(key, module.str(text).as_bytes());
     match attribute.key {
@@ -327,7 +327,7 @@ fn write_attribute(key: &mut Key, module: &HloModule, attribute: &Attribute) -> 
                 text(key, word)?;
             }
         }
-        // What is called is compared by itself.
+        // Called computations are compared separately.
         AttrValue::Computation(_) => {}
         AttrValue::Computations(ids) => write(key, ids.len())?,
         AttrValue::Window(window) => {
@@ -392,7 +392,7 @@ impl Called {
         let depth = depth.checked_sub(1);
         let key = depth.and_then(|depth| self.written_out(module, id, depth));
         let next = self.written.len() as u32;
-        // One that cannot be written out is like no other: no key consists of a number alone.
+        // A computation without a key equals no other: its key is one number, and every real key is longer.
         let alone = || Key::from_slice(&[Word::Number(id.index() as u64)]);
         let number = *(self.written.entry(key.unwrap_or_else(alone))).or_insert(next);
         self.numbers.insert(id, number);

@@ -265,7 +265,7 @@ def marks_of(page: str, kind: str) -> dict[str, tuple[str, str]]:
 def test_what_makes_nan_and_what_carries_it_on_is_marked() -> None:
     module = hlorun.parse(ROOTS)
     report = hlorun.find_nan(module, np.array([-1, 1], np.float32), np.array([1, np.nan], np.float32))
-    assert report.carriers == ("d", "n", "r", "s") and report.spread == 4
+    assert [place.name for place in report.carriers] == ["d", "n", "r", "s"] and report.spread == 4
     marks = marks_of(hlorun.graph(module, nan=report).html(), "nan")
     assert {name: word for name, (word, _) in marks.items()} == {
         "l": "makes", "n": "carries", "s": "carries", "d": "carries", "r": "carries", "q": "given",

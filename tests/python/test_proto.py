@@ -344,7 +344,9 @@ def test_physical_shapes_are_bounded_in_depth() -> None:
         hlorun.parse(with_field(hlorun.parse(MODULE).to_proto(), "parameter", field(3, shape)))
 
 
-@pytest.mark.parametrize("layout", ["1,0:D(D,C)", "1,0:D(C+,S~)", "1,0:D(D+,D)", "1,0:D(C,C)P(f32[9]{0:T(8)})"])
+@pytest.mark.parametrize(
+    "layout", ["1,0:D(D,C)", "1,0:D(C+,S~)", "1,0:D(D+,D)", "1,0:D(C,C)P(f32[9]{0:T(8)})"]
+)
 def test_layouts_of_sparse_arrays_come_back(layout: str) -> None:
     module = hlorun.parse(f"ENTRY e {{ ROOT p = f32[2,3]{{{layout}}} parameter(0) }}")
     again = hlorun.parse(module.to_proto())
@@ -355,8 +357,28 @@ def test_literals_without_elements_have_few_rows() -> None:
     written = hlorun.parse("ENTRY e { ROOT c = f32[3,0] constant({ {}, {}, {} }) }").to_proto()
     assert hlorun.run(hlorun.parse(written)).shape == (3, 0)
     shape = field(2, 11) + field(3, varint(1 << 28) + varint(0))
-    with pytest.raises(hlorun.HloParseError, match="a literal without elements in more than 65536 rows"):
-        hlorun.parse(with_field(written, "constant", field(3, shape) + field(8, field(1, shape))))
+    for elements in (b"", field(8, b"")):
+        broken = field(3, shape) + field(8, field(1, shape) + elements)
+        with pytest.raises(hlorun.HloParseError, match="a literal without elements in more than 65536 rows"):
+            hlorun.parse(with_field(written, "constant", broken))
+
+
+def test_rows_without_elements_are_left_out_of_the_text_of_a_proto() -> None:
+    written = hlorun.parse("ENTRY e { ROOT c = f32[3,0] constant({ {}, {}, {} }) }").to_proto()
+    shape = field(2, 11) + field(3, varint(1 << 16) + varint(0))
+    constant = field(3, shape) + field(8, field(1, shape) + field(8, b""))
+    module = hlorun.parse(with_field(written, "constant", constant))
+    assert b"constant({...})" in module.source and len(module.source) < 1000
+
+
+@pytest.mark.parametrize("opcode", ["parameter", "constant"])
+def test_operands_that_the_text_does_not_have_are_left_out(opcode: str) -> None:
+    text = f"ENTRY e {{ p = f32[] parameter(0)\n q = f32[] {opcode}(1)\n ROOT r = f32[] add(p, q) }}"
+    ids = {i.name: i for i in hlorun.parse(hlorun.parse(text).to_proto()).instructions}
+    assert list(ids) == ["p", "q", "r"]
+    # The computation's number is in the upper half, the instruction's in the lower one.
+    module = hlorun.parse(with_field(hlorun.parse(text).to_proto(), opcode, field(36, varint(1 << 32))))
+    assert all(not i.operands for i in module.instructions if i.opcode == opcode)
 
 
 @pytest.mark.parametrize("call", ["gather(x, i)", "scatter(x, i, x), to_apply=c"])

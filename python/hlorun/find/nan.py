@@ -78,7 +78,7 @@ class NanReport(Result):
         outputs: Numbers of the results that hold some.
         more: How many origins are not listed.
         is_complete: False where the run was ended early: what it had not reached may hold more.
-        carriers: Names of the values that only carry on what others made, as `spread` counts them.
+        carriers: The values that only carry on what others made, as `spread` counts them.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] log(p) }")
@@ -93,7 +93,7 @@ class NanReport(Result):
     outputs: tuple[int, ...]
     more: int
     is_complete: bool = True
-    carriers: tuple[str, ...] = field(default=(), repr=False)
+    carriers: tuple[Place, ...] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -313,5 +313,5 @@ def _report(
         tuple(sorted(outputs)),
         max(0, len(origins) - MAX_ORIGINS),
         is_complete,
-        tuple(sorted(instruction.name for instruction in spread)),
+        tuple(Place.of(instruction) for instruction in sorted(spread, key=lambda i: i.name)),
     )

@@ -42,17 +42,18 @@ def nan_marks(module: HloModule, report: NanReport) -> Marks:
     """
     marks = Marks(("makes", "carries", "given"))
 
-    def find(name: str, computation: str | None = None) -> HloInstruction:
-        found = [i for i in module.instructions if i.name == name] if name in module else []
-        for instruction in found:
-            if computation in (None, instruction.computation.name):
-                return instruction
-        raise HloArgumentError(f"the report of NaN is of another module: {module.name} has no {name}")
+    by_place = {(i.computation.name, i.name): i for i in module.instructions}
+    entry = module.entry_computation.name if module.entry_computation is not None else ""
 
-    for name in report.carriers:
-        marks.of[find(name)] = "carries", ""
+    def find(name: str, computation: str) -> HloInstruction:
+        if (computation, name) not in by_place:
+            raise HloArgumentError(f"the report of NaN is of another module: {module.name} has no {name}")
+        return by_place[computation, name]
+
+    for carrier in report.carriers:
+        marks.of[find(carrier.name, carrier.computation)] = "carries", ""
     for name in report.inputs:
-        marks.of[find(name)] = "given", "holds NaN or Inf"
+        marks.of[find(name, entry)] = "given", "holds NaN or Inf"
     for origin in report.origins:
         place = find(origin.place.name, origin.place.computation)
         before = marks.of.get(place, ("", ""))

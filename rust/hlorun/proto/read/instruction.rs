@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Writer;
 use super::heads::Heads;
+use super::literal::written;
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode, TextRef};
 use crate::proto::schema::{
@@ -65,7 +66,11 @@ impl Writer<'_> {
         self.out.push(')');
         let metadata = self.attributes(opcode, proto, heads)?;
         self.out.push('\n');
-        let is_known = knows_operands && opcode != HloOpcode::Unknown;
+        // The text has no operands of these.
+        let has_none = matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant);
+        let is_known = knows_operands
+            && opcode != HloOpcode::Unknown
+            && (!has_none || heads.operands_of(at).is_empty());
         self.prepared.instructions.push(PreparedInstruction {
             name,
             shape,
@@ -119,12 +124,12 @@ impl Writer<'_> {
                 value: LiteralValue::Elided,
             },
         };
-        match literal.shape.element_count() {
-            Some(count) if count <= MOST_WRITTEN => write_literal(&mut self.out, &literal),
-            _ => self.out.push_str("{...}"),
+        match written(&literal) <= MOST_WRITTEN {
+            true => write_literal(&mut self.out, &literal),
+            false => self.out.push_str("{...}"),
         }
         self.push_literal(literal);
-        Ok(())
+        self.check_length()
     }
 
     /// What it calls, one or more `ids`.

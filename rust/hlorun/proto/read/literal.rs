@@ -27,6 +27,20 @@ pub fn read_literal(bytes: Bytes, limits: &Limits, filename: Option<&Arc<str>>) 
 /// Most rows of an array without elements: its text prints every row, though the proto has no byte for them.
 const MOST_ROWS: i64 = 1 << 16;
 
+/// What the text of a literal has to write: elements, and rows without any. Recursion is bounded by the depth
+/// that [`read_literal`] allows.
+pub fn written(literal: &Literal) -> i64 {
+    match &literal.value {
+        LiteralValue::Tuple(parts) => parts
+            .iter()
+            .fold(0, |all: i64, part| all.saturating_add(written(part))),
+        _ => {
+            let elements = literal.shape.element_count().unwrap_or(i64::MAX);
+            elements.max(rows_without_elements(&literal.shape.dims))
+        }
+    }
+}
+
 /// The product of the sizes that are not 0, where one is.
 fn rows_without_elements(dims: &[i64]) -> i64 {
     match dims.contains(&0) {
@@ -147,6 +161,9 @@ fn plain_literal(bytes: &[u8], limits: &Limits) -> Option<Literal> {
     let is_row_major = order.iter().rev().copied().eq(0..rank as i64) || rank <= 1;
     if rank > limits.rank || dims.iter().any(|&dim| dim < 0) || order.len() != rank || !is_row_major
     {
+        return None;
+    }
+    if rows_without_elements(&dims) > MOST_ROWS {
         return None;
     }
     let shape = ArrayShape::new(shape.element_type, &dims);

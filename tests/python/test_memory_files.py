@@ -130,3 +130,10 @@ def test_a_usage_report_of_other_bytes_is_seen(folders: dict[str, Path], tmp_pat
     shown = CliRunner().invoke(app, ["memory", str(tmp_path / path.name)])
     assert shown.exit_code == 1
     assert f"add up to {total:,} B" in " ".join(shown.output.split())
+
+
+def test_a_usage_report_as_a_proto_names_its_text(tmp_path: Path) -> None:
+    report = tmp_path / "module_0001.jit_f.cpu_after_optimizations-memory-usage-report.pb"
+    report.write_bytes(b"\x0a\x02\x08\x08")
+    result = CliRunner().invoke(app, ["memory", str(report)])
+    assert result.exit_code == 1 and "memory-usage-report.txt" in result.stderr.replace("\n", "")

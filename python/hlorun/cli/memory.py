@@ -145,6 +145,11 @@ def _load(dump: Path, module: Path | None, plan: str) -> tuple[BufferAssignment,
 
     if dump.is_dir():
         dump = _assignment_in(dump) or only_file(dump)
+    if dump.name.endswith("-memory-usage-report.pb"):
+        text = dump.with_suffix(".txt").name
+        raise hlorun.HloArgumentError(
+            f"usage reports are read as text, which XLA writes beside the proto: {text}"
+        )
     try:
         if str(dump) == "-":
             assignment = hlorun.parse_buffer_assignment(standard_input(), filename="<stdin>")

@@ -6,9 +6,9 @@
 
 use crate::Isa;
 
-/// Bytes up to which a row is copied without a choice of the instruction set.
+/// Longest row, in bytes, that is copied inline, by code that every CPU has.
 const SHORT: usize = 256;
-/// Bytes from which the system's copy may use what it knows of the caches.
+/// Shortest row, in bytes, that is left to `memcpy`, which may write past the caches.
 const LONG: usize = 8 << 20;
 /// Bytes that are copied at once.
 const STEP: usize = 32;
@@ -87,7 +87,7 @@ unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// [`long`], with the vectors of whoever it is part of.
+/// The body of [`long`], compiled for each instruction set.
 ///
 /// # Safety
 /// As for that.
@@ -102,7 +102,7 @@ unsafe fn lines(from: *const u8, to: *mut u8, bytes: usize) {
             let value = from.add(at).cast::<Line>().read_unaligned();
             to.add(at).cast::<Line>().write_unaligned(value);
         };
-        // Lines of what is written are whole from here on.
+        // From here on, every store fills a cache line of the destination.
         line(0);
         let mut at = LINE - to.addr() % LINE;
         while at + AT_ONCE * LINE <= bytes {

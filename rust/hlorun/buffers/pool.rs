@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 1 << 30;
 
 struct Block {
     pointer: NonNull<u8>,
-    /// When it was given, as a count of blocks.
+    /// How many blocks had been given to the pool before it.
     given: u64,
 }
 
@@ -61,7 +61,7 @@ impl Pool {
         self.bytes += len;
     }
 
-    /// The block that waits longest, and its size.
+    /// Takes out the block that has been kept longest; it and its size.
     fn remove_oldest(&mut self) -> Option<(NonNull<u8>, usize)> {
         let (_, &len) = self.sizes.first_key_value()?;
         Some((self.remove(len, false)?, len))

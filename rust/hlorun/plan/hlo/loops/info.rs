@@ -45,7 +45,7 @@ pub struct LoopInfo {
     pub counter: InstructionId,
     /// Values of the counter, one per trip.
     pub trips: Vec<i64>,
-    /// Uses of every instruction of the body, operand by operand, once they were asked for.
+    /// Uses of every instruction of the body, operand by operand; filled by [`LoopInfo::find_users`].
     users: Option<FxHashMap<InstructionId, Users>>,
     /// Leaves whose value after the loop is another instruction of the parent.
     replaced: Vec<Option<InstructionId>>,

@@ -330,17 +330,24 @@ impl HloModule {
             + self.literals.capacity() * size_of::<Literal>()
     }
 
-    /// Gives back memory that growth left over.
+    /// Gives back memory that growth left over, where that is much.
     pub fn shrink_to_fit(&mut self) {
-        self.computations.shrink_to_fit();
-        self.instructions.shrink_to_fit();
-        self.operands.shrink_to_fit();
-        self.attributes.shrink_to_fit();
-        self.ints.shrink_to_fit();
-        self.literals.shrink_to_fit();
+        trim(&mut self.computations);
+        trim(&mut self.instructions);
+        trim(&mut self.operands);
+        trim(&mut self.attributes);
+        trim(&mut self.ints);
+        trim(&mut self.literals);
         for computation in &mut self.computations {
-            computation.instructions.shrink_to_fit();
-            computation.parameters.shrink_to_fit();
+            trim(&mut computation.instructions);
+            trim(&mut computation.parameters);
         }
+    }
+}
+
+/// Gives back the unused part of `list` when it is more than a quarter of it: less is not worth the move.
+fn trim<T>(list: &mut Vec<T>) {
+    if list.capacity() - list.len() > list.len() / 4 {
+        list.shrink_to_fit();
     }
 }

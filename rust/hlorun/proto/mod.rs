@@ -19,6 +19,8 @@ mod write;
 use std::sync::Arc;
 
 use prost::Message;
+use prost::bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::error::{HloError, Location, ParseError, Result};
 use crate::module::{HloModule, ModuleText, Source};
@@ -26,7 +28,9 @@ use crate::text::ParseOptions;
 use crate::types::Literal;
 pub use profile::profile_modules;
 use read::literal::read_literal;
+use schema::{hlo_file, snapshot};
 pub use sniff::{Kind, kind_of};
+use wire::{Fields, Value};
 pub use write::write_module;
 
 /// What a file of a proto holds.
@@ -86,9 +90,7 @@ pub fn write_module_text(module: &HloModule) -> Result<String> {
 /// [`HloError::Parse`] when it is none of them, or is broken.
 pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
     let filename = options.filename.as_ref();
-    let broken = |what: &str, error: prost::DecodeError| {
-        fault(filename, format!("a broken {what}: {error}"))
-    };
+    let broken = |what: &str| fault(filename, format!("a broken {what}"));
     if let Some(message) = options.limits.too_long(source.len()) {
         return Err(fault(filename, message));
     }
@@ -98,40 +100,52 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
             "expected an HloProto, HloModuleProto or HloSnapshot, found other binary data",
         ));
     };
-    let bytes = prost::bytes::Bytes::from_owner(source.clone());
-    let mut file = (Vec::new(), None, String::new());
-    let proto = match kind {
-        Kind::Module => schema::HloModuleProto::decode(bytes)
-            .map(Box::new)
-            .map_err(|error| broken("HloModuleProto", error))?,
-        Kind::Hlo => schema::HloProto::decode(bytes)
-            .map_err(|error| broken("HloProto", error))?
-            .hlo_module
-            .unwrap_or_default(),
+    let bytes = Bytes::from_owner(source);
+    let part = |bytes: &Bytes, number, what| nested(bytes, number).ok_or_else(|| broken(what));
+    let (mut arguments, mut result, mut platform) = (Vec::new(), None, String::new());
+    let module = match kind {
+        Kind::Module => bytes,
+        Kind::Hlo => part(&bytes, hlo_file::hlo_module, "HloProto")?,
         Kind::Snapshot => {
-            let snapshot =
-                schema::HloSnapshot::decode(bytes).map_err(|error| broken("HloSnapshot", error))?;
-            let literal = |bytes| read_literal(bytes, &options.limits, filename);
-            let arguments = snapshot.arguments.into_iter().map(literal);
-            file.0 = arguments.collect::<Result<_>>()?;
-            file.1 = match snapshot.result.is_empty() {
-                true => None,
-                false => Some(literal(snapshot.result)?),
-            };
-            file.2 = String::from_utf8_lossy(&snapshot.execution_platform).into_owned();
-            snapshot
-                .hlo
-                .and_then(|hlo| hlo.hlo_module)
-                .unwrap_or_default()
+            let hlo = part(&bytes, snapshot::hlo, "HloSnapshot")?;
+            for (number, value) in Fields(&bytes) {
+                let Value::Bytes(value) = value else { continue };
+                let literal = || read_literal(bytes.slice_ref(value), &options.limits, filename);
+                match number {
+                    snapshot::arguments => arguments.push(literal()?),
+                    snapshot::result => result = Some(literal()?),
+                    snapshot::execution_platform => {
+                        platform = String::from_utf8_lossy(value).into_owned();
+                    }
+                    _ => {}
+                }
+            }
+            part(&hlo, hlo_file::hlo_module, "HloProto")?
         }
     };
-    let (arguments, result, platform) = file;
     Ok(ProtoFile {
-        module: read::read_module(&proto, source.len(), options)?,
+        module: read::read_module(&module, options)?,
         kind,
         arguments,
         result,
         platform,
+    })
+}
+
+/// The message in field `number` of the one in `bytes`, all its parts; `None` where they are broken.
+fn nested(bytes: &Bytes, number: u32) -> Option<Bytes> {
+    let mut parts: SmallVec<[&[u8]; 1]> = SmallVec::new();
+    for field in Fields(bytes) {
+        match field {
+            (_, Value::Broken) => return None,
+            (at, Value::Bytes(part)) if at == number => parts.push(part),
+            _ => {}
+        }
+    }
+    Some(match parts[..] {
+        [] => Bytes::new(),
+        [part] => bytes.slice_ref(part),
+        _ => parts.concat().into(),
     })
 }
 

@@ -209,12 +209,13 @@ pub fn read_fields<'p>(
             _ => return None,
         }
         // Writers write fields in the order of their numbers.
-        let may_be_again = number <= std::mem::replace(&mut last, number);
-        let is_single = matches!(kind, Kind::Number | Kind::Int32 | Kind::Float);
-        if may_be_again && is_single && present[number as usize / 64] >> (number % 64) & 1 != 0 {
-            again += 1;
-            if again > MOST_AGAIN {
-                return None;
+        if number <= std::mem::replace(&mut last, number) {
+            let is_single = matches!(kind, Kind::Number | Kind::Int32 | Kind::Float);
+            if is_single && present[number as usize / 64] >> (number % 64) & 1 != 0 {
+                again += 1;
+                if again > MOST_AGAIN {
+                    return None;
+                }
             }
         }
         if add((number, value)) {

@@ -150,6 +150,9 @@ pub(super) fn parse_range(
     }
 }
 
+/// Instructions for which room is made at the start.
+const SHORT_COMPUTATION: usize = 32;
+
 /// About how many lines `text` has, from samples; what is reserved for too many is given back.
 fn guess_lines(text: &[u8]) -> usize {
     const SAMPLES: usize = 16;
@@ -181,16 +184,23 @@ impl<'s> Parser<'s> {
         let mut module = HloModule::new(text);
         // Tables that a short text does not fill would take longer to clear than to use.
         let length = source.len() - position;
-        let (lines, operands) = match prepared {
-            Some(known) => (known.instructions.len(), known.operands.len()),
+        let (lines, operands, computations) = match prepared {
+            Some(known) => (
+                known.instructions.len(),
+                known.operands.len(),
+                known.computations,
+            ),
             None => {
                 let lines = guess_lines(&source[position..]);
-                (lines, lines * 2)
+                (lines, lines * 2, length / 128)
             }
         };
         module.instructions.reserve(lines);
         module.attributes.reserve(lines);
         module.operands.reserve(operands);
+        module
+            .literals
+            .reserve(prepared.map_or(0, |known| known.literals.len()));
         Parser {
             cursor,
             module,
@@ -201,14 +211,14 @@ impl<'s> Parser<'s> {
             keys: &tables::KEYS,
             shapes: ShapeCache::new(length),
             instruction_names: Symbols::with_capacity((length / 64).min(256)),
-            computation_names: Symbols::with_capacity((length / 128).min(length / 8192 + 64)),
+            computation_names: Symbols::with_capacity(computations.min(length / 8192 + 64)),
             last_computation: None,
             pending_calls: Vec::new(),
             open_calls: Vec::new(),
             pending_operands: Vec::new(),
             open_uses: Vec::new(),
-            order: Vec::new(),
-            parameters: Vec::new(),
+            order: Vec::with_capacity(lines.min(SHORT_COMPUTATION)),
+            parameters: Vec::with_capacity(lines.min(SHORT_COMPUTATION / 4)),
             anonymous: Vec::new(),
             name_counters: HashMap::default(),
             anonymous_computations: Vec::new(),
@@ -223,7 +233,7 @@ impl<'s> Parser<'s> {
             last_sharding: TextRef::default(),
             prepared,
             prepared_ids: Vec::with_capacity(prepared.map_or(0, |known| known.instructions.len())),
-            prepared_shapes: Vec::new(),
+            prepared_shapes: vec![None; prepared.map_or(0, |known| known.shapes)],
         }
     }
 

@@ -20,6 +20,10 @@ pub(crate) struct Prepared {
     pub operands: Vec<u32>,
     /// Values of constants, in the order of the text.
     pub literals: Vec<Literal>,
+    /// How many computations there are.
+    pub computations: usize,
+    /// How many shapes are numbered.
+    pub shapes: usize,
 }
 
 /// An instruction as it is written.
@@ -118,10 +122,7 @@ impl Parser<'_> {
         self.cursor.position = known.name.end() + " = ".len();
         let shape = self.shape().ok();
         self.cursor.position = before;
-        if self.prepared_shapes.len() <= number {
-            self.prepared_shapes.resize(number + 1, None);
-        }
-        self.prepared_shapes[number] = shape;
+        *self.prepared_shapes.get_mut(number)? = shape;
         shape
     }
 

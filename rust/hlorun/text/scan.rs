@@ -95,6 +95,17 @@ fn words(bytes: &Window) -> [u64; 4] {
     [word(0), word(8), word(16), word(24)]
 }
 
+/// Up to eight bytes, the first of them lowest: parts of a fixed size, as a copy of any size is a call.
+#[inline(always)]
+fn short(bytes: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4));
+    }
+    let each = bytes.iter().rev();
+    each.fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
 impl Key {
     /// Of the first `length` bytes of `window`; of all where there are no more than that.
     #[inline(always)]
@@ -116,9 +127,8 @@ impl Key {
         match word.first_chunk() {
             Some(window) => Key::new(window, WIDTH),
             None => {
-                let mut window = [0; WIDTH];
-                window[..word.len()].copy_from_slice(word);
-                Key(words(&window))
+                let mut rest = word.chunks(8);
+                Key([(); 4].map(|()| rest.next().map_or(0, short)))
             }
         }
     }
@@ -248,6 +258,20 @@ mod tests {
                 assert_eq!(find(&window, byte), wanted);
                 assert_eq!(find_either(&window, byte, 1), wanted);
             }
+        }
+    }
+
+    #[test]
+    fn a_key_is_the_same_in_a_window_and_on_its_own() {
+        for length in 0..=WIDTH + 1 {
+            let word: Vec<u8> = (1..=length as u8).collect();
+            let mut window = [0xff; WIDTH];
+            let kept = length.min(WIDTH);
+            window[..kept].copy_from_slice(&word[..kept]);
+            assert!(
+                Key::of(&word) == Key::new(&window, length),
+                "{length} bytes"
+            );
         }
     }
 

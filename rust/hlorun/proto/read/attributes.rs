@@ -13,22 +13,26 @@ use crate::proto::wire::View;
 use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_window};
 
 impl Writer<'_> {
-    fn key(&mut self, key: AttrKey) {
+    pub(super) fn key(&mut self, key: AttrKey) {
         self.out.push_str(", ");
         self.out.push_str(key.name().unwrap_or_default());
         self.out.push('=');
     }
 
-    fn ints(&mut self, key: AttrKey, list: &[i64]) {
+    pub(super) fn ints(&mut self, key: AttrKey, list: &[i64]) {
         self.key(key);
         self.out.push('{');
         self.put_list(list);
         self.out.push('}');
     }
 
-    fn int(&mut self, key: AttrKey, value: i64) {
+    pub(super) fn int(&mut self, key: AttrKey, value: i64) {
         self.key(key);
         self.put_int(value);
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.out.push_str(if value { "true" } else { "false" });
     }
 
     /// Nothing for `false`, which is every truth value's default.
@@ -92,7 +96,7 @@ impl Writer<'_> {
             }
             K::Largest => {
                 self.key(key);
-                self.put(format_args!("{}", proto.is(field::largest)));
+                self.boolean(proto.is(field::largest));
             }
             K::ChannelId => self.channel_id(key, proto),
             K::ReplicaGroups => self.replica_groups(proto)?,
@@ -106,7 +110,7 @@ impl Writer<'_> {
             }
             K::IsAssociative => {
                 self.key(key);
-                self.put(format_args!("{}", proto.int(field::is_associative) == 1));
+                self.boolean(proto.int(field::is_associative) == 1);
             }
             K::Slice => self.slice(proto)?,
             K::ParameterReplication => self.parameter_replication(key, proto)?,
@@ -286,62 +290,6 @@ impl Writer<'_> {
                 }
             }
             _ => {}
-        }
-        Ok(())
-    }
-
-    /// Attributes of `gather`, `scatter` and `dot`. Only the message that has them is decoded.
-    fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
-        use AttrKey as K;
-        type Found<M> = Result<Option<M>>;
-        let gather = || -> Found<schema::GatherDimensionNumbers> {
-            self.message(proto, field::gather_dimension_numbers)
-        };
-        let scatter = || -> Found<schema::ScatterDimensionNumbers> {
-            self.message(proto, field::scatter_dimension_numbers)
-        };
-        let ragged = || -> Found<schema::RaggedDotDimensionNumbers> {
-            self.message(proto, field::ragged_dot_dimension_numbers)
-        };
-        let dot = || -> Found<schema::DotDimensionNumbers> {
-            // A ragged dot may have an empty message of an ordinary one too; the one inside its own counts.
-            match ragged()?.and_then(|ragged| ragged.dot_dimension_numbers) {
-                Some(dot) => Ok(Some(*dot)),
-                None => self.message(proto, field::dot_dimension_numbers),
-            }
-        };
-        if key == K::IndexVectorDim {
-            let dim = match gather()? {
-                Some(gather) => Some(gather.index_vector_dim),
-                None => scatter()?.map(|scatter| scatter.index_vector_dim),
-            };
-            // Without the message there is no dimension to write.
-            if let Some(dim) = dim {
-                self.int(key, dim);
-            }
-            return Ok(());
-        }
-        let list = match key {
-            K::OffsetDims => gather()?.map(|g| g.offset_dims),
-            K::CollapsedSliceDims => gather()?.map(|g| g.collapsed_slice_dims),
-            K::StartIndexMap => gather()?.map(|g| g.start_index_map),
-            K::OperandBatchingDims => gather()?.map(|g| g.operand_batching_dims),
-            K::StartIndicesBatchingDims => gather()?.map(|g| g.start_indices_batching_dims),
-            K::UpdateWindowDims => scatter()?.map(|s| s.update_window_dims),
-            K::InsertedWindowDims => scatter()?.map(|s| s.inserted_window_dims),
-            K::ScatterDimsToOperandDims => scatter()?.map(|s| s.scatter_dims_to_operand_dims),
-            K::InputBatchingDims => scatter()?.map(|s| s.input_batching_dims),
-            K::ScatterIndicesBatchingDims => scatter()?.map(|s| s.scatter_indices_batching_dims),
-            K::LhsBatchDims => dot()?.map(|d| d.lhs_batch_dimensions),
-            K::LhsContractingDims => dot()?.map(|d| d.lhs_contracting_dimensions),
-            K::RhsBatchDims => dot()?.map(|d| d.rhs_batch_dimensions),
-            K::RhsContractingDims => dot()?.map(|d| d.rhs_contracting_dimensions),
-            K::LhsRaggedDims => ragged()?.map(|r| r.lhs_ragged_dimensions),
-            K::RhsGroupDims => ragged()?.map(|r| r.rhs_group_dimensions),
-            _ => None,
-        };
-        if let Some(list) = list {
-            self.ints(key, &list);
         }
         Ok(())
     }

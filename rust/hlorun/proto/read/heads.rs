@@ -1,5 +1,7 @@
 //! Computations and their instructions before they are written: fields, names and order.
 
+use smallvec::SmallVec;
+
 use super::Writer;
 use crate::error::{HloError, Result};
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
@@ -11,14 +13,16 @@ use crate::text::tables::OPCODES;
 const PRED: &[u8] = &[2 << 3, 1];
 
 /// What is needed of an instruction before it is written.
+#[derive(Default)]
 pub(super) struct Head<'p> {
     pub id: i64,
     pub name: &'p str,
-    pub is_predicate: bool,
+    pub opcode: &'p [u8],
+    pub shape: &'p [u8],
     /// How many instructions of the module were written before it; none where it is not written yet.
     written: Option<u32>,
     channel: Option<i64>,
-    /// Its fields, in those of the computation.
+    /// Its other fields, in those of the computation.
     fields: (u32, u32),
     present: Present,
     /// Its operands, in those of the computation.
@@ -53,22 +57,33 @@ impl<'p> Heads<'p> {
         all.operands.reserve(likely(2));
         for bytes in instructions {
             let start = all.fields.len();
+            let mut head = Head::default();
+            let mut name: &[u8] = &[];
             let add = |field| {
-                let is_kept = !is_nothing(&field);
-                if is_kept {
-                    all.fields.push(field);
+                match field {
+                    (instruction::id, Value::Number(id)) => head.id = id as i64,
+                    (instruction::name, Value::Bytes(value)) => name = value,
+                    (instruction::opcode, Value::Bytes(opcode)) => head.opcode = opcode,
+                    (instruction::shape, Value::Bytes(shape)) => head.shape = shape,
+                    field if is_nothing(&field) => {}
+                    field => {
+                        all.fields.push(field);
+                        return true;
+                    }
                 }
-                is_kept
+                false
             };
             let Some(present) = read_fields(bytes, &instruction::KINDS, add) else {
-                return Err(writer.broken::<HloInstructionProto>(bytes, "HloInstructionProto"));
+                return Err(writer.broken::<HloInstructionProto>(bytes));
             };
-            let head = Head::new(View::new(&all.fields[start..], present), writer)?;
-            all.heads.push(Head {
-                fields: (start as u32, all.fields.len() as u32),
-                present,
-                ..head
-            });
+            head.name = writer.name(name, "an instruction")?;
+            head.fields = (start as u32, all.fields.len() as u32);
+            head.present = present;
+            let channel = View::new(&all.fields[start..], present).int(instruction::channel_id);
+            if channel != 0 && OPCODES.get(head.opcode).is_some_and(keeps_channel_order) {
+                head.channel = Some(channel);
+            }
+            all.heads.push(head);
         }
         if !all.heads.is_sorted_by_key(|head| head.id) {
             all.heads.sort_unstable_by_key(|head| head.id);
@@ -99,7 +114,7 @@ impl<'p> Heads<'p> {
         Ok(())
     }
 
-    /// The fields of the instruction at a place.
+    /// The fields of the instruction at a place, but for those in its head.
     pub fn view(&self, at: u32) -> View<'_, 'p> {
         let head = &self.heads[at as usize];
         let (start, end) = head.fields;
@@ -164,18 +179,19 @@ impl<'p> Heads<'p> {
         post_order(self)
     }
 
-    /// Places in the order of `ids`; `None` unless that is each instruction once.
-    pub fn scheduled_order(&self, ids: &[i64]) -> Option<Vec<u32>> {
-        if ids.len() != self.heads.len() {
-            return None;
-        }
-        let mut is_there = vec![false; self.heads.len()];
-        let place = |&id| {
-            let at = self.place(id)?;
-            let was_there = std::mem::replace(&mut is_there[at as usize], true);
-            (!was_there).then_some(at)
-        };
-        ids.iter().map(place).collect()
+    /// Places in the order of the ids in a field; `None` unless those are each instruction once.
+    pub fn scheduled_order(&self, proto: View<'_, '_>, number: u32) -> Option<Vec<u32>> {
+        let mut is_there: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.heads.len());
+        let mut order = Vec::with_capacity(self.heads.len());
+        let mut is_order = true;
+        proto.each_number(number, |id| match self.place(id) {
+            Some(at) if !is_there[at as usize] => {
+                is_there[at as usize] = true;
+                order.push(at);
+            }
+            _ => is_order = false,
+        });
+        (is_order && order.len() == self.heads.len()).then_some(order)
     }
 }
 
@@ -198,23 +214,10 @@ fn missing(id: i64, writer: &Writer<'_>) -> HloError {
     ))
 }
 
-impl<'p> Head<'p> {
-    fn new(view: View<'_, 'p>, writer: &Writer<'_>) -> Result<Head<'p>> {
-        let channel = view.int(instruction::channel_id);
-        let has_order = || {
-            let opcode = OPCODES.get(view.bytes(instruction::opcode));
-            opcode.is_some_and(keeps_channel_order)
-        };
-        Ok(Head {
-            id: view.int(instruction::id),
-            name: writer.name(view.bytes(instruction::name), "an instruction")?,
-            is_predicate: view.bytes(instruction::shape).starts_with(PRED),
-            written: None,
-            channel: (channel != 0 && has_order()).then_some(channel),
-            fields: (0, 0),
-            present: Present::default(),
-            operands: (0, 0),
-        })
+impl Head<'_> {
+    /// Whether its value is one truth value.
+    pub fn is_predicate(&self) -> bool {
+        self.shape.starts_with(PRED)
     }
 }
 

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::Writer;
-use super::heads::Heads;
+use super::heads::{Head, Heads};
 use super::literal::written;
 use crate::error::Result;
 use crate::module::{AttrKey, HloOpcode, TextRef};
 use crate::proto::schema::{
-    FrontendAttributes, OriginalValueProto, ResultAccuracy, StatisticsViz, instruction as field,
+    OriginalValueProto, ResultAccuracy, StatisticsViz, instruction as field,
 };
 use crate::proto::wire::{Present, View};
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
@@ -29,6 +29,7 @@ const RARE: Present = Present::of(&[
     field::result_accuracy,
     field::original_value,
 ]);
+const CALLS: Present = Present::of(&[field::called_computation_ids]);
 const METADATA: Present = Present::of(&[field::metadata]);
 
 impl Writer<'_> {
@@ -45,13 +46,12 @@ impl Writer<'_> {
         self.out.push_str(head.name);
         let name = TextRef::new(name_start, self.out.len());
         self.out.push_str(" = ");
-        let shape = self.put_numbered_shape(proto.bytes(field::shape))?;
+        let shape = self.put_numbered_shape(head.shape)?;
         self.out.push(' ');
         let opcode_start = self.out.len();
-        let opcode_name = proto.bytes(field::opcode);
-        let opcode = OPCODES.get(opcode_name).unwrap_or(HloOpcode::Unknown);
+        let opcode = OPCODES.get(head.opcode).unwrap_or(HloOpcode::Unknown);
         match opcode {
-            HloOpcode::Unknown => self.put_name(opcode_name, "an opcode")?,
+            HloOpcode::Unknown => self.put_name(head.opcode, "an opcode")?,
             known => self.out.push_str(known.name()),
         }
         let opcode_text = TextRef::new(opcode_start, self.out.len());
@@ -64,7 +64,7 @@ impl Writer<'_> {
         }
         let close = self.out.len() as u32;
         self.out.push(')');
-        let metadata = self.attributes(opcode, proto, heads)?;
+        let metadata = self.attributes(opcode, at, heads)?;
         self.out.push('\n');
         // The text has no operands of these.
         let has_none = matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant);
@@ -86,18 +86,14 @@ impl Writer<'_> {
 
     /// What stands behind the operands; where the value of the metadata is.
     #[inline]
-    fn attributes(
-        &mut self,
-        opcode: HloOpcode,
-        proto: View<'_, '_>,
-        heads: &Heads<'_>,
-    ) -> Result<TextRef> {
+    fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<TextRef> {
+        let proto = heads.view(at);
         for &key in extra_attributes(opcode) {
             self.attribute(key, opcode, proto)?;
         }
-        let called = proto.numbers(field::called_computation_ids);
-        if !called.is_empty() {
-            self.calls(&called, opcode, proto, heads)?;
+        if proto.has_any(CALLS) {
+            let called = proto.numbers(field::called_computation_ids);
+            self.calls(&called, opcode, at, heads)?;
         }
         if proto.has_any(RARE) {
             self.rare(proto, heads)?;
@@ -133,17 +129,14 @@ impl Writer<'_> {
     }
 
     /// What it calls, one or more `ids`.
-    fn calls(
-        &mut self,
-        ids: &[i64],
-        opcode: HloOpcode,
-        proto: View<'_, '_>,
-        heads: &Heads<'_>,
-    ) -> Result<()> {
+    fn calls(&mut self, ids: &[i64], opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let keys: &[AttrKey] = match opcode {
             // The proto has the body first.
             HloOpcode::While => &[AttrKey::Body, AttrKey::Condition],
-            HloOpcode::Conditional if is_two_way(proto, heads) => {
+            HloOpcode::Conditional if is_two_way(at, heads) => {
                 &[AttrKey::TrueComputation, AttrKey::FalseComputation]
             }
             HloOpcode::Conditional => &[AttrKey::BranchComputations],
@@ -164,12 +157,13 @@ impl Writer<'_> {
                 "expected {} computations that {} '{}' calls, found {}",
                 keys.len(),
                 opcode.name(),
-                String::from_utf8_lossy(proto.bytes(field::name)),
+                heads.head(at).name,
                 ids.len()
             )));
         }
         if is_list {
-            self.put(format_args!(", {}={{", keys[0].name().unwrap_or_default()));
+            self.key(keys[0]);
+            self.out.push('{');
             for (at, &id) in ids.iter().enumerate() {
                 self.out.push_str(if at > 0 { ", " } else { "" });
                 self.put_computation(id)?;
@@ -177,8 +171,8 @@ impl Writer<'_> {
             self.out.push('}');
             return Ok(());
         }
-        for (key, &id) in keys.iter().zip(ids) {
-            self.put(format_args!(", {}=", key.name().unwrap_or_default()));
+        for (&key, &id) in keys.iter().zip(ids) {
+            self.key(key);
             self.put_computation(id)?;
         }
         Ok(())
@@ -194,11 +188,7 @@ impl Writer<'_> {
             self.out.push_str(", sharding=");
             self.sharding(&sharding)?;
         }
-        let attributes = self.message(proto, field::frontend_attributes)?;
-        if let Some(attributes) = attributes {
-            let attributes: FrontendAttributes = attributes;
-            self.frontend_attributes(&attributes.map)?;
-        }
+        self.frontend_attributes(proto, field::frontend_attributes)?;
         let predecessors = proto.numbers(field::control_predecessor_ids);
         if !predecessors.is_empty() {
             self.out.push_str(", control-predecessors={");
@@ -289,9 +279,8 @@ impl Writer<'_> {
 }
 
 /// Whether a conditional chooses by a truth value: two branches by anything else are a list.
-fn is_two_way(proto: View<'_, '_>, heads: &Heads<'_>) -> bool {
-    let operands = proto.numbers(field::operand_ids);
-    let chooser = operands.first().and_then(|&id| heads.get(id));
-    proto.numbers(field::called_computation_ids).len() == 2
-        && chooser.is_some_and(|head| head.is_predicate)
+fn is_two_way(at: u32, heads: &Heads<'_>) -> bool {
+    let chooser = heads.operands_of(at).first().map(|&at| heads.head(at));
+    heads.view(at).numbers(field::called_computation_ids).len() == 2
+        && chooser.is_some_and(Head::is_predicate)
 }

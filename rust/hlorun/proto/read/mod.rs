@@ -2,9 +2,12 @@
 
 pub(super) mod assignment;
 mod attributes;
+mod dimension_numbers;
+mod header;
 mod heads;
 mod instruction;
 pub mod literal;
+mod schedule;
 mod shape;
 mod sharding;
 
@@ -13,13 +16,17 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
-use prost::Message;
 use prost::bytes::Bytes;
+use prost::{DecodeError, Message};
 use smallvec::SmallVec;
 
 use super::fault;
-use super::schema::{HloComputationProto, HloModuleProto, MapEntry, OpMetadata, op_metadata};
-use super::wire::{Present, View, read_fields};
+use super::schema::numbered::{Described, Kind, MOST_FIELDS};
+use super::schema::{
+    FrontendAttributes, HloComputationProto, HloModuleProto, OpMetadata, module as field,
+    op_metadata,
+};
+use super::wire::{Field, Present, View, read_fields};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
@@ -35,16 +42,19 @@ pub(super) struct Writer<'o> {
     pub limits: &'o Limits,
     filename: Option<&'o Arc<str>>,
     /// Shapes as they are written, by their bytes.
-    shapes: HashMap<Box<[u8]>, WrittenShape>,
+    shapes: HashMap<SmallVec<[u8; SHORT_SHAPE]>, WrittenShape>,
     /// Names of computations by id.
     computations: HashMap<i64, &'o str>,
     /// What the parser need not find out again; and values of constants, in the order of the text.
     prepared: Prepared,
-    /// The computation that is read; fields of its instructions lie in it.
+    /// The module that is read; fields of its messages lie in it.
     open: &'o Bytes,
     /// Bytes of text that the proto may become.
     most: usize,
 }
+
+/// The fields of a message of which few are alive at once.
+type Few<'p> = SmallVec<[Field<'p>; 16]>;
 
 /// A shape in the text.
 #[derive(Clone, Copy)]
@@ -70,22 +80,25 @@ const IN_NAMES: [bool; 256] = {
     }
     is_in
 };
-/// What is open before any computation is.
+/// Bytes of the shape of an array of a few dimensions with its layout.
+const SHORT_SHAPE: usize = 40;
+/// What is open where no module is.
 static NOTHING: Bytes = Bytes::new();
-/// How the error of a message within an instruction begins.
-const BROKEN_FIELD: &str = "a broken HloInstructionProto";
 /// What short protos may become on top of that.
 const MOST_FOR_SHORT: usize = 1 << 16;
 
-/// The module that `proto`, of `size` bytes, is.
-pub(super) fn read_module(
-    proto: &HloModuleProto,
-    size: usize,
-    options: &ParseOptions,
-) -> Result<HloModule> {
-    let mut writer = Writer::new(size, options);
-    writer.module(proto)?;
-    let Writer { out, prepared, .. } = writer;
+/// The module that `proto`, an `HloModuleProto`, is.
+pub(super) fn read_module(proto: &Bytes, options: &ParseOptions) -> Result<HloModule> {
+    let mut writer = Writer::new(proto.len(), options);
+    writer.open = proto;
+    writer.module()?;
+    let Writer {
+        out,
+        mut prepared,
+        shapes,
+        ..
+    } = writer;
+    prepared.shapes = shapes.len();
     let source = Source::from(out.into_bytes());
     let mut module =
         parse_prepared(source, options, Some(&prepared)).map_err(|error| match error {
@@ -138,8 +151,33 @@ impl<'o> Writer<'o> {
         M::decode(bytes).map_err(|error| self.fault(format!("a broken {what}: {error}")))
     }
 
-    /// The message in a field of an instruction; several of them are one.
-    fn message<M: Message + Default>(&self, proto: View<'_, '_>, number: u32) -> Result<Option<M>> {
+    /// The fields of the message in `parts`, which are one. They are put into `fields`.
+    fn fields<'f, 'p, M: Message + Described + Default>(
+        &self,
+        parts: impl Iterator<Item = &'p [u8]>,
+        kinds: &[Kind; MOST_FIELDS],
+        fields: &'f mut Few<'p>,
+    ) -> Result<View<'f, 'p>> {
+        let mut present = Present::default();
+        for part in parts {
+            let add = |field| {
+                fields.push(field);
+                true
+            };
+            let Some(more) = read_fields(part, kinds, add) else {
+                return Err(self.broken::<M>(part));
+            };
+            present |= more;
+        }
+        Ok(View::new(fields, present))
+    }
+
+    /// The message in a field; several of them are one.
+    fn message<M: Message + Described + Default>(
+        &self,
+        proto: View<'_, '_>,
+        number: u32,
+    ) -> Result<Option<M>> {
         let mut parts = proto.each(number).peekable();
         if parts.peek().is_none() {
             return Ok(None);
@@ -147,32 +185,40 @@ impl<'o> Writer<'o> {
         let mut message = M::default();
         for part in parts {
             let merged = message.merge(self.open.slice_ref(part));
-            merged.map_err(|error| self.fault(format!("{BROKEN_FIELD}: {error}")))?;
+            merged.map_err(|error| self.broken_as::<M>(&error))?;
         }
         Ok(Some(message))
     }
 
-    /// The messages in a repeated field of an instruction.
-    fn messages<M: Message + Default>(&self, proto: View<'_, '_>, number: u32) -> Result<Vec<M>> {
+    /// The messages in a repeated field.
+    fn messages<M: Message + Described + Default>(
+        &self,
+        proto: View<'_, '_>,
+        number: u32,
+    ) -> Result<Vec<M>> {
         let part = |part: &[u8]| {
-            M::decode(self.open.slice_ref(part))
-                .map_err(|error| self.fault(format!("{BROKEN_FIELD}: {error}")))
+            M::decode(self.open.slice_ref(part)).map_err(|error| self.broken_as::<M>(&error))
         };
         proto.each(number).map(part).collect()
     }
 
-    /// The value in a field of an instruction. Its elements stay where they are.
+    /// The literal in a field. Its elements stay where they are.
     fn read_literal(&self, bytes: &[u8]) -> Result<Literal> {
         literal::read_literal(self.open.slice_ref(bytes), self.limits, self.filename)
     }
 
-    /// The error of a message of which not even the head can be read.
+    /// The error of a message of which not even the fields can be told apart.
     #[cold]
-    fn broken<M: Message + Default>(&self, bytes: &[u8], what: &str) -> HloError {
-        match self.decode::<M>(Bytes::copy_from_slice(bytes), what) {
-            Err(error) => error,
-            Ok(_) => self.fault(format!("a broken {what}")),
+    fn broken<M: Message + Described + Default>(&self, bytes: &[u8]) -> HloError {
+        match M::decode(bytes) {
+            Err(error) => self.broken_as::<M>(&error),
+            Ok(_) => self.fault(format!("a broken {}", M::table().name)),
         }
+    }
+
+    #[cold]
+    fn broken_as<M: Described>(&self, error: &DecodeError) -> HloError {
+        self.fault(format!("a broken {}: {error}", M::table().name))
     }
 
     /// Appends what cannot fail to be appended.
@@ -254,173 +300,55 @@ impl<'o> Writer<'o> {
         self.check_length()
     }
 
-    fn module(&mut self, proto: &'o HloModuleProto) -> Result<()> {
+    fn module(&mut self) -> Result<()> {
+        let bytes: &'o [u8] = self.open;
+        let parts = std::iter::once(bytes);
+        let mut fields = Few::new();
+        let proto = self.fields::<HloModuleProto>(parts, &field::KINDS, &mut fields)?;
         self.out.push_str("HloModule ");
-        self.put_name(&proto.name, "the module")?;
-        self.header(proto)?;
+        self.put_name(proto.bytes(field::name), "the module")?;
+        let schedule = self.schedule(proto)?;
+        self.header(proto, !schedule.is_empty())?;
         self.out.push_str("\n\n");
-        self.stack_frames(proto);
-        let mut computations = Vec::with_capacity(proto.computations.len());
-        self.computations.reserve(proto.computations.len());
-        let bytes: usize = proto.computations.iter().map(Bytes::len).sum();
-        let mut instructions = Vec::with_capacity(bytes / 64);
-        for bytes in &proto.computations {
+        self.stack_frames(proto)?;
+        let count = proto.each(field::computations).count();
+        let mut computations = Vec::with_capacity(count);
+        self.computations.reserve(count);
+        self.prepared.computations = count;
+        let mut instructions = Vec::with_capacity(bytes.len() / 64);
+        for bytes in proto.each(field::computations) {
             let Some(computation) = Computation::read(bytes, &mut instructions) else {
-                return Err(self.broken::<HloComputationProto>(bytes, "HloComputationProto"));
+                return Err(self.broken::<HloComputationProto>(bytes));
             };
             let name = self.name(computation.name, "a computation")?;
             if self.computations.insert(computation.id, name).is_some() {
                 return Err(self.fault(format!("two computations have the id {}", computation.id)));
             }
-            computations.push((computation, bytes));
+            computations.push(computation);
         }
-        let has_entry = self.computations.contains_key(&proto.entry_computation_id);
+        let entry = proto.int(field::entry_computation_id);
+        let has_entry = self.computations.contains_key(&entry);
         // XLA keeps computations and instructions by id, whatever their order in the proto.
-        computations.sort_by_key(|(computation, _)| computation.id);
+        computations.sort_by_key(|computation| computation.id);
         let bytes: usize = instructions.iter().map(|bytes| bytes.len()).sum();
         let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
         self.prepared.instructions.reserve(likely(1));
         self.prepared.operands.reserve(likely(2));
         let mut heads = Heads::default();
-        for (computation, bytes) in &computations {
+        for computation in &computations {
             let is_entry = match has_entry {
-                true => computation.id == proto.entry_computation_id,
-                false => *computation.name == proto.entry_computation_name,
+                true => computation.id == entry,
+                false => computation.name == proto.bytes(field::entry_computation_name),
             };
-            let schedule = proto.schedule.as_ref();
-            let order = schedule.and_then(|schedule| schedule.sequences.get(&computation.id));
-            self.open = *bytes;
             self.computation(
                 computation,
                 computation.own(&instructions),
                 is_entry,
-                order.map(|order| &order.instruction_ids[..]),
+                schedule.get(&computation.id).copied(),
                 &mut heads,
             )?;
         }
         Ok(())
-    }
-
-    fn header(&mut self, proto: &HloModuleProto) -> Result<()> {
-        if proto
-            .schedule
-            .as_ref()
-            .is_some_and(|s| !s.sequences.is_empty())
-        {
-            self.out.push_str(", is_scheduled=true");
-        }
-        if let Some(aliases) = proto
-            .input_output_alias
-            .as_ref()
-            .filter(|a| !a.entries.is_empty())
-        {
-            self.out.push_str(", input_output_alias={ ");
-            for (at, entry) in aliases.entries.iter().enumerate() {
-                self.out.push_str(if at > 0 { ", {" } else { "{" });
-                self.put_list(&entry.output_shape_index);
-                self.put(format_args!("}}: ({}, {{", entry.parameter_number));
-                self.put_list(&entry.parameter_shape_index);
-                let kind = if entry.kind == 2 { "must" } else { "may" };
-                self.put(format_args!("}}, {kind}-alias)"));
-            }
-            self.out.push_str(" }");
-        }
-        if let Some(donors) = proto
-            .buffer_donor
-            .as_ref()
-            .filter(|d| !d.entries.is_empty())
-        {
-            self.out.push_str(", buffer_donor={ ");
-            for (at, entry) in donors.entries.iter().enumerate() {
-                let comma = if at > 0 { ", " } else { "" };
-                self.put(format_args!("{comma}({}, {{", entry.parameter_number));
-                self.put_list(&entry.parameter_shape_index);
-                self.out.push_str("})");
-            }
-            self.out.push_str(" }");
-        }
-        if let Some(shape) = &proto.host_program_shape
-            && let Some(result) = &shape.result
-        {
-            self.out.push_str(", entry_computation_layout={(");
-            for (at, parameter) in shape.parameters.iter().enumerate() {
-                self.out.push_str(if at > 0 { ", " } else { "" });
-                self.put_shape(parameter)?;
-            }
-            self.out.push_str(")->");
-            self.put_shape(result)?;
-            self.out.push('}');
-        }
-        if let Some(devices) = &proto.device_assignment {
-            for (key, count) in [
-                ("replica_count", devices.replica_count),
-                ("num_partitions", devices.computation_count),
-            ] {
-                if count > 1 {
-                    self.put(format_args!(", {key}={count}"));
-                }
-            }
-        }
-        if let Some(attributes) = &proto.frontend_attributes {
-            self.frontend_attributes(&attributes.map)?;
-        }
-        Ok(())
-    }
-
-    pub fn frontend_attributes(&mut self, map: &[MapEntry]) -> Result<()> {
-        if map.is_empty() {
-            return Ok(());
-        }
-        self.out.push_str(", frontend_attributes={");
-        for (at, entry) in map.iter().enumerate() {
-            self.out.push_str(if at > 0 { "," } else { "" });
-            self.put_name(&entry.key, "a frontend attribute")?;
-            self.out.push('=');
-            write_string_or_dict(&mut self.out, &entry.value);
-        }
-        self.out.push('}');
-        Ok(())
-    }
-
-    fn stack_frames(&mut self, proto: &HloModuleProto) {
-        let Some(index) = proto
-            .stack_frame_index
-            .as_ref()
-            .filter(|i| !i.stack_frames.is_empty())
-        else {
-            return;
-        };
-        for (title, names) in [
-            ("FileNames", &index.file_names),
-            ("FunctionNames", &index.function_names),
-        ] {
-            self.put(format_args!("{title}\n"));
-            for (at, name) in names.iter().enumerate() {
-                self.put(format_args!("{} ", at + 1));
-                self.put_string(name);
-                self.out.push('\n');
-            }
-            self.out.push('\n');
-        }
-        self.out.push_str("FileLocations\n");
-        for (at, place) in index.file_locations.iter().enumerate() {
-            self.put(format_args!(
-                "{} {{file_name_id={} function_name_id={} line={} end_line={} column={} end_column={}}}\n",
-                at + 1, place.file_name_id, place.function_name_id, place.line, place.end_line, place.column,
-                place.end_column
-            ));
-        }
-        self.out.push_str("\nStackFrames\n");
-        for (at, frame) in index.stack_frames.iter().enumerate() {
-            self.put(format_args!(
-                "{} {{file_location_id={} parent_frame_id={}}}\n",
-                at + 1,
-                frame.file_location_id,
-                // The text has 1 for none.
-                i64::from(frame.parent_frame_id) + 1
-            ));
-        }
-        self.out.push_str("\n\n");
     }
 
     fn computation<'p>(
@@ -428,7 +356,7 @@ impl<'o> Writer<'o> {
         computation: &Computation<'p>,
         instructions: &[&'p [u8]],
         is_entry: bool,
-        order: Option<&[i64]>,
+        order: Option<&[u8]>,
         heads: &mut Heads<'p>,
     ) -> Result<()> {
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
@@ -444,7 +372,7 @@ impl<'o> Writer<'o> {
         }
         let sequence = match order {
             None => Some(heads.definition_order()),
-            Some(ids) => heads.scheduled_order(ids),
+            Some(entry) => self.scheduled_order(entry, heads)?,
         };
         let Some(sequence) = sequence else {
             return Err(self.fault(format!(
@@ -471,19 +399,8 @@ impl<'o> Writer<'o> {
         separator: &str,
     ) -> Result<()> {
         use op_metadata as field;
-        let mut fields = SmallVec::<[_; 16]>::new();
-        let mut present = Present::default();
-        for part in parts {
-            let add = |field| {
-                fields.push(field);
-                true
-            };
-            let Some(more) = read_fields(part, &field::KINDS, add) else {
-                return Err(self.broken::<OpMetadata>(part, "OpMetadata"));
-            };
-            present |= more;
-        }
-        let view = View::new(&fields, present);
+        let mut fields = Few::new();
+        let view = self.fields::<OpMetadata>(parts, &field::KINDS, &mut fields)?;
         let start = self.out.len();
         self.out.push_str(separator);
         self.out.push_str("metadata={");
@@ -534,6 +451,23 @@ impl<'o> Writer<'o> {
                 self.out.push('}');
             }
         }
+        Ok(())
+    }
+
+    /// The `frontend_attributes={…}` in a field, if it is there.
+    pub fn frontend_attributes(&mut self, proto: View<'_, '_>, number: u32) -> Result<()> {
+        let attributes: Option<FrontendAttributes> = self.message(proto, number)?;
+        let Some(attributes) = attributes.filter(|attributes| !attributes.map.is_empty()) else {
+            return Ok(());
+        };
+        self.out.push_str(", frontend_attributes={");
+        for (at, entry) in attributes.map.iter().enumerate() {
+            self.out.push_str(if at > 0 { "," } else { "" });
+            self.put_name(&entry.key, "a frontend attribute")?;
+            self.out.push('=');
+            write_string_or_dict(&mut self.out, &entry.value);
+        }
+        self.out.push('}');
         Ok(())
     }
 

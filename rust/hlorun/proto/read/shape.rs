@@ -1,8 +1,9 @@
 //! Shapes: `ShapeProto` → `f32[2,3]{1,0}`.
 
 use prost::bytes::Bytes;
+use smallvec::SmallVec;
 
-use super::{Writer, WrittenShape};
+use super::{Few, Writer, WrittenShape};
 use crate::error::Result;
 use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
@@ -68,21 +69,19 @@ impl Writer<'_> {
             return Ok(number);
         }
         let start = self.out.len();
-        if !self.plain_array(bytes) {
-            self.out.truncate(start);
-            self.shape(Bytes::copy_from_slice(bytes), 0)?;
-        }
+        self.shape(bytes, 0)?;
         let written = WrittenShape {
             start,
             end: self.out.len(),
             number: self.shapes.len() as u32,
         };
-        self.shapes.insert(bytes.into(), written);
+        self.shapes.insert(SmallVec::from_slice(bytes), written);
         Ok(written.number)
     }
 
-    /// Appends a plain array; `false`, perhaps after a part of it, for all other shapes.
+    /// Appends a plain array; `false` for all other shapes.
     fn plain_array(&mut self, bytes: &[u8]) -> bool {
+        let start = self.out.len();
         let Some(plain) = PlainShape::read(bytes) else {
             return false;
         };
@@ -94,6 +93,9 @@ impl Writer<'_> {
             self.out.push('{');
             is_plain &= self.plain_list(plain.order);
             self.out.push('}');
+        }
+        if !is_plain {
+            self.out.truncate(start);
         }
         is_plain
     }
@@ -114,19 +116,21 @@ impl Writer<'_> {
         true
     }
 
-    fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {
+    fn shape(&mut self, bytes: &[u8], depth: usize) -> Result<()> {
+        if self.plain_array(bytes) {
+            return Ok(());
+        }
         if depth > MOST_NESTED {
             return Err(self.fault(format!("a shape of shapes deeper than {MOST_NESTED}")));
         }
-        let shape: ShapeProto = self.decode(bytes, "ShapeProto")?;
-        match shape.element_type {
-            numbers::TUPLE | numbers::BUFFER => {
-                self.out.push_str(if shape.element_type == numbers::BUFFER {
-                    "b("
-                } else {
-                    "("
-                });
-                for (at, part) in shape.tuple_shapes.into_iter().enumerate() {
+        let parts = std::iter::once(bytes);
+        let mut fields = Few::new();
+        let view = self.fields::<ShapeProto>(parts, &shape::KINDS, &mut fields)?;
+        match view.int(shape::element_type) as i32 {
+            kind @ (numbers::TUPLE | numbers::BUFFER) => {
+                let is_buffer = kind == numbers::BUFFER;
+                self.out.push_str(if is_buffer { "b(" } else { "(" });
+                for (at, part) in view.each(shape::tuple_shapes).enumerate() {
                     self.out.push_str(if at > 0 { ", " } else { "" });
                     self.shape(part, depth + 1)?;
                 }
@@ -134,7 +138,10 @@ impl Writer<'_> {
             }
             numbers::TOKEN => self.out.push_str("token[]"),
             numbers::OPAQUE => self.out.push_str("opaque[]"),
-            _ => self.array(&shape, depth)?,
+            _ => {
+                let shape = self.decode(Bytes::copy_from_slice(bytes), "ShapeProto")?;
+                self.array(&shape, depth)?;
+            }
         }
         Ok(())
     }
@@ -238,7 +245,7 @@ impl Writer<'_> {
         }
         if let Some(physical) = &layout.physical_shape {
             self.out.push_str("P(");
-            self.shape(physical.clone(), depth + 1)?;
+            self.shape(physical, depth + 1)?;
             self.out.push(')');
         }
         if layout.dynamic_shape_metadata_prefix_bytes > 0 {

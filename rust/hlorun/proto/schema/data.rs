@@ -70,7 +70,7 @@ declare! {
 
 declare! {
     /// Shapes of parameters and result.
-    pub struct ProgramShapeProto {
+    pub struct ProgramShapeProto, program_shape {
         pub parameters: Vec<Bytes> = "1" (bytes = "bytes", repeated) as message::<ShapeProto>(),
         pub result: Option<Bytes> = "2" (bytes = "bytes", optional) as message::<ShapeProto>(),
         pub parameter_names: Vec<Bytes> = "3" (bytes = "bytes", repeated) as Form::String,
@@ -166,7 +166,7 @@ declare! {
 
 declare! {
     /// The dimensions of a `gather`.
-    pub struct GatherDimensionNumbers {
+    pub struct GatherDimensionNumbers, gather {
         pub offset_dims: Vec<i64> = "1" (int64, repeated),
         pub collapsed_slice_dims: Vec<i64> = "2" (int64, repeated),
         pub start_index_map: Vec<i64> = "3" (int64, repeated),
@@ -178,7 +178,7 @@ declare! {
 
 declare! {
     /// The dimensions of a `scatter`.
-    pub struct ScatterDimensionNumbers {
+    pub struct ScatterDimensionNumbers, scatter {
         pub update_window_dims: Vec<i64> = "1" (int64, repeated),
         pub inserted_window_dims: Vec<i64> = "2" (int64, repeated),
         pub scatter_dims_to_operand_dims: Vec<i64> = "3" (int64, repeated),
@@ -205,7 +205,7 @@ declare! {
 
 declare! {
     /// The dimensions of a `dot`.
-    pub struct DotDimensionNumbers {
+    pub struct DotDimensionNumbers, dot {
         pub lhs_contracting_dimensions: Vec<i64> = "1" (int64, repeated),
         pub rhs_contracting_dimensions: Vec<i64> = "2" (int64, repeated),
         pub lhs_batch_dimensions: Vec<i64> = "3" (int64, repeated),
@@ -215,7 +215,7 @@ declare! {
 
 declare! {
     /// The dimensions of a `ragged-dot`.
-    pub struct RaggedDotDimensionNumbers {
+    pub struct RaggedDotDimensionNumbers, ragged_dot {
         pub dot_dimension_numbers: Option<Box<DotDimensionNumbers>> = "1" (message, optional, boxed) as message::<DotDimensionNumbers>(),
         pub lhs_ragged_dimensions: Vec<i64> = "2" (int64, repeated),
         pub rhs_group_dimensions: Vec<i64> = "3" (int64, repeated),

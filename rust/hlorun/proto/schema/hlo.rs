@@ -1,7 +1,5 @@
 //! Messages of `hlo.proto`.
 
-use std::collections::BTreeMap;
-
 use prost::Message;
 use prost::bytes::Bytes;
 
@@ -12,7 +10,7 @@ use super::words::*;
 
 declare! {
     /// A module and its buffer assignment.
-    pub struct HloProto {
+    pub struct HloProto, hlo_file {
         pub hlo_module: Option<Box<HloModuleProto>> = "1" (message, optional, boxed) as message::<HloModuleProto>(),
         pub buffer_assignment: Option<Box<BufferAssignmentProto>> = "3" (message, optional, boxed) as message::<BufferAssignmentProto>(),
     }
@@ -20,7 +18,7 @@ declare! {
 
 declare! {
     /// A module with the arguments and the result of one run.
-    pub struct HloSnapshot {
+    pub struct HloSnapshot, snapshot {
         pub hlo: Option<Box<HloProto>> = "1" (message, optional, boxed) as message::<HloProto>(),
         pub arguments: Vec<Bytes> = "2" (bytes = "bytes", repeated) as message::<LiteralProto>(),
         pub result: Bytes = "3" (bytes = "bytes") as message::<LiteralProto>(),
@@ -30,7 +28,7 @@ declare! {
 
 declare! {
     /// A module.
-    pub struct HloModuleProto {
+    pub struct HloModuleProto, module {
         pub name: Bytes = "1" (bytes = "bytes") as Form::String,
         pub entry_computation_name: Bytes = "2" (bytes = "bytes") as Form::String,
         pub entry_computation_id: i64 = "6" (int64),
@@ -172,15 +170,23 @@ declare! {
 }
 
 declare! {
-    /// The order in which computations run.
-    pub struct HloScheduleProto {
-        pub sequences: BTreeMap<i64, InstructionSequence> = "1" (btree_map = "int64, message") as message::<SequenceEntry>(),
+    /// The order in which computations run: a map from their ids.
+    pub struct HloScheduleProto, schedule {
+        pub sequences: Vec<SequenceEntry> = "1" (message, repeated) as message::<SequenceEntry>(),
+    }
+}
+
+declare! {
+    /// An entry of that map.
+    pub struct SequenceEntry, sequence_entry {
+        pub key: i64 = "1" (int64),
+        pub value: Option<InstructionSequence> = "2" (message, optional) as message::<InstructionSequence>(),
     }
 }
 
 declare! {
     /// The order of one computation.
-    pub struct InstructionSequence {
+    pub struct InstructionSequence, sequence {
         pub instruction_ids: Vec<i64> = "1" (int64, repeated),
     }
 }
@@ -219,7 +225,7 @@ declare! {
 
 declare! {
     /// Where instructions come from; numbers count from 1.
-    pub struct StackFrameIndexProto {
+    pub struct StackFrameIndexProto, stack_frames {
         pub file_names: Vec<Bytes> = "1" (bytes = "bytes", repeated) as Form::String,
         pub function_names: Vec<Bytes> = "2" (bytes = "bytes", repeated) as Form::String,
         pub file_locations: Vec<FileLocation> = "3" (message, repeated) as message::<FileLocation>(),
@@ -229,7 +235,7 @@ declare! {
 
 declare! {
     /// A place in a source file.
-    pub struct FileLocation {
+    pub struct FileLocation, file_location {
         pub file_name_id: i32 = "1" (int32),
         pub function_name_id: i32 = "2" (int32),
         pub line: i32 = "3" (int32),
@@ -241,7 +247,7 @@ declare! {
 
 declare! {
     /// A place and who called it.
-    pub struct StackFrame {
+    pub struct StackFrame, stack_frame {
         pub file_location_id: i32 = "1" (int32),
         pub parent_frame_id: i32 = "2" (int32),
     }

@@ -6,10 +6,6 @@ use super::numbered::Form;
 use super::words::*;
 
 unread! {
-    SequenceEntry {
-        key = "1" (int64),
-        value = "2" (message) as message::<InstructionSequence>(),
-    }
     Payload {
         value = "1" (bytes) as Form::String,
         id = "2" (int64),

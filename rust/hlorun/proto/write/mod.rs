@@ -83,7 +83,7 @@ impl Writer<'_> {
             }
             orders.push((id, order));
         }
-        let mut sequences = std::collections::BTreeMap::new();
+        let mut sequences = Vec::new();
         for (id, order) in orders {
             let is_fusion = is_fused[id];
             let computation = self.computation(id, &order, is_fusion)?;
@@ -93,13 +93,14 @@ impl Writer<'_> {
             if config.is_scheduled && !is_fusion {
                 let scheduled = &module.computation(id).instructions;
                 let instruction_ids = scheduled.iter().map(|&id| self.id(id)).collect();
-                sequences.insert(
-                    computation_number(id),
-                    InstructionSequence { instruction_ids },
-                );
+                sequences.push(SequenceEntry {
+                    key: computation_number(id),
+                    value: Some(InstructionSequence { instruction_ids }),
+                });
             }
         }
         if !sequences.is_empty() {
+            sequences.sort_by_key(|entry| entry.key);
             proto.schedule = Some(Box::new(HloScheduleProto { sequences }));
         }
         let aliases = config

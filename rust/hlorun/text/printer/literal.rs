@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::float::{write_f32, write_f64, write_float};
 use crate::types::shape::Dims;
 use crate::types::{Literal, LiteralValue, PrimitiveType, ShapeStyle};
@@ -22,7 +24,7 @@ fn write_value(out: &mut String, literal: &Literal, typed: bool) {
         Value(&'l Literal),
         Rest(&'l [Literal], usize),
     }
-    let mut stack = vec![Step::Value(literal)];
+    let mut stack: SmallVec<[_; 1]> = smallvec![Step::Value(literal)];
     while let Some(step) = stack.pop() {
         match step {
             Step::Value(literal) => {

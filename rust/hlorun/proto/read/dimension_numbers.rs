@@ -1,0 +1,108 @@
+//! Dimensions of `gather`, `scatter` and `dot`, each a list in a message of its own.
+
+use super::{Few, Writer};
+use crate::error::Result;
+use crate::module::AttrKey;
+use crate::proto::schema::numbered::{Described, Kind, MOST_FIELDS};
+use crate::proto::schema::{
+    DotDimensionNumbers, GatherDimensionNumbers, RaggedDotDimensionNumbers,
+    ScatterDimensionNumbers, dot, gather, instruction as field, ragged_dot, scatter,
+};
+use crate::proto::wire::View;
+use prost::Message;
+
+impl Writer<'_> {
+    /// Appends the attribute `key` of an instruction, where the proto has it.
+    pub(super) fn dimension_numbers(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<()> {
+        use AttrKey as K;
+        match key {
+            K::OffsetDims => self.gather(key, proto, gather::offset_dims),
+            K::CollapsedSliceDims => self.gather(key, proto, gather::collapsed_slice_dims),
+            K::StartIndexMap => self.gather(key, proto, gather::start_index_map),
+            K::OperandBatchingDims => self.gather(key, proto, gather::operand_batching_dims),
+            K::StartIndicesBatchingDims => {
+                self.gather(key, proto, gather::start_indices_batching_dims)
+            }
+            K::UpdateWindowDims => self.scatter(key, proto, scatter::update_window_dims),
+            K::InsertedWindowDims => self.scatter(key, proto, scatter::inserted_window_dims),
+            K::ScatterDimsToOperandDims => {
+                self.scatter(key, proto, scatter::scatter_dims_to_operand_dims)
+            }
+            K::InputBatchingDims => self.scatter(key, proto, scatter::input_batching_dims),
+            K::ScatterIndicesBatchingDims => {
+                self.scatter(key, proto, scatter::scatter_indices_batching_dims)
+            }
+            K::LhsBatchDims => self.dot(key, proto, dot::lhs_batch_dimensions),
+            K::LhsContractingDims => self.dot(key, proto, dot::lhs_contracting_dimensions),
+            K::RhsBatchDims => self.dot(key, proto, dot::rhs_batch_dimensions),
+            K::RhsContractingDims => self.dot(key, proto, dot::rhs_contracting_dimensions),
+            K::LhsRaggedDims => self.ragged_dot(key, proto, ragged_dot::lhs_ragged_dimensions),
+            K::RhsGroupDims => self.ragged_dot(key, proto, ragged_dot::rhs_group_dimensions),
+            K::IndexVectorDim => self.index_vector_dim(proto),
+            _ => Ok(()),
+        }
+    }
+
+    fn gather(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
+        let parts = proto.each(field::gather_dimension_numbers);
+        self.list::<GatherDimensionNumbers>(key, parts, &gather::KINDS, number)
+    }
+
+    fn scatter(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
+        let parts = proto.each(field::scatter_dimension_numbers);
+        self.list::<ScatterDimensionNumbers>(key, parts, &scatter::KINDS, number)
+    }
+
+    fn ragged_dot(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
+        let parts = proto.each(field::ragged_dot_dimension_numbers);
+        self.list::<RaggedDotDimensionNumbers>(key, parts, &ragged_dot::KINDS, number)
+    }
+
+    /// A ragged dot may have an empty message of an ordinary one too; the one inside its own counts.
+    fn dot(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
+        let mut fields = Few::new();
+        let parts = proto.each(field::ragged_dot_dimension_numbers);
+        let ragged =
+            self.fields::<RaggedDotDimensionNumbers>(parts, &ragged_dot::KINDS, &mut fields)?;
+        let (from, part) = match ragged.find(ragged_dot::dot_dimension_numbers) {
+            Some(_) => (ragged, ragged_dot::dot_dimension_numbers),
+            None => (proto, field::dot_dimension_numbers),
+        };
+        self.list::<DotDimensionNumbers>(key, from.each(part), &dot::KINDS, number)
+    }
+
+    /// Appends the list `number` of the message in `parts`; nothing without the message.
+    fn list<'p, M: Message + Described + Default>(
+        &mut self,
+        key: AttrKey,
+        parts: impl Iterator<Item = &'p [u8]>,
+        kinds: &[Kind; MOST_FIELDS],
+        number: u32,
+    ) -> Result<()> {
+        let mut parts = parts.peekable();
+        if parts.peek().is_some() {
+            let mut fields = Few::new();
+            let message = self.fields::<M>(parts, kinds, &mut fields)?;
+            self.ints(key, &message.numbers(number));
+        }
+        Ok(())
+    }
+
+    /// Without the message there is no dimension to write.
+    fn index_vector_dim(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let mut fields = Few::new();
+        let dim = if proto.find(field::gather_dimension_numbers).is_some() {
+            let parts = proto.each(field::gather_dimension_numbers);
+            self.fields::<GatherDimensionNumbers>(parts, &gather::KINDS, &mut fields)?
+                .int(gather::index_vector_dim)
+        } else if proto.find(field::scatter_dimension_numbers).is_some() {
+            let parts = proto.each(field::scatter_dimension_numbers);
+            self.fields::<ScatterDimensionNumbers>(parts, &scatter::KINDS, &mut fields)?
+                .int(scatter::index_vector_dim)
+        } else {
+            return Ok(());
+        };
+        self.int(AttrKey::IndexVectorDim, dim);
+        Ok(())
+    }
+}

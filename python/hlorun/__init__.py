@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hlorun import _blas, _hlorun
 from hlorun._custom import register_custom_call
 from hlorun._hlorun import (
+    ArrowTable,
     AssignedValue,
     BufferAllocation,
     BufferAssignment,
@@ -30,6 +31,7 @@ from hlorun._hlorun import (
     Layout,
     MemorySpaceUsage,
     OpMetadata,
+    PassRecord,
     Shape,
     __version__,
     compile,
@@ -64,14 +66,14 @@ if TYPE_CHECKING:
     from hlorun.find.nan import NanReport, Origin, find_nan
     from hlorun.find.reduction import Reduction, reduce
     from hlorun.report.collective_reason import CollectiveReason, ShardedValue
-    from hlorun.report.collectives import Collective, Collectives, collectives
+    from hlorun.report.collectives import Collective, Collectives, KindOfCollective, collectives
     from hlorun.report.cost import Cost, CostGroup, cost
     from hlorun.report.devices import Device
     from hlorun.report.diff import Diff, diff
     from hlorun.report.graph import Graph, graph
     from hlorun.report.ranks import RankDiff, RankGroup, diff_ranks
     from hlorun.report.result import Place
-    from hlorun.report.roofline import Roofline, roofline
+    from hlorun.report.roofline import Roofline, RooflineGroup, RooflineStep, roofline
     from hlorun.report.summary import Summary, summary
     from hlorun.report.trace import TracedValue, TraceReport, trace
     from hlorun.report.what_if import MemoryChange, WhatIf, memory_what_if
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alias",
+    "ArrowTable",
     "AssignedValue",
     "BatchRecord",
     "BatchTables",
@@ -116,6 +119,7 @@ __all__ = [
     "HloTimeoutError",
     "HloUnsupportedError",
     "HloVerifyError",
+    "KindOfCollective",
     "Layout",
     "Match",
     "MemoryChange",
@@ -125,11 +129,14 @@ __all__ = [
     "NanReport",
     "OpMetadata",
     "Origin",
+    "PassRecord",
     "Place",
     "RankDiff",
     "RankGroup",
     "Reduction",
     "Roofline",
+    "RooflineGroup",
+    "RooflineStep",
     "Shape",
     "ShardedValue",
     "StackFrame",
@@ -201,9 +208,12 @@ _TOOLS = {
     "Collective": "hlorun.report.collectives",
     "CollectiveReason": "hlorun.report.collective_reason",
     "Collectives": "hlorun.report.collectives",
+    "KindOfCollective": "hlorun.report.collectives",
     "collectives": "hlorun.report.collectives",
     "Device": "hlorun.report.devices",
     "Roofline": "hlorun.report.roofline",
+    "RooflineGroup": "hlorun.report.roofline",
+    "RooflineStep": "hlorun.report.roofline",
     "roofline": "hlorun.report.roofline",
     "Cost": "hlorun.report.cost",
     "CostGroup": "hlorun.report.cost",

@@ -134,7 +134,26 @@ class Collective(Result):
 
 @dataclass(frozen=True)
 class KindOfCollective(Result):
-    """All collectives of one kind in one run of a module, trips counted."""
+    """All collectives of one kind in one run of a module, trips counted.
+
+    Attributes:
+        kind: The opcode.
+        count: How many instructions there are.
+        runs: How often they run.
+        bytes: What all runs give each device.
+        sent: Bytes that each device sends in all runs.
+        seconds: The time on the links; None where no device was given.
+
+    Examples:
+        >>> text = (
+        ...     "HloModule m, replica_count=2 "
+        ...     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
+        ...     "ENTRY e { p = f32[8] parameter(0) "
+        ...     "ROOT s = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
+        ... )
+        >>> hlorun.collectives(hlorun.parse(text)).kinds[0].bytes
+        32
+    """
 
     kind: str
     count: int

@@ -19,7 +19,24 @@ BOUNDS = ("compute", "memory", "interconnect")
 
 @dataclass(frozen=True)
 class RooflineStep(Result):
-    """One step: seconds of one run; it takes the longest of the three, which is its bound."""
+    """One step of a module on a device. Times are seconds of one run, which takes the longest of the three.
+
+    Attributes:
+        place: The instruction, and where it comes from.
+        runs: How often it runs.
+        flops: Operations of one run.
+        bytes_accessed: Bytes that one run reads and writes.
+        compute: The time of the operations.
+        memory: The time of the bytes.
+        interconnect: The time on the links.
+        bound: Which of the three is the longest.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> step = hlorun.roofline(module, "H100").steps[0]
+        >>> step.flops, step.bytes_accessed, step.bound
+        (2.0, 24.0, 'memory')
+    """
 
     place: Place
     runs: int
@@ -43,10 +60,28 @@ class RooflineStep(Result):
 
 @dataclass(frozen=True)
 class RooflineGroup(Result):
-    """What the steps of a group take, all trips counted; `bound` is what most of its time is bound by.
+    """What the steps of a group take, all trips counted.
 
-    `compute`, `memory` and `interconnect` are the parts of `seconds` that each bounds. FLOPs inside a fusion
-    count where they are written, and so does the time of a fusion they bound; bytes count for the fusion.
+    FLOPs inside a fusion count where they are written, and so does the time of a fusion they bound; bytes
+    count for the fusion.
+
+    Attributes:
+        key: What the steps share: a source line, an opcode, …
+        seconds: Their time.
+        share: Its part of the time of all, from 0 to 1.
+        bound: What most of the time is bound by.
+        compute: The part of `seconds` that FLOPs bound.
+        memory: The part that the speed of memory bounds.
+        interconnect: The part that the links bound.
+        flops: Operations.
+        bytes_accessed: Bytes read and written.
+        intensity: FLOPs for each byte; None without bytes.
+
+    Examples:
+        >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
+        >>> group = hlorun.roofline(module, "H100", by="opcode").groups[0]
+        >>> group.key, group.share
+        ('add', 1.0)
     """
 
     key: str

@@ -345,9 +345,12 @@ impl HloModule {
     }
 }
 
-/// Gives back the unused part of `list` when it is more than a quarter of it: less is not worth the move.
+/// Unused bytes of a list that are not worth moving it.
+const MOST_SPARE: usize = 1024;
+
+/// Gives back the unused part of `list`, where it has one to speak of.
 fn trim<T>(list: &mut Vec<T>) {
-    if list.capacity() - list.len() > list.len() / 4 {
+    if (list.capacity() - list.len()) * size_of::<T>() > MOST_SPARE {
         list.shrink_to_fit();
     }
 }

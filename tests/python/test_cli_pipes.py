@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import hlorun
@@ -25,6 +26,21 @@ def test_a_dump_on_standard_input() -> None:
     refused = CliRunner().invoke(app, ["check", "-"], input=BROKEN)
     assert refused.exit_code == 1 and "<stdin>:3" in refused.output
     standard_input.cache_clear()
+
+
+def test_a_dash_is_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.hlo").write_text("HloModule piped\nENTRY e { ROOT p = f32[2] parameter(0) }\n")
+    for command, start in (
+        (["graph", "m.hlo", "--html", "-"], "<!doctype html>"),
+        (["graph", "m.hlo", "--dot", "-"], "digraph"),
+        (["extract", "m.hlo", "p", "--out", "-"], "HloModule"),
+        (["fmt", "m.hlo", "--out", "-"], "HloModule piped"),
+        (["smith", "--out", "-"], "HloModule"),
+    ):
+        shown = CliRunner().invoke(app, command)
+        assert shown.exit_code == 0 and shown.stdout.startswith(start), (command, shown.output)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.hlo"]
 
 
 def test_check_speaks_to_machines(tmp_path: Path) -> None:

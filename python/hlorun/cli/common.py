@@ -114,6 +114,18 @@ def load(path: Path) -> HloModule:
         return hlorun.load(file)
 
 
+def write(path: Path | None, data: str | bytes) -> bool:
+    """Writes `data` to a file, or to standard output for no file or `-`; whether it was a file."""
+    data = data.encode() if isinstance(data, str) else data
+    if path is not None and str(path) != "-":
+        path.write_bytes(data)
+        return True
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    return False
+
+
 def each_file(paths: list[Path]) -> Iterator[Path]:
     """The files given, and of each folder those that are HLO by their names.
 

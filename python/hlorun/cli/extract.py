@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, check_module_file, console, load, plural, reporting_errors
+from hlorun.cli.common import Dump, check_module_file, console, load, plural, reporting_errors, write
 from hlorun.cli.names import names_in_dump, unknown
 
 
@@ -34,11 +33,10 @@ def extract(
             raise typer.Exit(1)
         made = hlorun.extract(module, name, depth)
         made.verify()
-        if out is None:
-            sys.stdout.write(str(made))
+        if out is not None:
+            check_module_file(out)
+        if not write(out, str(made)):
             return
-        check_module_file(out)
-        out.write_text(str(made), encoding="utf-8")
         entry = made.entry_computation
         parameters = len(entry.parameters) if entry is not None else 0
         console(stderr=True).print(

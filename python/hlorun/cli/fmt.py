@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, load, reporting_errors, words
+from hlorun.cli.common import Dump, load, reporting_errors, words, write
 from hlorun.cli.names import choose
 
 PRESETS = ("default", "short_parsable", "canonical", "fingerprint")
@@ -43,11 +42,7 @@ def fmt(
     with reporting_errors(dump):
         module = load(dump)
         if to == "pb":
-            proto = module.to_proto()
-            if out is not None:
-                out.write_bytes(proto)
-            else:
-                sys.stdout.buffer.write(proto)
+            write(out, module.to_proto())
             return
         if to == "pbtxt":
             text = module.to_pbtxt()
@@ -56,7 +51,4 @@ def fmt(
             text = module.to_string(preset, **options)
         if not text.endswith("\n"):
             text += "\n"
-        if out is not None:
-            out.write_text(text, encoding="utf-8")
-        else:
-            sys.stdout.write(text)
+        write(out, text)

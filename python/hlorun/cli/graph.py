@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -16,6 +15,7 @@ from hlorun.cli.common import (
     console,
     load,
     reporting_errors,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ def graph(
     dump: Dump,
     html: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--html", metavar="FILE", help="Write a page that any browser shows, offline."),
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page that any browser shows, offline; - for standard output.",
+        ),
     ] = None,
     dot: Annotated[
         Optional[Path],  # noqa: UP045
@@ -66,9 +70,7 @@ def graph(
             raise hlorun.HloArgumentError("--nan and --diff are for the page: --html FILE")
         if dot is None and html is None:
             html = Path(f"{dump.name if str(dump) != '-' else 'stdin'}.html")
-        if dot == Path("-"):
-            sys.stdout.write(to_dot(module))
-        elif dot is not None:
+        if dot is not None:
             _write(dot, to_dot(module))
         if html is not None:
             times = read_times(profile) if profile is not None else None
@@ -87,6 +89,6 @@ def _nan(module: HloModule, inputs: str | None, seed: int, timeout: float | None
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    size = bytes_text(len(text.encode()))
-    console(stderr=True).print(f"{path}: {size}", markup=False, soft_wrap=True)
+    if write(path, text):
+        size = bytes_text(len(text.encode()))
+        console(stderr=True).print(f"{path}: {size}", markup=False, soft_wrap=True)

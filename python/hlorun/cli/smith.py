@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from hlorun.cli.common import Dump, check_module_file, fail, load, reporting_errors
+from hlorun.cli.common import Dump, check_module_file, fail, load, reporting_errors, write
 
 if TYPE_CHECKING:
     from hlorun import HloModule
@@ -46,8 +46,6 @@ def mutate(dump: Dump, seed: Seed = 0, out: Out = None) -> None:
 
 
 def _write(module: HloModule, out: Path | None) -> None:
-    if out is None:
-        typer.echo(str(module), nl=False)
-        return
-    check_module_file(out)
-    out.write_text(str(module), encoding="utf-8")
+    if out is not None:
+        check_module_file(out)
+    write(out, str(module))

@@ -139,10 +139,10 @@ class KindOfCollective(Result):
     Attributes:
         kind: The opcode.
         count: How many instructions there are.
-        runs: How often they run.
-        bytes: What all runs give each device.
-        sent: Bytes that each device sends in all runs.
-        seconds: The time on the links; None where no device was given.
+        runs: How often they run in one run of the module, together.
+        bytes: Of the results on each device, over all runs.
+        sent: Bytes that each device sends at least, over all runs.
+        seconds: The time of `sent` on the links; None without a device.
 
     Examples:
         >>> text = (

@@ -19,7 +19,7 @@ BOUNDS = ("compute", "memory", "interconnect")
 
 @dataclass(frozen=True)
 class RooflineStep(Result):
-    """One step of a module on a device. Times are seconds of one run, which takes the longest of the three.
+    """One step of a module on a device. Times are seconds of one run; a run takes the longest of the three.
 
     Attributes:
         place: The instruction, and where it comes from.
@@ -62,16 +62,16 @@ class RooflineStep(Result):
 class RooflineGroup(Result):
     """What the steps of a group take, all trips counted.
 
-    FLOPs inside a fusion count where they are written, and so does the time of a fusion they bound; bytes
-    count for the fusion.
+    FLOPs inside a fusion count for the group of the instruction that does them, and so does the time of a
+    fusion that is bound by FLOPs. Bytes count for the group of the fusion.
 
     Attributes:
         key: What the steps share: a source line, an opcode, …
         seconds: Their time.
-        share: Its part of the time of all, from 0 to 1.
+        share: Part of the module's time, from 0 to 1.
         bound: What most of the time is bound by.
         compute: The part of `seconds` that FLOPs bound.
-        memory: The part that the speed of memory bounds.
+        memory: The part that memory bandwidth bounds.
         interconnect: The part that the links bound.
         flops: Operations.
         bytes_accessed: Bytes read and written.

@@ -330,7 +330,7 @@ impl HloModule {
             + self.literals.capacity() * size_of::<Literal>()
     }
 
-    /// Gives back memory that growth left over, where that is much.
+    /// Gives back the unused memory of lists that have more than [`MOST_SPARE`] bytes of it.
     pub fn shrink_to_fit(&mut self) {
         trim(&mut self.computations);
         trim(&mut self.instructions);
@@ -345,10 +345,9 @@ impl HloModule {
     }
 }
 
-/// Unused bytes of a list that are not worth moving it.
+/// Lists with no more unused bytes than these are left as they are: shrinking copies them.
 const MOST_SPARE: usize = 1024;
 
-/// Gives back the unused part of `list`, where it has one to speak of.
 fn trim<T>(list: &mut Vec<T>) {
     if (list.capacity() - list.len()) * size_of::<T>() > MOST_SPARE {
         list.shrink_to_fit();

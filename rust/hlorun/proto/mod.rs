@@ -102,19 +102,18 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
     };
     let bytes = Bytes::from_owner(source);
     let part = |bytes: &Bytes, number, what| nested(bytes, number).ok_or_else(|| broken(what));
-    let (mut arguments, mut result, mut platform) = (Vec::new(), None, String::new());
+    let literal = |value: &[u8]| read_literal(bytes.slice_ref(value), &options.limits, filename);
+    let (mut arguments, mut result, mut platform) = (Vec::new(), &[][..], String::new());
     let module = match kind {
-        Kind::Module => bytes,
+        Kind::Module => bytes.clone(),
         Kind::Hlo => part(&bytes, hlo_file::hlo_module, "HloProto")?,
         Kind::Snapshot => {
             let hlo = part(&bytes, snapshot::hlo, "HloSnapshot")?;
-            for (number, value) in Fields(&bytes) {
-                let Value::Bytes(value) = value else { continue };
-                let literal = || read_literal(bytes.slice_ref(value), &options.limits, filename);
-                match number {
-                    snapshot::arguments => arguments.push(literal()?),
-                    snapshot::result => result = Some(literal()?),
-                    snapshot::execution_platform => {
+            for field in Fields(&bytes) {
+                match field {
+                    (snapshot::arguments, Value::Bytes(value)) => arguments.push(literal(value)?),
+                    (snapshot::result, Value::Bytes(value)) => result = value,
+                    (snapshot::execution_platform, Value::Bytes(value)) => {
                         platform = String::from_utf8_lossy(value).into_owned();
                     }
                     _ => {}
@@ -127,26 +126,30 @@ pub fn read(source: &Source, options: &ParseOptions) -> Result<ProtoFile> {
         module: read::read_module(&module, options)?,
         kind,
         arguments,
-        result,
+        result: (!result.is_empty()).then(|| literal(result)).transpose()?,
         platform,
     })
 }
 
-/// The message in field `number` of the one in `bytes`, all its parts; `None` where they are broken.
+/// The message in field `number` of the message in `bytes`, its parts joined; `None` where they are broken.
 fn nested(bytes: &Bytes, number: u32) -> Option<Bytes> {
     let mut parts: SmallVec<[&[u8]; 1]> = SmallVec::new();
     for field in Fields(bytes) {
         match field {
             (_, Value::Broken) => return None,
             (at, Value::Bytes(part)) if at == number => parts.push(part),
+            (at, _) if at == number => return None,
             _ => {}
         }
     }
-    Some(match parts[..] {
-        [] => Bytes::new(),
-        [part] => bytes.slice_ref(part),
-        _ => parts.concat().into(),
-    })
+    // Joined, two broken parts could be a whole one.
+    let is_broken = |part: &&[u8]| Fields(part).any(|field| matches!(field.1, Value::Broken));
+    match parts[..] {
+        [] => Some(Bytes::new()),
+        [part] => Some(bytes.slice_ref(part)),
+        _ if parts.iter().any(is_broken) => None,
+        _ => Some(parts.concat().into()),
+    }
 }
 
 /// The buffer assignment of the HloProto or HloSnapshot in `source`, in the form of a dump; `None`
@@ -232,6 +235,70 @@ mod tests {
                 print(&known, &Default::default()),
                 print(&plain, &Default::default())
             );
+        }
+    }
+
+    /// A module of one parameter, without the message around it.
+    fn small_module() -> Vec<u8> {
+        let text = b"HloModule m\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n";
+        let options = ParseOptions::default();
+        let module = parse(Arc::from(text.to_vec()), &options).expect("the text is legal");
+        write_module(&module).expect("it has a proto")
+    }
+
+    /// Field `number` of a message, which holds `bytes`.
+    fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
+        let mut made = Vec::new();
+        prost::encoding::bytes::encode(number, &bytes.to_vec(), &mut made);
+        made
+    }
+
+    #[test]
+    fn a_module_inside_other_messages_may_come_in_parts_and_none_may_be_broken() {
+        let module = small_module();
+        let read = |bytes: Vec<u8>| read(&Source::from(bytes), &ParseOptions::default());
+        let in_hlo = |parts: &[&[u8]]| {
+            let parts = parts.iter().map(|part| field(1, part));
+            parts.collect::<Vec<_>>().concat()
+        };
+        // The id of the module, 300, in two bytes.
+        let id: &[u8] = &[5 << 3, 0xac, 2];
+        for (file, is_read) in [
+            (in_hlo(&[&module]), true),
+            (in_hlo(&[&module, id]), true),
+            (
+                in_hlo(&[&[&module[..], &id[..2]].concat(), &id[2..]]),
+                false,
+            ),
+        ] {
+            assert_eq!(read(file.clone()).is_ok(), is_read);
+            assert_eq!(read(field(1, &file)).is_ok(), is_read);
+        }
+    }
+
+    #[test]
+    fn only_the_last_result_of_a_snapshot_counts_and_an_empty_one_is_none() {
+        let hlo = field(1, &field(1, &small_module()));
+        let one = schema::LiteralProto {
+            shape: Some(Box::new(schema::ShapeProto {
+                element_type: 11,
+                ..schema::ShapeProto::default()
+            })),
+            f32s: vec![1.0],
+            ..schema::LiteralProto::default()
+        };
+        let (one, broken) = (field(3, &one.encode_to_vec()), field(3, &[0x1a, 2, 8, 1]));
+        for (results, found) in [
+            (vec![], Some(false)),
+            (vec![&one], Some(true)),
+            (vec![&broken, &one], Some(true)),
+            (vec![&one, &broken], None),
+            (vec![&one, &field(3, &[])], Some(false)),
+        ] {
+            let parts = std::iter::once(&hlo).chain(results).map(|part| &part[..]);
+            let bytes = parts.collect::<Vec<_>>().concat();
+            let read = read(&Source::from(bytes), &ParseOptions::default());
+            assert_eq!(read.ok().map(|file| file.result.is_some()), found);
         }
     }
 

@@ -175,8 +175,8 @@ impl Present {
 const _: () = assert!(MOST_FIELDS == u128::BITS as usize);
 
 /// How often single numbers of a message may be there once more, of which the last counts. No writer
-/// does it; without a bound the fields of a message would take many times its bytes.
-const MOST_AGAIN: usize = 64;
+/// does it, and a field in memory takes up to 16 times its bytes.
+pub const MOST_AGAIN: usize = 64;
 
 impl std::ops::BitOrAssign for Present {
     fn bitor_assign(&mut self, other: Present) {

@@ -150,7 +150,7 @@ pub(super) fn parse_range(
     }
 }
 
-/// Instructions for which room is made at the start.
+/// Instructions of a computation for which room is made at the start.
 const SHORT_COMPUTATION: usize = 32;
 
 /// About how many lines `text` has, from samples; what is reserved for too many is given back.

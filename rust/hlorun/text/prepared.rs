@@ -22,7 +22,7 @@ pub(crate) struct Prepared {
     pub literals: Vec<Literal>,
     /// How many computations there are.
     pub computations: usize,
-    /// How many shapes are numbered.
+    /// How many shapes the text has; their numbers are below that.
     pub shapes: usize,
 }
 

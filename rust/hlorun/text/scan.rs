@@ -95,7 +95,8 @@ fn words(bytes: &Window) -> [u64; 4] {
     [word(0), word(8), word(16), word(24)]
 }
 
-/// Up to eight bytes, the first of them lowest: parts of a fixed size, as a copy of any size is a call.
+/// Up to eight bytes as a little-endian number. Reads have a fixed size: a copy of any size is a call of
+/// `memcpy`.
 #[inline(always)]
 fn short(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {

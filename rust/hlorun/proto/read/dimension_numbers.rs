@@ -1,4 +1,4 @@
-//! Dimensions of `gather`, `scatter` and `dot`, each a list in a message of its own.
+//! Dimension numbers of `gather`, `scatter`, `dot` and `ragged-dot`: lists in one message per opcode.
 
 use super::{Few, Writer};
 use crate::error::Result;
@@ -58,7 +58,7 @@ impl Writer<'_> {
         self.list::<RaggedDotDimensionNumbers>(key, parts, &ragged_dot::KINDS, number)
     }
 
-    /// A ragged dot may have an empty message of an ordinary one too; the one inside its own counts.
+    /// A ragged dot may have an empty `dot_dimension_numbers` too; the ones inside its own message count.
     fn dot(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
         let mut fields = Few::new();
         let parts = proto.each(field::ragged_dot_dimension_numbers);
@@ -88,7 +88,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Without the message there is no dimension to write.
+    /// Appends `index_vector_dim`; nothing without the message.
     fn index_vector_dim(&mut self, proto: View<'_, '_>) -> Result<()> {
         let mut fields = Few::new();
         let dim = if proto.find(field::gather_dimension_numbers).is_some() {

@@ -10,7 +10,7 @@ use crate::proto::schema::{file_location, program_shape, stack_frame, stack_fram
 use crate::proto::wire::View;
 
 impl Writer<'_> {
-    /// What stands behind the name of the module.
+    /// Appends the attributes of the module.
     pub(super) fn header(&mut self, proto: View<'_, '_>, is_scheduled: bool) -> Result<()> {
         if is_scheduled {
             self.out.push_str(", is_scheduled=true");
@@ -87,7 +87,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The tables of which instructions name the numbers.
+    /// Appends the tables of stack frames that `stack_frame_id` refers to.
     pub(super) fn stack_frames(&mut self, proto: View<'_, '_>) -> Result<()> {
         use {file_location as place, stack_frame as frame, stack_frames as table};
         let parts = proto.each(field::stack_frame_index);
@@ -129,7 +129,7 @@ impl Writer<'_> {
             let parts = std::iter::once(bytes);
             let mut fields = Few::new();
             let shown = self.fields::<StackFrame>(parts, &frame::KINDS, &mut fields)?;
-            // The text has 1 for none.
+            // The text counts from 1 more, and writes 1 for none.
             let parent = shown.int(frame::parent_frame_id) + 1;
             let location = shown.int(frame::file_location_id);
             self.numbered_row(

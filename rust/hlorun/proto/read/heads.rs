@@ -22,7 +22,7 @@ pub(super) struct Head<'p> {
     /// How many instructions of the module were written before it; none where it is not written yet.
     written: Option<u32>,
     channel: Option<i64>,
-    /// Its other fields, in those of the computation.
+    /// Where its other fields are in those of the computation.
     fields: (u32, u32),
     present: Present,
     /// Its operands, in those of the computation.
@@ -114,7 +114,7 @@ impl<'p> Heads<'p> {
         Ok(())
     }
 
-    /// The fields of the instruction at a place, but for those in its head.
+    /// The fields of the instruction at a place without id, name, opcode and shape, which are in its `Head`.
     pub fn view(&self, at: u32) -> View<'_, 'p> {
         let head = &self.heads[at as usize];
         let (start, end) = head.fields;
@@ -215,7 +215,7 @@ fn missing(id: i64, writer: &Writer<'_>) -> HloError {
 }
 
 impl Head<'_> {
-    /// Whether its value is one truth value.
+    /// Whether its element type is `pred`.
     pub fn is_predicate(&self) -> bool {
         self.shape.starts_with(PRED)
     }

@@ -128,7 +128,7 @@ impl Writer<'_> {
         self.check_length()
     }
 
-    /// What it calls, one or more `ids`.
+    /// Appends the computations that it calls.
     fn calls(&mut self, ids: &[i64], opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<()> {
         if ids.is_empty() {
             return Ok(());

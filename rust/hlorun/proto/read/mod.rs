@@ -26,7 +26,7 @@ use super::schema::{
     FrontendAttributes, HloComputationProto, HloModuleProto, OpMetadata, module as field,
     op_metadata,
 };
-use super::wire::{Field, Present, View, read_fields};
+use super::wire::{Field, MOST_AGAIN, Present, View, read_fields};
 use crate::error::{HloError, Result};
 use crate::module::{HloModule, Id, LiteralId, Source};
 use crate::text::limits::Limits;
@@ -53,7 +53,7 @@ pub(super) struct Writer<'o> {
     most: usize,
 }
 
-/// The fields of a message of which few are alive at once.
+/// The fields of a message; up to 16 without an allocation, in 512 bytes of the stack.
 type Few<'p> = SmallVec<[Field<'p>; 16]>;
 
 /// A shape in the text.
@@ -80,9 +80,9 @@ const IN_NAMES: [bool; 256] = {
     }
     is_in
 };
-/// Bytes of the shape of an array of a few dimensions with its layout.
+/// Bytes of the ShapeProto of an array of a few dimensions with its layout; longer ones are allocated.
 const SHORT_SHAPE: usize = 40;
-/// What is open where no module is.
+/// Stands for the module in writers that read none.
 static NOTHING: Bytes = Bytes::new();
 /// What short protos may become on top of that.
 const MOST_FOR_SHORT: usize = 1 << 16;
@@ -151,7 +151,7 @@ impl<'o> Writer<'o> {
         M::decode(bytes).map_err(|error| self.fault(format!("a broken {what}: {error}")))
     }
 
-    /// The fields of the message in `parts`, which are one. They are put into `fields`.
+    /// Reads the fields of a message into `fields`. Several `parts` of it are merged.
     fn fields<'f, 'p, M: Message + Described + Default>(
         &self,
         parts: impl Iterator<Item = &'p [u8]>,
@@ -207,12 +207,15 @@ impl<'o> Writer<'o> {
         literal::read_literal(self.open.slice_ref(bytes), self.limits, self.filename)
     }
 
-    /// The error of a message of which not even the fields can be told apart.
+    /// The error of a message whose fields cannot be read.
     #[cold]
     fn broken<M: Message + Described + Default>(&self, bytes: &[u8]) -> HloError {
         match M::decode(bytes) {
             Err(error) => self.broken_as::<M>(&error),
-            Ok(_) => self.fault(format!("a broken {}", M::table().name)),
+            Ok(_) => self.fault(format!(
+                "a broken {}: a number is there more than {MOST_AGAIN} times again",
+                M::table().name
+            )),
         }
     }
 
@@ -327,6 +330,7 @@ impl<'o> Writer<'o> {
             computations.push(computation);
         }
         let entry = proto.int(field::entry_computation_id);
+        let entry_name = proto.bytes(field::entry_computation_name);
         let has_entry = self.computations.contains_key(&entry);
         // XLA keeps computations and instructions by id, whatever their order in the proto.
         computations.sort_by_key(|computation| computation.id);
@@ -338,7 +342,7 @@ impl<'o> Writer<'o> {
         for computation in &computations {
             let is_entry = match has_entry {
                 true => computation.id == entry,
-                false => computation.name == proto.bytes(field::entry_computation_name),
+                false => computation.name == entry_name,
             };
             self.computation(
                 computation,

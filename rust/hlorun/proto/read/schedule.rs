@@ -15,7 +15,7 @@ use crate::proto::wire::View;
 pub(super) type Schedule<'p> = HashMap<i64, &'p [u8]>;
 
 impl Writer<'_> {
-    /// That of a module; empty where it is not scheduled.
+    /// The schedule of a module; empty where it has none.
     pub(super) fn schedule<'p>(&self, proto: View<'_, 'p>) -> Result<Schedule<'p>> {
         let mut fields = Few::new();
         let parts = proto.each(field::schedule);

@@ -69,7 +69,9 @@ impl Writer<'_> {
             return Ok(number);
         }
         let start = self.out.len();
-        self.shape(bytes, 0)?;
+        if !self.plain_array(bytes) {
+            self.shape(Bytes::copy_from_slice(bytes), 0)?;
+        }
         let written = WrittenShape {
             start,
             end: self.out.len(),
@@ -79,7 +81,7 @@ impl Writer<'_> {
         Ok(written.number)
     }
 
-    /// Appends a plain array; `false` for all other shapes.
+    /// Appends a plain array; for all other shapes `false` and nothing.
     fn plain_array(&mut self, bytes: &[u8]) -> bool {
         let start = self.out.len();
         let Some(plain) = PlainShape::read(bytes) else {
@@ -116,14 +118,11 @@ impl Writer<'_> {
         true
     }
 
-    fn shape(&mut self, bytes: &[u8], depth: usize) -> Result<()> {
-        if self.plain_array(bytes) {
-            return Ok(());
-        }
+    fn shape(&mut self, bytes: Bytes, depth: usize) -> Result<()> {
         if depth > MOST_NESTED {
             return Err(self.fault(format!("a shape of shapes deeper than {MOST_NESTED}")));
         }
-        let parts = std::iter::once(bytes);
+        let parts = std::iter::once(&bytes[..]);
         let mut fields = Few::new();
         let view = self.fields::<ShapeProto>(parts, &shape::KINDS, &mut fields)?;
         match view.int(shape::element_type) as i32 {
@@ -132,14 +131,16 @@ impl Writer<'_> {
                 self.out.push_str(if is_buffer { "b(" } else { "(" });
                 for (at, part) in view.each(shape::tuple_shapes).enumerate() {
                     self.out.push_str(if at > 0 { ", " } else { "" });
-                    self.shape(part, depth + 1)?;
+                    if !self.plain_array(part) {
+                        self.shape(bytes.slice_ref(part), depth + 1)?;
+                    }
                 }
                 self.out.push(')');
             }
             numbers::TOKEN => self.out.push_str("token[]"),
             numbers::OPAQUE => self.out.push_str("opaque[]"),
             _ => {
-                let shape = self.decode(Bytes::copy_from_slice(bytes), "ShapeProto")?;
+                let shape = self.decode(bytes.clone(), "ShapeProto")?;
                 self.array(&shape, depth)?;
             }
         }
@@ -245,7 +246,9 @@ impl Writer<'_> {
         }
         if let Some(physical) = &layout.physical_shape {
             self.out.push_str("P(");
-            self.shape(physical, depth + 1)?;
+            if !self.plain_array(physical) {
+                self.shape(physical.clone(), depth + 1)?;
+            }
             self.out.push(')');
         }
         if layout.dynamic_shape_metadata_prefix_bytes > 0 {

@@ -170,7 +170,7 @@ declare! {
 }
 
 declare! {
-    /// The order in which computations run: a map from their ids.
+    /// The order of the instructions of each computation, by the id of the computation.
     pub struct HloScheduleProto, schedule {
         pub sequences: Vec<SequenceEntry> = "1" (message, repeated) as message::<SequenceEntry>(),
     }

@@ -52,7 +52,7 @@ pub const fn kind(words: &str) -> Kind {
     }
 }
 
-/// Whether the field is repeated. Only declarations with `repeated` or `btree_map` contain an "r".
+/// Whether the field is repeated. Only `repeated` contains an "r".
 const fn is_repeated(words: &[u8]) -> bool {
     let mut at = 0;
     while at < words.len() {

@@ -49,6 +49,7 @@ COMPLETIONS = [
     ("hlorun trace one.hlo --until squ", ["square", "squares"]),
     ("hlorun show absent.hlo sq", []),
     ("hlorun passes dumps j", ["jit_f"]),
+    ("hlorun bisect dumps --module j", ["jit_f"]),
 ]
 
 

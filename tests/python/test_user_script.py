@@ -226,7 +226,10 @@ def annotated(one: Any) -> set[str]:
         if not name.startswith("_") and (isinstance(member, property) or inspect.isfunction(member)):
             texts += [str(name) for name in annotated(member)]
     return {
-        each.id for text in texts for each in ast.walk(ast.parse(text, mode="eval")) if isinstance(each, ast.Name)
+        each.id
+        for text in texts
+        for each in ast.walk(ast.parse(text, mode="eval"))
+        if isinstance(each, ast.Name)
     }
 
 

@@ -33,13 +33,20 @@ def names_of(module: HloModule) -> Iterator[str]:
         yield instruction.name
 
 
+def _given(ctx: typer.Context, *parameters: str) -> list[Path]:
+    """Paths that stand before the word which is completed.
+
+    Nothing is assigned to parameters where the last word is an option that waits for its value.
+    """
+    found = [*map(ctx.params.get, parameters), *map(Path, ctx.args)]
+    return [path for path in found if isinstance(path, Path)]
+
+
 def names_in_dump(ctx: typer.Context, incomplete: str) -> list[str]:
     """A completion by the names in the dump that the command is given before."""
     import hlorun
 
-    # Nothing is assigned to parameters where the last word is an option that waits for its value.
-    given = [ctx.params.get("dump"), *map(Path, ctx.args)]
-    dump = next((path for path in given if isinstance(path, Path) and path.is_file()), None)
+    dump = next((path for path in _given(ctx, "dump") if path.is_file()), None)
     try:
         module = hlorun.load(dump) if dump is not None else None
     except (hlorun.HloError, OSError):
@@ -57,8 +64,8 @@ def modules_in_folder(ctx: typer.Context, incomplete: str) -> list[str]:
     """A completion by the modules of the dump folder that the command is given before."""
     from hlorun._scan import scan
 
-    folder = ctx.params.get("folder")
-    if not isinstance(folder, Path) or not folder.is_dir():
+    folder = next((path for path in _given(ctx, "folder", "target") if path.is_dir()), None)
+    if folder is None:
         return []
     return [module.name for module in scan(folder) if module.name.startswith(incomplete)]
 

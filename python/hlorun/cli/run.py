@@ -59,13 +59,17 @@ def run(
     constants: Constants = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Write the outputs, output_0 and so on, to this .npz file."),
+        typer.Option(
+            help="Write the outputs to this .npz file: output_0 and so on, of several devices "
+            "replica_0_output_0 or replica_0_partition_0_output_0."
+        ),
     ] = None,
     save: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
             "--save-inputs",
-            help="Write the inputs, arg_0 and so on, to this .npz file, which --inputs takes.",
+            help="Write the inputs of the first device, arg_0 and so on, to this .npz file, "
+            "which --inputs takes.",
         ),
     ] = None,
     profile: Annotated[

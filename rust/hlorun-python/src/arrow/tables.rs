@@ -16,7 +16,7 @@ use crate::shape::leaf_bytes;
 table! {
     /// One row per file, also for those that could not be read.
     Modules "modules" {
-        /// The file, as it was asked for.
+        /// The file, as an absolute path.
         path: Texts,
         /// Its size in bytes, as it lies on the disk.
         file_bytes: Ints,

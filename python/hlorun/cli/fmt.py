@@ -36,7 +36,11 @@ def fmt(
     ] = "text",
     out: Annotated[Optional[Path], typer.Option("--out", "-o", help="Write here.")] = None,  # noqa: UP045
 ) -> None:
-    """Print a module again, in the dialect asked for, or write it as a proto."""
+    """Print a module again, in the dialect asked for, or write it as a proto.
+
+    The presets canonical and fingerprint leave things out and are for comparing: what they print need not
+    parse or run.
+    """
     choose(to, FORMS, "--to")
     choose(preset, PRESETS, "--preset")
     with reporting_errors(dump):

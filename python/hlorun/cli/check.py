@@ -47,7 +47,8 @@ def check(
 ) -> None:
     """Parse and verify; every broken rule with its line. Exit status 1 when a file has one.
 
-    Custom calls of targets that hlorun does not know are noted, and are no error.
+    Custom calls of targets that hlorun does not know are noted, and are no error. A module that does not
+    compile for another reason has that noted instead.
     """
     import hlorun
 

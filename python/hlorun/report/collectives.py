@@ -145,14 +145,12 @@ class KindOfCollective(Result):
         seconds: The time of `sent` on the links; None without a device.
 
     Examples:
-        >>> text = (
-        ...     "HloModule m, replica_count=2 "
-        ...     "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
-        ...     "ENTRY e { p = f32[8] parameter(0) "
-        ...     "ROOT s = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=add }"
-        ... )
-        >>> hlorun.collectives(hlorun.parse(text)).kinds[0].bytes
-        32
+        >>> swap = "collective-permute(p), source_target_pairs={{0,1},{1,0}}"
+        >>> entry = f"ENTRY e {{ p = f32[8] parameter(0) ROOT s = f32[8] {swap} }}"
+        >>> module = hlorun.parse(f"HloModule m, replica_count=2 {entry}")
+        >>> sums = hlorun.collectives(module).kinds[0]
+        >>> sums.kind, sums.bytes
+        ('collective-permute', 32)
     """
 
     kind: str

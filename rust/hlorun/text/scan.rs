@@ -95,18 +95,6 @@ fn words(bytes: &Window) -> [u64; 4] {
     [word(0), word(8), word(16), word(24)]
 }
 
-/// Up to eight bytes as a little-endian number. Reads have a fixed size: a copy of any size is a call of
-/// `memcpy`.
-#[inline(always)]
-fn short(bytes: &[u8]) -> u64 {
-    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-        return u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4));
-    }
-    let each = bytes.iter().rev();
-    each.fold(0, |word, &byte| word << 8 | u64::from(byte))
-}
-
 impl Key {
     /// Of the first `length` bytes of `window`; of all where there are no more than that.
     #[inline(always)]
@@ -128,8 +116,9 @@ impl Key {
         match word.first_chunk() {
             Some(window) => Key::new(window, WIDTH),
             None => {
-                let mut rest = word.chunks(8);
-                Key([(); 4].map(|()| rest.next().map_or(0, short)))
+                let mut window = [0; WIDTH];
+                window[..word.len()].copy_from_slice(word);
+                Key(words(&window))
             }
         }
     }

@@ -1,15 +1,14 @@
 //! Dimension numbers of `gather`, `scatter`, `dot` and `ragged-dot`: lists in one message per opcode.
 
-use super::{Few, Writer};
+use super::{FieldList, Writer};
 use crate::error::Result;
 use crate::module::AttrKey;
-use crate::proto::schema::numbered::{Described, Kind, MOST_FIELDS};
+use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{
     DotDimensionNumbers, GatherDimensionNumbers, RaggedDotDimensionNumbers,
     ScatterDimensionNumbers, dot, gather, instruction as field, ragged_dot, scatter,
 };
 use crate::proto::wire::View;
-use prost::Message;
 
 impl Writer<'_> {
     /// Appends the attribute `key` of an instruction, where the proto has it.
@@ -45,44 +44,42 @@ impl Writer<'_> {
 
     fn gather(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
         let parts = proto.each(field::gather_dimension_numbers);
-        self.list::<GatherDimensionNumbers>(key, parts, &gather::KINDS, number)
+        self.list::<GatherDimensionNumbers>(key, parts, number)
     }
 
     fn scatter(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
         let parts = proto.each(field::scatter_dimension_numbers);
-        self.list::<ScatterDimensionNumbers>(key, parts, &scatter::KINDS, number)
+        self.list::<ScatterDimensionNumbers>(key, parts, number)
     }
 
     fn ragged_dot(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
         let parts = proto.each(field::ragged_dot_dimension_numbers);
-        self.list::<RaggedDotDimensionNumbers>(key, parts, &ragged_dot::KINDS, number)
+        self.list::<RaggedDotDimensionNumbers>(key, parts, number)
     }
 
     /// A ragged dot may have an empty `dot_dimension_numbers` too; the ones inside its own message count.
     fn dot(&mut self, key: AttrKey, proto: View<'_, '_>, number: u32) -> Result<()> {
-        let mut fields = Few::new();
+        let mut fields = FieldList::new();
         let parts = proto.each(field::ragged_dot_dimension_numbers);
-        let ragged =
-            self.fields::<RaggedDotDimensionNumbers>(parts, &ragged_dot::KINDS, &mut fields)?;
+        let ragged = self.fields::<RaggedDotDimensionNumbers>(parts, &mut fields)?;
         let (from, part) = match ragged.find(ragged_dot::dot_dimension_numbers) {
             Some(_) => (ragged, ragged_dot::dot_dimension_numbers),
             None => (proto, field::dot_dimension_numbers),
         };
-        self.list::<DotDimensionNumbers>(key, from.each(part), &dot::KINDS, number)
+        self.list::<DotDimensionNumbers>(key, from.each(part), number)
     }
 
     /// Appends the list `number` of the message in `parts`; nothing without the message.
-    fn list<'p, M: Message + Described + Default>(
+    fn list<'p, M: Numbered>(
         &mut self,
         key: AttrKey,
         parts: impl Iterator<Item = &'p [u8]>,
-        kinds: &[Kind; MOST_FIELDS],
         number: u32,
     ) -> Result<()> {
         let mut parts = parts.peekable();
         if parts.peek().is_some() {
-            let mut fields = Few::new();
-            let message = self.fields::<M>(parts, kinds, &mut fields)?;
+            let mut fields = FieldList::new();
+            let message = self.fields::<M>(parts, &mut fields)?;
             self.ints(key, &message.numbers(number));
         }
         Ok(())
@@ -90,14 +87,14 @@ impl Writer<'_> {
 
     /// Appends `index_vector_dim`; nothing without the message.
     fn index_vector_dim(&mut self, proto: View<'_, '_>) -> Result<()> {
-        let mut fields = Few::new();
+        let mut fields = FieldList::new();
         let dim = if proto.find(field::gather_dimension_numbers).is_some() {
             let parts = proto.each(field::gather_dimension_numbers);
-            self.fields::<GatherDimensionNumbers>(parts, &gather::KINDS, &mut fields)?
+            self.fields::<GatherDimensionNumbers>(parts, &mut fields)?
                 .int(gather::index_vector_dim)
         } else if proto.find(field::scatter_dimension_numbers).is_some() {
             let parts = proto.each(field::scatter_dimension_numbers);
-            self.fields::<ScatterDimensionNumbers>(parts, &scatter::KINDS, &mut fields)?
+            self.fields::<ScatterDimensionNumbers>(parts, &mut fields)?
                 .int(scatter::index_vector_dim)
         } else {
             return Ok(());

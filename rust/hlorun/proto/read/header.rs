@@ -1,6 +1,6 @@
 //! The head of a module: `HloModuleProto` → `HloModule name, key=value, …` and the tables of stack frames.
 
-use super::{Few, Writer};
+use super::{FieldList, Writer};
 use crate::error::Result;
 use crate::proto::schema::{
     DeviceAssignmentProto, FileLocation, HloBufferDonorProto, HloInputOutputAliasProto,
@@ -71,8 +71,8 @@ impl Writer<'_> {
     fn entry_layout(&mut self, proto: View<'_, '_>) -> Result<()> {
         use program_shape as part;
         let parts = proto.each(field::host_program_shape);
-        let mut fields = Few::new();
-        let shape = self.fields::<ProgramShapeProto>(parts, &part::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let shape = self.fields::<ProgramShapeProto>(parts, &mut fields)?;
         let Some(result) = shape.find(part::result) else {
             return Ok(());
         };
@@ -91,8 +91,8 @@ impl Writer<'_> {
     pub(super) fn stack_frames(&mut self, proto: View<'_, '_>) -> Result<()> {
         use {file_location as place, stack_frame as frame, stack_frames as table};
         let parts = proto.each(field::stack_frame_index);
-        let mut fields = Few::new();
-        let index = self.fields::<StackFrameIndexProto>(parts, &table::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let index = self.fields::<StackFrameIndexProto>(parts, &mut fields)?;
         if index.find(table::stack_frames).is_none() {
             return Ok(());
         }
@@ -112,8 +112,8 @@ impl Writer<'_> {
         self.out.push_str("FileLocations\n");
         for (at, bytes) in index.each(table::file_locations).enumerate() {
             let parts = std::iter::once(bytes);
-            let mut fields = Few::new();
-            let location = self.fields::<FileLocation>(parts, &place::KINDS, &mut fields)?;
+            let mut fields = FieldList::new();
+            let location = self.fields::<FileLocation>(parts, &mut fields)?;
             let keys = [
                 (" {file_name_id=", place::file_name_id),
                 (" function_name_id=", place::function_name_id),
@@ -127,9 +127,9 @@ impl Writer<'_> {
         self.out.push_str("\nStackFrames\n");
         for (at, bytes) in index.each(table::stack_frames).enumerate() {
             let parts = std::iter::once(bytes);
-            let mut fields = Few::new();
-            let shown = self.fields::<StackFrame>(parts, &frame::KINDS, &mut fields)?;
-            // The text counts from 1 more, and writes 1 for none.
+            let mut fields = FieldList::new();
+            let shown = self.fields::<StackFrame>(parts, &mut fields)?;
+            // In the text parents are one higher than in the proto, and 1 is none.
             let parent = shown.int(frame::parent_frame_id) + 1;
             let location = shown.int(frame::file_location_id);
             self.numbered_row(

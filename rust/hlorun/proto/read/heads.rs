@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::Writer;
 use crate::error::{HloError, Result};
+use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
 use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields};
 use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
@@ -73,7 +74,7 @@ impl<'p> Heads<'p> {
                 }
                 false
             };
-            let Some(present) = read_fields(bytes, &instruction::KINDS, add) else {
+            let Some(present) = read_fields(bytes, HloInstructionProto::KINDS, add) else {
                 return Err(writer.broken::<HloInstructionProto>(bytes));
             };
             head.name = writer.name(name, "an instruction")?;

@@ -21,7 +21,7 @@ use prost::{DecodeError, Message};
 use smallvec::SmallVec;
 
 use super::fault;
-use super::schema::numbered::{Described, Kind, MOST_FIELDS};
+use super::schema::numbered::{Described, Numbered};
 use super::schema::{
     FrontendAttributes, HloComputationProto, HloModuleProto, OpMetadata, module as field,
     op_metadata,
@@ -54,7 +54,7 @@ pub(super) struct Writer<'o> {
 }
 
 /// The fields of a message; up to 16 without an allocation, in 512 bytes of the stack.
-type Few<'p> = SmallVec<[Field<'p>; 16]>;
+type FieldList<'p> = SmallVec<[Field<'p>; 16]>;
 
 /// A shape in the text.
 #[derive(Clone, Copy)]
@@ -152,11 +152,10 @@ impl<'o> Writer<'o> {
     }
 
     /// Reads the fields of a message into `fields`. Several `parts` of it are merged.
-    fn fields<'f, 'p, M: Message + Described + Default>(
+    fn fields<'f, 'p, M: Numbered>(
         &self,
         parts: impl Iterator<Item = &'p [u8]>,
-        kinds: &[Kind; MOST_FIELDS],
-        fields: &'f mut Few<'p>,
+        fields: &'f mut FieldList<'p>,
     ) -> Result<View<'f, 'p>> {
         let mut present = Present::default();
         for part in parts {
@@ -164,7 +163,7 @@ impl<'o> Writer<'o> {
                 fields.push(field);
                 true
             };
-            let Some(more) = read_fields(part, kinds, add) else {
+            let Some(more) = read_fields(part, M::KINDS, add) else {
                 return Err(self.broken::<M>(part));
             };
             present |= more;
@@ -306,8 +305,8 @@ impl<'o> Writer<'o> {
     fn module(&mut self) -> Result<()> {
         let bytes: &'o [u8] = self.open;
         let parts = std::iter::once(bytes);
-        let mut fields = Few::new();
-        let proto = self.fields::<HloModuleProto>(parts, &field::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let proto = self.fields::<HloModuleProto>(parts, &mut fields)?;
         self.out.push_str("HloModule ");
         self.put_name(proto.bytes(field::name), "the module")?;
         let schedule = self.schedule(proto)?;
@@ -403,8 +402,8 @@ impl<'o> Writer<'o> {
         separator: &str,
     ) -> Result<()> {
         use op_metadata as field;
-        let mut fields = Few::new();
-        let view = self.fields::<OpMetadata>(parts, &field::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let view = self.fields::<OpMetadata>(parts, &mut fields)?;
         let start = self.out.len();
         self.out.push_str(separator);
         self.out.push_str("metadata={");

@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 
 use super::heads::Heads;
-use super::{Few, Writer};
+use super::{FieldList, Writer};
 use crate::error::Result;
 use crate::proto::schema::{
     HloScheduleProto, InstructionSequence, SequenceEntry, module as field, schedule, sequence,
@@ -17,14 +17,14 @@ pub(super) type Schedule<'p> = HashMap<i64, &'p [u8]>;
 impl Writer<'_> {
     /// The schedule of a module; empty where it has none.
     pub(super) fn schedule<'p>(&self, proto: View<'_, 'p>) -> Result<Schedule<'p>> {
-        let mut fields = Few::new();
+        let mut fields = FieldList::new();
         let parts = proto.each(field::schedule);
-        let view = self.fields::<HloScheduleProto>(parts, &schedule::KINDS, &mut fields)?;
+        let view = self.fields::<HloScheduleProto>(parts, &mut fields)?;
         let mut all = Schedule::default();
         for bytes in view.each(schedule::sequences) {
-            let mut fields = Few::new();
+            let mut fields = FieldList::new();
             let parts = std::iter::once(bytes);
-            let view = self.fields::<SequenceEntry>(parts, &entry::KINDS, &mut fields)?;
+            let view = self.fields::<SequenceEntry>(parts, &mut fields)?;
             all.insert(view.int(entry::key), bytes);
         }
         Ok(all)
@@ -36,12 +36,12 @@ impl Writer<'_> {
         bytes: &[u8],
         heads: &Heads<'_>,
     ) -> Result<Option<Vec<u32>>> {
-        let mut fields = Few::new();
+        let mut fields = FieldList::new();
         let parts = std::iter::once(bytes);
-        let view = self.fields::<SequenceEntry>(parts, &entry::KINDS, &mut fields)?;
+        let view = self.fields::<SequenceEntry>(parts, &mut fields)?;
         let parts = view.each(entry::value);
-        let mut fields = Few::new();
-        let view = self.fields::<InstructionSequence>(parts, &sequence::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let view = self.fields::<InstructionSequence>(parts, &mut fields)?;
         Ok(heads.scheduled_order(view, sequence::instruction_ids))
     }
 }

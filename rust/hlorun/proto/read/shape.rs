@@ -3,7 +3,7 @@
 use prost::bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{Few, Writer, WrittenShape};
+use super::{FieldList, Writer, WrittenShape};
 use crate::error::Result;
 use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
@@ -123,8 +123,8 @@ impl Writer<'_> {
             return Err(self.fault(format!("a shape of shapes deeper than {MOST_NESTED}")));
         }
         let parts = std::iter::once(&bytes[..]);
-        let mut fields = Few::new();
-        let view = self.fields::<ShapeProto>(parts, &shape::KINDS, &mut fields)?;
+        let mut fields = FieldList::new();
+        let view = self.fields::<ShapeProto>(parts, &mut fields)?;
         match view.int(shape::element_type) as i32 {
             kind @ (numbers::TUPLE | numbers::BUFFER) => {
                 let is_buffer = kind == numbers::BUFFER;

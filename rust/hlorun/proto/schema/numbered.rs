@@ -135,6 +135,12 @@ pub trait Described {
     fn table() -> &'static Table;
 }
 
+/// A message whose fields are looked up in its bytes.
+pub trait Numbered: prost::Message + Described + Default {
+    /// How each field may stand there, by its number.
+    const KINDS: &'static [Kind; MOST_FIELDS];
+}
+
 /// The form of a field that is an `M`.
 pub const fn message<M: Described>() -> Form {
     Form::Message(M::table)
@@ -184,13 +190,18 @@ macro_rules! describe {
 
 /// Declares a message: each field's number, its type for prost, and after `as` its form (enumeration,
 /// message or string) where that type does not say it. Fields under `unread` are in the table but are not
-/// decoded. With a second name, also a module of the decoded fields' numbers and their `KINDS`.
+/// decoded. With a second name, also [`Numbered`] and a module of the decoded fields' numbers.
 macro_rules! declare {
     (
         $(#[$about:meta])* pub struct $message:ident, $numbers:ident { $($body:tt)* }
     ) => {
         declare! { $(#[$about])* pub struct $message { $($body)* } }
         declare! { numbers $numbers { $($body)* } }
+
+        impl super::numbered::Numbered for $message {
+            const KINDS: &'static [super::numbered::Kind; super::numbered::MOST_FIELDS] =
+                &$numbers::KINDS;
+        }
     };
     (
         numbers $numbers:ident {

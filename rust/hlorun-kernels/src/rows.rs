@@ -1,7 +1,8 @@
-//! Rows combined with rows at other places, many in one call.
+//! Short rows: combined with rows at other places, or folded to one value each, many in one call.
 //!
-//! In: an operation, an element type, and pairs of places. Out: `to[place] = f(to[place], from[place])`, row after row in
-//! order. Promise: the bits of the two-operand kernel; a call per row costs more than a short row does.
+//! In: an operation and an element type. Out: `to[place] = f(to[place], from[place])`, row after row in order, or
+//! `results[row] = f(results[row], value)` for each value of a row, in order. Promise: the bits of the two-operand
+//! kernel; a call per row costs more than a short row does.
 
 use crate::elementwise::{Bin, Tier, float, int};
 use crate::math::Float;
@@ -11,6 +12,9 @@ use crate::{DType, Isa};
 
 /// `unsafe fn(to, from, places, n)`: places are byte offsets from either pointer.
 type Rows = unsafe fn(*mut u8, *const u8, &[[isize; 2]], usize);
+
+/// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the other.
+pub type FoldRows = unsafe fn(*const u8, usize, usize, *mut u8);
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -42,37 +46,102 @@ impl CombineRows {
     }
 }
 
-/// Elements in one step.
+/// Elements, or rows that are folded, in one step.
 const LANES: usize = 8;
 
+/// Neighbouring places that are looked at together.
+const PLACES: usize = 4;
+
+/// Sorted places are often the same as their neighbours: the row stays in registers between them. More of them are
+/// looked at at once, as the CPU cannot foresee each of places in no order.
 #[inline(always)]
-unsafe fn body<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     to: *mut u8,
     from: *const u8,
     places: &[[isize; 2]],
     n: usize,
 ) {
-    for &[t, f] in places {
+    for places in places.chunks(PLACES) {
+        let first = places[0][0];
         // SAFETY: the caller's contract.
         unsafe {
-            let (to, from) = (to.offset(t).cast::<A>(), from.offset(f).cast::<A>());
-            let mut i = 0;
-            while i + LANES <= n {
-                let at = to.add(i).cast::<[A; LANES]>();
-                let mut x = at.read_unaligned();
-                let y = from.add(i).cast::<[A; LANES]>().read_unaligned();
-                for (x, &y) in x.iter_mut().zip(&y) {
+            if places.len() == PLACES && places.iter().all(|place| place[0] == first) {
+                combine_onto::<T, A, O>(to.offset(first), from, places, n);
+            } else {
+                for place in places {
+                    let one = std::slice::from_ref(place);
+                    combine_onto::<T, A, O>(to.offset(place[0]), from, one, n);
+                }
+            }
+        }
+    }
+}
+
+/// Combines the row at `to` with rows at some places of `from`.
+#[inline(always)]
+unsafe fn combine_onto<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+    to: *mut u8,
+    from: *const u8,
+    places: &[[isize; 2]],
+    n: usize,
+) {
+    let to = to.cast::<A>();
+    let mut i = 0;
+    // SAFETY: the caller's contract.
+    unsafe {
+        while i + LANES <= n {
+            let at = to.add(i).cast::<[A; LANES]>();
+            let mut x = at.read_unaligned();
+            for &[_, f] in places {
+                let y = from.offset(f).cast::<A>().add(i).cast::<[A; LANES]>();
+                for (x, &y) in x.iter_mut().zip(&y.read_unaligned()) {
                     *x = O::f::<T>(*x, y);
                 }
-                at.write_unaligned(x);
-                i += LANES;
             }
-            while i < n {
-                let at = to.add(i);
-                let y = from.add(i).read_unaligned();
-                at.write_unaligned(O::f::<T>(at.read_unaligned(), y));
-                i += 1;
+            at.write_unaligned(x);
+            i += LANES;
+        }
+        while i < n {
+            let mut x = to.add(i).read_unaligned();
+            for &[_, f] in places {
+                let y = from.offset(f).cast::<A>().add(i);
+                x = O::f::<T>(x, y.read_unaligned());
             }
+            to.add(i).write_unaligned(x);
+            i += 1;
+        }
+    }
+}
+
+/// Neighbouring rows are folded side by side, as the values of one depend on each other.
+#[inline(always)]
+unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+    values: *const u8,
+    rows: usize,
+    size: usize,
+    results: *mut u8,
+) {
+    let (values, results) = (values.cast::<A>(), results.cast::<A>());
+    let whole = rows / LANES * LANES;
+    // SAFETY: the caller's contract: `rows` times `size` values, and as many results as rows.
+    unsafe {
+        for row in (0..whole).step_by(LANES) {
+            let first = values.add(row * size);
+            let at = results.add(row).cast::<[A; LANES]>();
+            let mut x = at.read_unaligned();
+            for i in 0..size {
+                for (lane, x) in x.iter_mut().enumerate() {
+                    *x = O::f::<T>(*x, first.add(lane * size + i).read_unaligned());
+                }
+            }
+            at.write_unaligned(x);
+        }
+        for row in whole..rows {
+            let mut x = results.add(row).read_unaligned();
+            for i in 0..size {
+                x = O::f::<T>(x, values.add(row * size + i).read_unaligned());
+            }
+            results.add(row).write_unaligned(x);
         }
     }
 }
@@ -83,36 +152,51 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            unsafe fn run<A: Copy, O: Bin<A, Out = A>>(
+            unsafe fn combined<A: Copy, O: Bin<A, Out = A>>(
                 to: *mut u8,
                 from: *const u8,
                 places: &[[isize; 2]],
                 n: usize,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { body::<$tier, A, O>(to, from, places, n) }
+                unsafe { combine::<$tier, A, O>(to, from, places, n) }
             }
 
-            fn floats<F: Float>(op: BinaryOp) -> Option<Rows> {
+            $(#[$features])?
+            unsafe fn folded<A: Copy, O: Bin<A, Out = A>>(
+                values: *const u8,
+                rows: usize,
+                size: usize,
+                results: *mut u8,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { fold::<$tier, A, O>(values, rows, size, results) }
+            }
+
+            const fn both<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
+                (combined::<A, O>, folded::<A, O>)
+            }
+
+            fn floats<F: Float>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
                 Some(match op {
-                    BinaryOp::Add => run::<F, float::Add>,
-                    BinaryOp::Multiply => run::<F, float::Multiply>,
-                    BinaryOp::Maximum => run::<F, float::Maximum>,
-                    BinaryOp::Minimum => run::<F, float::Minimum>,
+                    BinaryOp::Add => both::<F, float::Add>(),
+                    BinaryOp::Multiply => both::<F, float::Multiply>(),
+                    BinaryOp::Maximum => both::<F, float::Maximum>(),
+                    BinaryOp::Minimum => both::<F, float::Minimum>(),
                     _ => return None,
                 })
             }
 
-            fn ints<E: int::IntElem>(op: BinaryOp) -> Option<Rows> {
+            fn ints<E: int::IntElem>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
                 Some(match op {
-                    BinaryOp::Add => run::<E, int::Add>,
-                    BinaryOp::Maximum => run::<E, int::Maximum>,
-                    BinaryOp::Minimum => run::<E, int::Minimum>,
+                    BinaryOp::Add => both::<E, int::Add>(),
+                    BinaryOp::Maximum => both::<E, int::Maximum>(),
+                    BinaryOp::Minimum => both::<E, int::Minimum>(),
                     _ => return None,
                 })
             }
 
-            pub fn pick(op: BinaryOp, dtype: DType) -> Option<Rows> {
+            pub fn pick(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
                 match dtype {
                     DType::F32 => floats::<f32>(op),
                     DType::F64 => floats::<f64>(op),
@@ -131,9 +215,16 @@ each_tier!(tier);
 pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {
     let together = of_tier!(Isa::active(), pick(op, dtype));
     match together {
-        Some(rows) => Some(CombineRows::Together(rows)),
+        Some((rows, _)) => Some(CombineRows::Together(rows)),
         None => binary(op, dtype).map(CombineRows::OneByOne),
     }
+}
+
+/// What folds short rows by `op`; `None` where the type has no such kernel.
+///
+/// It is to be called with `rows` times `size` values, and with as many results as rows, which overlap none of them.
+pub fn fold_rows(op: BinaryOp, dtype: DType) -> Option<FoldRows> {
+    of_tier!(Isa::active(), pick(op, dtype)).map(|(_, fold)| fold)
 }
 
 #[cfg(test)]
@@ -164,7 +255,7 @@ mod tests {
                 let places: Vec<[isize; 2]> = (0..40)
                     .map(|i| {
                         [
-                            (i * 13 % (200 - n)) as isize * 4,
+                            (i / 6 * 13 % (200 - n)) as isize * 4,
                             (i * 29 % (400 - n)) as isize * 4,
                         ]
                     })
@@ -185,6 +276,44 @@ mod tests {
                     let is_same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
                     assert!(is_same, "{dtype:?} {op:?} {n}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_folded_in_order() {
+        let values: Vec<f32> = (0..700)
+            .map(|i| [1e8, 1.5, -1e8, f32::NAN, -0.0, 3.0, 1e-3][i * 5 % 7])
+            .collect();
+        for op in [
+            BinaryOp::Add,
+            BinaryOp::Multiply,
+            BinaryOp::Maximum,
+            BinaryOp::Minimum,
+        ] {
+            let (kernel, fold) = (
+                binary(op, DType::F32).unwrap(),
+                fold_rows(op, DType::F32).unwrap(),
+            );
+            for (rows, size) in [(1, 1), (7, 3), (8, 11), (21, 32), (100, 7)] {
+                let mut want: Vec<f32> = (0..rows).map(|row| row as f32 - 3.0).collect();
+                let mut got = want.clone();
+                // SAFETY: all values and results are there.
+                unsafe {
+                    for (row, want) in want.iter_mut().enumerate() {
+                        let want = (&raw mut *want).cast::<u8>();
+                        for value in &values[row * size..][..size] {
+                            kernel(want, (&raw const *value).cast(), want, 1);
+                        }
+                    }
+                    fold(values.as_ptr().cast(), rows, size, got.as_mut_ptr().cast());
+                }
+                let is_same =
+                    |x: &f32, y: &f32| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+                assert!(
+                    want.iter().zip(&got).all(|(x, y)| is_same(x, y)),
+                    "{op:?} {rows} {size}"
+                );
             }
         }
     }

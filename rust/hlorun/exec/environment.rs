@@ -138,6 +138,7 @@ impl<'r> Environment<'r> {
     pub fn operation(&self) -> OpEnvironment<'_> {
         OpEnvironment {
             parallel: self.parallel(),
+            threads: self.threads,
         }
     }
 

@@ -1,13 +1,15 @@
 //! Runs `scatter`: windows one after the other, in the order of the indices.
 //!
 //! Promise: two updates of one element are combined in index order, whatever the number of
-//! threads; threads share a scatter by splitting the windows, never the indices.
+//! threads: threads share a scatter by parts of the windows or by the places that these go to.
+
+mod runs;
 
 use hlorun_kernels::copy_row;
 use smallvec::SmallVec;
 
 use super::gather::batch_nest;
-use super::index_map::{Starts, Windows};
+use super::index_map::Starts;
 use super::walk::{Nest, Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -22,8 +24,6 @@ use crate::types::strided::advance;
 
 /// Elements of all windows together that make a second task worth it.
 const GRAIN: usize = 64 << 10;
-/// Windows that are combined at once.
-const AT_ONCE: usize = 256;
 /// Elements of a window from which threads may share it.
 const SHARED_WINDOW: usize = 128;
 
@@ -49,8 +49,8 @@ pub fn run(
     }
     let starts = Starts::new(&op.map, &inputs[count])?;
     let output = &outputs[0];
-    if let Some(done) = runs(op, &starts, output, &updates[0]) {
-        return done;
+    if runs::run(op, &starts, output, &updates[0], environment) {
+        return Ok(());
     }
     let windows = windows(op, &starts, outputs, updates)?;
     if count == 1
@@ -93,103 +93,6 @@ fn checked<'p>(op: &'p ScatterOp, outputs: &[RawArray]) -> Result<&'p Program> {
         }
     }
     Ok(program)
-}
-
-/// Scatters windows whose elements lie side by side, on this thread; `None` where they do not, or
-/// where sharing them pays.
-fn runs(
-    op: &ScatterOp,
-    starts: &Starts,
-    output: &RawArray,
-    update: &RawArray,
-) -> Option<Result<()>> {
-    let shortcut = op.combiner.shortcut.filter(|_| op.count == 1)?;
-    let size = output.element_type.size_bytes();
-    let nest = window_nest(op, output, update);
-    let (n, steps) = nest.inner;
-    let is_shared = n >= SHARED_WINDOW && n * starts.count() >= 2 * GRAIN;
-    if nest.rows() != 1 || is_shared || (n > 1 && steps != [size as isize; 2]) {
-        return None;
-    }
-    let to = byte_strides(&output.strides, size);
-    let from = byte_strides(&update.strides, size);
-    // The window has the size of the update's, and one element along all other dimensions.
-    let mut limits = output.dims.clone();
-    limits.iter_mut().for_each(|limit| *limit -= 1);
-    for (&dim, &from) in op.map.window.iter().zip(&op.update_window_dims) {
-        limits[dim] = output.dims[dim] - update.dims[from];
-    }
-    let batch = op.scatter_dims.iter().zip(&starts.batch);
-    let fits = limits.iter().all(|&limit| limit >= 0)
-        && batch.clone().all(|(&dim, &size)| update.dims[dim] == size);
-    let inside = |&(dim, batch): &(usize, usize)| starts.batch[batch] <= limits[dim] + 1;
-    if !fits || !op.map.batching.iter().all(inside) {
-        return None;
-    }
-    // A dimension that two components name goes where the last one says.
-    let components = &op.map.components;
-    if (1..components.len()).any(|at| components[..at].contains(&components[at])) {
-        return None;
-    }
-    let mut placed: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
-    for &(dim, batch) in &op.map.batching {
-        if components.contains(&dim) {
-            return None;
-        }
-        placed[batch] += to[dim];
-    }
-    let plain: SmallVec<[isize; 6]> = op.scatter_dims.iter().map(|&d| from[d]).collect();
-    let components = components.iter().map(|&d| (to[d], limits[d])).collect();
-    let windows = Windows::new(starts, components, &placed, &plain);
-    let all = 0..starts.count();
-    let (target, source) = (output.pointer, update.pointer);
-    macro_rules! elements {
-        ($t:ty, $f:expr) => {
-            windows.for_each::<true>(all, |to, from| {
-                // SAFETY: windows that do not lie inside the operand are left out.
-                unsafe {
-                    let to = target.wrapping_offset(to).cast::<$t>();
-                    let value = source.wrapping_offset(from).cast::<$t>().read_unaligned();
-                    to.write_unaligned($f(to.read_unaligned(), value));
-                }
-            })
-        };
-    }
-    use crate::types::PrimitiveType as P;
-    use hlorun_kernels::BinaryOp;
-    match (shortcut, output.element_type, n * size) {
-        (Shortcut::First, ..) => {}
-        (Shortcut::Second, _, 1) => elements!(u8, |_, new| new),
-        (Shortcut::Second, _, 2) => elements!(u16, |_, new| new),
-        (Shortcut::Second, _, 4) => elements!(u32, |_, new| new),
-        (Shortcut::Second, _, 8) => elements!(u64, |_, new| new),
-        (Shortcut::Second, _, bytes) => windows.for_each::<true>(all, |to, from| {
-            let (to, from) = (target.wrapping_offset(to), source.wrapping_offset(from));
-            // SAFETY: as above.
-            unsafe { hlorun_kernels::copy(from, to, bytes) };
-        }),
-        (Shortcut::Binary(BinaryOp::Add), P::F32, 4) => elements!(f32, |a: f32, b| a + b),
-        (Shortcut::Binary(BinaryOp::Add), P::F64, 8) => elements!(f64, |a: f64, b| a + b),
-        (Shortcut::Binary(BinaryOp::Add), P::S32 | P::U32, 4) => elements!(u32, u32::wrapping_add),
-        (Shortcut::Binary(BinaryOp::Add), P::S64 | P::U64, 8) => elements!(u64, u64::wrapping_add),
-        (Shortcut::Binary(binary), ty, _) => {
-            let kernel = dtype(ty).and_then(|ty| hlorun_kernels::combine_rows(binary, ty))?;
-            let mut places = [[0isize; 2]; AT_ONCE];
-            let mut found = 0;
-            windows.for_each::<true>(all, |to, from| {
-                places[found] = [to, from];
-                found += 1;
-                if found == AT_ONCE {
-                    // SAFETY: as above.
-                    unsafe { kernel.run(target, source, &places, n) };
-                    found = 0;
-                }
-            });
-            // SAFETY: as above.
-            unsafe { kernel.run(target, source, &places[..found], n) };
-        }
-    }
-    Some(Ok(()))
 }
 
 /// Byte offsets of a window in an operand and in its updates.

@@ -2,7 +2,7 @@
 //!
 //! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
 //! belongs to one result is folded into it, a run that spans several results is combined with them
-//! element by element. Short rows are transposed, so that neighbouring results are lanes; few columns
+//! element by element. Short rows are folded by a kernel of their own, or transposed, so that neighbouring results are lanes; few columns
 //! are folded onto themselves, by a general reducer each row with the next one. A general reducer runs
 //! on lanes, each of which takes a stretch of the run, and lanes are combined in the order of their
 //! stretches: it has to be associative, as HLO demands, but need not be commutative.
@@ -212,7 +212,7 @@ impl Tile {
         self.reduce_lanes(job, results, &to, &|k| at(k, 0).cast_const());
     }
 
-    /// Transposes `rows` rows of `size` values, so that their results are lanes.
+    /// Folds `rows` rows of `size` values: by a kernel, or transposed, so that their results are lanes.
     fn fold_short_rows(
         &mut self,
         job: &Job<'_>,
@@ -221,6 +221,11 @@ impl Tile {
         index: usize,
         accumulators: &Accumulators,
     ) {
+        if let Some(fold) = job.fold_rows {
+            // SAFETY: the tile holds `rows * size` values; there is a result for each row.
+            unsafe { fold(self.value(job, 0, 0), rows, size, accumulators.at(0, index)) };
+            return;
+        }
         let program = &job.thunk.program;
         let width = |k: usize| program.types[program.outputs[k].0 as usize].size_bytes();
         for k in 0..program.outputs.len() {

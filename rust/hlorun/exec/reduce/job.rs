@@ -43,5 +43,6 @@ pub(crate) struct Job<'t> {
     pub(crate) shape: Shape,
     pub(crate) fold: Option<hlorun_kernels::Reduce>,
     pub(crate) combine: Option<hlorun_kernels::Binary>,
+    pub(super) fold_rows: Option<hlorun_kernels::FoldRows>,
     pub(super) identity: Option<[u8; 16]>,
 }

@@ -161,6 +161,7 @@ impl<'t> Job<'t> {
                 hlorun_kernels::reduce(op, ty)?,
                 hlorun_kernels::binary(op, ty)?,
                 hlorun_kernels::reduce_identity(op, ty),
+                hlorun_kernels::fold_rows(op, ty),
             ))
         });
         let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
@@ -191,6 +192,7 @@ impl<'t> Job<'t> {
             fold: kernels.map(|k| k.0),
             combine: kernels.map(|k| k.1),
             identity: kernels.and_then(|k| k.2),
+            fold_rows: kernels.and_then(|k| k.3),
         })
     }
 

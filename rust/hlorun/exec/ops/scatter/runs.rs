@@ -1,0 +1,210 @@
+//! Windows whose elements lie side by side, combined by kernels.
+//!
+//! Threads share them by the places they go to: each finds all windows, and combines those of its own part of the
+//! operand.
+
+use smallvec::SmallVec;
+
+use super::super::index_map::{Starts, Windows};
+use super::super::walk::{Shared, byte_strides};
+use super::{GRAIN, SHARED_WINDOW, window_nest};
+use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::element::elementwise::dtype;
+use crate::plan::ops::combiner::Shortcut;
+use crate::plan::ops::scatter::ScatterOp;
+use crate::types::PrimitiveType as P;
+use hlorun_kernels::BinaryOp;
+
+/// Windows that are combined at once.
+const AT_ONCE: usize = 256;
+/// Fewest elements of a window that takes longer to combine than to find.
+const MIN_SHARED: usize = 4;
+/// Most tasks: each finds all windows.
+const MAX_TASKS: usize = 8;
+/// Bytes of the operand, as a power of two, of which neighbours belong to different tasks.
+const BLOCK_BITS: u32 = 10;
+
+/// Scatters the updates, or nothing and is false where windows do not lie side by side or splitting each among threads
+/// pays.
+pub(super) fn run(
+    op: &ScatterOp,
+    starts: &Starts,
+    output: &RawArray,
+    update: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> bool {
+    let Some(shortcut) = op.combiner.shortcut.filter(|_| op.count == 1) else {
+        return false;
+    };
+    let size = output.element_type.size_bytes();
+    let nest = window_nest(op, output, update);
+    let (n, steps) = nest.inner;
+    let splits_windows = n >= SHARED_WINDOW && n * starts.count() >= 2 * GRAIN;
+    if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
+        return false;
+    }
+    let Some((windows, is_disjoint)) = windows(op, starts, output, update) else {
+        return false;
+    };
+    let Some(kernel) = kernel(shortcut, output.element_type, n) else {
+        return false;
+    };
+    let count = starts.count();
+    let most = environment.threads.min(MAX_TASKS).min(n * count / GRAIN);
+    let tasks = match is_disjoint && n >= MIN_SHARED {
+        // A power of two, as each window asks for its task.
+        true => 1 << most.max(1).ilog2(),
+        false => 1,
+    };
+    let (target, source) = (Shared::new(output.pointer), Shared::new(update.pointer));
+    if tasks < 2 {
+        // SAFETY: windows that do not lie inside the operand are left out.
+        unsafe { kernel.run(&windows, count, |_| true, target, source) };
+        return true;
+    }
+    (environment.parallel)(tasks, &|task| {
+        let is_own = |to: isize| (to.unsigned_abs() >> BLOCK_BITS) & (tasks - 1) == task;
+        // SAFETY: as above; windows at different places share no element, and each place is one task's.
+        unsafe { kernel.run(&windows, count, is_own, target, source) };
+    });
+    true
+}
+
+/// Where windows begin in the operand and the updates, and whether they are the same or share no element; `None` where
+/// what is named by the indices cannot be walked so.
+fn windows<'s>(
+    op: &ScatterOp,
+    starts: &'s Starts,
+    output: &RawArray,
+    update: &RawArray,
+) -> Option<(Windows<'s>, bool)> {
+    let to = byte_strides(&output.strides, output.element_type.size_bytes());
+    let from = byte_strides(&update.strides, update.element_type.size_bytes());
+    // The window has the size of the update's, and one element along all other dimensions.
+    let mut limits = output.dims.clone();
+    limits.iter_mut().for_each(|limit| *limit -= 1);
+    let mut is_disjoint = true;
+    for (&dim, &from) in op.map.window.iter().zip(&op.update_window_dims) {
+        limits[dim] = output.dims[dim] - update.dims[from];
+        is_disjoint &= update.dims[from] == 1 || limits[dim] == 0;
+    }
+    let batch = op.scatter_dims.iter().zip(&starts.batch);
+    let fits = limits.iter().all(|&limit| limit >= 0)
+        && batch.clone().all(|(&dim, &size)| update.dims[dim] == size);
+    let inside = |&(dim, batch): &(usize, usize)| starts.batch[batch] <= limits[dim] + 1;
+    if !fits || !op.map.batching.iter().all(inside) {
+        return None;
+    }
+    // A dimension that two components name goes where the last one says.
+    let components = &op.map.components;
+    if (1..components.len()).any(|at| components[..at].contains(&components[at])) {
+        return None;
+    }
+    let mut placed: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
+    for &(dim, batch) in &op.map.batching {
+        if components.contains(&dim) {
+            return None;
+        }
+        placed[batch] += to[dim];
+    }
+    let plain: SmallVec<[isize; 6]> = op.scatter_dims.iter().map(|&d| from[d]).collect();
+    let components = components.iter().map(|&d| (to[d], limits[d])).collect();
+    Some((
+        Windows::new(starts, components, &placed, &plain),
+        is_disjoint,
+    ))
+}
+
+/// How a window and its updates become one.
+#[derive(Clone, Copy)]
+enum Kernel {
+    /// The window stays.
+    Nothing,
+    /// Bytes of the updates.
+    Copy(usize),
+    /// One element.
+    Add(P),
+    /// So many elements.
+    Rows(hlorun_kernels::CombineRows, usize),
+}
+
+fn kernel(shortcut: Shortcut, ty: P, n: usize) -> Option<Kernel> {
+    Some(match shortcut {
+        Shortcut::First => Kernel::Nothing,
+        Shortcut::Second => Kernel::Copy(n * ty.size_bytes()),
+        Shortcut::Binary(BinaryOp::Add)
+            if n == 1 && matches!(ty, P::F32 | P::F64 | P::S32 | P::U32 | P::S64 | P::U64) =>
+        {
+            Kernel::Add(ty)
+        }
+        Shortcut::Binary(binary) => {
+            Kernel::Rows(hlorun_kernels::combine_rows(binary, dtype(ty)?)?, n)
+        }
+    })
+}
+
+impl Kernel {
+    /// Combines those of `count` windows whose places are `is_own`.
+    ///
+    /// # Safety
+    ///
+    /// Windows that are not left out lie inside the array at `target`, and their updates inside that at `source`; nobody
+    /// else uses the elements of the windows that are `is_own`.
+    unsafe fn run(
+        self,
+        windows: &Windows<'_>,
+        count: usize,
+        is_own: impl Fn(isize) -> bool,
+        target: Shared,
+        source: Shared,
+    ) {
+        let all = 0..count;
+        macro_rules! elements {
+            ($t:ty, $f:expr) => {
+                windows.for_each::<true>(all, |to, from| {
+                    if is_own(to) {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let to = target.at(to).cast::<$t>();
+                            let value = source.at(from).cast::<$t>().read_unaligned();
+                            to.write_unaligned($f(to.read_unaligned(), value));
+                        }
+                    }
+                })
+            };
+        }
+        match self {
+            Kernel::Nothing => {}
+            Kernel::Copy(1) => elements!(u8, |_, new| new),
+            Kernel::Copy(2) => elements!(u16, |_, new| new),
+            Kernel::Copy(4) => elements!(u32, |_, new| new),
+            Kernel::Copy(8) => elements!(u64, |_, new| new),
+            Kernel::Copy(bytes) => windows.for_each::<true>(all, |to, from| {
+                if is_own(to) {
+                    // SAFETY: as above.
+                    unsafe { hlorun_kernels::copy(source.at(from), target.at(to), bytes) };
+                }
+            }),
+            Kernel::Add(P::F32) => elements!(f32, |a: f32, b| a + b),
+            Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
+            Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
+            Kernel::Add(_) => elements!(u64, u64::wrapping_add),
+            Kernel::Rows(kernel, n) => {
+                let mut places = [[0isize; 2]; AT_ONCE];
+                let mut found = 0;
+                windows.for_each::<true>(all, |to, from| {
+                    places[found] = [to, from];
+                    found += usize::from(is_own(to));
+                    if found == AT_ONCE {
+                        // SAFETY: as above.
+                        unsafe { kernel.run(target.get(), source.get(), &places, n) };
+                        found = 0;
+                    }
+                });
+                // SAFETY: as above.
+                unsafe { kernel.run(target.get(), source.get(), &places[..found], n) };
+            }
+        }
+    }
+}

@@ -14,6 +14,10 @@ pub struct ScanError {
     pub expected: &'static str,
 }
 
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
+}
+
 /// A position in a text.
 pub(crate) struct Scanner<'t> {
     text: &'t [u8],
@@ -66,10 +70,7 @@ impl<'t> Scanner<'t> {
     pub fn word(&mut self) -> &'t [u8] {
         self.peek();
         let rest = &self.text[self.at..];
-        let length = rest
-            .iter()
-            .take_while(|b| b.is_ascii_alphanumeric() || b"_.-".contains(b))
-            .count();
+        let length = rest.iter().take_while(|&&byte| is_word(byte)).count();
         self.at += length;
         &rest[..length]
     }
@@ -198,8 +199,15 @@ impl<'t> Scanner<'t> {
                         _ => return Err(self.error("the name of an axis in quotes")),
                     }
                 }
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {}
-                b'=' | b',' | b':' | b'?' | b'_' | b'.' | b'-' | b'<' => {}
+                _ if is_word(byte) => {
+                    self.word();
+                    // The text is printed without blanks, so that two words would become one.
+                    if is_word(self.peek()) {
+                        return Err(self.error("a comma, '=' or a bracket"));
+                    }
+                    continue;
+                }
+                b'=' | b',' | b':' | b'?' | b'<' => {}
                 _ if self.at == self.text.len() => break,
                 _ => return Err(self.error("a name, a number or a bracket")),
             }

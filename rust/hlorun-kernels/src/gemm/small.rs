@@ -17,29 +17,33 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
     // Columns of a task: enough to read whole lines of every row.
     let most = g.n.div_ceil(256).min(4 * parallel.threads);
     let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
-    let mut x = Scratch::new::<E>(g.m * g.k)?;
-    let rows = x.get::<E>();
-    if g.a_at.col_stride == 1 && g.is_plain {
-        for i in 0..g.m {
-            // SAFETY: a row of A, stored as sums are; the buffer has m of them.
-            unsafe {
-                rows.add(i * g.k)
-                    .copy_from_nonoverlapping(g.a(i, 0).cast(), g.k)
-            };
-        }
+    let lies_ready =
+        g.is_plain && g.a_at.col_stride == 1 && (g.m == 1 || g.a_at.row_stride == g.k as isize);
+    let mut copied = None;
+    let x = if lies_ready {
+        g.a(0, 0).cast_mut().cast()
     } else {
+        let x = copied.insert(Scratch::new::<E>(g.m * g.k)?).get::<E>();
         for i in 0..g.m {
             for p in 0..g.k {
                 // SAFETY: an element of A; the buffer has m·k.
-                unsafe { rows.add(i * g.k + p).write(g.a(i, p).read().get()) };
+                unsafe { x.add(i * g.k + p).write(g.a(i, p).read().get()) };
             }
         }
-    }
-    let rows = Shared(rows);
+        x
+    };
+    let x = Shared(x);
+    // Sums that need no factor are made where C is.
+    let is_sum = g.alpha == E::ONE && g.beta == E::ZERO && g.c_row >= 0;
     fork(parallel, tasks, &|task| {
         let own = share(g.n, tasks, task, 64);
-        let mut y = Scratch::new::<E>(g.m * own.len())?;
-        let y = y.get::<E>();
+        let mut beside = None;
+        let (y, y_row) = if is_sum {
+            (g.c(0, own.start), g.c_row as usize)
+        } else {
+            let room = Scratch::new::<E>(g.m * own.len())?;
+            (beside.insert(room).get::<E>(), own.len())
+        };
         let b = g.b(0, own.start);
         // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
         unsafe {
@@ -47,25 +51,26 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
                 for j in 0..own.len() {
                     y.add(j).write(E::ZERO);
                 }
-                let x = std::slice::from_raw_parts(rows.get(), g.k);
+                let x = std::slice::from_raw_parts(x.get(), g.k);
                 let y = std::slice::from_raw_parts_mut(y, own.len());
                 (S::loops().axpy)(x, b, g.b_at.row_stride, y);
             } else {
                 (S::loops().dots)(&Columns {
-                    x: rows.get(),
+                    x: x.get(),
                     rows: g.m,
                     depth: g.k,
                     b,
                     b_col: g.b_at.col_stride,
                     columns: own.len(),
                     y,
-                    y_row: own.len(),
+                    y_row,
                 });
             }
-            for i in 0..g.m {
+            let rows = if is_sum { 0 } else { g.m };
+            for i in 0..rows {
                 let c = g.c(i, own.start);
                 for j in 0..own.len() {
-                    let sum = g.alpha.mul(y.add(i * own.len() + j).read());
+                    let sum = g.alpha.mul(y.add(i * y_row + j).read());
                     let c = c.add(j);
                     c.write(if g.beta == E::ZERO {
                         sum

@@ -37,6 +37,8 @@ pub(super) type Dots<E, S> = unsafe fn(&Columns<E, S>);
 const ROWS: usize = 8;
 /// Sums held in registers meanwhile.
 const WIDTH: usize = 32;
+/// The same where fewer are left.
+const FEW: usize = 8;
 
 #[inline(always)]
 pub(super) unsafe fn axpy<T: Tier, E: Real, S: Source<E>>(
@@ -72,24 +74,43 @@ unsafe fn pass<T: Tier, E: Real, S: Source<E>, const R: usize>(
     // SAFETY: the caller passes R elements of x and R rows of y.len() elements.
     unsafe {
         while j + WIDTH <= y.len() {
-            let at = y.as_mut_ptr().add(j).cast::<[E; WIDTH]>();
-            let mut sums = at.read_unaligned();
-            for r in 0..R {
-                let values = load::<E, S, WIDTH>(b.offset(r as isize * b_row).add(j));
-                let x = *x.get_unchecked(r);
-                for (s, &v) in sums.iter_mut().zip(&values) {
-                    *s = E::fma::<T>(x, v, *s);
-                }
-            }
-            at.write_unaligned(sums);
+            add_to::<T, E, S, R, WIDTH>(x, b.add(j), b_row, y.as_mut_ptr().add(j));
             j += WIDTH;
         }
-        for (j, sum) in y.iter_mut().enumerate().skip(j) {
-            for r in 0..R {
-                let v = b.offset(r as isize * b_row).add(j).read().get();
-                *sum = E::fma::<T>(*x.get_unchecked(r), v, *sum);
+        while j + FEW <= y.len() {
+            add_to::<T, E, S, R, FEW>(x, b.add(j), b_row, y.as_mut_ptr().add(j));
+            j += FEW;
+        }
+        while j < y.len() {
+            add_to::<T, E, S, R, 1>(x, b.add(j), b_row, y.as_mut_ptr().add(j));
+            j += 1;
+        }
+    }
+}
+
+/// Adds R rows to W sums.
+///
+/// # Safety
+/// There are as many elements of x, elements in each row from `b` on, and sums.
+#[inline(always)]
+unsafe fn add_to<T: Tier, E: Real, S: Source<E>, const R: usize, const W: usize>(
+    x: &[E],
+    b: *const S,
+    b_row: isize,
+    y: *mut E,
+) {
+    let at = y.cast::<[E; W]>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = at.read_unaligned();
+        for r in 0..R {
+            let values = load::<E, S, W>(b.offset(r as isize * b_row));
+            let x = *x.get_unchecked(r);
+            for (s, &v) in sums.iter_mut().zip(&values) {
+                *s = E::fma::<T>(x, v, *s);
             }
         }
+        at.write_unaligned(sums);
     }
 }
 

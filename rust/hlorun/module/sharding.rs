@@ -4,6 +4,7 @@ use super::hlo_module::HloModule;
 use super::metadata::OpMetadata;
 use super::names::TextRef;
 use super::scan::{ScanError, Scanner};
+use std::ops::Range;
 
 /// A sharding; what it says is read from its text when asked for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -88,7 +89,7 @@ impl Sharding {
         let sharding = if matches!(scan.peek(), b'{' | b'}') {
             let mut parts = Vec::new();
             while scan.eat(b'{') {
-                parts.push(read_single(&mut scan)?);
+                parts.push(read_single(&mut scan, &mut None)?);
                 if !scan.eat(b',') {
                     break;
                 }
@@ -96,7 +97,7 @@ impl Sharding {
             scan.expect(b'}', "'}' or another sharding")?;
             Sharding::Tuple(parts)
         } else {
-            read_single(&mut scan)?
+            read_single(&mut scan, &mut None)?
         };
         match scan.peek() {
             0 => Ok(sharding),
@@ -105,8 +106,20 @@ impl Sharding {
     }
 }
 
-/// The rest of `{…}`.
-fn read_single(scan: &mut Scanner<'_>) -> Result<Sharding, ScanError> {
+/// Places of `devices=` and of its value, in the text of a sharding.
+type Places = (Range<usize>, Range<usize>);
+
+/// Where `devices=` and its value stand in the text of a sharding without its first brace; other words may stand before
+/// them.
+pub(crate) fn devices_at(text: &[u8]) -> Option<Places> {
+    let mut found = None;
+    // Read for the places: what is behind them need not be understood.
+    let _ = read_single(&mut Scanner::new(text), &mut found);
+    found
+}
+
+/// The rest of `{…}`, and where `devices=` stands in it.
+fn read_single(scan: &mut Scanner<'_>, places: &mut Option<Places>) -> Result<Sharding, ScanError> {
     let mut kind = None;
     let mut tile = Vec::new();
     let mut devices = None;
@@ -126,10 +139,12 @@ fn read_single(scan: &mut Scanner<'_>) -> Result<Sharding, ScanError> {
             }
             b"devices" => {
                 scan.expect(b'=', "'='")?;
+                let key = start..scan.at;
                 scan.expect(b'[', "'[' of the tiles")?;
                 tile = scan.integers()?;
                 scan.expect(b']', "']'")?;
                 devices = Some(read_devices(scan)?);
+                *places = Some((key.clone(), key.end..scan.at));
             }
             b"last_tile_dim_replicate" => subgroups.push(SubgroupType::Replicated),
             b"last_tile_dims" => {

@@ -115,7 +115,7 @@ pub fn quoted(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `text` without comments; strings stay as they are.
+/// `text` with a blank for each comment; strings stay as they are.
 pub fn without_comments(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(text, b"/*").is_none() {
         return Cow::Borrowed(text);
@@ -129,6 +129,7 @@ pub fn without_comments(text: &[u8]) -> Cow<'_, [u8]> {
             b'/' if text[at..].starts_with(b"/*") => {
                 at = memchr::memmem::find(&text[at + 2..], b"*/")
                     .map_or(text.len(), |length| at + 2 + length + 2);
+                out.push(b' ');
                 continue;
             }
             _ => at + 1,

@@ -6,6 +6,7 @@ use super::braces::{inside, key_value, parts, without_comments, write_compact, w
 use super::metadata::{FrameStyle, MetadataStyle, write_metadata};
 use super::stack_frames::StackFrames;
 use crate::module::scan::Scanner;
+use crate::module::sharding::devices_at;
 
 /// Appends a sharding, from its text with braces.
 pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
@@ -46,10 +47,11 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
         out.push('}');
         return;
     }
-    let rest = match body.strip_prefix(b"devices=") {
-        Some(tiles) => {
-            let (tiles, rest) = split_tiles(tiles);
-            write_tiles(out, tiles, rest)
+    let others;
+    let rest = match devices_at(body) {
+        Some((key, tiles)) => {
+            others = [&body[..key.start], b" ", &body[tiles.end..]].concat();
+            write_tiles(out, &body[tiles], &others)
         }
         None => body,
     };
@@ -106,20 +108,6 @@ fn write_metadata_list(out: &mut String, value: &[u8], braced: bool) {
         }
     }
     out.push('}');
-}
-
-/// `[2,2]<=[4] last_tile_dim_replicate` split where the tiles end.
-fn split_tiles(text: &[u8]) -> (&[u8], &[u8]) {
-    let mut depth = 0usize;
-    let end = text.iter().position(|&byte| {
-        match byte {
-            b'[' | b'(' => depth += 1,
-            b']' | b')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0 && (byte.is_ascii_lowercase() || byte == b'{')
-    });
-    text.split_at(end.unwrap_or(text.len()))
 }
 
 /// Devices as written, `[2,2]<=[4]`.
@@ -319,6 +307,12 @@ mod tests {
                 "{devices=[2,2]<=[2,2]T(1,0)}",
             ),
             ("{devices=[2,1] 0, 1}", "{devices=[2,1]0,1}"),
+            ("{devices =[2,1]0,1}", "{devices=[2,1]0,1}"),
+            (
+                r#"{metadata={op_name="devices=[2]0,1"}devices=[2,1]0,1}"#,
+                r#"{devices=[2,1]0,1 metadata={op_name="devices=[2]0,1"}}"#,
+            ),
+            ("{maximal/*one*/device=3}", "{maximal device=3}"),
             (
                 "{devices=[1,4]<=[4] last_tile_dim_replicate}",
                 "{replicated}",

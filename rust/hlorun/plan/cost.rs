@@ -181,8 +181,9 @@ pub mod machine_code {
     pub const MAX_FLOW: usize = 1 << 24;
     /// Most elements that an operation computes or moves one by one.
     pub const MAX_LANES: usize = 32;
-    /// Most multiplications of a product that are done one by one.
+    /// Most multiplications of a product that are done one by one, and most rows and columns.
     pub const MAX_TERMS: usize = 1 << 8;
+    pub const MAX_SIDE: usize = 8;
     /// Elements from which on a kernel's vectors are faster than a call for each.
     pub const MIN_VECTOR: usize = 4;
 }

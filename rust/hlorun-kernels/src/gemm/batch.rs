@@ -1,6 +1,6 @@
 //! Products of a few elements each, often many of them.
 //!
-//! In: a [`Gemm`] of matrices that fit in registers. Out: C. Promise: every element is one sum along k in
+//! In: a [`Gemm`] of matrices that fit in registers, or a single one of few multiplications. Out: C. Promise: every element is one sum along k in
 //! ascending order, fused where the tier has fused multiply-add; so its bits depend on its row and column alone.
 
 use super::micro::Real;
@@ -10,24 +10,39 @@ use crate::elementwise::{Fused, Portable, Tier};
 use crate::isa::Isa;
 use std::ops::Range;
 
-/// Most columns of C, and most rows.
+/// Columns of C that are computed at once, and most rows and columns of products of a batch.
 const SIDE: usize = 8;
-/// Most steps of a sum.
+/// Most steps of a sum, and the same where rows of B are read where they lie.
 const DEPTH: usize = 16;
+const LONG: usize = 64;
+/// Most multiplications of a single product of more rows or columns.
+const FEW: usize = 1 << 9;
 /// Multiplications that are worth another task.
 const WORTH: usize = 1 << 18;
 
 /// Whether such products run here: every element of the result is then one sum in ascending order, fused where
 /// [`fuses`] says so, to which the old one is added where β is not zero.
 pub fn fits(g: &Gemm) -> bool {
-    g.batch > 0
+    let is_plain = g.batch > 0
+        && g.k > 0
         && g.dtype == g.out
         && matches!(g.dtype, DType::F32 | DType::F64)
-        && (1..=DEPTH).contains(&g.k)
-        && g.m <= SIDE
-        && g.n <= SIDE
         && g.alpha == (1.0, 0.0)
-        && matches!(g.beta, 0.0 | 1.0)
+        && matches!(g.beta, 0.0 | 1.0);
+    // A single sum is faster in lanes.
+    let lies_ready = match turns(g) {
+        true => g.a.row_stride == 1,
+        false => g.b.col_stride == 1 && g.n > 1,
+    };
+    let is_shallow = g.k <= if lies_ready { LONG } else { DEPTH };
+    let is_small = g.k <= DEPTH && g.m <= SIDE && g.n <= SIDE;
+    let is_few = g.batch == 1 && g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
+    is_plain && (is_small || is_few && is_shallow)
+}
+
+/// Whether the rows of C should be the vectors: where columns are none, or do not lie side by side.
+fn turns(g: &Gemm) -> bool {
+    g.m > 1 && (g.n == 1 || (g.c.col_stride != 1 && g.c.row_stride == 1))
 }
 
 /// Whether the sums of such products round once for a multiplication and an addition.
@@ -257,10 +272,30 @@ fn pick<E: Real>(g: &Gemm) -> Run {
 /// # Safety
 /// As [`super::gemm`], for products that [`fits`].
 pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
-    // Columns of C as vectors, unless its rows are longer or lie side by side.
-    let turns = (g.n == 1 && g.m > 1) || (g.c.col_stride != 1 && g.c.row_stride == 1 && g.m > 1);
     let turned = g.transposed();
-    let (g, a, b) = if turns { (&turned, b, a) } else { (g, a, b) };
+    let (g, a, b) = if turns(g) { (&turned, b, a) } else { (g, a, b) };
+    if g.n > SIDE {
+        let size = g.dtype.size_bytes() as isize;
+        for column in (0..g.n).step_by(SIDE) {
+            let n = SIDE.min(g.n - column);
+            let at = |stride: isize| column as isize * stride * size;
+            // SAFETY: columns of the same product.
+            unsafe {
+                let (b, c) = (b.offset(at(g.b.col_stride)), c.offset(at(g.c.col_stride)));
+                columns(&Gemm { n, ..*g }, a, b, c, parallel);
+            }
+        }
+        return;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { columns(g, a, b, c, parallel) }
+}
+
+/// The same of no more columns than are computed at once.
+///
+/// # Safety
+/// As [`gemm`].
+unsafe fn columns(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
     let run = match g.dtype {
         DType::F32 => pick::<f32>(g),
         _ => pick::<f64>(g),

@@ -11,7 +11,7 @@ use hlorun_kernels::{DType, Gemm, Matrix};
 
 use super::elements;
 use super::registers::{bits, register};
-use crate::plan::cost::machine_code::{MAX_LANES, MAX_TERMS, MIN_VECTOR};
+use crate::plan::cost::machine_code::{MAX_LANES, MAX_SIDE, MAX_TERMS, MIN_VECTOR};
 use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarLoop, ScalarOp};
 use crate::plan::view::offset_in;
 
@@ -67,7 +67,8 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
         Code::Function(function) => function,
         Code::Product(product) => {
             let g = &prepared.products[product];
-            return Some(match g.m * g.n * g.k * g.batch <= MAX_TERMS {
+            let few = g.m.max(g.n) <= MAX_SIDE && g.m * g.n * g.k * g.batch <= MAX_TERMS;
+            return Some(match few {
                 true => Form::Terms,
                 false => Form::KernelProduct,
             });

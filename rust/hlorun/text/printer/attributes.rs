@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::Printer;
 use super::braces::{
-    inside, is_json_dict, is_list_of_fields, key_value, parts, quoted, sort_json, write_compact,
-    write_named_axes,
+    inside, is_json_dict, is_list_of_fields, key_value, parts, quoted, sort_json, without_comments,
+    write_compact, write_named_axes,
 };
 use super::escape::{unescape, write_escaped};
 use super::fingerprint::write_digest;
@@ -75,9 +75,9 @@ impl Printer<'_> {
                 write_frontend_attributes(&mut self.out, text);
             }
             (AttrKey::ResultAccuracy, AttrValue::Raw(text)) => {
-                let text = self.module.text().bytes(*text);
+                let text = without_comments(self.module.text().bytes(*text));
                 let digits = self.digits();
-                write_result_accuracy(&mut self.out, text, digits);
+                write_result_accuracy(&mut self.out, &text, digits);
             }
             (AttrKey::Statistics, AttrValue::Raw(text)) => {
                 let text = self.module.text().bytes(*text);

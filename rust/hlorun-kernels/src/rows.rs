@@ -65,7 +65,8 @@ unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
         let first = places[0][0];
         // SAFETY: the caller's contract.
         unsafe {
-            if places.len() == PLACES && places.iter().all(|place| place[0] == first) {
+            let is_whole = places.len() == PLACES && n >= LANES;
+            if is_whole && places.iter().all(|place| place[0] == first) {
                 combine_onto::<T, A, O>(to.offset(first), from, places, n);
             } else {
                 for place in places {

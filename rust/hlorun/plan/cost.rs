@@ -222,11 +222,8 @@ pub mod loops {
     pub const MAX_UNROLLED: usize = 1024;
     /// Most instructions of all loops of a module that are written out, but for those of one trip.
     pub const MAX_ALL_UNROLLED: usize = 1 << 15;
-    /// Fewest and most bytes that a trip over small arrays changes to be written out.
-    pub const MIN_SMALL: i64 = 1 << 8;
-    pub const MAX_SMALL: i64 = 1 << 14;
-    /// Fewest bytes that a trip over large arrays changes to be written out.
-    pub const MIN_LARGE: i64 = 1 << 18;
+    /// Fewest bytes that a trip changes to be written out.
+    pub const MIN_CHANGED: i64 = 1 << 8;
     /// Bytes read and written by what is computed for a loop that may have no trip.
     pub const MAX_SPECULATIVE: i64 = 1 << 18;
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long

@@ -12,11 +12,11 @@ use std::ops::Range;
 
 /// Columns of C that are computed at once, and most rows and columns of products of a batch.
 const SIDE: usize = 8;
-/// Most steps of a sum, and the same where rows of B are read where they lie.
+/// Most steps of a sum.
 const DEPTH: usize = 16;
-const LONG: usize = 64;
-/// Most multiplications of a single product of more rows or columns.
+/// Most multiplications, and steps of a sum, of a single product of more rows or columns.
 const FEW: usize = 1 << 9;
+const LONG: usize = 64;
 /// Multiplications that are worth another task.
 const WORTH: usize = 1 << 18;
 
@@ -29,15 +29,14 @@ pub fn fits(g: &Gemm) -> bool {
         && matches!(g.dtype, DType::F32 | DType::F64)
         && g.alpha == (1.0, 0.0)
         && matches!(g.beta, 0.0 | 1.0);
-    // A single sum is faster in lanes.
+    let is_small = g.k <= DEPTH && g.m <= SIDE && g.n <= SIDE;
+    // Rows of B are read where they lie. A single sum is faster in lanes.
     let lies_ready = match turns(g) {
         true => g.a.row_stride == 1,
         false => g.b.col_stride == 1 && g.n > 1,
     };
-    let is_shallow = g.k <= if lies_ready { LONG } else { DEPTH };
-    let is_small = g.k <= DEPTH && g.m <= SIDE && g.n <= SIDE;
     let is_few = g.batch == 1 && g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
-    is_plain && (is_small || is_few && is_shallow)
+    is_plain && (is_small || is_few && lies_ready && g.k <= LONG)
 }
 
 /// Whether the rows of C should be the vectors: where columns are none, or do not lie side by side.

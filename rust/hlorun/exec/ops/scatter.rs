@@ -21,11 +21,7 @@ use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::strided::advance;
-
-/// Elements of all windows together that make a second task worth it.
-const GRAIN: usize = 64 << 10;
-/// Elements of a window from which threads may share it.
-const SHARED_WINDOW: usize = 128;
+use runs::{GRAIN, window_nest};
 
 /// Runs `op`: operands, indices and updates in, one array per operand out.
 pub fn run(
@@ -157,20 +153,6 @@ fn windows(
         advance(&mut index, &starts.batch);
     }
     Ok(places)
-}
-
-/// The elements of one window: steps in the operand and in the updates.
-fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) -> Nest<2> {
-    let to = byte_strides(&output.strides, output.element_type.size_bytes());
-    let from = byte_strides(&update.strides, update.element_type.size_bytes());
-    let sizes: SmallVec<[i64; 6]> = op
-        .update_window_dims
-        .iter()
-        .map(|&d| update.dims[d])
-        .collect();
-    let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
-    let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
-    Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
 }
 
 /// One operand, its windows combined row by row.

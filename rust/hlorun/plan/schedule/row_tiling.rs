@@ -9,8 +9,8 @@
 //! A matrix product with few steps per sum costs less than writing and reading its result, so it is
 //! a member too, and computes its rows tile by tile.
 //!
-//! Applies to thunks that read, of what the others write, row `r` for row `r` only, and that share
-//! enough bytes. A thunk in between that has nothing to do with them runs before them.
+//! Applies to thunks that read, of what the others write, row `r` for row `r` only, that share enough
+//! bytes, and of which one touches more than a tile. A thunk in between that has nothing to do with them runs before them.
 
 use std::collections::VecDeque;
 
@@ -105,7 +105,10 @@ impl RowTiling<'_> {
                     break;
                 }
             }
-            if group.members.len() < 2 || self.shared_bytes(&group) < MIN_SHARED {
+            if group.members.len() < 2
+                || self.shared_bytes(&group) < MIN_SHARED
+                || !self.leaves_cache(&group)
+            {
                 for thunk in group.in_order().into_iter().rev() {
                     waiting.push_front(thunk);
                 }
@@ -232,6 +235,13 @@ impl RowTiling<'_> {
             size * spared as usize
         });
         read_again.sum()
+    }
+
+    /// Whether what one member touches is more than a tile: less is still in the cache for the next one.
+    fn leaves_cache(&self, group: &Group) -> bool {
+        let bytes = |member| self.row_bytes(std::iter::once(member), group.rows);
+        let mut members = group.members.iter().map(bytes);
+        members.any(|bytes| bytes.saturating_mul(group.rows) > TILE_BYTES)
     }
 
     /// The members as one thunk.

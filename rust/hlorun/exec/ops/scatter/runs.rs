@@ -6,8 +6,7 @@
 use smallvec::SmallVec;
 
 use super::super::index_map::{Starts, Windows};
-use super::super::walk::{Shared, byte_strides};
-use super::{GRAIN, SHARED_WINDOW, window_nest};
+use super::super::walk::{Nest, Shared, byte_strides};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::element::elementwise::dtype;
@@ -16,6 +15,10 @@ use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
 use hlorun_kernels::BinaryOp;
 
+/// Elements of all windows together that make a second task worth it.
+pub(super) const GRAIN: usize = 64 << 10;
+/// Elements of a window from which threads may share it.
+const SHARED_WINDOW: usize = 128;
 /// Windows that are combined at once.
 const AT_ONCE: usize = 256;
 /// Fewest elements of a window that takes longer to combine than to find.
@@ -69,6 +72,20 @@ pub(super) fn run(
         unsafe { kernel.run(&windows, count, is_own, target, source) };
     });
     true
+}
+
+/// The elements of one window: steps in the operand and in the updates.
+pub(super) fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) -> Nest<2> {
+    let to = byte_strides(&output.strides, output.element_type.size_bytes());
+    let from = byte_strides(&update.strides, update.element_type.size_bytes());
+    let sizes: SmallVec<[i64; 6]> = op
+        .update_window_dims
+        .iter()
+        .map(|&d| update.dims[d])
+        .collect();
+    let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
+    let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
+    Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
 }
 
 /// Where windows begin in the operand and the updates, and whether they are the same or share no element; `None` where

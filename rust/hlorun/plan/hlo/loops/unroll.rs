@@ -4,19 +4,16 @@
 //! are loops over the same rows like any others. Small arrays gain because trips are fused and there
 //! is less to call; scalars gain nothing, because scalar bytecode is as fast and less code. Arrays that
 //! no cache holds gain because loops run together, a tile of rows at a time, and what one leaves for
-//! the next stays in the cache (see [`crate::plan::schedule::row_tiling`]). Arrays between do not.
+//! the next stays in the cache (see [`crate::plan::schedule::row_tiling`]).
 //!
 //! Applies to loops of 2 to [`MAX_UNROLLED_TRIPS`] trips, known from the condition, whose body has
-//! nothing but elementwise operations and movements, few of them, and changes [`MIN_SMALL`] to
-//! [`MAX_SMALL`] bytes, or [`MIN_LARGE`] and more. A loop of one trip is its body, whatever that is,
-//! and one of none what it starts with.
+//! nothing but elementwise operations and movements, few of them, and changes [`MIN_CHANGED`] bytes or
+//! more. A loop of one trip is its body, whatever that is, and one of none what it starts with.
 
 use super::info::{Callers, LoopInfo};
 use crate::error::Result;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
-use crate::plan::cost::loops::{
-    MAX_ALL_UNROLLED, MAX_SMALL, MAX_UNROLLED, MAX_UNROLLED_TRIPS, MIN_LARGE, MIN_SMALL,
-};
+use crate::plan::cost::loops::{MAX_ALL_UNROLLED, MAX_UNROLLED, MAX_UNROLLED_TRIPS, MIN_CHANGED};
 use crate::plan::hlo::inline;
 
 /// Name by which it is switched off.
@@ -129,9 +126,7 @@ fn applies(module: &HloModule, info: &LoopInfo) -> bool {
         && leaves.clone().all(|(_, (&a, &b))| shape(a) == shape(b))
         && leaves
             .try_fold(0i64, |sum, leaf| sum.checked_add(bytes(leaf)))
-            .is_some_and(|bytes| {
-                (MIN_SMALL..=MAX_SMALL).contains(&bytes) || bytes >= MIN_LARGE
-            })
+            .is_some_and(|bytes| bytes >= MIN_CHANGED)
 }
 
 /// Lets everything that reads the loop read `value`, a tuple.

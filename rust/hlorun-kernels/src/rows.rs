@@ -13,7 +13,8 @@ use crate::{DType, Isa};
 /// `unsafe fn(to, from, places, n)`: places are byte offsets from either pointer.
 type Rows = unsafe fn(*mut u8, *const u8, &[[isize; 2]], usize);
 
-/// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the other.
+/// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the
+/// other, each onto the result that is there, in order.
 pub type FoldRows = unsafe fn(*const u8, usize, usize, *mut u8);
 
 /// See the module.
@@ -49,11 +50,11 @@ impl CombineRows {
 /// Elements, or rows that are folded, in one step.
 const LANES: usize = 8;
 
-/// Neighbouring places that are looked at together.
+/// Neighbouring places that are compared together.
 const PLACES: usize = 4;
 
-/// Sorted places are often the same as their neighbours: the row stays in registers between them. More of them are
-/// looked at at once, as the CPU cannot foresee each of places in no order.
+/// Sorted places are often the same as their neighbours: the row stays in registers between them. Four places are compared
+/// by one branch: in places of no order, a branch for each would be mispredicted.
 #[inline(always)]
 unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     to: *mut u8,

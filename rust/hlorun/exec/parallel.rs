@@ -8,6 +8,6 @@ pub type ParallelLoop<'p> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Sync + 'p;
 pub struct OpEnvironment<'e> {
     /// Runs `task(i)` for every `i` below the count, on all threads of the executable.
     pub parallel: &'e ParallelLoop<'e>,
-    /// How many those are. What a result depends on must not depend on it.
+    /// How many threads that is. No bit of a result may depend on it.
     pub threads: usize,
 }

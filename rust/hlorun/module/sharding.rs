@@ -137,6 +137,10 @@ fn read_single(scan: &mut Scanner<'_>, places: &mut Option<Places>) -> Result<Sh
                 let device = scan.integer()?;
                 devices = Some(Devices::List(vec![device]));
             }
+            b"devices" if places.is_some() => {
+                scan.at = start;
+                return Err(scan.error("no second list of devices"));
+            }
             b"devices" => {
                 scan.expect(b'=', "'='")?;
                 let key = start..scan.at;

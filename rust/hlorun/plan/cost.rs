@@ -181,8 +181,9 @@ pub mod machine_code {
     pub const MAX_FLOW: usize = 1 << 24;
     /// Most elements that an operation computes or moves one by one.
     pub const MAX_LANES: usize = 32;
-    /// Most multiplications of a product that are done one by one, and most rows and columns.
+    /// Most multiplications of a product that are done one by one.
     pub const MAX_TERMS: usize = 1 << 8;
+    /// Most rows or columns of such a product.
     pub const MAX_SIDE: usize = 8;
     /// Elements from which on a kernel's vectors are faster than a call for each.
     pub const MIN_VECTOR: usize = 4;
@@ -210,7 +211,7 @@ pub mod reduce {
     pub const PLAIN_TILE: usize = 1 << 13;
     /// Most columns that are folded onto themselves.
     pub const FEW_COLUMNS: usize = 128;
-    /// Longest rows that are transposed, for plain kernels and for general reducers.
+    /// Longest rows that are folded side by side, for plain kernels and for general reducers.
     pub const SHORT_ROW: usize = 32;
     pub const SHORT_ROW_GENERAL: usize = 64;
 }

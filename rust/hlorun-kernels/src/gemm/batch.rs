@@ -1,7 +1,8 @@
 //! Products of a few elements each, often many of them.
 //!
-//! In: a [`Gemm`] of matrices that fit in registers, or a single one of few multiplications. Out: C. Promise: every element is one sum along k in
-//! ascending order, fused where the tier has fused multiply-add; so its bits depend on its row and column alone.
+//! In: a [`Gemm`] of matrices that fit in registers, or a single one of few multiplications. Out: C. Promise: every
+//! element is one sum along k in ascending order, fused where the tier has fused multiply-add; so its bits depend on its
+//! row and column alone.
 
 use super::micro::Real;
 use super::{Gemm, Parallel, Shared, share};
@@ -10,12 +11,13 @@ use crate::elementwise::{Fused, Portable, Tier};
 use crate::isa::Isa;
 use std::ops::Range;
 
-/// Columns of C that are computed at once, and most rows and columns of products of a batch.
+/// Columns of C computed at once; products of up to so many rows and columns run here in any layout.
 const SIDE: usize = 8;
 /// Most steps of a sum.
 const DEPTH: usize = 16;
-/// Most multiplications, and steps of a sum, of a single product of more rows or columns.
+/// Most multiplications of a single product that is larger than `SIDE` or `DEPTH`.
 const FEW: usize = 1 << 9;
+/// Most steps of its sums.
 const LONG: usize = 64;
 /// Multiplications that are worth another task.
 const WORTH: usize = 1 << 18;
@@ -30,7 +32,7 @@ pub fn fits(g: &Gemm) -> bool {
         && g.alpha == (1.0, 0.0)
         && matches!(g.beta, 0.0 | 1.0);
     let is_small = g.k <= DEPTH && g.m <= SIDE && g.n <= SIDE;
-    // Rows of B are read where they lie. A single sum is faster in lanes.
+    // Rows of B are read where they lie. A row times one column is faster in lanes.
     let lies_ready = match turns(g) {
         true => g.a.row_stride == 1,
         false => g.b.col_stride == 1 && g.n > 1,
@@ -39,7 +41,8 @@ pub fn fits(g: &Gemm) -> bool {
     is_plain && (is_small || is_few && lies_ready && g.k <= LONG)
 }
 
-/// Whether the rows of C should be the vectors: where columns are none, or do not lie side by side.
+/// Whether the columns of C should be computed as rows: where C is a single column, or its columns do not lie side by side
+/// but its rows do.
 fn turns(g: &Gemm) -> bool {
     g.m > 1 && (g.n == 1 || (g.c.col_stride != 1 && g.c.row_stride == 1))
 }
@@ -122,7 +125,7 @@ unsafe fn fixed<T: Tier, E: Real, const N: usize, const K: usize, const TURNED: 
     }
 }
 
-/// Products of any layout and depth.
+/// Products of any layout; of more than `DEPTH` steps only where rows of B lie ready.
 #[inline(always)]
 unsafe fn any<T: Tier, E: Real, const N: usize>(
     g: &Gemm,
@@ -135,7 +138,7 @@ unsafe fn any<T: Tier, E: Real, const N: usize>(
     let mut rows = [[E::ZERO; N]; DEPTH];
     for batch in range {
         let at = |stride: isize| batch as isize * stride;
-        // SAFETY: matrices of the contract; N is g.n, and k is at most DEPTH.
+        // SAFETY: matrices of the contract; N is g.n, and where B is copied, k is at most DEPTH (see `fits`).
         unsafe {
             let a = a.cast::<E>().offset(at(g.a.batch_stride));
             let mut b = b.cast::<E>().offset(at(g.b.batch_stride));

@@ -33,7 +33,7 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
         x
     };
     let x = Shared(x);
-    // Sums that need no factor are made where C is.
+    // With α = 1 and β = 0 the sums are C itself.
     let is_sum = g.alpha == E::ONE && g.beta == E::ZERO && g.c_row >= 0;
     fork(parallel, tasks, &|task| {
         let own = share(g.n, tasks, task, 64);

@@ -2,10 +2,11 @@
 //!
 //! In: values in the order of the walk. Out: accumulators combined with them. A run of values that
 //! belongs to one result is folded into it, a run that spans several results is combined with them
-//! element by element. Short rows are folded by a kernel of their own, or transposed, so that neighbouring results are lanes; few columns
-//! are folded onto themselves, by a general reducer each row with the next one. A general reducer runs
-//! on lanes, each of which takes a stretch of the run, and lanes are combined in the order of their
-//! stretches: it has to be associative, as HLO demands, but need not be commutative.
+//! element by element. Short rows are folded by a kernel of their own, or transposed, so that
+//! neighbouring results are lanes; few columns are folded onto themselves, by a general reducer each row
+//! with the next one. A general reducer runs on lanes, each of which takes a stretch of the run, and
+//! lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but
+//! need not be commutative.
 
 use super::job::{Accumulators, Job};
 use super::shape::Shape;

@@ -10,7 +10,8 @@
 //! a member too, and computes its rows tile by tile.
 //!
 //! Applies to thunks that read, of what the others write, row `r` for row `r` only, that share enough
-//! bytes, and of which one touches more than a tile. A thunk in between that has nothing to do with them runs before them.
+//! bytes, and at least one of which touches more than a tile. A thunk in between that has nothing to do
+//! with them runs before them.
 
 use std::collections::VecDeque;
 

@@ -21,15 +21,15 @@ pub(super) const GRAIN: usize = 64 << 10;
 const SHARED_WINDOW: usize = 128;
 /// Windows that are combined at once.
 const AT_ONCE: usize = 256;
-/// Fewest elements of a window that takes longer to combine than to find.
+/// Fewest elements of a window for sharing to pay: shorter ones take longer to find than to combine.
 const MIN_SHARED: usize = 4;
 /// Most tasks: each finds all windows.
 const MAX_TASKS: usize = 8;
-/// Bytes of the operand, as a power of two, of which neighbours belong to different tasks.
+/// Logarithm of the bytes of a block of the operand; windows that begin in neighbouring blocks belong to different tasks.
 const BLOCK_BITS: u32 = 10;
 
-/// Scatters the updates, or nothing and is false where windows do not lie side by side or splitting each among threads
-/// pays.
+/// Scatters the updates and returns true; or does nothing and returns false, where elements of a window do not lie side by
+/// side or where it pays to split each window among threads.
 pub(super) fn run(
     op: &ScatterOp,
     starts: &Starts,
@@ -88,7 +88,7 @@ pub(super) fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) 
     Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
 }
 
-/// Where windows begin in the operand and the updates, and whether they are the same or share no element; `None` where
+/// Where windows begin in the operand and the updates, and whether any two are the same or share no element; `None` where
 /// what is named by the indices cannot be walked so.
 fn windows<'s>(
     op: &ScatterOp,

@@ -1,10 +1,10 @@
 //! `loop-unroll`: a loop of few trips over arrays, written out.
 //!
 //! A trip that is elementwise reads its arrays from memory and writes them back. Written out, trips
-//! are loops over the same rows like any others. Small arrays gain because trips are fused and there
-//! is less to call; scalars gain nothing, because scalar bytecode is as fast and less code. Arrays that
-//! no cache holds gain because loops run together, a tile of rows at a time, and what one leaves for
-//! the next stays in the cache (see [`crate::plan::schedule::row_tiling`]).
+//! are loops over the same rows like any others. Arrays gain because trips are fused and there is less
+//! to call; scalars gain nothing, because scalar bytecode is as fast and less code. Arrays that no
+//! cache holds also gain because loops run together, a tile of rows at a time, and what one leaves
+//! for the next stays in the cache (see [`crate::plan::schedule::row_tiling`]).
 //!
 //! Applies to loops of 2 to [`MAX_UNROLLED_TRIPS`] trips, known from the condition, whose body has
 //! nothing but elementwise operations and movements, few of them, and changes [`MIN_CHANGED`] bytes or

@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         print_metadata: false,
         ..PrintOptions::default()
     };
-    // Instructions that wait for each other have no order that printing keeps.
+    // Printing does not keep the order of instructions on a cycle, which verification refuses.
     let is_ordered = hlorun::verify::verify(&file.module).is_ok();
     let print = |module: &HloModule| {
         let printed = print_module(module, &without_frames);

@@ -241,6 +241,48 @@ ENTRY main {{
     np.testing.assert_array_equal(run(text, x, at, updates)[0], want)
 
 
+@pytest.mark.parametrize("columns", [8, 11, 4096])
+@pytest.mark.parametrize("combine", ["add", "max", "put"])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_threads_share_a_scatter_by_places(columns: int, combine: str, is_sorted: bool) -> None:
+    """Windows of eight elements: whole rows, which are apart, and parts of rows, which overlap."""
+    stream = Stream("shared scatter", columns, combine, is_sorted)
+    rows, count = 90, 30000
+    x = stream.integers(-99, 99, (rows, columns)).astype(np.int32)
+    updates = stream.integers(-99, 99, (count, 8)).astype(np.int32)
+    at = np.stack([stream.integers(-1, rows + 1, count), stream.integers(-1, columns - 6, count)], axis=1)
+    at = (at[np.argsort(at[:, 0], kind="stable")] if is_sorted else at).astype(np.int32)
+    text = f"""HloModule shared
+add {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b)
+}}
+max {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] maximum(a, b)
+}}
+put {{
+  a = s32[] parameter(0)
+  ROOT b = s32[] parameter(1)
+}}
+ENTRY main {{
+  x = s32[{rows},{columns}] parameter(0)
+  i = s32[{count},2] parameter(1)
+  u = s32[{count},8] parameter(2)
+  ROOT s = s32[{rows},{columns}] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0,1}}, index_vector_dim=1, to_apply={combine}
+}}
+"""
+    want = x.copy()
+    for (r, c), values in zip(at, updates, strict=True):
+        if 0 <= r < rows and 0 <= c <= columns - 8:
+            here = want[r, c : c + 8]
+            here[:] = {"add": here + values, "max": np.maximum(here, values), "put": values}[combine]
+    np.testing.assert_array_equal(run(text, x, at, updates)[0], want)
+
+
 @pytest.mark.parametrize("dims", [(4, 32, 8, 8, 16), (1, 900, 1, 3, 5), (2, 3, 3, 7, 11), (3, 300, 1, 16, 8)])
 def test_sums_of_groups(dims: tuple[int, ...]) -> None:
     """Group normalization: kept and reduced dimensions alternate."""

@@ -113,7 +113,7 @@ type Places = (Range<usize>, Range<usize>);
 /// them.
 pub(crate) fn devices_at(text: &[u8]) -> Option<Places> {
     let mut found = None;
-    // Read for the places: what is behind them need not be understood.
+    // Only the places matter: an error behind them is left to those who ask what the sharding says.
     let _ = read_single(&mut Scanner::new(text), &mut found);
     found
 }
@@ -139,7 +139,7 @@ fn read_single(scan: &mut Scanner<'_>, places: &mut Option<Places>) -> Result<Sh
             }
             b"devices" if places.is_some() => {
                 scan.at = start;
-                return Err(scan.error("no second list of devices"));
+                return Err(scan.error("one 'devices='"));
             }
             b"devices" => {
                 scan.expect(b'=', "'='")?;

@@ -242,10 +242,23 @@ pub mod small_matrices {
     pub const TASK_STEPS: usize = 1 << 15;
 }
 
-/// Operations that fold windows or select from them.
+/// Operations that fold windows, select from them or scatter them.
 pub mod windowed {
     /// Elements of windows that make a task.
     pub const GRAIN: usize = 64 << 10;
+}
+
+/// Scatters of windows whose elements lie side by side, shared among threads.
+pub mod scatter {
+    /// Elements of a window from which each is split among the threads.
+    pub const MIN_SPLIT: usize = 128;
+    /// Fewest elements of a window for which threads take windows by their places: shorter ones take longer to find than
+    /// to combine.
+    pub const MIN_WINDOW: usize = 4;
+    /// Most tasks: each finds all windows.
+    pub const MAX_TASKS: usize = 8;
+    /// Logarithm of the bytes of a block of the operand; the windows that begin in it belong to one task.
+    pub const BLOCK_BITS: u32 = 10;
 }
 
 /// Gathers and scatters inside loops that become slices at computed places, window by window.

@@ -57,6 +57,7 @@ pub fn fuses() -> bool {
 /// # Safety
 /// As [`super::gemm`].
 pub unsafe fn tiny(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) {
+    debug_assert!(fits(g));
     // SAFETY: the same contract.
     unsafe { gemm(g, a, b, c, &Parallel::SERIAL) }
 }

@@ -66,8 +66,10 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
                     y_row,
                 });
             }
-            let rows = if is_sum { 0 } else { g.m };
-            for i in 0..rows {
+            if is_sum {
+                return Ok(());
+            }
+            for i in 0..g.m {
                 let c = g.c(i, own.start);
                 for j in 0..own.len() {
                     let sum = g.alpha.mul(y.add(i * y_row + j).read());

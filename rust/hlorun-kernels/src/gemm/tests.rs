@@ -406,14 +406,14 @@ fn what_is_no_number_does_not_spread() {
     }
 }
 
-/// Small products of a batch, summed in order.
+/// Small products, summed in order; whether they are such.
 fn check_batch<E: Copy + PartialEq + std::fmt::Debug>(
     dtype: DType,
-    (m, n, k): (usize, usize, usize),
+    (batch, m, n, k): (usize, usize, usize, usize),
     flags: u32,
     read: impl Fn(&[u8]) -> E,
     (zero, fused): (E, impl Fn(E, E, E) -> E),
-) {
+) -> bool {
     let side = |t: bool, rows: usize, cols: usize| {
         if t {
             Matrix::row_major(rows, rows * cols).transposed()
@@ -422,12 +422,15 @@ fn check_batch<E: Copy + PartialEq + std::fmt::Debug>(
         }
     };
     let g = Gemm {
-        batch: 37,
+        batch,
         a: side(flags & 1 != 0, m, k),
         b: side(flags & 2 != 0, k, n),
         c: side(flags & 4 != 0, m, n),
         ..Gemm::dense(dtype, m, n, k)
     };
+    if !batch::fits(&g) {
+        return false;
+    }
     let reversed: &ParallelFor = &|tasks, body| (0..tasks).rev().for_each(body);
     let parallel = Parallel {
         threads: 3,
@@ -451,11 +454,51 @@ fn check_batch<E: Copy + PartialEq + std::fmt::Debug>(
             }
         }
     }
+    true
+}
+
+/// [`check_batch`] in all layouts and types; in how many of them they are small products.
+fn check_layouts(sizes: (usize, usize, usize, usize)) -> usize {
+    let single = |x: &[u8]| f32::from_ne_bytes(x.try_into().unwrap());
+    let double = |x: &[u8]| f64::from_ne_bytes(x.try_into().unwrap());
+    let mut found = 0;
+    for flags in 0..8 {
+        if Isa::active() == Isa::Portable {
+            let plain = (0.0, |a: f32, b: f32, c: f32| a * b + c);
+            found += usize::from(check_batch(DType::F32, sizes, flags, single, plain));
+        } else {
+            let (fused, fused_double) = ((0.0, f32::mul_add), (0.0, f64::mul_add));
+            found += usize::from(check_batch(DType::F32, sizes, flags, single, fused));
+            check_batch(DType::F64, sizes, flags, double, fused_double);
+        }
+    }
+    found
+}
+
+#[test]
+fn single_products_of_few_terms_are_summed_in_order() {
+    for (m, n, k) in [
+        (1, 10, 10),
+        (1, 24, 7),
+        (24, 1, 7),
+        (1, 2, 33),
+        (33, 2, 3),
+        (1, 8, 64),
+        (64, 1, 8),
+        (9, 9, 6),
+        (2, 17, 15),
+        (17, 3, 10),
+    ] {
+        assert!(check_layouts((1, m, n, k)) > 0, "{m}x{n}x{k}");
+    }
+    // One of many terms, and sums in lanes.
+    assert_eq!(check_layouts((1, 9, 9, 7)), 0);
+    assert_eq!(check_layouts((1, 1, 1, 17)), 0);
 }
 
 #[test]
 fn small_products_of_a_batch_are_summed_in_order() {
-    for sizes in [
+    for (m, n, k) in [
         (3, 3, 3),
         (4, 4, 4),
         (4, 1, 4),
@@ -468,17 +511,7 @@ fn small_products_of_a_batch_are_summed_in_order() {
         (1, 1, 3),
         (2, 3, 4),
     ] {
-        for flags in 0..8 {
-            let single = |x: &[u8]| f32::from_ne_bytes(x.try_into().unwrap());
-            let double = |x: &[u8]| f64::from_ne_bytes(x.try_into().unwrap());
-            if Isa::active() == Isa::Portable {
-                let plain = (0.0, |a: f32, b: f32, c: f32| a * b + c);
-                check_batch(DType::F32, sizes, flags, single, plain);
-            } else {
-                check_batch(DType::F32, sizes, flags, single, (0.0, f32::mul_add));
-                check_batch(DType::F64, sizes, flags, double, (0.0, f64::mul_add));
-            }
-        }
+        assert_eq!(check_layouts((37, m, n, k)), 8, "{m}x{n}x{k}");
     }
 }
 

@@ -16,12 +16,13 @@ use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::element::program::Frame;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::strided::advance;
-use runs::{GRAIN, window_nest};
+use runs::window_nest;
 
 /// Runs `op`: operands, indices and updates in, one array per operand out.
 pub fn run(

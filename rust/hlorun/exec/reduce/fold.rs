@@ -42,7 +42,11 @@ impl Tile {
     /// Room for tiles of `tile` values.
     pub(crate) fn new(job: &Job<'_>, values: Frame, tile: usize) -> Result<Tile> {
         let types = &job.thunk.program.types;
-        let needs_stage = job.fold.is_none() || !matches!(job.shape, Shape::Plain);
+        let needs_stage = match job.shape {
+            Shape::Plain => job.fold.is_none(),
+            Shape::ShortRows { .. } => job.fold_rows.is_none(),
+            Shape::FewColumns { .. } | Shape::FewGroups { .. } => true,
+        };
         let bytes = |r: &Register| (types[r.0 as usize].size_bytes() * tile).next_multiple_of(64);
         let staged = match needs_stage {
             true => &job.thunk.program.outputs[..],

@@ -115,7 +115,7 @@ pub fn quoted(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `text` with a blank for each comment; strings stay as they are.
+/// `text` with a blank in place of each comment; strings stay as they are.
 pub fn without_comments(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(text, b"/*").is_none() {
         return Cow::Borrowed(text);

@@ -9,24 +9,16 @@ use super::super::index_map::{Starts, Windows};
 use super::super::walk::{Nest, Shared, byte_strides};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::scatter::{BLOCK_BITS, MAX_TASKS, MIN_SPLIT, MIN_WINDOW};
+use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
 use hlorun_kernels::BinaryOp;
 
-/// Elements of all windows together that make a second task worth it.
-pub(super) const GRAIN: usize = 64 << 10;
-/// Elements of a window from which threads may share it.
-const SHARED_WINDOW: usize = 128;
 /// Windows that are combined at once.
 const AT_ONCE: usize = 256;
-/// Fewest elements of a window for sharing to pay: shorter ones take longer to find than to combine.
-const MIN_SHARED: usize = 4;
-/// Most tasks: each finds all windows.
-const MAX_TASKS: usize = 8;
-/// Logarithm of the bytes of a block of the operand; windows that begin in neighbouring blocks belong to different tasks.
-const BLOCK_BITS: u32 = 10;
 
 /// Scatters the updates and returns true; or does nothing and returns false, where elements of a window do not lie side by
 /// side or where it pays to split each window among threads.
@@ -43,7 +35,7 @@ pub(super) fn run(
     let size = output.element_type.size_bytes();
     let nest = window_nest(op, output, update);
     let (n, steps) = nest.inner;
-    let splits_windows = n >= SHARED_WINDOW && n * starts.count() >= 2 * GRAIN;
+    let splits_windows = n >= MIN_SPLIT && n * starts.count() >= 2 * GRAIN;
     if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
         return false;
     }
@@ -54,24 +46,32 @@ pub(super) fn run(
         return false;
     };
     let count = starts.count();
-    let most = environment.threads.min(MAX_TASKS).min(n * count / GRAIN);
-    let tasks = match is_disjoint && n >= MIN_SHARED {
-        // A power of two, as each window asks for its task.
-        true => 1 << most.max(1).ilog2(),
-        false => 1,
+    let blocks = (output.count() * size) >> BLOCK_BITS;
+    let worth = (n * count / GRAIN).min(blocks);
+    // The number of tasks is a power of two, as each window asks for its task.
+    let bits = match is_disjoint && n >= MIN_WINDOW {
+        true => environment.threads.min(MAX_TASKS).min(worth).max(1).ilog2(),
+        false => 0,
     };
     let (target, source) = (Shared::new(output.pointer), Shared::new(update.pointer));
-    if tasks < 2 {
+    if bits == 0 {
         // SAFETY: windows that do not lie inside the operand are left out.
         unsafe { kernel.run(&windows, count, |_| true, target, source) };
         return true;
     }
-    (environment.parallel)(tasks, &|task| {
-        let is_own = |to: isize| (to.unsigned_abs() >> BLOCK_BITS) & (tasks - 1) == task;
+    (environment.parallel)(1 << bits, &|task| {
+        let is_own = |to: isize| task_of(to, bits) == task;
         // SAFETY: as above; windows at different places share no element, and each place is one task's.
         unsafe { kernel.run(&windows, count, is_own, target, source) };
     });
     true
+}
+
+/// Which of `1 << bits` tasks combines the window at a place. Neighbouring blocks are scattered over the tasks, whatever
+/// the distance of the places (Fibonacci hashing; Knuth, "The Art of Computer Programming", 6.4).
+fn task_of(place: isize, bits: u32) -> usize {
+    let block = (place.unsigned_abs() >> BLOCK_BITS) as u64;
+    (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
 }
 
 /// The elements of one window: steps in the operand and in the updates.

@@ -197,6 +197,18 @@ impl Default for WindowDimension {
     }
 }
 
+impl WindowDimension {
+    /// Each window is the element at its own place.
+    pub fn is_trivial(&self) -> bool {
+        let plain = WindowDimension {
+            window_dilation: self.window_dilation,
+            window_reversal: self.window_reversal,
+            ..WindowDimension::default()
+        };
+        *self == plain
+    }
+}
+
 /// `window={size=3x3 stride=2x2 …}`; empty for a window over no dimension.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Window(pub SmallVec<[WindowDimension; 4]>);

@@ -42,8 +42,9 @@ pub fn run(
     if outputs[0].count() == 0 {
         return Ok(());
     }
-    if window_rows::run(op, operands, inits, outputs, environment)?
-        || sliding::run(op, operands, inits, outputs, environment)?
+    if sliding::run_running(op, operands, inits, outputs, environment)?
+        || window_rows::run(op, operands, inits, outputs, environment)?
+        || sliding::run_associative(op, operands, inits, outputs, environment)?
     {
         return Ok(());
     }

@@ -29,35 +29,46 @@ const LINES: usize = 8;
 /// Lanes of one block at most.
 const LANES: usize = 256;
 
-/// Runs `op` if it has one of the two forms.
-pub fn run(
+/// Dimensions along which windows are more than one element each.
+fn long(op: &ReduceWindowOp) -> SmallVec<[usize; 6]> {
+    let windows = op.window.0.iter().enumerate();
+    windows
+        .filter(|(_, window)| !window.is_trivial())
+        .map(|(d, _)| d)
+        .collect()
+}
+
+/// Runs `op` if it is a running fold.
+pub fn run_running(
     op: &ReduceWindowOp,
     operands: &[RawArray],
     inits: &[RawArray],
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<bool> {
-    let out = &outputs[0].dims;
-    let trivial = |d: &WindowDimension| {
-        d.size == 1
-            && d.stride == 1
-            && d.padding_low == 0
-            && d.padding_high == 0
-            && d.base_dilation == 1
+    let [dim] = long(op)[..] else {
+        return Ok(false);
     };
-    let long: SmallVec<[usize; 6]> = (0..out.len())
-        .filter(|&d| !trivial(&op.window.0[d]))
-        .collect();
-    if operands[0].count() == 0 || !long.iter().any(|&d| op.window.0[d].size >= LONG) {
+    let (w, out) = (&op.window.0[dim], outputs[0].dims[dim]);
+    let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1;
+    if operands[0].count() == 0 || !plain || out < 2 || w.padding_low < out - 1 {
         return Ok(false);
     }
-    if let [dim] = long[..] {
-        let w = &op.window.0[dim];
-        let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1;
-        if plain && w.padding_low >= out[dim] - 1 {
-            running(op, operands, inits, outputs, dim, environment)?;
-            return Ok(true);
-        }
+    running(op, operands, inits, outputs, dim, environment)?;
+    Ok(true)
+}
+
+/// Runs `op` if a window is long and its operation associative.
+pub fn run_associative(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let long = long(op);
+    if operands[0].count() == 0 || !long.iter().any(|&d| op.window.0[d].size >= LONG) {
+        return Ok(false);
     }
     associative(op, operands, inits, outputs, &long, environment)
 }
@@ -152,11 +163,24 @@ impl Lines {
     }
 }
 
-/// A row-major copy with its array.
-fn dense(array: &RawArray) -> Result<(AlignedBytes<u8>, RawArray)> {
+/// The array if it is row-major, otherwise a copy that is, with its memory.
+fn dense(array: &RawArray) -> Result<(Option<AlignedBytes<u8>>, RawArray)> {
+    if array.is_row_major() {
+        return Ok((None, array.clone()));
+    }
     let mut bytes = array.to_row_major()?;
     let view = RawArray::over(&mut bytes, array.element_type, &array.dims);
-    Ok((bytes, view))
+    Ok((Some(bytes), view))
+}
+
+/// The array if it is row-major, otherwise memory for its elements in that order.
+fn room(array: &RawArray) -> Result<(Option<AlignedBytes>, RawArray)> {
+    if array.is_row_major() {
+        return Ok((None, array.clone()));
+    }
+    let mut bytes = AlignedBytes::uninitialized(array.byte_size())?;
+    let view = RawArray::over(&mut bytes, array.element_type, &array.dims);
+    Ok((Some(bytes), view))
 }
 
 fn running(
@@ -169,17 +193,12 @@ fn running(
 ) -> Result<()> {
     let window = &op.window.0[dim];
     let sources = operands.iter().map(dense).collect::<Result<Vec<_>>>()?;
-    let mut results = Vec::new();
-    for output in outputs {
-        let mut bytes = AlignedBytes::uninitialized(output.byte_size())?;
-        let pointer = Shared::new(bytes.as_mut_ptr());
-        results.push((bytes, pointer));
-    }
+    let results = outputs.iter().map(room).collect::<Result<Vec<_>>>()?;
     let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
     let running = Running {
         op,
         pointers: sources.iter().map(|s| Shared::new(s.1.pointer)).collect(),
-        targets: results.iter().map(|r| r.1).collect(),
+        targets: results.iter().map(|r| Shared::new(r.1.pointer)).collect(),
         first: inits.iter().map(|init| Shared::new(init.pointer)).collect(),
         sizes: types.iter().map(|ty| ty.size_bytes()).collect(),
         types,
@@ -204,8 +223,10 @@ fn running(
             running.groups(range)
         })?;
     }
-    for ((bytes, _), output) in results.iter_mut().zip(outputs) {
-        RawArray::over(bytes, output.element_type, &output.dims).copy_to(output);
+    for ((bytes, result), output) in results.iter().zip(outputs) {
+        if bytes.is_some() {
+            result.copy_to(output);
+        }
     }
     Ok(())
 }
@@ -374,7 +395,7 @@ fn associative(
         return Ok(false);
     }
     let (bytes, mut array) = dense(operand)?;
-    let mut bytes = bytes.into_uninit();
+    let mut bytes = bytes.map(AlignedBytes::into_uninit);
     for &dim in long {
         let mut dims: Dims = array.dims.clone();
         dims[dim] = output.dims[dim];
@@ -393,7 +414,7 @@ fn associative(
         try_split(environment, pass.from.count(), 1, &|range| {
             pass.run(range, source, destination)
         })?;
-        bytes = next;
+        bytes = Some(next);
         array = target;
     }
     // The initial value comes first.

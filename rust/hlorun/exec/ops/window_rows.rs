@@ -1,10 +1,11 @@
 //! Windows over rows of neighbours in memory, by vectors along the row.
 //!
 //! In: a `reduce-window` of one operand, whose computation is one associative and commutative
-//! operation, with a window along the dimension that lies densest. Out: `true` when done here.
-//! Rows that one row of outputs needs are combined first, over their whole length; then that row is
-//! combined with itself, shifted. Promise: only the order of additions and products of `f32` and
-//! `f64` changes.
+//! operation, with a window along the densest dimension that has one; elements of denser ones, such
+//! as the features of an image, are blocks that stay together. Out: `true` when done here. Rows that
+//! one row of outputs needs are combined first, over their whole length; then that row is combined
+//! with itself, shifted. Promise: only the order of additions and products of `f32` and `f64`
+//! changes.
 
 use hlorun_kernels::Binary;
 use smallvec::SmallVec;
@@ -50,8 +51,9 @@ pub fn run(
         from: Shared::new(operand.pointer),
         to: Shared::new(output.pointer),
     };
-    let per_row = (rows.reach + rows.length) * (rows.positions + rows.along.size as usize);
-    let count = output.count() / rows.length.max(1);
+    let per_row =
+        (rows.reach + rows.length) * (rows.positions + rows.along.size as usize) * rows.block;
+    let count = output.count() / (rows.length * rows.block).max(1);
     try_split(
         environment,
         count,
@@ -75,10 +77,12 @@ struct Rows {
     across: SmallVec<[Across; 5]>,
     /// The window along a row.
     along: WindowDimension,
-    /// Inputs and outputs of a row.
+    /// Elements of a block: those of dimensions without a window, which lie densest.
+    block: usize,
+    /// Blocks of inputs and of outputs of a row.
     width: usize,
     length: usize,
-    /// Elements from the first to the last one that a row of outputs reads, padding included.
+    /// Blocks from the first to the last one that a row of outputs reads, padding included.
     reach: usize,
     /// Rows of inputs for a row of outputs.
     positions: usize,
@@ -91,8 +95,13 @@ impl Rows {
         if !windows.iter().all(legal) || operand.count() == 0 {
             return None;
         }
-        let row = (0..windows.len())
-            .find(|&d| operand.strides[d] == 1 && output.strides[d] == 1 && output.dims[d] > 1)?;
+        let (inside, block) = blocks(windows, operand, output);
+        let row = (0..windows.len()).find(|&d| {
+            !inside.contains(&d)
+                && operand.strides[d] == block
+                && output.strides[d] == block
+                && output.dims[d] > 1
+        })?;
         let along = windows[row];
         let (width, length) = (operand.dims[row], output.dims[row]);
         let reach = (length - 1)
@@ -109,7 +118,7 @@ impl Rows {
         let to = byte_strides(&output.strides, size);
         let mut positions = 1i64;
         let mut across = SmallVec::new();
-        for d in (0..windows.len()).filter(|&d| d != row) {
+        for d in (0..windows.len()).filter(|&d| d != row && !inside.contains(&d)) {
             positions = positions.checked_mul(windows[d].size)?;
             across.push(Across {
                 outputs: output.dims[d],
@@ -121,12 +130,65 @@ impl Rows {
         (positions <= LONGEST).then_some(Rows {
             across,
             along,
+            block: block as usize,
             width: width as usize,
             length: length as usize,
             reach: reach as usize,
             positions: positions as usize,
         })
     }
+}
+
+impl Rows {
+    /// Rows of every `stride`th block that a row of outputs reads.
+    fn phases(&self) -> usize {
+        match self.along.stride as usize {
+            1 => 0,
+            stride => stride.min(self.along.size as usize * self.along.window_dilation as usize),
+        }
+    }
+
+    /// Blocks of such a row.
+    fn each(&self) -> usize {
+        self.reach.div_ceil(self.along.stride as usize)
+    }
+
+    /// Where the row of inputs begins that row `at` of outputs sees at position `step` of the window.
+    fn input(&self, at: &[i64], step: &[i64]) -> Option<isize> {
+        let mut from = 0isize;
+        for ((&i, &k), across) in at.iter().zip(step).zip(&self.across) {
+            let w = &across.window;
+            // What saturates is outside.
+            let index = (i.saturating_mul(w.stride))
+                .saturating_add(k.saturating_mul(w.window_dilation))
+                .saturating_sub(w.padding_low);
+            if !(0..across.inputs).contains(&index) {
+                return None;
+            }
+            from += index as isize * across.steps[0];
+        }
+        Some(from)
+    }
+}
+
+/// The dimensions that lie densest and have no window, and how many elements they have together.
+fn blocks(
+    windows: &[WindowDimension],
+    operand: &RawArray,
+    output: &RawArray,
+) -> (SmallVec<[usize; 5]>, i64) {
+    let (mut inside, mut block) = (SmallVec::new(), 1);
+    while let Some(d) = (0..windows.len()).find(|&d| {
+        windows[d].is_trivial()
+            && !inside.contains(&d)
+            && output.dims[d] > 1
+            && operand.strides[d] == block
+            && output.strides[d] == block
+    }) {
+        inside.push(d);
+        block *= output.dims[d];
+    }
+    (inside, block)
 }
 
 struct Work<'a> {
@@ -142,17 +204,11 @@ struct Work<'a> {
 impl Work<'_> {
     /// Computes the rows of outputs `part`, which are counted in row-major order.
     fn run(&self, part: std::ops::Range<usize>) -> Result<()> {
-        let (rows, size) = (self.rows, self.size);
-        let stride = rows.along.stride as usize;
+        let rows = self.rows;
+        let (block, size) = (rows.block, rows.block * self.size);
         // The inputs of a row from the first that it reads on: as they lie, and every `stride`th.
         let mut row = AlignedBytes::uninitialized(rows.reach * size)?;
-        let each = rows.reach.div_ceil(stride);
-        let phases = if stride > 1 {
-            stride.min(rows.along.size as usize * rows.along.window_dilation as usize)
-        } else {
-            0
-        };
-        let mut apart = AlignedBytes::uninitialized(phases * each * size)?;
+        let mut apart = AlignedBytes::uninitialized(rows.phases() * rows.each() * size)?;
         let low = rows.along.padding_low;
         let first = low.clamp(-(rows.width as i64), 0).unsigned_abs() as usize;
         let before = low.clamp(0, rows.reach as i64) as usize;
@@ -160,9 +216,7 @@ impl Work<'_> {
         let pointer = row.as_mut_ptr();
         let inside = pointer.wrapping_add(before * size);
         // SAFETY: `before + count` is at most `reach`.
-        unsafe {
-            hlorun_kernels::fill(size, self.identity.as_ptr(), pointer, rows.reach);
-        }
+        unsafe { self.fill(&self.identity, pointer, rows.reach) };
         let sizes: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.outputs).collect();
         let windows: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.window.size).collect();
         let positions: Vec<_> = (0..rows.positions).map(|n| place(n, &windows)).collect();
@@ -174,63 +228,74 @@ impl Work<'_> {
             }
             let mut is_first = true;
             for step in &positions {
-                let mut from = Some(0isize);
-                for ((&i, &k), across) in at.iter().zip(step).zip(&rows.across) {
-                    let w = &across.window;
-                    // What saturates is outside.
-                    let index = (i.saturating_mul(w.stride))
-                        .saturating_add(k.saturating_mul(w.window_dilation))
-                        .saturating_sub(w.padding_low);
-                    from = from
-                        .filter(|_| (0..across.inputs).contains(&index))
-                        .map(|from| from + index as isize * across.steps[0]);
-                }
-                let Some(from) = from else { continue };
+                let Some(from) = rows.input(&at, step) else {
+                    continue;
+                };
                 let source = self.from.at(from + (first * size) as isize);
-                // SAFETY: the row of inputs lies inside the operand, and `count` elements in both.
+                // SAFETY: the row of inputs lies inside the operand, and `count` blocks in both.
                 unsafe {
                     if std::mem::take(&mut is_first) {
                         hlorun_kernels::copy(source, inside, count * size);
                     } else {
-                        (self.kernel)(inside, source, inside, count);
+                        (self.kernel)(inside, source, inside, count * block);
                     }
                 }
             }
-            if is_first {
-                // SAFETY: as above.
-                unsafe { hlorun_kernels::fill(size, self.identity.as_ptr(), inside, count) };
-            }
-            // SAFETY: each phase holds `each` elements; a row of outputs reads `length` from where
-            // its window stands, which end inside `reach`.
+            // SAFETY: the scratch was made for it.
             unsafe {
-                let target = self.to.at(to);
-                hlorun_kernels::fill(size, self.init.at(0), target, rows.length);
-                for phase in 0..phases {
-                    let n = (rows.reach - phase.min(rows.reach)).div_ceil(stride);
-                    let from = pointer.wrapping_add(phase * size);
-                    let to = apart.as_mut_ptr().wrapping_add(phase * each * size);
-                    hlorun_kernels::copy_row(
-                        size,
-                        n,
-                        from,
-                        (stride * size) as isize,
-                        to,
-                        size as isize,
-                    );
+                if is_first {
+                    self.fill(&self.identity, inside, count);
                 }
-                for k in 0..rows.along.size as usize {
-                    let offset = k * rows.along.window_dilation as usize;
-                    let source = if stride > 1 {
-                        let at = offset % stride * each + offset / stride;
-                        apart.as_mut_ptr().wrapping_add(at * size)
-                    } else {
-                        pointer.wrapping_add(offset * size)
-                    };
-                    (self.kernel)(target, source, target, rows.length);
-                }
+                self.along(pointer, apart.as_mut_ptr(), self.to.at(to));
             }
         }
         Ok(())
+    }
+
+    /// Fills `count` blocks with one value.
+    ///
+    /// # Safety
+    ///
+    /// They are there.
+    unsafe fn fill(&self, value: &[u8; 8], to: *mut u8, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { hlorun_kernels::fill(self.size, value.as_ptr(), to, count * self.rows.block) };
+    }
+
+    /// Folds the windows along `row` to `target`.
+    ///
+    /// # Safety
+    ///
+    /// `row` has the blocks that a row of outputs reads, `apart` room for all phases, and `target` is
+    /// a row of outputs.
+    unsafe fn along(&self, row: *mut u8, apart: *mut u8, target: *mut u8) {
+        let rows = self.rows;
+        let (block, size) = (rows.block, rows.block * self.size);
+        let stride = rows.along.stride as usize;
+        let each = rows.each();
+        let outputs = rows.length * block;
+        // SAFETY: each phase holds `each` blocks; a row of outputs reads `length` from where its window
+        // stands, which end inside `reach`.
+        unsafe {
+            hlorun_kernels::fill(self.size, self.init.at(0), target, outputs);
+            for phase in 0..rows.phases() {
+                let n = (rows.reach - phase.min(rows.reach)).div_ceil(stride);
+                let from = row.wrapping_add(phase * size);
+                let to = apart.wrapping_add(phase * each * size);
+                let step = (stride * size) as isize;
+                hlorun_kernels::copy_row(size, n, from, step, to, size as isize);
+            }
+            for k in 0..rows.along.size as usize {
+                let offset = k * rows.along.window_dilation as usize;
+                let source = if stride > 1 {
+                    let at = offset % stride * each + offset / stride;
+                    apart.wrapping_add(at * size)
+                } else {
+                    row.wrapping_add(offset * size)
+                };
+                (self.kernel)(target, source, target, outputs);
+            }
+        }
     }
 }
 

@@ -86,8 +86,7 @@ impl Padding<'_> {
             let Some(w) = window.0.get(dim) else {
                 continue;
             };
-            let is_plain = w.size == 1 && w.stride == 1 && w.base_dilation == 1;
-            if is_plain && w.padding_low == 0 && w.padding_high == 0 {
+            if w.is_trivial() {
                 sizes.push((dim, size));
                 continue;
             }

@@ -3,7 +3,7 @@
 //! In: storage complex numbers. Out: the same type, or its real type for abs, real and imag. Promise: sums,
 //! differences and products are computed in the storage precision; everything else in `f64`.
 
-use super::{Bin, Binary, Ternary, Tier, Un, Unary};
+use super::{Active, Bin, Binary, Ternary, Tier, Un, Unary};
 use crate::element::{Cx, Elem};
 use crate::math::Float;
 use crate::math::complex as m;
@@ -175,9 +175,10 @@ where
 /// The kernel of a binary operation on `Cx<F>`.
 pub fn binary<T: Tier, F: Float>(op: BinaryOp) -> Option<Binary> {
     Some(match op {
-        BinaryOp::Add => T::binary::<Cx<F>, Add>(),
-        BinaryOp::Subtract => T::binary::<Cx<F>, Subtract>(),
-        BinaryOp::Multiply => T::binary::<Cx<F>, Multiply>(),
+        // The ones that vectors have instructions for.
+        BinaryOp::Add => Active::binary::<Cx<F>, Add>(),
+        BinaryOp::Subtract => Active::binary::<Cx<F>, Subtract>(),
+        BinaryOp::Multiply => Active::binary::<Cx<F>, Multiply>(),
         BinaryOp::Divide => T::binary::<Cx<F>, Divide>(),
         BinaryOp::Power => T::binary::<Cx<F>, Power>(),
         BinaryOp::Atan2 => T::binary::<Cx<F>, Atan2>(),

@@ -10,6 +10,7 @@
 
 mod builder;
 pub mod folds;
+mod gathers;
 mod moves;
 pub mod products;
 mod steps;
@@ -106,6 +107,7 @@ impl Builder {
             ThunkKind::Copy(copy) => self.copy(copy),
             ThunkKind::Reduce(reduction) => self.reduce(reduction),
             ThunkKind::Gemm(product) => self.product(product),
+            ThunkKind::Op(op) => self.operation(op),
             ThunkKind::While(repeated) => return self.while_loop(repeated),
             ThunkKind::Conditional(choice) => return self.conditional(choice),
             ThunkKind::Nop => return Some(()),

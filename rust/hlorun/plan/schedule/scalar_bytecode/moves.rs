@@ -1,9 +1,10 @@
 //! Elements moved between views and the places of scalar bytecode.
 
-use hlorun_kernels::scalar_bytecode;
+use hlorun_kernels::DType;
+use hlorun_kernels::scalar_bytecode::{self, Function};
 
 use super::builder::Builder;
-use crate::plan::cost::scalar_bytecode::{MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
+use crate::plan::cost::scalar_bytecode::{MAX_APART, MAX_MOVED, MAX_PIECE, MAX_UNROLLED};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::CopyThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
@@ -43,30 +44,67 @@ impl Builder {
         let size = view.element_type.size_bytes();
         let from = place_of_first(view)?;
         let is_run = is_one_run(walk);
-        self.breathe();
-        if view.dynamic.len() + 2 > MAX_PIECE {
-            return None;
-        }
-        if let Some((last, others)) = view.dynamic.split_last() {
-            let is_repeat = walk.iter().all(|step| step.1 == 0);
-            if !is_run && !is_repeat {
-                return None;
+        if !view.dynamic.is_empty() {
+            if is_run {
+                return self.load(from, &view.dynamic, size, n * size, out);
             }
-            let bytes = if is_run { n * size } else { size };
-            let more = self.indices(others, size)?;
-            let load = scalar_bytecode::load(dtype(last.element_type)?, bytes, more)?;
-            let load = index(self.push(load), last, size)?;
-            (load.operands[0], load.out, load.n) = (from, out, bytes);
-            load.unit = size;
-            if !is_run {
+            if walk.iter().all(|step| step.1 == 0) {
                 // One element for all.
+                self.load(from, &view.dynamic, size, size, out)?;
                 self.gather(walk, size, n, out, out);
+                return Some(());
             }
-        } else if is_run {
+            for (at, offset) in offsets(walk, n, MAX_APART)?.into_iter().enumerate() {
+                let (from, to) = (from.behind(offset * size), out.behind(at * size));
+                self.load(from, &view.dynamic, size, size, to)?;
+            }
+            return Some(());
+        }
+        self.breathe();
+        if is_run {
             self.copy_bytes(n, size, from, out);
         } else {
             self.gather(walk, size, n, from, out);
         }
+        Some(())
+    }
+
+    /// Loads `bytes` from where `indices` move `from`, of an array whose elements have `size` bytes, to `out`.
+    pub(super) fn load(
+        &mut self,
+        from: Place,
+        indices: &[DynamicIndex],
+        size: usize,
+        bytes: usize,
+        out: Place,
+    ) -> Option<()> {
+        if indices.is_empty() {
+            self.breathe();
+            self.copy_bytes(bytes / size, size, from, out);
+            return Some(());
+        }
+        self.transfer(scalar_bytecode::load, [from, out], indices, size, bytes)
+    }
+
+    /// Loads or stores `bytes` at the place that `indices` move.
+    fn transfer(
+        &mut self,
+        function: fn(DType, usize, bool) -> Option<Function>,
+        [from, to]: [Place; 2],
+        indices: &[DynamicIndex],
+        size: usize,
+        bytes: usize,
+    ) -> Option<()> {
+        self.breathe();
+        let (last, others) = indices.split_last()?;
+        if indices.len() + 2 > MAX_PIECE {
+            return None;
+        }
+        let more = self.indices(others, size)?;
+        let op = self.push(function(dtype(last.element_type)?, bytes, more)?);
+        let op = index(op, last, size)?;
+        (op.operands[0], op.out, op.n) = (from, to, bytes);
+        op.unit = size;
         Some(())
     }
 
@@ -81,20 +119,23 @@ impl Builder {
         let size = view.element_type.size_bytes();
         let to = place_of_first(view)?;
         let is_run = is_one_run(walk);
-        self.breathe();
-        if view.dynamic.len() + 2 > MAX_PIECE {
-            return None;
-        }
-        if let Some((last, others)) = view.dynamic.split_last() {
-            if !is_run || n * size > MAX_MOVED {
+        if !view.dynamic.is_empty() {
+            if n * size > MAX_MOVED {
                 return None;
             }
-            let more = self.indices(others, size)?;
-            let store = scalar_bytecode::store(dtype(last.element_type)?, n * size, more)?;
-            let store = index(self.push(store), last, size)?;
-            (store.operands[0], store.out, store.n) = (from, to, n * size);
-            store.unit = size;
-        } else if is_run {
+            if is_run {
+                let ends = [from, to];
+                return self.transfer(scalar_bytecode::store, ends, &view.dynamic, size, n * size);
+            }
+            for (at, offset) in offsets(walk, n, MAX_APART)?.into_iter().enumerate() {
+                let (from, to) = (from.behind(at * size), to.behind(offset * size));
+                let ends = [from, to];
+                self.transfer(scalar_bytecode::store, ends, &view.dynamic, size, size)?;
+            }
+            return Some(());
+        }
+        self.breathe();
+        if is_run {
             self.copy_bytes(n, size, from, to);
         } else {
             match unrolled(walk, n) {
@@ -176,9 +217,14 @@ fn index<'o>(op: &'o mut ScalarOp, index: &DynamicIndex, size: usize) -> Option<
     Some(op)
 }
 
-/// Offsets of the elements of a short walk; `None` where one lies before the first.
+/// Offsets of the elements of a walk that is copied element by element, being short.
 fn unrolled(walk: &Walk, n: usize) -> Option<Vec<usize>> {
-    if n > MAX_UNROLLED {
+    offsets(walk, n, MAX_UNROLLED)
+}
+
+/// Offsets of the elements of a walk; `None` where there are more than `most`, or one lies before the first.
+fn offsets(walk: &Walk, n: usize, most: usize) -> Option<Vec<usize>> {
+    if n > most {
         return None;
     }
     (0..n as i64)

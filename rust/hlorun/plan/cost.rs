@@ -149,6 +149,10 @@ pub mod scalar_bytecode {
     /// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
     /// what surrounds it.
     pub const MAX_MOVED: usize = 4 << 10;
+    /// Most elements that lie apart at a place that indices name, and most windows of a gather: each is an operation, and
+    /// what surrounds a step outside of the code costs as much as some tens of them.
+    pub const MAX_APART: usize = 64;
+    pub const MAX_WINDOWS: i64 = 64;
     /// Elements of a kernel that are as much work as an operation.
     pub const ELEMENTS_PER_WORK: usize = 8;
     /// Most operations that are put together at a time.
@@ -246,6 +250,17 @@ pub mod small_matrices {
 pub mod windowed {
     /// Elements of windows that make a task.
     pub const GRAIN: usize = 64 << 10;
+}
+
+/// Convolutions of few features as weighted sums of rows.
+pub mod weighted_rows {
+    /// Most output features of a group: more are faster as a matrix product.
+    pub const MAX_FEATURES: usize = 8;
+    /// Fewest outputs of a row, and most rows of inputs that one sums.
+    pub const MIN_LENGTH: usize = 8;
+    pub const MAX_ROWS: usize = 1 << 10;
+    /// Multiplications that make a task.
+    pub const GRAIN: usize = 256 << 10;
 }
 
 /// Scatters of windows whose elements lie side by side, shared among threads.

@@ -21,6 +21,7 @@ mod strips;
 mod tiles;
 mod units;
 mod vector;
+pub mod weighted_rows;
 
 use crate::DType;
 use crate::convert::convert;

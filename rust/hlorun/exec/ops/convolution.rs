@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::depthwise;
 use super::im2col::{Geometry, Tile};
 use super::walk::{Shared, try_split};
+use super::weighted_rows;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -222,8 +223,14 @@ fn by_layout(
     Ok(())
 }
 
-/// The kernel as `[group][window position][input feature][output feature of the group]`.
-fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<AlignedBytes<u8>> {
+/// The kernel as `[group][window position][input feature][output feature of the group]`, or by output
+/// feature, `[output feature][window position][input feature]`.
+pub fn pack_kernel(
+    op: &ConvolutionOp,
+    kernel: &RawArray,
+    groups: i64,
+    by_output: bool,
+) -> Result<AlignedBytes<u8>> {
     let size = kernel.element_type.size_bytes();
     let out = op.kernel.outer;
     let per_group = kernel.dims[out] / groups;
@@ -237,7 +244,11 @@ fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<Ali
         view.dims.push(dim);
         view.strides.push(stride);
     };
-    push(groups, per_group * kernel.strides[out]);
+    if by_output {
+        push(kernel.dims[out], kernel.strides[out]);
+    } else {
+        push(groups, per_group * kernel.strides[out]);
+    }
     let mut reversed = 0;
     for (&dim, window) in op.kernel.spatial.iter().zip(&op.window.0) {
         let (count, stride) = (kernel.dims[dim], kernel.strides[dim]);
@@ -252,7 +263,9 @@ fn pack_kernel(op: &ConvolutionOp, kernel: &RawArray, groups: i64) -> Result<Ali
         kernel.dims[op.kernel.feature],
         kernel.strides[op.kernel.feature],
     );
-    push(per_group, kernel.strides[out]);
+    if !by_output {
+        push(per_group, kernel.strides[out]);
+    }
     view.pointer = view
         .pointer
         .wrapping_offset(reversed as isize * size as isize);
@@ -269,13 +282,12 @@ fn linear(
 ) -> Result<()> {
     let groups = op.feature_group_count * op.batch_group_count;
     let geometry = Geometry::new(op, input, output);
-    let weights = pack_kernel(op, kernel, groups as i64)?;
-    if op.feature_group_count > 1
-        && geometry.features == 1
-        && matches!(input.element_type, PrimitiveType::F32 | PrimitiveType::F64)
+    if depthwise::run(op, &geometry, kernel, input, output, environment)?
+        || weighted_rows::run(op, &geometry, kernel, input, output, environment)?
     {
-        return depthwise::run(op, &geometry, &weights, input, output, environment);
+        return Ok(());
     }
+    let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let spatial_dims = pick(&output.dims, &op.output.spatial);
     let spatial: i64 = spatial_dims.iter().product();
     let batches = output.dims[op.output.outer];

@@ -1,11 +1,11 @@
-//! Convolutions whose groups see one input feature each: too narrow for matrix products, so
-//! features, or outputs along a row, are summed as vectors.
+//! Convolutions whose groups have one input and one output feature each, with features side by side in
+//! memory: a vector is a sum of neighbouring features.
 
 use smallvec::SmallVec;
 
+use super::convolution::pack_kernel;
 use super::im2col::{Geometry, Run};
 use super::walk::{Shared, byte_strides, try_split};
-use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
@@ -15,20 +15,27 @@ use crate::types::PrimitiveType;
 /// Multiplications that make a task.
 const GRAIN: usize = 256 << 10;
 
-/// Runs a convolution with one input feature per group, of `f32` or `f64`; `weights` are
-/// `[group][window position][output feature of the group]`.
+/// Runs `op` in `f32` or `f64`, if it is one of these.
 pub fn run(
     op: &ConvolutionOp,
     geometry: &Geometry,
-    weights: &AlignedBytes<u8>,
+    kernel: &RawArray,
     input: &RawArray,
     output: &RawArray,
     environment: &OpEnvironment<'_>,
-) -> Result<()> {
-    match input.element_type {
-        PrimitiveType::F64 => typed::<f64>(op, geometry, weights, input, output, environment),
-        _ => typed::<f32>(op, geometry, weights, input, output, environment),
+) -> Result<bool> {
+    let groups = op.feature_group_count;
+    let columns = output.dims[op.output.feature] as usize;
+    let is_side_by_side = input.strides[op.input.feature] == 1;
+    if groups == 1 || geometry.features > 1 || columns > groups || !is_side_by_side {
+        return Ok(false);
     }
+    match input.element_type {
+        PrimitiveType::F64 => typed::<f64>(op, geometry, kernel, input, output, environment)?,
+        PrimitiveType::F32 => typed::<f32>(op, geometry, kernel, input, output, environment)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 trait Float:
@@ -41,29 +48,24 @@ impl Float for f64 {}
 fn typed<T: Float>(
     op: &ConvolutionOp,
     geometry: &Geometry,
-    weights: &AlignedBytes<u8>,
+    kernel: &RawArray,
     input: &RawArray,
     output: &RawArray,
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let groups = op.feature_group_count;
-    let columns = output.dims[op.output.feature] as usize;
-    let multiplier = columns / groups;
+    let columns = op.feature_group_count;
     let windows = geometry.positions_in_window();
     let (inner, outer) = (
         geometry.outputs[geometry.outputs.len() - 1],
         &geometry.outputs[..geometry.outputs.len() - 1],
     );
     let rows = output.dims[op.output.outer] as usize * outer.iter().product::<usize>();
+    let weights = pack_kernel(op, kernel, columns as i64, true)?;
     // SAFETY: the packed kernel holds this many elements.
-    let packed: &[T] = unsafe {
-        std::slice::from_raw_parts(weights.as_ptr().cast(), groups * windows * multiplier)
-    };
+    let packed: &[T] =
+        unsafe { std::slice::from_raw_parts(weights.as_ptr().cast(), columns * windows) };
     let by_window: Vec<T> = (0..windows * columns)
-        .map(|i| {
-            let (k, f) = (i / columns, i % columns);
-            packed[(f / multiplier * windows + k) * multiplier + f % multiplier]
-        })
+        .map(|i| packed[i % columns * windows + i / columns])
         .collect();
     let job = Rows {
         op,
@@ -73,8 +75,6 @@ fn typed<T: Float>(
         output: Shared::new(output.pointer),
         strides: byte_strides(&output.strides, size_of::<T>()),
         sizes: [inner, columns, windows],
-        multiplier,
-        across_features: geometry.feature_stride() == 1 && multiplier == 1,
     };
     let work = (inner * columns * windows).max(1);
     try_split(environment, rows, (GRAIN / work).max(1), &|range| {
@@ -103,29 +103,21 @@ struct Rows<'a, T> {
     strides: SmallVec<[isize; 6]>,
     /// Outputs of a row, features, and positions of a window.
     sizes: [usize; 3],
-    /// Output features of an input feature.
-    multiplier: usize,
-    /// Whether sums of neighbouring features, not of neighbouring outputs, are a vector.
-    across_features: bool,
 }
 
 impl<T: Float> Rows<'_, T> {
-    /// Adds up one row: `[output][feature]` across features, else `[feature][output]`.
+    /// Adds up one row, `[output][feature]`.
     fn sum(&self, row: usize, sums: &mut [T]) {
         let [inner, columns, windows] = self.sizes;
         let positions = row * inner..(row + 1) * inner;
         self.geometry
             .runs(&positions, &(0..windows), 0, |_, window, run| {
                 let weights = &self.weights[window * columns..(window + 1) * columns];
-                if self.across_features {
-                    self.add_features(&run, weights, sums);
-                } else {
-                    self.add_outputs(&run, weights, sums);
-                }
+                self.add(&run, weights, sums);
             });
     }
 
-    fn add_features(&self, run: &Run, weights: &[T], sums: &mut [T]) {
+    fn add(&self, run: &Run, weights: &[T], sums: &mut [T]) {
         let columns = weights.len();
         let input = self.input.get().cast::<T>().cast_const();
         for i in 0..run.count {
@@ -135,32 +127,6 @@ impl<T: Float> Rows<'_, T> {
                 unsafe { std::slice::from_raw_parts(input.wrapping_offset(at as isize), columns) };
             let to = (run.first + i * run.step) * columns;
             for ((sum, &x), &w) in sums[to..to + columns].iter_mut().zip(x).zip(weights) {
-                *sum = *sum + x * w;
-            }
-        }
-    }
-
-    fn add_outputs(&self, run: &Run, weights: &[T], sums: &mut [T]) {
-        let inner = self.sizes[0];
-        let input = self.input.get().cast::<T>().cast_const();
-        for (f, &w) in weights.iter().enumerate() {
-            let feature = (f / self.multiplier) as i64 * self.geometry.feature_stride();
-            let x = input.wrapping_offset((run.input + feature) as isize);
-            let sums = &mut sums[f * inner..(f + 1) * inner];
-            if run.step == 1 && run.input_step == 1 {
-                // SAFETY: the run's inputs are neighbours inside the array.
-                let x = unsafe { std::slice::from_raw_parts(x, run.count) };
-                let sums = &mut sums[run.first..run.first + run.count];
-                for (sum, &x) in sums.iter_mut().zip(x) {
-                    *sum = *sum + x * w;
-                }
-                continue;
-            }
-            for i in 0..run.count {
-                let at = i as isize * run.input_step as isize;
-                // SAFETY: as above, `input_step` apart.
-                let x = unsafe { x.wrapping_offset(at).read() };
-                let sum = &mut sums[run.first + i * run.step];
                 *sum = *sum + x * w;
             }
         }
@@ -179,18 +145,13 @@ impl<T: Float> Rows<'_, T> {
         at += rest as isize * strides[op.output.outer];
         let step = op.output.spatial.last().map_or(0, |&d| strides[d]);
         let size = size_of::<T>() as isize;
-        let from = if self.across_features {
-            [columns as isize * size, size]
-        } else {
-            [size, inner as isize * size]
-        };
         // SAFETY: one output row of all features.
         unsafe {
             hlorun_kernels::copy_strided(
                 size_of::<T>(),
                 &[inner, columns],
                 sums.as_ptr().cast(),
-                &from,
+                &[columns as isize * size, size],
                 self.output.at(at),
                 &[step, strides[op.output.feature]],
             );

@@ -118,11 +118,6 @@ impl Geometry {
         self.spans.iter().map(Vec::len).product()
     }
 
-    /// Elements between input features.
-    pub fn feature_stride(&self) -> i64 {
-        self.feature_stride
-    }
-
     /// Calls `f(piece start, run)` for every piece of `positions` (a stretch of one output row) and
     /// every window position of `windows`, where outputs see inputs; `start` is relative to
     /// `positions`.
@@ -172,11 +167,7 @@ impl Geometry {
             let list = &self.spans[d];
             let span = list[rest % list.len()]?;
             rest /= list.len();
-            let delta = index[d] as i64 - span.first;
-            if delta < 0 || delta % span.step != 0 || delta / span.step >= span.count {
-                return None;
-            }
-            input += (span.base + delta / span.step * span.base_step) * self.strides[d];
+            input += span.input(index[d] as i64)? * self.strides[d];
         }
         let span = self.spans[last][window % width]?;
         let skip = (low as i64 - span.first).max(0);
@@ -207,7 +198,9 @@ impl Geometry {
         let (size, features) = (self.size, self.features);
         let columns = windows * features;
         let spatial = self.strides[self.strides.len() - 1].unsigned_abs();
-        let by_position = self.feature_stride.unsigned_abs() <= spatial.max(1) || spatial == 0;
+        // A single feature lies along the positions.
+        let by_position = spatial == 0
+            || self.feature_stride.unsigned_abs() <= spatial && (features > 1 || spatial > 1);
         let layout = if by_position {
             Matrix::row_major(columns, 0)
         } else {

@@ -25,6 +25,7 @@ pub mod sort_merge;
 pub mod sort_rows;
 pub mod topk;
 pub mod walk;
+mod weighted_rows;
 pub mod window;
 mod window_rows;
 

@@ -25,6 +25,20 @@ pub struct Span {
     pub base_step: i64,
 }
 
+impl Span {
+    /// The input that output `output` sees, if it is one of these.
+    pub fn input(&self, output: i64) -> Option<i64> {
+        let delta = output - self.first;
+        // Most steps are 1, and divisions slow.
+        let (nth, is_between) = match self.step {
+            1 => (delta, false),
+            step => (delta.div_euclid(step), delta % step != 0),
+        };
+        let is_here = !is_between && (0..self.count).contains(&nth);
+        is_here.then(|| self.base + nth * self.base_step)
+    }
+}
+
 /// Inverse of `a` modulo `m`, both coprime, `m` at least 1.
 fn inverse(a: i128, m: i128) -> i128 {
     let (mut r, mut next, mut t, mut s) = (m, a.rem_euclid(m), 0i128, 1i128);

@@ -1,0 +1,339 @@
+//! Convolutions of few output features per group, row by row of outputs: a row is a weighted sum of rows of inputs.
+//!
+//! In: a convolution in `f32` or `f64` whose result and input were brought into its type. Out: `true` when done here. Outputs of
+//! a row that see inputs at the same positions of the window are one segment, so no input is padded. Promise: an
+//! element is one sum over features and positions of the window, whatever thread computes it.
+
+use hlorun_kernels::{WeightedRows, weighted_rows};
+use smallvec::SmallVec;
+
+use super::convolution::pack_kernel;
+use super::im2col::Geometry;
+use super::walk::{Shared, byte_strides, try_split};
+use crate::buffers::AlignedBytes;
+use crate::error::Result;
+use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::weighted_rows::{GRAIN, MAX_FEATURES, MAX_ROWS, MIN_LENGTH};
+use crate::plan::element::elementwise::dtype;
+use crate::plan::ops::convolution::ConvolutionOp;
+
+/// Outputs of a row that see inputs at the same positions of the window, along the row.
+struct Segment {
+    /// The first output, and how far they are apart.
+    first: usize,
+    step: usize,
+    count: usize,
+    /// Positions of the window, and the input that the first output sees there.
+    positions: SmallVec<[(usize, i64); 8]>,
+    /// Inputs between those of neighbouring outputs.
+    input_step: i64,
+}
+
+/// What all rows of outputs share.
+struct Job<'a> {
+    op: &'a ConvolutionOp,
+    geometry: &'a Geometry,
+    sum: WeightedRows,
+    size: usize,
+    segments: Vec<Segment>,
+    /// `[output feature][window position][input feature]`.
+    weights: Shared,
+    input: Shared,
+    output: Shared,
+    /// Bytes between outputs and between inputs, by dimension; along a row, of inputs and of outputs.
+    to: SmallVec<[isize; 6]>,
+    from: SmallVec<[isize; 6]>,
+    along: (isize, isize),
+    /// Output features of a group.
+    features: usize,
+}
+
+/// Runs `op`, if it is one of these.
+pub fn run(
+    op: &ConvolutionOp,
+    geometry: &Geometry,
+    kernel: &RawArray,
+    input: &RawArray,
+    output: &RawArray,
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    let features = output.dims[op.output.feature] as usize / op.feature_group_count;
+    let is_depthwise = op.feature_group_count > 1 && geometry.features == 1;
+    let last = geometry.outputs.len() - 1;
+    let inner = geometry.outputs[last];
+    let rows = geometry
+        .positions_in_window()
+        .saturating_mul(geometry.features);
+    let input_step = op.input.spatial.last().map_or(0, |&d| input.strides[d]);
+    let is_dense = input_step == 1 && op.window.0.last().is_some_and(|w| w.stride == 1);
+    let pays = features <= MAX_FEATURES && inner >= MIN_LENGTH && is_dense;
+    let Some(sum) = dtype(input.element_type).and_then(weighted_rows) else {
+        return Ok(false);
+    };
+    if !(pays || is_depthwise) || op.batch_group_count > 1 || rows > MAX_ROWS {
+        return Ok(false);
+    }
+    let weights = pack_kernel(op, kernel, op.feature_group_count as i64, true)?;
+    let size = input.element_type.size_bytes();
+    let (to, from) = (
+        byte_strides(&output.strides, size),
+        byte_strides(&input.strides, size),
+    );
+    let step = |strides: &[isize], spatial: &[usize]| {
+        let last = spatial.last();
+        last.map_or(size as isize, |&d| strides[d])
+    };
+    let job = Job {
+        op,
+        geometry,
+        sum,
+        size,
+        segments: segments(geometry),
+        weights: Shared::new(weights.shared_ptr()),
+        input: Shared::new(input.pointer),
+        output: Shared::new(output.pointer),
+        along: (
+            step(&from, &op.input.spatial),
+            step(&to, &op.output.spatial),
+        ),
+        to,
+        from,
+        features,
+    };
+    let outer: usize = geometry.outputs[..last].iter().product();
+    let all = output.dims[op.output.outer] as usize * outer * op.feature_group_count;
+    let work = (inner * rows * features).max(1);
+    try_split(environment, all, (GRAIN / work).max(1), &|range| {
+        let mut scratch = Scratch::new(&job, rows, inner)?;
+        for row in range {
+            job.row(row, &mut scratch);
+        }
+        Ok(())
+    })?;
+    Ok(true)
+}
+
+/// Cuts a row where outputs begin or cease to see inputs at a position of the window.
+fn segments(geometry: &Geometry) -> Vec<Segment> {
+    let last = geometry.outputs.len() - 1;
+    let (spans, inner) = (&geometry.spans[last], geometry.outputs[last]);
+    // All spans of a dimension have one step; with it outputs are apart that no position has in common.
+    let step = spans
+        .iter()
+        .flatten()
+        .map(|span| span.step)
+        .next()
+        .unwrap_or(1);
+    let mut found = Vec::new();
+    for residue in 0..step.min(inner as i64) {
+        let outputs = (inner as i64 - residue + step - 1) / step;
+        let here = || {
+            let seen = spans.iter().flatten();
+            seen.filter(move |span| span.first % step == residue)
+                .map(move |span| (span.first / step, span))
+        };
+        let mut cuts: Vec<i64> = here()
+            .flat_map(|(first, span)| [first, first + span.count])
+            .chain([0, outputs])
+            .collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        for pair in cuts.windows(2) {
+            let (begin, end) = (pair[0], pair[1]);
+            let covers = |first: i64, count: i64| first <= begin && end <= first + count;
+            let positions = here()
+                .filter(|&(first, span)| covers(first, span.count))
+                .map(|(first, span)| {
+                    let input = span.base + (begin - first) * span.base_step;
+                    (span.position as usize, input)
+                });
+            found.push(Segment {
+                first: (residue + begin * step) as usize,
+                step: step as usize,
+                count: (end - begin) as usize,
+                positions: positions.collect(),
+                input_step: here().next().map_or(1, |(_, span)| span.base_step),
+            });
+        }
+    }
+    found
+}
+
+/// What a task needs besides.
+struct Scratch {
+    /// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
+    outer: SmallVec<[(usize, isize); 8]>,
+    /// Rows of a segment, and the weight of each.
+    rows: Vec<*const u8>,
+    weights: AlignedBytes,
+    /// Copies of rows whose inputs are apart, and results that are to be put apart.
+    copies: AlignedBytes,
+    results: AlignedBytes,
+}
+
+impl Scratch {
+    fn new(job: &Job<'_>, rows: usize, inner: usize) -> Result<Scratch> {
+        let are_apart = job.segments.iter().any(|segment| !job.is_dense(segment));
+        let copies = if are_apart { rows * inner } else { 0 };
+        Ok(Scratch {
+            outer: SmallVec::new(),
+            rows: Vec::with_capacity(rows),
+            weights: AlignedBytes::uninitialized(rows * job.size)?,
+            copies: AlignedBytes::uninitialized(copies * job.size)?,
+            results: AlignedBytes::uninitialized(inner * job.size)?,
+        })
+    }
+}
+
+impl Job<'_> {
+    /// Bytes between the inputs of neighbouring outputs of a segment.
+    fn input_step(&self, segment: &Segment) -> isize {
+        match segment.count {
+            1 => self.size as isize,
+            _ => segment.input_step as isize * self.along.0,
+        }
+    }
+
+    fn is_dense(&self, segment: &Segment) -> bool {
+        self.input_step(segment) == self.size as isize
+    }
+
+    /// One row of outputs of one group; groups change fastest.
+    fn row(&self, row: usize, scratch: &mut Scratch) {
+        let (op, geometry) = (self.op, self.geometry);
+        let groups = op.feature_group_count;
+        let (group, mut rest) = (row % groups, row / groups);
+        let outer = geometry.outputs.len() - 1;
+        let mut index: SmallVec<[i64; 3]> = SmallVec::from_elem(0, outer);
+        let mut to = (group * self.features) as isize * self.to[op.output.feature];
+        for d in (0..outer).rev() {
+            index[d] = (rest % geometry.outputs[d]) as i64;
+            rest /= geometry.outputs[d];
+            to += index[d] as isize * self.to[op.output.spatial[d]];
+        }
+        to += rest as isize * self.to[op.output.outer];
+        let feature = (group * geometry.features) as isize * self.from[op.input.feature];
+        let image = rest as isize * self.from[op.input.outer] + feature;
+        self.outer_positions(&index, image, &mut scratch.outer);
+        for segment in &self.segments {
+            self.segment(segment, group, to, scratch);
+        }
+    }
+
+    /// Finds the rows of inputs that row `index` of outputs of an image sees.
+    fn outer_positions(
+        &self,
+        index: &[i64],
+        image: isize,
+        found: &mut SmallVec<[(usize, isize); 8]>,
+    ) {
+        found.clear();
+        found.push((0, image));
+        let spatial = &self.op.input.spatial;
+        for ((spans, &at), &dim) in self.geometry.spans.iter().zip(index).zip(spatial) {
+            // In place of each, those along one more dimension; they are appended and the old ones removed.
+            let old = found.len();
+            for n in 0..old {
+                let (position, byte) = found[n];
+                for (k, span) in spans.iter().enumerate() {
+                    if let Some(input) = span.and_then(|span| span.input(at)) {
+                        let byte = byte + input as isize * self.from[dim];
+                        found.push((position * spans.len() + k, byte));
+                    }
+                }
+            }
+            found.drain(..old);
+        }
+    }
+
+    /// The outputs of one segment of the row of outputs at byte `to`.
+    fn segment(&self, segment: &Segment, group: usize, to: isize, scratch: &mut Scratch) {
+        self.find_rows(segment, scratch);
+        let size = self.size as isize;
+        let step = match segment.count {
+            1 => size,
+            _ => segment.step as isize * self.along.1,
+        };
+        let to = to + segment.first as isize * self.along.1;
+        for feature in 0..self.features {
+            let weights = self.weights_of(segment, group * self.features + feature, scratch);
+            let target = self
+                .output
+                .at(to + feature as isize * self.to[self.op.output.feature]);
+            let rows = &scratch.rows;
+            // SAFETY: spans name inputs inside the array and outputs of the row; each row has a weight.
+            unsafe {
+                if step == size {
+                    (self.sum)(rows, weights, segment.count, target);
+                } else {
+                    let results = scratch.results.as_mut_ptr();
+                    (self.sum)(rows, weights, segment.count, results);
+                    hlorun_kernels::copy_row(self.size, segment.count, results, size, target, step);
+                }
+            }
+        }
+    }
+
+    /// Lists the rows of inputs of a segment, features changing fastest.
+    fn find_rows(&self, segment: &Segment, scratch: &mut Scratch) {
+        let step = self.input_step(segment);
+        let is_dense = self.is_dense(segment);
+        let bytes = segment.count * self.size;
+        scratch.rows.clear();
+        for &(_, outer) in &scratch.outer {
+            for &(_, input) in &segment.positions {
+                for feature in 0..self.geometry.features {
+                    let feature = feature as isize * self.from[self.op.input.feature];
+                    let at = outer + input as isize * self.along.0 + feature;
+                    let mut row = self.input.at(at).cast_const();
+                    if !is_dense {
+                        let at = scratch.rows.len() * bytes;
+                        let copy = scratch.copies.as_mut_ptr().wrapping_add(at);
+                        let size = self.size as isize;
+                        // SAFETY: there is room for a copy of each row, which lies inside the input.
+                        unsafe {
+                            hlorun_kernels::copy_row(
+                                self.size,
+                                segment.count,
+                                row,
+                                step,
+                                copy,
+                                size,
+                            );
+                        }
+                        row = copy.cast_const();
+                    }
+                    scratch.rows.push(row);
+                }
+            }
+        }
+    }
+
+    /// The weights of those rows for one output feature, in their order.
+    fn weights_of(&self, segment: &Segment, feature: usize, scratch: &mut Scratch) -> *const u8 {
+        let width = self.geometry.spans.last().map_or(1, Vec::len);
+        let bytes = self.geometry.features * self.size;
+        let windows = self.geometry.positions_in_window();
+        let weights = |window: usize| {
+            self.weights
+                .at(((feature * windows + window) * bytes) as isize)
+        };
+        let (Some(first), Some(last)) = (scratch.outer.first(), scratch.outer.last()) else {
+            return weights(0);
+        };
+        if segment.positions.len() == width && last.0 - first.0 + 1 == scratch.outer.len() {
+            return weights(first.0 * width);
+        }
+        let all = scratch.weights.as_mut_ptr();
+        let mut to = all;
+        for &(outer, _) in &scratch.outer {
+            for &(position, _) in &segment.positions {
+                // SAFETY: the kernel has these weights, and there is room for one of each row.
+                unsafe { hlorun_kernels::copy(weights(outer * width + position), to, bytes) };
+                to = to.wrapping_add(bytes);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,117 @@
+"""`convolution` over small random shapes and layouts against a plain loop over windows, in whole numbers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import hlorun
+from streams import Stream
+
+Array = np.ndarray[Any, Any]
+KINDS: dict[str, Any] = {"f32": np.float32, "f64": np.float64, "s32": np.int32}
+
+
+class Window(NamedTuple):
+    """One spatial dimension."""
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    base: int
+    dilate: int
+    reverse: bool
+
+    def outputs(self, inputs: int) -> int:
+        """How often the window fits."""
+        reach = (self.size - 1) * self.dilate + 1
+        return ((inputs - 1) * self.base + 1 + self.low + self.high - reach) // self.stride + 1
+
+
+class Sizes(NamedTuple):
+    """The sizes of a convolution: features are those of a group."""
+
+    images: int
+    groups: int
+    features: int
+    outputs: int
+
+
+def naive(x: Array, k: Array, sizes: Sizes, windows: list[Window]) -> Array:
+    """Of `[image][feature][…]` and `[output feature][feature][…]`, window by window."""
+    dims = [w.outputs(n) for w, n in zip(windows, x.shape[2:], strict=True)]
+    out = np.zeros((sizes.images, sizes.groups * sizes.outputs, *dims), x.dtype)
+    for at in np.ndindex(*dims):
+        for step in itertools.product(*(range(w.size) for w in windows)):
+            dilated = [i * w.stride + s * w.dilate - w.low for i, s, w in zip(at, step, windows, strict=True)]
+            place = tuple(d // w.base for d, w in zip(dilated, windows, strict=True))
+            if any(d % w.base for d, w in zip(dilated, windows, strict=True)) or not all(
+                0 <= p < n for p, n in zip(place, x.shape[2:], strict=True)
+            ):
+                continue
+            taken = tuple(w.size - 1 - s if w.reverse else s for s, w in zip(step, windows, strict=True))
+            for group in range(sizes.groups):
+                own = slice(group * sizes.features, (group + 1) * sizes.features)
+                to = slice(group * sizes.outputs, (group + 1) * sizes.outputs)
+                out[(slice(None), to, *at)] += x[(slice(None), own, *place)] @ k[(to, slice(None), *taken)].T
+    return out
+
+
+def window(stream: Stream, inputs: int) -> Window:
+    """One that fits at least once."""
+    one_of = lambda *values: int(stream.choice(values, 1)[0])  # noqa: E731
+    found = Window(
+        one_of(1, 2, 3, 3, 4),
+        one_of(1, 1, 2),
+        one_of(0, 1, 1, 2, -1),
+        one_of(0, 1, 2, -1),
+        one_of(1, 1, 1, 2, 3),
+        one_of(1, 1, 2),
+        one_of(0, 0, 1) == 1,
+    )
+    reach = (found.size - 1) * found.dilate + 1
+    return found if found.outputs(inputs) > 0 else found._replace(low=reach, high=reach)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_convolutions(seed: int) -> None:
+    stream = Stream("convolutions", seed)
+    one_of = lambda *values: int(stream.choice(values, 1)[0])  # noqa: E731
+    name = list(KINDS)[one_of(0, 0, 0, 1, 1, 2)]
+    sizes = Sizes(one_of(1, 1, 3, 9), one_of(1, 1, 1, 4), one_of(1, 1, 2, 3), one_of(1, 1, 2, 5, 9))
+    rank = one_of(1, 2, 2, 3)
+    inputs = [one_of(1, 3, 7) for _ in range(rank - 1)] + [one_of(5, 12, 25, 70)]
+    windows = [window(stream, n) for n in inputs]
+    x = stream.integers(-3, 4, (sizes.images, sizes.groups * sizes.features, *inputs)).astype(KINDS[name])
+    kernel = (sizes.groups * sizes.outputs, sizes.features, *(w.size for w in windows))
+    k = stream.integers(-3, 4, kernel).astype(KINDS[name])
+    want = naive(x, k, sizes, windows)
+
+    def shape(array: Array) -> str:
+        layout = stream.permutation(array.ndim)
+        return f"{name}[{','.join(map(str, array.shape))}]{{{','.join(map(str, layout))}}}"
+
+    def per_window(key: str, text: list[str]) -> str:
+        return f"{key}={'x'.join(text)}"
+
+    spatial = "".join(map(str, range(rank)))
+    attributes = [
+        per_window("size", [str(w.size) for w in windows]),
+        per_window("stride", [str(w.stride) for w in windows]),
+        per_window("pad", [f"{w.low}_{w.high}" for w in windows]),
+        per_window("lhs_dilate", [str(w.base) for w in windows]),
+        per_window("rhs_dilate", [str(w.dilate) for w in windows]),
+        per_window("rhs_reversal", [str(int(w.reverse)) for w in windows]),
+    ]
+    text = f"""HloModule m
+ENTRY e {{
+  x = {shape(x)} parameter(0)
+  k = {shape(k)} parameter(1)
+  ROOT y = {shape(want)} convolution(x, k), window={{{" ".join(attributes)}}}, dim_labels=bf{spatial}_oi{spatial}->bf{spatial}, feature_group_count={sizes.groups}
+}}"""
+    got = hlorun.run(hlorun.parse(text), x, k)
+    np.testing.assert_array_equal(got, want)

@@ -246,6 +246,18 @@ pub mod small_matrices {
     pub const TASK_STEPS: usize = 1 << 15;
 }
 
+/// What is computed of repeated values.
+pub mod broadcasts {
+    /// How often values are repeated, at least, to be computed before: a step of its own takes as long as some elements.
+    pub const MIN_REPEATED: i64 = 8;
+}
+
+/// Sorts of which only the first of each row are read.
+pub mod top_k {
+    /// How many times shorter than a row what is read must be.
+    pub const MIN_RATIO: i64 = 4;
+}
+
 /// Operations that fold windows, select from them or scatter them.
 pub mod windowed {
     /// Elements of windows that make a task.

@@ -88,6 +88,20 @@ const MOST_KEYS: usize = 16;
 
 /// Finds the keys `comparator` compares by.
 pub fn find(module: &HloModule, comparator: ComputationId) -> Option<SortKeys> {
+    let keys = expressions(module, comparator)?;
+    let expressions: Vec<InstructionId> = keys.iter().map(|key| key.0).collect();
+    let program = scalar::compile_values(module, comparator, &expressions).ok()?;
+    Some(SortKeys {
+        keys: keys.into_iter().map(|key| key.1).collect(),
+        program,
+    })
+}
+
+/// The keys, each with the instruction of the comparator that computes it of the left elements.
+pub fn expressions(
+    module: &HloModule,
+    comparator: ComputationId,
+) -> Option<Vec<(InstructionId, SortKey)>> {
     let data = module.computation(comparator);
     let mut numbering = Numbering {
         numbers: HashMap::default(),
@@ -117,12 +131,7 @@ pub fn find(module: &HloModule, comparator: ComputationId) -> Option<SortKeys> {
     let Some(Fact::Less(keys)) = known.remove(&data.root?)?.fact else {
         return None;
     };
-    let expressions: Vec<InstructionId> = keys.iter().map(|key| key.0).collect();
-    let program = scalar::compile_values(module, comparator, &expressions).ok()?;
-    Some(SortKeys {
-        keys: keys.into_iter().map(|key| key.2).collect(),
-        program,
-    })
+    Some(keys.into_iter().map(|key| (key.0, key.2)).collect())
 }
 
 fn examine(

@@ -50,7 +50,7 @@ fn write(b: &mut Builder<'_>, id: InstructionId) -> Option<InstructionId> {
 }
 
 /// Whether an instruction on single elements means the same for all elements of whole arrays.
-fn is_liftable(instruction: InstructionRef<'_>) -> bool {
+pub(crate) fn is_liftable(instruction: InstructionRef<'_>) -> bool {
     let is_one = |i: InstructionRef<'_>| {
         let shape = i.array_shape();
         shape.is_some_and(|shape| shape.element_count() == Some(1))
@@ -65,8 +65,8 @@ fn is_liftable(instruction: InstructionRef<'_>) -> bool {
     is_known && is_one(instruction) && instruction.operands().all(is_one)
 }
 
-/// The computation on whole arrays.
-fn lifted(
+/// `root`, and those of `instructions` that come before it, on whole arrays.
+pub(crate) fn lifted(
     b: &mut Builder<'_>,
     operands: &[InstructionId],
     instructions: &[InstructionId],

@@ -13,7 +13,8 @@ mod windows;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use windows::{become_one, has_distinct, scalar, shape_of, window_count};
+pub(super) use windows::become_one;
+use windows::{has_distinct, scalar, shape_of, window_count};
 
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
 use crate::plan::cost::windows::{MAX_WINDOW, MAX_WINDOWS};

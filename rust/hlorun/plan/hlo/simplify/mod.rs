@@ -6,4 +6,5 @@ pub mod constant_folding;
 pub mod dot_strength;
 pub mod gather_scatter;
 pub mod range_analysis;
+pub mod top_k;
 pub mod transpose_fold;

@@ -8,6 +8,8 @@ use crate::elementwise::Tier;
 const ROUND: f64 = 6_755_399_441_055_744.0;
 pub(super) const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+/// e^x is zero below; said first, as in [`super::single`].
+const LEAST: f64 = -745.5;
 
 #[inline(always)]
 pub(super) fn horner<T: Tier>(x: f64, coefficients: &[f64]) -> f64 {
@@ -40,16 +42,18 @@ fn exp_tail<T: Tier>(r: f64) -> f64 {
         1.0 / 40_320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5)
 }
 
-/// `2^shift · e^x`; the scaling is exact and cannot overflow before the result does.
+/// `2^shift · e^x`, where `shift` is not positive; the scaling is exact and cannot overflow before the result does.
 #[inline(always)]
 fn exp_scaled<T: Tier>(x: f64, shift: i64) -> f64 {
+    let is_zero = x < LEAST;
     let x = if x > 711.0 { 711.0 } else { x };
-    let x = if x < -746.0 { -746.0 } else { x };
+    let x = if is_zero { 0.0 } else { x };
     let (r, n) = reduce::<T>(x);
     let y = T::fma64(exp_tail::<T>(r), r * r, r) + 1.0;
     let n = n.wrapping_add(shift);
     let half = ((n as i32) >> 1) as i64;
-    y * pow2(half) * pow2(n.wrapping_sub(half))
+    let y = y * pow2(half) * pow2(n.wrapping_sub(half));
+    if is_zero { 0.0 } else { y }
 }
 
 /// e^x.
@@ -150,8 +154,9 @@ pub(super) fn log1p_sum<T: Tier>(x: f64, low: f64) -> f64 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f64) -> f64 {
+    let is_zero = x < LEAST;
     let a = if x > 80.0 { 80.0 } else { x };
-    let a = if a < -746.0 { -746.0 } else { a };
+    let a = if is_zero { 0.0 } else { a };
     let (r, n) = reduce::<T>(-a);
     let p = T::fma64(exp_tail::<T>(r), r * r, r);
     // Numerator and denominator are 2^64 smaller, because e^-x = 2^n·(1 + p) may overflow where the quotient is
@@ -161,7 +166,8 @@ pub fn logistic<T: Tier>(x: f64) -> f64 {
     // One of the two would be lost where the other is 2^53 times larger.
     let sum = one + scale;
     let lost = one - (sum - scale);
-    one / (T::fma64(scale, p, lost) + sum)
+    let y = one / (T::fma64(scale, p, lost) + sum);
+    if is_zero { 0.0 } else { y }
 }
 
 /// Hyperbolic tangent.

@@ -9,6 +9,8 @@ const ROUND: f32 = 12_582_912.0;
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
+/// e^x is zero below: where a product comes to zero, some CPUs take a hundred times as long, and masks are such numbers.
+const LEAST: f32 = -104.0;
 
 #[inline(always)]
 fn horner<T: Tier>(x: f32, coefficients: &[f32]) -> f32 {
@@ -46,13 +48,15 @@ fn exp_tail<T: Tier>(r: f32) -> f32 {
 #[inline(always)]
 pub fn exp<T: Tier>(x: f32) -> f32 {
     // Comparisons written so that NaN passes through.
+    let is_zero = x < LEAST;
     let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.5 { -104.5 } else { x };
+    let x = if is_zero { 0.0 } else { x };
     let (r, n) = reduce::<T>(x);
     let y = T::fma32(exp_tail::<T>(r), r * r, r) + 1.0;
     // In two steps, because 2^n alone may overflow or be subnormal.
     let half = n >> 1;
-    y * pow2(half) * pow2(n.wrapping_sub(half))
+    let y = y * pow2(half) * pow2(n.wrapping_sub(half));
+    if is_zero { 0.0 } else { y }
 }
 
 /// e^x - 1.
@@ -106,8 +110,10 @@ pub fn log1p<T: Tier>(x: f32) -> f32 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f32) -> f32 {
-    let a = if x > 43.0 { 43.0 } else { x };
-    let a = if a < -104.5 { -104.5 } else { a };
+    let is_zero = x < LEAST;
+    // The quotient is 1 from 18 on, and nothing below is subnormal up to 20.
+    let a = if x > 20.0 { 20.0 } else { x };
+    let a = if is_zero { 0.0 } else { a };
     let (r, n) = reduce::<T>(-a);
     let p = T::fma32(exp_tail::<T>(r), r * r, r);
     // Numerator and denominator are 2^64 smaller, because e^-x = 2^n·(1 + p) may overflow where the quotient is
@@ -117,13 +123,16 @@ pub fn logistic<T: Tier>(x: f32) -> f32 {
     // One of the two would be lost where the other is 2^24 times larger.
     let sum = one + scale;
     let lost = one - (sum - scale);
-    one / (T::fma32(scale, p, lost) + sum)
+    let y = one / (T::fma32(scale, p, lost) + sum);
+    if is_zero { 0.0 } else { y }
 }
 
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f32) -> f32 {
-    let a = x.abs();
+    // Of what is its own result nothing is computed, as its square may be subnormal.
+    let is_tiny = x.abs() < 1e-10;
+    let a = if is_tiny { 0.0 } else { x.abs() };
     let z = a * a;
     let near = horner!(T, z;
         -5.895_158_1e-3, 2.079_597_2e-2, -5.378_383e-2, 1.333_192_4e-1, -3.333_329_8e-1);
@@ -133,7 +142,8 @@ pub fn tanh<T: Tier>(x: f32) -> f32 {
     let p = T::fma32(exp_tail::<T>(r), r * r, r);
     let scale = pow2(n);
     let far = 1.0 - 2.0 / T::fma32(scale, p, scale + 1.0);
-    (if a < 0.6 { near } else { far }).copysign(x)
+    let y = (if a < 0.6 { near } else { far }).copysign(x);
+    if is_tiny { x } else { y }
 }
 
 /// `x - n·π/2` and the low bits of `n`.

@@ -3,15 +3,17 @@
 //! In: a flattened module. Out: the same values, in which chains of movements and conversions are
 //! one, a broadcast of a scalar is direct, a part of a tuple that is put together here is that part,
 //! each part of a tuple is taken once, a branch that is known is in its conditional's place, and
-//! nothing is computed that is its operand or a constant anyway.
+//! nothing is computed that is its operand or a constant anyway, or for every repetition of an operand
+//! by itself.
 //!
-//! Each rule goes one way: what it puts in has no more instructions and computes no more than what
-//! it takes out, whoever else reads that. All rules keep every bit, but for the payload of a NaN and
+//! Each rule goes one way: what it puts in computes no more than what it takes out, whoever else reads
+//! that, and has no more instructions, but for a broadcast behind what is computed fewer times. All rules keep every bit, but for the payload of a NaN and
 //! for squares, of which `power` may round the last bit otherwise.
 //! An array of another layout stands for one as a copy, since loops walk arrays in the order of
 //! their layouts.
 
 mod arithmetic;
+mod broadcasts;
 mod control;
 mod facts;
 mod movement;
@@ -107,7 +109,8 @@ fn step(
     callers: &Callers,
     whole: &FxHashSet<InstructionId>,
 ) -> Result<Option<Change>> {
-    for rule in movement::RULES.iter().chain(arithmetic::RULES) {
+    let rules = movement::RULES.iter().chain(arithmetic::RULES);
+    for rule in rules.chain(broadcasts::RULES) {
         if let Some(change) = rule(builder) {
             return Ok(Some(change));
         }

@@ -208,7 +208,9 @@ const PLAN: &[(&str, &[&str])] = &[
     ),
     (
         "schedule",
-        &["cost", "element", "faults", "options", "thunk", "view"],
+        &[
+            "cost", "element", "faults", "ops", "options", "thunk", "view",
+        ],
     ),
     ("memory", &["faults", "schedule", "spmd", "thunk", "view"]),
     (

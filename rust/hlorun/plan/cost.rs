@@ -271,6 +271,8 @@ pub mod weighted_rows {
     /// Fewest outputs of a row, and most rows of inputs that one sums.
     pub const MIN_LENGTH: usize = 8;
     pub const MAX_ROWS: usize = 1 << 10;
+    /// Most outputs that are summed at a time, which bounds the memory for rows that are copied.
+    pub const MAX_LENGTH: i64 = 1 << 12;
     /// Multiplications that make a task.
     pub const GRAIN: usize = 256 << 10;
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::depthwise;
 use super::im2col::{Geometry, Tile};
+use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, try_split};
 use super::weighted_rows;
 use crate::buffers::AlignedBytes;
@@ -221,55 +222,6 @@ fn by_layout(
     linear(op, input, kernel, &view, environment)?;
     view.copy_to(output);
     Ok(())
-}
-
-/// The kernel as `[group][window position][input feature][output feature of the group]`, or by output
-/// feature, `[output feature][window position][input feature]`.
-pub fn pack_kernel(
-    op: &ConvolutionOp,
-    kernel: &RawArray,
-    groups: i64,
-    by_output: bool,
-) -> Result<AlignedBytes<u8>> {
-    let size = kernel.element_type.size_bytes();
-    let out = op.kernel.outer;
-    let per_group = kernel.dims[out] / groups;
-    let mut view = RawArray {
-        pointer: kernel.pointer,
-        element_type: kernel.element_type,
-        dims: Dims::new(),
-        strides: Dims::new(),
-    };
-    let mut push = |dim: i64, stride: i64| {
-        view.dims.push(dim);
-        view.strides.push(stride);
-    };
-    if by_output {
-        push(kernel.dims[out], kernel.strides[out]);
-    } else {
-        push(groups, per_group * kernel.strides[out]);
-    }
-    let mut reversed = 0;
-    for (&dim, window) in op.kernel.spatial.iter().zip(&op.window.0) {
-        let (count, stride) = (kernel.dims[dim], kernel.strides[dim]);
-        if window.window_reversal {
-            reversed += (count - 1) * stride;
-            push(count, -stride);
-        } else {
-            push(count, stride);
-        }
-    }
-    push(
-        kernel.dims[op.kernel.feature],
-        kernel.strides[op.kernel.feature],
-    );
-    if !by_output {
-        push(per_group, kernel.strides[out]);
-    }
-    view.pointer = view
-        .pointer
-        .wrapping_offset(reversed as isize * size as isize);
-    view.to_row_major()
 }
 
 /// A result whose spatial dimensions have one stride.

@@ -3,8 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::convolution::pack_kernel;
 use super::im2col::{Geometry, Run};
+use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, byte_strides, try_split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;

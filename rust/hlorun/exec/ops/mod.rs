@@ -14,6 +14,7 @@ pub(crate) mod im2col;
 pub mod index_map;
 pub mod lanes;
 pub mod linalg;
+mod pack_kernel;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;

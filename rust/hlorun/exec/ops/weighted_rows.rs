@@ -7,14 +7,14 @@
 use hlorun_kernels::{WeightedRows, weighted_rows};
 use smallvec::SmallVec;
 
-use super::convolution::pack_kernel;
 use super::im2col::Geometry;
+use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::weighted_rows::{GRAIN, MAX_FEATURES, MAX_ROWS, MIN_LENGTH};
+use crate::plan::cost::weighted_rows::{GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MIN_LENGTH};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
@@ -139,8 +139,12 @@ fn segments(geometry: &Geometry) -> Vec<Segment> {
             .collect();
         cuts.sort_unstable();
         cuts.dedup();
-        for pair in cuts.windows(2) {
+        let pieces = cuts.windows(2).flat_map(|pair| {
             let (begin, end) = (pair[0], pair[1]);
+            let starts = (begin..end).step_by(MAX_LENGTH as usize);
+            starts.map(move |start| (start, end.min(start + MAX_LENGTH)))
+        });
+        for (begin, end) in pieces {
             let covers = |first: i64, count: i64| first <= begin && end <= first + count;
             let positions = here()
                 .filter(|&(first, span)| covers(first, span.count))
@@ -175,6 +179,7 @@ struct Scratch {
 impl Scratch {
     fn new(job: &Job<'_>, rows: usize, inner: usize) -> Result<Scratch> {
         let are_apart = job.segments.iter().any(|segment| !job.is_dense(segment));
+        let inner = inner.min(MAX_LENGTH as usize);
         let copies = if are_apart { rows * inner } else { 0 };
         Ok(Scratch {
             outer: SmallVec::new(),

@@ -236,6 +236,7 @@ def open_writer(path: Path, schema: Any, metadata: Mapping[bytes, bytes]) -> Any
         use_dictionary=words or True,
         write_statistics=plain,
         store_schema=False,
+        write_batch_size=1 << 16,
     )
     writer.add_key_value_metadata(dict(metadata))
     return writer

@@ -23,6 +23,9 @@ mod stack_frames;
 mod values;
 
 use std::borrow::Cow;
+use std::rc::Rc;
+
+use foldhash::HashMap;
 
 use super::attribute_table::{SHARED, is_attribute_of};
 use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
@@ -92,6 +95,8 @@ pub(super) struct Printer<'m> {
     is_exact: bool,
     /// Bytes of output after which bodies are cut.
     most_nested: usize,
+    /// Orders of computations that have been looked at.
+    orders: HashMap<ComputationId, Rc<[InstructionId]>>,
     out: String,
 }
 
@@ -112,6 +117,7 @@ impl<'m> Printer<'m> {
             most_nested: NESTED_GROWTH
                 .saturating_mul(module.text().source().len())
                 .saturating_add(NESTED_BYTES),
+            orders: HashMap::default(),
             out: String::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! Computations, with the bodies of those they call in them where the options want that.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -52,11 +53,15 @@ impl Printer<'_> {
             self.out.push_str("ENTRY ");
         }
         let is_named = !self.options.is_in_nested_computation;
-        if is_named && self.options.print_percent {
-            self.out.push('%');
+        let has_name = is_named && self.options.print_ids;
+        let name = match has_name {
+            true => self.computation_name(computation),
+            false => Cow::Borrowed(""),
+        };
+        if is_named {
+            self.write_percent(&name);
         }
-        if is_named && self.options.print_ids {
-            let name = self.computation_name(computation);
+        if has_name {
             self.out.push_str(&name);
             self.out.push(' ');
         }

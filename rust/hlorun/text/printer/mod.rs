@@ -57,6 +57,17 @@ pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
     printer.out
 }
 
+/// Whether two modules have the same print but for the numbers of stack frames, which follow from the order of
+/// the instructions in the text that was read.
+pub fn prints_alike(a: &HloModule, b: &HloModule, options: &PrintOptions) -> bool {
+    let print = |module| {
+        let mut printer = Printer::for_comparison(module, options);
+        printer.write_module();
+        printer.out
+    };
+    print(a) == print(b)
+}
+
 /// One computation, without those it calls unless the options nest them.
 pub fn print_computation(
     module: &HloModule,
@@ -164,10 +175,16 @@ impl<'m> Printer<'m> {
 
     /// A name as the options want it, `%` included.
     fn write_name(&mut self, name: &str) {
-        if self.options.print_percent {
+        self.write_percent(name);
+        self.out.push_str(self.name_part(name));
+    }
+
+    /// `%` where the options want it, or where the name without it would read as a number.
+    fn write_percent(&mut self, name: &str) {
+        let is_numeric = || !self.is_exact && name.starts_with(|c: char| c.is_ascii_digit());
+        if self.options.print_percent || is_numeric() {
             self.out.push('%');
         }
-        self.out.push_str(self.name_part(name));
     }
 
     /// The name, or what is before its first dot where ids are left out.

@@ -22,11 +22,6 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
 T = TypeVar("T")
 
-SUFFIXES = tuple(
-    kind + packed for packed in ("", ".gz", ".zst") for kind in (".txt", ".hlo", ".hlo.pb", ".hlo.pbtxt")
-)
-"""What files of a directory are read: HLO text and protos, plain or packed."""
-
 
 @dataclass(frozen=True)
 class BatchRecord(Generic[T]):
@@ -52,7 +47,7 @@ class BatchRecord(Generic[T]):
 
 
 def find_files(paths: Paths, left_out: list[Path] | None = None) -> list[Path]:
-    """The files to read: those given, and below each directory those with one of `SUFFIXES`.
+    """The files to read: those given, and below each directory those that look like HLO.
 
     A file is listed once, also when two paths lead to it.
 
@@ -60,7 +55,7 @@ def find_files(paths: Paths, left_out: list[Path] | None = None) -> list[Path]:
         paths: Files and directories.
         left_out: Gets the files below directories that XLA names as such on memory or thunks.
     """
-    from hlorun._scan import holds_no_module
+    from hlorun._scan import has_suffix, looks_like_hlo
 
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
@@ -72,11 +67,9 @@ def find_files(paths: Paths, left_out: list[Path] | None = None) -> list[Path]:
         for folder, folders, names in os.walk(entry):
             folders.sort()
             for name in sorted(names):
-                if not name.endswith(SUFFIXES):
-                    continue
-                if not holds_no_module(name):
+                if looks_like_hlo(name):
                     found[Path(folder, name)] = None
-                elif left_out is not None:
+                elif left_out is not None and has_suffix(name):
                     left_out.append(Path(folder, name))
     return list(found)
 
@@ -133,8 +126,8 @@ def batch(
     that was ended goes on where it was, and a file that has changed is read again.
 
     Args:
-        paths: A file, a directory (searched for `SUFFIXES`, but for what XLA writes on memory and thunks
-            beside a module), or several of them.
+        paths: A file, a directory (searched for names that end in .txt, .hlo, .pb or .pbtxt, also packed,
+            but for what XLA writes on memory, thunks and options beside a module), or several of them.
         fn: Called with each module; its result becomes `.value`. Without it `.module` is set.
         workers: Number of threads; the number of CPUs by default.
         out: The folder of the tables. Needs pyarrow: `pip install hlorun[arrow]`.

@@ -256,6 +256,11 @@ class HloInstruction:
         """The collective it begins, "all-reduce" also for "all-reduce-start"; None for other opcodes."""
 
     @property
+    def has_side_effect(self) -> bool:
+        """Whether it does more than compute its value, or what it calls does: other devices take part, the
+        world outside may notice, or the operands alone do not decide the result, as with random numbers.
+        """
+    @property
     def collective_shape(self) -> Shape | None:
         """The shape of what a collective gives each device: of one that only starts here without its
         operands; None for other opcodes.

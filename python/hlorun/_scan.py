@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 _PACKED = r"(?:\.gz|\.zst)?"
 _FILE = re.compile(r"module_(?P<number>\d+)(?:\.(?P<rest>.+))?$")
 _PASS = re.compile(r"(?P<number>\d{4})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(?:\.before_(?P<before>.+))?$")
+_ON_MEMORY = r"-(?:buffer-assignment(?:-values)?|live-range|memory-usage-report)\.(?:txt|pb)"
 _STAGE = re.compile(
     r"^(?:(?P<name>.+?)\.)?"
     r"(?P<stage>\d{4}\..+?\.after_.+?|before_optimizations|[^.]*(?:\.\d+)?[^.]*after_optimizations)"
     r"(?P<ending>\.txt|\.hlo|\.hlo\.pb(?:txt)?"
-    r"|-(?:buffer-assignment(?:-values)?|live-range|memory-usage-report)\.(?:txt|pb))"
+    rf"|{_ON_MEMORY})"
     rf"{_PACKED}$"
 )
+SUFFIXES = (".txt", ".hlo", ".pb", ".pbtxt")
+"""How the names of HLO end, before .gz or .zst where it is packed."""
 _SNAPSHOT = re.compile(rf"^(?:(?P<name>.+?)\.)?snapshot\.(?P<id>[-\w]+)\.pb{_PACKED}$")
 _KINDS = (
     (re.compile(r"\.ll$"), "LLVM IR"),
     (re.compile(r"\.o$"), "machine code"),
     (re.compile(r"\.ptx$"), "GPU assembly"),
-    (re.compile(r"debug_options$|\.config\.pbtxt$"), "options"),
+    (re.compile(r"debug_options$|\.(?:config|gpu_target_config|autotune_results)\.pbtxt$"), "options"),
     (re.compile(r"\.mlir$"), "MLIR"),
-    (re.compile(r"thunk_sequence.*\.txt$|thunks?\.txt$"), "thunks"),
+    (re.compile(r"thunk_sequence.*\.(?:txt|pb|pbtxt)$|thunks?\.txt$"), "thunks"),
+    (re.compile(r"\.xplane\.pb$"), "profile"),
     (re.compile(r"\.(?:dot|html|svg)$"), "picture"),
 )
 _MEMORY = {
@@ -42,8 +46,23 @@ _MEMORY = {
 
 def holds_no_module(name: str) -> bool:
     """Whether XLA calls a file so that tells of memory, thunks, options or code."""
-    bare = re.sub(rf"{_PACKED}$", "", name)
-    return bare.endswith(tuple(_MEMORY)) or any(pattern.search(bare) for pattern, _ in _KINDS)
+    bare = _unpacked(name)
+    is_on_memory = re.search(f"{_ON_MEMORY}$", bare) is not None
+    return is_on_memory or any(pattern.search(bare) for pattern, _ in _KINDS)
+
+
+def looks_like_hlo(name: str) -> bool:
+    """Whether a file of a folder is read: by the end of its name, unless XLA names other files so."""
+    return has_suffix(name) and not holds_no_module(name)
+
+
+def has_suffix(name: str) -> bool:
+    """Whether a name ends as names of HLO do."""
+    return _unpacked(name).endswith(SUFFIXES)
+
+
+def _unpacked(name: str) -> str:
+    return re.sub(rf"{_PACKED}$", "", name)
 
 
 @dataclass

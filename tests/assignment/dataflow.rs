@@ -75,12 +75,7 @@ impl Values {
     /// Groups of at least two values that must share memory.
     fn shared(&self) -> Vec<String> {
         let mut groups = Vec::new();
-        for buffer in self
-            .alias
-            .buffers()
-            .iter()
-            .filter(|buffer| buffer.len() > 1)
-        {
+        for buffer in self.alias.buffers().filter(|buffer| buffer.len() > 1) {
             let mut names: Vec<String> = buffer.iter().map(|&value| self.name(value)).collect();
             names.sort();
             groups.push(names.join(" "));

@@ -132,3 +132,8 @@ def test_pyarrow_reads_it(modules: dict[str, hlorun.HloModule]) -> None:
     table = pyarrow.table(modules["004"].to_arrow())
     assert table.num_rows == 8217
     table.validate(full=True)
+    # Numbers alone may be absent, in columns and not in lists.
+    for field in table.schema:
+        assert field.nullable == (field.type in (pyarrow.int64(), pyarrow.float64())), field
+        if pyarrow.types.is_large_list(field.type):
+            assert not field.type.value_field.nullable

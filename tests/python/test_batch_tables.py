@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import hlorun
 from conftest import dump_path
 from hlorun._hlorun import _TableRows
+from hlorun.cli import app
 from hlorun.report.cost import costs
 from hlorun.tables import parts, write
 from streams import Stream
@@ -235,6 +237,9 @@ def test_what_is_done_and_unchanged_is_skipped(files: Path, tmp_path: Path) -> N
     assert every.skipped == 0 and paths_in(out) == sorted(str(path) for path in files.iterdir())
     with pytest.raises(hlorun.HloArgumentError, match="take another folder"):
         hlorun.batch(files, out=out)
+    some = sorted(files.iterdir())[1:]
+    with pytest.raises(hlorun.HloArgumentError, match=r"give all files that it has rows of, .*00\.hlo among"):
+        hlorun.batch(some, out=out, resume=False)
     assert not [path for path in out.iterdir() if path.name.startswith((".part", ".gone"))]
 
 
@@ -421,3 +426,16 @@ def test_a_system_without_flock_is_refused(
     monkeypatch.setattr("hlorun.tables.drive.find_spec", lambda name: None)
     with pytest.raises(hlorun.HloUnsupportedError, match="flock"):
         hlorun.batch(files, out=tmp_path / "tables")
+
+
+def test_verify_in_a_folder_is_check(tmp_path: Path) -> None:
+    illegal = tmp_path / "illegal.hlo"
+    illegal.write_text("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[3] add(p, p) }")
+    out = str(tmp_path / "out")
+    assert CliRunner().invoke(app, ["batch", str(illegal), "--out", out]).exit_code == 0
+    done = CliRunner().invoke(app, ["batch", str(illegal), "--out", out, "--verify", "--no-resume"])
+    assert done.exit_code == 1
+    (row,) = read(tmp_path / "out", "modules")
+    assert row["error_stage"] == "verify"
+    both = ["batch", str(illegal), "--out", out, "--check", "--no-verify"]
+    assert CliRunner().invoke(app, both).exit_code == 2

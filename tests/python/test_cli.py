@@ -246,4 +246,13 @@ def test_check_notes_custom_calls_that_nobody_can_run(tmp_path: Path) -> None:
     assert "note: nobody can run 2 custom calls of 'mine' (a, c)" in hlorun("check", path).stdout
     (report,) = json.loads(hlorun("check", path, "--json").stdout)
     assert report["ok"] and len(report["notes"]) == 1
+    elided = path.with_name("elided.txt")
+    elided.write_text(
+        "HloModule m\nENTRY e {\n  k = f32[4,4] constant({...})\n"
+        '  ROOT c = f32[4,4] custom-call(k), custom_call_target="mine"\n}\n'
+    )
+    (report,) = json.loads(hlorun("check", elided, "--json").stdout)
+    assert len(report["notes"]) == 2
+    assert report["notes"][0].startswith("does not run as it is: 1 constant without values in the text (k ")
+    assert "nobody can run 1 custom call of 'mine' (c)" in report["notes"][1]
     assert "note" not in hlorun("check", DUMP).stdout

@@ -160,3 +160,42 @@ def test_assignments_are_compared(tmp_path: Path) -> None:
     found = json.loads(hlorun("diff", str(dump), str(other), "--json", status=1).stdout)
     assert not found["equal"] and found["only_in_a"]
     assert "only in A" in hlorun("diff", str(dump), str(other), status=1).stdout
+
+
+def test_folders_are_compared_module_by_module(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    stage = "cpu_after_optimizations.txt"
+    files = {
+        (a, f"module_0001.jit_f.{stage}"): A,
+        (b, f"module_0007.jit_f.{stage}"): A.replace("HloModule a", "HloModule b"),
+        (a, f"module_0002.jit_g.{stage}"): A,
+        (b, f"module_0003.jit_g.{stage}"): A.replace("tanh", "sine"),
+        (a, "mine.hlo"): A,
+        (b, "mine.hlo"): "nonsense",
+        (a, "left.hlo"): A,
+        (b, "right.hlo"): A,
+    }
+    for (folder, name), text in files.items():
+        folder.mkdir(exist_ok=True)
+        write(folder / name, text)
+    shown = " ".join(hlorun("diff", a, b, status=1).stdout.split())
+    assert "the same 1 module" in shown and "only in A left.hlo" in shown and "only in B right.hlo" in shown
+    assert "different jit_g cpu_after_optimizations, 3 instructions: hlorun diff" in shown
+    assert "not compared mine.hlo: " in shown
+    found = json.loads(hlorun("diff", a, b, "--json", status=1).stdout)
+    assert [(pair["name"].split()[0], pair["identical"]) for pair in found["modules"]] == [
+        ("jit_f", True),
+        ("jit_g", False),
+        ("mine.hlo", False),
+    ]
+    assert (found["only_in_a"], found["only_in_b"]) == (["left.hlo"], ["right.hlo"])
+    assert "the same" in hlorun("diff", a, a).stdout
+    (tmp_path / "none").mkdir()
+    assert "no HLO in this folder" in hlorun("diff", a, tmp_path / "none", status=1).stderr
+
+
+def test_a_folder_of_one_module_is_compared_with_a_file(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    write(tmp_path / "one" / "a.hlo", A)
+    file = write(tmp_path / "b.hlo", A)
+    assert "same" in hlorun("diff", tmp_path / "one", file).stdout

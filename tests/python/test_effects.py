@@ -363,3 +363,18 @@ ENTRY e {{
 }}"""
     received = int(hlorun.compile(hlorun.parse(text))(np.int32(5)))
     assert log == [(1, received), (2, 5)]
+
+
+def test_instructions_tell_of_their_effects() -> None:
+    module = hlorun.parse(
+        "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+        "f { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), replica_groups={}, to_apply=sum }\n"
+        "g { x = f32[2] parameter(0) ROOT n = f32[2] negate(x) }\n"
+        "ENTRY e { p = f32[2] parameter(0) q = f32[2] call(p), to_apply=f w = f32[2] call(q), to_apply=g\n"
+        'c = f32[2] custom-call(w), custom_call_target="t", custom_call_has_side_effect=true\n'
+        'd = f32[2] custom-call(c), custom_call_target="t" z = f32[] constant(0)\n'
+        "u = f32[2] rng(z, z), distribution=rng_uniform ROOT t = f32[2] add(d, u) }"
+    )
+    entry = module.entry_computation
+    assert entry is not None
+    assert [i.name for i in entry.instructions if i.has_side_effect] == ["q", "c", "u"]

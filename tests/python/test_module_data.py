@@ -147,3 +147,23 @@ def test_files_of_several_modules(tmp_path: Path) -> None:
     path = tmp_path / "two.txt"
     path.write_text("HloModule a\nENTRY e { ROOT p = f32[] parameter(0) }\n" * 2)
     assert len(hlorun.load_modules(path)) == 2
+
+
+def test_modules_are_equal_whatever_numbers_their_stack_frames_have() -> None:
+    module = hlorun.load(Path(__file__).parents[1] / "hlo" / "print" / "stack_frames.hlo")
+    again = hlorun.parse(module.to_string())
+    assert again == module and hlorun.parse(again.to_string()) == again
+    other = hlorun.parse(module.to_string().replace("line=3", "line=30"))
+    assert other != module
+
+
+@pytest.mark.parametrize("preset", ["default", "short_parsable"])
+def test_names_of_digits_read_back(preset: str) -> None:
+    module = hlorun.parse(
+        "HloModule m\n%1 { ROOT %0 = f32[2] parameter(0) }\n"
+        "ENTRY %2 { %0 = f32[2] parameter(0)\n %7 = f32[2] call(%0), to_apply=%1\n"
+        " ROOT %8 = f32[2] negate(%7), control-predecessors={%0} }"
+    )
+    text = module.to_string(preset)
+    assert hlorun.parse(text).to_string(preset) == text
+    assert hlorun.parse(module.to_string()) == module

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import pickle
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -489,3 +490,27 @@ def test_broken_profiles_are_refused() -> None:
             broken[random_.randrange(len(broken))] = random_.randrange(256)
         with contextlib.suppress(hlorun.HloError):
             hlorun.parse_modules(bytes(broken))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b'p = f32[] parameter(0), metadata={op_name="\xff"}', "the attribute metadata of %p"),
+        (b'p = f32[] parameter(0), metadata={op_name="\\377"}', "the attribute metadata of %p"),
+        (b'p = f32[] custom-call(), custom_call_target="\xfe"', "the attribute custom_call_target of %p"),
+        (
+            b'p = f32[] parameter(0), frontend_attributes={a="\xff"}',
+            "the attribute frontend_attributes of %p",
+        ),
+    ],
+)
+def test_bytes_that_a_string_cannot_hold_are_refused(text: bytes, place: str) -> None:
+    module = hlorun.parse(b"ENTRY e { ROOT " + text + b" }")
+    with pytest.raises(hlorun.HloUnsupportedError, match=re.escape(place) + ".*no UTF-8"):
+        module.to_proto()
+
+
+def test_bytes_of_a_configuration_are_kept() -> None:
+    text = b'ENTRY e { ROOT c = f32[] custom-call(), custom_call_target="\xc3\xa4", backend_config="\xfd" }'
+    module = hlorun.parse(text)
+    assert hlorun.parse(module.to_proto()) == module

@@ -8,7 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 import hlorun
+from hlorun._batch import find_files
 from hlorun.cli import app
+from hlorun.cli.common import each_file
 
 TEXT = "HloModule jit_f.1\nENTRY e {{\n  p = f32[3] parameter(0)\n  {0}ROOT n = f32[3] negate({1})\n}}\n"
 SMALL = TEXT.format("", "p")
@@ -106,3 +108,31 @@ def test_passes_show_what_changed(folder: Path) -> None:
         CliRunner().invoke(app, ["passes", str(folder), "7", "--all"]).output.split()
     )
     assert CliRunner().invoke(app, ["passes", str(folder), "absent"]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [
+        ("m.txt", True),
+        ("m.hlo.gz", True),
+        ("m.hlo.pb", True),
+        ("m.pb.zst", True),
+        ("m.pbtxt", True),
+        ("m.hlo.pbtxt", True),
+        ("m.json", False),
+        ("m.debug_options", False),
+        ("m.config.pbtxt", False),
+        ("m-memory-usage-report.pb", False),
+        ("m-buffer-assignment.txt.gz", False),
+        ("host.xplane.pb", False),
+        ("thunk_sequence.txt", False),
+    ],
+)
+def test_the_same_files_of_a_folder_are_read_everywhere(tmp_path: Path, name: str, is_read: bool) -> None:
+    (tmp_path / name).write_text("")
+    assert [path.name for path in find_files(tmp_path)] == [name] * is_read
+    if is_read:
+        assert list(each_file([tmp_path])) == [tmp_path / name]
+    else:
+        with pytest.raises(FileNotFoundError, match="no HLO"):
+            list(each_file([tmp_path]))

@@ -60,14 +60,15 @@ def batch(
     ] = None,
     workers: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045
     verify: Annotated[
-        bool, typer.Option(help="Verify each module; --check does it for tables in a folder.")
-    ] = True,
+        Optional[bool],  # noqa: UP045
+        typer.Option(help="Verify each module; done by default, but not for tables in a folder."),
+    ] = None,
     run: Annotated[
         bool, typer.Option("--run", help="In a folder: run each module once, with random inputs.")
     ] = False,
     check: Annotated[
         bool,
-        typer.Option("--check", help="In a folder: verify each module; with --run, prove its plan, too."),
+        typer.Option("--check", help="In a folder: as --verify; with --run, prove each plan, too."),
     ] = False,
     resume: Annotated[
         bool, typer.Option(help="In a folder: leave files alone that are in the tables and have not changed.")
@@ -96,16 +97,19 @@ def batch(
     status 1 when a file fails.
     """
     if out is not None and (out.is_dir() or not out.suffix):
+        if check and verify is False:
+            raise typer.BadParameter("--check verifies each module", param_hint="--no-verify")
+        check = check or bool(verify)
         options: dict[str, Any] = {"run": run, "check": check, "resume": resume, "workers": workers}
         options |= {"shard": _shard(shard), "seed": seed, "timeout": timeout}
         options["tables"] = None if tables is None else [name.strip() for name in tables.split(",")]
         bad = _folder(paths, out, options, ray=ray, json=json)
     else:
         given: dict[str, Any] = {"--run": run, "--check": check, "--no-resume": not resume, "--ray": ray}
-        given |= {"--shard": shard, "--tables": tables, "--timeout": timeout}
+        given |= {"--shard": shard, "--tables": tables, "--seed": seed, "--timeout": timeout}
         if (word := next((word for word, value in given.items() if value), None)) is not None:
             raise typer.BadParameter("this is for tables in a folder: --out FOLDER", param_hint=word)
-        bad = _table(paths, out, workers, verify=verify, json=json)
+        bad = _table(paths, out, workers, verify=verify is not False, json=json)
     if bad:
         raise typer.Exit(1)
 

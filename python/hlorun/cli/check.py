@@ -90,14 +90,24 @@ def _notes(module: HloModule) -> list[str]:
 
     if not any(i.opcode == "custom-call" for c in module.computations for i in c.instructions):
         return []
+    from hlorun._inputs import describe_constants
+
+    notes = []
+    constants: dict[str, Any] | None = None
     try:
-        calls = hlorun.compile(module, replicas=1, partitions=1).unknown_custom_calls()
+        # Values of elided constants are no matter of custom calls, which they would hide.
+        zeros, left_out = describe_constants(module, "zeros", 0)
+        if left_out:
+            constants = zeros
+            notes.append(f"does not run as it is: {left_out.removesuffix(': zeros')}")
+        executable = hlorun.compile(module, replicas=1, partitions=1, constants=constants)
+        calls = executable.unknown_custom_calls()
     except hlorun.HloError as error:
-        return [f"does not run: {error}"]
+        return [*notes, f"does not run: {error}"]
     by_target: dict[str, list[str]] = {}
     for call in calls:
         by_target.setdefault(call.custom_call_target or "", []).append(call.name)
-    return [
+    return notes + [
         f"nobody can run {plural(len(names), 'custom call')} of {target!r} "
         f"({', '.join(names[:4])}{', …' if len(names) > 4 else ''}); register_custom_call gives it a meaning"
         for target, names in sorted(by_target.items())

@@ -138,15 +138,14 @@ def each_file(paths: list[Path]) -> Iterator[Path]:
 
 def _modules_in(folder: Path) -> list[list[Path]]:
     """Files of each module of a folder, in the order of its compilation; others are modules of their own."""
-    from hlorun._batch import SUFFIXES
-    from hlorun._scan import scan
+    from hlorun._scan import looks_like_hlo, scan
 
     scanned = scan(folder)
     dumped = [
         [*(stage.text or stage.proto for stage in module.stages), *module.snapshots] for module in scanned
     ]
     found = [[path for path in files if path is not None] for files in dumped]
-    found += [[path] for path in scanned.unknown if path.name.endswith(SUFFIXES)]
+    found += [[path] for path in scanned.unknown if looks_like_hlo(path.name)]
     found = [files for files in found if files]
     if not found:
         raise FileNotFoundError(errno.ENOENT, "no HLO in this folder", str(folder))

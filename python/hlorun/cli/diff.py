@@ -14,6 +14,7 @@ from hlorun.cli.common import (
     console,
     fail,
     load,
+    only_file,
     plural,
     print_json,
     reporting_errors,
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="HLO or a buffer assignment; - for stdin.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="HLO, or a buffer assignment where A is one.")],
+    a: Annotated[
+        Path, typer.Argument(metavar="A", help="HLO, a buffer assignment or a folder of HLO; - for stdin.")
+    ],
+    b: Annotated[Path, typer.Argument(metavar="B", help="As A.")],
     more: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -58,7 +61,8 @@ def diff(
 
     Names and metadata do not count. Where one of them is a buffer-assignment dump, assignments are
     compared: a module stands for hlorun's own plan of it. Three or more are grouped into those that are the
-    same, with the first instruction that is another and whether it matters. Exit status 1 when they differ.
+    same, with the first instruction that is another and whether it matters. Of two folders the modules of
+    the same name and stage are compared. Exit status 1 when they differ.
     """
     from hlorun.report.diff import compare_modules
 
@@ -66,6 +70,10 @@ def diff(
         if more:
             _ranks([a, b, *more], json=json, run=run)
             return
+        if a.is_dir() and b.is_dir() and not run:
+            _folders(a, b, limit, json=json)
+            return
+        a, b = (only_file(path) if path.is_dir() else path for path in (a, b))
         if not run and (_is_assignment(a) or _is_assignment(b)):
             found = {"A": str(a), "B": str(b), **_compare_assignments(a, b)}
             if json:
@@ -89,6 +97,18 @@ def diff(
         else:
             _modules(found, limit)
     if not same:
+        raise typer.Exit(1)
+
+
+def _folders(a: Path, b: Path, limit: int, *, json: bool) -> None:
+    from hlorun.cli.diff_folders import compare_folders, show_folders
+
+    found = {"A": str(a), "B": str(b), **compare_folders(a, b)}
+    if json:
+        print_json(found)
+    else:
+        show_folders(found, limit)
+    if not found["identical"]:
         raise typer.Exit(1)
 
 

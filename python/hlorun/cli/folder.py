@@ -26,7 +26,7 @@ def show_folder(path: Path, *, as_json: bool) -> bool:
         fail(
             f"{path} has {files}, none with a name that XLA gives to a module (module_0001.jit_f.…); "
             "`hlorun show FILE` reads a file of any name, "
-            "`hlorun batch DIR` reads those that end in .txt, .hlo, .hlo.pb or .hlo.pbtxt"
+            "`hlorun batch DIR` reads those that end in .txt, .hlo, .pb or .pbtxt"
         )
         return False
     opened = {module.number: _open(module) for module in folder}

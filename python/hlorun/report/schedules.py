@@ -7,28 +7,12 @@ from heapq import heappop, heappush
 
 from hlorun._hlorun import HloComputation, HloInstruction
 
-# What devices or the host see; it keeps its order.
-_ORDERED = frozenset(
-    [
-        "async-start",
-        "call",
-        "conditional",
-        "custom-call",
-        "infeed",
-        "outfeed",
-        "recv",
-        "rng",
-        "rng-get-and-update-state",
-        "send",
-        "while",
-    ]
-)
-
 
 def _needs(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
     """What each instruction waits for: operands, control predecessors, and the effect before its own.
 
-    Collectives and whatever else other devices or the host see keep their order.
+    Collectives and whatever else other devices or the host see keep their order, and so do ends of what runs
+    aside.
     """
     needs: dict[HloInstruction, list[HloInstruction]] = {}
     before: HloInstruction | None = None
@@ -36,7 +20,7 @@ def _needs(computation: HloComputation) -> dict[HloInstruction, list[HloInstruct
         needs[i] = list(i.operands)
         if "control-predecessors" in i.text:
             needs[i] += i.attributes.get("control-predecessors", ())
-        if i.collective is not None or i.opcode.endswith("-done") or i.opcode in _ORDERED:
+        if i.has_side_effect or i.opcode.endswith("-done"):
             needs[i] += [before] if before is not None else []
             before = i
     return needs

@@ -18,11 +18,10 @@ from hlorun.report.schedules import SCHEDULES
 from hlorun.report.units import bytes_text, plural
 
 _NEVER_TWICE = {
-    "parameter", "constant", "rng", "rng-bit-generator", "rng-get-and-update-state", "custom-call", "infeed",
-    "outfeed", "send", "recv", "while", "conditional", "call", "after-all", "partition-id", "replica-id",
-    "tuple", "get-tuple-element", "bitcast", "domain", "opt-barrier",
+    "parameter", "constant", "rng-bit-generator", "custom-call", "while", "conditional", "call", "after-all",
+    "partition-id", "replica-id", "tuple", "get-tuple-element", "bitcast", "domain", "opt-barrier",
 }  # fmt: skip
-"""Opcodes that are not computed again: they have effects, cost a loop, or have no memory of their own."""
+"""Opcodes that are not computed again: they may cost a lot, or have no memory of their own."""
 _MOST_GAPS = 3
 """Places between uses of a value at which it is tried to be computed again."""
 
@@ -282,7 +281,7 @@ def _at_peak(module: HloModule, most: int) -> tuple[list[HloInstruction], int]:
     able = [
         i
         for i in all_values
-        if i.opcode not in _NEVER_TWICE and i.collective is None and len(i.users) > 1
+        if i.opcode not in _NEVER_TWICE and not i.has_side_effect and len(i.users) > 1
         and not i.opcode.endswith(("-start", "-done"))
     ]  # fmt: skip
     return able[:most], len(able[most:])

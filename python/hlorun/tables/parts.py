@@ -149,9 +149,12 @@ def plan(folder: Path, files: list[File], options: Options, *, resume: bool, wor
             }
             kept = tuple(file for file in stored if file.path not in changed)
             if kept and made_with != options.to_json():
+                remedy = "make all of them again with resume=False, --no-resume"
+                if not resume:
+                    remedy = f"give all files that it has rows of, {kept[0].path} among them"
                 raise HloArgumentError(
                     f"{folder} holds tables made {_difference(made_with, options.to_json())}: take another "
-                    "folder, or make all of them again with resume=False, --no-resume"
+                    f"folder, or {remedy}"
                 )
             if changed:
                 outdated.append((path, Part(kept)))
@@ -236,6 +239,7 @@ def open_writer(path: Path, schema: Any, metadata: Mapping[bytes, bytes]) -> Any
         use_dictionary=words or True,
         write_statistics=plain,
         store_schema=False,
+        write_batch_size=1 << 16,
     )
     writer.add_key_value_metadata(dict(metadata))
     return writer

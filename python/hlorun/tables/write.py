@@ -14,7 +14,7 @@ from hlorun._hlorun import ArrowTable, HloModule, _TableRows, load
 from hlorun.errors import HloExecutionError, describe
 from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, as_text, hidden_name, open_writer
 
-FLUSH_BYTES = 32 << 20
+FLUSH_BYTES = 16 << 20
 """Bytes of rows that are kept before they are written as a row group."""
 SCHEMA_KEY = b"hlorun.schema_version"
 

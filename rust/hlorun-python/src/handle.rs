@@ -1,11 +1,12 @@
 //! What every Python handle shares: the module, and tables made from it when first asked for.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::HashMap;
 use hlorun::analysis::cost::{CostAnalysis, cost_analysis};
 use hlorun::analysis::runs::Runs;
+use hlorun::module::effects::{Effect, Effects};
 use hlorun::module::metadata::OpMetadata;
 use hlorun::module::stack_frames::{StackFrame, StackFrameTables};
 use hlorun::module::{AttrKey, AttrValue, ComputationId, HloModule, Id, InstructionId, Source};
@@ -24,6 +25,7 @@ pub struct ModuleHandle {
     frames: OnceLock<StackFrameTables>,
     costs: OnceLock<hlorun::Result<CostAnalysis>>,
     runs: OnceLock<Runs>,
+    effects: Mutex<Effects>,
     /// What the proto it was read from holds beside it.
     pub proto: Option<FromProto>,
     /// Which module of its text it is, where the text holds several.
@@ -85,6 +87,7 @@ impl ModuleHandle {
             frames: OnceLock::new(),
             costs: OnceLock::new(),
             runs: OnceLock::new(),
+            effects: Mutex::default(),
         })
     }
 
@@ -94,6 +97,12 @@ impl ModuleHandle {
         let start = table.starts[id.index()] as usize;
         let end = table.starts[id.index() + 1] as usize;
         &table.users[start..end]
+    }
+
+    /// What an instruction does besides computing its value.
+    pub fn effect(&self, id: InstructionId) -> Effect {
+        let mut effects = self.effects.lock().unwrap_or_else(PoisonError::into_inner);
+        effects.of(&self.module, id)
     }
 
     /// The computation called `name`.

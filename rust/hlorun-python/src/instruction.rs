@@ -142,6 +142,13 @@ impl PyInstruction {
         self.get().opcode().collective().map(HloOpcode::name)
     }
 
+    /// Whether it does more than compute its value, or what it calls does: other devices take part, the
+    /// world outside may notice, or the operands alone do not decide the result, as with random numbers.
+    #[getter]
+    fn has_side_effect(&self) -> bool {
+        !self.module.effect(self.id).is_pure()
+    }
+
     /// The shape of what a collective gives each device: of one that only starts here without its
     /// operands; None for other opcodes.
     #[getter]

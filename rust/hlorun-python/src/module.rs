@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use hlorun::analysis::cost::{Key, Properties};
 use hlorun::module::config::AliasKind;
 use hlorun::module::{HloModule, InstructionId};
-use hlorun::text::printer::{PrintOptions, print_module};
+use hlorun::text::printer::{PrintOptions, print_module, prints_alike};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -493,7 +493,8 @@ impl PyHloModule {
         (restore, arguments).into_pyobject(py)
     }
 
-    /// Equal modules print the same text, metadata and values of constants included.
+    /// Equal modules print the same text, metadata and values of constants included; numbers of stack frames
+    /// may differ.
     fn __eq__(&self, py: Python<'_>, other: &PyHloModule) -> Result<bool> {
         let (ours, theirs) = (self.module(), other.module());
         if Arc::ptr_eq(&self.handle, &other.handle) {
@@ -503,9 +504,7 @@ impl PyHloModule {
             return Ok(false);
         }
         let options = PrintOptions::default();
-        detached(py, || {
-            Ok(print_module(ours, &options) == print_module(theirs, &options))
-        })
+        detached(py, || Ok(prints_alike(ours, theirs, &options)))
     }
 
     fn __hash__(&self) -> u64 {

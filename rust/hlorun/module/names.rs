@@ -96,7 +96,12 @@ impl ModuleText {
 
     /// The text as a string; bytes that are no UTF-8 become replacement characters.
     pub fn str(&self, text: TextRef) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.bytes(text))
+        let bytes = self.bytes(text);
+        // Much quicker where it succeeds, as it does for names.
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(bytes),
+        }
     }
 
     /// Appends `text` and returns where it is.

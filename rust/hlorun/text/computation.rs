@@ -60,7 +60,7 @@ impl Parser<'_> {
         }
         if !self.cursor.eat(b')') {
             loop {
-                self.cursor.name("the name of a parameter")?;
+                self.cursor.parameter_name()?;
                 // XLA takes a name without it as well.
                 self.cursor.eat(b':');
                 self.shape()?;

@@ -269,6 +269,16 @@ impl<'s> Cursor<'s> {
         Ok(text)
     }
 
+    /// A name as of [`Cursor::name`] in a list of parameters, where also one of digits has no `%`.
+    pub fn parameter_name(&mut self) -> Parsed<()> {
+        self.skip_space();
+        if self.peek().is_ascii_digit() {
+            self.position = self.name_end();
+            return Ok(());
+        }
+        self.name("the name of a parameter").map(drop)
+    }
+
     /// A name as of [`Cursor::name`], ready to be looked up.
     #[inline(always)]
     pub fn symbol(&mut self, what: &str) -> Parsed<Symbol> {

@@ -3,6 +3,8 @@
 //! In: an instruction. Out: the pieces `key=value` after its operands. Promise: any bytes are taken; what is no
 //! instruction has no pieces.
 
+use std::ops::Range;
+
 use hlorun::module::{AttrKey, AttrValue, InstructionRef};
 
 /// The piece of `text` up to a comma outside brackets and quotes, and what follows the comma.
@@ -45,18 +47,17 @@ fn after_operands<'t>(text: &'t [u8], opcode: &[u8]) -> &'t [u8] {
     let Some(start) = places.find(|&at| is_call(at)) else {
         return &[];
     };
-    let inside = &text[start..];
+    let mut rest = &text[start..];
     let mut depth = 0usize;
-    let mut at = 0;
-    while let Some(&byte) = inside.get(at) {
-        match byte {
-            b'"' => at += quoted(&inside[at..]) - 1,
+    while let Some(at) = memchr::memchr3(b'"', b'(', b')', rest) {
+        let mut length = 1;
+        match rest[at] {
+            b'"' => length = quoted(&rest[at..]),
             b'(' => depth += 1,
-            b')' if depth <= 1 => return &inside[at + 1..],
-            b')' => depth -= 1,
-            _ => {}
+            _ if depth <= 1 => return &rest[at + 1..],
+            _ => depth -= 1,
         }
-        at += 1;
+        rest = &rest[at + length..];
     }
     &[]
 }
@@ -65,13 +66,17 @@ fn after_operands<'t>(text: &'t [u8], opcode: &[u8]) -> &'t [u8] {
 pub fn attributes<'m>(
     instruction: InstructionRef<'m>,
 ) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
-    let text = instruction.module.text().bytes(instruction.data().text);
+    let place = instruction.data().text;
+    let text = instruction.module.text().bytes(place);
     let raw = |key| match instruction.attribute(key) {
-        Some(AttrValue::Raw(text)) => instruction.module.text().bytes(*text),
-        _ => &[],
+        Some(AttrValue::Raw(value)) if value.start >= place.start => {
+            let start = (value.start - place.start) as usize;
+            start..start + value.len as usize
+        }
+        _ => 0..0,
     };
-    // The parser knows where these end, which are most of the text.
-    let known: [(&[u8], &[u8]); 2] = [
+    // The parser knows where these are, which are most of the text.
+    let known: [(&[u8], Range<usize>); 2] = [
         (b"metadata=", raw(AttrKey::Metadata)),
         (b"backend_config=", raw(AttrKey::BackendConfig)),
     ];
@@ -79,9 +84,10 @@ pub fn attributes<'m>(
     let mut rest = after_operands(text, opcode.as_bytes()).trim_ascii_start();
     std::iter::from_fn(move || {
         while !rest.is_empty() {
+            let start = text.len() - rest.len();
             let after = known.iter().find_map(|(key, value)| {
-                let rest = rest.strip_prefix(*key).filter(|_| !value.is_empty())?;
-                rest.strip_prefix(*value)
+                let is_here = value.start == start + key.len() && rest.starts_with(key);
+                text.get(value.end..).filter(|_| is_here)
             });
             let (attribute, next) = match after {
                 Some(next) if next.is_empty() || next[0] == b',' => {

@@ -23,9 +23,10 @@ pub trait Builder: Default {
     fn bytes(&self) -> usize;
 }
 
-/// The values so far; none are left, but room for as many.
+/// The values so far; none are left, but room for about as many.
 fn taken<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = Vec::with_capacity(values.len());
+    // Rows are taken when there are about so many bytes of them, a little more at times.
+    let room = Vec::with_capacity(values.len() + values.len() / 8);
     replace(values, room)
 }
 

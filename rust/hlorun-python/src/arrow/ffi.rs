@@ -203,7 +203,12 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     }
 }
 
-fn schema_of(name: &str, format: &'static [u8], children: Vec<ArrowSchema>) -> ArrowSchema {
+fn schema_of(
+    name: &str,
+    format: &'static [u8],
+    flags: i64,
+    children: Vec<ArrowSchema>,
+) -> ArrowSchema {
     let mut parts = Box::new(SchemaParts {
         _name: CString::new(name).unwrap_or_default(),
         children: children
@@ -215,7 +220,7 @@ fn schema_of(name: &str, format: &'static [u8], children: Vec<ArrowSchema>) -> A
         format: format.as_ptr().cast(),
         name: parts._name.as_ptr(),
         metadata: ptr::null(),
-        flags: NULLABLE,
+        flags,
         n_children: parts.children.len() as i64,
         children: parts.children.as_mut_ptr(),
         dictionary: ptr::null_mut(),
@@ -226,18 +231,24 @@ fn schema_of(name: &str, format: &'static [u8], children: Vec<ArrowSchema>) -> A
 
 fn column_schema(name: &str, column: &Column) -> ArrowSchema {
     let children = match column {
-        Column::List(_, items) => vec![column_schema("item", items)],
+        Column::List(_, items) => {
+            let mut items = column_schema("item", items);
+            items.flags = 0;
+            vec![items]
+        }
         Column::Map(_, entries) => {
-            let mut key = column_schema("key", &entries.0);
-            key.flags = 0;
+            let key = column_schema("key", &entries.0);
             let value = column_schema("value", &entries.1);
-            let mut pairs = schema_of("entries", b"+s\0", vec![key, value]);
-            pairs.flags = 0;
-            vec![pairs]
+            vec![schema_of("entries", b"+s\0", 0, vec![key, value])]
         }
         _ => Vec::new(),
     };
-    let mut schema = schema_of(name, column.format(), children);
+    // Numbers alone may be absent. Which rows have one is not looked at, as all batches of a column must agree.
+    let flags = match column {
+        Column::Int64(..) | Column::Float64(..) => NULLABLE,
+        _ => 0,
+    };
+    let mut schema = schema_of(name, column.format(), flags, children);
     if let Column::Dictionary(_, values) = column {
         schema.dictionary = Box::into_raw(Box::new(column_schema("", values)));
     }
@@ -311,7 +322,7 @@ pub fn export_schema(table: &Table) -> ArrowSchema {
         .iter()
         .map(|(name, column)| column_schema(name, column))
         .collect();
-    schema_of("", b"+s\0", children)
+    schema_of("", b"+s\0", 0, children)
 }
 
 /// The table as one struct array.

@@ -283,7 +283,10 @@ impl Instructions {
         }
         match out.is_empty() {
             true => self.attributes.push_place(places.no_attributes),
-            false => self.attributes.push(&String::from_utf8_lossy(out)),
+            false => match std::str::from_utf8(out) {
+                Ok(text) => self.attributes.push(text),
+                Err(_) => self.attributes.push(&String::from_utf8_lossy(out)),
+            },
         }
     }
 

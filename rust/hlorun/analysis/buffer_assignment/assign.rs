@@ -12,7 +12,7 @@ use super::can_share::can_share;
 use super::check::{ComputationKind, computation_kinds};
 use super::describe::describe;
 use super::model::{AllocationFlags, BufferAssignmentDump};
-use crate::analysis::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex, graph};
+use crate::analysis::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex};
 use crate::analysis::live_range::{HloLiveRange, LiveRangeOptions, TimeBound};
 use crate::analysis::schedule::HloSchedule;
 use crate::error::{HloError, Result};
@@ -151,7 +151,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             of,
             options,
             kinds: computation_kinds(of.module),
-            order: instruction_order(of)?,
+            order: instruction_order(of),
             buffer_sizes,
             lives_out,
             allocations: Vec::new(),
@@ -163,16 +163,20 @@ impl<'a, 'm> Assigner<'a, 'm> {
 
     /// Buffers whose first value is in a computation of `kind`, largest first.
     fn sorted_buffers(&self, kind: ComputationKind) -> Vec<usize> {
-        let buffers = self.of.alias.buffers();
-        let mut sorted: Vec<usize> = (0..buffers.len())
+        let alias = &self.of.alias;
+        let mut sorted: Vec<usize> = (0..alias.buffer_count())
             .filter(|&buffer| {
-                let id = self.of.dataflow.defining_instruction(buffers[buffer][0]);
+                let id = self
+                    .of
+                    .dataflow
+                    .defining_instruction(alias.buffer(buffer)[0]);
                 self.kinds[self.of.module.instruction(id).computation()] == kind
             })
             .collect();
         let first = |buffer: usize| {
             let position = |&v: &ValueIndex| self.order[self.of.dataflow.defining_instruction(v)];
-            buffers[buffer].iter().map(position).min().unwrap_or(0)
+            let positions = alias.buffer(buffer).iter().map(position);
+            positions.min().unwrap_or(0)
         };
         sorted.sort_by_cached_key(|&buffer| {
             let size = std::cmp::Reverse(self.buffer_sizes[buffer]);
@@ -192,7 +196,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
     }
 
     fn add(&mut self, allocation: usize, buffer: usize, offset: u64) {
-        for &value in &self.of.alias.buffers()[buffer] {
+        for &value in self.of.alias.buffer(buffer) {
             let target = &mut self.allocations[allocation];
             target.values.push((value, offset));
             match self.of.live.range(value) {
@@ -218,7 +222,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
 
     fn thread_local(&mut self) {
         for buffer in self.sorted_buffers(ComputationKind::ThreadLocal) {
-            let value = self.of.alias.buffers()[buffer][0];
+            let value = self.of.alias.buffer(buffer)[0];
             let id = self.of.dataflow.defining_instruction(value);
             let constant = self.of.module.instruction(id).opcode() == HloOpcode::Constant;
             let flags = &mut self.new_allocation(buffer).flags;
@@ -229,7 +233,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
 
     fn assign_one(&mut self, buffer: usize) {
         let of = self.of;
-        let values = &of.alias.buffers()[buffer];
+        let values = of.alias.buffer(buffer);
         let defining = |value: ValueIndex| {
             of.module
                 .instruction(of.dataflow.defining_instruction(value))
@@ -306,7 +310,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
         if !fits || !reusable {
             return false;
         }
-        for &value in &of.alias.buffers()[buffer] {
+        for &value in of.alias.buffer(buffer) {
             if self.interferes(value, target) || self.copies_from(value, allocation) {
                 return false;
             }
@@ -383,7 +387,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
         let bounds: Vec<(u32, u32)> = heap_buffers
             .iter()
             .map(|&buffer| {
-                let ranges = of.alias.buffers()[buffer].iter();
+                let ranges = of.alias.buffer(buffer).iter();
                 let ranges: Vec<TimeBound> = ranges.filter_map(|&v| of.live.range(v)).collect();
                 let start = ranges.iter().map(|r| r.start).min().unwrap_or(0);
                 let end = ranges.iter().map(|r| r.end).max().unwrap_or(0);
@@ -421,7 +425,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
     /// Buffers that follow each other in place, as chains of indices into `heap_buffers`.
     fn handed_over(&self, heap_buffers: &[usize], bounds: &[(u32, u32)]) -> Vec<Vec<usize>> {
         let of = self.of;
-        let mut place = vec![NOWHERE; of.alias.buffers().len()];
+        let mut place = vec![NOWHERE; of.alias.buffer_count()];
         for (at, &buffer) in heap_buffers.iter().enumerate() {
             place[buffer] = at;
         }
@@ -432,7 +436,9 @@ impl<'a, 'm> Assigner<'a, 'm> {
         let mut taken = vec![false; heap_buffers.len()];
         for at in order {
             let buffer = heap_buffers[at];
-            let starts = of.alias.buffers()[buffer]
+            let starts = of
+                .alias
+                .buffer(buffer)
                 .iter()
                 .filter_map(|&value| Some((of.live.range(value)?.start, value)))
                 .min();
@@ -470,26 +476,17 @@ impl<'a, 'm> Assigner<'a, 'm> {
 }
 
 /// Callers before callees, operands before users.
-fn instruction_order(of: &Analyses<'_>) -> Result<IdMap<InstructionId, u32>> {
+fn instruction_order(of: &Analyses<'_>) -> IdMap<InstructionId, u32> {
     let module = of.module;
     let mut position = IdMap::new(module.instruction_count(), 0u32);
-    let mut done = IdMap::new(module.instruction_count(), 0u8);
     let computations = crate::module::post_order::computation_post_order(module)
         .unwrap_or_else(|_| module.computation_ids().collect());
     let mut next = 0;
     for computation in computations.into_iter().rev() {
-        let mut order = Vec::new();
-        graph::post_order(
-            module,
-            &of.dataflow.users,
-            computation,
-            &mut done,
-            &mut order,
-        )?;
-        for id in order {
+        for &id in of.dataflow.post_order.of(computation) {
             position[id] = next;
             next += 1;
         }
     }
-    Ok(position)
+    position
 }

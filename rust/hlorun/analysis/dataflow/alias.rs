@@ -24,7 +24,9 @@ pub struct InPlacePair {
 #[derive(Clone, Debug)]
 pub struct HloAliasAnalysis {
     buffer_of: Vec<u32>,
-    buffers: Vec<Vec<ValueIndex>>,
+    /// Where the values of each group begin, and their number.
+    starts: Vec<u32>,
+    values: Vec<ValueIndex>,
     in_place: IdMap<InstructionId, Vec<InPlacePair>>,
 }
 
@@ -47,30 +49,53 @@ impl HloAliasAnalysis {
                 sets.join(a.0, b.0);
             }
         });
-        let mut buffers: Vec<Vec<ValueIndex>> = Vec::new();
+        let mut sizes: Vec<u32> = Vec::new();
         let mut number = vec![u32::MAX; dataflow.values().len()];
         let mut buffer_of = Vec::with_capacity(dataflow.values().len());
         for value in dataflow.indices() {
-            let next = buffers.len() as u32;
+            let next = sizes.len() as u32;
             let found = &mut number[sets.find(value.0) as usize];
             if *found == u32::MAX {
                 *found = next;
-                buffers.push(Vec::new());
+                sizes.push(0);
             }
-            let buffer = *found;
-            buffers[buffer as usize].push(value);
-            buffer_of.push(buffer);
+            sizes[*found as usize] += 1;
+            buffer_of.push(*found);
+        }
+        let mut starts = vec![0];
+        starts.extend(sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        }));
+        let mut next = starts.clone();
+        let mut values = vec![ValueIndex(0); buffer_of.len()];
+        for (value, &buffer) in dataflow.indices().zip(&buffer_of) {
+            let at = &mut next[buffer as usize];
+            values[*at as usize] = value;
+            *at += 1;
         }
         HloAliasAnalysis {
             buffer_of,
-            buffers,
+            starts,
+            values,
             in_place,
         }
     }
 
+    /// How many groups there are.
+    pub fn buffer_count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The values of a group, by number.
+    pub fn buffer(&self, buffer: usize) -> &[ValueIndex] {
+        let (start, end) = (self.starts[buffer], self.starts[buffer + 1]);
+        &self.values[start as usize..end as usize]
+    }
+
     /// The groups; each has its values by number.
-    pub fn buffers(&self) -> &[Vec<ValueIndex>] {
-        &self.buffers
+    pub fn buffers(&self) -> impl ExactSizeIterator<Item = &[ValueIndex]> {
+        (0..self.buffer_count()).map(|buffer| self.buffer(buffer))
     }
 
     /// Which group a value is in.

@@ -1,5 +1,7 @@
 //! Who calls which computation, and who uses which instruction.
 
+use std::ops::Range;
+
 use crate::error::{HloError, Result};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId,
@@ -149,12 +151,56 @@ impl Users {
     }
 }
 
+/// The instructions of all computations, operands before users.
+#[derive(Clone, Debug)]
+pub struct PostOrder {
+    instructions: Vec<InstructionId>,
+    ranges: IdMap<ComputationId, Range<usize>>,
+}
+
+impl PostOrder {
+    /// Follows the operands of a module.
+    ///
+    /// # Errors
+    /// [`HloError::Unsupported`] when operands form a cycle.
+    pub fn new(module: &HloModule, users: &Users) -> Result<PostOrder> {
+        let count = module.instruction_count();
+        let mut order = PostOrder {
+            instructions: Vec::with_capacity(count),
+            ranges: IdMap::new(module.computation_count(), 0..0),
+        };
+        let mut done = IdMap::new(count, 0u8);
+        for computation in module.computation_ids() {
+            let start = order.instructions.len();
+            post_order(
+                module,
+                users,
+                computation,
+                &mut done,
+                &mut order.instructions,
+            )?;
+            order.ranges[computation] = start..order.instructions.len();
+        }
+        Ok(order)
+    }
+
+    /// Those of all computations, in the order of the text.
+    pub fn all(&self) -> &[InstructionId] {
+        &self.instructions
+    }
+
+    /// Those of one computation.
+    pub fn of(&self, computation: ComputationId) -> &[InstructionId] {
+        &self.instructions[self.ranges[computation].clone()]
+    }
+}
+
 /// Operands before users, as XLA's `MakeInstructionPostOrder`: from the instructions nobody uses,
 /// in the order of the text, depth first with the first operand first.
 ///
 /// # Errors
 /// [`HloError::Unsupported`] when operands form a cycle.
-pub fn post_order(
+fn post_order(
     module: &HloModule,
     users: &Users,
     computation: ComputationId,

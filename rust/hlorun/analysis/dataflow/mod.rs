@@ -10,11 +10,12 @@ pub mod graph;
 mod phi;
 pub mod positions;
 mod propagate;
+mod queue;
 
 use std::ops::Range;
 
 pub use alias::{HloAliasAnalysis, InPlacePair};
-pub use graph::{CallContext, CallGraph, Users};
+pub use graph::{CallContext, CallGraph, PostOrder, Users};
 pub use positions::{PositionId, Positions};
 
 use crate::error::Result;
@@ -59,6 +60,8 @@ pub struct HloDataflowAnalysis {
     pub users: Users,
     /// Callers of every computation.
     pub calls: CallGraph,
+    /// Operands before users.
+    pub post_order: PostOrder,
     values: Vec<HloValue>,
     value_at: Vec<u32>,
     value_positions: Vec<PositionId>,
@@ -97,6 +100,7 @@ impl HloDataflowAnalysis {
             positions: found.positions,
             users: found.users,
             calls: found.calls,
+            post_order: found.order,
             values,
             value_at,
             value_positions: Vec::new(),

@@ -4,12 +4,10 @@
 //! The rules per opcode, the order of work and so the numbers of the values are those of XLA's
 //! `HloDataflowAnalysis` in SSA form with bitcasts that define nothing.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use super::graph::{self, CallContext, CallGraph, Users};
+use super::graph::{self, CallContext, CallGraph, PostOrder, Users};
 use super::phi::PhiGraph;
 use super::positions::{PositionId, Positions};
+use super::queue::Queue;
 use crate::error::{HloError, Result};
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId, InstructionRef};
 use crate::types::{Shape, ShapeIndex};
@@ -29,6 +27,7 @@ pub(crate) struct Propagation<'m> {
     pub positions: Positions,
     pub users: Users,
     pub calls: CallGraph,
+    pub order: PostOrder,
     /// Value number at each position.
     pub value_at: Vec<u32>,
     pub values: Vec<RawValue>,
@@ -42,29 +41,28 @@ impl<'m> Propagation<'m> {
     pub fn run(module: &'m HloModule) -> Result<Propagation<'m>> {
         let positions = Positions::new(module)?;
         let count = positions.len();
+        let users = Users::new(module);
+        let order = PostOrder::new(module, &users)?;
         let mut this = Propagation {
             module,
             positions,
-            users: Users::new(module),
+            users,
             calls: CallGraph::new(module),
+            order,
             value_at: vec![NONE; count],
             values: Vec::new(),
             phi: PhiGraph::default(),
         };
-        let order = this.initialize()?;
-        this.propagate(&order)?;
+        this.initialize()?;
+        this.propagate()?;
         this.phi.optimize();
         this.replace_phis();
         Ok(this)
     }
 
-    /// Defines all values that are no phis; returns the order of all instructions.
-    fn initialize(&mut self) -> Result<Vec<InstructionId>> {
-        let mut order = Vec::with_capacity(self.module.instruction_count());
-        let mut done = IdMap::new(self.module.instruction_count(), 0u8);
+    /// Defines all values that are no phis.
+    fn initialize(&mut self) -> Result<()> {
         for computation in self.module.computation_ids() {
-            let start = order.len();
-            graph::post_order(self.module, &self.users, computation, &mut done, &mut order)?;
             if self.calls.context(computation) == CallContext::Both {
                 let name = self.module.str(self.module.computation(computation).name);
                 return Err(HloError::unsupported(
@@ -72,11 +70,11 @@ impl<'m> Propagation<'m> {
                     name,
                 ));
             }
-            for &id in &order[start..] {
-                self.define(id);
+            for at in 0..self.order.of(computation).len() {
+                self.define(self.order.of(computation)[at]);
             }
         }
-        Ok(order)
+        Ok(())
     }
 
     fn define_at(&mut self, position: PositionId, is_phi: bool) -> u32 {
@@ -126,25 +124,19 @@ impl<'m> Propagation<'m> {
         }
     }
 
-    fn propagate(&mut self, all: &[InstructionId]) -> Result<()> {
-        let priority = self.priorities();
+    fn propagate(&mut self) -> Result<()> {
+        let mut work = Queue::new(self.work_order());
+        let mut wake: Vec<InstructionId> = self.order.all().to_vec();
         let count = self.module.instruction_count();
-        let mut queued: IdMap<InstructionId, bool> = IdMap::new(count, false);
-        let mut work: BinaryHeap<Reverse<(u32, InstructionId)>> = BinaryHeap::new();
-        let mut wake: Vec<InstructionId> = all.to_vec();
         // Far more rounds than nested loops need; a module that takes them is malformed.
         let mut budget = 1_000_000usize.saturating_add(count.saturating_mul(256));
         loop {
             for id in wake.drain(..) {
-                if !queued[id] {
-                    queued[id] = true;
-                    work.push(Reverse((priority[id], id)));
-                }
+                work.push(id);
             }
-            let Some(Reverse((_, id))) = work.pop() else {
+            let Some(id) = work.pop() else {
                 return Ok(());
             };
-            queued[id] = false;
             budget = budget.checked_sub(1).ok_or_else(|| {
                 let name = self.module.instruction(id).name();
                 HloError::unsupported("the flow of values does not settle", name)
@@ -196,31 +188,27 @@ impl<'m> Propagation<'m> {
         }
     }
 
-    /// The order of work: the entry in post order, called computations where they are called.
-    fn priorities(&self) -> IdMap<InstructionId, u32> {
+    /// The order of work: the entry in post order, called computations where they are called. What the
+    /// entry does not reach counts as its first instruction, and of equals the one of the smaller id is first.
+    fn work_order(&self) -> Vec<InstructionId> {
         enum Step {
             Enter(ComputationId),
             Emit(InstructionId),
         }
         let module = self.module;
-        let mut priority = IdMap::new(module.instruction_count(), 0u32);
-        let mut done = IdMap::new(module.instruction_count(), 0u8);
+        let mut reached = IdMap::new(module.instruction_count(), false);
+        let mut order = Vec::with_capacity(module.instruction_count());
         let mut entered = IdMap::new(module.computation_count(), false);
-        let mut next = 0u32;
         let mut stack: Vec<Step> = module.entry.map(Step::Enter).into_iter().collect();
         while let Some(step) = stack.pop() {
             match step {
                 Step::Emit(id) => {
-                    priority[id] = next;
-                    next += 1;
+                    reached[id] = true;
+                    order.push(id);
                 }
                 Step::Enter(computation) if !entered[computation] => {
                     entered[computation] = true;
-                    let mut order = Vec::new();
-                    // Cycles were reported while values were defined.
-                    let _ =
-                        graph::post_order(module, &self.users, computation, &mut done, &mut order);
-                    for id in order.into_iter().rev() {
+                    for &id in self.order.of(computation).iter().rev() {
                         stack.push(Step::Emit(id));
                         let called = match module.instruction(id).opcode() {
                             HloOpcode::Call | HloOpcode::AsyncStart => {
@@ -237,7 +225,15 @@ impl<'m> Propagation<'m> {
                 Step::Enter(_) => {}
             }
         }
-        priority
+        let others = reached.iter().filter(|(_, is_reached)| !**is_reached);
+        let mut others: Vec<InstructionId> = others.map(|(id, _)| id).collect();
+        if let Some(&first) = order.first() {
+            let at = others.partition_point(|&id| id < first);
+            others.insert(at, first);
+            order.remove(0);
+        }
+        others.append(&mut order);
+        others
     }
 
     fn root_of(&self, computation: ComputationId) -> Option<PositionId> {

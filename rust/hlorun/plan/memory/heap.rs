@@ -135,6 +135,15 @@ pub fn pack_in_order(
     Some(Packing { offsets, total })
 }
 
+/// A placed buffer: its bytes and when it is live.
+#[derive(Clone, Copy)]
+struct Chunk {
+    offset: u64,
+    end_offset: u64,
+    start: u32,
+    end: u32,
+}
+
 /// Placed buffers, to be asked which of them live during an interval.
 struct PlacedChunks<'a> {
     intervals: &'a [Interval],
@@ -146,8 +155,8 @@ struct PlacedChunks<'a> {
     ends: Vec<u64>,
     leaves: usize,
     offsets: Vec<u64>,
-    /// Placed intervals by offset.
-    by_offset: Vec<u32>,
+    /// Placed intervals by offset, side by side, as scans go through most of them.
+    by_offset: Vec<Chunk>,
     stack: Vec<usize>,
     found: Vec<(u64, u64)>,
 }
@@ -176,10 +185,15 @@ impl<'a> PlacedChunks<'a> {
 
     fn insert(&mut self, index: u32, offset: u64) {
         self.offsets[index as usize] = offset;
-        let at = self
-            .by_offset
-            .partition_point(|&i| self.offsets[i as usize] <= offset);
-        self.by_offset.insert(at, index);
+        let at = self.by_offset.partition_point(|c| c.offset <= offset);
+        let Interval { size, start, end } = self.intervals[index as usize];
+        let chunk = Chunk {
+            offset,
+            end_offset: offset.saturating_add(size),
+            start,
+            end,
+        };
+        self.by_offset.insert(at, chunk);
         let mut node = self.leaves + self.rank[index as usize] as usize;
         let end = u64::from(self.intervals[index as usize].end) + 1;
         while node > 0 && self.ends[node] < end {
@@ -190,27 +204,25 @@ impl<'a> PlacedChunks<'a> {
 
     /// The start of the smallest gap that takes `wanted`, or the top of all that live with it.
     fn best_gap(&mut self, wanted: &Interval, alignment: u64, work: &mut u64) -> u64 {
-        self.find_overlapping(wanted, work);
-        if faults::holds(Fault::PacksLiveBuffers, self.found.is_empty()) {
-            self.found.clear();
-        }
-        let mut best: Option<(u64, u64)> = None;
-        let mut top = 0u64;
-        for &(offset, end) in &self.found {
-            let start = align(top, alignment);
-            if offset > start {
-                let gap = offset - start;
-                if gap >= wanted.size && best.is_none_or(|(size, _)| gap < size) {
-                    best = Some((gap, start));
-                }
+        let size = wanted.size;
+        if self.find_overlapping(wanted, work) {
+            if faults::holds(Fault::PacksLiveBuffers, self.found.is_empty()) {
+                self.found.clear();
             }
-            top = top.max(end);
+            return smallest_gap(self.found.iter().copied(), size, alignment);
         }
-        best.map_or_else(|| align(top, alignment), |(_, start)| start)
+        if faults::holds(Fault::PacksLiveBuffers, false) {
+            return 0;
+        }
+        *work += self.by_offset.len() as u64;
+        let live = |c: &&Chunk| c.start <= wanted.end && wanted.start <= c.end;
+        let live = self.by_offset.iter().filter(live);
+        smallest_gap(live.map(|c| (c.offset, c.end_offset)), size, alignment)
     }
 
-    /// Fills `found` with the byte ranges that are taken while `wanted` lives, by offset.
-    fn find_overlapping(&mut self, wanted: &Interval, work: &mut u64) {
+    /// Fills `found` with the byte ranges that are taken while `wanted` lives, by offset. False where they
+    /// are so many that going through all that is placed takes less time.
+    fn find_overlapping(&mut self, wanted: &Interval, work: &mut u64) -> bool {
         self.found.clear();
         // A tree walk costs some 16 steps per hit, a scan over everything placed one per buffer.
         let most = self.by_offset.len() / 16 + 16;
@@ -234,25 +246,33 @@ impl<'a> PlacedChunks<'a> {
             self.found
                 .push((offset, offset.saturating_add(self.intervals[index].size)));
             if self.found.len() > most {
-                self.scan(wanted, work);
-                return;
+                return false;
             }
         }
         self.found.sort_unstable();
+        true
     }
+}
 
-    fn scan(&mut self, wanted: &Interval, work: &mut u64) {
-        self.found.clear();
-        *work += self.by_offset.len() as u64;
-        for &index in &self.by_offset {
-            let interval = &self.intervals[index as usize];
-            if interval.overlaps(wanted) {
-                let offset = self.offsets[index as usize];
-                self.found
-                    .push((offset, offset.saturating_add(interval.size)));
+/// The start of the smallest gap of at least `size` bytes between ranges in the order of their offsets, or
+/// their top.
+fn smallest_gap(taken: impl Iterator<Item = (u64, u64)>, size: u64, alignment: u64) -> u64 {
+    let mut best: Option<(u64, u64)> = None;
+    // The top of all ranges so far, and where the next buffer may begin.
+    let (mut top, mut start) = (0u64, 0u64);
+    for (offset, end) in taken {
+        if offset > start {
+            let gap = offset - start;
+            if gap >= size && best.is_none_or(|(size, _)| gap < size) {
+                best = Some((gap, start));
             }
         }
+        if end > top {
+            top = end;
+            start = align(top, alignment);
+        }
     }
+    best.map_or(start, |(_, start)| start)
 }
 
 fn first_leaf(node: usize, leaves: usize) -> usize {

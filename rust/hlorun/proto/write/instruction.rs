@@ -1,5 +1,7 @@
 //! Instructions: what all of them have.
 
+use std::borrow::Cow;
+
 use prost::Message;
 use prost::bytes::Bytes;
 
@@ -12,6 +14,14 @@ use crate::module::words;
 use crate::module::{AttrKey, HloOpcode, InstructionRef};
 use crate::proto::schema::*;
 use crate::text::printer::{callees, unescape};
+
+/// Whether the field of an attribute is `bytes`, which hold anything.
+fn is_bytes(key: AttrKey) -> bool {
+    matches!(
+        key,
+        AttrKey::BackendConfig | AttrKey::InfeedConfig | AttrKey::OutfeedConfig
+    )
+}
 
 impl Writer<'_> {
     pub(super) fn instruction(
@@ -54,6 +64,15 @@ impl Writer<'_> {
             _ => {}
         }
         for attribute in instruction.attributes() {
+            if let AttrValue::Raw(text) | AttrValue::String(text) = attribute.value
+                && !is_bytes(attribute.key)
+            {
+                let text = unescape(self.module.text().bytes(text));
+                self.require_unicode(&text, || {
+                    let name = instruction.name();
+                    format!("the attribute {} of %{name}", self.key_text(attribute.key))
+                })?;
+            }
             self.attribute(instruction, attribute.key, &attribute.value, &mut proto)?;
         }
         self.defaults(instruction, &mut proto);
@@ -98,14 +117,17 @@ impl Writer<'_> {
 
     #[cold]
     pub(super) fn unsupported(&self, instruction: InstructionRef<'_>, key: AttrKey) -> HloError {
-        let key = match key {
-            AttrKey::Other(text) => self.module.str(text).into_owned(),
-            known => known.name().unwrap_or_default().to_owned(),
-        };
-        let name = instruction.name();
+        let (key, name) = (self.key_text(key), instruction.name());
         let message =
             format!("the attribute {key} of %{name} is not written to protos in the form it has");
         HloError::unsupported(message, name)
+    }
+
+    fn key_text(&self, key: AttrKey) -> Cow<'_, str> {
+        match key {
+            AttrKey::Other(text) => self.module.str(text),
+            known => Cow::Borrowed(known.name().unwrap_or_default()),
+        }
     }
 
     /// Attributes that instructions of all opcodes may have; whether `key` is one of them.

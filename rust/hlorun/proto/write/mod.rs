@@ -10,7 +10,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::schema::*;
-use crate::error::Result;
+use crate::error::{HloError, Result};
 use crate::module::config::AliasKind;
 use crate::module::metadata::read_map;
 use crate::module::{ComputationId, HloModule, HloOpcode, Id, IdMap, InstructionId};
@@ -134,10 +134,12 @@ impl Writer<'_> {
         }
         for &(key, value) in &config.attributes {
             if module.text().bytes(key) == b"frontend_attributes" {
-                proto.frontend_attributes = self.frontend_attributes(module.text().bytes(value));
+                let text = module.text().bytes(value);
+                self.require_unicode(&unescape(text), || String::from("the header"))?;
+                proto.frontend_attributes = self.frontend_attributes(text);
             }
         }
-        proto.stack_frame_index = self.stack_frames();
+        proto.stack_frame_index = self.stack_frames()?;
         Ok(proto)
     }
 
@@ -158,15 +160,21 @@ impl Writer<'_> {
         }
     }
 
-    fn stack_frames(&self) -> Option<Box<StackFrameIndexProto>> {
+    fn stack_frames(&self) -> Result<Option<Box<StackFrameIndexProto>>> {
         let tables = self.frames.tables();
         if tables.frames.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let names = |names: &[Vec<u8>]| names.iter().cloned().map(Bytes::from).collect();
-        Some(Box::new(StackFrameIndexProto {
-            file_names: names(&tables.files),
-            function_names: names(&tables.functions),
+        let names = |names: &[Vec<u8>], what: &str| {
+            let each = names.iter().map(|name| {
+                self.require_unicode(name, || format!("the name of a {what} in a stack frame"))?;
+                Ok(Bytes::from(name.clone()))
+            });
+            each.collect::<Result<_>>()
+        };
+        Ok(Some(Box::new(StackFrameIndexProto {
+            file_names: names(&tables.files, "file")?,
+            function_names: names(&tables.functions, "function")?,
             file_locations: tables
                 .locations
                 .iter()
@@ -187,7 +195,22 @@ impl Writer<'_> {
                     parent_frame_id: frame.parent as i32,
                 })
                 .collect(),
-        }))
+        })))
+    }
+
+    /// Fields of protos that are no `bytes` hold UTF-8 alone.
+    ///
+    /// # Errors
+    /// `text` is something else; `what` says where it stands.
+    fn require_unicode(&self, text: &[u8], what: impl FnOnce() -> String) -> Result<()> {
+        if std::str::from_utf8(text).is_ok() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has bytes that are no UTF-8, which a proto cannot hold",
+            what()
+        );
+        Err(HloError::unsupported(message, ""))
     }
 
     fn computation(
@@ -207,7 +230,12 @@ impl Writer<'_> {
             ..HloComputationProto::default()
         };
         if let Some(thread) = computation.execution_thread {
-            proto.execution_thread = Bytes::from(unescape(self.module.text().bytes(thread)));
+            let thread = unescape(self.module.text().bytes(thread));
+            self.require_unicode(&thread, || {
+                let name = self.module.str(computation.name);
+                format!("the execution thread of %{name}")
+            })?;
+            proto.execution_thread = Bytes::from(thread);
         }
         for &instruction in order {
             let written = self.instruction(self.module.instruction(instruction))?;

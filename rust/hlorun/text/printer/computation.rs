@@ -1,5 +1,6 @@
 //! Computations, with the bodies of those they call in them where the options want that.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -52,11 +53,15 @@ impl Printer<'_> {
             self.out.push_str("ENTRY ");
         }
         let is_named = !self.options.is_in_nested_computation;
-        if is_named && self.options.print_percent {
-            self.out.push('%');
+        let has_name = is_named && self.options.print_ids;
+        let name = match has_name {
+            true => self.computation_name(computation),
+            false => Cow::Borrowed(""),
+        };
+        if is_named {
+            self.write_percent(&name);
         }
-        if is_named && self.options.print_ids {
-            let name = self.computation_name(computation);
+        if has_name {
             self.out.push_str(&name);
             self.out.push(' ');
         }
@@ -84,10 +89,24 @@ impl Printer<'_> {
         self.run(steps, frame, false);
     }
 
+    /// The instructions of a computation as they are printed: as they are where that is a schedule.
+    pub(super) fn order(
+        &mut self,
+        computation: ComputationId,
+        scheduled: bool,
+    ) -> Rc<[InstructionId]> {
+        if scheduled {
+            return self.module.computation(computation).instructions[..].into();
+        }
+        let order = self.orders.entry(computation);
+        order
+            .or_insert_with(|| instruction_order(self.module, computation).into())
+            .clone()
+    }
+
     fn run(&mut self, mut steps: Vec<Step>, first: Option<Frame>, scheduled: bool) {
         let mut is_outermost = steps.len() == 1 && first.is_none();
         let mut frames: Vec<Frame> = first.into_iter().collect();
-        let mut orders: HashMap<ComputationId, Rc<[InstructionId]>> = HashMap::default();
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text(text) => self.out.push_str(text),
@@ -111,18 +130,7 @@ impl Printer<'_> {
                     }
                     self.out.push_str("{\n");
                     // A schedule counts only for computations of their own.
-                    let order = if scheduled && frames.is_empty() {
-                        self.module
-                            .computation(computation)
-                            .instructions
-                            .as_slice()
-                            .into()
-                    } else {
-                        orders
-                            .entry(computation)
-                            .or_insert_with(|| instruction_order(self.module, computation).into())
-                            .clone()
-                    };
+                    let order = self.order(computation, scheduled && frames.is_empty());
                     frames.push(Frame {
                         computation,
                         order,

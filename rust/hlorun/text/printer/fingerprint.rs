@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::names::UniqueNames;
-use super::order::{computation_order, instruction_order};
+use super::order::computation_order;
 use super::{PrintOptions, PrintSubcomputationMode, Printer};
 use crate::module::{HloModule, IdMap, InstructionId};
 use crate::types::{Literal, LiteralValue};
@@ -53,8 +53,9 @@ impl HloModule {
     /// computes.
     pub fn fingerprint(&self) -> String {
         let options = exact_options();
-        let mut printer = Printer::new(self, &options, self.canonical_names());
+        let mut printer = Printer::new(self, &options, UniqueNames::default());
         printer.is_exact = true;
+        printer.number_instructions();
         let order = computation_order(self, true);
         for &id in &order {
             printer.out.clear();
@@ -94,20 +95,19 @@ impl HloModule {
         printer.is_exact = true;
         printer.line(id)
     }
+}
 
-    /// Names for instructions by their places in their computations.
-    fn canonical_names(&self) -> UniqueNames {
-        let mut numbers = IdMap::new(self.instruction_count(), 0);
-        for computation in self.computation_ids() {
-            let order = match self.config.is_scheduled {
-                true => self.computation(computation).instructions.clone(),
-                false => instruction_order(self, computation),
-            };
-            for (place, id) in order.into_iter().enumerate() {
+impl Printer<'_> {
+    /// Names instructions by their places in their computations.
+    fn number_instructions(&mut self) {
+        let mut numbers = IdMap::new(self.module.instruction_count(), 0);
+        for computation in self.module.computation_ids() {
+            let order = self.order(computation, self.module.config.is_scheduled);
+            for (place, &id) in order.iter().enumerate() {
                 numbers[id] = place as u32;
             }
         }
-        UniqueNames::numbered(numbers)
+        self.names = UniqueNames::numbered(numbers);
     }
 }
 

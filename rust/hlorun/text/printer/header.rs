@@ -7,6 +7,7 @@ use foldhash::HashSet;
 use super::Printer;
 use super::attributes::write_frontend_attributes;
 use super::braces::{inside, is_list_of_fields, write_compact};
+use super::metadata::FrameStyle;
 use super::order::{callees, computation_order};
 use crate::module::TextRef;
 use crate::module::config::AliasKind;
@@ -31,7 +32,7 @@ impl<'m> Printer<'m> {
     pub(super) fn write_module(&mut self) {
         self.indent(self.options.indent_amount);
         self.write_header();
-        if self.options.print_metadata {
+        if self.options.print_metadata && self.frame_style != FrameStyle::Identity {
             self.frames.write(&mut self.out);
         }
         self.out.push_str("\n\n");

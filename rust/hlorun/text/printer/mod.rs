@@ -23,6 +23,9 @@ mod stack_frames;
 mod values;
 
 use std::borrow::Cow;
+use std::rc::Rc;
+
+use foldhash::HashMap;
 
 use super::attribute_table::{SHARED, is_attribute_of};
 use crate::module::{AttrValue, ComputationId, HloModule, InstructionId, InstructionRef};
@@ -52,6 +55,17 @@ pub fn print_module(module: &HloModule, options: &PrintOptions) -> String {
     printer.out.reserve(module.text().source().len());
     printer.write_module();
     printer.out
+}
+
+/// Whether two modules have the same print but for the numbers of stack frames, which follow from the order of
+/// the instructions in the text that was read.
+pub fn prints_alike(a: &HloModule, b: &HloModule, options: &PrintOptions) -> bool {
+    let print = |module| {
+        let mut printer = Printer::for_comparison(module, options);
+        printer.write_module();
+        printer.out
+    };
+    print(a) == print(b)
 }
 
 /// One computation, without those it calls unless the options nest them.
@@ -92,6 +106,8 @@ pub(super) struct Printer<'m> {
     is_exact: bool,
     /// Bytes of output after which bodies are cut.
     most_nested: usize,
+    /// Orders of computations that have been looked at.
+    orders: HashMap<ComputationId, Rc<[InstructionId]>>,
     out: String,
 }
 
@@ -112,6 +128,7 @@ impl<'m> Printer<'m> {
             most_nested: NESTED_GROWTH
                 .saturating_mul(module.text().source().len())
                 .saturating_add(NESTED_BYTES),
+            orders: HashMap::default(),
             out: String::new(),
         }
     }
@@ -158,10 +175,16 @@ impl<'m> Printer<'m> {
 
     /// A name as the options want it, `%` included.
     fn write_name(&mut self, name: &str) {
-        if self.options.print_percent {
+        self.write_percent(name);
+        self.out.push_str(self.name_part(name));
+    }
+
+    /// `%` where the options want it, or where the name without it would read as a number.
+    fn write_percent(&mut self, name: &str) {
+        let is_numeric = || !self.is_exact && name.starts_with(|c: char| c.is_ascii_digit());
+        if self.options.print_percent || is_numeric() {
             self.out.push('%');
         }
-        self.out.push_str(self.name_part(name));
     }
 
     /// The name, or what is before its first dot where ids are left out.

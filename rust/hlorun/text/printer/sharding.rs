@@ -32,7 +32,7 @@ pub fn write_sharding(out: &mut String, text: &[u8], include_metadata: bool) {
 /// Appends the sharding of one array, braces around it.
 fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
     out.push('{');
-    if body.starts_with(b"mesh[") {
+    if is_mesh(body) {
         let mut scan = Scanner::new(body);
         write_named_axes(out, scan.named_axes().unwrap_or(body), ", ");
         if scan.eat_metadata() && include_metadata {
@@ -79,6 +79,12 @@ fn write_leaf(out: &mut String, body: &[u8], include_metadata: bool) {
         }
     }
     out.push('}');
+}
+
+/// Whether axes of a mesh follow, `mesh['x'=2]` or `maximal_mesh[…]`.
+fn is_mesh(body: &[u8]) -> bool {
+    let mut scan = Scanner::new(body);
+    matches!(scan.word(), b"mesh" | b"maximal_mesh") && scan.eat(b'[')
 }
 
 /// One metadata or several; `braced` puts braces around a single one too.
@@ -345,6 +351,11 @@ mod tests {
             (
                 r#"{mesh['x'=2], [{'x'}] , metadata={op_name="\"a\", metadata={1,0}"}}"#,
                 r#"{mesh['x'=2], [{'x'}], metadata={{op_name="\"a\", metadata={1,0}"}}}"#,
+            ),
+            (r#"{ mesh ["x"=2] , [{"x"}] }"#, "{mesh['x'=2], [{'x'}]}"),
+            (
+                r#"{maximal_mesh[device_ids=[0]], metadata={op_name="a"}}"#,
+                r#"{maximal_mesh[device_ids=[0]], metadata={{op_name="a"}}}"#,
             ),
         ];
         for (text, expected) in cases {

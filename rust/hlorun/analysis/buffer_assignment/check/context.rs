@@ -68,7 +68,7 @@ impl<'a> Checker<'a> {
             }
         }
         let lives_out = |&value: &ValueIndex| dataflow.lives_out(module, value);
-        let buffers = alias.buffers().iter();
+        let buffers = alias.buffers();
         let buffer_lives_out = buffers.map(|buffer| buffer.iter().any(lives_out)).collect();
         Ok(Checker {
             dump,

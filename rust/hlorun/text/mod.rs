@@ -27,7 +27,7 @@ pub(crate) mod prepared;
 pub mod printer;
 mod quoted;
 mod replica_groups;
-mod scan;
+pub(crate) mod scan;
 mod shape;
 mod small_float;
 mod source;

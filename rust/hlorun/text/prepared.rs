@@ -20,6 +20,8 @@ pub(crate) struct Prepared {
     pub operands: Vec<u32>,
     /// Values of constants, in the order of the text.
     pub literals: Vec<Literal>,
+    /// The tables of stack frames and the space after them; empty where there are none.
+    pub trailer: TextRef,
     /// How many computations there are.
     pub computations: usize,
     /// How many shapes the text has; their numbers are below that.

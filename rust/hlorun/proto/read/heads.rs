@@ -6,12 +6,18 @@ use super::Writer;
 use crate::error::{HloError, Result};
 use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
-use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields};
+use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields, varint};
 use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
 use crate::text::tables::OPCODES;
 
 /// How the bytes of the shape `pred[]` begin: field 2, the element type.
 const PRED: &[u8] = &[2 << 3, 1];
+/// Empty frontend attributes and statistics, with which XLA ends most instructions.
+const NOTHING: &[u8] = &{
+    let [a, b, c] = empty(instruction::frontend_attributes);
+    let [d, e, f] = empty(instruction::statistics_viz);
+    [a, b, c, d, e, f]
+};
 
 /// What is needed of an instruction before it is written.
 #[derive(Default)]
@@ -58,29 +64,13 @@ impl<'p> Heads<'p> {
         all.operands.reserve(likely(2));
         for bytes in instructions {
             let start = all.fields.len();
-            let mut head = Head::default();
-            let mut name: &[u8] = &[];
-            let add = |field| {
-                match field {
-                    (instruction::id, Value::Number(id)) => head.id = id as i64,
-                    (instruction::name, Value::Bytes(value)) => name = value,
-                    (instruction::opcode, Value::Bytes(opcode)) => head.opcode = opcode,
-                    (instruction::shape, Value::Bytes(shape)) => head.shape = shape,
-                    field if is_nothing(&field) => {}
-                    field => {
-                        all.fields.push(field);
-                        return true;
-                    }
-                }
-                false
-            };
-            let Some(present) = read_fields(bytes, HloInstructionProto::KINDS, add) else {
+            let Some((mut head, name)) = read_head(bytes, &mut all.fields) else {
                 return Err(writer.broken::<HloInstructionProto>(bytes));
             };
             head.name = writer.name(name, "an instruction")?;
             head.fields = (start as u32, all.fields.len() as u32);
-            head.present = present;
-            let channel = View::new(&all.fields[start..], present).int(instruction::channel_id);
+            let channel =
+                View::new(&all.fields[start..], head.present).int(instruction::channel_id);
             if channel != 0 && OPCODES.get(head.opcode).is_some_and(keeps_channel_order) {
                 head.channel = Some(channel);
             }
@@ -196,6 +186,75 @@ impl<'p> Heads<'p> {
     }
 }
 
+/// The instruction in `bytes` with its name, whose other fields go to the end of `fields`; `None` where
+/// they are broken.
+#[inline]
+fn read_head<'p>(bytes: &'p [u8], fields: &mut Vec<Field<'p>>) -> Option<(Head<'p>, &'p [u8])> {
+    let start = fields.len();
+    let (first, others) = first_fields(bytes).unwrap_or(([&[]; 3], bytes));
+    // Where what says nothing is the end of another field, this is broken without it.
+    let mut rest = others.strip_suffix(NOTHING).unwrap_or(others);
+    loop {
+        let [mut name, opcode, shape] = first;
+        let mut head = Head {
+            opcode,
+            shape,
+            ..Head::default()
+        };
+        let add = |field| {
+            match field {
+                (instruction::id, Value::Number(id)) => head.id = id as i64,
+                (instruction::name, Value::Bytes(value)) => name = value,
+                (instruction::opcode, Value::Bytes(opcode)) => head.opcode = opcode,
+                (instruction::shape, Value::Bytes(shape)) => head.shape = shape,
+                field if is_nothing(&field) => {}
+                field => {
+                    fields.push(field);
+                    return true;
+                }
+            }
+            false
+        };
+        match read_fields(rest, HloInstructionProto::KINDS, add) {
+            Some(present) => {
+                head.present = present;
+                return Some((head, name));
+            }
+            None if rest.len() == others.len() => return None,
+            None => {
+                rest = others;
+                fields.truncate(start);
+            }
+        }
+    }
+}
+
+/// Name, opcode and shape where the instruction begins with them, as writers write it, and the bytes
+/// behind them.
+#[inline(always)]
+fn first_fields(bytes: &[u8]) -> Option<([&[u8]; 3], &[u8])> {
+    let (mut first, mut rest) = ([&[][..]; 3], bytes);
+    for (at, number) in [instruction::name, instruction::opcode, instruction::shape]
+        .into_iter()
+        .enumerate()
+    {
+        let (&key, after) = rest.split_first()?;
+        if u32::from(key) != number << 3 | 2 {
+            return None;
+        }
+        rest = after;
+        let length = usize::try_from(varint(&mut rest)?).ok()?;
+        (first[at], rest) = rest.split_at_checked(length)?;
+    }
+    Some((first, rest))
+}
+
+/// An empty string or message whose key has two bytes.
+const fn empty(number: u32) -> [u8; 3] {
+    let key = number << 3 | 2;
+    [key as u8 | 0x80, (key >> 7) as u8, 0]
+}
+
 /// Whether a field says as little as one that is not there. XLA writes these into every instruction.
 #[inline]
 fn is_nothing(field: &Field<'_>) -> bool {
@@ -227,11 +286,13 @@ impl Dependencies for Heads<'_> {
         self.heads.len() as u32
     }
 
-    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        self.operands_of(at).iter().for_each(|&at| visit(at));
+    #[inline]
+    fn operands(&self, at: u32, visit: impl FnMut(u32)) {
+        self.operands_of(at).iter().copied().for_each(visit);
     }
 
-    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+    #[inline]
+    fn predecessors(&self, at: u32, mut visit: impl FnMut(u32)) {
         let each = |id| {
             if let Some(at) = self.place(id) {
                 visit(at);

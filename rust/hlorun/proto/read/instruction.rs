@@ -43,17 +43,23 @@ impl Writer<'_> {
         let start = if head.id == root { "  ROOT %" } else { "  %" };
         self.out.push_str(start);
         let name_start = self.out.len();
-        self.out.push_str(head.name);
+        self.put_checked(head.name);
         let name = TextRef::new(name_start, self.out.len());
         self.out.push_str(" = ");
         let shape = self.put_numbered_shape(head.shape)?;
         self.out.push(' ');
         let opcode_start = self.out.len();
-        let opcode = OPCODES.get(head.opcode).unwrap_or(HloOpcode::Unknown);
-        match opcode {
-            HloOpcode::Unknown => self.put_name(head.opcode, "an opcode")?,
-            known => self.out.push_str(known.name()),
+        let opcode = match self.window_at(head.opcode) {
+            Some(window) => OPCODES.at_start(window, head.opcode.len()),
+            None => OPCODES.get(head.opcode),
+        };
+        match (opcode, self.window_at(head.opcode)) {
+            (None, _) => self.put_name(head.opcode, "an opcode")?,
+            // Zeros at its end do not count.
+            (Some(known), Some(window)) => self.put_start(window, known.name().len()),
+            (Some(known), None) => self.out.push_str(known.name()),
         }
+        let opcode = opcode.unwrap_or(HloOpcode::Unknown);
         let opcode_text = TextRef::new(opcode_start, self.out.len());
         self.out.push('(');
         let literal = self.prepared.literals.len() as u32;

@@ -7,6 +7,7 @@ mod header;
 mod heads;
 mod instruction;
 pub mod literal;
+mod metadata;
 mod schedule;
 mod shape;
 mod sharding;
@@ -21,17 +22,15 @@ use prost::{DecodeError, Message};
 use smallvec::SmallVec;
 
 use super::fault;
-use super::schema::numbered::{Described, Numbered};
-use super::schema::{
-    FrontendAttributes, HloComputationProto, HloModuleProto, OpMetadata, module as field,
-    op_metadata,
-};
-use super::wire::{Field, MOST_AGAIN, Present, View, read_fields};
+use super::schema::numbered::{Described, Kind, MOST_FIELDS, Numbered};
+use super::schema::{HloComputationProto, HloModuleProto, module as field};
+use super::wire::{Field, MOST_AGAIN, Present, Value, View, read_fields};
 use crate::error::{HloError, Result};
-use crate::module::{HloModule, Id, LiteralId, Source};
+use crate::module::{HloModule, Id, LiteralId, Source, TextRef};
 use crate::text::limits::Limits;
 use crate::text::prepared::Prepared;
-use crate::text::printer::{write_escaped, write_string_or_dict};
+use crate::text::printer::write_escaped;
+use crate::text::scan::{WIDTH, Window, name_run, window};
 use crate::text::{ParseOptions, parse_prepared};
 use crate::types::Literal;
 use heads::{Computation, Head, Heads};
@@ -118,6 +117,19 @@ pub(super) fn read_module(proto: &Bytes, options: &ParseOptions) -> Result<HloMo
     Ok(module)
 }
 
+/// Adds the fields of the message in `part`. One function for all messages, to be in the cache.
+#[inline(never)]
+fn add_fields<'p>(
+    part: &'p [u8],
+    kinds: &[Kind; MOST_FIELDS],
+    fields: &mut FieldList<'p>,
+) -> Option<Present> {
+    read_fields(part, kinds, |field| {
+        fields.push(field);
+        true
+    })
+}
+
 impl<'o> Writer<'o> {
     /// Of a proto of `size` bytes.
     fn new(size: usize, options: &'o ParseOptions) -> Writer<'o> {
@@ -159,16 +171,28 @@ impl<'o> Writer<'o> {
     ) -> Result<View<'f, 'p>> {
         let mut present = Present::default();
         for part in parts {
-            let add = |field| {
-                fields.push(field);
-                true
-            };
-            let Some(more) = read_fields(part, M::KINDS, add) else {
+            let Some(more) = add_fields(part, M::KINDS, fields) else {
                 return Err(self.broken::<M>(part));
             };
             present |= more;
         }
         Ok(View::new(fields, present))
+    }
+
+    /// The single numbers of a message, by their field; 0 where they are not there or above `N`.
+    fn numbers<M: Numbered, const N: usize>(&self, bytes: &[u8]) -> Result<[i64; N]> {
+        let mut numbers = [0; N];
+        let add = |field| match field {
+            (at, Value::Number(value)) if (at as usize) < N => {
+                numbers[at as usize] = value as i64;
+                true
+            }
+            _ => true,
+        };
+        match read_fields(bytes, M::KINDS, add) {
+            Some(_) => Ok(numbers),
+            None => Err(self.broken::<M>(bytes)),
+        }
     }
 
     /// The message in a field; several of them are one.
@@ -230,21 +254,68 @@ impl<'o> Writer<'o> {
 
     /// Checks that `name` can stand in the text as a name.
     fn name<'n>(&self, name: &'n [u8], what: &str) -> Result<&'n str> {
-        let is_name = !name.is_empty() && name.iter().all(|&b| IN_NAMES[b as usize]);
+        let is_name = match self.window_at(name) {
+            Some(window) => !name.is_empty() && name_run(window) >= name.len(),
+            None => !name.is_empty() && name.iter().all(|&b| IN_NAMES[b as usize]),
+        };
         if !is_name {
             return Err(self.fault(format!(
                 "expected the name of {what}, of letters, digits, '_', '.' and '-', found {:?}",
                 String::from_utf8_lossy(&name[..name.len().min(80)])
             )));
         }
-        // SAFETY: every byte is one of `IN_NAMES`, which are ASCII.
+        // SAFETY: every byte is one of `IN_NAMES`, as which `name_run` knows them too; those are ASCII.
         Ok(unsafe { std::str::from_utf8_unchecked(name) })
+    }
+
+    /// The bytes at `part`, which are no more than these, and those behind it; `None` where `part` is
+    /// longer, or is not of the module, or the module ends before.
+    #[inline(always)]
+    fn window_at(&self, part: &[u8]) -> Option<&'o Window> {
+        let open: &'o [u8] = self.open;
+        let start = part.as_ptr().addr().wrapping_sub(open.as_ptr().addr());
+        match part.len() <= WIDTH {
+            true => window(open, start),
+            false => None,
+        }
+    }
+
+    /// Appends `name`, which [`Writer::name`] gave.
+    #[inline(always)]
+    fn put_checked(&mut self, name: &str) {
+        match self.window_at(name.as_bytes()) {
+            Some(window) => self.put_start(window, name.len()),
+            None => self.out.push_str(name),
+        }
+    }
+
+    /// Appends the shape that was written from `start` to `end` once more.
+    #[inline(always)]
+    fn put_shape_again(&mut self, start: usize, end: usize) {
+        match window(self.out.as_bytes(), start) {
+            Some(&window) if end - start <= WIDTH => self.put_start(&window, end - start),
+            _ => self.out.extend_from_within(start..end),
+        }
+    }
+
+    /// Appends the first `length` bytes of `window`, which are ASCII: a copy of a fixed size takes no call.
+    #[inline(always)]
+    fn put_start(&mut self, window: &Window, length: usize) {
+        debug_assert!(window[..length].is_ascii());
+        let end = self.out.len() + length;
+        // SAFETY: what stays are `length` bytes more, which are ASCII; where appending panics, nothing
+        // is appended.
+        unsafe {
+            let out = self.out.as_mut_vec();
+            out.extend_from_slice(window);
+            out.truncate(end);
+        }
     }
 
     /// Appends a name of the proto.
     pub fn put_name(&mut self, name: &[u8], what: &str) -> Result<()> {
         let text = self.name(name, what)?;
-        self.out.push_str(text);
+        self.put_checked(text);
         Ok(())
     }
 
@@ -296,7 +367,7 @@ impl<'o> Writer<'o> {
         for head in heads {
             self.check_length()?;
             self.out.push_str(mark);
-            self.out.push_str(head.name);
+            self.put_checked(head.name);
             mark = ", %";
         }
         self.check_length()
@@ -312,7 +383,9 @@ impl<'o> Writer<'o> {
         let schedule = self.schedule(proto)?;
         self.header(proto, !schedule.is_empty())?;
         self.out.push_str("\n\n");
+        let start = self.out.len();
         self.stack_frames(proto)?;
+        self.prepared.trailer = TextRef::new(start, self.out.len());
         let count = proto.each(field::computations).count();
         let mut computations = Vec::with_capacity(count);
         self.computations.reserve(count);
@@ -393,106 +466,5 @@ impl<'o> Writer<'o> {
         }
         self.out.push_str("\n\n");
         Ok(())
-    }
-
-    /// The `metadata={…}` of a message, or nothing when it has no field. Several `parts` are one message.
-    pub fn metadata<'p>(
-        &mut self,
-        parts: impl Iterator<Item = &'p [u8]>,
-        separator: &str,
-    ) -> Result<()> {
-        use op_metadata as field;
-        let mut fields = FieldList::new();
-        let view = self.fields::<OpMetadata>(parts, &mut fields)?;
-        let start = self.out.len();
-        self.out.push_str(separator);
-        self.out.push_str("metadata={");
-        let inside = self.out.len();
-        self.put_strings(
-            view,
-            &[
-                (" op_type=", field::op_type),
-                (" op_name=", field::op_name),
-                (" source_file=", field::source_file),
-            ],
-        );
-        self.put_numbers(
-            view,
-            &[
-                (" source_line=", field::source_line),
-                (" source_end_line=", field::source_end_line),
-                (" source_column=", field::source_column),
-                (" source_end_column=", field::source_end_column),
-            ],
-        );
-        let profile_type = view.numbers(field::profile_type);
-        if !profile_type.is_empty() {
-            self.out.push_str(" profile_type={");
-            self.put_list(&profile_type);
-            self.out.push('}');
-        }
-        self.put_strings(view, &[(" deduplicated_name=", field::deduplicated_name)]);
-        self.put_numbers(
-            view,
-            &[
-                (
-                    " size_of_generated_code_in_bytes=",
-                    field::size_of_generated_code_in_bytes,
-                ),
-                (
-                    " size_of_memory_working_set_in_bytes=",
-                    field::size_of_memory_working_set_in_bytes,
-                ),
-                (" stack_frame_id=", field::stack_frame_id),
-            ],
-        );
-        self.put_strings(view, &[(" scheduling_name=", field::scheduling_name)]);
-        match self.out.len() == inside {
-            true => self.out.truncate(start),
-            false => {
-                self.out.remove(inside); // the blank before the first field
-                self.out.push('}');
-            }
-        }
-        Ok(())
-    }
-
-    /// The `frontend_attributes={…}` in a field, if it is there.
-    pub fn frontend_attributes(&mut self, proto: View<'_, '_>, number: u32) -> Result<()> {
-        let attributes: Option<FrontendAttributes> = self.message(proto, number)?;
-        let Some(attributes) = attributes.filter(|attributes| !attributes.map.is_empty()) else {
-            return Ok(());
-        };
-        self.out.push_str(", frontend_attributes={");
-        for (at, entry) in attributes.map.iter().enumerate() {
-            self.out.push_str(if at > 0 { "," } else { "" });
-            self.put_name(&entry.key, "a frontend attribute")?;
-            self.out.push('=');
-            write_string_or_dict(&mut self.out, &entry.value);
-        }
-        self.out.push('}');
-        Ok(())
-    }
-
-    /// Strings of a message, each behind its key.
-    fn put_strings(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
-            let value = view.bytes(number);
-            if !value.is_empty() {
-                self.out.push_str(key);
-                self.put_string(value);
-            }
-        }
-    }
-
-    /// Numbers that are not 0, likewise.
-    fn put_numbers(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
-            let value = view.int(number);
-            if value != 0 {
-                self.out.push_str(key);
-                self.put_int(value);
-            }
-        }
     }
 }

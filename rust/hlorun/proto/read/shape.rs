@@ -65,7 +65,7 @@ impl Writer<'_> {
     /// The same; its number.
     pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
         if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
-            self.out.extend_from_within(start..end);
+            self.put_shape_again(start, end);
             return Ok(number);
         }
         let start = self.out.len();

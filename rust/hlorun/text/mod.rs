@@ -8,7 +8,7 @@
 pub(crate) mod attribute_table;
 mod attributes;
 mod computation;
-mod enums;
+pub(crate) mod enums;
 pub mod equality;
 pub(crate) mod error;
 mod foreign;

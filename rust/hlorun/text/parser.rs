@@ -104,6 +104,10 @@ pub(super) struct Parser<'s> {
     pub prepared_ids: Vec<InstructionId>,
     /// Shapes by the numbers they have there.
     pub prepared_shapes: Vec<Option<ShapeId>>,
+    /// How many shapes of the entry's layout were read.
+    pub prepared_layout: usize,
+    /// How many computations with a header of their own were begun.
+    pub prepared_computations: usize,
 }
 
 /// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error. What is
@@ -116,7 +120,8 @@ pub(super) fn parse_range(
     one: bool,
     prepared: Option<&Prepared>,
 ) -> Result<Vec<HloModule>> {
-    let mut modules = Vec::new();
+    // Room for four, as a list makes it, would be larger than most modules.
+    let mut modules = Vec::with_capacity(1);
     let mut position = range.start;
     if source[position..].starts_with(b"\xef\xbb\xbf") {
         position += 3;
@@ -233,7 +238,9 @@ impl<'s> Parser<'s> {
             last_sharding: TextRef::default(),
             prepared,
             prepared_ids: Vec::with_capacity(prepared.map_or(0, |known| known.instructions.len())),
-            prepared_shapes: vec![None; prepared.map_or(0, |known| known.shapes)],
+            prepared_shapes: vec![None; prepared.map_or(0, |known| known.shapes.len())],
+            prepared_layout: 0,
+            prepared_computations: 0,
         }
     }
 

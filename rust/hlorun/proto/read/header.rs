@@ -2,6 +2,7 @@
 
 use super::{FieldList, Writer};
 use crate::error::Result;
+use crate::module::TextRef;
 use crate::proto::schema::{
     DeviceAssignmentProto, FileLocation, HloBufferDonorProto, HloInputOutputAliasProto,
     ProgramShapeProto, StackFrame, StackFrameIndexProto, module as field,
@@ -79,11 +80,19 @@ impl Writer<'_> {
         self.out.push_str(", entry_computation_layout={(");
         for (at, parameter) in shape.each(part::parameters).enumerate() {
             self.out.push_str(if at > 0 { ", " } else { "" });
-            self.put_shape(parameter)?;
+            self.put_layout_shape(parameter)?;
         }
         self.out.push_str(")->");
-        self.put_shape(result)?;
+        self.put_layout_shape(result)?;
         self.out.push('}');
+        Ok(())
+    }
+
+    fn put_layout_shape(&mut self, bytes: &[u8]) -> Result<()> {
+        let start = self.out.len();
+        let number = self.put_numbered_shape(bytes)?;
+        let text = TextRef::new(start, self.out.len());
+        self.prepared.layout.push((text, number));
         Ok(())
     }
 

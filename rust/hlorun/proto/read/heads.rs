@@ -7,7 +7,7 @@ use crate::error::{HloError, Result};
 use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
 use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields, varint};
-use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
+use crate::text::printer::{Dependencies, Places, keeps_channel_order, post_order};
 use crate::text::tables::OPCODES;
 
 /// How the bytes of the shape `pred[]` begin: field 2, the element type.
@@ -166,14 +166,14 @@ impl<'p> Heads<'p> {
 
     /// Places in the order in which XLA prints a computation without a schedule: ids follow the order
     /// of creation, and a pass may make an operand after its user.
-    pub fn definition_order(&self) -> Vec<u32> {
+    pub fn definition_order(&self) -> Places {
         post_order(self)
     }
 
     /// Places in the order of the ids in a field; `None` unless those are each instruction once.
-    pub fn scheduled_order(&self, proto: View<'_, '_>, number: u32) -> Option<Vec<u32>> {
+    pub fn scheduled_order(&self, proto: View<'_, '_>, number: u32) -> Option<Places> {
         let mut is_there: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.heads.len());
-        let mut order = Vec::with_capacity(self.heads.len());
+        let mut order = Places::with_capacity(self.heads.len());
         let mut is_order = true;
         proto.each_number(number, |id| match self.place(id) {
             Some(at) if !is_there[at as usize] => {
@@ -320,7 +320,10 @@ pub(super) struct Computation<'p> {
 
 impl<'p> Computation<'p> {
     /// The one in `bytes`, whose instructions go to the end of `instructions`; `None` where it is broken.
-    pub fn read(bytes: &'p [u8], instructions: &mut Vec<&'p [u8]>) -> Option<Computation<'p>> {
+    pub fn read(
+        bytes: &'p [u8],
+        instructions: &mut SmallVec<[&'p [u8]; 64]>,
+    ) -> Option<Computation<'p>> {
         let mut read = Computation::default();
         let first = instructions.len();
         let mut rest = bytes;

@@ -12,7 +12,7 @@ use crate::proto::schema::{
 };
 use crate::proto::wire::{Present, View};
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
-use crate::text::prepared::PreparedInstruction;
+use crate::text::prepared::{PreparedInstruction, PreparedValue};
 use crate::text::printer::{write_literal, write_string_or_dict};
 use crate::text::tables::OPCODES;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
@@ -70,7 +70,9 @@ impl Writer<'_> {
         }
         let close = self.out.len() as u32;
         self.out.push(')');
-        let metadata = self.attributes(opcode, at, heads)?;
+        self.noted = self.out.len();
+        let first_attribute = self.prepared.attributes.len() as u32;
+        self.attributes(opcode, at, heads)?;
         self.out.push('\n');
         // The text has no operands of these.
         let has_none = matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant);
@@ -85,14 +87,15 @@ impl Writer<'_> {
             operands: is_known.then_some((first, self.prepared.operands.len() as u32)),
             close,
             literal,
-            metadata,
+            attributes: (first_attribute, self.prepared.attributes.len() as u32),
+            attributes_end: self.noted as u32,
         });
         Ok(())
     }
 
-    /// What stands behind the operands; where the value of the metadata is.
+    /// What stands behind the operands.
     #[inline]
-    fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<TextRef> {
+    fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<()> {
         let proto = heads.view(at);
         for &key in extra_attributes(opcode) {
             self.attribute(key, opcode, proto)?;
@@ -104,18 +107,29 @@ impl Writer<'_> {
         if proto.has_any(RARE) {
             self.rare(proto, heads)?;
         }
-        let mut metadata = TextRef::default();
         if proto.has_any(METADATA) {
             let start = self.out.len();
             self.metadata(proto.each(field::metadata), ", ")?;
-            metadata = TextRef::new(start + ", metadata=".len(), self.out.len());
+            let value = TextRef::new(start + ", metadata=".len(), self.out.len());
+            if self.out.len() > start {
+                self.note(start, AttrKey::Metadata, PreparedValue::Raw(value));
+            }
         }
         let config = proto.bytes(field::backend_config);
         if !config.is_empty() {
             self.out.push_str(", backend_config=");
             write_string_or_dict(&mut self.out, config);
         }
-        Ok(metadata)
+        Ok(())
+    }
+
+    /// Notes the attribute that was written from `start` on, if those before it are noted.
+    #[inline]
+    pub(super) fn note(&mut self, start: usize, key: AttrKey, value: PreparedValue) {
+        if start == self.noted {
+            self.prepared.attributes.push((key, value));
+            self.noted = self.out.len();
+        }
     }
 
     fn constant(&mut self, proto: View<'_, '_>) -> Result<()> {
@@ -178,8 +192,11 @@ impl Writer<'_> {
             return Ok(());
         }
         for (&key, &id) in keys.iter().zip(ids) {
+            let start = self.out.len();
             self.key(key);
-            self.put_computation(id)?;
+            if let Some(number) = self.put_computation(id)? {
+                self.note(start, key, PreparedValue::Computation(number));
+            }
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ use crate::text::scan::{WIDTH, Window, name_run, window};
 use crate::text::{ParseOptions, parse_prepared};
 use crate::types::Literal;
 use heads::{Computation, Head, Heads};
+use shape::RecentShapes;
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
@@ -42,8 +43,14 @@ pub(super) struct Writer<'o> {
     filename: Option<&'o Arc<str>>,
     /// Shapes as they are written, by their bytes.
     shapes: HashMap<SmallVec<[u8; SHORT_SHAPE]>, WrittenShape>,
-    /// Names of computations by id.
-    computations: HashMap<i64, &'o str>,
+    /// Shapes that were written last.
+    recent: RecentShapes,
+    /// Names of computations by id, and their numbers in the text where they are begun.
+    computations: HashMap<i64, (&'o str, Option<u32>)>,
+    /// How many computations are begun.
+    begun: u32,
+    /// Up to where the attributes in the text are in `prepared` too.
+    noted: usize,
     /// What the parser need not find out again; and values of constants, in the order of the text.
     prepared: Prepared,
     /// The module that is read; fields of its messages lie in it.
@@ -91,13 +98,7 @@ pub(super) fn read_module(proto: &Bytes, options: &ParseOptions) -> Result<HloMo
     let mut writer = Writer::new(proto.len(), options);
     writer.open = proto;
     writer.module()?;
-    let Writer {
-        out,
-        mut prepared,
-        shapes,
-        ..
-    } = writer;
-    prepared.shapes = shapes.len();
+    let Writer { out, prepared, .. } = writer;
     let source = Source::from(out.into_bytes());
     let mut module =
         parse_prepared(source, options, Some(&prepared)).map_err(|error| match error {
@@ -140,7 +141,10 @@ impl<'o> Writer<'o> {
             filename: options.filename.as_ref(),
             // For what most modules have.
             shapes: HashMap::with_capacity_and_hasher(14, RandomState::default()),
+            recent: RecentShapes::default(),
             computations: HashMap::default(),
+            begun: 0,
+            noted: 0,
             prepared: Prepared::default(),
             open: &NOTHING,
             most: size
@@ -338,16 +342,17 @@ impl<'o> Writer<'o> {
         self.out.push_str(itoa::Buffer::new().format(number));
     }
 
-    pub fn put_computation(&mut self, id: i64) -> Result<()> {
+    /// Appends the name of a computation; its number where it is begun.
+    pub fn put_computation(&mut self, id: i64) -> Result<Option<u32>> {
         self.check_length()?;
-        let Some(name) = self.computations.get(&id) else {
+        let Some(&(name, number)) = self.computations.get(&id) else {
             return Err(self.fault(format!(
                 "an instruction calls computation {id}, which is not there"
             )));
         };
         self.out.push('%');
-        self.out.push_str(name);
-        Ok(())
+        self.put_checked(name);
+        Ok(number)
     }
 
     fn check_length(&self) -> Result<()> {
@@ -387,16 +392,20 @@ impl<'o> Writer<'o> {
         self.stack_frames(proto)?;
         self.prepared.trailer = TextRef::new(start, self.out.len());
         let count = proto.each(field::computations).count();
-        let mut computations = Vec::with_capacity(count);
+        let mut computations: SmallVec<[Computation<'_>; 8]> = SmallVec::with_capacity(count);
         self.computations.reserve(count);
         self.prepared.computations = count;
-        let mut instructions = Vec::with_capacity(bytes.len() / 64);
+        let mut instructions: SmallVec<[&[u8]; 64]> = SmallVec::with_capacity(bytes.len() / 64);
         for bytes in proto.each(field::computations) {
             let Some(computation) = Computation::read(bytes, &mut instructions) else {
                 return Err(self.broken::<HloComputationProto>(bytes));
             };
             let name = self.name(computation.name, "a computation")?;
-            if self.computations.insert(computation.id, name).is_some() {
+            if self
+                .computations
+                .insert(computation.id, (name, None))
+                .is_some()
+            {
                 return Err(self.fault(format!("two computations have the id {}", computation.id)));
             }
             computations.push(computation);
@@ -410,6 +419,7 @@ impl<'o> Writer<'o> {
         let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
         self.prepared.instructions.reserve(likely(1));
         self.prepared.operands.reserve(likely(2));
+        self.prepared.attributes.reserve(likely(1));
         let mut heads = Heads::default();
         for computation in &computations {
             let is_entry = match has_entry {
@@ -435,6 +445,10 @@ impl<'o> Writer<'o> {
         order: Option<&[u8]>,
         heads: &mut Heads<'p>,
     ) -> Result<()> {
+        if let Some((_, number)) = self.computations.get_mut(&computation.id) {
+            *number = Some(self.begun);
+        }
+        self.begun += 1;
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
         self.put_name(computation.name, "a computation")?;
         self.out.push_str(" {\n");

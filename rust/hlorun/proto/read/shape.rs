@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
 use crate::proto::wire::{Fields, Value, varint};
-use crate::types::{ArrayShape, PrimitiveType};
+use crate::text::scan::Key;
+use crate::types::{ArrayShape, Dims, Layout, PrimitiveType};
 
 /// Shapes within shapes.
 const MOST_NESTED: usize = 128;
@@ -54,6 +55,66 @@ impl<'p> PlainShape<'p> {
             order,
         })
     }
+
+    /// The array that its text stands for; `None` where that is none, or has more than `rank` dimensions.
+    fn array(&self, rank: usize) -> Option<ArrayShape> {
+        let mut dims = Dims::new();
+        let mut rest = self.dims;
+        while !rest.is_empty() {
+            dims.push(i64::try_from(varint(&mut rest)?).ok()?);
+        }
+        let mut minor_to_major = SmallVec::new();
+        rest = self.order;
+        while !rest.is_empty() {
+            let dim = u8::try_from(varint(&mut rest)?).ok()?;
+            if usize::from(dim) >= dims.len() || minor_to_major.contains(&dim) {
+                return None;
+            }
+            minor_to_major.push(dim);
+        }
+        let has_layout = !minor_to_major.is_empty();
+        if dims.len() > rank || has_layout && minor_to_major.len() != dims.len() {
+            return None;
+        }
+        Some(ArrayShape {
+            element_type: self.element_type,
+            dims,
+            dynamic: 0,
+            layout: has_layout.then_some(Layout {
+                minor_to_major,
+                extension: None,
+            }),
+        })
+    }
+}
+
+/// Shapes that were written last, each in the place that its bytes say: most are one of a few.
+#[derive(Default)]
+pub(super) struct RecentShapes([Option<(Key, usize, WrittenShape)>; RECENT]);
+
+const RECENT: usize = 8;
+
+impl RecentShapes {
+    /// The place of the shape whose bytes are the first `length` of `key`.
+    #[inline(always)]
+    fn place(key: &Key, length: usize) -> usize {
+        let [a, b, c, d] = key.0;
+        let mixed = (a ^ b.rotate_left(21) ^ c.rotate_left(42) ^ d ^ length as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize % RECENT
+    }
+
+    #[inline(always)]
+    fn get(&self, key: &Key, length: usize) -> Option<WrittenShape> {
+        match &self.0[RecentShapes::place(key, length)] {
+            Some((known, same, shape)) if *same == length && known == key => Some(*shape),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, key: Key, length: usize, shape: WrittenShape) {
+        self.0[RecentShapes::place(&key, length)] = Some((key, length, shape));
+    }
 }
 
 impl Writer<'_> {
@@ -63,30 +124,52 @@ impl Writer<'_> {
     }
 
     /// The same; its number.
+    #[inline]
     pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
-        if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
+        let Some(window) = self.window_at(bytes) else {
+            return Ok(self.put_any_shape(bytes)?.number);
+        };
+        let key = Key::new(window, bytes.len());
+        if let Some(WrittenShape { start, end, number }) = self.recent.get(&key, bytes.len()) {
             self.put_shape_again(start, end);
             return Ok(number);
         }
+        let written = self.put_any_shape(bytes)?;
+        self.recent.set(key, bytes.len(), written);
+        Ok(written.number)
+    }
+
+    #[inline(never)]
+    fn put_any_shape(&mut self, bytes: &[u8]) -> Result<WrittenShape> {
+        if let Some(&written) = self.shapes.get(bytes) {
+            self.put_shape_again(written.start, written.end);
+            return Ok(written);
+        }
         let start = self.out.len();
-        if !self.plain_array(bytes) {
-            self.shape(Bytes::copy_from_slice(bytes), 0)?;
+        let plain = PlainShape::read(bytes);
+        let mut array = None;
+        match plain.filter(|plain| self.put_plain(plain)) {
+            Some(plain) => array = plain.array(self.limits.rank),
+            None => self.shape(Bytes::copy_from_slice(bytes), 0)?,
         }
         let written = WrittenShape {
             start,
             end: self.out.len(),
             number: self.shapes.len() as u32,
         };
+        self.prepared.shapes.push(array);
         self.shapes.insert(SmallVec::from_slice(bytes), written);
-        Ok(written.number)
+        Ok(written)
     }
 
     /// Appends a plain array; for all other shapes `false` and nothing.
     fn plain_array(&mut self, bytes: &[u8]) -> bool {
+        PlainShape::read(bytes).is_some_and(|plain| self.put_plain(&plain))
+    }
+
+    /// The same; `false` and nothing where its numbers are broken.
+    fn put_plain(&mut self, plain: &PlainShape<'_>) -> bool {
         let start = self.out.len();
-        let Some(plain) = PlainShape::read(bytes) else {
-            return false;
-        };
         self.out.push_str(plain.element_type.name());
         self.out.push('[');
         let mut is_plain = self.plain_list(plain.dims);

@@ -117,6 +117,9 @@ impl Dependencies for Listed<'_> {
     }
 }
 
+/// Positions in a list; those of a small computation need no allocation.
+pub type Places = SmallVec<[u32; 64]>;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Visit {
     New,
@@ -127,7 +130,7 @@ enum Visit {
 /// The positions of `list`, each after those it depends on, starting from those that nothing uses.
 ///
 /// Every position is in the result once, also where dependencies form a cycle.
-pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
+pub fn post_order(list: &impl Dependencies) -> Places {
     let count = list.count() as usize;
     // Most computations are small.
     let mut used: SmallVec<[bool; 64]> = SmallVec::from_elem(false, count);
@@ -138,7 +141,7 @@ pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
     let mut channels = channel_predecessors(list);
     let mut visits: SmallVec<[Visit; 64]> = SmallVec::from_elem(Visit::New, count);
     let visits = &mut visits[..];
-    let mut order = Vec::with_capacity(count);
+    let mut order = Places::with_capacity(count);
     let mut stack: SmallVec<[u32; 32]> = SmallVec::new();
     // What no instruction without users reaches lies on a cycle; the second pass picks it up.
     for pass in 0..2 {

@@ -203,9 +203,15 @@ impl<'s> Parser<'s> {
         module.instructions.reserve(lines);
         module.attributes.reserve(lines);
         module.operands.reserve(operands);
-        module
-            .literals
-            .reserve(prepared.map_or(0, |known| known.literals.len()));
+        // Without what is known of each, names and shapes are guessed from the length of the text.
+        let (mut names, mut shapes) = ((length / 64).min(256), length);
+        if let Some(known) = prepared {
+            module.literals.reserve(known.literals.len());
+            module.computations.reserve(known.computations);
+            module.ints.reserve(known.ints.len());
+            module.shapes.reserve(known.shapes.len());
+            (names, shapes) = (known.longest.min(256), 0);
+        }
         Parser {
             cursor,
             module,
@@ -214,8 +220,8 @@ impl<'s> Parser<'s> {
             strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,
-            shapes: ShapeCache::new(length),
-            instruction_names: Symbols::with_capacity((length / 64).min(256)),
+            shapes: ShapeCache::new(shapes),
+            instruction_names: Symbols::with_capacity(names),
             computation_names: Symbols::with_capacity(computations.min(length / 8192 + 64)),
             last_computation: None,
             pending_calls: Vec::new(),

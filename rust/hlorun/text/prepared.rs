@@ -5,6 +5,8 @@
 //! ordinary way.
 
 use super::error::Parsed;
+use smallvec::SmallVec;
+
 use super::instruction::Open;
 use super::lexer::is_name_start;
 use super::parser::Parser;
@@ -28,10 +30,12 @@ pub(crate) struct Prepared {
     pub trailer: TextRef,
     /// How many computations there are.
     pub computations: usize,
+    /// How many instructions the longest of them has.
+    pub longest: usize,
     /// Shapes by their numbers, where what the text says of them is known.
     pub shapes: Vec<Option<ArrayShape>>,
     /// The shapes of the entry's layout in the header, in its order, with their numbers.
-    pub layout: Vec<(TextRef, u32)>,
+    pub layout: SmallVec<[(TextRef, u32); 8]>,
     /// Attributes of all instructions.
     pub attributes: Vec<(AttrKey, PreparedValue)>,
     /// Lists of attributes.

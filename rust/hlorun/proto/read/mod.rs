@@ -16,7 +16,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use foldhash::fast::RandomState;
 use prost::bytes::Bytes;
 use prost::{DecodeError, Message};
 use smallvec::SmallVec;
@@ -34,17 +33,17 @@ use crate::text::scan::{WIDTH, Window, name_run, window};
 use crate::text::{ParseOptions, parse_prepared};
 use crate::types::Literal;
 use heads::{Computation, Head, Heads};
-use shape::RecentShapes;
+use shape::ShortShapes;
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
     pub out: String,
     pub limits: &'o Limits,
     filename: Option<&'o Arc<str>>,
-    /// Shapes as they are written, by their bytes.
+    /// Shapes as they are written, by their bytes: those that are not in `short_shapes`.
     shapes: HashMap<SmallVec<[u8; SHORT_SHAPE]>, WrittenShape>,
-    /// Shapes that were written last.
-    recent: RecentShapes,
+    /// Those that are short, as most are.
+    short_shapes: ShortShapes,
     /// Names of computations by id, and their numbers in the text where they are begun.
     computations: HashMap<i64, (&'o str, Option<u32>)>,
     /// How many computations are begun.
@@ -139,9 +138,8 @@ impl<'o> Writer<'o> {
             out: String::with_capacity(size.saturating_add(size / 2).min(isize::MAX as usize)),
             limits: &options.limits,
             filename: options.filename.as_ref(),
-            // For what most modules have.
-            shapes: HashMap::with_capacity_and_hasher(14, RandomState::default()),
-            recent: RecentShapes::default(),
+            shapes: HashMap::default(),
+            short_shapes: ShortShapes::default(),
             computations: HashMap::default(),
             begun: 0,
             noted: 0,
@@ -420,6 +418,10 @@ impl<'o> Writer<'o> {
         self.prepared.instructions.reserve(likely(1));
         self.prepared.operands.reserve(likely(2));
         self.prepared.attributes.reserve(likely(1));
+        self.prepared.ints.reserve(likely(1));
+        self.prepared.shapes.reserve(likely(1).min(16));
+        let lengths = computations.iter().map(|one| one.own(&instructions).len());
+        self.prepared.longest = lengths.max().unwrap_or(0);
         let mut heads = Heads::default();
         for computation in &computations {
             let is_entry = match has_entry {

@@ -88,32 +88,47 @@ impl<'p> PlainShape<'p> {
     }
 }
 
-/// Shapes that were written last, each in the place that its bytes say: most are one of a few.
-#[derive(Default)]
-pub(super) struct RecentShapes([Option<(Key, usize, WrittenShape)>; RECENT]);
+/// Short shapes by their bytes: an open-addressed table without an allocation.
+pub(super) struct ShortShapes {
+    slots: [Option<ShortShape>; SLOTS],
+    count: usize,
+}
 
-const RECENT: usize = 8;
+#[derive(Clone, Copy)]
+struct ShortShape {
+    key: Key,
+    length: usize,
+    written: WrittenShape,
+}
 
-impl RecentShapes {
-    /// The place of the shape whose bytes are the first `length` of `key`.
-    #[inline(always)]
-    fn place(key: &Key, length: usize) -> usize {
-        let [a, b, c, d] = key.0;
-        let mixed = (a ^ b.rotate_left(21) ^ c.rotate_left(42) ^ d ^ length as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize % RECENT
-    }
+const SLOTS: usize = 32;
 
-    #[inline(always)]
-    fn get(&self, key: &Key, length: usize) -> Option<WrittenShape> {
-        match &self.0[RecentShapes::place(key, length)] {
-            Some((known, same, shape)) if *same == length && known == key => Some(*shape),
-            _ => None,
+impl Default for ShortShapes {
+    fn default() -> ShortShapes {
+        ShortShapes {
+            slots: [None; SLOTS],
+            count: 0,
         }
     }
+}
 
-    fn set(&mut self, key: Key, length: usize, shape: WrittenShape) {
-        self.0[RecentShapes::place(&key, length)] = Some((key, length, shape));
+impl ShortShapes {
+    /// Whether another shape has room: a slot stays free for searches to end at.
+    fn has_room(&self) -> bool {
+        self.count < SLOTS * 3 / 4
+    }
+
+    /// The shape whose bytes are the first `length` of `key`, or the slot for it.
+    #[inline(always)]
+    fn find(&self, key: &Key, length: usize) -> std::result::Result<WrittenShape, usize> {
+        let mut at = key.hash() as usize % SLOTS;
+        while let Some(known) = &self.slots[at] {
+            if known.length == length && known.key == *key {
+                return Ok(known.written);
+            }
+            at = (at + 1) % SLOTS;
+        }
+        Err(at)
     }
 }
 
@@ -127,24 +142,42 @@ impl Writer<'_> {
     #[inline]
     pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
         let Some(window) = self.window_at(bytes) else {
-            return Ok(self.put_any_shape(bytes)?.number);
+            return self.put_long_shape(bytes);
         };
         let key = Key::new(window, bytes.len());
-        if let Some(WrittenShape { start, end, number }) = self.recent.get(&key, bytes.len()) {
+        match self.short_shapes.find(&key, bytes.len()) {
+            Ok(WrittenShape { start, end, number }) => {
+                self.put_shape_again(start, end);
+                Ok(number)
+            }
+            Err(at) if self.short_shapes.has_room() => {
+                let written = self.put_new_shape(bytes)?;
+                self.short_shapes.slots[at] = Some(ShortShape {
+                    key,
+                    length: bytes.len(),
+                    written,
+                });
+                self.short_shapes.count += 1;
+                Ok(written.number)
+            }
+            Err(_) => self.put_long_shape(bytes),
+        }
+    }
+
+    /// The same, of a shape that is not among the short ones.
+    #[inline(never)]
+    fn put_long_shape(&mut self, bytes: &[u8]) -> Result<u32> {
+        if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
             self.put_shape_again(start, end);
             return Ok(number);
         }
-        let written = self.put_any_shape(bytes)?;
-        self.recent.set(key, bytes.len(), written);
+        let written = self.put_new_shape(bytes)?;
+        self.shapes.insert(SmallVec::from_slice(bytes), written);
         Ok(written.number)
     }
 
     #[inline(never)]
-    fn put_any_shape(&mut self, bytes: &[u8]) -> Result<WrittenShape> {
-        if let Some(&written) = self.shapes.get(bytes) {
-            self.put_shape_again(written.start, written.end);
-            return Ok(written);
-        }
+    fn put_new_shape(&mut self, bytes: &[u8]) -> Result<WrittenShape> {
         let start = self.out.len();
         let plain = PlainShape::read(bytes);
         let mut array = None;
@@ -155,10 +188,9 @@ impl Writer<'_> {
         let written = WrittenShape {
             start,
             end: self.out.len(),
-            number: self.shapes.len() as u32,
+            number: self.prepared.shapes.len() as u32,
         };
         self.prepared.shapes.push(array);
-        self.shapes.insert(SmallVec::from_slice(bytes), written);
         Ok(written)
     }
 

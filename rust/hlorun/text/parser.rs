@@ -158,6 +158,43 @@ pub(super) fn parse_range(
 /// Instructions of a computation for which room is made at the start.
 const SHORT_COMPUTATION: usize = 32;
 
+/// What room is made for at the start. Tables that a short text does not fill would take longer to clear
+/// than to use.
+struct Room {
+    lines: usize,
+    operands: usize,
+    computations: usize,
+    /// Instructions of one computation.
+    names: usize,
+    /// Bytes of text in which shapes stand that are not known.
+    shapes: usize,
+}
+
+impl Room {
+    fn of(text: &[u8], prepared: Option<&Prepared>) -> Room {
+        let most_computations = text.len() / 8192 + 64;
+        match prepared {
+            Some(known) => Room {
+                lines: known.instructions.len(),
+                operands: known.operands.len(),
+                computations: known.computations.min(most_computations),
+                names: known.longest.min(256),
+                shapes: 0,
+            },
+            None => {
+                let lines = guess_lines(text);
+                Room {
+                    lines,
+                    operands: lines * 2,
+                    computations: (text.len() / 128).min(most_computations),
+                    names: (text.len() / 64).min(256),
+                    shapes: text.len(),
+                }
+            }
+        }
+    }
+}
+
 /// About how many lines `text` has, from samples; what is reserved for too many is given back.
 fn guess_lines(text: &[u8]) -> usize {
     const SAMPLES: usize = 16;
@@ -187,30 +224,15 @@ impl<'s> Parser<'s> {
         let mut cursor = Cursor::new(source);
         cursor.position = position;
         let mut module = HloModule::new(text);
-        // Tables that a short text does not fill would take longer to clear than to use.
-        let length = source.len() - position;
-        let (lines, operands, computations) = match prepared {
-            Some(known) => (
-                known.instructions.len(),
-                known.operands.len(),
-                known.computations,
-            ),
-            None => {
-                let lines = guess_lines(&source[position..]);
-                (lines, lines * 2, length / 128)
-            }
-        };
-        module.instructions.reserve(lines);
-        module.attributes.reserve(lines);
-        module.operands.reserve(operands);
-        // Without what is known of each, names and shapes are guessed from the length of the text.
-        let (mut names, mut shapes) = ((length / 64).min(256), length);
+        let room = Room::of(&source[position..], prepared);
+        module.instructions.reserve(room.lines);
+        module.attributes.reserve(room.lines);
+        module.operands.reserve(room.operands);
         if let Some(known) = prepared {
             module.literals.reserve(known.literals.len());
             module.computations.reserve(known.computations);
             module.ints.reserve(known.ints.len());
             module.shapes.reserve(known.shapes.len());
-            (names, shapes) = (known.longest.min(256), 0);
         }
         Parser {
             cursor,
@@ -220,16 +242,16 @@ impl<'s> Parser<'s> {
             strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,
-            shapes: ShapeCache::new(shapes),
-            instruction_names: Symbols::with_capacity(names),
-            computation_names: Symbols::with_capacity(computations.min(length / 8192 + 64)),
+            shapes: ShapeCache::new(room.shapes),
+            instruction_names: Symbols::with_capacity(room.names),
+            computation_names: Symbols::with_capacity(room.computations),
             last_computation: None,
             pending_calls: Vec::new(),
             open_calls: Vec::new(),
             pending_operands: Vec::new(),
             open_uses: Vec::new(),
-            order: Vec::with_capacity(lines.min(SHORT_COMPUTATION)),
-            parameters: Vec::with_capacity(lines.min(SHORT_COMPUTATION / 4)),
+            order: Vec::with_capacity(room.lines.min(SHORT_COMPUTATION)),
+            parameters: Vec::with_capacity(room.lines.min(SHORT_COMPUTATION / 4)),
             anonymous: Vec::new(),
             name_counters: HashMap::default(),
             anonymous_computations: Vec::new(),

@@ -4,9 +4,9 @@
 //! records as from parsing. Promise: an instruction that does not match what is known is parsed in the
 //! ordinary way.
 
-use super::error::Parsed;
 use smallvec::SmallVec;
 
+use super::error::Parsed;
 use super::instruction::Open;
 use super::lexer::is_name_start;
 use super::parser::Parser;

@@ -1,6 +1,6 @@
 //! Instructions whose parts are known before parsing, because hlorun made the text from a proto.
 //!
-//! In: the text, and where each instruction's name, shape, opcode and operands stand in it. Out: the same
+//! In: the text, and where each instruction's name, shape, opcode, operands and attributes stand in it. Out: the same
 //! records as from parsing. Promise: an instruction that does not match what is known is parsed in the
 //! ordinary way.
 
@@ -145,7 +145,7 @@ impl Parser<'_> {
         let known = prepared.instructions.get(self.prepared_ids.len())?;
         let (first, end) = known.attributes;
         let attributes = prepared.attributes.get(first as usize..end as usize)?;
-        // Computations that others were made of have other numbers.
+        // A computation that an instruction was made into shifts the ids of those behind it.
         if attributes.is_empty()
             || attributes.len() > self.limits.attributes
             || self.cursor.position != known.close as usize + 1

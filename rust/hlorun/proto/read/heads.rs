@@ -348,3 +348,54 @@ impl<'p> Computation<'p> {
         &instructions[self.instructions.0..self.instructions.1]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of bytes.
+    fn field(number: u32, value: &[u8]) -> Vec<u8> {
+        let key = number << 3 | 2;
+        let key = match key < 0x80 {
+            true => vec![key as u8],
+            false => vec![key as u8 | 0x80, (key >> 7) as u8],
+        };
+        [&key[..], &[value.len() as u8], value].concat()
+    }
+
+    #[test]
+    fn the_end_of_an_instruction_that_says_nothing_may_be_of_another_field() {
+        let first = [
+            field(instruction::name, b"a"),
+            field(instruction::opcode, b"add"),
+            field(instruction::shape, &[2 << 3, 11]),
+        ]
+        .concat();
+        let config = field(instruction::backend_config, NOTHING);
+        for end in [&[][..], NOTHING, &NOTHING[..3]] {
+            let bytes = [&first[..], &config, end].concat();
+            let mut fields = Vec::new();
+            let (head, name) = read_head(&bytes, &mut fields).expect("the fields are whole");
+            assert_eq!((name, head.opcode), (&b"a"[..], &b"add"[..]));
+            let view = View::new(&fields, head.present);
+            assert_eq!(view.find(instruction::backend_config), Some(NOTHING));
+            assert_eq!(fields.len(), 1);
+        }
+        let broken = [&first[..], &config[..config.len() - 1]].concat();
+        assert!(read_head(&broken, &mut Vec::new()).is_none());
+    }
+
+    #[test]
+    fn fields_are_read_in_any_order_and_the_last_one_counts() {
+        let bytes = [
+            field(instruction::name, b"a"),
+            field(instruction::shape, &[2 << 3, 11]),
+            field(instruction::opcode, b"add"),
+            field(instruction::name, b"b"),
+        ]
+        .concat();
+        let (head, name) = read_head(&bytes, &mut Vec::new()).expect("the fields are whole");
+        assert_eq!((name, head.opcode), (&b"b"[..], &b"add"[..]));
+        assert_eq!(head.shape, [2 << 3, 11]);
+    }
+}

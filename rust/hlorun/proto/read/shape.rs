@@ -383,3 +383,59 @@ impl Writer<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::ParseOptions;
+
+    #[test]
+    fn equal_shapes_have_one_number_however_many_there_are() {
+        // f32[n] as the shapes of a module, twice; more than are looked up without an allocation.
+        let shape = |n: u8| [2 << 3, 11, 3 << 3 | 2, 1, n];
+        let count = 2 * SLOTS;
+        let bytes: Vec<u8> = (0..2 * count)
+            .flat_map(|n| shape((n % count) as u8))
+            .collect();
+        let open = Bytes::from([bytes, vec![0; 64]].concat());
+        let options = ParseOptions::default();
+        let mut writer = Writer::new(open.len(), &options);
+        writer.open = &open;
+        for at in 0..2 * count {
+            let start = writer.out.len();
+            let number = writer.put_numbered_shape(&open[5 * at..5 * at + 5]);
+            assert_eq!(number.ok(), Some((at % count) as u32));
+            assert_eq!(writer.out[start..], format!("f32[{}]", at % count));
+        }
+        assert_eq!(writer.prepared.shapes.len(), count);
+    }
+
+    #[test]
+    fn only_what_a_text_may_say_is_known_of_an_array() {
+        let array = |dims: &[u8], order: &[u8], rank| {
+            let plain = PlainShape {
+                element_type: PrimitiveType::F32,
+                dims,
+                order,
+            };
+            plain.array(rank)
+        };
+        let known = array(&[2, 3], &[0, 1], 2).expect("it is an array");
+        assert_eq!((known.rank(), known.is_row_major()), (2, false));
+        assert_eq!(array(&[2], &[], 1).and_then(|array| array.layout), None);
+        for (dims, order, rank) in [
+            (&[2, 3][..], &[0, 1][..], 1),
+            (&[2, 3], &[0], 2),
+            (&[2, 3], &[0, 0], 2),
+            (&[2, 3], &[0, 2], 2),
+            (&[2, 0x80], &[], 2),
+            (
+                &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+                &[],
+                2,
+            ),
+        ] {
+            assert_eq!(array(dims, order, rank), None, "{dims:?} {order:?}");
+        }
+    }
+}

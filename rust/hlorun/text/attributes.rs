@@ -2,6 +2,7 @@
 
 use super::attribute_table::may_have;
 use super::error::{Fault, Parsed};
+use super::instruction::Open;
 use super::lexer::is_name_byte;
 use super::literal::parse_typed_literal;
 use super::parser::{Parser, PendingCall, PendingUse};
@@ -17,8 +18,11 @@ use crate::types::ShapeIndex;
 impl Parser<'_> {
     /// All attributes of an instruction, into the module's pool.
     #[inline]
-    pub(super) fn attributes(&mut self, opcode: HloOpcode, is_async: bool) -> Parsed<()> {
+    pub(super) fn attributes(&mut self, opcode: HloOpcode, open: &Open) -> Parsed<()> {
         self.open_attributes = self.module.attributes.len();
+        if open.is_prepared {
+            self.prepared_attributes();
+        }
         // Most often the line ends here.
         while self.cursor.peek() != b'\n' && self.cursor.eat(b',') {
             let first = self.open_attributes;
@@ -48,7 +52,7 @@ impl Parser<'_> {
                     format!("attribute '{}' is given twice", self.module.str(text)),
                 ));
             }
-            if !matches!(key, AttrKey::Other(_)) && !may_have(opcode, is_async, key) {
+            if !matches!(key, AttrKey::Other(_)) && !may_have(opcode, open.wrapped.is_some(), key) {
                 self.warn_foreign_key(text, opcode)?;
             }
             self.cursor.skip_space();

@@ -15,6 +15,7 @@ impl Parser<'_> {
         let symbol = self.cursor.symbol("a computation")?;
         let name = symbol.name;
         let id = ComputationId::from_index(self.module.computation_count());
+        self.prepared_computations += 1;
         let names = &mut self.computation_names;
         if names
             .insert(&self.module.text, &symbol, id.index())

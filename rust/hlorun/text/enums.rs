@@ -54,6 +54,12 @@ fn words_of(key: AttrKey, opcode: HloOpcode) -> Option<Known> {
     }
 }
 
+/// Whether `key` of an `opcode` may say `word`, spelled as here.
+pub(crate) fn is_word(key: AttrKey, opcode: HloOpcode, word: &[u8]) -> bool {
+    let known = words_of(key, opcode);
+    known.is_some_and(|known| known.words.iter().any(|w| w.as_bytes() == word))
+}
+
 impl Parser<'_> {
     /// A word that `key` of an `opcode` may say, spelled as XLA prints it.
     pub(super) fn enumeration(&mut self, key: AttrKey, opcode: HloOpcode) -> Parsed<TextRef> {

@@ -137,7 +137,7 @@ impl Parser<'_> {
         let mut parameters = Vec::new();
         if !self.cursor.eat(b')') {
             loop {
-                parameters.push(self.shape()?);
+                parameters.push(self.layout_shape()?);
                 if !self.cursor.eat(b',') {
                     break;
                 }
@@ -147,7 +147,7 @@ impl Parser<'_> {
         if !self.cursor.eat_text(b"->") {
             return Err(self.cursor.expected("'->' before the result"));
         }
-        let result = self.shape()?;
+        let result = self.layout_shape()?;
         self.cursor.expect(b'}', "'}' after the layout")?;
         self.module.config.entry_computation_layout =
             Some(EntryComputationLayout { parameters, result });

@@ -34,6 +34,8 @@ pub(super) struct Open {
     pub base: usize,
     /// Of a constant whose value is known without its text: where that text ends. 0 otherwise.
     pub literal_end: usize,
+    /// Whether it is the next of those known from a proto.
+    pub is_prepared: bool,
 }
 
 impl Parser<'_> {
@@ -126,6 +128,7 @@ impl Parser<'_> {
             infer,
             base: self.operands.len(),
             literal_end: 0,
+            is_prepared: false,
         })
     }
 
@@ -393,7 +396,7 @@ impl Parser<'_> {
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
             let opcode = open.wrapped.unwrap_or(open.opcode);
-            self.attributes(opcode, open.wrapped.is_some())?;
+            self.attributes(opcode, open)?;
             first_attribute = self.open_attributes;
         }
         if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {

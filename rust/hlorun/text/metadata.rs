@@ -30,10 +30,6 @@ impl Parser<'_> {
     /// `{op_type="…" op_name="…" source_line=1}`.
     pub(super) fn metadata(&mut self) -> Parsed<TextRef> {
         let start = self.cursor.position;
-        if let Some(end) = self.prepared_metadata() {
-            self.cursor.position = end;
-            return Ok(TextRef::new(start, end));
-        }
         let last = self.cursor.bytes(self.last_metadata);
         if !last.is_empty() && self.cursor.source[start..].starts_with(last) {
             self.cursor.position += last.len();

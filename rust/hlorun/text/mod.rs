@@ -8,7 +8,7 @@
 pub(crate) mod attribute_table;
 mod attributes;
 mod computation;
-mod enums;
+pub(crate) mod enums;
 pub mod equality;
 pub(crate) mod error;
 mod foreign;
@@ -27,7 +27,7 @@ pub(crate) mod prepared;
 pub mod printer;
 mod quoted;
 mod replica_groups;
-mod scan;
+pub(crate) mod scan;
 mod shape;
 mod small_float;
 mod source;

@@ -104,6 +104,10 @@ pub(super) struct Parser<'s> {
     pub prepared_ids: Vec<InstructionId>,
     /// Shapes by the numbers they have there.
     pub prepared_shapes: Vec<Option<ShapeId>>,
+    /// How many shapes of the entry's layout were read.
+    pub prepared_layout: usize,
+    /// How many computations with a header of their own were begun.
+    pub prepared_computations: usize,
 }
 
 /// Reads the modules of `source` between `start` and `end`; with `one`, a second is an error. What is
@@ -116,7 +120,8 @@ pub(super) fn parse_range(
     one: bool,
     prepared: Option<&Prepared>,
 ) -> Result<Vec<HloModule>> {
-    let mut modules = Vec::new();
+    // Room for four, as a list makes it, would be larger than most modules.
+    let mut modules = Vec::with_capacity(1);
     let mut position = range.start;
     if source[position..].starts_with(b"\xef\xbb\xbf") {
         position += 3;
@@ -153,6 +158,43 @@ pub(super) fn parse_range(
 /// Instructions of a computation for which room is made at the start.
 const SHORT_COMPUTATION: usize = 32;
 
+/// What room is made for at the start. Tables that a short text does not fill would take longer to clear
+/// than to use.
+struct Room {
+    lines: usize,
+    operands: usize,
+    computations: usize,
+    /// Instructions of one computation.
+    names: usize,
+    /// Bytes of text in which shapes stand that are not known.
+    shapes: usize,
+}
+
+impl Room {
+    fn of(text: &[u8], prepared: Option<&Prepared>) -> Room {
+        let most_computations = text.len() / 8192 + 64;
+        match prepared {
+            Some(known) => Room {
+                lines: known.instructions.len(),
+                operands: known.operands.len(),
+                computations: known.computations.min(most_computations),
+                names: known.longest.min(256),
+                shapes: 0,
+            },
+            None => {
+                let lines = guess_lines(text);
+                Room {
+                    lines,
+                    operands: lines * 2,
+                    computations: (text.len() / 128).min(most_computations),
+                    names: (text.len() / 64).min(256),
+                    shapes: text.len(),
+                }
+            }
+        }
+    }
+}
+
 /// About how many lines `text` has, from samples; what is reserved for too many is given back.
 fn guess_lines(text: &[u8]) -> usize {
     const SAMPLES: usize = 16;
@@ -182,25 +224,16 @@ impl<'s> Parser<'s> {
         let mut cursor = Cursor::new(source);
         cursor.position = position;
         let mut module = HloModule::new(text);
-        // Tables that a short text does not fill would take longer to clear than to use.
-        let length = source.len() - position;
-        let (lines, operands, computations) = match prepared {
-            Some(known) => (
-                known.instructions.len(),
-                known.operands.len(),
-                known.computations,
-            ),
-            None => {
-                let lines = guess_lines(&source[position..]);
-                (lines, lines * 2, length / 128)
-            }
-        };
-        module.instructions.reserve(lines);
-        module.attributes.reserve(lines);
-        module.operands.reserve(operands);
-        module
-            .literals
-            .reserve(prepared.map_or(0, |known| known.literals.len()));
+        let room = Room::of(&source[position..], prepared);
+        module.instructions.reserve(room.lines);
+        module.attributes.reserve(room.lines);
+        module.operands.reserve(room.operands);
+        if let Some(known) = prepared {
+            module.literals.reserve(known.literals.len());
+            module.computations.reserve(known.computations);
+            module.ints.reserve(known.ints.len());
+            module.shapes.reserve(known.shapes.len());
+        }
         Parser {
             cursor,
             module,
@@ -209,16 +242,16 @@ impl<'s> Parser<'s> {
             strict: options.strict,
             opcodes: &tables::OPCODES,
             keys: &tables::KEYS,
-            shapes: ShapeCache::new(length),
-            instruction_names: Symbols::with_capacity((length / 64).min(256)),
-            computation_names: Symbols::with_capacity(computations.min(length / 8192 + 64)),
+            shapes: ShapeCache::new(room.shapes),
+            instruction_names: Symbols::with_capacity(room.names),
+            computation_names: Symbols::with_capacity(room.computations),
             last_computation: None,
             pending_calls: Vec::new(),
             open_calls: Vec::new(),
             pending_operands: Vec::new(),
             open_uses: Vec::new(),
-            order: Vec::with_capacity(lines.min(SHORT_COMPUTATION)),
-            parameters: Vec::with_capacity(lines.min(SHORT_COMPUTATION / 4)),
+            order: Vec::with_capacity(room.lines.min(SHORT_COMPUTATION)),
+            parameters: Vec::with_capacity(room.lines.min(SHORT_COMPUTATION / 4)),
             anonymous: Vec::new(),
             name_counters: HashMap::default(),
             anonymous_computations: Vec::new(),
@@ -233,7 +266,9 @@ impl<'s> Parser<'s> {
             last_sharding: TextRef::default(),
             prepared,
             prepared_ids: Vec::with_capacity(prepared.map_or(0, |known| known.instructions.len())),
-            prepared_shapes: vec![None; prepared.map_or(0, |known| known.shapes)],
+            prepared_shapes: vec![None; prepared.map_or(0, |known| known.shapes.len())],
+            prepared_layout: 0,
+            prepared_computations: 0,
         }
     }
 

@@ -64,6 +64,7 @@ impl Parser<'_> {
             infer: false,
             base: self.operands.len(),
             literal_end: 0,
+            is_prepared: false,
         })
     }
 

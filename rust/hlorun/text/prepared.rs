@@ -1,16 +1,22 @@
 //! Instructions whose parts are known before parsing, because hlorun made the text from a proto.
 //!
-//! In: the text, and where each instruction's name, shape, opcode and operands stand in it. Out: the same
+//! In: the text, and where each instruction's name, shape, opcode, operands and attributes stand in it. Out: the same
 //! records as from parsing. Promise: an instruction that does not match what is known is parsed in the
 //! ordinary way.
 
+use smallvec::SmallVec;
+
+use super::error::Parsed;
 use super::instruction::Open;
 use super::lexer::is_name_start;
 use super::parser::Parser;
 use super::scan::{WIDTH, window};
 use super::symbols::Symbol;
-use crate::module::{HloOpcode, PoolRange, TextRef};
-use crate::types::{Literal, LiteralValue, Shape, ShapeId};
+use crate::module::attributes::SliceDimension;
+use crate::module::{
+    AttrKey, AttrValue, Attribute, ComputationId, HloOpcode, Id, PoolRange, TextRef,
+};
+use crate::types::{ArrayShape, Literal, LiteralValue, Shape, ShapeId};
 
 /// The instructions of a text in its order.
 #[derive(Default)]
@@ -20,10 +26,36 @@ pub(crate) struct Prepared {
     pub operands: Vec<u32>,
     /// Values of constants, in the order of the text.
     pub literals: Vec<Literal>,
+    /// The tables of stack frames and the space after them; empty where there are none.
+    pub trailer: TextRef,
     /// How many computations there are.
     pub computations: usize,
-    /// How many shapes the text has; their numbers are below that.
-    pub shapes: usize,
+    /// How many instructions the longest of them has.
+    pub longest: usize,
+    /// Shapes by their numbers, where what the text says of them is known.
+    pub shapes: Vec<Option<ArrayShape>>,
+    /// The shapes of the entry's layout in the header, in its order, with their numbers.
+    pub layout: SmallVec<[(TextRef, u32); 8]>,
+    /// Attributes of all instructions.
+    pub attributes: Vec<(AttrKey, PreparedValue)>,
+    /// Lists of attributes.
+    pub ints: Vec<i64>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Copy)]
+pub(crate) enum PreparedValue {
+    Int(i64),
+    Bool(bool),
+    /// From and to in `Prepared::ints`.
+    Ints(u32, u32),
+    /// Likewise, with three numbers for each dimension.
+    Slice(u32, u32),
+    /// A word as XLA spells it.
+    Word(TextRef),
+    Raw(TextRef),
+    /// A computation that stands before, or is the one that this stands in, by its number.
+    Computation(u32),
 }
 
 /// An instruction as it is written.
@@ -42,8 +74,10 @@ pub(crate) struct PreparedInstruction {
     pub close: u32,
     /// Number of the value of a constant.
     pub literal: u32,
-    /// The value of its `metadata`; empty where it has none.
-    pub metadata: TextRef,
+    /// Its first attributes in `Prepared::attributes`, from and to.
+    pub attributes: (u32, u32),
+    /// Where those end.
+    pub attributes_end: u32,
 }
 
 impl Parser<'_> {
@@ -99,25 +133,97 @@ impl Parser<'_> {
             infer: false,
             base: self.operands.len(),
             literal_end,
+            is_prepared: true,
         };
         Some((open, operands))
     }
 
-    /// Where the metadata at the cursor ends, if it is known.
+    /// Takes in what is known of the attributes at the cursor, as long as parsing them would not fail.
     #[inline]
-    pub(super) fn prepared_metadata(&self) -> Option<usize> {
-        let known = self.prepared?.instructions.get(self.prepared_ids.len())?;
-        let is_here = known.metadata.start as usize == self.cursor.position;
-        (is_here && known.metadata.len > 0).then(|| known.metadata.end())
+    pub(super) fn prepared_attributes(&mut self) -> Option<()> {
+        let prepared = self.prepared?;
+        let known = prepared.instructions.get(self.prepared_ids.len())?;
+        let (first, end) = known.attributes;
+        let attributes = prepared.attributes.get(first as usize..end as usize)?;
+        // A computation that an instruction was made into shifts the ids of those behind it.
+        if attributes.is_empty()
+            || attributes.len() > self.limits.attributes
+            || self.cursor.position != known.close as usize + 1
+            || self.module.computation_count() != self.prepared_computations
+        {
+            return None;
+        }
+        self.module.attributes.reserve(attributes.len());
+        for &(key, value) in attributes {
+            let ints = |from: u32, to: u32| prepared.ints.get(from as usize..to as usize);
+            let value = match value {
+                PreparedValue::Int(value) => AttrValue::Int(value),
+                PreparedValue::Bool(value) => AttrValue::Bool(value),
+                PreparedValue::Ints(from, to) => {
+                    AttrValue::Ints(self.module.add_ints(ints(from, to).unwrap_or_default()))
+                }
+                PreparedValue::Slice(from, to) => {
+                    let (dims, _) = ints(from, to).unwrap_or_default().as_chunks();
+                    let dims = dims.iter().map(|&[start, limit, stride]| SliceDimension {
+                        start,
+                        limit,
+                        stride,
+                    });
+                    AttrValue::Slice(dims.collect())
+                }
+                PreparedValue::Word(text) => AttrValue::Enum(text),
+                PreparedValue::Raw(text) => AttrValue::Raw(text),
+                PreparedValue::Computation(number) => {
+                    AttrValue::Computation(ComputationId::from_index(number as usize))
+                }
+            };
+            self.module.attributes.push(Attribute { key, value });
+        }
+        self.cursor.position = known.attributes_end as usize;
+        Some(())
+    }
+
+    /// The shape at the cursor, of the entry's layout.
+    pub(super) fn layout_shape(&mut self) -> Parsed<ShapeId> {
+        self.cursor.skip_space();
+        match self.prepared_layout_shape() {
+            Some(shape) => Ok(shape),
+            None => self.shape(),
+        }
+    }
+
+    fn prepared_layout_shape(&mut self) -> Option<ShapeId> {
+        let at = self.prepared_layout;
+        let &(text, number) = self.prepared?.layout.get(at)?;
+        if text.start as usize != self.cursor.position {
+            return None;
+        }
+        self.prepared_layout += 1;
+        let shape = self.numbered_shape(number)?;
+        self.cursor.position = text.end();
+        Some(shape)
+    }
+
+    /// A shape that is known by its number.
+    #[inline]
+    fn numbered_shape(&mut self, number: u32) -> Option<ShapeId> {
+        let number = number as usize;
+        let slot = self.prepared_shapes.get_mut(number)?;
+        if slot.is_none()
+            && let Some(array) = self.prepared?.shapes.get(number)?
+        {
+            *slot = Some(self.module.shapes.array(array.clone()));
+        }
+        *slot
     }
 
     /// The shape of an instruction, read where its text first stands.
     #[inline]
     fn prepared_shape(&mut self, known: &PreparedInstruction) -> Option<ShapeId> {
-        let number = known.shape as usize;
-        if let Some(&Some(shape)) = self.prepared_shapes.get(number) {
+        if let Some(shape) = self.numbered_shape(known.shape) {
             return Some(shape);
         }
+        let number = known.shape as usize;
         let before = self.cursor.position;
         self.cursor.position = known.name.end() + " = ".len();
         let shape = self.shape().ok();

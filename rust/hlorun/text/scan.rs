@@ -65,7 +65,6 @@ pub(crate) fn shape_end(window: &Window) -> Option<usize> {
 /// The first bytes of a word, zeros after its end: words of up to [`WIDTH`] bytes without zeros
 /// are equal exactly when their keys are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(align(32))]
 pub(crate) struct Key(pub [u64; 4]);
 
 /// What words are hashed with: random, so that nobody can choose names that collide.

@@ -54,7 +54,7 @@ pub(crate) struct ShapeCache {
     slots: Vec<Known>,
     live: usize,
     /// Texts that no slot has room for.
-    long: Symbols,
+    long: Option<Symbols>,
     recent: [Option<(TextRef, ShapeId)>; RECENT],
     parts: Vec<ShapeId>,
 }
@@ -65,7 +65,7 @@ impl ShapeCache {
         ShapeCache {
             slots: vec![Known::default(); (length / 128).next_power_of_two().clamp(16, 256)],
             live: 0,
-            long: Symbols::with_capacity(0),
+            long: None,
             recent: [None; RECENT],
             parts: Vec::new(),
         }
@@ -272,14 +272,15 @@ fn parse_long_leaf(
     };
     let text = TextRef::new(cursor.position, end);
     let symbol = Symbol::new(cursor.bytes(text), text);
-    if let Some(shape) = cache.long.get(cursor, &symbol) {
+    let long = cache.long.get_or_insert_with(|| Symbols::with_capacity(0));
+    if let Some(shape) = long.get(cursor, &symbol) {
         cursor.position = end;
         return Ok(ShapeId::from_index(shape));
     }
     let shape = parse_leaf_slow(cursor, table, max_rank)?;
     if cursor.position == end {
         // It is not there yet.
-        let _ = cache.long.insert(cursor, &symbol, shape.index());
+        let _ = long.insert(cursor, &symbol, shape.index());
     }
     Ok(shape)
 }

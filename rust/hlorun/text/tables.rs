@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::scan::{Key, WIDTH};
+use super::scan::{Key, WIDTH, Window};
 use crate::module::{AttrKey, HloOpcode};
 use crate::types::PrimitiveType;
 
@@ -43,6 +43,12 @@ impl<T: Copy> NameTable<T> {
             at = (at + 1) & mask;
         }
         None
+    }
+
+    /// What the first `length` bytes of `window` stand for.
+    #[inline]
+    pub fn at_start(&self, window: &Window, length: usize) -> Option<T> {
+        self.of_key(&Key::new(window, length))
     }
 
     /// What `name` stands for.

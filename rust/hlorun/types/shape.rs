@@ -255,6 +255,11 @@ impl ShapeTable {
         }
     }
 
+    /// Makes room for as many shapes more.
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        self.shapes.reserve(additional);
+    }
+
     /// Interns an array shape.
     pub fn array(&mut self, array: ArrayShape) -> ShapeId {
         self.intern(Shape::Array(array))

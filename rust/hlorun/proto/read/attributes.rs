@@ -1,15 +1,19 @@
 //! Attributes of single opcodes. What the text leaves out as a default may stand or be left out here.
 
+use smallvec::SmallVec;
+
 use super::Writer;
 use crate::error::Result;
 use crate::module::attributes::{self, PaddingDimension, SliceDimension, WindowDimension};
 use crate::module::words::{self, Words};
-use crate::module::{AttrKey, HloOpcode};
+use crate::module::{AttrKey, HloOpcode, TextRef};
 use crate::proto::schema::{
     self, ConvolutionDimensionNumbers, IotaReplicaGroupListProto, MeshAxesReplicaGroupListProto,
     Window, instruction as field,
 };
 use crate::proto::wire::View;
+use crate::text::enums::is_word;
+use crate::text::prepared::PreparedValue;
 use crate::text::printer::{write_dim_labels, write_padding, write_slice, write_window};
 
 impl Writer<'_> {
@@ -20,15 +24,28 @@ impl Writer<'_> {
     }
 
     pub(super) fn ints(&mut self, key: AttrKey, list: &[i64]) {
+        let start = self.out.len();
         self.key(key);
         self.out.push('{');
         self.put_list(list);
         self.out.push('}');
+        let (from, to) = self.keep_ints(list);
+        self.note(start, key, PreparedValue::Ints(from, to));
+    }
+
+    /// Numbers for an attribute that may be noted: from and to.
+    fn keep_ints(&mut self, list: &[i64]) -> (u32, u32) {
+        let ints = &mut self.prepared.ints;
+        let first = ints.len() as u32;
+        ints.extend_from_slice(list);
+        (first, ints.len() as u32)
     }
 
     pub(super) fn int(&mut self, key: AttrKey, value: i64) {
+        let start = self.out.len();
         self.key(key);
         self.put_int(value);
+        self.note(start, key, PreparedValue::Int(value));
     }
 
     fn boolean(&mut self, value: bool) {
@@ -38,8 +55,10 @@ impl Writer<'_> {
     /// Nothing for `false`, which is every truth value's default.
     fn truth(&mut self, key: AttrKey, value: bool) {
         if value {
+            let start = self.out.len();
             self.key(key);
             self.out.push_str("true");
+            self.note(start, key, PreparedValue::Bool(true));
         }
     }
 
@@ -60,14 +79,19 @@ impl Writer<'_> {
         }
     }
 
-    fn named(&mut self, key: AttrKey, name: &[u8]) -> Result<()> {
-        match name.is_empty() {
-            true => Ok(()),
-            false => {
-                self.key(key);
-                self.put_name(name, key.name().unwrap_or_default())
-            }
+    fn named(&mut self, key: AttrKey, opcode: HloOpcode, name: &[u8]) -> Result<()> {
+        if name.is_empty() {
+            return Ok(());
         }
+        let start = self.out.len();
+        self.key(key);
+        let word = self.out.len();
+        self.put_name(name, key.name().unwrap_or_default())?;
+        if is_word(key, opcode, name) {
+            let word = TextRef::new(word, self.out.len());
+            self.note(start, key, PreparedValue::Word(word));
+        }
+        Ok(())
     }
 
     /// Appends the attribute `key` of an instruction, where the proto has it.
@@ -78,7 +102,7 @@ impl Writer<'_> {
         proto: View<'_, '_>,
     ) -> Result<()> {
         use AttrKey as K;
-        if self.number(key, proto) || self.word_or_string(key, proto)? {
+        if self.number(key, proto) || self.word_or_string(key, opcode, proto)? {
             return Ok(());
         }
         match key {
@@ -183,18 +207,23 @@ impl Writer<'_> {
     }
 
     /// Appends an attribute that is a word or a string, if `key` is one.
-    fn word_or_string(&mut self, key: AttrKey, proto: View<'_, '_>) -> Result<bool> {
+    fn word_or_string(
+        &mut self,
+        key: AttrKey,
+        opcode: HloOpcode,
+        proto: View<'_, '_>,
+    ) -> Result<bool> {
         use AttrKey as K;
         match key {
             K::InfeedConfig => self.string(key, proto.bytes(field::infeed_config)),
             K::OutfeedConfig => self.string(key, proto.bytes(field::outfeed_config)),
             K::FftType => self.word(key, words::FFT_TYPE, proto.int(field::fft_type))?,
-            K::Direction => self.named(key, proto.bytes(field::comparison_direction))?,
-            K::Type => self.named(key, proto.bytes(field::comparison_type))?,
+            K::Direction => self.named(key, opcode, proto.bytes(field::comparison_direction))?,
+            K::Type => self.named(key, opcode, proto.bytes(field::comparison_type))?,
             K::Distribution => {
                 self.word(key, words::DISTRIBUTION, proto.int(field::distribution))?
             }
-            K::Kind => self.named(key, proto.bytes(field::fusion_kind))?,
+            K::Kind => self.named(key, opcode, proto.bytes(field::fusion_kind))?,
             K::PaddingType if proto.int(field::padding_type) != 0 => {
                 self.word(key, words::PADDING_TYPE, proto.int(field::padding_type))?;
             }
@@ -395,6 +424,7 @@ impl Writer<'_> {
     }
 
     fn slice(&mut self, proto: View<'_, '_>) -> Result<()> {
+        let start = self.out.len();
         self.key(AttrKey::Slice);
         let dims: Vec<schema::SliceDimensions> = self.messages(proto, field::slice_dimensions)?;
         let dims = dims.iter().map(|dim| SliceDimension {
@@ -402,7 +432,13 @@ impl Writer<'_> {
             limit: dim.limit,
             stride: dim.stride,
         });
-        write_slice(&mut self.out, &dims.collect::<Vec<_>>());
+        let dims: SmallVec<[SliceDimension; 8]> = dims.collect();
+        write_slice(&mut self.out, &dims);
+        let ints = dims
+            .iter()
+            .flat_map(|dim| [dim.start, dim.limit, dim.stride]);
+        let (from, to) = self.keep_ints(&ints.collect::<SmallVec<[i64; 24]>>());
+        self.note(start, AttrKey::Slice, PreparedValue::Slice(from, to));
         Ok(())
     }
 

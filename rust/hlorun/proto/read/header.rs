@@ -2,6 +2,7 @@
 
 use super::{FieldList, Writer};
 use crate::error::Result;
+use crate::module::TextRef;
 use crate::proto::schema::{
     DeviceAssignmentProto, FileLocation, HloBufferDonorProto, HloInputOutputAliasProto,
     ProgramShapeProto, StackFrame, StackFrameIndexProto, module as field,
@@ -79,11 +80,19 @@ impl Writer<'_> {
         self.out.push_str(", entry_computation_layout={(");
         for (at, parameter) in shape.each(part::parameters).enumerate() {
             self.out.push_str(if at > 0 { ", " } else { "" });
-            self.put_shape(parameter)?;
+            self.put_layout_shape(parameter)?;
         }
         self.out.push_str(")->");
-        self.put_shape(result)?;
+        self.put_layout_shape(result)?;
         self.out.push('}');
+        Ok(())
+    }
+
+    fn put_layout_shape(&mut self, bytes: &[u8]) -> Result<()> {
+        let start = self.out.len();
+        let number = self.put_numbered_shape(bytes)?;
+        let text = TextRef::new(start, self.out.len());
+        self.prepared.layout.push((text, number));
         Ok(())
     }
 
@@ -111,9 +120,7 @@ impl Writer<'_> {
         }
         self.out.push_str("FileLocations\n");
         for (at, bytes) in index.each(table::file_locations).enumerate() {
-            let parts = std::iter::once(bytes);
-            let mut fields = FieldList::new();
-            let location = self.fields::<FileLocation>(parts, &mut fields)?;
+            let location: [i64; 8] = self.numbers::<FileLocation, 8>(bytes)?;
             let keys = [
                 (" {file_name_id=", place::file_name_id),
                 (" function_name_id=", place::function_name_id),
@@ -122,16 +129,17 @@ impl Writer<'_> {
                 (" column=", place::column),
                 (" end_column=", place::end_column),
             ];
-            self.numbered_row(at, keys.map(|(key, number)| (key, location.int(number))));
+            self.numbered_row(
+                at,
+                keys.map(|(key, number)| (key, location[number as usize])),
+            );
         }
         self.out.push_str("\nStackFrames\n");
         for (at, bytes) in index.each(table::stack_frames).enumerate() {
-            let parts = std::iter::once(bytes);
-            let mut fields = FieldList::new();
-            let shown = self.fields::<StackFrame>(parts, &mut fields)?;
+            let shown: [i64; 8] = self.numbers::<StackFrame, 8>(bytes)?;
             // In the text parents are one higher than in the proto, and 1 is none.
-            let parent = shown.int(frame::parent_frame_id) + 1;
-            let location = shown.int(frame::file_location_id);
+            let parent = shown[frame::parent_frame_id as usize] + 1;
+            let location = shown[frame::file_location_id as usize];
             self.numbered_row(
                 at,
                 [

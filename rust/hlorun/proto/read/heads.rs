@@ -6,12 +6,18 @@ use super::Writer;
 use crate::error::{HloError, Result};
 use crate::proto::schema::numbered::Numbered;
 use crate::proto::schema::{HloInstructionProto, computation, instruction};
-use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields};
-use crate::text::printer::{Dependencies, keeps_channel_order, post_order};
+use crate::proto::wire::{Field, Present, Value, View, read_field, read_fields, varint};
+use crate::text::printer::{Dependencies, Places, keeps_channel_order, post_order};
 use crate::text::tables::OPCODES;
 
 /// How the bytes of the shape `pred[]` begin: field 2, the element type.
 const PRED: &[u8] = &[2 << 3, 1];
+/// Empty frontend attributes and statistics, with which XLA ends most instructions.
+const NOTHING: &[u8] = &{
+    let [a, b, c] = empty(instruction::frontend_attributes);
+    let [d, e, f] = empty(instruction::statistics_viz);
+    [a, b, c, d, e, f]
+};
 
 /// What is needed of an instruction before it is written.
 #[derive(Default)]
@@ -58,29 +64,13 @@ impl<'p> Heads<'p> {
         all.operands.reserve(likely(2));
         for bytes in instructions {
             let start = all.fields.len();
-            let mut head = Head::default();
-            let mut name: &[u8] = &[];
-            let add = |field| {
-                match field {
-                    (instruction::id, Value::Number(id)) => head.id = id as i64,
-                    (instruction::name, Value::Bytes(value)) => name = value,
-                    (instruction::opcode, Value::Bytes(opcode)) => head.opcode = opcode,
-                    (instruction::shape, Value::Bytes(shape)) => head.shape = shape,
-                    field if is_nothing(&field) => {}
-                    field => {
-                        all.fields.push(field);
-                        return true;
-                    }
-                }
-                false
-            };
-            let Some(present) = read_fields(bytes, HloInstructionProto::KINDS, add) else {
+            let Some((mut head, name)) = read_head(bytes, &mut all.fields) else {
                 return Err(writer.broken::<HloInstructionProto>(bytes));
             };
             head.name = writer.name(name, "an instruction")?;
             head.fields = (start as u32, all.fields.len() as u32);
-            head.present = present;
-            let channel = View::new(&all.fields[start..], present).int(instruction::channel_id);
+            let channel =
+                View::new(&all.fields[start..], head.present).int(instruction::channel_id);
             if channel != 0 && OPCODES.get(head.opcode).is_some_and(keeps_channel_order) {
                 head.channel = Some(channel);
             }
@@ -176,14 +166,14 @@ impl<'p> Heads<'p> {
 
     /// Places in the order in which XLA prints a computation without a schedule: ids follow the order
     /// of creation, and a pass may make an operand after its user.
-    pub fn definition_order(&self) -> Vec<u32> {
+    pub fn definition_order(&self) -> Places {
         post_order(self)
     }
 
     /// Places in the order of the ids in a field; `None` unless those are each instruction once.
-    pub fn scheduled_order(&self, proto: View<'_, '_>, number: u32) -> Option<Vec<u32>> {
+    pub fn scheduled_order(&self, proto: View<'_, '_>, number: u32) -> Option<Places> {
         let mut is_there: SmallVec<[bool; 64]> = SmallVec::from_elem(false, self.heads.len());
-        let mut order = Vec::with_capacity(self.heads.len());
+        let mut order = Places::with_capacity(self.heads.len());
         let mut is_order = true;
         proto.each_number(number, |id| match self.place(id) {
             Some(at) if !is_there[at as usize] => {
@@ -194,6 +184,75 @@ impl<'p> Heads<'p> {
         });
         (is_order && order.len() == self.heads.len()).then_some(order)
     }
+}
+
+/// The instruction in `bytes` with its name, whose other fields go to the end of `fields`; `None` where
+/// they are broken.
+#[inline]
+fn read_head<'p>(bytes: &'p [u8], fields: &mut Vec<Field<'p>>) -> Option<(Head<'p>, &'p [u8])> {
+    let start = fields.len();
+    let (first, others) = first_fields(bytes).unwrap_or(([&[]; 3], bytes));
+    // Where what says nothing is the end of another field, this is broken without it.
+    let mut rest = others.strip_suffix(NOTHING).unwrap_or(others);
+    loop {
+        let [mut name, opcode, shape] = first;
+        let mut head = Head {
+            opcode,
+            shape,
+            ..Head::default()
+        };
+        let add = |field| {
+            match field {
+                (instruction::id, Value::Number(id)) => head.id = id as i64,
+                (instruction::name, Value::Bytes(value)) => name = value,
+                (instruction::opcode, Value::Bytes(opcode)) => head.opcode = opcode,
+                (instruction::shape, Value::Bytes(shape)) => head.shape = shape,
+                field if is_nothing(&field) => {}
+                field => {
+                    fields.push(field);
+                    return true;
+                }
+            }
+            false
+        };
+        match read_fields(rest, HloInstructionProto::KINDS, add) {
+            Some(present) => {
+                head.present = present;
+                return Some((head, name));
+            }
+            None if rest.len() == others.len() => return None,
+            None => {
+                rest = others;
+                fields.truncate(start);
+            }
+        }
+    }
+}
+
+/// Name, opcode and shape where the instruction begins with them, as writers write it, and the bytes
+/// behind them.
+#[inline(always)]
+fn first_fields(bytes: &[u8]) -> Option<([&[u8]; 3], &[u8])> {
+    let (mut first, mut rest) = ([&[][..]; 3], bytes);
+    for (at, number) in [instruction::name, instruction::opcode, instruction::shape]
+        .into_iter()
+        .enumerate()
+    {
+        let (&key, after) = rest.split_first()?;
+        if u32::from(key) != number << 3 | 2 {
+            return None;
+        }
+        rest = after;
+        let length = usize::try_from(varint(&mut rest)?).ok()?;
+        (first[at], rest) = rest.split_at_checked(length)?;
+    }
+    Some((first, rest))
+}
+
+/// An empty string or message whose key has two bytes.
+const fn empty(number: u32) -> [u8; 3] {
+    let key = number << 3 | 2;
+    [key as u8 | 0x80, (key >> 7) as u8, 0]
 }
 
 /// Whether a field says as little as one that is not there. XLA writes these into every instruction.
@@ -227,11 +286,13 @@ impl Dependencies for Heads<'_> {
         self.heads.len() as u32
     }
 
-    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
-        self.operands_of(at).iter().for_each(|&at| visit(at));
+    #[inline]
+    fn operands(&self, at: u32, visit: impl FnMut(u32)) {
+        self.operands_of(at).iter().copied().for_each(visit);
     }
 
-    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+    #[inline]
+    fn predecessors(&self, at: u32, mut visit: impl FnMut(u32)) {
         let each = |id| {
             if let Some(at) = self.place(id) {
                 visit(at);
@@ -259,7 +320,10 @@ pub(super) struct Computation<'p> {
 
 impl<'p> Computation<'p> {
     /// The one in `bytes`, whose instructions go to the end of `instructions`; `None` where it is broken.
-    pub fn read(bytes: &'p [u8], instructions: &mut Vec<&'p [u8]>) -> Option<Computation<'p>> {
+    pub fn read(
+        bytes: &'p [u8],
+        instructions: &mut SmallVec<[&'p [u8]; 64]>,
+    ) -> Option<Computation<'p>> {
         let mut read = Computation::default();
         let first = instructions.len();
         let mut rest = bytes;
@@ -282,5 +346,56 @@ impl<'p> Computation<'p> {
     /// This computation's part of the instructions of all.
     pub fn own<'i>(&self, instructions: &'i [&'p [u8]]) -> &'i [&'p [u8]] {
         &instructions[self.instructions.0..self.instructions.1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of bytes.
+    fn field(number: u32, value: &[u8]) -> Vec<u8> {
+        let key = number << 3 | 2;
+        let key = match key < 0x80 {
+            true => vec![key as u8],
+            false => vec![key as u8 | 0x80, (key >> 7) as u8],
+        };
+        [&key[..], &[value.len() as u8], value].concat()
+    }
+
+    #[test]
+    fn the_end_of_an_instruction_that_says_nothing_may_be_of_another_field() {
+        let first = [
+            field(instruction::name, b"a"),
+            field(instruction::opcode, b"add"),
+            field(instruction::shape, &[2 << 3, 11]),
+        ]
+        .concat();
+        let config = field(instruction::backend_config, NOTHING);
+        for end in [&[][..], NOTHING, &NOTHING[..3]] {
+            let bytes = [&first[..], &config, end].concat();
+            let mut fields = Vec::new();
+            let (head, name) = read_head(&bytes, &mut fields).expect("the fields are whole");
+            assert_eq!((name, head.opcode), (&b"a"[..], &b"add"[..]));
+            let view = View::new(&fields, head.present);
+            assert_eq!(view.find(instruction::backend_config), Some(NOTHING));
+            assert_eq!(fields.len(), 1);
+        }
+        let broken = [&first[..], &config[..config.len() - 1]].concat();
+        assert!(read_head(&broken, &mut Vec::new()).is_none());
+    }
+
+    #[test]
+    fn fields_are_read_in_any_order_and_the_last_one_counts() {
+        let bytes = [
+            field(instruction::name, b"a"),
+            field(instruction::shape, &[2 << 3, 11]),
+            field(instruction::opcode, b"add"),
+            field(instruction::name, b"b"),
+        ]
+        .concat();
+        let (head, name) = read_head(&bytes, &mut Vec::new()).expect("the fields are whole");
+        assert_eq!((name, head.opcode), (&b"b"[..], &b"add"[..]));
+        assert_eq!(head.shape, [2 << 3, 11]);
     }
 }

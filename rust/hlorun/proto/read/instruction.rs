@@ -12,7 +12,7 @@ use crate::proto::schema::{
 };
 use crate::proto::wire::{Present, View};
 use crate::text::attribute_table::{computation_attributes, extra_attributes};
-use crate::text::prepared::PreparedInstruction;
+use crate::text::prepared::{PreparedInstruction, PreparedValue};
 use crate::text::printer::{write_literal, write_string_or_dict};
 use crate::text::tables::OPCODES;
 use crate::types::{ArrayShape, Literal, LiteralValue, PrimitiveType};
@@ -43,17 +43,23 @@ impl Writer<'_> {
         let start = if head.id == root { "  ROOT %" } else { "  %" };
         self.out.push_str(start);
         let name_start = self.out.len();
-        self.out.push_str(head.name);
+        self.put_checked(head.name);
         let name = TextRef::new(name_start, self.out.len());
         self.out.push_str(" = ");
         let shape = self.put_numbered_shape(head.shape)?;
         self.out.push(' ');
         let opcode_start = self.out.len();
-        let opcode = OPCODES.get(head.opcode).unwrap_or(HloOpcode::Unknown);
-        match opcode {
-            HloOpcode::Unknown => self.put_name(head.opcode, "an opcode")?,
-            known => self.out.push_str(known.name()),
+        let opcode = match self.window_at(head.opcode) {
+            Some(window) => OPCODES.at_start(window, head.opcode.len()),
+            None => OPCODES.get(head.opcode),
+        };
+        match (opcode, self.window_at(head.opcode)) {
+            (None, _) => self.put_name(head.opcode, "an opcode")?,
+            // Zeros at its end do not count.
+            (Some(known), Some(window)) => self.put_start(window, known.name().len()),
+            (Some(known), None) => self.out.push_str(known.name()),
         }
+        let opcode = opcode.unwrap_or(HloOpcode::Unknown);
         let opcode_text = TextRef::new(opcode_start, self.out.len());
         self.out.push('(');
         let literal = self.prepared.literals.len() as u32;
@@ -64,7 +70,9 @@ impl Writer<'_> {
         }
         let close = self.out.len() as u32;
         self.out.push(')');
-        let metadata = self.attributes(opcode, at, heads)?;
+        self.noted = self.out.len();
+        let first_attribute = self.prepared.attributes.len() as u32;
+        self.attributes(opcode, at, heads)?;
         self.out.push('\n');
         // The text has no operands of these.
         let has_none = matches!(opcode, HloOpcode::Parameter | HloOpcode::Constant);
@@ -79,14 +87,15 @@ impl Writer<'_> {
             operands: is_known.then_some((first, self.prepared.operands.len() as u32)),
             close,
             literal,
-            metadata,
+            attributes: (first_attribute, self.prepared.attributes.len() as u32),
+            attributes_end: self.noted as u32,
         });
         Ok(())
     }
 
-    /// What stands behind the operands; where the value of the metadata is.
+    /// What stands behind the operands.
     #[inline]
-    fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<TextRef> {
+    fn attributes(&mut self, opcode: HloOpcode, at: u32, heads: &Heads<'_>) -> Result<()> {
         let proto = heads.view(at);
         for &key in extra_attributes(opcode) {
             self.attribute(key, opcode, proto)?;
@@ -98,18 +107,29 @@ impl Writer<'_> {
         if proto.has_any(RARE) {
             self.rare(proto, heads)?;
         }
-        let mut metadata = TextRef::default();
         if proto.has_any(METADATA) {
             let start = self.out.len();
             self.metadata(proto.each(field::metadata), ", ")?;
-            metadata = TextRef::new(start + ", metadata=".len(), self.out.len());
+            let value = TextRef::new(start + ", metadata=".len(), self.out.len());
+            if self.out.len() > start {
+                self.note(start, AttrKey::Metadata, PreparedValue::Raw(value));
+            }
         }
         let config = proto.bytes(field::backend_config);
         if !config.is_empty() {
             self.out.push_str(", backend_config=");
             write_string_or_dict(&mut self.out, config);
         }
-        Ok(metadata)
+        Ok(())
+    }
+
+    /// Notes the attribute that was written from `start` on, if those before it are noted.
+    #[inline]
+    pub(super) fn note(&mut self, start: usize, key: AttrKey, value: PreparedValue) {
+        if start == self.noted {
+            self.prepared.attributes.push((key, value));
+            self.noted = self.out.len();
+        }
     }
 
     fn constant(&mut self, proto: View<'_, '_>) -> Result<()> {
@@ -172,8 +192,11 @@ impl Writer<'_> {
             return Ok(());
         }
         for (&key, &id) in keys.iter().zip(ids) {
+            let start = self.out.len();
             self.key(key);
-            self.put_computation(id)?;
+            if let Some(number) = self.put_computation(id)? {
+                self.note(start, key, PreparedValue::Computation(number));
+            }
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ mod header;
 mod heads;
 mod instruction;
 pub mod literal;
+mod metadata;
 mod schedule;
 mod shape;
 mod sharding;
@@ -15,36 +16,40 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use foldhash::fast::RandomState;
 use prost::bytes::Bytes;
 use prost::{DecodeError, Message};
 use smallvec::SmallVec;
 
 use super::fault;
-use super::schema::numbered::{Described, Numbered};
-use super::schema::{
-    FrontendAttributes, HloComputationProto, HloModuleProto, OpMetadata, module as field,
-    op_metadata,
-};
-use super::wire::{Field, MOST_AGAIN, Present, View, read_fields};
+use super::schema::numbered::{Described, Kind, MOST_FIELDS, Numbered};
+use super::schema::{HloComputationProto, HloModuleProto, module as field};
+use super::wire::{Field, MOST_AGAIN, Present, Value, View, read_fields};
 use crate::error::{HloError, Result};
-use crate::module::{HloModule, Id, LiteralId, Source};
+use crate::module::{HloModule, Id, LiteralId, Source, TextRef};
 use crate::text::limits::Limits;
 use crate::text::prepared::Prepared;
-use crate::text::printer::{write_escaped, write_string_or_dict};
+use crate::text::printer::write_escaped;
+use crate::text::scan::{WIDTH, Window, name_run, window};
 use crate::text::{ParseOptions, parse_prepared};
 use crate::types::Literal;
 use heads::{Computation, Head, Heads};
+use shape::ShortShapes;
 
 /// The text in the making, and what it refers to.
 pub(super) struct Writer<'o> {
     pub out: String,
     pub limits: &'o Limits,
     filename: Option<&'o Arc<str>>,
-    /// Shapes as they are written, by their bytes.
+    /// Shapes as they are written, by their bytes: those that are not in `short_shapes`.
     shapes: HashMap<SmallVec<[u8; SHORT_SHAPE]>, WrittenShape>,
-    /// Names of computations by id.
-    computations: HashMap<i64, &'o str>,
+    /// Those that are short, as most are.
+    short_shapes: ShortShapes,
+    /// Names of computations by id, and their numbers in the text where they are begun.
+    computations: HashMap<i64, (&'o str, Option<u32>)>,
+    /// How many computations are begun.
+    begun: u32,
+    /// Up to where the attributes in the text are in `prepared` too.
+    noted: usize,
     /// What the parser need not find out again; and values of constants, in the order of the text.
     prepared: Prepared,
     /// The module that is read; fields of its messages lie in it.
@@ -92,13 +97,7 @@ pub(super) fn read_module(proto: &Bytes, options: &ParseOptions) -> Result<HloMo
     let mut writer = Writer::new(proto.len(), options);
     writer.open = proto;
     writer.module()?;
-    let Writer {
-        out,
-        mut prepared,
-        shapes,
-        ..
-    } = writer;
-    prepared.shapes = shapes.len();
+    let Writer { out, prepared, .. } = writer;
     let source = Source::from(out.into_bytes());
     let mut module =
         parse_prepared(source, options, Some(&prepared)).map_err(|error| match error {
@@ -118,6 +117,19 @@ pub(super) fn read_module(proto: &Bytes, options: &ParseOptions) -> Result<HloMo
     Ok(module)
 }
 
+/// Adds the fields of the message in `part`. One function for all messages, to be in the cache.
+#[inline(never)]
+fn add_fields<'p>(
+    part: &'p [u8],
+    kinds: &[Kind; MOST_FIELDS],
+    fields: &mut FieldList<'p>,
+) -> Option<Present> {
+    read_fields(part, kinds, |field| {
+        fields.push(field);
+        true
+    })
+}
+
 impl<'o> Writer<'o> {
     /// Of a proto of `size` bytes.
     fn new(size: usize, options: &'o ParseOptions) -> Writer<'o> {
@@ -126,9 +138,11 @@ impl<'o> Writer<'o> {
             out: String::with_capacity(size.saturating_add(size / 2).min(isize::MAX as usize)),
             limits: &options.limits,
             filename: options.filename.as_ref(),
-            // For what most modules have.
-            shapes: HashMap::with_capacity_and_hasher(14, RandomState::default()),
+            shapes: HashMap::default(),
+            short_shapes: ShortShapes::default(),
             computations: HashMap::default(),
+            begun: 0,
+            noted: 0,
             prepared: Prepared::default(),
             open: &NOTHING,
             most: size
@@ -159,16 +173,28 @@ impl<'o> Writer<'o> {
     ) -> Result<View<'f, 'p>> {
         let mut present = Present::default();
         for part in parts {
-            let add = |field| {
-                fields.push(field);
-                true
-            };
-            let Some(more) = read_fields(part, M::KINDS, add) else {
+            let Some(more) = add_fields(part, M::KINDS, fields) else {
                 return Err(self.broken::<M>(part));
             };
             present |= more;
         }
         Ok(View::new(fields, present))
+    }
+
+    /// The single numbers of a message, by their field; 0 where they are not there or above `N`.
+    fn numbers<M: Numbered, const N: usize>(&self, bytes: &[u8]) -> Result<[i64; N]> {
+        let mut numbers = [0; N];
+        let add = |field| match field {
+            (at, Value::Number(value)) if (at as usize) < N => {
+                numbers[at as usize] = value as i64;
+                true
+            }
+            _ => true,
+        };
+        match read_fields(bytes, M::KINDS, add) {
+            Some(_) => Ok(numbers),
+            None => Err(self.broken::<M>(bytes)),
+        }
     }
 
     /// The message in a field; several of them are one.
@@ -230,21 +256,68 @@ impl<'o> Writer<'o> {
 
     /// Checks that `name` can stand in the text as a name.
     fn name<'n>(&self, name: &'n [u8], what: &str) -> Result<&'n str> {
-        let is_name = !name.is_empty() && name.iter().all(|&b| IN_NAMES[b as usize]);
+        let is_name = match self.window_at(name) {
+            Some(window) => !name.is_empty() && name_run(window) >= name.len(),
+            None => !name.is_empty() && name.iter().all(|&b| IN_NAMES[b as usize]),
+        };
         if !is_name {
             return Err(self.fault(format!(
                 "expected the name of {what}, of letters, digits, '_', '.' and '-', found {:?}",
                 String::from_utf8_lossy(&name[..name.len().min(80)])
             )));
         }
-        // SAFETY: every byte is one of `IN_NAMES`, which are ASCII.
+        // SAFETY: every byte is one of `IN_NAMES`, as which `name_run` knows them too; those are ASCII.
         Ok(unsafe { std::str::from_utf8_unchecked(name) })
+    }
+
+    /// The bytes at `part`, which are no more than these, and those behind it; `None` where `part` is
+    /// longer, or is not of the module, or the module ends before.
+    #[inline(always)]
+    fn window_at(&self, part: &[u8]) -> Option<&'o Window> {
+        let open: &'o [u8] = self.open;
+        let start = part.as_ptr().addr().wrapping_sub(open.as_ptr().addr());
+        match part.len() <= WIDTH {
+            true => window(open, start),
+            false => None,
+        }
+    }
+
+    /// Appends `name`, which [`Writer::name`] gave.
+    #[inline(always)]
+    fn put_checked(&mut self, name: &str) {
+        match self.window_at(name.as_bytes()) {
+            Some(window) => self.put_start(window, name.len()),
+            None => self.out.push_str(name),
+        }
+    }
+
+    /// Appends the shape that was written from `start` to `end` once more.
+    #[inline(always)]
+    fn put_shape_again(&mut self, start: usize, end: usize) {
+        match window(self.out.as_bytes(), start) {
+            Some(&window) if end - start <= WIDTH => self.put_start(&window, end - start),
+            _ => self.out.extend_from_within(start..end),
+        }
+    }
+
+    /// Appends the first `length` bytes of `window`, which are ASCII: a copy of a fixed size takes no call.
+    #[inline(always)]
+    fn put_start(&mut self, window: &Window, length: usize) {
+        debug_assert!(window[..length].is_ascii());
+        let end = self.out.len() + length;
+        // SAFETY: what stays are `length` bytes more, which are ASCII; where appending panics, nothing
+        // is appended.
+        unsafe {
+            let out = self.out.as_mut_vec();
+            out.extend_from_slice(window);
+            out.truncate(end);
+        }
     }
 
     /// Appends a name of the proto.
     pub fn put_name(&mut self, name: &[u8], what: &str) -> Result<()> {
         let text = self.name(name, what)?;
-        self.out.push_str(text);
+        self.put_checked(text);
         Ok(())
     }
 
@@ -267,16 +340,17 @@ impl<'o> Writer<'o> {
         self.out.push_str(itoa::Buffer::new().format(number));
     }
 
-    pub fn put_computation(&mut self, id: i64) -> Result<()> {
+    /// Appends the name of a computation; its number where it is begun.
+    pub fn put_computation(&mut self, id: i64) -> Result<Option<u32>> {
         self.check_length()?;
-        let Some(name) = self.computations.get(&id) else {
+        let Some(&(name, number)) = self.computations.get(&id) else {
             return Err(self.fault(format!(
                 "an instruction calls computation {id}, which is not there"
             )));
         };
         self.out.push('%');
-        self.out.push_str(name);
-        Ok(())
+        self.put_checked(name);
+        Ok(number)
     }
 
     fn check_length(&self) -> Result<()> {
@@ -296,7 +370,7 @@ impl<'o> Writer<'o> {
         for head in heads {
             self.check_length()?;
             self.out.push_str(mark);
-            self.out.push_str(head.name);
+            self.put_checked(head.name);
             mark = ", %";
         }
         self.check_length()
@@ -312,18 +386,24 @@ impl<'o> Writer<'o> {
         let schedule = self.schedule(proto)?;
         self.header(proto, !schedule.is_empty())?;
         self.out.push_str("\n\n");
+        let start = self.out.len();
         self.stack_frames(proto)?;
+        self.prepared.trailer = TextRef::new(start, self.out.len());
         let count = proto.each(field::computations).count();
-        let mut computations = Vec::with_capacity(count);
+        let mut computations: SmallVec<[Computation<'_>; 8]> = SmallVec::with_capacity(count);
         self.computations.reserve(count);
         self.prepared.computations = count;
-        let mut instructions = Vec::with_capacity(bytes.len() / 64);
+        let mut instructions: SmallVec<[&[u8]; 64]> = SmallVec::with_capacity(bytes.len() / 64);
         for bytes in proto.each(field::computations) {
             let Some(computation) = Computation::read(bytes, &mut instructions) else {
                 return Err(self.broken::<HloComputationProto>(bytes));
             };
             let name = self.name(computation.name, "a computation")?;
-            if self.computations.insert(computation.id, name).is_some() {
+            if self
+                .computations
+                .insert(computation.id, (name, None))
+                .is_some()
+            {
                 return Err(self.fault(format!("two computations have the id {}", computation.id)));
             }
             computations.push(computation);
@@ -337,6 +417,11 @@ impl<'o> Writer<'o> {
         let likely = |each: usize| (instructions.len() * each).min(bytes / 8);
         self.prepared.instructions.reserve(likely(1));
         self.prepared.operands.reserve(likely(2));
+        self.prepared.attributes.reserve(likely(1));
+        self.prepared.ints.reserve(likely(1));
+        self.prepared.shapes.reserve(likely(1).min(16));
+        let lengths = computations.iter().map(|one| one.own(&instructions).len());
+        self.prepared.longest = lengths.max().unwrap_or(0);
         let mut heads = Heads::default();
         for computation in &computations {
             let is_entry = match has_entry {
@@ -362,6 +447,10 @@ impl<'o> Writer<'o> {
         order: Option<&[u8]>,
         heads: &mut Heads<'p>,
     ) -> Result<()> {
+        if let Some((_, number)) = self.computations.get_mut(&computation.id) {
+            *number = Some(self.begun);
+        }
+        self.begun += 1;
         self.out.push_str(if is_entry { "ENTRY %" } else { "%" });
         self.put_name(computation.name, "a computation")?;
         self.out.push_str(" {\n");
@@ -393,106 +482,5 @@ impl<'o> Writer<'o> {
         }
         self.out.push_str("\n\n");
         Ok(())
-    }
-
-    /// The `metadata={…}` of a message, or nothing when it has no field. Several `parts` are one message.
-    pub fn metadata<'p>(
-        &mut self,
-        parts: impl Iterator<Item = &'p [u8]>,
-        separator: &str,
-    ) -> Result<()> {
-        use op_metadata as field;
-        let mut fields = FieldList::new();
-        let view = self.fields::<OpMetadata>(parts, &mut fields)?;
-        let start = self.out.len();
-        self.out.push_str(separator);
-        self.out.push_str("metadata={");
-        let inside = self.out.len();
-        self.put_strings(
-            view,
-            &[
-                (" op_type=", field::op_type),
-                (" op_name=", field::op_name),
-                (" source_file=", field::source_file),
-            ],
-        );
-        self.put_numbers(
-            view,
-            &[
-                (" source_line=", field::source_line),
-                (" source_end_line=", field::source_end_line),
-                (" source_column=", field::source_column),
-                (" source_end_column=", field::source_end_column),
-            ],
-        );
-        let profile_type = view.numbers(field::profile_type);
-        if !profile_type.is_empty() {
-            self.out.push_str(" profile_type={");
-            self.put_list(&profile_type);
-            self.out.push('}');
-        }
-        self.put_strings(view, &[(" deduplicated_name=", field::deduplicated_name)]);
-        self.put_numbers(
-            view,
-            &[
-                (
-                    " size_of_generated_code_in_bytes=",
-                    field::size_of_generated_code_in_bytes,
-                ),
-                (
-                    " size_of_memory_working_set_in_bytes=",
-                    field::size_of_memory_working_set_in_bytes,
-                ),
-                (" stack_frame_id=", field::stack_frame_id),
-            ],
-        );
-        self.put_strings(view, &[(" scheduling_name=", field::scheduling_name)]);
-        match self.out.len() == inside {
-            true => self.out.truncate(start),
-            false => {
-                self.out.remove(inside); // the blank before the first field
-                self.out.push('}');
-            }
-        }
-        Ok(())
-    }
-
-    /// The `frontend_attributes={…}` in a field, if it is there.
-    pub fn frontend_attributes(&mut self, proto: View<'_, '_>, number: u32) -> Result<()> {
-        let attributes: Option<FrontendAttributes> = self.message(proto, number)?;
-        let Some(attributes) = attributes.filter(|attributes| !attributes.map.is_empty()) else {
-            return Ok(());
-        };
-        self.out.push_str(", frontend_attributes={");
-        for (at, entry) in attributes.map.iter().enumerate() {
-            self.out.push_str(if at > 0 { "," } else { "" });
-            self.put_name(&entry.key, "a frontend attribute")?;
-            self.out.push('=');
-            write_string_or_dict(&mut self.out, &entry.value);
-        }
-        self.out.push('}');
-        Ok(())
-    }
-
-    /// Strings of a message, each behind its key.
-    fn put_strings(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
-            let value = view.bytes(number);
-            if !value.is_empty() {
-                self.out.push_str(key);
-                self.put_string(value);
-            }
-        }
-    }
-
-    /// Numbers that are not 0, likewise.
-    fn put_numbers(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
-            let value = view.int(number);
-            if value != 0 {
-                self.out.push_str(key);
-                self.put_int(value);
-            }
-        }
     }
 }

@@ -10,6 +10,7 @@ use crate::proto::schema::{
     sequence_entry as entry,
 };
 use crate::proto::wire::View;
+use crate::text::printer::Places;
 
 /// The bytes of the schedule's entries by the ids of their computations.
 pub(super) type Schedule<'p> = HashMap<i64, &'p [u8]>;
@@ -35,7 +36,7 @@ impl Writer<'_> {
         &self,
         bytes: &[u8],
         heads: &Heads<'_>,
-    ) -> Result<Option<Vec<u32>>> {
+    ) -> Result<Option<Places>> {
         let mut fields = FieldList::new();
         let parts = std::iter::once(bytes);
         let view = self.fields::<SequenceEntry>(parts, &mut fields)?;

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::proto::numbers::{self, LEVELS};
 use crate::proto::schema::{LayoutProto, ShapeProto, layout as layout_field, shape};
 use crate::proto::wire::{Fields, Value, varint};
-use crate::types::{ArrayShape, PrimitiveType};
+use crate::text::scan::Key;
+use crate::types::{ArrayShape, Dims, Layout, PrimitiveType};
 
 /// Shapes within shapes.
 const MOST_NESTED: usize = 128;
@@ -54,6 +55,81 @@ impl<'p> PlainShape<'p> {
             order,
         })
     }
+
+    /// The array that its text stands for; `None` where that is none, or has more than `rank` dimensions.
+    fn array(&self, rank: usize) -> Option<ArrayShape> {
+        let mut dims = Dims::new();
+        let mut rest = self.dims;
+        while !rest.is_empty() {
+            dims.push(i64::try_from(varint(&mut rest)?).ok()?);
+        }
+        let mut minor_to_major = SmallVec::new();
+        rest = self.order;
+        while !rest.is_empty() {
+            let dim = u8::try_from(varint(&mut rest)?).ok()?;
+            if usize::from(dim) >= dims.len() || minor_to_major.contains(&dim) {
+                return None;
+            }
+            minor_to_major.push(dim);
+        }
+        let has_layout = !minor_to_major.is_empty();
+        if dims.len() > rank || has_layout && minor_to_major.len() != dims.len() {
+            return None;
+        }
+        Some(ArrayShape {
+            element_type: self.element_type,
+            dims,
+            dynamic: 0,
+            layout: has_layout.then_some(Layout {
+                minor_to_major,
+                extension: None,
+            }),
+        })
+    }
+}
+
+/// Short shapes by their bytes: an open-addressed table without an allocation.
+pub(super) struct ShortShapes {
+    slots: [Option<ShortShape>; SLOTS],
+    count: usize,
+}
+
+#[derive(Clone, Copy)]
+struct ShortShape {
+    key: Key,
+    length: usize,
+    written: WrittenShape,
+}
+
+const SLOTS: usize = 32;
+
+impl Default for ShortShapes {
+    fn default() -> ShortShapes {
+        ShortShapes {
+            slots: [None; SLOTS],
+            count: 0,
+        }
+    }
+}
+
+impl ShortShapes {
+    /// Whether another shape has room: a slot stays free for searches to end at.
+    fn has_room(&self) -> bool {
+        self.count < SLOTS * 3 / 4
+    }
+
+    /// The shape whose bytes are the first `length` of `key`, or the slot for it.
+    #[inline(always)]
+    fn find(&self, key: &Key, length: usize) -> std::result::Result<WrittenShape, usize> {
+        let mut at = key.hash() as usize % SLOTS;
+        while let Some(known) = &self.slots[at] {
+            if known.length == length && known.key == *key {
+                return Ok(known.written);
+            }
+            at = (at + 1) % SLOTS;
+        }
+        Err(at)
+    }
 }
 
 impl Writer<'_> {
@@ -63,30 +139,69 @@ impl Writer<'_> {
     }
 
     /// The same; its number.
+    #[inline]
     pub(super) fn put_numbered_shape(&mut self, bytes: &[u8]) -> Result<u32> {
+        let Some(window) = self.window_at(bytes) else {
+            return self.put_long_shape(bytes);
+        };
+        let key = Key::new(window, bytes.len());
+        match self.short_shapes.find(&key, bytes.len()) {
+            Ok(WrittenShape { start, end, number }) => {
+                self.put_shape_again(start, end);
+                Ok(number)
+            }
+            Err(at) if self.short_shapes.has_room() => {
+                let written = self.put_new_shape(bytes)?;
+                self.short_shapes.slots[at] = Some(ShortShape {
+                    key,
+                    length: bytes.len(),
+                    written,
+                });
+                self.short_shapes.count += 1;
+                Ok(written.number)
+            }
+            Err(_) => self.put_long_shape(bytes),
+        }
+    }
+
+    /// The same, of a shape that is not among the short ones.
+    #[inline(never)]
+    fn put_long_shape(&mut self, bytes: &[u8]) -> Result<u32> {
         if let Some(&WrittenShape { start, end, number }) = self.shapes.get(bytes) {
-            self.out.extend_from_within(start..end);
+            self.put_shape_again(start, end);
             return Ok(number);
         }
-        let start = self.out.len();
-        if !self.plain_array(bytes) {
-            self.shape(Bytes::copy_from_slice(bytes), 0)?;
-        }
-        let written = WrittenShape {
-            start,
-            end: self.out.len(),
-            number: self.shapes.len() as u32,
-        };
+        let written = self.put_new_shape(bytes)?;
         self.shapes.insert(SmallVec::from_slice(bytes), written);
         Ok(written.number)
     }
 
+    #[inline(never)]
+    fn put_new_shape(&mut self, bytes: &[u8]) -> Result<WrittenShape> {
+        let start = self.out.len();
+        let plain = PlainShape::read(bytes);
+        let mut array = None;
+        match plain.filter(|plain| self.put_plain(plain)) {
+            Some(plain) => array = plain.array(self.limits.rank),
+            None => self.shape(Bytes::copy_from_slice(bytes), 0)?,
+        }
+        let written = WrittenShape {
+            start,
+            end: self.out.len(),
+            number: self.prepared.shapes.len() as u32,
+        };
+        self.prepared.shapes.push(array);
+        Ok(written)
+    }
+
     /// Appends a plain array; for all other shapes `false` and nothing.
     fn plain_array(&mut self, bytes: &[u8]) -> bool {
+        PlainShape::read(bytes).is_some_and(|plain| self.put_plain(&plain))
+    }
+
+    /// The same; `false` and nothing where its numbers are broken.
+    fn put_plain(&mut self, plain: &PlainShape<'_>) -> bool {
         let start = self.out.len();
-        let Some(plain) = PlainShape::read(bytes) else {
-            return false;
-        };
         self.out.push_str(plain.element_type.name());
         self.out.push('[');
         let mut is_plain = self.plain_list(plain.dims);
@@ -266,5 +381,61 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::ParseOptions;
+
+    #[test]
+    fn equal_shapes_have_one_number_however_many_there_are() {
+        // f32[n] as the shapes of a module, twice; more than are looked up without an allocation.
+        let shape = |n: u8| [2 << 3, 11, 3 << 3 | 2, 1, n];
+        let count = 2 * SLOTS;
+        let bytes: Vec<u8> = (0..2 * count)
+            .flat_map(|n| shape((n % count) as u8))
+            .collect();
+        let open = Bytes::from([bytes, vec![0; 64]].concat());
+        let options = ParseOptions::default();
+        let mut writer = Writer::new(open.len(), &options);
+        writer.open = &open;
+        for at in 0..2 * count {
+            let start = writer.out.len();
+            let number = writer.put_numbered_shape(&open[5 * at..5 * at + 5]);
+            assert_eq!(number.ok(), Some((at % count) as u32));
+            assert_eq!(writer.out[start..], format!("f32[{}]", at % count));
+        }
+        assert_eq!(writer.prepared.shapes.len(), count);
+    }
+
+    #[test]
+    fn only_what_a_text_may_say_is_known_of_an_array() {
+        let array = |dims: &[u8], order: &[u8], rank| {
+            let plain = PlainShape {
+                element_type: PrimitiveType::F32,
+                dims,
+                order,
+            };
+            plain.array(rank)
+        };
+        let known = array(&[2, 3], &[0, 1], 2).expect("it is an array");
+        assert_eq!((known.rank(), known.is_row_major()), (2, false));
+        assert_eq!(array(&[2], &[], 1).and_then(|array| array.layout), None);
+        for (dims, order, rank) in [
+            (&[2, 3][..], &[0, 1][..], 1),
+            (&[2, 3], &[0], 2),
+            (&[2, 3], &[0, 0], 2),
+            (&[2, 3], &[0, 2], 2),
+            (&[2, 0x80], &[], 2),
+            (
+                &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+                &[],
+                2,
+            ),
+        ] {
+            assert_eq!(array(dims, order, rank), None, "{dims:?} {order:?}");
+        }
     }
 }

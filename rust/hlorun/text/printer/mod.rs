@@ -38,7 +38,8 @@ use metadata::FrameStyle;
 pub(crate) use names::UniqueNames;
 pub use options::{PrintOptions, PrintSubcomputationMode};
 pub(crate) use order::{
-    Dependencies, callees, computation_order, instruction_order, keeps_channel_order, post_order,
+    Dependencies, Places, callees, computation_order, instruction_order, keeps_channel_order,
+    post_order,
 };
 use shapes::WrittenShapes;
 pub(crate) use stack_frames::StackFrames;

@@ -12,9 +12,9 @@ pub trait Dependencies {
     /// The number of instructions.
     fn count(&self) -> u32;
     /// Calls `visit` with the operands of the instruction at `at` that are in the list.
-    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32));
+    fn operands(&self, at: u32, visit: impl FnMut(u32));
     /// Calls `visit` with the control predecessors of the instruction at `at`.
-    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32));
+    fn predecessors(&self, at: u32, visit: impl FnMut(u32));
     /// The channel of a collective, whose instructions keep their order.
     fn channel(&self, at: u32) -> Option<i64>;
 }
@@ -92,13 +92,13 @@ impl Dependencies for Listed<'_> {
         self.instructions.len() as u32
     }
 
-    fn operands(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+    fn operands(&self, at: u32, visit: impl FnMut(u32)) {
         let operands = self.module.operand_ids(self.instructions[at as usize]);
         let places = operands.iter().filter_map(|&id| self.positions.get(id));
         places.for_each(visit);
     }
 
-    fn predecessors(&self, at: u32, visit: &mut dyn FnMut(u32)) {
+    fn predecessors(&self, at: u32, visit: impl FnMut(u32)) {
         let instruction = self.module.instruction(self.instructions[at as usize]);
         if let Some(AttrValue::Instructions(before)) =
             instruction.attribute(AttrKey::ControlPredecessors)
@@ -117,6 +117,9 @@ impl Dependencies for Listed<'_> {
     }
 }
 
+/// Positions in a list; those of a small computation need no allocation.
+pub type Places = SmallVec<[u32; 64]>;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Visit {
     New,
@@ -127,19 +130,19 @@ enum Visit {
 /// The positions of `list`, each after those it depends on, starting from those that nothing uses.
 ///
 /// Every position is in the result once, also where dependencies form a cycle.
-pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
+pub fn post_order(list: &impl Dependencies) -> Places {
     let count = list.count() as usize;
     // Most computations are small.
     let mut used: SmallVec<[bool; 64]> = SmallVec::from_elem(false, count);
     let used = &mut used[..];
     for at in 0..count as u32 {
-        list.operands(at, &mut |operand| used[operand as usize] = true);
+        list.operands(at, |operand| used[operand as usize] = true);
     }
     let mut channels = channel_predecessors(list);
     let mut visits: SmallVec<[Visit; 64]> = SmallVec::from_elem(Visit::New, count);
     let visits = &mut visits[..];
-    let mut order = Vec::with_capacity(count);
-    let mut stack: Vec<u32> = Vec::with_capacity(16);
+    let mut order = Places::with_capacity(count);
+    let mut stack: SmallVec<[u32; 32]> = SmallVec::new();
     // What no instruction without users reaches lies on a cycle; the second pass picks it up.
     for pass in 0..2 {
         for start in 0..count as u32 {
@@ -175,14 +178,13 @@ pub fn post_order(list: &impl Dependencies) -> Vec<u32> {
                     }
                 }
                 let first = stack.len();
-                let mut push = |at: u32| {
+                list.operands(at, |at| {
                     if visits[at as usize] == Visit::New {
                         stack.push(at);
                     }
-                };
-                list.operands(at, &mut push);
+                });
                 stack[first..].reverse();
-                list.predecessors(at, &mut |at| {
+                list.predecessors(at, |at| {
                     if visits[at as usize] == Visit::New {
                         stack.push(at);
                     }

@@ -115,3 +115,17 @@ ENTRY e {{
 }}"""
     got = hlorun.run(hlorun.parse(text), x, k)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dilation", [7, 8, 9, 1 << 62, (1 << 63) - 1])
+def test_inputs_far_apart(dilation: int) -> None:
+    """Every output is written, however far apart those are that see an input."""
+    text = f"""HloModule m
+ENTRY e {{
+  x = f32[1,1,1] parameter(0)
+  k = f32[1,1,1] parameter(1)
+  ROOT y = f32[1,1,20] convolution(x, k), window={{size=1 pad=0_19 lhs_dilate={dilation}}}, dim_labels=bf0_oi0->bf0
+}}"""
+    three, two = np.full((1, 1, 1), 3, np.float32), np.full((1, 1, 1), 2, np.float32)
+    got = hlorun.run(hlorun.parse(text), three, two)
+    np.testing.assert_array_equal(got, np.array([6] + [0] * 19, np.float32).reshape(1, 1, 20))

@@ -271,6 +271,8 @@ pub mod weighted_rows {
     /// Fewest outputs of a row, and most rows of inputs that one sums.
     pub const MIN_LENGTH: usize = 8;
     pub const MAX_ROWS: usize = 1 << 10;
+    /// Most outputs between two that see inputs at the same positions of a window.
+    pub const MAX_STEP: i64 = 8;
     /// Most outputs that are summed at a time, which bounds the memory for rows that are copied.
     pub const MAX_LENGTH: i64 = 1 << 12;
     /// Multiplications that make a task.

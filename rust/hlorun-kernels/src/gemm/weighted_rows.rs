@@ -10,7 +10,7 @@ use crate::{DType, Isa};
 /// `unsafe fn(rows, weights, n, to)`: `to[i]` becomes the sum of `weights[r] * rows[r][i]`.
 pub type WeightedRows = unsafe fn(&[*const u8], *const u8, usize, *mut u8);
 
-/// Elements whose sums are in registers at one time, and the fewest that are a vector.
+/// Elements whose sums are in registers at one time; of what is left over, and of short rows.
 const WIDE: usize = 64;
 const NARROW: usize = 16;
 const SHORT: usize = 4;

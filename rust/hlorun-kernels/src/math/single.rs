@@ -9,7 +9,8 @@ const ROUND: f32 = 12_582_912.0;
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
-/// e^x is zero below: where a product comes to zero, some CPUs take a hundred times as long, and masks are such numbers.
+/// e^x is zero below. It is said, not computed: some CPUs take a hundred times as long for a product that underflows,
+/// and masks are such numbers.
 const LEAST: f32 = -104.0;
 
 #[inline(always)]

@@ -7,7 +7,7 @@ use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::Dims;
 
 /// The kernel as `[group][window position][input feature][output feature of the group]`, or by output
-/// feature, `[output feature][window position][input feature]`.
+/// feature, `[output feature][window position][input feature]`, whatever `groups` is.
 pub fn pack_kernel(
     op: &ConvolutionOp,
     kernel: &RawArray,

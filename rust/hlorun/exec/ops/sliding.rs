@@ -29,7 +29,7 @@ const LINES: usize = 8;
 /// Lanes of one block at most.
 const LANES: usize = 256;
 
-/// Dimensions along which windows are more than one element each.
+/// Dimensions along which windows are not just the element at their place.
 fn long(op: &ReduceWindowOp) -> SmallVec<[usize; 6]> {
     let windows = op.window.0.iter().enumerate();
     windows

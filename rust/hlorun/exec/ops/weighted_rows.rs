@@ -1,8 +1,8 @@
 //! Convolutions of few output features per group, row by row of outputs: a row is a weighted sum of rows of inputs.
 //!
-//! In: a convolution in `f32` or `f64` whose result and input were brought into its type. Out: `true` when done here. Outputs of
-//! a row that see inputs at the same positions of the window are one segment, so no input is padded. Promise: an
-//! element is one sum over features and positions of the window, whatever thread computes it.
+//! In: a convolution in `f32` or `f64`, of arrays of its type. Out: `true` when done here. Outputs of a row that see
+//! inputs at the same positions of the window are one segment, so no input is padded. Promise: an element is one sum over
+//! features and positions of the window, whatever thread computes it.
 
 use hlorun_kernels::{WeightedRows, weighted_rows};
 use smallvec::SmallVec;
@@ -14,7 +14,9 @@ use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::weighted_rows::{GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MIN_LENGTH};
+use crate::plan::cost::weighted_rows::{
+    GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MAX_STEP, MIN_LENGTH,
+};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
@@ -41,9 +43,10 @@ struct Job<'a> {
     weights: Shared,
     input: Shared,
     output: Shared,
-    /// Bytes between outputs and between inputs, by dimension; along a row, of inputs and of outputs.
+    /// Bytes between outputs and between inputs, by dimension.
     to: SmallVec<[isize; 6]>,
     from: SmallVec<[isize; 6]>,
+    /// The same along a row, of inputs and then of outputs.
     along: (isize, isize),
     /// Output features of a group.
     features: usize,
@@ -68,10 +71,13 @@ pub fn run(
     let input_step = op.input.spatial.last().map_or(0, |&d| input.strides[d]);
     let is_dense = input_step == 1 && op.window.0.last().is_some_and(|w| w.stride == 1);
     let pays = features <= MAX_FEATURES && inner >= MIN_LENGTH && is_dense;
+    // All spans of a dimension have one step; with it outputs are apart that no position has in common.
+    let spans = geometry.spans[last].iter().flatten();
+    let step = spans.map(|span| span.step).max().unwrap_or(1);
     let Some(sum) = dtype(input.element_type).and_then(weighted_rows) else {
         return Ok(false);
     };
-    if !(pays || is_depthwise) || op.batch_group_count > 1 || rows > MAX_ROWS {
+    if !(pays || is_depthwise) || op.batch_group_count > 1 || rows > MAX_ROWS || step > MAX_STEP {
         return Ok(false);
     }
     let weights = pack_kernel(op, kernel, op.feature_group_count as i64, true)?;
@@ -80,7 +86,7 @@ pub fn run(
         byte_strides(&output.strides, size),
         byte_strides(&input.strides, size),
     );
-    let step = |strides: &[isize], spatial: &[usize]| {
+    let along = |strides: &[isize], spatial: &[usize]| {
         let last = spatial.last();
         last.map_or(size as isize, |&d| strides[d])
     };
@@ -89,13 +95,13 @@ pub fn run(
         geometry,
         sum,
         size,
-        segments: segments(geometry),
+        segments: segments(geometry, step),
         weights: Shared::new(weights.shared_ptr()),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
         along: (
-            step(&from, &op.input.spatial),
-            step(&to, &op.output.spatial),
+            along(&from, &op.input.spatial),
+            along(&to, &op.output.spatial),
         ),
         to,
         from,
@@ -114,20 +120,14 @@ pub fn run(
     Ok(true)
 }
 
-/// Cuts a row where outputs begin or cease to see inputs at a position of the window.
-fn segments(geometry: &Geometry) -> Vec<Segment> {
+/// Cuts a row, of whose outputs only each `step`th have positions in common, where outputs begin or cease to see inputs
+/// at a position of the window.
+fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
     let last = geometry.outputs.len() - 1;
     let (spans, inner) = (&geometry.spans[last], geometry.outputs[last]);
-    // All spans of a dimension have one step; with it outputs are apart that no position has in common.
-    let step = spans
-        .iter()
-        .flatten()
-        .map(|span| span.step)
-        .next()
-        .unwrap_or(1);
     let mut found = Vec::new();
     for residue in 0..step.min(inner as i64) {
-        let outputs = (inner as i64 - residue + step - 1) / step;
+        let outputs = 1 + (inner as i64 - 1 - residue) / step;
         let here = || {
             let seen = spans.iter().flatten();
             seen.filter(move |span| span.first % step == residue)

@@ -23,6 +23,9 @@ use crate::plan::ops::reduce_window::ReduceWindowOp;
 const LONGEST: i64 = 64;
 /// Applications of the operation that make a task.
 const GRAIN: usize = 64 << 10;
+/// Most elements of a block, and elements of outputs that are computed at a time.
+const MAX_BLOCK: i64 = 1 << 12;
+const PIECE: i64 = 1 << 14;
 
 /// Runs `op` if it has the form.
 pub fn run(
@@ -51,13 +54,13 @@ pub fn run(
         from: Shared::new(operand.pointer),
         to: Shared::new(output.pointer),
     };
-    let per_row =
-        (rows.reach + rows.length) * (rows.positions + rows.along.size as usize) * rows.block;
-    let count = output.count() / (rows.length * rows.block).max(1);
+    let touched = rows.reach(rows.piece) + rows.piece;
+    let per_piece = touched * (rows.positions + rows.along.size as usize) * rows.block;
+    let count = output.count() / (rows.length * rows.block).max(1) * rows.pieces();
     try_split(
         environment,
         count,
-        (GRAIN / per_row.max(1)).max(1),
+        (GRAIN / per_piece.max(1)).max(1),
         &|part| work.run(part),
     )?;
     Ok(true)
@@ -82,8 +85,8 @@ struct Rows {
     /// Blocks of inputs and of outputs of a row.
     width: usize,
     length: usize,
-    /// Blocks from the first to the last one that a row of outputs reads, padding included.
-    reach: usize,
+    /// Blocks of outputs that are computed at a time.
+    piece: usize,
     /// Rows of inputs for a row of outputs.
     positions: usize,
 }
@@ -96,6 +99,10 @@ impl Rows {
             return None;
         }
         let (inside, block) = blocks(windows, operand, output);
+        // Rows of large blocks are long enough by themselves.
+        if block > MAX_BLOCK {
+            return None;
+        }
         let row = (0..windows.len()).find(|&d| {
             !inside.contains(&d)
                 && operand.strides[d] == block
@@ -133,14 +140,25 @@ impl Rows {
             block: block as usize,
             width: width as usize,
             length: length as usize,
-            reach: reach as usize,
+            piece: (PIECE / block).clamp(1, length) as usize,
             positions: positions as usize,
         })
     }
 }
 
 impl Rows {
-    /// Rows of every `stride`th block that a row of outputs reads.
+    /// Pieces of a row of outputs.
+    fn pieces(&self) -> usize {
+        self.length.div_ceil(self.piece)
+    }
+
+    /// Blocks from the first to the last one that so many blocks of outputs read, padding included.
+    fn reach(&self, outputs: usize) -> usize {
+        let window = (self.along.size - 1) * self.along.window_dilation;
+        (outputs - 1) * self.along.stride as usize + window as usize + 1
+    }
+
+    /// Rows of every `stride`th block that a piece of outputs reads.
     fn phases(&self) -> usize {
         match self.along.stride as usize {
             1 => 0,
@@ -150,7 +168,7 @@ impl Rows {
 
     /// Blocks of such a row.
     fn each(&self) -> usize {
-        self.reach.div_ceil(self.along.stride as usize)
+        self.reach(self.piece).div_ceil(self.along.stride as usize)
     }
 
     /// Where the row of inputs begins that row `at` of outputs sees at position `step` of the window.
@@ -202,54 +220,81 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Computes the rows of outputs `part`, which are counted in row-major order.
+    /// Computes the pieces of rows of outputs `part`, which are counted in row-major order.
     fn run(&self, part: std::ops::Range<usize>) -> Result<()> {
         let rows = self.rows;
-        let (block, size) = (rows.block, rows.block * self.size);
-        // The inputs of a row from the first that it reads on: as they lie, and every `stride`th.
-        let mut row = AlignedBytes::uninitialized(rows.reach * size)?;
+        let size = rows.block * self.size;
+        // The inputs of a piece from the first that it reads on: as they lie, and every `stride`th.
+        let mut row = AlignedBytes::uninitialized(rows.reach(rows.piece) * size)?;
         let mut apart = AlignedBytes::uninitialized(rows.phases() * rows.each() * size)?;
-        let low = rows.along.padding_low;
-        let first = low.clamp(-(rows.width as i64), 0).unsigned_abs() as usize;
-        let before = low.clamp(0, rows.reach as i64) as usize;
-        let count = (rows.width - first).min(rows.reach - before);
-        let pointer = row.as_mut_ptr();
-        let inside = pointer.wrapping_add(before * size);
-        // SAFETY: `before + count` is at most `reach`.
-        unsafe { self.fill(&self.identity, pointer, rows.reach) };
         let sizes: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.outputs).collect();
         let windows: SmallVec<[i64; 5]> = rows.across.iter().map(|a| a.window.size).collect();
         let positions: Vec<_> = (0..rows.positions).map(|n| place(n, &windows)).collect();
         for n in part {
-            let at = place(n, &sizes);
-            let mut to = 0isize;
+            let at = place(n / rows.pieces(), &sizes);
+            let start = n % rows.pieces() * rows.piece;
+            let outputs = rows.piece.min(rows.length - start);
+            let mut to = (start * size) as isize;
             for (&i, across) in at.iter().zip(&rows.across) {
                 to += i as isize * across.steps[1];
             }
-            let mut is_first = true;
-            for step in &positions {
-                let Some(from) = rows.input(&at, step) else {
-                    continue;
-                };
-                let source = self.from.at(from + (first * size) as isize);
-                // SAFETY: the row of inputs lies inside the operand, and `count` blocks in both.
-                unsafe {
-                    if std::mem::take(&mut is_first) {
-                        hlorun_kernels::copy(source, inside, count * size);
-                    } else {
-                        (self.kernel)(inside, source, inside, count * block);
-                    }
-                }
-            }
-            // SAFETY: the scratch was made for it.
+            // SAFETY: the scratch was made for the longest piece.
             unsafe {
-                if is_first {
-                    self.fill(&self.identity, inside, count);
-                }
-                self.along(pointer, apart.as_mut_ptr(), self.to.at(to));
+                self.across(&at, start, outputs, &positions, row.as_mut_ptr());
+                self.along(
+                    row.as_mut_ptr(),
+                    apart.as_mut_ptr(),
+                    outputs,
+                    self.to.at(to),
+                );
             }
         }
         Ok(())
+    }
+
+    /// Folds the rows of inputs that `outputs` blocks from `start` on of row `at` read.
+    ///
+    /// # Safety
+    ///
+    /// `row` has room for the blocks that they read.
+    unsafe fn across(
+        &self,
+        at: &[i64],
+        start: usize,
+        outputs: usize,
+        positions: &[SmallVec<[i64; 5]>],
+        row: *mut u8,
+    ) {
+        let rows = self.rows;
+        let (block, size) = (rows.block, rows.block * self.size);
+        let reach = rows.reach(outputs);
+        let shift = start as i64 * rows.along.stride;
+        let low = rows.along.padding_low.saturating_sub(shift);
+        let first = low.clamp(-(rows.width as i64), 0).unsigned_abs() as usize;
+        let before = low.clamp(0, reach as i64) as usize;
+        let count = (rows.width - first).min(reach - before);
+        let inside = row.wrapping_add(before * size);
+        let behind = inside.wrapping_add(count * size);
+        // SAFETY: `before + count` is at most `reach`. The rows of inputs lie inside the operand.
+        unsafe {
+            self.fill(&self.identity, row, before);
+            self.fill(&self.identity, behind, reach - before - count);
+            let mut is_first = true;
+            for step in positions {
+                let Some(from) = rows.input(at, step) else {
+                    continue;
+                };
+                let source = self.from.at(from + (first * size) as isize);
+                if std::mem::take(&mut is_first) {
+                    hlorun_kernels::copy(source, inside, count * size);
+                } else {
+                    (self.kernel)(inside, source, inside, count * block);
+                }
+            }
+            if is_first {
+                self.fill(&self.identity, inside, count);
+            }
+        }
     }
 
     /// Fills `count` blocks with one value.
@@ -266,20 +311,20 @@ impl Work<'_> {
     ///
     /// # Safety
     ///
-    /// `row` has the blocks that a row of outputs reads, `apart` room for all phases, and `target` is
-    /// a row of outputs.
-    unsafe fn along(&self, row: *mut u8, apart: *mut u8, target: *mut u8) {
+    /// `row` has the blocks that `outputs` blocks read, `apart` room for all phases, and `target` for the
+    /// outputs.
+    unsafe fn along(&self, row: *mut u8, apart: *mut u8, outputs: usize, target: *mut u8) {
         let rows = self.rows;
         let (block, size) = (rows.block, rows.block * self.size);
         let stride = rows.along.stride as usize;
         let each = rows.each();
-        let outputs = rows.length * block;
-        // SAFETY: each phase holds `each` blocks; a row of outputs reads `length` from where its window
+        let (reach, elements) = (rows.reach(outputs), outputs * block);
+        // SAFETY: each phase holds `each` blocks; outputs read as many blocks from where their window
         // stands, which end inside `reach`.
         unsafe {
-            hlorun_kernels::fill(self.size, self.init.at(0), target, outputs);
+            hlorun_kernels::fill(self.size, self.init.at(0), target, elements);
             for phase in 0..rows.phases() {
-                let n = (rows.reach - phase.min(rows.reach)).div_ceil(stride);
+                let n = (reach - phase.min(reach)).div_ceil(stride);
                 let from = row.wrapping_add(phase * size);
                 let to = apart.wrapping_add(phase * each * size);
                 let step = (stride * size) as isize;
@@ -293,7 +338,7 @@ impl Work<'_> {
                 } else {
                     row.wrapping_add(offset * size)
                 };
-                (self.kernel)(target, source, target, outputs);
+                (self.kernel)(target, source, target, elements);
             }
         }
     }

@@ -1,8 +1,10 @@
 //! `sort-top-k`: a sort of which only the first few of each row are read, as a `topk`.
 //!
-//! Applies to a sort along the last dimension whose comparator compares one key, of integers or by the total order, or in any order if the sort is not stable, and where everything that reads the sort is a slice
-//! of a row's beginning. `topk` of the keys says which are first, equal ones in their order as in a stable sort. What is read of
-//! an operand is gathered from there; the places of an iota are the answer itself.
+//! Applies to a sort along the last dimension, where everything that reads it is a slice of a row's
+//! beginning. Its comparator compares one key: an integer, or a float by the total order; any float if
+//! the sort is not stable. `topk` of the keys says which are first, equal ones in their order as in a
+//! stable sort. What is read of an operand is gathered from there; the places of an iota are the answer
+//! itself.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

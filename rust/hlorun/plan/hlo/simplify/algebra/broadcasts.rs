@@ -12,7 +12,7 @@ use crate::types::{ArrayShape, Dims};
 /// All of them.
 pub(super) const RULES: &[Rule] = &[before_it_is_repeated];
 
-/// What is computed of the same repetition of several arrays, or of scalars, is a repetition of what is computed of them.
+/// What is computed of several arrays that are repeated alike, or of scalars, is repeated after it is computed.
 fn before_it_is_repeated(b: &mut Builder<'_>) -> Option<Change> {
     let instruction = b.module.instruction(b.like);
     let opcode = instruction.opcode();

@@ -7,8 +7,9 @@
 //! by itself.
 //!
 //! Each rule goes one way: what it puts in computes no more than what it takes out, whoever else reads
-//! that, and has no more instructions, but for a broadcast behind what is computed fewer times. All rules keep every bit, but for the payload of a NaN and
-//! for squares, of which `power` may round the last bit otherwise.
+//! that. It has no more instructions either, except where a broadcast moves behind what is computed. All
+//! rules keep every bit, but for the payload of a NaN and for squares, of which `power` may round the
+//! last bit otherwise.
 //! An array of another layout stands for one as a copy, since loops walk arrays in the order of
 //! their layouts.
 

@@ -57,13 +57,19 @@ def naive(x: Array, k: Array, sizes: Sizes, windows: list[Window]) -> Array:
             for group in range(sizes.groups):
                 own = slice(group * sizes.features, (group + 1) * sizes.features)
                 to = slice(group * sizes.outputs, (group + 1) * sizes.outputs)
-                out[(slice(None), to, *at)] += x[(slice(None), own, *place)] @ k[(to, slice(None), *taken)].T
+                # With spatial dimensions first, what is left are images, or outputs, and features.
+                seen = np.moveaxis(x, (0, 1), (-2, -1))[place][:, own]
+                weights = np.moveaxis(k, (0, 1), (-2, -1))[taken][to]
+                np.moveaxis(out, (0, 1), (-2, -1))[at][:, to] += seen @ weights.T
     return out
 
 
 def window(stream: Stream, inputs: int) -> Window:
     """One that fits at least once."""
-    one_of = lambda *values: int(stream.choice(values, 1)[0])  # noqa: E731
+
+    def one_of(*values: int) -> int:
+        return int(stream.choice(values, 1)[0])
+
     found = Window(
         one_of(1, 2, 3, 3, 4),
         one_of(1, 1, 2),
@@ -80,7 +86,10 @@ def window(stream: Stream, inputs: int) -> Window:
 @pytest.mark.parametrize("seed", range(150))
 def test_convolutions(seed: int) -> None:
     stream = Stream("convolutions", seed)
-    one_of = lambda *values: int(stream.choice(values, 1)[0])  # noqa: E731
+
+    def one_of(*values: int) -> int:
+        return int(stream.choice(values, 1)[0])
+
     name = list(KINDS)[one_of(0, 0, 0, 1, 1, 2)]
     sizes = Sizes(one_of(1, 1, 3, 9), one_of(1, 1, 1, 4), one_of(1, 1, 2, 3), one_of(1, 1, 2, 5, 9))
     rank = one_of(1, 2, 2, 3)

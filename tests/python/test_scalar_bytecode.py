@@ -202,7 +202,8 @@ ENTRY e {
 @pytest.mark.parametrize("layout", ["1,0", "0,1"])
 def test_windows_of_gathers_and_elements_that_lie_apart(kind: str, layout: str) -> None:
     """Each is an operation of the code; places outside are moved inside."""
-    dtype = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "u64": np.uint64}[kind]
+    dtypes: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "u64": np.uint64}
+    dtype = dtypes[kind]
     stream = Stream("gathered windows", kind, layout)
     info = np.iinfo(dtype)
     places = stream.integers(0, 35, (3, 5, 2)).astype(dtype)

@@ -537,10 +537,81 @@ fn simplification() {
   ROOT f = f32[4096] convert(b)",
     );
     misleads(Fault::ForgetsRounding, &rounded, "simplify");
+    let turned = entry(
+        "  a = f32[16] parameter(0)
+  b = f32[16] parameter(1)
+  rows = f32[16,16] broadcast(a), dimensions={0}
+  columns = f32[16,16] broadcast(b), dimensions={1}
+  ROOT s = f32[16,16] subtract(rows, columns)",
+    );
+    misleads(Fault::RepeatsUnalike, &turned, "simplify");
     let drawn = entry(
         "  a = f32[64] rng(one, two), distribution=rng_uniform
   b = f32[64] rng(one, two), distribution=rng_uniform
   ROOT d = f32[64] subtract(a, b)",
     );
     misleads(Fault::MergesEffects, &drawn, "common-subexpressions");
+}
+
+#[test]
+fn ties_of_a_stable_sort() {
+    let text = "HloModule ties
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  p = f32[16] parameter(0)
+  zero = f32[] constant(0)
+  all = f32[16] broadcast(zero), dimensions={}
+  below = f32[16] negate(p)
+  signed = f32[16] multiply(all, below)
+  odd = f32[16] constant({0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0})
+  zeros = f32[16] add(odd, signed)
+  i = s32[16] iota(), iota_dimension=0
+  s = (f32[16], s32[16]) sort(zeros, i), dimensions={0}, is_stable=true, to_apply=less
+  places = s32[16] get-tuple-element(s), index=1
+  ROOT r = s32[3] slice(places), slice={[0:3]}
+}
+";
+    misleads(Fault::ReordersTies, text, "sort-top-k");
+}
+
+#[test]
+fn windows_that_lie_in_pieces() {
+    let text = "HloModule windows
+condition {
+  s = (s32[], f32[4,8], s32[3], f32[3,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4,8], s32[3], f32[3,2]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[4,8] get-tuple-element(s), index=1
+  at = s32[3] get-tuple-element(s), index=2
+  sum = f32[3,2] get-tuple-element(s), index=3
+  columns = f32[3,2] gather(x, at), offset_dims={1}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={2,1}
+  more = f32[3,2] add(sum, columns)
+  twice = f32[4,8] add(x, x)
+  ROOT r = (s32[], f32[4,8], s32[3], f32[3,2]) tuple(next, twice, at, more)
+}
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  zero = s32[] constant(0)
+  at = s32[3] parameter(1)
+  none = f32[] constant(0)
+  sum = f32[3,2] broadcast(none), dimensions={}
+  s = (s32[], f32[4,8], s32[3], f32[3,2]) tuple(zero, x, at, sum)
+  w = (s32[], f32[4,8], s32[3], f32[3,2]) while(s), condition=condition, body=body
+  ROOT r = f32[3,2] get-tuple-element(w), index=3
+}
+";
+    misleads(Fault::GathersApart, text, "scalar-bytecode");
 }

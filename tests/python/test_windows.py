@@ -122,37 +122,32 @@ ENTRY e {{
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64), equal_nan=True)
 
 
+def sums(kind: str, dims: str, result: str, window: str) -> hlorun.HloModule:
+    """A module that adds up windows."""
+    return hlorun.parse(f"""HloModule m
+add {{
+  a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  ROOT r = {kind}[] add(a, b)
+}}
+ENTRY e {{
+  x = {kind}[{dims}] parameter(0)
+  i = {kind}[] constant(0)
+  ROOT w = {kind}[{result}] reduce-window(x, i), window={{{window}}}, to_apply=add
+}}""")
+
+
 def test_windows_that_reach_far_beyond_wide_rows() -> None:
     """The first output sees the second row, and the second one nothing."""
-    text = """HloModule m
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] add(a, b)
-}
-ENTRY e {
-  x = f32[2,300000] parameter(0)
-  i = f32[] constant(0)
-  ROOT w = f32[2,300000] reduce-window(x, i), window={size=64x1 pad=251_1x0_0 rhs_dilate=4x1}, to_apply=add
-}"""
+    module = sums("f32", "2,300000", "2,300000", "size=64x1 pad=251_1x0_0 rhs_dilate=4x1")
     x = np.arange(600000, dtype=np.float32).reshape(2, -1)
-    np.testing.assert_array_equal(hlorun.run(hlorun.parse(text), x), np.stack([x[1], x[1] * 0]))
+    np.testing.assert_array_equal(hlorun.run(module, x), np.stack([x[1], x[1] * 0]))
 
 
 def test_pieces_of_rows() -> None:
     """Rows that are computed piece by piece, with borders at both ends."""
-    text = """HloModule m
-add {
-  a = s32[] parameter(0)
-  b = s32[] parameter(1)
-  ROOT r = s32[] add(a, b)
-}
-ENTRY e {
-  x = s32[70001,3] parameter(0)
-  i = s32[] constant(0)
-  ROOT w = s32[23335,3] reduce-window(x, i), window={size=5x1 stride=3x1 pad=2_5x0_0}, to_apply=add
-}"""
+    module = sums("s32", "70001,3", "23335,3", "size=5x1 stride=3x1 pad=2_5x0_0")
     x = np.arange(70001 * 3, dtype=np.int32).reshape(-1, 3) % 1000
     padded = np.pad(x, ((2, 5), (0, 0)))
     want = sum(padded[k : k + 3 * 23335 : 3][:23335] for k in range(5))
-    np.testing.assert_array_equal(hlorun.run(hlorun.parse(text), x), want)
+    np.testing.assert_array_equal(hlorun.run(module, x), want)

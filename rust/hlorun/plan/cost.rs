@@ -152,7 +152,7 @@ pub mod scalar_bytecode {
     /// Most elements that lie apart at a place that indices name, and most windows of a gather: each is an operation, and
     /// what surrounds a step outside of the code costs as much as some tens of them.
     pub const MAX_APART: usize = 64;
-    pub const MAX_WINDOWS: i64 = 64;
+    pub const MAX_GATHERED: i64 = 64;
     /// Elements of a kernel that are as much work as an operation.
     pub const ELEMENTS_PER_WORK: usize = 8;
     /// Most operations that are put together at a time.
@@ -248,7 +248,7 @@ pub mod small_matrices {
 
 /// What is computed of repeated values.
 pub mod broadcasts {
-    /// How often values are repeated, at least, to be computed before: a step of its own takes as long as some elements.
+    /// How often values are repeated at least for them to be computed first: that takes a step of its own.
     pub const MIN_REPEATED: i64 = 8;
 }
 
@@ -262,10 +262,20 @@ pub mod top_k {
 pub mod windowed {
     /// Elements of windows that make a task.
     pub const GRAIN: usize = 64 << 10;
+    /// Longest window along a row, and most rows of a window, that are combined one by one.
+    pub const LONGEST: i64 = 64;
+    /// Most elements of a block that stays together; rows of larger ones are long enough by themselves.
+    pub const MAX_BLOCK: i64 = 1 << 12;
+    /// Elements of a row of outputs that are computed at a time, so that what they read stays in the cache.
+    pub const PIECE: i64 = 1 << 14;
+    /// Shortest window of an associative operation that goes by prefixes and suffixes.
+    pub const LONG: i64 = 8;
+    /// With fewer lines than this, each is folded by itself.
+    pub const LINES: usize = 8;
 }
 
-/// Convolutions of few features as weighted sums of rows.
-pub mod weighted_rows {
+/// Convolutions of few features, which are no matrix products.
+pub mod narrow_convolution {
     /// Most output features of a group: more are faster as a matrix product.
     pub const MAX_FEATURES: usize = 8;
     /// Fewest outputs of a row, and most rows of inputs that one sums.

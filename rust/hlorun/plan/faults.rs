@@ -60,6 +60,12 @@ pub enum Fault {
     HandsOnChangedState,
     /// A conversion that is undone lost nothing.
     ForgetsRounding,
+    /// Values that are repeated in other ways do not stand for each other before they are repeated.
+    RepeatsUnalike,
+    /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
+    ReordersTies,
+    /// A window that is loaded in one piece lies in one piece.
+    GathersApart,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

@@ -9,11 +9,9 @@ use super::walk::{Shared, byte_strides, try_split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::narrow_convolution::GRAIN;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::PrimitiveType;
-
-/// Multiplications that make a task.
-const GRAIN: usize = 256 << 10;
 
 /// Runs `op` in `f32` or `f64`, if it is one of these.
 pub fn run(

@@ -109,10 +109,8 @@ fn windows<'s>(
     operand: &RawArray,
     [source, target]: [&[isize]; 2],
 ) -> Result<Windows<'s>> {
-    // How far batching dimensions move a window of the operand.
-    let mut moved: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
+    let moved = op.map.batch_steps(starts.batch.len(), source);
     for &(operand_dim, batch_dim) in &op.map.batching {
-        moved[batch_dim] += source[operand_dim];
         if starts.batch[batch_dim] > operand.dims[operand_dim] {
             return Err(HloError::execution("gather batching dimensions differ"));
         }

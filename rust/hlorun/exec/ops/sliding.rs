@@ -17,15 +17,12 @@ use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
+use crate::plan::cost::windowed::{LINES, LONG};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
 use crate::types::{Dims, PrimitiveType};
 
-/// Windows shorter than this are folded position by position.
-const LONG: i64 = 8;
-/// With fewer lines than this, each is folded by itself.
-const LINES: usize = 8;
 /// Lanes of one block at most.
 const LANES: usize = 256;
 

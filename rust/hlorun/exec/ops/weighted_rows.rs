@@ -14,7 +14,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::weighted_rows::{
+use crate::plan::cost::narrow_convolution::{
     GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MAX_STEP, MIN_LENGTH,
 };
 use crate::plan::element::elementwise::dtype;

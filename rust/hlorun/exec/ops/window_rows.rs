@@ -17,15 +17,8 @@ use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
+use crate::plan::cost::windowed::{GRAIN, LONGEST, MAX_BLOCK, PIECE};
 use crate::plan::ops::reduce_window::ReduceWindowOp;
-
-/// Longest window along a row, and most rows of a window, that are combined one by one.
-const LONGEST: i64 = 64;
-/// Applications of the operation that make a task.
-const GRAIN: usize = 64 << 10;
-/// Most elements of a block, and elements of outputs that are computed at a time.
-const MAX_BLOCK: i64 = 1 << 12;
-const PIECE: i64 = 1 << 14;
 
 /// Runs `op` if it has the form.
 pub fn run(
@@ -99,7 +92,6 @@ impl Rows {
             return None;
         }
         let (inside, block) = blocks(windows, operand, output);
-        // Rows of large blocks are long enough by themselves.
         if block > MAX_BLOCK {
             return None;
         }

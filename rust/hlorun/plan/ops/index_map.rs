@@ -62,6 +62,20 @@ pub fn array_operand(instruction: InstructionRef<'_>, index: usize) -> Result<&A
 }
 
 impl IndexMap {
+    /// How far the operand's batching dimensions move a window for each step along the batch dimensions of the indices,
+    /// of which there are `rank`, where `strides` are the operand's.
+    pub fn batch_steps<T: Copy + Default + std::ops::AddAssign>(
+        &self,
+        rank: usize,
+        strides: &[T],
+    ) -> SmallVec<[T; 6]> {
+        let mut steps = SmallVec::from_elem(T::default(), rank);
+        for &(dim, batch) in &self.batching {
+            steps[batch] += strides[dim];
+        }
+        steps
+    }
+
     /// Checks `numbers` against the operand and the indices.
     pub fn new(
         instruction: InstructionRef<'_>,

@@ -118,13 +118,15 @@ fn windows<'s>(
     if (1..components.len()).any(|at| components[..at].contains(&components[at])) {
         return None;
     }
-    let mut placed: SmallVec<[isize; 6]> = SmallVec::from_elem(0, starts.batch.len());
-    for &(dim, batch) in &op.map.batching {
-        if components.contains(&dim) {
-            return None;
-        }
-        placed[batch] += to[dim];
+    if op
+        .map
+        .batching
+        .iter()
+        .any(|(dim, _)| components.contains(dim))
+    {
+        return None;
     }
+    let placed = op.map.batch_steps(starts.batch.len(), &to);
     let plain: SmallVec<[isize; 6]> = op.scatter_dims.iter().map(|&d| from[d]).collect();
     let components = components.iter().map(|&d| (to[d], limits[d])).collect();
     Some((

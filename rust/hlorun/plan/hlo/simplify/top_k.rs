@@ -14,6 +14,7 @@ use crate::module::{
     AttrKey, AttrValue, Attribute, HloModule, HloOpcode, InstructionId, InstructionRef,
 };
 use crate::plan::cost::top_k::MIN_RATIO;
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::legalize::map::{is_liftable, lifted};
 use crate::plan::ops::sort_keys::{SortKey, expressions};
@@ -104,7 +105,8 @@ impl Sort {
         };
         let is_exact = key.total_order || !key.element_type.is_floating();
         let is_stable = sort.bool(AttrKey::IsStable).unwrap_or(false);
-        (is_exact || !is_stable).then_some(Sort {
+        let keeps_ties = faults::holds(Fault::ReordersTies, is_exact || !is_stable);
+        keeps_ties.then_some(Sort {
             id,
             expression,
             key,

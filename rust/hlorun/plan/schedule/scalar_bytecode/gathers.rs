@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 
 use super::builder::Builder;
 use super::moves::place;
-use crate::plan::cost::scalar_bytecode::{MAX_MOVED, MAX_WINDOWS};
+use crate::plan::cost::scalar_bytecode::{MAX_GATHERED, MAX_MOVED};
+use crate::plan::faults::{self, Fault};
 use crate::plan::ops::gather::GatherOp;
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::view::{ArrayView, DynamicIndex};
@@ -32,7 +33,7 @@ impl Builder {
         let windows = batches
             .iter()
             .try_fold(1i64, |n, batch| n.checked_mul(batch.0))?;
-        if windows > MAX_WINDOWS || bytes > MAX_MOVED || operand.count() == 0 {
+        if windows > MAX_GATHERED || bytes > MAX_MOVED || operand.count() == 0 {
             return None;
         }
         let (from, to) = (place(operand)?, place(output)?);
@@ -67,6 +68,7 @@ fn window_run(gather: &GatherOp, operand: &ArrayView, output: &ArrayView) -> Opt
         let count = gather.slice_sizes[from];
         if count != 1 {
             let is_next = operand.strides[from] == run && output.strides[to] == run;
+            let is_next = faults::holds(Fault::GathersApart, is_next);
             run = is_next.then(|| run.checked_mul(count))??;
         }
     }
@@ -81,20 +83,21 @@ fn batches(
     output: &ArrayView,
 ) -> Option<SmallVec<[Batch; 4]>> {
     let map = &gather.map;
-    let of_indices = (0..indices.dims.len()).filter(|&dim| dim != map.index_vector_dim);
-    let each = of_indices.zip(&gather.batch_dims).enumerate();
-    each.map(|(batch, (from, &to))| {
-        let mut moved = 0;
-        for &(dim, _) in map.batching.iter().filter(|(_, of)| *of == batch) {
-            if indices.dims[from] > operand.dims[dim] {
-                return None;
-            }
-            moved += operand.strides[dim];
-        }
+    let of_indices: SmallVec<[usize; 6]> = (0..indices.dims.len())
+        .filter(|&dim| dim != map.index_vector_dim)
+        .collect();
+    let fits =
+        |&(dim, batch): &(usize, usize)| indices.dims[of_indices[batch]] <= operand.dims[dim];
+    if !map.batching.iter().all(fits) {
+        return None;
+    }
+    let moved = map.batch_steps(of_indices.len(), &operand.strides);
+    let each = of_indices.iter().zip(&moved).zip(&gather.batch_dims);
+    let batches = each.map(|((&from, &moved), &to)| {
         let steps = [indices.strides[from], moved, output.strides[to]];
-        Some((indices.dims[from], steps))
-    })
-    .collect()
+        (indices.dims[from], steps)
+    });
+    Some(batches.collect())
 }
 
 /// How far window `window` is from the first one.

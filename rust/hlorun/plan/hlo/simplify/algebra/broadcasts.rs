@@ -6,6 +6,7 @@ use super::rule::{Change, Rule};
 use crate::module::opcode::elementwise_classes;
 use crate::module::{AttrKey, Attribute, HloOpcode, InstructionId, OpClass};
 use crate::plan::cost::broadcasts::MIN_REPEATED;
+use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::types::{ArrayShape, Dims};
 
@@ -38,7 +39,7 @@ fn before_it_is_repeated(b: &mut Builder<'_>) -> Option<Change> {
         }
         let own = (Dims::from_slice(operand.dimensions()), sizes.dims.clone());
         match &place {
-            Some(other) if *other != own => return None,
+            Some(other) if !faults::holds(Fault::RepeatsUnalike, *other == own) => return None,
             _ => place = Some(own),
         }
     }

@@ -31,6 +31,7 @@ _KINDS = (
     (re.compile(r"\.o$"), "machine code"),
     (re.compile(r"\.ptx$"), "GPU assembly"),
     (re.compile(r"debug_options$|\.(?:config|gpu_target_config|autotune_results)\.pbtxt$"), "options"),
+    (re.compile(r"(?:compile_options|topology)\.pb$"), "options"),
     (re.compile(r"\.mlir$"), "MLIR"),
     (re.compile(r"thunk_sequence.*\.(?:txt|pb|pbtxt)$|thunks?\.txt$"), "thunks"),
     (re.compile(r"\.xplane\.pb$"), "profile"),

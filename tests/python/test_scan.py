@@ -125,6 +125,8 @@ def test_passes_show_what_changed(folder: Path) -> None:
         ("m-memory-usage-report.pb", False),
         ("m-buffer-assignment.txt.gz", False),
         ("host.xplane.pb", False),
+        ("topology.pb", False),
+        ("compile_options.pb", False),
         ("thunk_sequence.txt", False),
     ],
 )

@@ -6,6 +6,27 @@ use crate::proto::schema::{FrontendAttributes, OpMetadata, op_metadata};
 use crate::proto::wire::{Value, View, read_field};
 use crate::text::printer::write_string_or_dict;
 
+/// What the text calls a field of the metadata.
+const fn key(number: u32) -> &'static str {
+    use op_metadata as field;
+    match number {
+        field::op_type => "op_type=",
+        field::op_name => "op_name=",
+        field::source_file => "source_file=",
+        field::source_line => "source_line=",
+        field::source_end_line => "source_end_line=",
+        field::source_column => "source_column=",
+        field::source_end_column => "source_end_column=",
+        field::profile_type => "profile_type=",
+        field::deduplicated_name => "deduplicated_name=",
+        field::size_of_generated_code_in_bytes => "size_of_generated_code_in_bytes=",
+        field::size_of_memory_working_set_in_bytes => "size_of_memory_working_set_in_bytes=",
+        field::stack_frame_id => "stack_frame_id=",
+        field::scheduling_name => "scheduling_name=",
+        _ => "",
+    }
+}
+
 impl Writer<'_> {
     /// The `metadata={…}` of a message, or nothing when it has no field. Several `parts` are one message.
     pub fn metadata<'p>(
@@ -33,18 +54,15 @@ impl Writer<'_> {
         let inside = self.out.len();
         let (mut rest, mut last) = (part, 0);
         while !rest.is_empty() {
-            let (number, key, value) = match read_field(&mut rest) {
-                Some((number, Value::Bytes(value))) => match number {
-                    field::op_type => (number, "op_type=", Ok(value)),
-                    field::op_name => (number, "op_name=", Ok(value)),
-                    field::source_file => (number, "source_file=", Ok(value)),
-                    _ => return self.take_back(start),
-                },
-                Some((number, Value::Number(value))) => match number {
-                    field::source_line => (number, "source_line=", Err(value as i32)),
-                    field::stack_frame_id => (number, "stack_frame_id=", Err(value as i32)),
-                    _ => return self.take_back(start),
-                },
+            let (number, value) = match read_field(&mut rest) {
+                Some((
+                    number @ (field::op_type | field::op_name | field::source_file),
+                    Value::Bytes(value),
+                )) => (number, Ok(value)),
+                Some((
+                    number @ (field::source_line | field::stack_frame_id),
+                    Value::Number(value),
+                )) => (number, Err(value as i32)),
                 _ => return self.take_back(start),
             };
             if number <= std::mem::replace(&mut last, number) {
@@ -56,7 +74,7 @@ impl Writer<'_> {
             if self.out.len() > inside {
                 self.out.push(' ');
             }
-            self.out.push_str(key);
+            self.out.push_str(key(number));
             match value {
                 Ok(text) => self.put_string(text),
                 Err(number) => self.put_int(number.into()),
@@ -88,45 +106,33 @@ impl Writer<'_> {
         self.out.push_str(separator);
         self.out.push_str("metadata={");
         let inside = self.out.len();
-        self.put_strings(
-            view,
-            &[
-                (" op_type=", field::op_type),
-                (" op_name=", field::op_name),
-                (" source_file=", field::source_file),
-            ],
-        );
+        self.put_strings(view, &[field::op_type, field::op_name, field::source_file]);
         self.put_numbers(
             view,
             &[
-                (" source_line=", field::source_line),
-                (" source_end_line=", field::source_end_line),
-                (" source_column=", field::source_column),
-                (" source_end_column=", field::source_end_column),
+                field::source_line,
+                field::source_end_line,
+                field::source_column,
+                field::source_end_column,
             ],
         );
         let profile_type = view.numbers(field::profile_type);
         if !profile_type.is_empty() {
-            self.out.push_str(" profile_type={");
+            self.put_key(field::profile_type);
+            self.out.push('{');
             self.put_list(&profile_type);
             self.out.push('}');
         }
-        self.put_strings(view, &[(" deduplicated_name=", field::deduplicated_name)]);
+        self.put_strings(view, &[field::deduplicated_name]);
         self.put_numbers(
             view,
             &[
-                (
-                    " size_of_generated_code_in_bytes=",
-                    field::size_of_generated_code_in_bytes,
-                ),
-                (
-                    " size_of_memory_working_set_in_bytes=",
-                    field::size_of_memory_working_set_in_bytes,
-                ),
-                (" stack_frame_id=", field::stack_frame_id),
+                field::size_of_generated_code_in_bytes,
+                field::size_of_memory_working_set_in_bytes,
+                field::stack_frame_id,
             ],
         );
-        self.put_strings(view, &[(" scheduling_name=", field::scheduling_name)]);
+        self.put_strings(view, &[field::scheduling_name]);
         match self.out.len() == inside {
             true => self.out.truncate(start),
             false => {
@@ -154,23 +160,28 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Strings of a message, each behind its key.
-    fn put_strings(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
+    fn put_key(&mut self, number: u32) {
+        self.out.push(' ');
+        self.out.push_str(key(number));
+    }
+
+    /// Strings, each behind its key.
+    fn put_strings(&mut self, view: View<'_, '_>, fields: &[u32]) {
+        for &number in fields {
             let value = view.bytes(number);
             if !value.is_empty() {
-                self.out.push_str(key);
+                self.put_key(number);
                 self.put_string(value);
             }
         }
     }
 
     /// Numbers that are not 0, likewise.
-    fn put_numbers(&mut self, view: View<'_, '_>, fields: &[(&str, u32)]) {
-        for &(key, number) in fields {
+    fn put_numbers(&mut self, view: View<'_, '_>, fields: &[u32]) {
+        for &number in fields {
             let value = view.int(number);
             if value != 0 {
-                self.out.push_str(key);
+                self.put_key(number);
                 self.put_int(value);
             }
         }

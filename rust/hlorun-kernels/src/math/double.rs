@@ -8,7 +8,7 @@ use crate::elementwise::Tier;
 const ROUND: f64 = 6_755_399_441_055_744.0;
 pub(super) const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
-/// e^x is zero below, which is said instead of computed as in [`super::single`].
+/// e^x is zero below, and a constant for the same reason as in [`super::single`].
 const LEAST: f64 = -745.5;
 
 #[inline(always)]

@@ -9,8 +9,8 @@ const ROUND: f32 = 12_582_912.0;
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
-/// e^x is zero below. It is said, not computed: some CPUs take a hundred times as long for a product that underflows,
-/// and masks are such numbers.
+/// e^x is zero below. The result is then a constant: some CPUs take a hundred times as long for a product that
+/// underflows, and masked values are as low as that.
 const LEAST: f32 = -104.0;
 
 #[inline(always)]
@@ -112,7 +112,7 @@ pub fn log1p<T: Tier>(x: f32) -> f32 {
 #[inline(always)]
 pub fn logistic<T: Tier>(x: f32) -> f32 {
     let is_zero = x < LEAST;
-    // The quotient is 1 from 18 on, and nothing below is subnormal up to 20.
+    // From 18 on the quotient is 1; up to 20 nothing that is computed here is subnormal.
     let a = if x > 20.0 { 20.0 } else { x };
     let a = if is_zero { 0.0 } else { a };
     let (r, n) = reduce::<T>(-a);
@@ -131,7 +131,7 @@ pub fn logistic<T: Tier>(x: f32) -> f32 {
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<T: Tier>(x: f32) -> f32 {
-    // Of what is its own result nothing is computed, as its square may be subnormal.
+    // A tiny number is its own result; its square, which might be subnormal, is not computed.
     let is_tiny = x.abs() < 1e-10;
     let a = if is_tiny { 0.0 } else { x.abs() };
     let z = a * a;

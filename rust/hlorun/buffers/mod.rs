@@ -5,9 +5,10 @@
 //!
 //! Large blocks ask for huge pages, and a bounded number of bytes of freed ones is kept for the next
 //! request of the same size: results of the last run make room for those of the next without a page
-//! fault.
+//! fault. Each thread keeps a few small ones.
 
 mod pool;
+mod small;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::marker::PhantomData;
@@ -48,10 +49,16 @@ unsafe impl<B> Send for AlignedBytes<B> {}
 // SAFETY: shared access only reads.
 unsafe impl<B> Sync for AlignedBytes<B> {}
 
+/// A block for `len` bytes that was freed before.
+fn kept(len: usize) -> Option<NonNull<u8>> {
+    small::take(len).or_else(|| pool::take(len))
+}
+
 /// How a block of `len` bytes is allocated.
 fn layout(len: usize) -> Result<Layout> {
     let alignment = if len >= HUGE { HUGE } else { ALIGNMENT };
-    Layout::from_size_align(len.max(1), alignment).map_err(|_| OutOfMemory { bytes: len }.into())
+    Layout::from_size_align(small::rounded(len), alignment)
+        .map_err(|_| OutOfMemory { bytes: len }.into())
 }
 
 impl<B> AlignedBytes<B> {
@@ -113,7 +120,7 @@ impl<B> AlignedBytes<B> {
 impl AlignedBytes {
     /// `len` bytes whose contents are whatever they are; the caller writes before it reads.
     pub fn uninitialized(len: usize) -> Result<AlignedBytes> {
-        if let Some(pointer) = pool::take(len) {
+        if let Some(pointer) = kept(len) {
             // SAFETY: a kept block of this size, which the pool gave away.
             return unsafe { AlignedBytes::from_raw(pointer.as_ptr(), len) };
         }
@@ -144,7 +151,7 @@ impl AlignedBytes<u8> {
     /// `len` zero bytes.
     pub fn zeroed(len: usize) -> Result<AlignedBytes<u8>> {
         // Every kind of request takes kept blocks: what only gave some would have more kept each time.
-        if let Some(pointer) = pool::take(len) {
+        if let Some(pointer) = kept(len) {
             // SAFETY: a kept block of `len` bytes that nobody else has.
             unsafe { pointer.as_ptr().write_bytes(0, len) };
             return Ok(AlignedBytes {
@@ -232,7 +239,7 @@ impl<B> Drop for AlignedBytes<B> {
     fn drop(&mut self) {
         // SAFETY: the block is this one's own, and this is its end.
         unsafe {
-            if !pool::keep(self.pointer, self.len) {
+            if !small::keep(self.pointer, self.len) && !pool::keep(self.pointer, self.len) {
                 free(self.pointer, self.len);
             }
         }

@@ -81,7 +81,11 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
                 .dims
                 .get(usize::from(op.v_as_columns))
                 .is_some_and(|&c| c as usize > k));
-    let (columns, rows) = if all { (m, n) } else { (k, k) };
+    let (columns, rows) = match (op.vectors, all) {
+        (false, _) => (0, 0),
+        (true, true) => (m, n),
+        (true, false) => (k, k),
+    };
     let mut s = Matrix::zeros(real, k, 1)?;
     let mut u = Matrix::zeros(ty, m, columns)?;
     let mut vh = Matrix::zeros(ty, rows, n)?;

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 
 use hlorun_kernels::gemm::blas::{Routine, routine};
+use smallvec::SmallVec;
 
 use super::matrix::Matrix;
 use crate::buffers::AlignedBytes;
@@ -40,18 +41,22 @@ fn known_routine(letter: char, name: &'static str) -> Option<Routine> {
     })
 }
 
-/// Most integer arguments of a call.
-const INTS: usize = 16;
+/// Most arguments of a call.
+const ARGUMENTS: usize = 24;
+
+/// An argument of a call. LAPACK takes the address of each.
+#[derive(Clone, Copy)]
+enum Argument {
+    Letter(u8),
+    Integer(i64),
+    Array(*mut u8),
+}
 
 /// A call being put together.
 pub struct Call {
     routine: Routine,
-    arguments: Vec<*mut c_void>,
-    ints: Box<[i64; INTS]>,
-    used: usize,
-    letters: Box<[u8; 8]>,
-    characters: usize,
-    kept: Vec<AlignedBytes<u8>>,
+    arguments: Vec<Argument>,
+    kept: SmallVec<[AlignedBytes<u8>; 3]>,
 }
 
 impl Call {
@@ -59,12 +64,8 @@ impl Call {
     pub fn new(ty: PrimitiveType, name: &'static str) -> Option<Call> {
         Some(Call {
             routine: known_routine(letter(ty), name)?,
-            arguments: Vec::new(),
-            ints: Box::new([0; INTS]),
-            used: 0,
-            letters: Box::new([0; 8]),
-            characters: 0,
-            kept: Vec::new(),
+            arguments: Vec::with_capacity(ARGUMENTS),
+            kept: SmallVec::new(),
         })
     }
 
@@ -75,30 +76,20 @@ impl Call {
 
     /// Letters.
     pub fn characters<const N: usize>(mut self, letters: [u8; N]) -> Call {
-        for letter in letters {
-            self.letters[self.characters] = letter;
-            let at: *mut u8 = &mut self.letters[self.characters];
-            self.arguments.push(at.cast());
-            self.characters += 1;
-        }
+        self.arguments.extend(letters.map(Argument::Letter));
         self
     }
 
-    /// Integers. On the little-endian machines BLAS libraries exist for, the lower half of the
-    /// word is the 32-bit integer.
+    /// Integers.
     pub fn ints<const N: usize>(mut self, values: [usize; N]) -> Call {
-        for value in values {
-            self.ints[self.used] = value as i64;
-            let at: *mut i64 = &mut self.ints[self.used];
-            self.arguments.push(at.cast());
-            self.used += 1;
-        }
+        let integers = values.map(|value| Argument::Integer(value as i64));
+        self.arguments.extend(integers);
         self
     }
 
     /// An array.
     pub fn pointer(mut self, pointer: *mut u8) -> Call {
-        self.arguments.push(pointer.cast());
+        self.arguments.push(Argument::Array(pointer));
         self
     }
 
@@ -124,9 +115,9 @@ impl Call {
             .checked_mul(size)
             .ok_or_else(|| HloError::execution("workspace too large"))?;
         let mut block = AlignedBytes::zeroed(bytes.max(16))?;
-        self.arguments.push(block.as_mut_ptr().cast());
+        let pointer = block.as_mut_ptr();
         self.kept.push(block);
-        Ok(self)
+        Ok(self.pointer(pointer))
     }
 
     /// Makes the call, with `info` as the last argument; returns it.
@@ -135,14 +126,11 @@ impl Call {
     ///
     /// The arguments are in the routine's order and as large as it says.
     pub unsafe fn run_with_info(self) -> Result<i32> {
-        let call = self.ints([0]);
-        let info: *const i64 = &call.ints[call.used - 1];
-        // SAFETY: by the caller's promise.
-        unsafe {
-            call.run()?;
-            // A 32-bit library writes the lower half only.
-            Ok(info.cast::<i32>().read())
-        }
+        let mut info = 0i64;
+        let call = self.pointer((&raw mut info).cast());
+        // SAFETY: by the caller's promise; a library of 32-bit integers writes the lower half only.
+        unsafe { call.run()? };
+        Ok(info as i32)
     }
 
     /// Makes the call.
@@ -150,17 +138,31 @@ impl Call {
     /// # Safety
     ///
     /// As [`Call::run_with_info`].
-    pub unsafe fn run(&self) -> Result<()> {
-        let fits = self.ints[..self.used]
-            .iter()
-            .all(|&n| self.routine.wide || i32::try_from(n).is_ok());
-        if !fits {
+    pub unsafe fn run(mut self) -> Result<()> {
+        let fits = |argument: &Argument| match argument {
+            Argument::Integer(value) => self.routine.wide || i32::try_from(*value).is_ok(),
+            Argument::Letter(_) | Argument::Array(_) => true,
+        };
+        if !self.arguments.iter().all(fits) {
             return Err(HloError::execution(
                 "a matrix too large for this LAPACK library",
             ));
         }
-        // SAFETY: by the caller's promise; letters and integers live in boxes of this call.
-        if unsafe { self.routine.call(&self.arguments, self.characters) } {
+        let mut characters = 0;
+        let addresses: SmallVec<[*mut c_void; ARGUMENTS]> = (self.arguments.iter_mut())
+            .map(|argument| match argument {
+                Argument::Letter(letter) => {
+                    characters += 1;
+                    (&raw mut *letter).cast()
+                }
+                // On the little-endian machines BLAS libraries exist for, the lower half of the word is
+                // the 32-bit integer.
+                Argument::Integer(value) => (&raw mut *value).cast(),
+                Argument::Array(pointer) => pointer.cast(),
+            })
+            .collect();
+        // SAFETY: by the caller's promise; letters and integers live in arguments of this call.
+        if unsafe { self.routine.call(&addresses, characters) } {
             Ok(())
         } else {
             Err(HloError::execution("too many arguments for LAPACK"))

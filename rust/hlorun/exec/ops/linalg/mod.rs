@@ -19,7 +19,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::small_matrices::TASK_STEPS;
+use crate::plan::cost::small_matrices::{TASK_ELEMENTS, TASK_STEPS};
 use crate::plan::ops::linalg::{LinalgOp, Routine};
 use crate::types::PrimitiveType;
 use matrix::{batch_count, part};
@@ -125,7 +125,7 @@ pub fn run(
             small::run(op, sources, targets, range, &alone)
         })?;
     } else {
-        try_split(environment, count, (1 << 12) / work, &|mut range| {
+        try_split(environment, count, TASK_ELEMENTS / work, &|mut range| {
             range.try_for_each(alone)
         })?;
     }

@@ -112,8 +112,9 @@ pub fn run(
     let work = (inner * rows * features).max(1);
     try_split(environment, all, (GRAIN / work).max(1), &|range| {
         let mut scratch = Scratch::new(&job, rows, inner)?;
-        for row in range {
-            job.row(row, &mut scratch);
+        let mut row = range.start;
+        while row < range.end {
+            row += job.rows(row..range.end, &mut scratch);
         }
         Ok(())
     })?;
@@ -168,11 +169,15 @@ fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
 struct Scratch {
     /// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
     outer: SmallVec<[(usize, isize); 8]>,
-    /// Rows of a segment, and the weight of each.
+    /// Rows of inputs that a segment sees, and the rows that are summed: the same, or copies without gaps.
+    seen: Vec<*const u8>,
     rows: Vec<*const u8>,
-    weights: AlignedBytes,
-    /// Copies of rows whose inputs are apart, and results that are to be put apart.
+    /// By output feature, the weight of each row.
+    weights: SmallVec<[*const u8; 4]>,
+    /// Weights that the kernel does not hold side by side.
+    gathered: AlignedBytes,
     copies: AlignedBytes,
+    /// Results that are to be put apart.
     results: AlignedBytes,
 }
 
@@ -183,12 +188,26 @@ impl Scratch {
         let copies = if are_apart { rows * inner } else { 0 };
         Ok(Scratch {
             outer: SmallVec::new(),
+            seen: Vec::with_capacity(rows),
             rows: Vec::with_capacity(rows),
-            weights: AlignedBytes::uninitialized(rows * job.size)?,
+            weights: SmallVec::new(),
+            gathered: AlignedBytes::uninitialized(job.features * rows * job.size)?,
             copies: AlignedBytes::uninitialized(copies * job.size)?,
             results: AlignedBytes::uninitialized(inner * job.size)?,
         })
     }
+}
+
+/// Neighbouring rows of outputs that see inputs at the same positions of the window.
+#[derive(Clone, Copy)]
+struct Rows {
+    group: usize,
+    count: usize,
+    /// The first one's byte, and bytes between them.
+    to: isize,
+    to_step: isize,
+    /// Bytes between the inputs that they see.
+    from_step: isize,
 }
 
 impl Job<'_> {
@@ -204,25 +223,72 @@ impl Job<'_> {
         self.input_step(segment) == self.size as isize
     }
 
-    /// One row of outputs of one group; groups change fastest.
-    fn row(&self, row: usize, scratch: &mut Scratch) {
+    /// Rows of outputs from the first of `range` on that are computed alike; how many. Of the numbers of a row that of
+    /// the image changes slowest, then that of the group.
+    fn rows(&self, range: std::ops::Range<usize>, scratch: &mut Scratch) -> usize {
         let (op, geometry) = (self.op, self.geometry);
-        let groups = op.feature_group_count;
-        let (group, mut rest) = (row % groups, row / groups);
         let outer = geometry.outputs.len() - 1;
+        let mut rest = range.start;
         let mut index: SmallVec<[i64; 3]> = SmallVec::from_elem(0, outer);
-        let mut to = (group * self.features) as isize * self.to[op.output.feature];
+        let mut to = 0;
         for d in (0..outer).rev() {
             index[d] = (rest % geometry.outputs[d]) as i64;
             rest /= geometry.outputs[d];
             to += index[d] as isize * self.to[op.output.spatial[d]];
         }
-        to += rest as isize * self.to[op.output.outer];
+        let (group, image) = (rest % op.feature_group_count, rest / op.feature_group_count);
+        to += (group * self.features) as isize * self.to[op.output.feature];
+        to += image as isize * self.to[op.output.outer];
         let feature = (group * geometry.features) as isize * self.from[op.input.feature];
-        let image = rest as isize * self.from[op.input.outer] + feature;
-        self.outer_positions(&index, image, &mut scratch.outer);
+        let from = image as isize * self.from[op.input.outer] + feature;
+        self.outer_positions(&index, from, &mut scratch.outer);
+        let (count, to_step, from_step) = self.alike(&index, range.len());
+        let rows = Rows {
+            group,
+            count,
+            to,
+            to_step,
+            from_step,
+        };
         for segment in &self.segments {
-            self.segment(segment, group, to, scratch);
+            self.segment(segment, rows, scratch);
+        }
+        count
+    }
+
+    /// How many rows from row `index` on, at most `most`, see inputs at the same positions of the window, and the bytes
+    /// between their outputs and between their inputs.
+    fn alike(&self, index: &[i64], most: usize) -> (usize, isize, isize) {
+        let (op, geometry) = (self.op, self.geometry);
+        let Some((&at, d)) = index.last().zip(index.len().checked_sub(1)) else {
+            // Rows of images of one dimension: all are alike, but for those of other groups.
+            let count = if op.feature_group_count == 1 { most } else { 1 };
+            return (count, self.to[op.output.outer], self.from[op.input.outer]);
+        };
+        let mut end = geometry.outputs[d] as i64;
+        let mut step = 0;
+        for span in geometry.spans[d].iter().flatten() {
+            if span.step != 1 {
+                return (1, 0, 0);
+            }
+            let last = span.first + span.count;
+            end = end.min(match at {
+                _ if at < span.first => span.first,
+                _ if at < last => last,
+                _ => end,
+            });
+            if span.count > 1 {
+                step = span.base_step;
+            }
+        }
+        let count = most.min((end - at) as usize);
+        match count {
+            1 => (1, 0, 0),
+            _ => (
+                count,
+                self.to[op.output.spatial[d]],
+                step as isize * self.from[op.input.spatial[d]],
+            ),
         }
     }
 
@@ -252,89 +318,110 @@ impl Job<'_> {
         }
     }
 
-    /// The outputs of one segment of the row of outputs at byte `to`.
-    fn segment(&self, segment: &Segment, group: usize, to: isize, scratch: &mut Scratch) {
+    /// The outputs of one segment of `rows`.
+    fn segment(&self, segment: &Segment, rows: Rows, scratch: &mut Scratch) {
         self.find_rows(segment, scratch);
+        scratch.weights.clear();
+        for feature in 0..self.features {
+            let weights = self.weights_of(segment, rows.group * self.features, feature, scratch);
+            scratch.weights.push(weights);
+        }
         let size = self.size as isize;
         let step = match segment.count {
             1 => size,
             _ => segment.step as isize * self.along.1,
         };
-        let to = to + segment.first as isize * self.along.1;
-        for feature in 0..self.features {
-            let weights = self.weights_of(segment, group * self.features + feature, scratch);
-            let target = self
-                .output
-                .at(to + feature as isize * self.to[self.op.output.feature]);
-            let rows = &scratch.rows;
-            // SAFETY: spans name inputs inside the array and outputs of the row; each row has a weight.
-            unsafe {
-                if step == size {
-                    (self.sum)(rows, weights, segment.count, target);
-                } else {
-                    let results = scratch.results.as_mut_ptr();
-                    (self.sum)(rows, weights, segment.count, results);
-                    hlorun_kernels::copy_row(self.size, segment.count, results, size, target, step);
+        let to = rows.to + segment.first as isize * self.along.1;
+        for row in 0..rows.count {
+            self.bring(segment, scratch);
+            let to = to + row as isize * rows.to_step;
+            for (feature, &weights) in scratch.weights.iter().enumerate() {
+                let target = self
+                    .output
+                    .at(to + feature as isize * self.to[self.op.output.feature]);
+                let rows = &scratch.rows;
+                // SAFETY: spans name inputs inside the array and outputs of the row; each row has a weight.
+                unsafe {
+                    if step == size {
+                        (self.sum)(rows, weights, segment.count, target);
+                    } else {
+                        let results = scratch.results.as_mut_ptr();
+                        (self.sum)(rows, weights, segment.count, results);
+                        hlorun_kernels::copy_row(
+                            self.size,
+                            segment.count,
+                            results,
+                            size,
+                            target,
+                            step,
+                        );
+                    }
                 }
+            }
+            for seen in &mut scratch.seen {
+                *seen = seen.wrapping_offset(rows.from_step);
             }
         }
     }
 
     /// Lists the rows of inputs of a segment, features changing fastest.
     fn find_rows(&self, segment: &Segment, scratch: &mut Scratch) {
-        let step = self.input_step(segment);
-        let is_dense = self.is_dense(segment);
-        let bytes = segment.count * self.size;
-        scratch.rows.clear();
+        scratch.seen.clear();
         for &(_, outer) in &scratch.outer {
             for &(_, input) in &segment.positions {
                 for feature in 0..self.geometry.features {
                     let feature = feature as isize * self.from[self.op.input.feature];
                     let at = outer + input as isize * self.along.0 + feature;
-                    let mut row = self.input.at(at).cast_const();
-                    if !is_dense {
-                        let at = scratch.rows.len() * bytes;
-                        let copy = scratch.copies.as_mut_ptr().wrapping_add(at);
-                        let size = self.size as isize;
-                        // SAFETY: there is room for a copy of each row, which lies inside the input.
-                        unsafe {
-                            hlorun_kernels::copy_row(
-                                self.size,
-                                segment.count,
-                                row,
-                                step,
-                                copy,
-                                size,
-                            );
-                        }
-                        row = copy.cast_const();
-                    }
-                    scratch.rows.push(row);
+                    scratch.seen.push(self.input.at(at).cast_const());
                 }
             }
         }
     }
 
-    /// The weights of those rows for one output feature, in their order.
-    fn weights_of(&self, segment: &Segment, feature: usize, scratch: &mut Scratch) -> *const u8 {
+    /// Lays out the rows of inputs of a segment without gaps.
+    fn bring(&self, segment: &Segment, scratch: &mut Scratch) {
+        scratch.rows.clear();
+        if self.is_dense(segment) {
+            scratch.rows.extend_from_slice(&scratch.seen);
+            return;
+        }
+        let (size, step) = (self.size as isize, self.input_step(segment));
+        for (at, &row) in scratch.seen.iter().enumerate() {
+            let at = at * segment.count * self.size;
+            let copy = scratch.copies.as_mut_ptr().wrapping_add(at);
+            // SAFETY: there is room for a copy of each row, which lies inside the input.
+            unsafe { hlorun_kernels::copy_row(self.size, segment.count, row, step, copy, size) };
+            scratch.rows.push(copy.cast_const());
+        }
+    }
+
+    /// The weights of those rows for output feature `feature` of those from `first` on, in their order.
+    fn weights_of(
+        &self,
+        segment: &Segment,
+        first: usize,
+        feature: usize,
+        scratch: &mut Scratch,
+    ) -> *const u8 {
         let width = self.geometry.spans.last().map_or(1, Vec::len);
         let bytes = self.geometry.features * self.size;
         let windows = self.geometry.positions_in_window();
         let weights = |window: usize| {
-            self.weights
-                .at(((feature * windows + window) * bytes) as isize)
+            let at = ((first + feature) * windows + window) * bytes;
+            self.weights.at(at as isize)
         };
-        let (Some(first), Some(last)) = (scratch.outer.first(), scratch.outer.last()) else {
+        let (Some(front), Some(back)) = (scratch.outer.first(), scratch.outer.last()) else {
             return weights(0);
         };
-        if segment.positions.len() == width && last.0 - first.0 + 1 == scratch.outer.len() {
-            return weights(first.0 * width);
+        if segment.positions.len() == width && back.0 - front.0 + 1 == scratch.outer.len() {
+            return weights(front.0 * width);
         }
-        let all = scratch.weights.as_mut_ptr();
+        let rows = scratch.outer.len() * segment.positions.len();
+        let all = (scratch.gathered.as_mut_ptr()).wrapping_add(feature * rows * bytes);
         let mut to = all;
         for &(outer, _) in &scratch.outer {
             for &(position, _) in &segment.positions {
-                // SAFETY: the kernel has these weights, and there is room for one of each row.
+                // SAFETY: the kernel has these weights, and there is room for one of each row and feature.
                 unsafe { hlorun_kernels::copy(weights(outer * width + position), to, bytes) };
                 to = to.wrapping_add(bytes);
             }

@@ -206,12 +206,21 @@ fn running(
     let (from, to) = (&running.from, &running.to);
     if let Some(line) = running.line() {
         let grain = (1 << 14) / to.length.max(1);
-        split(environment, to.outer, grain, &|range| {
+        split(environment, to.outer * to.inner, grain, &|range| {
             for n in range {
-                let start = n * to.length * running.sizes[0];
+                let (outer, lane) = (n / to.inner, n % to.inner);
+                let start = (outer * to.length * to.inner + lane) * running.sizes[0];
                 let (init, source) = (running.first[0].get(), &running.pointers[0]);
                 // SAFETY: line `n` of the copy and of the result, which no other task writes.
                 unsafe { line.run(init, source, running.targets[0], start) };
+            }
+        });
+    } else if let Some((_, kernel)) = running.kernel().filter(|_| !to.across_outer) {
+        let grain = ((1 << 14) / (LANES.min(to.inner) * to.length).max(1)).max(1);
+        split(environment, to.count(), grain, &|range| {
+            for n in range {
+                let group = to.group(n);
+                running.neighbours(kernel, group.start, group.lanes);
             }
         });
     } else {
@@ -243,20 +252,51 @@ struct Running<'o> {
 }
 
 impl Running<'_> {
-    /// How a line is folded by itself, where there are few.
-    fn line(&self) -> Option<Line> {
-        let (from, to) = (&self.from, &self.to);
-        let few = from.inner == 1 && from.outer < LINES && from.length == to.length;
+    /// The kernel that makes an element of the result of the one before and an input.
+    fn kernel(&self) -> Option<(BinaryOp, hlorun_kernels::Binary)> {
+        let is_step = self.reach == 0 && self.from.length == self.to.length;
         match self.op.combiner.shortcut {
-            Some(Shortcut::Binary(binary)) if self.op.count == 1 && few && self.reach == 0 => {
-                Some(Line {
-                    kernel: hlorun_kernels::binary(binary, dtype(self.types[0])?)?,
-                    binary,
-                    ty: self.types[0],
-                    length: to.length,
-                })
+            Some(Shortcut::Binary(op)) if self.op.count == 1 && is_step => {
+                Some((op, hlorun_kernels::binary(op, dtype(self.types[0])?)?))
             }
             _ => None,
+        }
+    }
+
+    /// How a line is folded by itself, where there are few.
+    fn line(&self) -> Option<Line> {
+        let to = &self.to;
+        let (binary, kernel) = self.kernel().filter(|_| to.outer * to.inner < LINES)?;
+        Some(Line {
+            kernel,
+            binary,
+            ty: self.types[0],
+            length: to.length,
+            step: to.inner,
+        })
+    }
+
+    /// Makes `lanes` neighbouring lines, the first of which begins at element `start`, row by row.
+    fn neighbours(&self, kernel: hlorun_kernels::Binary, start: usize, lanes: usize) {
+        let size = self.sizes[0];
+        let row = |array: &Shared, at: usize| {
+            let element = start + at * self.to.inner;
+            array.at((element * size) as isize)
+        };
+        for at in 0..self.to.length {
+            let (source, here) = (row(&self.pointers[0], at), row(&self.targets[0], at));
+            // SAFETY: rows of lines that the arrays have, and that no other task writes; the initial value
+            // is one element, and kernels may write onto an operand.
+            unsafe {
+                let before = match at.checked_sub(1) {
+                    Some(before) => row(&self.targets[0], before),
+                    None => {
+                        hlorun_kernels::fill(size, self.first[0].get(), here, lanes);
+                        here
+                    }
+                };
+                kernel(before, source, here, lanes);
+            }
         }
     }
 
@@ -324,6 +364,8 @@ struct Line {
     binary: BinaryOp,
     ty: PrimitiveType,
     length: usize,
+    /// Elements between neighbours of the line.
+    step: usize,
 }
 
 impl Line {
@@ -340,8 +382,8 @@ impl Line {
                 unsafe {
                     let mut sum = init.cast::<$t>().read_unaligned();
                     for i in 0..self.length {
-                        sum = $f(sum, from.cast::<$t>().add(i).read());
-                        to.cast::<$t>().add(i).write(sum);
+                        sum = $f(sum, from.cast::<$t>().add(i * self.step).read());
+                        to.cast::<$t>().add(i * self.step).write(sum);
                     }
                 }
             }};
@@ -355,10 +397,10 @@ impl Line {
             (BinaryOp::Multiply, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a * b),
             (BinaryOp::Multiply, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a * b),
             _ => {
-                let size = self.ty.size_bytes();
+                let bytes = self.step * self.ty.size_bytes();
                 let mut before = init;
                 for i in 0..self.length {
-                    let (x, here) = (from.wrapping_add(i * size), to.wrapping_add(i * size));
+                    let (x, here) = (from.wrapping_add(i * bytes), to.wrapping_add(i * bytes));
                     // SAFETY: as above.
                     unsafe { (self.kernel)(before, x, here, 1) };
                     before = here;

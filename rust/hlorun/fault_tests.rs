@@ -366,8 +366,8 @@ fn assignment() {
 fn scalar_code() {
     let text = LOOP.replace(
         "BODY",
-        "  u = f32[256] sort(y), dimensions={0}, to_apply=less
-  w = f32[256] reverse(u), dimensions={0}
+        "  u = f32[256] negate(y)
+  w = f32[256] sort(u), dimensions={0}, to_apply=less
   ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
     );
     let plain = options(Check::Shadow);

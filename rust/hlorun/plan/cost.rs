@@ -137,13 +137,16 @@ pub mod small_loop {
     /// Elements times steps from which threads may share a loop.
     pub const MAX_WORK: usize = 1 << 16;
     /// Bytes of the registers that are computed or gathered.
-    pub const MAX_SCRATCH: usize = 8 << 10;
+    pub const MAX_SCRATCH: usize = 32 << 10;
+    /// Most elements of a loop or a reduction inside a `while` whose steps run one by one instead of as
+    /// vector bytecode.
+    pub const MAX_REPEATED: usize = 2048;
 }
 
 /// Loops over few elements, interpreted.
 pub mod scalar_bytecode {
     /// Bytes of scratch that the code of one loop may use.
-    pub const MAX_SCRATCH: usize = 16 << 10;
+    pub const MAX_SCRATCH: usize = 32 << 10;
     /// Work between two looks at whether the caller wants the run to end: less than a millisecond.
     pub const FUEL: i64 = 1 << 14;
     /// Most bytes that are moved to or from a place that indices name; beyond, a copy costs more than
@@ -244,6 +247,8 @@ pub mod small_matrices {
     pub const MIN_TOGETHER: usize = 3;
     /// Elements times rows of all matrices of a task: what is worth handing to another thread.
     pub const TASK_STEPS: usize = 1 << 15;
+    /// Elements of a task's matrices where a library is called for each: a call takes a microsecond or more.
+    pub const TASK_ELEMENTS: usize = 1 << 8;
 }
 
 /// What is computed of repeated values.

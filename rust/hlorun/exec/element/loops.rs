@@ -342,7 +342,7 @@ impl<'p> Running<'p> {
             thunk,
             sources: Sources::new(memory, program, &thunk.loads)?,
             targets: Targets(targets),
-            tile: Frame::tile_for(program, thunk.count),
+            tile: program.tile(thunk.count),
         })
     }
 

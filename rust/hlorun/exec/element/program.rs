@@ -5,7 +5,6 @@ use hlorun_kernels::Scratch;
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
-use crate::plan::cost::tiles::{MIN_TILE, SCRATCH_TARGET};
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, Program, Register, Task};
 
@@ -24,13 +23,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Elements per tile that keep the scratch of `program` in the first-level cache.
-    pub fn tile_for(program: &Program, count: usize) -> usize {
-        let per_element = program.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, 2048) & !63;
-        tile.min(count.next_multiple_of(64)).max(64)
-    }
-
     /// A frame for tiles of at most `tile` elements; constants are filled in.
     pub fn new(program: &Program, tile: usize) -> Result<Frame> {
         Frame::with_staging(program, tile, std::iter::empty())

@@ -87,7 +87,7 @@ impl<'c> Folder<'c> {
             }
             _ => None,
         };
-        let tile = Frame::tile_for(program, lanes_for(length));
+        let tile = program.tile(lanes_for(length));
         let mut frame = Frame::new(program, tile)?;
         let sizes: SmallVec<[usize; 2]> = types.iter().map(|ty| ty.size_bytes()).collect();
         // Lanes are a multiple of 64, so every array starts aligned.

@@ -187,7 +187,7 @@ fn simple(
             Combine::Kernel(_) if dense => None,
             Combine::Kernel(kernel) => Some(Lanes::new(Apply::Kernel(kernel), LANES, size)?),
             Combine::Program(program) => {
-                let tile = Frame::tile_for(program, LANES);
+                let tile = program.tile(LANES);
                 let frame = Frame::new(program, tile)?;
                 Some(Lanes::new(Apply::Program(program, frame), tile, size)?)
             }
@@ -308,7 +308,7 @@ fn general(
     } else {
         elements
     };
-    let tile = Frame::tile_for(program, lanes);
+    let tile = program.tile(lanes);
     let mut frame = Frame::new(program, tile)?;
     let bytes: usize = sizes.iter().sum();
     // Lanes of every operand, then of every update; 16 divides the alignment of each.

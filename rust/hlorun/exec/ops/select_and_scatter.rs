@@ -171,7 +171,7 @@ impl Job<'_> {
     fn scatter(&self, first: usize, places: &[isize], apart: usize) -> Result<()> {
         let size = self.element_type.size_bytes();
         let types = [self.element_type];
-        let tile = Frame::tile_for(&self.op.scatter.program, apart).min(apart);
+        let tile = self.op.scatter.program.tile(apart).min(apart);
         let mut folder = Folder::new(&self.op.scatter, &types, tile)?;
         let mut scratch = AlignedBytes::uninitialized(2 * size * tile)?;
         let joined = scratch.as_mut_ptr();
@@ -241,7 +241,7 @@ struct Lanes<'p> {
 
 impl Lanes<'_> {
     fn new(program: &Program, size: usize, count: usize) -> Result<Lanes<'_>> {
-        let tile = Frame::tile_for(program, count);
+        let tile = program.tile(count);
         let mut frame = Frame::new(program, tile)?;
         let mut scratch = AlignedBytes::uninitialized(2 * size * tile)?;
         let selected = scratch.as_mut_ptr();

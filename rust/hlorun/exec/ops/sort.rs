@@ -109,7 +109,7 @@ fn compute_keys(
         .map(|o| Shared::new(o.pointer))
         .collect();
     let program = &keys.program;
-    let tile = Frame::tile_for(program, count);
+    let tile = program.tile(count);
     // A frame that cannot be had is found out before tasks start.
     drop(Frame::new(program, tile)?);
     try_split(environment, count.div_ceil(tile), 16, &|range| {

@@ -144,7 +144,7 @@ impl<'p> Asker<'p> {
         sources: &'p [(*const u8, usize)],
         most: usize,
     ) -> Result<Asker<'p>> {
-        let lanes = Frame::tile_for(program, most).min(most.next_multiple_of(64));
+        let lanes = program.tile(most).min(most.next_multiple_of(64));
         let mut frame = Frame::new(program, lanes)?;
         let bytes: usize = sources.iter().map(|source| 2 * source.1).sum();
         // Lanes are a multiple of 64, so every array starts aligned.

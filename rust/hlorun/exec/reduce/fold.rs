@@ -9,11 +9,11 @@
 //! need not be commutative.
 
 use super::job::{Accumulators, Job};
-use super::shape::Shape;
 use crate::error::Result;
 use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::{Program, Register};
+use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
 use crate::plan::thunk::ReduceThunk;
 use hlorun_kernels::Scratch;

@@ -1,7 +1,7 @@
 //! What is reduced, and where results gather.
 
-use super::shape::Shape;
 use crate::exec::element::loops::Sources;
+use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::thunk::ReduceThunk;
 use smallvec::SmallVec;
 

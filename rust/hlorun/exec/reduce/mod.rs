@@ -6,10 +6,8 @@
 
 pub(crate) mod fold;
 pub(crate) mod job;
-mod shape;
 
 use super::element::loops::Sources;
-use super::element::program::Frame;
 use super::element::walk::rest_of_run;
 use super::environment::{Environment, try_parallel};
 use super::memory::Memory;
@@ -20,11 +18,11 @@ use crate::plan::cost::reduce::{
     PLAIN_TILE,
 };
 use crate::plan::element::elementwise::dtype;
+use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::thunk::ReduceThunk;
 use crate::types::PrimitiveType;
 use fold::Tile;
 use job::{Accumulators, Job};
-use shape::Shape;
 use smallvec::smallvec;
 
 /// Room for accumulators.
@@ -171,7 +169,7 @@ impl<'t> Job<'t> {
         } else {
             // Lanes of a general reducer are joined once per tile.
             let tiles = if kernels.is_some() { 1 } else { 2 };
-            Frame::tile_for(&thunk.program, total) * tiles
+            thunk.program.tile(total) * tiles
         };
         let is_simple = kernels.is_some();
         let may_split = is_simple || Tile::takes_its_results(thunk);

@@ -31,6 +31,27 @@ impl Program {
         }
         self
     }
+
+    /// The same program step by step, for tiles of few elements; `None` where it is that already. An output
+    /// that could be written into memory which an input occupies may no longer be: see
+    /// [`Program::in_place`].
+    pub fn step_by_step(&self) -> Option<Program> {
+        let is_joined = |task: &Task| matches!(task, Task::Vector(_));
+        if !self.tasks.iter().any(is_joined) {
+            return None;
+        }
+        let mut program = self.clone();
+        program.tasks = (0..self.steps.len() as u32).map(Task::Step).collect();
+        for home in &mut program.homes {
+            *home = Home::External;
+        }
+        for &(register, value) in &self.values {
+            program.homes[register.0 as usize] = Home::Constant(value);
+        }
+        program.drop_unread_constants();
+        program.assign_slots();
+        Some(program)
+    }
 }
 
 /// The tasks of `program`, vector bytecode where it pays.
@@ -280,6 +301,33 @@ mod tests {
                 .iter()
                 .any(is_vector)
         );
+    }
+
+    #[test]
+    fn steps_come_apart_again() {
+        let plain = program(false);
+        let joined = plain.clone().with_vector_bytecode();
+        if joined.tasks.len() == plain.tasks.len() {
+            return;
+        }
+        let apart = joined.step_by_step().unwrap();
+        assert_eq!(
+            (&apart.homes, apart.slot_bytes()),
+            (&plain.homes, plain.slot_bytes())
+        );
+        assert_eq!(apart.in_place, plain.in_place);
+        assert_eq!(apart.tasks.len(), plain.steps.len());
+        assert!(plain.step_by_step().is_none());
+        // The first output is written before an input is read for the last time.
+        let mut b = ProgramBuilder::new();
+        let (x, y) = (b.input(P::F32), b.input(P::F32));
+        let first = binary(&mut b, BinaryOp::Multiply, x, y);
+        let second = binary(&mut b, BinaryOp::Add, first, y);
+        let third = binary(&mut b, BinaryOp::Subtract, second, x);
+        let last = binary(&mut b, BinaryOp::Multiply, third, x);
+        let joined = b.finish(&[first, last]).with_vector_bytecode();
+        assert_eq!(joined.in_place, [true, true]);
+        assert_eq!(joined.step_by_step().unwrap().in_place, [false, true]);
     }
 
     #[test]

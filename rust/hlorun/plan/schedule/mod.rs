@@ -1,5 +1,6 @@
 //! Thunks to thunks: which run together, and which become bytecode.
 
+pub mod fold_shape;
 pub mod loop_merging;
 pub mod row_tiling;
 pub mod scalar_bytecode;

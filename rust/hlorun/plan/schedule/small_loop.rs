@@ -5,7 +5,7 @@
 //! nothing and asks nothing about walks; in a `while` whose body has a handful of elements, that
 //! is most of a trip.
 
-use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_SCRATCH, MAX_WORK};
+use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_REPEATED, MAX_SCRATCH, MAX_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Register, Task};
 use crate::plan::thunk::small_loop::Base;
@@ -18,18 +18,40 @@ use crate::plan::view::offset_in;
 
 /// Makes the small loops among `thunks` ready, those inside control flow too.
 pub fn prepare(thunks: &mut [Thunk]) {
-    let mut rest: Vec<&mut Thunk> = thunks.iter_mut().collect();
-    while let Some(thunk) = rest.pop() {
+    let mut rest: Vec<(&mut Thunk, bool)> = thunks.iter_mut().map(|t| (t, false)).collect();
+    while let Some((thunk, is_repeated)) = rest.pop() {
         match &mut thunk.kind {
-            ThunkKind::Loop(fused) => fused.small = of(fused).map(Box::new),
+            ThunkKind::Loop(fused) => {
+                if is_repeated {
+                    take_apart(fused);
+                }
+                fused.small = of(fused).map(Box::new);
+            }
             ThunkKind::While(body) => {
                 body.is_brief = body.condition.iter().chain(&body.body).all(is_brief);
-                rest.extend(body.condition.iter_mut().chain(&mut body.body));
+                let inside = body.condition.iter_mut().chain(&mut body.body);
+                rest.extend(inside.map(|thunk| (thunk, true)));
             }
             ThunkKind::Conditional(choice) => {
-                rest.extend(choice.branches.iter_mut().flatten());
+                let inside = choice.branches.iter_mut().flatten();
+                rest.extend(inside.map(|thunk| (thunk, is_repeated)));
             }
             _ => {}
+        }
+    }
+}
+
+/// Undoes vector bytecode in a loop that can then be made ready: in a trip of a `while`, that spares more
+/// than passes over few elements cost. The last step computes an only result, so it may lie where an input
+/// does; of several, one would be written before another has read it.
+fn take_apart(fused: &mut LoopThunk) {
+    if fused.count <= MAX_REPEATED
+        && fused.stores.len() == 1
+        && let Some(program) = fused.program.step_by_step()
+    {
+        let joined = std::mem::replace(&mut fused.program, program);
+        if of(fused).is_none() {
+            fused.program = joined;
         }
     }
 }

@@ -14,12 +14,15 @@ use super::steps::SmallCode;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
 use crate::plan::cost::scalar_bytecode::{ELEMENTS_PER_WORK, MAX_UNROLLED};
 use crate::plan::cost::scalar_bytecode::{MAX_REDUCED, MAX_STEPS};
+use crate::plan::cost::small_loop::MAX_REPEATED;
+use crate::plan::cost::tiles::MIN_RUN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
+use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::small_loop;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
-use crate::plan::thunk::{LoopThunk, ReduceThunk};
+use crate::plan::thunk::{Load, LoopThunk, ReduceThunk};
 
 /// Lanes of a row that a general reducer folds as a whole: so many that each has the same number of
 /// values.
@@ -56,10 +59,12 @@ impl Builder {
         let total = usize::try_from(sizes.product::<i64>()).ok()?;
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
         let results = kept.map(|&(size, _)| size as usize).product();
-        if !(1..=MAX_REDUCED).contains(&total) || !is_in_order(reduction, results) {
+        let is_short = (1..=MAX_REDUCED).contains(&total) && is_in_order(reduction, results);
+        if !is_short && !is_one_tile(reduction, total) {
             return None;
         }
-        let program = &reduction.program;
+        let apart = reduction.program.step_by_step();
+        let program = apart.as_ref().unwrap_or(&reduction.program);
         let types = program.outputs.iter().map(|r| program.types[r.0 as usize]);
         if !types.eq(reduction.outputs.iter().map(|output| output.element_type)) {
             // Narrow floats are summed in wider ones.
@@ -203,6 +208,20 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         _ => 1,
     };
     reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
+}
+
+/// Whether kernels fold a reduction's rows or columns in one tile, one after the other.
+fn is_one_tile(reduction: &ReduceThunk, total: usize) -> bool {
+    let tile = reduction.program.tile(total);
+    // Tiles may end with the rows of an input.
+    let has_long_rows = |load: &Load| {
+        let row = load.walk.last().map_or(0, |step| step.0);
+        !load.is_dense && row >= MIN_RUN && row < total as i64
+    };
+    (1..=MAX_REPEATED.min(tile)).contains(&total)
+        && reduction.simple.is_some()
+        && !reduction.loads.iter().any(has_long_rows)
+        && matches!(Shape::of(&reduction.space, true, true, tile), Shape::Plain)
 }
 
 const _: () = assert!(MAX_REDUCED < MIN_REGULAR, "fewer are folded in order");

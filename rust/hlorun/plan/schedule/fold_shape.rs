@@ -4,7 +4,7 @@ use crate::plan::cost::reduce::{FEW_COLUMNS, MIN_REGULAR, SHORT_ROW, SHORT_ROW_G
 
 /// How the values of a tile belong to results.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Whole rows of `size` values, one result each.
     ShortRows {
         /// Values of a row.
@@ -35,12 +35,7 @@ pub(crate) enum Shape {
 impl Shape {
     /// The shape of tiles of `tile` values of a walk. `is_simple`: kernels fold them; `may_split`: values may
     /// be combined with each other before a result sees them.
-    pub(crate) fn of(
-        space: &[(i64, bool)],
-        is_simple: bool,
-        may_split: bool,
-        tile: usize,
-    ) -> Shape {
+    pub fn of(space: &[(i64, bool)], is_simple: bool, may_split: bool, tile: usize) -> Shape {
         if let [.., (outer, true), (groups, false), (row, true)] = *space
             && is_simple
             && let Some(size) = groups.checked_mul(row)

@@ -144,6 +144,9 @@ enum Kernel {
     Copy(usize),
     /// One element.
     Add(P),
+    /// One element of one byte, or of four.
+    Byte(fn(u8, u8) -> u8),
+    Word(fn(u32, u32) -> u32),
     /// So many elements.
     Rows(hlorun_kernels::CombineRows, usize),
 }
@@ -157,10 +160,41 @@ fn kernel(shortcut: Shortcut, ty: P, n: usize) -> Option<Kernel> {
         {
             Kernel::Add(ty)
         }
+        Shortcut::Binary(binary) if n == 1 && byte(binary, ty).is_some() => {
+            Kernel::Byte(byte(binary, ty)?)
+        }
+        Shortcut::Binary(binary) if n == 1 && word(binary, ty).is_some() => {
+            Kernel::Word(word(binary, ty)?)
+        }
         Shortcut::Binary(binary) => {
             Kernel::Rows(hlorun_kernels::combine_rows(binary, dtype(ty)?)?, n)
         }
     })
+}
+
+/// `binary` of unsigned bytes and truth values.
+fn byte(binary: BinaryOp, ty: P) -> Option<fn(u8, u8) -> u8> {
+    match (binary, ty) {
+        (BinaryOp::Maximum, P::Pred | P::U8) => Some(u8::max),
+        (BinaryOp::Minimum, P::Pred | P::U8) => Some(u8::min),
+        (BinaryOp::Or, P::Pred | P::U8) => Some(|a, b| a | b),
+        (BinaryOp::And, P::Pred | P::U8) => Some(|a, b| a & b),
+        _ => None,
+    }
+}
+
+/// `binary` of integers of 32 bits.
+fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
+    match (binary, ty) {
+        (BinaryOp::Maximum, P::U32) => Some(u32::max),
+        (BinaryOp::Minimum, P::U32) => Some(u32::min),
+        (BinaryOp::Maximum, P::S32) => Some(|a, b| (a as i32).max(b as i32) as u32),
+        (BinaryOp::Minimum, P::S32) => Some(|a, b| (a as i32).min(b as i32) as u32),
+        (BinaryOp::Or, P::U32 | P::S32) => Some(|a, b| a | b),
+        (BinaryOp::And, P::U32 | P::S32) => Some(|a, b| a & b),
+        (BinaryOp::Xor, P::U32 | P::S32) => Some(|a, b| a ^ b),
+        _ => None,
+    }
 }
 
 impl Kernel {
@@ -209,6 +243,8 @@ impl Kernel {
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
             Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
             Kernel::Add(_) => elements!(u64, u64::wrapping_add),
+            Kernel::Byte(combine) => elements!(u8, combine),
+            Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n) => {
                 let mut places = [[0isize; 2]; AT_ONCE];
                 let mut found = 0;

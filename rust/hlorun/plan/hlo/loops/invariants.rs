@@ -4,9 +4,9 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers. A product
-//! or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic for it is moved
-//! too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls stay, because they may not end or may
+//! Elementwise instructions and movements stay, because they are fused into their readers. A product, a
+//! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic for it is moved
+//! too, and what joins arrays, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls stay, because they may not end or may
 //! fail, and the loop may have no trip at all. Where it is not known to have one, only what is cheap
 //! ([`MAX_SPECULATIVE`]) is moved.
 
@@ -140,7 +140,7 @@ fn wanted(
         }
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
-        let is_read_whole = is_written && is_arithmetic(module, id);
+        let is_read_whole = is_written && is_made(module, id);
         let arithmetic = is_read_whole.then(|| size(module, id)).flatten();
         let is_worth = is_invariant
             && is_array
@@ -186,17 +186,20 @@ fn takes_whole_arrays(module: &HloModule, id: InstructionId) -> bool {
     use OpClass as C;
     matches!(
         module.instruction_data(id).opcode.class(),
-        C::Dot | C::Convolution | C::Sort | C::Fft | C::LinearAlgebra
+        C::Dot | C::Convolution | C::Sort | C::Fft | C::LinearAlgebra | C::GatherScatter
     )
 }
 
-/// What computes every element anew. Conversions are left out: products make them as they read.
-fn is_arithmetic(module: &HloModule, id: InstructionId) -> bool {
+/// What computes every element anew, or joins arrays. Conversions are left out: products make them as they
+/// read.
+fn is_made(module: &HloModule, id: InstructionId) -> bool {
     use OpClass as C;
-    matches!(
-        module.instruction_data(id).opcode.class(),
+    let opcode = module.instruction_data(id).opcode;
+    let is_arithmetic = matches!(
+        opcode.class(),
         C::Unary | C::Binary | C::Select | C::Clamp | C::Complex
-    )
+    );
+    is_arithmetic || opcode == HloOpcode::Concatenate
 }
 
 /// What holds the elements of its operand, each once.

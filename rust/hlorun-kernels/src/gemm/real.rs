@@ -475,13 +475,12 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
         tiny(g);
         return Ok(());
     }
-    let by_row = g.m == 1 && g.b_at.col_stride == 1;
-    let by_column = g.m <= SKINNY
-        && g.b_at.col_stride != 1
-        && g.b_at.row_stride == 1
-        && (g.m == 1 || g.k >= 4 * widest);
+    // How far an only column is from the next one says nothing.
+    let is_column = g.b_at.row_stride == 1 && (g.n == 1 || g.b_at.col_stride != 1);
+    let by_row = g.m == 1 && g.b_at.col_stride == 1 && !is_column;
+    let by_column = g.m <= SKINNY && is_column && (g.m == 1 || g.k >= 4 * widest);
     if by_row || by_column {
-        return few_rows(g, parallel);
+        return few_rows(g, by_row, parallel);
     }
     let shallow =
         g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;

@@ -17,6 +17,7 @@ use crate::DType;
 use crate::elementwise::{Binary, Ternary, Unary};
 use crate::ops::CompareDirection;
 use crate::reduce::Reduce;
+use crate::rows::FoldRows;
 
 /// Most operations between two that jump or leave: each may run the next from within itself.
 pub const MAX_RUN: usize = 64;
@@ -40,6 +41,8 @@ pub union Extra {
     pub ternary: Ternary,
     /// A kernel.
     pub reduce: Reduce,
+    /// A kernel.
+    pub fold_rows: FoldRows,
     /// Bytes per unit of an index.
     pub stride: isize,
     /// Something that lives as long as the code.
@@ -81,6 +84,8 @@ pub enum Call {
     Ternary(Ternary),
     /// Elements folded into one.
     Reduce(Reduce),
+    /// Rows, each folded into one.
+    FoldRows(FoldRows),
 }
 
 /// What an operation does, for who makes other code of it.
@@ -108,6 +113,8 @@ pub enum Kind {
     Kernel,
     /// [`call_reduce`].
     Reduce,
+    /// [`call_fold_rows`].
+    FoldRows,
     /// [`copy`].
     Copy,
     /// [`index`]: the index's type, and whether those before are forgotten.
@@ -293,6 +300,8 @@ macro_rules! calls {
 calls! {
     /// `n` elements at `a` folded into the one at `out`.
     call_reduce, run_reduce(op), Reduce, Reduce, (op.extra.reduce)(op.a, op.n, op.out);
+    /// `x` rows of `n` elements, one behind the other from `a` on, each folded into one of those at `out`.
+    call_fold_rows, run_fold_rows(op), FoldRows, FoldRows, (op.extra.fold_rows)(op.a, op.x as usize, op.n, op.out);
     /// A kernel over `n` elements: from `a` to `out`.
     call_unary, run_unary(op), Unary, Kernel, (op.extra.unary)(op.a, op.out, op.n);
     /// The same for two operands; the second may be the one element of a kernel with a scalar.

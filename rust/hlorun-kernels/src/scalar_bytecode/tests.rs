@@ -28,6 +28,7 @@ fn op(function: Function) -> Op {
         Call::Binary(binary) => Extra { binary },
         Call::Ternary(ternary) => Extra { ternary },
         Call::Reduce(reduce) => Extra { reduce },
+        Call::FoldRows(fold_rows) => Extra { fold_rows },
     };
     Op {
         run: function.run,

@@ -102,6 +102,7 @@ fn resolve(prepared: &ScalarLoop, op: &ScalarOp, address: &dyn Fn(Place) -> *mut
                 Call::Binary(binary) => Extra { binary },
                 Call::Ternary(ternary) => Extra { ternary },
                 Call::Reduce(reduce) => Extra { reduce },
+                Call::FoldRows(fold_rows) => Extra { fold_rows },
             };
             (function.run, op.x, extra)
         }

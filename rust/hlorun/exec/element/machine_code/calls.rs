@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use hlorun_kernels::{Binary, Gemm, Reduce, Ternary, Unary};
+use hlorun_kernels::{Binary, FoldRows, Gemm, Reduce, Ternary, Unary};
 
 use crate::error::{HloError, Result};
 use crate::exec::element::walk;
@@ -181,6 +181,18 @@ pub unsafe extern "C" fn ternary(
 ) {
     // SAFETY: as above.
     unsafe { std::mem::transmute::<*const (), Ternary>(kernel)(a, b, c, out, n) };
+}
+
+/// `rows` rows of `n` elements from `a` on, each folded into one of those at `out`.
+pub unsafe extern "C" fn fold_rows(
+    kernel: *const (),
+    a: *const u8,
+    rows: usize,
+    n: usize,
+    out: *mut u8,
+) {
+    // SAFETY: as above.
+    unsafe { std::mem::transmute::<*const (), FoldRows>(kernel)(a, rows, n, out) };
 }
 
 /// `n` elements at `a` folded into the one at `out`.

@@ -109,6 +109,7 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
             Some(element) if op.n <= MAX_LANES && elements::folds(&element) => Form::Fold,
             _ => Form::KernelFold,
         },
+        Kind::FoldRows => Form::KernelFold,
         Kind::Copy | Kind::Load(..) | Kind::Store(..) => match op.n <= MAX_LANES * word(op) {
             true => Form::Moves,
             false => Form::Bytes,
@@ -119,6 +120,14 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
 /// Whether elements are computed one by one.
 fn is_short(element: &Element, n: usize) -> bool {
     elements::is_known(element) && (n < MIN_VECTOR || !elements::is_call(element))
+}
+
+/// Results of a fold.
+pub fn rows(op: &ScalarOp) -> usize {
+    match op.code {
+        Code::Function(function) if function.kind == Kind::FoldRows => op.x as usize,
+        _ => 1,
+    }
 }
 
 /// Bytes that one move takes of what is moved.
@@ -462,9 +471,10 @@ fn blocks(
             }
             (Form::KernelFold, _) => {
                 let element = op.element?;
-                block(op.operands[0], op.n * element.from.size_bytes(), false);
-                block(op.out, element.to.size_bytes(), false);
-                block(op.out, element.to.size_bytes(), true);
+                let (from, to) = (element.from.size_bytes(), element.to.size_bytes());
+                block(op.operands[0], rows(op) * op.n * from, false);
+                block(op.out, rows(op) * to, false);
+                block(op.out, rows(op) * to, true);
             }
             (_, Kind::Load(dtype, _)) => {
                 f(index_touch(op, dtype));

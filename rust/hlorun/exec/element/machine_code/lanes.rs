@@ -108,7 +108,7 @@ impl Emitter<'_> {
             Call::Unary(kernel) => (calls::unary as *const () as usize, kernel as usize, 1),
             Call::Binary(kernel) => (calls::binary as *const () as usize, kernel as usize, 2),
             Call::Ternary(kernel) => (calls::ternary as *const () as usize, kernel as usize, 3),
-            Call::None | Call::Reduce(_) => return None,
+            Call::None | Call::Reduce(_) | Call::FoldRows(_) => return None,
         };
         let mut all = vec![self.number(kernel)];
         all.extend_from_slice(operands.get(..count)?);
@@ -140,25 +140,35 @@ impl Emitter<'_> {
         self.write(all, op.out)
     }
 
-    /// A kernel folds the elements in their place.
+    /// A kernel folds the elements, or rows of them, in their place.
     pub(super) fn kernel_fold(&mut self, op: &ScalarOp) -> Option<()> {
         let (Code::Function(function), Some(element)) = (op.code, op.element) else {
             return None;
         };
-        let Call::Reduce(kernel) = function.call else {
-            return None;
-        };
-        self.touch(op.operands[0], op.n * element.from.size_bytes(), false)?;
-        // The result is read first, so that registers have to settle even though it is written.
-        self.touch(op.out, element.to.size_bytes(), false)?;
-        self.touch(op.out, element.to.size_bytes(), true)?;
-        let (from, out) = (self.address(op.operands[0])?, self.address(op.out)?);
-        let (kernel, n) = (self.number(kernel as usize), self.number(op.n));
-        self.call(
-            calls::reduce as *const () as usize,
-            &[kernel, from, n, out],
+        let rows = forms::rows(op);
+        self.touch(
+            op.operands[0],
+            rows * op.n * element.from.size_bytes(),
             false,
-        );
+        )?;
+        // Results are read first, so that registers have to settle even though they are written.
+        self.touch(op.out, rows * element.to.size_bytes(), false)?;
+        self.touch(op.out, rows * element.to.size_bytes(), true)?;
+        let (from, out) = (self.address(op.operands[0])?, self.address(op.out)?);
+        let (rows, n) = (self.number(rows), self.number(op.n));
+        match function.call {
+            Call::Reduce(kernel) => {
+                let kernel = self.number(kernel as usize);
+                let function = calls::reduce as *const () as usize;
+                self.call(function, &[kernel, from, n, out], false);
+            }
+            Call::FoldRows(kernel) => {
+                let kernel = self.number(kernel as usize);
+                let function = calls::fold_rows as *const () as usize;
+                self.call(function, &[kernel, from, rows, n, out], false);
+            }
+            _ => return None,
+        }
         Some(())
     }
 }

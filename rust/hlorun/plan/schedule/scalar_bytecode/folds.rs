@@ -117,6 +117,18 @@ impl Builder {
             scalar: None,
         });
         let space = &fold.reduction.space;
+        if let Some((rows, length)) = short_rows(fold.reduction, total) {
+            let kernel = hlorun_kernels::fold_rows(op, ty)?;
+            for at in (0..total).step_by(rows * length) {
+                self.breathe();
+                let op = self.push(scalar_bytecode::call_fold_rows(kernel));
+                op.operands[0] = from.behind(at * size);
+                op.out = out.behind(result_of(space, at) * size);
+                (op.x, op.n, op.element) = (rows as i64, length, element);
+                self.work += rows * length / ELEMENTS_PER_WORK;
+            }
+            return Some(());
+        }
         let (run, is_reduced) = space.last().map_or((1, true), |&(n, r)| (n as usize, r));
         for at in (0..total).step_by(run) {
             let from = from.behind(at * size);
@@ -210,18 +222,39 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
     reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
+/// How a tile of so many values is folded.
+fn shape(reduction: &ReduceThunk, total: usize) -> Shape {
+    let is_simple = reduction.simple.is_some();
+    Shape::of(
+        &reduction.space,
+        is_simple,
+        is_simple,
+        reduction.program.tile(total),
+    )
+}
+
+/// Neighbouring rows that a kernel folds together, and their length, where it does that.
+fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
+    let ty = dtype(reduction.outputs.first()?.element_type)?;
+    let has_kernel = hlorun_kernels::fold_rows(reduction.simple?, ty).is_some();
+    match shape(reduction, total) {
+        Shape::ShortRows { size, run } if has_kernel => Some((run / size, size)),
+        _ => None,
+    }
+}
+
 /// Whether kernels fold a reduction's rows or columns in one tile, one after the other.
 fn is_one_tile(reduction: &ReduceThunk, total: usize) -> bool {
-    let tile = reduction.program.tile(total);
     // Tiles may end with the rows of an input.
     let has_long_rows = |load: &Load| {
         let row = load.walk.last().map_or(0, |step| step.0);
         !load.is_dense && row >= MIN_RUN && row < total as i64
     };
-    (1..=MAX_REPEATED.min(tile)).contains(&total)
+    let in_order = matches!(shape(reduction, total), Shape::Plain);
+    (1..=MAX_REPEATED.min(reduction.program.tile(total))).contains(&total)
         && reduction.simple.is_some()
         && !reduction.loads.iter().any(has_long_rows)
-        && matches!(Shape::of(&reduction.space, true, true, tile), Shape::Plain)
+        && (in_order || short_rows(reduction, total).is_some())
 }
 
 const _: () = assert!(MAX_REDUCED < MIN_REGULAR, "fewer are folded in order");

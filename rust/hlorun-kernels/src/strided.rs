@@ -68,14 +68,45 @@ pub unsafe fn copy_strided(
             rank += 1;
         }
     }
-    let list = &mut list[..rank];
-    // Densest destination last; ties by the source.
-    list.sort_by_key(|d| std::cmp::Reverse((d.dst.unsigned_abs(), d.src.unsigned_abs())));
-    let mut merged = [Dim::default(); MAX_RANK];
+    let dims = ordered(&mut list[..rank]);
+    // SAFETY: the ordered dimensions reach the same elements as the given ones.
+    unsafe {
+        let Some((&mut inner, outer)) = dims.split_last_mut() else {
+            std::ptr::copy_nonoverlapping(src, dst, elem_size);
+            return;
+        };
+        let es = elem_size as isize;
+        if inner.src == es && inner.dst == es {
+            return contiguous(outer, inner.size * elem_size, src, dst);
+        }
+        // The dimension that is densest in the source becomes the other side of a blocked transpose.
+        let dense = (0..dims.len())
+            .filter(|&i| dims[i].src != 0)
+            .min_by_key(|&i| dims[i].src.unsigned_abs());
+        let last = dims.len() - 1;
+        match dense {
+            Some(dense) if dense != last && inner.src != 0 => {
+                dims[dense..last].rotate_left(1);
+                transposed(elem_size, dims, src, dst);
+            }
+            // Rows of one element each are filled.
+            _ if inner.src == 0 && inner.dst == es => {
+                filled(elem_size, &dims[..last], inner.size, src, dst);
+            }
+            _ => rows(elem_size, &dims[..last], inner, src, dst),
+        }
+    }
+}
+
+/// The dimensions, densest destination last, and those that are contiguous on both sides merged.
+fn ordered(dims: &mut [Dim]) -> &mut [Dim] {
+    // Ties by the source.
+    dims.sort_by_key(|d| std::cmp::Reverse((d.dst.unsigned_abs(), d.src.unsigned_abs())));
     let mut count = 0;
-    for &d in list.iter() {
+    for at in 0..dims.len() {
+        let d = dims[at];
         if count > 0 {
-            let outer = &mut merged[count - 1];
+            let outer = &mut dims[count - 1];
             let n = d.size as isize;
             if outer.src == d.src * n && outer.dst == d.dst * n {
                 *outer = Dim {
@@ -85,79 +116,81 @@ pub unsafe fn copy_strided(
                 continue;
             }
         }
-        merged[count] = d;
+        dims[count] = d;
         count += 1;
     }
-    let mut dims = &mut merged[..count];
-    // SAFETY: the merged dimensions reach the same elements as the given ones.
+    &mut dims[..count]
+}
+
+/// Rows of `bytes` bytes that are contiguous on both sides.
+unsafe fn contiguous(outer: &[Dim], bytes: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
     unsafe {
-        let Some(inner) = dims.last().copied() else {
-            std::ptr::copy_nonoverlapping(src, dst, elem_size);
-            return;
-        };
-        let es = elem_size as isize;
-        if inner.src == es && inner.dst == es {
-            let bytes = inner.size * elem_size;
-            let outer = dims.len() - 1;
-            if let Some(rows) = dims[..outer].last().copied()
-                && bytes <= SHORT
-            {
-                return walk(&dims[..outer - 1], src, dst, |s, d| {
-                    short_rows(rows, bytes, s, d);
-                });
-            }
-            walk(&dims[..outer], src, dst, |s, d| copy(s, d, bytes));
-            return;
+        if let Some((&rows, outer)) = outer.split_last()
+            && bytes <= SHORT
+        {
+            return walk(outer, src, dst, |s, d| short_rows(rows, bytes, s, d));
         }
-        // The dimension that is densest in the source becomes the other side of a blocked transpose.
-        let dense = (0..dims.len())
-            .filter(|&i| dims[i].src != 0)
-            .min_by_key(|&i| dims[i].src.unsigned_abs());
-        let last = dims.len() - 1;
-        // Rows of one element each are filled.
-        let Some(dense) = dense.filter(|&i| i != last && inner.src != 0) else {
-            let outer = last;
-            let is_filled = inner.src == 0 && inner.dst == es;
-            if is_filled && inner.size <= REPEATED && outer > 0 {
-                let rows = dims[outer - 1];
-                return walk(&dims[..outer - 1], src, dst, |s, d| {
-                    by_size!(elem_size, repeated(rows, inner.size, s, d), {
-                        for i in 0..rows.size as isize {
-                            let (s, d) = (s.offset(i * rows.src), d.offset(i * rows.dst));
-                            fill(elem_size, s, d, inner.size);
-                        }
-                    });
+        walk(outer, src, dst, |s, d| copy(s, d, bytes));
+    }
+}
+
+/// Dense rows of `n` times the same element.
+unsafe fn filled(elem_size: usize, outer: &[Dim], n: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        if let Some((&rows, outer)) = outer.split_last()
+            && n <= REPEATED
+        {
+            return walk(outer, src, dst, |s, d| {
+                by_size!(elem_size, repeated(rows, n, s, d), {
+                    for i in 0..rows.size as isize {
+                        let (s, d) = (s.offset(i * rows.src), d.offset(i * rows.dst));
+                        fill(elem_size, s, d, n);
+                    }
                 });
-            }
-            if !is_filled && inner.size <= REPEATED && outer > 0 {
-                let rows = dims[outer - 1];
-                return walk(&dims[..outer - 1], src, dst, |s, d| {
-                    plane(elem_size, rows, inner, s, d);
-                });
-            }
-            return walk(&dims[..outer], src, dst, |s, d| {
-                if is_filled {
-                    fill(elem_size, s, d, inner.size);
-                } else {
-                    row(elem_size, inner, s, d);
-                }
             });
-        };
-        dims[dense..last].rotate_left(1);
-        let across = dims[last - 1];
-        dims = &mut dims[..last - 1];
-        let total = dims.iter().map(|d| d.size).product::<usize>() * across.size * inner.size;
-        let stream = total * elem_size >= transpose::STREAM_BYTES;
-        walk(dims, src, dst, |s, d| {
+        }
+        walk(outer, src, dst, |s, d| fill(elem_size, s, d, n));
+    }
+}
+
+/// Rows along `inner`, which are dense on one side at most.
+unsafe fn rows(elem_size: usize, outer: &[Dim], inner: Dim, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller passes rows inside both arrays.
+    unsafe {
+        if let Some((&rows, outer)) = outer.split_last()
+            && inner.size <= REPEATED
+        {
+            return walk(outer, src, dst, |s, d| {
+                plane(elem_size, rows, inner, s, d);
+            });
+        }
+        walk(outer, src, dst, |s, d| row(elem_size, inner, s, d));
+    }
+}
+
+/// Planes of the last two dimensions, of which the last but one is dense in the source, and the last in the
+/// destination.
+unsafe fn transposed(elem_size: usize, dims: &[Dim], src: *const u8, dst: *mut u8) {
+    let [outer @ .., across, inner] = dims else {
+        return;
+    };
+    let (across, inner) = (*across, *inner);
+    let total = dims.iter().map(|d| d.size).product::<usize>();
+    let stream = total * elem_size >= transpose::STREAM_BYTES;
+    // SAFETY: the caller passes dimensions that stay inside both arrays.
+    unsafe {
+        walk(outer, src, dst, |s, d| {
             if elem_size == 4 && across.src == 4 && inner.dst == 4 && transpose::available() {
                 words(across, inner, s, d, stream);
             } else {
                 plane(elem_size, across, inner, s, d);
             }
         });
-        if stream {
-            transpose::fence();
-        }
+    }
+    if stream {
+        transpose::fence();
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::module::AttrKey::{self, *};
 use crate::module::{HloOpcode, OpClass};
 
-/// Attributes that only some opcodes have, in print order. Long because it is a table of all opcodes.
+/// Attributes that only some opcodes have, in print order. Long because it is a table with a row per opcode.
 pub fn extra_attributes(opcode: HloOpcode) -> &'static [AttrKey] {
     use HloOpcode as Op;
     match opcode {

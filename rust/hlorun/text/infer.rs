@@ -26,7 +26,7 @@ enum Derived {
     Tuple(Vec<ShapeId>),
 }
 
-/// The shape by the rule of the opcode. Long because each rule is a case of its own.
+/// The shape by the rule of the opcode.
 fn derive(instruction: InstructionRef<'_>) -> Result<Derived, String> {
     let shape = |index: usize| {
         instruction
@@ -97,45 +97,52 @@ fn derive(instruction: InstructionRef<'_>) -> Result<Derived, String> {
                 .map(InstructionRef::shape_id)
                 .collect(),
         )),
-        (_, HloOpcode::GetTupleElement) => {
-            let parts = instruction.operand(0).map(InstructionRef::shape);
-            let index = instruction.tuple_index().unwrap_or(0);
-            parts
-                .and_then(Shape::as_tuple)
-                .and_then(|parts| parts.get(index))
-                .map(|&part| Derived::Same(part))
-                .ok_or_else(|| format!("its operand has no element {index}"))
-        }
-        (_, HloOpcode::Transpose) => {
-            let operand = array(0)?;
-            let dims: Option<_> = instruction
-                .dimensions()
-                .iter()
-                .map(|&d| operand.dims.get(usize::try_from(d).ok()?).copied())
-                .collect();
-            match dims {
-                Some(dims) if operand.is_static() => Ok(Derived::Array(ArrayShape {
-                    element_type: operand.element_type,
-                    dims,
-                    dynamic: 0,
-                    layout: None,
-                })),
-                _ => Err("its dimensions do not permute those of its operand".to_owned()),
-            }
-        }
+        (_, HloOpcode::GetTupleElement) => tuple_element(instruction),
+        (_, HloOpcode::Transpose) => transposed(instruction, array(0)?),
         (_, HloOpcode::Reduce) if instruction.operand_ids().len() == 2 => {
-            let operand = array(0)?;
-            if !operand.is_static() {
-                return Err("its operand has dynamic dimensions".to_owned());
-            }
-            let reduced = instruction.dimensions();
-            let dims: Vec<i64> = (0i64..)
-                .zip(&operand.dims)
-                .filter(|(number, _)| !reduced.contains(number))
-                .map(|(_, &size)| size)
-                .collect();
-            Ok(Derived::Array(ArrayShape::new(operand.element_type, &dims)))
+            reduced(instruction, array(0)?)
         }
         _ => Err("it does not follow from the operands alone".to_owned()),
     }
+}
+
+fn tuple_element(instruction: InstructionRef<'_>) -> Result<Derived, String> {
+    let parts = instruction.operand(0).map(InstructionRef::shape);
+    let index = instruction.tuple_index().unwrap_or(0);
+    parts
+        .and_then(Shape::as_tuple)
+        .and_then(|parts| parts.get(index))
+        .map(|&part| Derived::Same(part))
+        .ok_or_else(|| format!("its operand has no element {index}"))
+}
+
+fn transposed(instruction: InstructionRef<'_>, operand: &ArrayShape) -> Result<Derived, String> {
+    let dims: Option<_> = instruction
+        .dimensions()
+        .iter()
+        .map(|&d| operand.dims.get(usize::try_from(d).ok()?).copied())
+        .collect();
+    match dims {
+        Some(dims) if operand.is_static() => Ok(Derived::Array(ArrayShape {
+            element_type: operand.element_type,
+            dims,
+            dynamic: 0,
+            layout: None,
+        })),
+        _ => Err("its dimensions do not permute those of its operand".to_owned()),
+    }
+}
+
+/// The shape of a reduction of one array.
+fn reduced(instruction: InstructionRef<'_>, operand: &ArrayShape) -> Result<Derived, String> {
+    if !operand.is_static() {
+        return Err("its operand has dynamic dimensions".to_owned());
+    }
+    let reduced = instruction.dimensions();
+    let dims: Vec<i64> = (0i64..)
+        .zip(&operand.dims)
+        .filter(|(number, _)| !reduced.contains(number))
+        .map(|(_, &size)| size)
+        .collect();
+    Ok(Derived::Array(ArrayShape::new(operand.element_type, &dims)))
 }

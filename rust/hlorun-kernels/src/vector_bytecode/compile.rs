@@ -277,42 +277,65 @@ impl<'s> Compiler<'s> {
         (code, at, bits)
     }
 
-    /// Emits one step; `None` where vectors cannot do it. Long because operations are cases.
+    /// Emits one step; `None` where vectors cannot do it.
     fn step(&mut self, at: usize) -> Option<()> {
         let step = &self.steps[at];
         let result = (self.inputs.len() + at) as u32;
-        let [x, y, z] = step.operands;
-        match step.op {
-            super::Op::Unary(UnaryOp::Not) if step.from == DType::Pred => {
-                let x = self.mask(x)?;
-                let to = self.local();
-                self.emit(Code::MaskNot, x, 0, to, 0);
-                self.places[result as usize] = Place::Memory(to);
-                self.masks_used(step);
-                return Some(());
-            }
-            super::Op::Binary(op) if step.from == DType::Pred => {
-                let (x, y) = (self.mask(x)?, self.mask(y)?);
-                let to = self.local();
+        let is_mask = match step.op {
+            super::Op::Unary(UnaryOp::Not) | super::Op::Binary(_) => step.from == DType::Pred,
+            super::Op::Compare(_) => true,
+            _ => false,
+        };
+        if is_mask {
+            let to = self.mask_step(step)?;
+            self.places[result as usize] = Place::Memory(to);
+            return Some(());
+        }
+        self.accumulator_step(step)?;
+        // A narrow float is kept as the `f32` it rounds to.
+        match step.to {
+            _ if matches!(step.op, super::Op::Select | super::Op::Clamp) => {}
+            DType::BF16 => self.emit(Code::RoundBf16, 0, 0, 0, 0),
+            DType::F16 => self.emit(Code::RoundF16, 0, 0, 0, 0),
+            _ => {}
+        }
+        self.places[result as usize] = Place::Accumulator;
+        self.held = Some(result);
+        Some(())
+    }
+
+    /// Emits a step that makes a mask; returns where it is.
+    fn mask_step(&mut self, step: &Step) -> Option<u16> {
+        let [x, y, _] = step.operands;
+        if let super::Op::Compare(direction) = step.op {
+            let pair = compare(direction, step.from);
+            // The mask must not take the place of an operand that is read by the same code.
+            let to = self.local();
+            let (code, a, bits) = self.operands(pair, x, y, step.from, true);
+            self.emit(code, a, to, 0, bits);
+            return Some(to);
+        }
+        let (code, x, y) = match step.op {
+            super::Op::Binary(op) => {
                 let code = match op {
                     BinaryOp::And => Code::MaskAnd,
                     BinaryOp::Or => Code::MaskOr,
                     _ => Code::MaskXor,
                 };
-                self.emit(code, x, y, to, 0);
-                self.places[result as usize] = Place::Memory(to);
-                self.masks_used(step);
-                return Some(());
+                (code, self.mask(x)?, self.mask(y)?)
             }
-            super::Op::Compare(direction) => {
-                let pair = compare(direction, step.from);
-                // The mask must not take the place of an operand that is read by the same code.
-                let to = self.local();
-                let (code, a, bits) = self.operands(pair, x, y, step.from, true);
-                self.emit(code, a, to, 0, bits);
-                self.places[result as usize] = Place::Memory(to);
-                return Some(());
-            }
+            _ => (Code::MaskNot, self.mask(x)?, 0),
+        };
+        let to = self.local();
+        self.emit(code, x, y, to, 0);
+        self.masks_used(step);
+        Some(to)
+    }
+
+    /// Emits a step that leaves its result in the accumulator, before it is rounded.
+    fn accumulator_step(&mut self, step: &Step) -> Option<()> {
+        let [x, y, z] = step.operands;
+        match step.op {
             super::Op::Unary(op) => self.unary(op, x, step.from)?,
             super::Op::Binary(BinaryOp::Multiply)
                 if step.from.is_float() && x == y && matches!(x, Operand::Value(_)) =>
@@ -357,6 +380,7 @@ impl<'s> Compiler<'s> {
                 self.emit(code, a, at, 0, bits);
                 self.used(mask);
             }
+            super::Op::Compare(_) => {}
             super::Op::Convert if step.from == DType::Pred => {
                 let mask = self.mask(x)?;
                 self.vacate();
@@ -378,15 +402,6 @@ impl<'s> Compiler<'s> {
                 }
             }
         }
-        // A narrow float is kept as the `f32` it rounds to.
-        match step.to {
-            _ if matches!(step.op, super::Op::Select | super::Op::Clamp) => {}
-            DType::BF16 => self.emit(Code::RoundBf16, 0, 0, 0, 0),
-            DType::F16 => self.emit(Code::RoundF16, 0, 0, 0, 0),
-            _ => {}
-        }
-        self.places[result as usize] = Place::Accumulator;
-        self.held = Some(result);
         Some(())
     }
 

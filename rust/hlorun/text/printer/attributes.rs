@@ -17,7 +17,7 @@ use super::values::{
     write_window,
 };
 use crate::module::accuracy::ResultAccuracy;
-use crate::module::attributes::ReplicaGroups;
+use crate::module::attributes::{OutputOperandAlias, ReplicaGroups};
 use crate::module::mesh_groups::{iota_devices, mesh_groups};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionRef};
 use crate::text::attribute_table::{always_printed, is_left_out_when_empty};
@@ -43,9 +43,7 @@ impl Printer<'_> {
             } else if key == AttrKey::Dimensions && instruction.opcode() == HloOpcode::Map {
                 let rank = instruction.array_shape().map_or(0, |shape| shape.rank());
                 self.write_key(key);
-                self.out.push('{');
-                self.write_list(0..rank, ",");
-                self.out.push('}');
+                self.write_braced(0..rank, ",");
             } else if key == AttrKey::OutfeedShape
                 && let Some(operand) = instruction.operand(0)
             {
@@ -163,7 +161,30 @@ impl Printer<'_> {
         }
     }
 
-    /// Appends a value as XLA writes it. Long because it has a case for every kind of value.
+    /// Items in braces, with a separator between them.
+    fn write_braced<T: std::fmt::Display>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        separator: &str,
+    ) {
+        self.out.push('{');
+        self.write_list(items, separator);
+        self.out.push('}');
+    }
+
+    /// What `write` makes of each id, in braces.
+    fn write_each<Id: Copy>(&mut self, ids: &[Id], mut write: impl FnMut(&mut Self, Id)) {
+        self.out.push('{');
+        for (i, &id) in ids.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            write(self, id);
+        }
+        self.out.push('}');
+    }
+
+    /// Appends a value as XLA writes it. A table: a case for every kind of value.
     pub(super) fn write_value(&mut self, value: &AttrValue, instruction: InstructionRef<'_>) {
         match value {
             AttrValue::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),
@@ -172,16 +193,11 @@ impl Printer<'_> {
             }
             AttrValue::Float(value) if self.is_exact => write_g(&mut self.out, *value, 17),
             AttrValue::Float(value) => write_g(&mut self.out, f64::from(*value as f32), 6),
-            AttrValue::Ints(range) => {
-                self.out.push('{');
-                self.write_list(self.module.int_list(*range), ",");
-                self.out.push('}');
-            }
+            AttrValue::Ints(range) => self.write_braced(self.module.int_list(*range), ","),
             AttrValue::Enum(word) => self.out.push_str(&self.module.str(*word)),
             AttrValue::Enums(words) => {
-                self.out.push('{');
-                self.write_list(words.iter().map(|&word| self.module.str(word)), ",");
-                self.out.push('}');
+                let module = self.module;
+                self.write_braced(words.iter().map(|&word| module.str(word)), ",");
             }
             AttrValue::String(text) => {
                 let bytes = unescape(self.module.text().bytes(*text));
@@ -190,72 +206,30 @@ impl Printer<'_> {
                 self.out.push('"');
             }
             AttrValue::Computation(id) => self.write_computation_name(*id),
-            AttrValue::Computations(ids) => {
-                self.out.push('{');
-                for (i, &id) in ids.iter().enumerate() {
-                    if i > 0 {
-                        self.out.push_str(", ");
-                    }
-                    self.write_computation_name(id);
-                }
-                self.out.push('}');
-            }
-            AttrValue::Instructions(ids) => {
-                self.out.push('{');
-                for (i, &id) in ids.iter().enumerate() {
-                    if i > 0 {
-                        self.out.push_str(", ");
-                    }
-                    self.write_instruction_name(id);
-                }
-                self.out.push('}');
-            }
+            AttrValue::Computations(ids) => self.write_each(ids, Self::write_computation_name),
+            AttrValue::Instructions(ids) => self.write_each(ids, Self::write_instruction_name),
             AttrValue::Window(window) => write_window(&mut self.out, &window.0),
             AttrValue::Padding(dims) => write_padding(&mut self.out, dims),
             AttrValue::Slice(dims) => write_slice(&mut self.out, dims),
             AttrValue::DimLabels(labels) => write_dim_labels(&mut self.out, labels),
             AttrValue::ReplicaGroups(groups) => self.write_replica_groups(groups),
             AttrValue::Pairs(pairs) => {
-                self.out.push('{');
-                for (i, (a, b)) in pairs.iter().enumerate() {
-                    let comma = if i > 0 { "," } else { "" };
-                    let _ = write!(self.out, "{comma}{{{a},{b}}}");
-                }
-                self.out.push('}');
+                self.write_braced(pairs.iter().map(|(a, b)| format!("{{{a},{b}}}")), ",");
             }
-            AttrValue::Bools(list) => {
-                self.out.push('{');
-                self.write_list(list.iter(), ",");
-                self.out.push('}');
-            }
+            AttrValue::Bools(list) => self.write_braced(list.iter(), ","),
             AttrValue::Aliasing(list) => {
-                self.out.push('{');
-                self.write_list(
-                    list.iter().map(|alias| {
-                        format!(
-                            "{}: ({}, {})",
-                            alias.output, alias.operand, alias.operand_index
-                        )
-                    }),
-                    ", ",
-                );
-                self.out.push('}');
+                let text = |alias: &OutputOperandAlias| {
+                    let (output, operand) = (&alias.output, alias.operand);
+                    format!("{output}: ({operand}, {})", alias.operand_index)
+                };
+                self.write_braced(list.iter().map(text), ", ");
             }
             AttrValue::Sharding(sharding) => {
                 let text = self.module.text().bytes(sharding.text);
                 write_sharding(&mut self.out, text, self.options.print_metadata);
             }
             AttrValue::Shape(id) => self.write_shape(*id, true),
-            AttrValue::Shapes(ids) => {
-                self.out.push('{');
-                for (i, &id) in ids.iter().enumerate() {
-                    if i > 0 {
-                        self.out.push_str(", ");
-                    }
-                    self.write_shape(id, true);
-                }
-                self.out.push('}');
-            }
+            AttrValue::Shapes(ids) => self.write_each(ids, |out, id| out.write_shape(id, true)),
             AttrValue::Literal(id) if self.is_exact => {
                 let literal = self.module.literal(*id);
                 let _ = write!(

@@ -63,110 +63,136 @@ pub fn write_metadata(
     frames: &StackFrames,
     style: MetadataStyle,
 ) -> bool {
-    let fields: Vec<(&[u8], &[u8])> = parts(inside(text), false)
-        .into_iter()
-        .filter_map(key_value)
-        .collect();
-    let value = |name: &str| {
-        fields
-            .iter()
-            .rev()
-            .find(|(key, _)| *key == name.as_bytes())
-            .map(|(_, value)| *value)
-    };
-    let number = |name: &str| -> i64 {
-        value(name)
-            .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok())
-            .unwrap_or(0)
-    };
-    let frame = frames.number(number("stack_frame_id"));
-    let is_set = |name: &str| value(name).is_some_and(|v| !quoted(v).unwrap_or(v).is_empty());
-    let shown = frame.is_some()
-        || ["op_type", "op_name", "source_file", "scheduling_name"]
-            .iter()
-            .any(|name| is_set(name));
-    if !shown {
+    let metadata = Metadata::new(text, frames);
+    if !metadata.is_shown() {
         return false;
     }
+    let inline = metadata
+        .frame
+        .filter(|_| style.frames == FrameStyle::Source)
+        .and_then(|frame| frames.source(frame));
     let start = out.len();
-    let next = |out: &mut String, name: &str| {
+    let mut write = |name: &str, value: &str| {
         if out.len() > start {
             out.push(' ');
         }
         out.push_str(name);
         out.push('=');
+        out.push_str(value);
     };
-    let inline = frame
-        .filter(|_| style.frames == FrameStyle::Source)
-        .and_then(|frame| frames.source(frame));
+    let mut value = String::new();
     for (name, kind) in FIELDS {
         if style.only_op_name && name != "op_name" {
             continue;
         }
-        if let Some(source) = &inline {
-            match name {
-                "source_file" => {
-                    next(out, name);
-                    write_string(out, source.file);
-                    continue;
-                }
-                "source_line" | "source_column" => {
-                    let number = if name == "source_line" {
-                        source.line
-                    } else {
-                        source.column
-                    };
-                    if number != 0 {
-                        next(out, name);
-                        let _ = write!(out, "{number}");
-                    }
-                    continue;
-                }
-                "stack_frame_id" => continue,
-                _ => {}
-            }
+        value.clear();
+        match (&inline, name) {
+            (Some(source), "source_file") => write_string(&mut value, source.file),
+            (Some(source), "source_line") => write_unless_zero(&mut value, source.line),
+            (Some(source), "source_column") => write_unless_zero(&mut value, source.column),
+            (Some(_), "stack_frame_id") => {}
+            _ => metadata.write_field(&mut value, name, kind, style.frames),
         }
+        if !value.is_empty() {
+            write(name, &value);
+        }
+    }
+    if !style.only_op_name {
+        for (key, value) in metadata.unknown() {
+            write(
+                &String::from_utf8_lossy(key),
+                &String::from_utf8_lossy(value),
+            );
+        }
+    }
+    true
+}
+
+/// The fields of a text.
+struct Metadata<'t> {
+    fields: Vec<(&'t [u8], &'t [u8])>,
+    frames: &'t StackFrames,
+    /// The stack frame it names, where there is one.
+    frame: Option<usize>,
+}
+
+impl<'t> Metadata<'t> {
+    fn new(text: &'t [u8], frames: &'t StackFrames) -> Metadata<'t> {
+        let mut metadata = Metadata {
+            fields: parts(inside(text), false)
+                .into_iter()
+                .filter_map(key_value)
+                .collect(),
+            frames,
+            frame: None,
+        };
+        metadata.frame = frames.number(metadata.number("stack_frame_id"));
+        metadata
+    }
+
+    /// What stands for the field; the last one counts.
+    fn value(&self, name: &str) -> Option<&'t [u8]> {
+        let mut fields = self.fields.iter().rev();
+        fields
+            .find(|(key, _)| *key == name.as_bytes())
+            .map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        self.value(name)
+            .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// A string without its quotes, unless it is empty.
+    fn string(&self, name: &str) -> Option<&'t [u8]> {
+        let value = self.value(name)?;
+        let text = quoted(value).unwrap_or(value);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// It names an operation or a place.
+    fn is_shown(&self) -> bool {
+        let names = ["op_type", "op_name", "source_file", "scheduling_name"];
+        self.frame.is_some() || names.iter().any(|name| self.string(name).is_some())
+    }
+
+    /// The value of a field as XLA writes it; nothing where that leaves the field out.
+    fn write_field(&self, out: &mut String, name: &str, kind: Kind, frames: FrameStyle) {
         match kind {
             Kind::String => {
-                if let Some(value) = value(name).filter(|_| is_set(name)) {
-                    next(out, name);
-                    write_string(out, &unescape(quoted(value).unwrap_or(value)));
+                if let Some(text) = self.string(name) {
+                    write_string(out, &unescape(text));
                 }
             }
-            Kind::Int => {
-                let number = number(name);
-                if number != 0 {
-                    next(out, name);
-                    let _ = write!(out, "{number}");
-                }
-            }
+            Kind::Int => write_unless_zero(out, self.number(name)),
             Kind::List => {
-                if let Some(value) = value(name).filter(|value| !inside(value).is_empty()) {
-                    next(out, name);
+                if let Some(value) = self.value(name).filter(|value| !inside(value).is_empty()) {
                     write_compact(out, value);
                 }
             }
             Kind::StackFrame => {
-                if let Some(frame) = frame {
-                    next(out, name);
-                    let _ = match style.frames {
-                        FrameStyle::Identity => write!(out, "{:x}", frames.identity(frame)),
+                if let Some(frame) = self.frame {
+                    let _ = match frames {
+                        FrameStyle::Identity => write!(out, "{:x}", self.frames.identity(frame)),
                         _ => write!(out, "{frame}"),
                     };
                 }
             }
         }
     }
-    if !style.only_op_name {
-        for (key, value) in &fields {
-            let known = FIELDS.iter().any(|(name, _)| name.as_bytes() == *key);
-            if !known {
-                next(out, &String::from_utf8_lossy(key));
-                out.push_str(&String::from_utf8_lossy(value));
-            }
-        }
+
+    /// The fields XLA does not know.
+    fn unknown(&self) -> impl Iterator<Item = &(&'t [u8], &'t [u8])> {
+        let is_known = |key: &[u8]| FIELDS.iter().any(|(name, _)| name.as_bytes() == key);
+        self.fields.iter().filter(move |(key, _)| !is_known(key))
     }
-    true
+}
+
+fn write_unless_zero(out: &mut String, number: i64) {
+    if number != 0 {
+        let _ = write!(out, "{number}");
+    }
 }
 
 fn write_string(out: &mut String, bytes: &[u8]) {

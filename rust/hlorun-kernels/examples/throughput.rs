@@ -27,11 +27,20 @@ fn threads(tasks: usize, body: &(dyn Fn(usize) + Sync)) {
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
+    elementwise(&filter);
+    if "transpose".contains(&filter) {
+        transposes();
+    }
+    if "gemm".contains(&filter) {
+        products();
+    }
+}
+
+fn elementwise(filter: &str) {
     let n = 2048;
     let x: Vec<f32> = (0..n)
         .map(|i| (i as f32 * 0.37).sin() * 3.0 + 3.5)
         .collect();
-    let mut out = vec![0.0f32; n];
     for (dtype, name) in [
         (DType::F32, "f32"),
         (DType::F64, "f64"),
@@ -43,7 +52,7 @@ fn main() {
         unsafe { convert(DType::F32, dtype)(x.as_ptr().cast(), data.as_mut_ptr().cast(), n) };
         for op in UnaryOp::ALL {
             let label = format!("{name} {op:?}");
-            let Some(kernel) = unary(op, dtype).filter(|_| label.contains(&filter)) else {
+            let Some(kernel) = unary(op, dtype).filter(|_| label.contains(filter)) else {
                 continue;
             };
             // SAFETY: as above.
@@ -52,7 +61,7 @@ fn main() {
         }
         for op in BinaryOp::ALL {
             let label = format!("{name} {op:?}");
-            let Some(kernel) = binary(op, dtype).filter(|_| label.contains(&filter)) else {
+            let Some(kernel) = binary(op, dtype).filter(|_| label.contains(filter)) else {
                 continue;
             };
             let a = data.as_ptr().cast();
@@ -80,38 +89,38 @@ fn main() {
             );
         }
     }
-    if "transpose".contains(&filter) {
-        for (size, side) in [
-            (1usize, 2048usize),
-            (2, 2048),
-            (4, 2048),
-            (8, 2048),
-            (16, 1024),
-        ] {
-            let src = vec![1u8; side * side * size];
-            let mut dst = vec![0u8; side * side * size];
-            let (s, r) = (size as isize, (side * size) as isize);
-            // SAFETY: both are side×side arrays.
-            let t = best(|| unsafe {
-                copy_strided(
-                    size,
-                    &[side, side],
-                    src.as_ptr(),
-                    &[s, r],
-                    dst.as_mut_ptr(),
-                    &[r, s],
-                );
-            });
-            println!(
-                "transpose {size:2} bytes      {:8.2} GB/s",
-                2.0 * src.len() as f64 / t / 1e9
+}
+
+fn transposes() {
+    for (size, side) in [
+        (1usize, 2048usize),
+        (2, 2048),
+        (4, 2048),
+        (8, 2048),
+        (16, 1024),
+    ] {
+        let src = vec![1u8; side * side * size];
+        let mut dst = vec![0u8; side * side * size];
+        let (s, r) = (size as isize, (side * size) as isize);
+        // SAFETY: both are side×side arrays.
+        let t = best(|| unsafe {
+            copy_strided(
+                size,
+                &[side, side],
+                src.as_ptr(),
+                &[s, r],
+                dst.as_mut_ptr(),
+                &[r, s],
             );
-        }
+        });
+        println!(
+            "transpose {size:2} bytes      {:8.2} GB/s",
+            2.0 * src.len() as f64 / t / 1e9
+        );
     }
-    std::hint::black_box(&mut out);
-    if !"gemm".contains(&filter) {
-        return;
-    }
+}
+
+fn products() {
     println!("BLAS: {:?}", gemm::blas::blas_name());
     for (dtype, shapes) in [
         (
@@ -129,6 +138,7 @@ fn main() {
         ),
         (DType::F64, &[(16, 4096, 2048), (1024, 1024, 1024)][..]),
         (DType::BF16, &[(1024, 1024, 1024)][..]),
+        (DType::S32, &[(1, 4096, 4096), (1024, 1024, 1024)][..]),
     ] {
         for &(m, n, k) in shapes {
             let a = vec![0u8; m * k * dtype.size_bytes()];

@@ -8,8 +8,8 @@
 //! copies into its cache. Integers of up to 16 bits are multiplied in pairs.
 
 use super::memory::fork;
-use super::real::worth;
-use super::tiles::Tiles;
+use super::product::Operand;
+use super::tiles::{BAND, GROUP, SHARED, Tiles, worth};
 use super::units::{Job, KC, ROW, Stored, Tile, Truth, Unit, loops, row_loops};
 use super::units::{Pair, Row, Single};
 use super::{Gemm, Matrix, One, OutOfMemory, Outcome, Parallel, Shared, pack, share};
@@ -19,12 +19,6 @@ use crate::element::{SubS, SubU};
 use crate::scratch::Scratch;
 use std::ops::Range;
 
-/// Most rows of A that are packed for all threads at once.
-const BAND: usize = 2048;
-/// Most bytes of a packed A, unless one block of the depth has more.
-const PACKED: usize = 4 << 20;
-/// Strips of B a task keeps in its second-level cache.
-const GROUP: usize = 8;
 /// Multiplications below which nothing is prepared.
 const TINY: usize = 16 * 16 * 16;
 
@@ -57,25 +51,22 @@ pub(super) fn own(g: &Gemm) -> Option<One> {
 }
 
 /// One product, of which the sums go to `c`, row-major.
-struct Product<S, U: Unit> {
+struct Product<S, W> {
     m: usize,
     n: usize,
     k: usize,
-    a: Shared<S>,
-    a_at: Matrix,
-    b: Shared<S>,
-    b_at: Matrix,
-    c: Shared<U::Sum>,
+    a: Operand<S>,
+    b: Operand<S>,
+    c: Shared<W>,
     c_row: isize,
 }
 
-impl<S: Stored, U: Unit> Product<S, U> {
+impl<S: Stored, W: Single> Product<S, W> {
     /// Rows of A, for one block of the depth, as rows of units at `to`.
-    fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut U) -> Outcome {
-        let (row, col) = (self.a_at.row_stride, self.a_at.col_stride);
-        let at = rows.start as isize * row + depth.start as isize * col;
+    fn pack_a<U: Unit>(&self, rows: Range<usize>, depth: Range<usize>, to: *mut U) -> Outcome {
+        let (row, col) = (self.a.layout.row_stride, self.a.layout.col_stride);
         let mut job = Job {
-            from: self.a.get().wrapping_offset(at).cast_const(),
+            from: self.a.at(rows.start, depth.start),
             lane: row,
             step: col,
             lanes: rows.len(),
@@ -99,23 +90,22 @@ impl<S: Stored, U: Unit> Product<S, U> {
     }
 
     /// Columns of B, for one block of the depth, as strips at `to`.
-    fn pack_b(
+    fn pack_b<U: Unit>(
         &self,
         depth: Range<usize>,
         columns: Range<usize>,
         strip: usize,
         to: *mut U,
     ) -> Outcome {
-        let (row, col) = (self.b_at.row_stride, self.b_at.col_stride);
+        let (row, col) = (self.b.layout.row_stride, self.b.layout.col_stride);
         let units = depth.len().div_ceil(U::DEPTH);
         let turns = row == 1 && col != 1;
         let mut turned = Scratch::new::<U>(if turns { strip * ROW } else { 0 })?;
         for (s, first) in columns.clone().step_by(strip).enumerate() {
             let lanes = strip.min(columns.end - first);
             let to = to.wrapping_add(s * strip * units);
-            let at = depth.start as isize * row + first as isize * col;
             let mut job = Job {
-                from: self.b.get().wrapping_offset(at).cast_const(),
+                from: self.b.at(depth.start, first),
                 lane: col,
                 step: row,
                 lanes,
@@ -141,7 +131,8 @@ impl<S: Stored, U: Unit> Product<S, U> {
         Ok(())
     }
 
-    fn run(&self, parallel: &Parallel) -> Outcome {
+    /// Multiplies units `U`.
+    fn run<U: Unit<Sum = W>>(&self, parallel: &Parallel) -> Outcome {
         let kernels = U::kernels();
         let (most, strip) = (kernels.tiles.len(), kernels.strip);
         let strips = self.n.div_ceil(strip);
@@ -151,7 +142,7 @@ impl<S: Stored, U: Unit> Product<S, U> {
             let tiles = Tiles::new(rows.len(), most);
             // Blocks of the depth whose A is packed at once.
             let packed = rows.len() * ROW;
-            let step = (PACKED / size_of::<U>() / packed).max(1) * block;
+            let step = (SHARED / size_of::<U>() / packed).max(1) * block;
             for start in (0..self.k).step_by(step) {
                 let depth = start..self.k.min(start + step);
                 let blocks = depth.len().div_ceil(block);
@@ -226,10 +217,10 @@ impl<S: Stored, U: Unit> Product<S, U> {
 /// Transposes units.
 ///
 /// # Safety
-/// `from` has `rows` rows of `cols` units, `from_row` apart, and `to` room for `cols` rows.
+/// `from` has `rows` rows of `cols` units, `rows_from` apart, and `to` room for `cols` rows.
 unsafe fn turn<U>(
     from: *const U,
-    from_row: usize,
+    rows_from: usize,
     to: *mut U,
     to_row: usize,
     rows: usize,
@@ -240,7 +231,7 @@ unsafe fn turn<U>(
     unsafe {
         pack::strided(
             from.cast(),
-            layout(from_row),
+            layout(rows_from),
             to.cast(),
             layout(to_row).transposed(),
             rows,
@@ -251,25 +242,21 @@ unsafe fn turn<U>(
 }
 
 /// One row by a B that is read where it lies, if it can be.
-fn one_row<S: Stored, U: Single>(
-    g: &Product<S, U>,
+fn one_row<S: Stored, W: Single>(
+    g: &Product<S, W>,
     parallel: &Parallel,
 ) -> Result<bool, OutOfMemory> {
-    let [by_row, by_column] = row_loops::<S, U>();
-    let (run, stride, column): (Row<S, U>, isize, isize) =
-        match (g.b_at.col_stride, g.b_at.row_stride) {
-            (1, row) => (by_row, row, 1),
-            (column, 1) => (by_column, column, column),
-            _ => return Ok(false),
-        };
+    let [by_row, by_column] = row_loops::<S, W>();
+    let (run, stride): (Row<S, W>, isize) = match (g.b.layout.col_stride, g.b.layout.row_stride) {
+        (1, row) => (by_row, row),
+        (column, 1) => (by_column, column),
+        _ => return Ok(false),
+    };
     let mut x = Scratch::new::<S>(g.k)?;
     let x = x.get::<S>();
     for p in 0..g.k {
         // SAFETY: the row of A.
-        unsafe {
-            let at = p as isize * g.a_at.col_stride;
-            x.add(p).write(g.a.get().offset(at).read())
-        };
+        unsafe { x.add(p).write(g.a.at(0, p).read()) };
     }
     let x = Shared(x);
     let tasks = worth(parallel, g.k * g.n, g.k * g.n, g.n.div_ceil(64));
@@ -279,7 +266,7 @@ fn one_row<S: Stored, U: Single>(
         unsafe {
             let x = std::slice::from_raw_parts(x.get().cast_const(), g.k);
             let y = std::slice::from_raw_parts_mut(g.c.get().add(own.start), own.len());
-            let b = g.b.get().offset(own.start as isize * column);
+            let b = g.b.at(0, own.start);
             run(x, b, stride, y);
         }
         Ok(())
@@ -307,45 +294,29 @@ unsafe fn gemm<S: Stored, U: Unit<Sum = W>, W: Single>(
     let band = if plain {
         g.m
     } else {
-        (PACKED / g.n).max(BAND).min(g.m)
+        (SHARED / g.n).max(BAND).min(g.m)
     };
     let mut sums = Scratch::new::<W>(if plain { 0 } else { band * g.n })?;
     let sums = sums.get::<W>();
+    let whole = Operand::<S>::new(a, g.a);
     for first in (0..g.m).step_by(band) {
         let rows = band.min(g.m - first);
-        let from = a
-            .cast::<S>()
-            .wrapping_offset(first as isize * g.a.row_stride);
         let (to, to_row) = if plain {
             (c.cast(), g.c.row_stride)
         } else {
             (sums, g.n as isize)
         };
-        let (a, b) = (Shared(from.cast_mut()), Shared(b.cast_mut().cast::<S>()));
-        let single = Product::<S, W> {
+        let product = Product::<S, W> {
             m: rows,
             n: g.n,
             k: g.k,
-            a,
-            a_at: g.a,
-            b,
-            b_at: g.b,
+            a: whole.rows_from(first),
+            b: Operand::new(b, g.b),
             c: Shared(to),
             c_row: to_row,
         };
-        if g.m > 1 || !one_row(&single, parallel)? {
-            Product::<S, U> {
-                m: rows,
-                n: g.n,
-                k: g.k,
-                a,
-                a_at: g.a,
-                b,
-                b_at: g.b,
-                c: Shared(to),
-                c_row: to_row,
-            }
-            .run(parallel)?;
+        if g.m > 1 || !one_row(&product, parallel)? {
+            product.run::<U>(parallel)?;
         }
         if !plain {
             let size = g.out.size_bytes();

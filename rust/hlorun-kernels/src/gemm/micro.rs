@@ -70,6 +70,18 @@ pub(super) struct Tile<E> {
     pub beta: E,
 }
 
+/// Steps by which a strip that is read in place is asked for ahead.
+const AHEAD: isize = 12;
+
+impl<E> Tile<E> {
+    /// Asks for the rows of its own strip, some steps ahead.
+    #[inline]
+    pub fn asks_ahead(&mut self) {
+        self.ahead = self.b.wrapping_offset(AHEAD * self.b_row).cast();
+        self.ahead_step = self.b_row * size_of::<E>() as isize;
+    }
+}
+
 /// A compiled tile for fixed rows and strip width.
 ///
 /// # Safety

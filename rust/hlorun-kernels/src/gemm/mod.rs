@@ -1,19 +1,40 @@
 //! Matrix products: C = α·A·B + β·C, batched, any strides, every numeric type.
 //!
 //! In: a [`Gemm`] and three pointers. Out: C. Promise: with β = 0 the old C is never read; with k = 0 the result is
-//! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. Products of `f32`,
-//! `f64`, `bf16` and `f16` are our own ([`real`]), and so are those of integers ([`integer`]); large ones of `c64` and `c128` go to a BLAS library loaded at the
-//! first use ([`blas`]), on one thread per task of the caller's [`Parallel`]; the rest is [`portable`] code. No thread
-//! is ever started here, and the bits of a result do not depend on how many there are.
+//! β·C; low floats accumulate in `f32` and round once, integers wrap, `pred` is an "or" of "and"s. No thread is ever
+//! started here, and the bits of a result do not depend on how many there are.
+//!
+//! The routes of a product; the first that fits is taken:
+//!
+//! ```text
+//! gemm ─┬─ batch               f32 and f64, a few elements: in registers, one loop per size
+//!       ├─ batched ─┬─ integer ─┬─ one_row        one row: B where it lies (axpy and dots of units)
+//!       │           │           └─ Product::run   blocks of packed units (units::Tile, whose sums are by steps)
+//!       │           └─ real ─┬─ small::tiny       both operands where they lie (micro::Tile)
+//!       │                    ├─ small::few_rows   B where it lies (axpy and dots of vector)
+//!       │                    ├─ small::narrow     B not wider than a strip (micro::Tile)
+//!       │                    ├─ by_rows           few columns: B packed for all (micro::Tile)
+//!       │                    └─ by_columns        the rest: A packed for all (micro::Tile)
+//!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
+//!       │             └─ portable   k = 0, integers with α, and what is small or has no library
+//!       └─ converted                types without loops of their own: gemm in the type they are computed in
+//! gemm_packed ─── by_columns        B in panels
+//! ```
+//!
+//! Reals and integers have a micro-kernel each. A tile of reals fuses every step, reads either operand packed or in place
+//! and ends in α and β; one of integers adds whole units, which may be pairs, of operands that are always packed.
 
 pub mod batch;
 pub mod blas;
+mod by_columns;
+mod by_rows;
 mod integer;
 mod memory;
 mod micro;
 pub(crate) mod pack;
 pub mod packed;
 pub mod portable;
+mod product;
 mod real;
 mod small;
 mod steps;
@@ -258,7 +279,7 @@ pub fn adds_once(g: &Gemm) -> bool {
     let is_plain = g.dtype == g.out && matches!(g.dtype, DType::F32 | DType::F64);
     // A narrow product's sums are cut at another place than that.
     let is_wide = g.c.col_stride == 1 && g.n > 2 * real::WIDEST / g.dtype.size_bytes();
-    is_plain && is_wide && g.k <= real::KC && own(g).is_some()
+    is_plain && is_wide && g.k <= tiles::KC && own(g).is_some()
 }
 
 /// Runs a batch: its products in parallel, or one after the other, each in parallel.

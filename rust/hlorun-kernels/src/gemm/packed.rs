@@ -4,7 +4,8 @@
 //! same bits as the product without panels would have by columns; B is read once from memory, in order.
 
 use super::micro::{Real, Source};
-use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, portable, real, share};
+use super::product::{Operand, Product};
+use super::{Gemm, Matrix, Outcome, Parallel, Shared, by_columns, pack, portable, real, share};
 use crate::DType;
 use crate::scratch::Scratch;
 
@@ -118,14 +119,12 @@ unsafe fn with_packed<E: Real + Source<E>>(
     let in_place = g.c.col_stride == 1;
     let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n })?;
     let sums = Shared(sums.get::<E>());
-    let product = real::Product::<E, E> {
+    let product = Product::<E, E> {
         m: g.m,
         n: g.n,
         k: g.k,
-        a: Shared(a.cast_mut().cast()),
-        a_at: g.a,
-        b: Shared(std::ptr::null_mut()),
-        b_at: g.b,
+        a: Operand::new(a, g.a),
+        b: Operand::new(std::ptr::null(), g.b),
         c: if in_place { Shared(c.cast()) } else { sums },
         c_row: if in_place {
             g.c.row_stride
@@ -136,7 +135,7 @@ unsafe fn with_packed<E: Real + Source<E>>(
         beta: if in_place { E::of(g.beta) } else { E::ZERO },
         is_plain: true,
     };
-    real::by_columns(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
+    by_columns::run(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
     if !in_place {
         for i in 0..g.m {
             let from = sums.get().wrapping_add(i * g.n);

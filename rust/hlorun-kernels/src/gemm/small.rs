@@ -4,9 +4,10 @@
 //! [`few_rows`].
 
 use super::memory::fork;
-use super::micro::{Real, Source, Tile};
-use super::real::{KC, Product, WIDEST, worth};
-use super::tiles::Tiles;
+use super::micro::{Real, Source};
+use super::product::Product;
+use super::real::WIDEST;
+use super::tiles::{KC, Tiles, worth};
 use super::vector::Columns;
 use super::{Outcome, Parallel, Shared, share};
 use crate::scratch::Scratch;
@@ -20,17 +21,18 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(
     // Columns of a task: enough to read whole lines of every row.
     let most = g.n.div_ceil(256).min(4 * parallel.threads);
     let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
-    let lies_ready =
-        g.is_plain && g.a_at.col_stride == 1 && (g.m == 1 || g.a_at.row_stride == g.k as isize);
+    let lies_ready = g.is_plain
+        && g.a.layout.col_stride == 1
+        && (g.m == 1 || g.a.layout.row_stride == g.k as isize);
     let mut copied = None;
     let x = if lies_ready {
-        g.a(0, 0).cast_mut().cast()
+        g.a.at(0, 0).cast_mut().cast()
     } else {
         let x = copied.insert(Scratch::new::<E>(g.m * g.k)?).get::<E>();
         for i in 0..g.m {
             for p in 0..g.k {
                 // SAFETY: an element of A; the buffer has m·k.
-                unsafe { x.add(i * g.k + p).write(g.a(i, p).read().get()) };
+                unsafe { x.add(i * g.k + p).write(g.a.at(i, p).read().get()) };
             }
         }
         x
@@ -47,7 +49,7 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(
             let room = Scratch::new::<E>(g.m * own.len())?;
             (beside.insert(room).get::<E>(), own.len())
         };
-        let b = g.b(0, own.start);
+        let b = g.b.at(0, own.start);
         // SAFETY: columns of B, and room for their sums; tasks own their columns of C.
         unsafe {
             if by_row {
@@ -56,14 +58,14 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(
                 }
                 let x = std::slice::from_raw_parts(x.get(), g.k);
                 let y = std::slice::from_raw_parts_mut(y, own.len());
-                (S::loops().axpy)(x, b, g.b_at.row_stride, y);
+                (S::loops().axpy)(x, b, g.b.layout.row_stride, y);
             } else {
                 (S::loops().dots)(&Columns {
                     x: x.get(),
                     rows: g.m,
                     depth: g.k,
                     b,
-                    b_col: g.b_at.col_stride,
+                    b_col: g.b.layout.col_stride,
                     columns: own.len(),
                     y,
                     y_row,
@@ -99,23 +101,9 @@ pub(super) fn tiny<E: Real, S: Source<E>>(g: &Product<E, S>) {
         let own = tiles.get(tile);
         let kernel = kernels.get(own.len(), vectors, false);
         for j in (0..g.n).step_by(width) {
-            let tile = Tile {
-                depth: g.k,
-                a: g.a(own.start, 0).cast(),
-                a_row: g.a_at.row_stride,
-                a_col: g.a_at.col_stride,
-                b: g.b(0, j).cast(),
-                b_row: g.b_at.row_stride,
-                ahead: g.b(0, j).cast(),
-                ahead_step: 0,
-                c: g.c(own.start, j),
-                c_row: g.c_row,
-                width,
-                alpha: g.alpha,
-                beta: g.beta,
-            };
+            let part = g.tile(own.start, j, 0..g.k, width);
             // SAFETY: a tile of the product.
-            unsafe { kernel(&tile) }
+            unsafe { kernel(&part) }
         }
     }
 }
@@ -142,30 +130,17 @@ pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) -> Outcome {
         .chain((inside < g.k).then_some(inside));
     for p in blocks {
         let (end, b, b_row) = if p < inside {
-            (inside.min(p + KC), g.b(p, 0).cast(), g.n as isize)
+            (inside.min(p + KC), g.b.at(p, 0).cast(), g.n as isize)
         } else {
             (g.k, last.cast_const(), width as isize)
         };
         for tile in 0..tiles.count {
             let own = tiles.get(tile);
             let kernel = kernels.get(own.len(), vectors, false);
-            let tile = Tile {
-                depth: end - p,
-                a: g.a(own.start, p).cast(),
-                a_row: g.a_at.row_stride,
-                a_col: g.a_at.col_stride,
-                b,
-                b_row,
-                ahead: b.cast(),
-                ahead_step: 0,
-                c: g.c(own.start, 0),
-                c_row: g.c_row,
-                width: g.n,
-                alpha: g.alpha,
-                beta: g.beta(p),
-            };
+            let mut part = g.tile(own.start, 0, p..end, g.n);
+            (part.b, part.b_row, part.ahead) = (b, b_row, b.cast());
             // SAFETY: a tile of the product; every row of the strip ends before B or its copy does.
-            unsafe { kernel(&tile) }
+            unsafe { kernel(&part) }
         }
     }
     Ok(())

@@ -1,9 +1,35 @@
-//! How a product is cut: rows into tiles, columns into strips.
+//! How a product is cut: rows into tiles, columns into strips, work into tasks.
 //!
-//! In: sizes. Out: parts. Promise: the parts depend on the sizes alone.
+//! In: sizes. Out: parts. Promise: the parts depend on the sizes alone, but for the number of tasks.
 
-use super::share;
+use super::{Parallel, share};
 use std::ops::Range;
+
+/// Steps along k in one block: a strip of B of this length stays in the first-level cache.
+pub(super) const KC: usize = 256;
+/// Most rows of A that are packed for all threads at once.
+pub(super) const BAND: usize = 2048;
+/// Most bytes that are packed for all threads at once, where a block of the depth is not more.
+pub(super) const SHARED: usize = 4 << 20;
+/// Strips of B a task keeps in its second-level cache.
+pub(super) const GROUP: usize = 8;
+/// Multiplications, and elements read, that are worth another thread.
+const WORTH: usize = 3 << 18;
+const WORTH_READ: usize = 1 << 17;
+
+/// How many of at most `most` tasks are worth making of so many multiplications and elements.
+pub(super) fn worth(
+    parallel: &Parallel,
+    multiplications: usize,
+    elements: usize,
+    most: usize,
+) -> usize {
+    if parallel.threads == 1 || (multiplications < WORTH && elements < WORTH_READ) {
+        1
+    } else {
+        most.clamp(1, parallel.threads * 8)
+    }
+}
 
 /// Splits rows into tiles of nearly equal height.
 #[derive(Clone, Copy)]

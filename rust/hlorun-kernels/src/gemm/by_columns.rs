@@ -1,0 +1,298 @@
+//! The driver of products of many columns: B's strips are shared among the tasks; A is packed for all of them.
+//!
+//! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
+//! the tiles and the number of threads.
+
+use super::micro::{Kernels, Real, Source};
+use super::product::Product;
+use super::tiles::{BAND, GROUP, KC, SHARED, Tiles, strip_vectors, worth};
+use super::{Outcome, Parallel, Shared, memory::fork, share};
+use crate::scratch::Scratch;
+use std::ops::Range;
+
+/// Elements of a B that stays in a cache while it is read in place.
+const CACHED: usize = 1 << 14;
+/// Tiles of rows up to which B is read in place by each.
+const READERS: usize = 2;
+/// Bytes of a B of which no cache keeps much: it is read in place by one tile only, and asked for some rows ahead.
+const LARGE: usize = 16 << 20;
+const FAR_AHEAD: usize = 96;
+/// Strips that a task should have where B is read in place, so that it reads long rows.
+const NEIGHBOURS: usize = 4;
+
+/// Where a strip of B is read.
+#[derive(Clone, Copy)]
+enum Right<E> {
+    /// In place.
+    Direct,
+    /// Copied by the task.
+    Copied,
+    /// In the panels of [`super::packed`].
+    Panels(Shared<E>),
+}
+
+/// A product, and how it is cut.
+struct Driver<'g, E: 'static, S> {
+    g: &'g Product<E, S>,
+    kernels: &'static Kernels<E>,
+    /// Vectors of a strip, as a power of two.
+    vectors: usize,
+    /// Columns of a strip.
+    width: usize,
+    strips: usize,
+    right: Right<E>,
+    /// B is read from memory, not from a cache.
+    is_large: bool,
+    /// Tiles of A are copied, not read in place.
+    is_packed: bool,
+}
+
+/// Rows of A for some of the depth.
+struct Left<E> {
+    rows: Range<usize>,
+    tiles: Tiles,
+    depth: Range<usize>,
+    /// Where the copied tiles lie, of one block of the depth after the other.
+    packed: Option<Shared<E>>,
+}
+
+impl<E: Copy> Left<E> {
+    /// The copied tiles of the block of the depth that begins at `p`.
+    fn block(&self, p: usize) -> Option<*mut E> {
+        let at = (p - self.depth.start) * self.rows.len();
+        Some(self.packed?.get().wrapping_add(at))
+    }
+}
+
+/// Runs the product, whose B lies in `panels` if there are any.
+pub(super) fn run<E: Real, S: Source<E>>(
+    g: &Product<E, S>,
+    panels: Option<Shared<E>>,
+    parallel: &Parallel,
+) -> Outcome {
+    let driver = Driver::new(g, panels);
+    let kernels = driver.kernels;
+    let most = if driver.is_packed {
+        &kernels.packed_rows
+    } else {
+        &kernels.direct_rows
+    }[driver.vectors];
+    for first in (0..g.m).step_by(BAND) {
+        let rows = first..g.m.min(first + BAND);
+        let tiles = Tiles::new(rows.len(), most.min(14));
+        let step = if driver.is_packed {
+            (SHARED / size_of::<E>() / rows.len() / KC).max(1) * KC
+        } else {
+            g.k.next_multiple_of(KC)
+        };
+        for start in (0..g.k).step_by(step) {
+            let depth = start..g.k.min(start + step);
+            let room = if driver.is_packed {
+                rows.len() * depth.len()
+            } else {
+                0
+            };
+            let mut scratch = Scratch::new::<E>(room)?;
+            let left = Left {
+                rows: rows.clone(),
+                tiles,
+                depth,
+                packed: driver.is_packed.then(|| Shared(scratch.get())),
+            };
+            if driver.is_packed {
+                driver.pack(&left, parallel)?;
+            }
+            driver.multiply(&left, parallel)?;
+        }
+    }
+    Ok(())
+}
+
+impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
+    fn new(g: &'g Product<E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
+        let kernels = E::kernels();
+        let vectors = match panels {
+            Some(_) => 1,
+            None => strip_vectors(kernels.lanes, g.m, g.n),
+        };
+        let width = kernels.lanes << vectors;
+        let strips = g.n.div_ceil(width);
+        let is_large = g.k.saturating_mul(g.n) > LARGE / size_of::<S>();
+        let right = match panels {
+            Some(panels) => Right::Panels(panels),
+            None if g.is_plain && g.b.layout.col_stride == 1 => {
+                let readers = if is_large { 1 } else { READERS };
+                let few = g.m.div_ceil(kernels.packed_rows[vectors]) <= readers;
+                if few || g.k * g.n <= CACHED {
+                    Right::Direct
+                } else {
+                    Right::Copied
+                }
+            }
+            None => Right::Copied,
+        };
+        // Few columns, or few multiplications: tiles of A are read in place.
+        let is_packed = !g.is_plain
+            || (strips > 2 && g.m.min(BAND) * g.k * strips > 1 << 12)
+            || (strips == 1 && g.k >= 128 && g.m > kernels.direct_rows[vectors]);
+        Driver {
+            g,
+            kernels,
+            vectors,
+            width,
+            strips,
+            right,
+            is_large,
+            is_packed,
+        }
+    }
+
+    /// Copies the tiles of A, on all threads.
+    fn pack(&self, left: &Left<E>, parallel: &Parallel) -> Outcome {
+        let (rows, depth, tiles) = (&left.rows, &left.depth, left.tiles);
+        let tasks = worth(parallel, 0, rows.len() * depth.len() / 4, tiles.count);
+        fork(parallel, tasks, &|task| {
+            for tile in share(tiles.count, tasks, task, 1) {
+                let own = tiles.get(tile);
+                for p in depth.clone().step_by(KC) {
+                    let block = p..depth.end.min(p + KC);
+                    if let Some(to) = left.block(p) {
+                        let to = to.wrapping_add(own.start * block.len());
+                        let own = rows.start + own.start..rows.start + own.end;
+                        self.g.pack_a(own, block, to);
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Multiplies rows of A by all strips of B, which the tasks share.
+    fn multiply(&self, left: &Left<E>, parallel: &Parallel) -> Outcome {
+        let (depth, strips) = (&left.depth, self.strips);
+        let work = left.rows.len() * depth.len() * self.g.n;
+        let most = match self.right {
+            Right::Direct => strips
+                .div_ceil(NEIGHBOURS)
+                .max(strips.min(2 * parallel.threads)),
+            _ => strips,
+        };
+        let tasks = worth(parallel, work, depth.len() * self.g.n, most);
+        let group = strips.div_ceil(tasks).min(GROUP);
+        let room = match self.right {
+            Right::Copied => group * self.width * KC.min(depth.len()),
+            _ => self.width * KC,
+        };
+        fork(parallel, tasks, &|task| {
+            let own = share(strips, tasks, task, 1);
+            let mut scratch = Scratch::new::<E>(room)?;
+            for first in own.clone().step_by(group) {
+                let strips = first..own.end.min(first + group);
+                for p in depth.clone().step_by(KC) {
+                    let block = p..depth.end.min(p + KC);
+                    self.block(left, block, strips.clone(), scratch.get());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// One block of the depth: all tiles of A by some strips of B.
+    fn block(&self, left: &Left<E>, depth: Range<usize>, strips: Range<usize>, scratch: *mut E) {
+        let (g, width) = (self.g, self.width);
+        let columns = strips.start * width..g.n.min(strips.end * width);
+        match self.right {
+            Right::Copied => g.pack_b(depth.clone(), columns, width, scratch),
+            // The last strip may be cut off.
+            Right::Direct if columns.len() % width != 0 => {
+                let last = columns.end - columns.len() % width..columns.end;
+                g.pack_b(depth.clone(), last, width, scratch);
+            }
+            _ => {}
+        }
+        let packed = left.block(depth.start);
+        for tile in 0..left.tiles.count {
+            let own = left.tiles.get(tile);
+            let i = left.rows.start + own.start;
+            for s in strips.clone() {
+                let cut = width.min(g.n - s * width);
+                let kernel = self
+                    .kernels
+                    .fitting(own.len(), self.vectors, cut, self.is_packed);
+                let mut part = g.tile(i, s * width, depth.clone(), cut);
+                if let Some(packed) = packed {
+                    part.a = packed.wrapping_add(own.start * depth.len());
+                }
+                (part.b, part.b_row) = self.strip(s, &depth, strips.start, scratch);
+                if let Right::Panels(_) = self.right {
+                    part.asks_ahead();
+                } else if tile == 0
+                    && let Some(next) = self.next(s, &depth, &strips, scratch)
+                {
+                    // What is read or copied from B after this.
+                    (part.ahead, part.ahead_step) = next;
+                } else {
+                    (part.ahead, part.ahead_step) = (part.b.cast(), 0);
+                }
+                // SAFETY: a tile of the product; tasks own their columns of C.
+                unsafe { kernel(&part) }
+            }
+        }
+    }
+
+    /// Strip `s` for a block of the depth, and the elements from one of its rows to the next. `first` is the strip at
+    /// `scratch`.
+    #[inline]
+    fn strip(
+        &self,
+        s: usize,
+        depth: &Range<usize>,
+        first: usize,
+        scratch: *mut E,
+    ) -> (*const E, isize) {
+        let (g, width) = (self.g, self.width);
+        let copied = |slot: usize| {
+            scratch
+                .wrapping_add(slot * width * depth.len())
+                .cast_const()
+        };
+        match self.right {
+            Right::Panels(panels) => {
+                let at = (s * g.k + depth.start) * width;
+                (panels.get().wrapping_add(at).cast_const(), width as isize)
+            }
+            Right::Direct if (s + 1) * width <= g.n => {
+                (g.b.at(depth.start, s * width).cast(), g.b.layout.row_stride)
+            }
+            Right::Direct => (copied(0), width as isize),
+            Right::Copied => (copied(s - first), width as isize),
+        }
+    }
+
+    /// The rows of B to ask for while the first tile by strip `s` is computed, and the bytes from one to the next.
+    #[inline]
+    fn next(
+        &self,
+        s: usize,
+        depth: &Range<usize>,
+        strips: &Range<usize>,
+        scratch: *mut E,
+    ) -> Option<(*const u8, isize)> {
+        let g = self.g;
+        let (p, s) = match self.right {
+            Right::Copied if !self.is_packed => return None,
+            Right::Copied if depth.end < g.k => (depth.end, s),
+            Right::Copied => (0, s + strips.len()),
+            Right::Direct if self.is_large => (depth.start + FAR_AHEAD, s),
+            Right::Direct if s + 1 < strips.end => (depth.start, s + 1),
+            Right::Direct if depth.end < g.k => (depth.end, strips.start),
+            _ => return None,
+        };
+        let step = g.b.layout.row_stride * size_of::<S>() as isize;
+        Some(match g.b.layout.col_stride {
+            1 => (g.b.at(p, s * self.width).cast(), step),
+            // Rows that are not contiguous are not asked for.
+            _ => (scratch.cast_const().cast(), 0),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! The driver of products of few columns: rows of A are shared among the tasks; B is packed for all of them.
+//!
+//! In: a [`Product`]. Out: its C. Promise: as [`super::by_columns`].
+
+use super::micro::{Kernels, Real, Source};
+use super::product::Product;
+use super::tiles::{KC, SHARED, Tiles, strip_vectors, worth};
+use super::{Outcome, Parallel, Shared, memory::fork, share};
+use crate::scratch::Scratch;
+use std::ops::Range;
+
+/// A product, and how it is cut.
+struct Driver<'g, E: 'static, S> {
+    g: &'g Product<E, S>,
+    kernels: &'static Kernels<E>,
+    /// Vectors of a strip, as a power of two.
+    vectors: usize,
+    /// Columns of a strip.
+    width: usize,
+    strips: usize,
+    tiles: Tiles,
+    /// Most rows of a tile.
+    most: usize,
+    /// A, and B, is read in place.
+    direct_a: bool,
+    direct_b: bool,
+}
+
+/// Runs the product.
+pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
+    let driver = Driver::new(g);
+    let row = driver.strips * driver.width;
+    let step = if driver.direct_b {
+        g.k.next_multiple_of(KC)
+    } else {
+        (SHARED / size_of::<E>() / row / KC).max(1) * KC
+    };
+    for start in (0..g.k).step_by(step) {
+        let depth = start..g.k.min(start + step);
+        let room = if driver.direct_b {
+            0
+        } else {
+            row * depth.len()
+        };
+        let mut right = Scratch::new::<E>(room)?;
+        let right = Shared(right.get::<E>());
+        if !driver.direct_b {
+            let blocks = depth.len().div_ceil(KC);
+            let tasks = worth(parallel, 0, room / 4, blocks);
+            fork(parallel, tasks, &|task| {
+                for block in share(blocks, tasks, task, 1) {
+                    let p = depth.start + block * KC;
+                    let block = p..depth.end.min(p + KC);
+                    let to = right.get().wrapping_add((p - depth.start) * row);
+                    g.pack_b(block, 0..g.n, driver.width, to);
+                }
+                Ok(())
+            })?;
+        }
+        driver.multiply(&depth, right, parallel)?;
+    }
+    Ok(())
+}
+
+impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
+    fn new(g: &'g Product<E, S>) -> Driver<'g, E, S> {
+        let kernels = E::kernels();
+        let vectors = strip_vectors(kernels.lanes, 8, g.n);
+        let width = kernels.lanes << vectors;
+        let strips = g.n.div_ceil(width);
+        let direct_a = g.is_plain && strips <= 4;
+        let most = if direct_a {
+            &kernels.direct_rows
+        } else {
+            &kernels.packed_rows
+        }[vectors];
+        Driver {
+            g,
+            kernels,
+            vectors,
+            width,
+            strips,
+            tiles: Tiles::new(g.m, most),
+            most,
+            direct_a,
+            direct_b: g.is_plain
+                && g.b.layout.col_stride == 1
+                && g.n.is_multiple_of(width)
+                && g.k * g.n <= 1 << 12,
+        }
+    }
+
+    /// Multiplies all rows of A, which the tasks share, by some of the depth of B, of which copied strips are at `right`.
+    fn multiply(&self, depth: &Range<usize>, right: Shared<E>, parallel: &Parallel) -> Outcome {
+        let (g, tiles) = (self.g, self.tiles);
+        let work = g.m * depth.len() * g.n;
+        let tasks = worth(parallel, work, g.m * depth.len(), tiles.count);
+        let room = if self.direct_a { 0 } else { self.most * KC };
+        fork(parallel, tasks, &|task| {
+            let mut scratch = Scratch::new::<E>(room)?;
+            for tile in share(tiles.count, tasks, task, 1) {
+                let own = tiles.get(tile);
+                for p in depth.clone().step_by(KC) {
+                    let block = p..depth.end.min(p + KC);
+                    let row = (p - depth.start) * self.strips * self.width;
+                    let right = right.get().wrapping_add(row);
+                    self.block(own.clone(), block, right, scratch.get());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// One block of the depth: one tile of A by all strips of B.
+    fn block(&self, own: Range<usize>, depth: Range<usize>, right: *const E, scratch: *mut E) {
+        let (g, width) = (self.g, self.width);
+        if !self.direct_a {
+            g.pack_a(own.clone(), depth.clone(), scratch);
+        }
+        for s in 0..self.strips {
+            let cut = width.min(g.n - s * width);
+            let kernel = self
+                .kernels
+                .fitting(own.len(), self.vectors, cut, !self.direct_a);
+            let mut part = g.tile(own.start, s * width, depth.clone(), cut);
+            if !self.direct_a {
+                part.a = scratch;
+            }
+            if !self.direct_b {
+                part.b = right.wrapping_add(s * width * depth.len());
+                part.b_row = width as isize;
+            }
+            part.asks_ahead();
+            // SAFETY: a tile of the product; tasks own their rows of C.
+            unsafe { kernel(&part) }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A real product as its drivers see it.
+//!
+//! In: where the matrices lie. Out: their elements' places, packed blocks and tiles for the kernels. Promise: nothing is
+//! read here but by packing.
+
+use super::micro::{Real, Source, Tile};
+use super::strips::Job;
+use super::{Matrix, Shared};
+use std::ops::Range;
+
+/// A matrix of elements stored as `S`.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<S> {
+    pub first: Shared<S>,
+    pub layout: Matrix,
+}
+
+impl<S: Copy> Operand<S> {
+    pub fn new(first: *const u8, layout: Matrix) -> Operand<S> {
+        Operand {
+            first: Shared(first.cast_mut().cast()),
+            layout,
+        }
+    }
+
+    /// The matrix without the rows before `row`.
+    pub fn rows_from(&self, row: usize) -> Operand<S> {
+        Operand {
+            first: Shared(self.at(row, 0).cast_mut()),
+            ..*self
+        }
+    }
+
+    #[inline]
+    pub fn at(&self, row: usize, column: usize) -> *const S {
+        let at = row as isize * self.layout.row_stride + column as isize * self.layout.col_stride;
+        self.first.get().wrapping_offset(at)
+    }
+}
+
+/// The product, all of one type and one layout, of which C is row-major.
+pub(super) struct Product<E, S> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: Operand<S>,
+    pub b: Operand<S>,
+    pub c: Shared<E>,
+    pub c_row: isize,
+    pub alpha: E,
+    pub beta: E,
+    /// The operands need no conversion.
+    pub is_plain: bool,
+}
+
+impl<E: Real, S: Source<E>> Product<E, S> {
+    #[inline]
+    pub fn c(&self, i: usize, j: usize) -> *mut E {
+        self.c
+            .get()
+            .wrapping_offset(i as isize * self.c_row)
+            .wrapping_add(j)
+    }
+
+    pub fn pack_a(&self, rows: Range<usize>, depth: Range<usize>, to: *mut E) {
+        let job = Job {
+            from: self.a.at(rows.start, depth.start),
+            lane: self.a.layout.row_stride,
+            step: self.a.layout.col_stride,
+            count: rows.len(),
+            width: rows.len(),
+            depth: depth.len(),
+            to,
+        };
+        // SAFETY: a block of A; the callers make room for it.
+        unsafe { (S::loops().pack)(&job) }
+    }
+
+    pub fn pack_b(&self, depth: Range<usize>, columns: Range<usize>, width: usize, to: *mut E) {
+        let job = Job {
+            from: self.b.at(depth.start, columns.start),
+            lane: self.b.layout.col_stride,
+            step: self.b.layout.row_stride,
+            count: columns.len(),
+            width,
+            depth: depth.len(),
+            to,
+        };
+        // SAFETY: a block of B; the callers make room for it.
+        unsafe { (S::loops().pack)(&job) }
+    }
+
+    /// β for a block of the depth: later blocks add to what the first one wrote.
+    #[inline]
+    fn beta(&self, p: usize) -> E {
+        if p == 0 { self.beta } else { E::ONE }
+    }
+
+    /// The tile of C at row `i` and column `j`: of operands where they lie, with nothing asked for ahead.
+    #[inline]
+    pub fn tile(&self, i: usize, j: usize, depth: Range<usize>, width: usize) -> Tile<E> {
+        let b = self.b.at(depth.start, j);
+        Tile {
+            depth: depth.len(),
+            a: self.a.at(i, depth.start).cast(),
+            a_row: self.a.layout.row_stride,
+            a_col: self.a.layout.col_stride,
+            b: b.cast(),
+            b_row: self.b.layout.row_stride,
+            ahead: b.cast(),
+            ahead_step: 0,
+            c: self.c(i, j),
+            c_row: self.c_row,
+            width,
+            alpha: self.alpha,
+            beta: self.beta(depth.start),
+        }
+    }
+}

@@ -3,8 +3,8 @@
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
 //! the tiles and the number of threads.
 
-use super::micro::{Kernels, Real, Source};
-use super::product::Product;
+use super::micro::{Real, Source};
+use super::product::{Product, Strips};
 use super::tiles::{BAND, GROUP, KC, SHARED, Tiles, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
@@ -34,12 +34,7 @@ enum Right<E> {
 /// A product, and how it is cut.
 struct Driver<'g, E: 'static, S> {
     g: &'g Product<E, S>,
-    kernels: &'static Kernels<E>,
-    /// Vectors of a strip, as a power of two.
-    vectors: usize,
-    /// Columns of a strip.
-    width: usize,
-    strips: usize,
+    cut: Strips<E>,
     right: Right<E>,
     /// B is read from memory, not from a cache.
     is_large: bool,
@@ -71,12 +66,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
     parallel: &Parallel,
 ) -> Outcome {
     let driver = Driver::new(g, panels);
-    let kernels = driver.kernels;
-    let most = if driver.is_packed {
-        &kernels.packed_rows
-    } else {
-        &kernels.direct_rows
-    }[driver.vectors];
+    let most = driver.cut.most_rows(driver.is_packed);
     for first in (0..g.m).step_by(BAND) {
         let rows = first..g.m.min(first + BAND);
         let tiles = Tiles::new(rows.len(), most.min(14));
@@ -110,19 +100,18 @@ pub(super) fn run<E: Real, S: Source<E>>(
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     fn new(g: &'g Product<E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
-        let kernels = E::kernels();
         let vectors = match panels {
             Some(_) => 1,
-            None => strip_vectors(kernels.lanes, g.m, g.n),
+            None => strip_vectors(E::kernels().lanes, g.m, g.n),
         };
-        let width = kernels.lanes << vectors;
-        let strips = g.n.div_ceil(width);
+        let cut = Strips::<E>::new(vectors, g.n);
+        let strips = cut.count;
         let is_large = g.k.saturating_mul(g.n) > LARGE / size_of::<S>();
         let right = match panels {
             Some(panels) => Right::Panels(panels),
             None if g.is_plain && g.b.layout.col_stride == 1 => {
                 let readers = if is_large { 1 } else { READERS };
-                let few = g.m.div_ceil(kernels.packed_rows[vectors]) <= readers;
+                let few = g.m.div_ceil(cut.most_rows(true)) <= readers;
                 if few || g.k * g.n <= CACHED {
                     Right::Direct
                 } else {
@@ -134,13 +123,10 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         // Few columns, or few multiplications: tiles of A are read in place.
         let is_packed = !g.is_plain
             || (strips > 2 && g.m.min(BAND) * g.k * strips > 1 << 12)
-            || (strips == 1 && g.k >= 128 && g.m > kernels.direct_rows[vectors]);
+            || (strips == 1 && g.k >= 128 && g.m > cut.most_rows(false));
         Driver {
             g,
-            kernels,
-            vectors,
-            width,
-            strips,
+            cut,
             right,
             is_large,
             is_packed,
@@ -169,7 +155,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
 
     /// Multiplies rows of A by all strips of B, which the tasks share.
     fn multiply(&self, left: &Left<E>, parallel: &Parallel) -> Outcome {
-        let (depth, strips) = (&left.depth, self.strips);
+        let (depth, strips) = (&left.depth, self.cut.count);
         let work = left.rows.len() * depth.len() * self.g.n;
         let most = match self.right {
             Right::Direct => strips
@@ -180,8 +166,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let tasks = worth(parallel, work, depth.len() * self.g.n, most);
         let group = strips.div_ceil(tasks).min(GROUP);
         let room = match self.right {
-            Right::Copied => group * self.width * KC.min(depth.len()),
-            _ => self.width * KC,
+            Right::Copied => group * self.cut.width * KC.min(depth.len()),
+            _ => self.cut.width * KC,
         };
         fork(parallel, tasks, &|task| {
             let own = share(strips, tasks, task, 1);
@@ -199,7 +185,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
 
     /// One block of the depth: all tiles of A by some strips of B.
     fn block(&self, left: &Left<E>, depth: Range<usize>, strips: Range<usize>, scratch: *mut E) {
-        let (g, width) = (self.g, self.width);
+        let (g, width) = (self.g, self.cut.width);
         let columns = strips.start * width..g.n.min(strips.end * width);
         match self.right {
             Right::Copied => g.pack_b(depth.clone(), columns, width, scratch),
@@ -216,9 +202,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             let i = left.rows.start + own.start;
             for s in strips.clone() {
                 let cut = width.min(g.n - s * width);
-                let kernel = self
-                    .kernels
-                    .fitting(own.len(), self.vectors, cut, self.is_packed);
+                let kernel = self.cut.kernel(own.len(), cut, self.is_packed);
                 let mut part = g.tile(i, s * width, depth.clone(), cut);
                 if let Some(packed) = packed {
                     part.a = packed.wrapping_add(own.start * depth.len());
@@ -250,7 +234,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         first: usize,
         scratch: *mut E,
     ) -> (*const E, isize) {
-        let (g, width) = (self.g, self.width);
+        let (g, width) = (self.g, self.cut.width);
         let copied = |slot: usize| {
             scratch
                 .wrapping_add(slot * width * depth.len())
@@ -290,7 +274,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         };
         let step = g.b.layout.row_stride * size_of::<S>() as isize;
         Some(match g.b.layout.col_stride {
-            1 => (g.b.at(p, s * self.width).cast(), step),
+            1 => (g.b.at(p, s * self.cut.width).cast(), step),
             // Rows that are not contiguous are not asked for.
             _ => (scratch.cast_const().cast(), 0),
         })

@@ -2,8 +2,8 @@
 //!
 //! In: a [`Product`]. Out: its C. Promise: as [`super::by_columns`].
 
-use super::micro::{Kernels, Real, Source};
-use super::product::Product;
+use super::micro::{Real, Source};
+use super::product::{Product, Strips};
 use super::tiles::{KC, SHARED, Tiles, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
@@ -12,12 +12,7 @@ use std::ops::Range;
 /// A product, and how it is cut.
 struct Driver<'g, E: 'static, S> {
     g: &'g Product<E, S>,
-    kernels: &'static Kernels<E>,
-    /// Vectors of a strip, as a power of two.
-    vectors: usize,
-    /// Columns of a strip.
-    width: usize,
-    strips: usize,
+    cut: Strips<E>,
     tiles: Tiles,
     /// Most rows of a tile.
     most: usize,
@@ -29,7 +24,7 @@ struct Driver<'g, E: 'static, S> {
 /// Runs the product.
 pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
     let driver = Driver::new(g);
-    let row = driver.strips * driver.width;
+    let row = driver.cut.count * driver.cut.width;
     let step = if driver.direct_b {
         g.k.next_multiple_of(KC)
     } else {
@@ -52,7 +47,7 @@ pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel)
                     let p = depth.start + block * KC;
                     let block = p..depth.end.min(p + KC);
                     let to = right.get().wrapping_add((p - depth.start) * row);
-                    g.pack_b(block, 0..g.n, driver.width, to);
+                    g.pack_b(block, 0..g.n, driver.cut.width, to);
                 }
                 Ok(())
             })?;
@@ -64,22 +59,12 @@ pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel)
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     fn new(g: &'g Product<E, S>) -> Driver<'g, E, S> {
-        let kernels = E::kernels();
-        let vectors = strip_vectors(kernels.lanes, 8, g.n);
-        let width = kernels.lanes << vectors;
-        let strips = g.n.div_ceil(width);
-        let direct_a = g.is_plain && strips <= 4;
-        let most = if direct_a {
-            &kernels.direct_rows
-        } else {
-            &kernels.packed_rows
-        }[vectors];
+        let cut = Strips::<E>::new(strip_vectors(E::kernels().lanes, 8, g.n), g.n);
+        let direct_a = g.is_plain && cut.count <= 4;
+        let (most, width) = (cut.most_rows(!direct_a), cut.width);
         Driver {
             g,
-            kernels,
-            vectors,
-            width,
-            strips,
+            cut,
             tiles: Tiles::new(g.m, most),
             most,
             direct_a,
@@ -102,7 +87,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                 let own = tiles.get(tile);
                 for p in depth.clone().step_by(KC) {
                     let block = p..depth.end.min(p + KC);
-                    let row = (p - depth.start) * self.strips * self.width;
+                    let row = (p - depth.start) * self.cut.count * self.cut.width;
                     let right = right.get().wrapping_add(row);
                     self.block(own.clone(), block, right, scratch.get());
                 }
@@ -113,15 +98,13 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
 
     /// One block of the depth: one tile of A by all strips of B.
     fn block(&self, own: Range<usize>, depth: Range<usize>, right: *const E, scratch: *mut E) {
-        let (g, width) = (self.g, self.width);
+        let (g, width) = (self.g, self.cut.width);
         if !self.direct_a {
             g.pack_a(own.clone(), depth.clone(), scratch);
         }
-        for s in 0..self.strips {
+        for s in 0..self.cut.count {
             let cut = width.min(g.n - s * width);
-            let kernel = self
-                .kernels
-                .fitting(own.len(), self.vectors, cut, !self.direct_a);
+            let kernel = self.cut.kernel(own.len(), cut, !self.direct_a);
             let mut part = g.tile(own.start, s * width, depth.clone(), cut);
             if !self.direct_a {
                 part.a = scratch;

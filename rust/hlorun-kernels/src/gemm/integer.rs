@@ -217,10 +217,10 @@ impl<S: Stored, W: Single> Product<S, W> {
 /// Transposes units.
 ///
 /// # Safety
-/// `from` has `rows` rows of `cols` units, `rows_from` apart, and `to` room for `cols` rows.
+/// `from` has `rows` rows of `cols` units, `from_row` apart, and `to` room for `cols` rows.
 unsafe fn turn<U>(
     from: *const U,
-    rows_from: usize,
+    from_row: usize,
     to: *mut U,
     to_row: usize,
     rows: usize,
@@ -231,7 +231,7 @@ unsafe fn turn<U>(
     unsafe {
         pack::strided(
             from.cast(),
-            layout(rows_from),
+            layout(from_row),
             to.cast(),
             layout(to_row).transposed(),
             rows,

@@ -221,13 +221,17 @@ pub(super) struct Kernels<E: 'static> {
 }
 
 impl<E: 'static> Kernels<E> {
+    /// Most rows of a tile whose A is packed, or read in place, by vectors of columns.
+    pub fn most_rows(&self, packed: bool) -> &[usize; 3] {
+        match packed {
+            true => &self.packed_rows,
+            false => &self.direct_rows,
+        }
+    }
+
     /// The narrowest kernel that takes `rows` rows and `columns` columns, at most `1 << vectors` vectors of them.
     pub fn fitting(&self, rows: usize, vectors: usize, columns: usize, packed: bool) -> Kernel<E> {
-        let most = if packed {
-            &self.packed_rows
-        } else {
-            &self.direct_rows
-        };
+        let most = self.most_rows(packed);
         // The compiler makes poor code of `f64` tiles that are one vector wide.
         let first = usize::from(size_of::<E>() == 8).min(vectors);
         let fits = |&v: &usize| columns <= self.lanes << v && rows <= most[v];

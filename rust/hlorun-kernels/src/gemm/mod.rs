@@ -139,6 +139,16 @@ impl Gemm {
             ..*self
         }
     }
+
+    /// The same product, whose B is taken for a column where it is one. How far an only column is from the next
+    /// one says nothing, and may well be 1, as of rows of one element.
+    fn settled(&self) -> Gemm {
+        let mut settled = *self;
+        if self.n == 1 && self.b.row_stride == 1 {
+            settled.b.col_stride = self.k as isize;
+        }
+        settled
+    }
 }
 
 /// `run(tasks, body)`; see [`Parallel`].
@@ -224,6 +234,7 @@ pub unsafe fn gemm(
     if g.m == 0 || g.n == 0 || g.batch == 0 {
         return Ok(());
     }
+    let g = &g.settled();
     let compute = compute_type(g.dtype, g.out);
     // SAFETY: the same contract.
     unsafe {

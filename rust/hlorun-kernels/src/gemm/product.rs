@@ -1,9 +1,9 @@
-//! A real product as its drivers see it.
+//! A real product as its drivers see it, and the strips of columns that it is cut into.
 //!
 //! In: where the matrices lie. Out: their elements' places, packed blocks and tiles for the kernels. Promise: nothing is
 //! read here but by packing.
 
-use super::micro::{Real, Source, Tile};
+use super::micro::{Kernel, Kernels, Real, Source, Tile};
 use super::strips::Job;
 use super::{Matrix, Shared};
 use std::ops::Range;
@@ -115,5 +115,39 @@ impl<E: Real, S: Source<E>> Product<E, S> {
             alpha: self.alpha,
             beta: self.beta(depth.start),
         }
+    }
+}
+
+/// Columns of a product, cut into strips for kernels of one width.
+pub(super) struct Strips<E: 'static> {
+    kernels: &'static Kernels<E>,
+    /// Vectors of a strip, as a power of two.
+    vectors: usize,
+    /// Columns of a strip.
+    pub width: usize,
+    pub count: usize,
+}
+
+impl<E: Real> Strips<E> {
+    pub fn new(vectors: usize, columns: usize) -> Strips<E> {
+        let kernels = E::kernels();
+        let width = kernels.lanes << vectors;
+        Strips {
+            kernels,
+            vectors,
+            width,
+            count: columns.div_ceil(width),
+        }
+    }
+
+    /// Most rows of a tile whose A is packed, or read in place.
+    pub fn most_rows(&self, is_packed: bool) -> usize {
+        self.kernels.most_rows(is_packed)[self.vectors]
+    }
+
+    /// The kernel of a tile of so many rows and columns.
+    #[inline]
+    pub fn kernel(&self, rows: usize, columns: usize, is_packed: bool) -> Kernel<E> {
+        self.kernels.fitting(rows, self.vectors, columns, is_packed)
     }
 }

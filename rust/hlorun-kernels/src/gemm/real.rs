@@ -32,6 +32,7 @@ pub(super) const WIDEST: usize = 64;
 const SHALLOW: usize = 32;
 /// Most elements of its B, which every task reads for each of its tiles.
 const SHALLOW_ELEMENTS: usize = 1 << 17;
+
 /// Chooses the way of a product. Ways that sum in different orders are told apart by sizes alone, not by the tier.
 fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
     let lanes = E::kernels().lanes;
@@ -44,12 +45,13 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
         tiny(g);
         return Ok(());
     }
-    // How far an only column is from the next one says nothing.
-    let is_column = g.b.layout.row_stride == 1 && (g.n == 1 || g.b.layout.col_stride != 1);
-    let by_row = g.m == 1 && g.b.layout.col_stride == 1 && !is_column;
-    let by_column = g.m <= SKINNY && is_column && (g.m == 1 || g.k >= 4 * widest);
+    let by_row = g.m == 1 && g.b.layout.col_stride == 1;
+    let by_column = g.m <= SKINNY
+        && g.b.layout.col_stride != 1
+        && g.b.layout.row_stride == 1
+        && (g.m == 1 || g.k >= 4 * widest);
     if by_row || by_column {
-        return few_rows(g, by_row, parallel);
+        return few_rows(g, parallel);
     }
     let shallow =
         g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;

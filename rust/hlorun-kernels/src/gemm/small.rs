@@ -12,12 +12,9 @@ use super::vector::Columns;
 use super::{Outcome, Parallel, Shared, share};
 use crate::scratch::Scratch;
 
-/// A few rows by a B that is read where it lies, `by_row` or column by column: `y = x·B` before α and β.
-pub(super) fn few_rows<E: Real, S: Source<E>>(
-    g: &Product<E, S>,
-    by_row: bool,
-    parallel: &Parallel,
-) -> Outcome {
+/// A few rows by a B that is read where it lies: `y = x·B` before α and β.
+pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
+    let by_row = g.b.layout.col_stride == 1;
     // Columns of a task: enough to read whole lines of every row.
     let most = g.n.div_ceil(256).min(4 * parallel.threads);
     let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);

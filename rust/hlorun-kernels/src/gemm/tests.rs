@@ -516,6 +516,24 @@ fn small_products_of_a_batch_are_summed_in_order() {
 }
 
 #[test]
+fn how_far_an_only_column_is_from_the_next_changes_nothing() {
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::S8, DType::S32] {
+        for (m, k) in [(1, 1), (1, 40), (5, 40), (70, 300)] {
+            let of = |stride: isize| {
+                let mut g = Gemm::dense(dtype, m, 1, k);
+                g.b = Matrix::row_major(1, 0).transposed();
+                g.b.col_stride = stride;
+                assert_eq!(g.b.row_stride, 1);
+                bits(&g, &Parallel::SERIAL)
+            };
+            for stride in [0, 1, 7] {
+                assert_eq!(of(stride), of(k as isize), "{dtype:?} {m} {k} {stride}");
+            }
+        }
+    }
+}
+
+#[test]
 fn pred_products_are_an_or_of_ands() {
     let (a, b) = ([1u8, 1, 0, 0], [1u8, 0, 1, 0]);
     let mut c = [9u8; 4];

@@ -4,6 +4,8 @@
 //! The plan checker has to refuse the plan; where the plan itself is right and the code made from it
 //! is not, a shadow run or a run without the pass has to differ.
 
+mod loops;
+
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::{DeviceArrays, RunOptions};
@@ -245,71 +247,6 @@ ENTRY e {
     refused(Fault::LoopReadsAfterWrite, keys);
 }
 
-const LOOP: &str = "HloModule fault
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = pred[] compare(a, b), direction=LT
-}
-cond {
-  t = (s32[], f32[256], f32[256]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  n = s32[] constant(5)
-  ROOT c = pred[] compare(i, n), direction=LT
-}
-body {
-  t = (s32[], f32[256], f32[256]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  x = f32[256] get-tuple-element(t), index=1
-  y = f32[256] get-tuple-element(t), index=2
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-BODY
-}
-ENTRY e {
-  p = f32[256] parameter(0)
-  q = f32[256] parameter(1)
-  z = s32[] constant(0)
-  v = f32[256] sort(p), dimensions={0}, to_apply=less
-  s = (s32[], f32[256], f32[256]) tuple(z, v, q)
-  l = (s32[], f32[256], f32[256]) while(s), condition=cond, body=body
-  a = f32[256] get-tuple-element(l), index=1
-  b = f32[256] get-tuple-element(l), index=2
-  ROOT r = (f32[256], f32[256]) tuple(a, b)
-}
-";
-
-#[test]
-fn loop_state() {
-    let module = |body: &str| LOOP.replace("BODY", body);
-    // The next trip's `x` is there before this trip's is read for the last time.
-    let late = module(
-        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
-  w = f32[256] reverse(x), dimensions={0}
-  g = f32[256] sort(w), dimensions={0}, to_apply=less
-  h = f32[256] add(g, y)
-  ROOT o = (s32[], f32[256], f32[256]) tuple(j, u, h)",
-    );
-    refused(Fault::StateDiesEarly, &late);
-    // `v` is read in every trip, and temporaries come and go after that.
-    let constant = module(
-        "  u = f32[256] multiply(x, y)
-  w = f32[256] sort(u), dimensions={0}, to_apply=less
-  g = f32[256] reverse(w), dimensions={0}
-  h = f32[256] sort(g), dimensions={0}, to_apply=less
-  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, h)",
-    );
-    // Nobody else needs `x`, so that it is a temporary.
-    let constant = constant.replace("tuple(a, b)", "tuple(b, b)");
-    refused(Fault::DiesInsideLoop, &constant);
-    // What is sorted keeps the loop from being written out.
-    let swap = module(
-        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
-  ROOT o = (s32[], f32[256], f32[256]) tuple(j, y, u)",
-    );
-    refused(Fault::JoinsLiveBuffers, &swap);
-}
-
 #[test]
 fn assignment() {
     let module = |lines: &str| entry(lines);
@@ -359,23 +296,6 @@ fn assignment() {
   x = f32[32768] sort(g), dimensions={0}, to_apply=less
   ROOT t = (f32[65536], f32[32768]) tuple(v, x)",
         ),
-    );
-}
-
-#[test]
-fn scalar_code() {
-    let text = LOOP.replace(
-        "BODY",
-        "  u = f32[256] negate(y)
-  w = f32[256] sort(u), dimensions={0}, to_apply=less
-  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
-    );
-    let plain = options(Check::Shadow);
-    differs(
-        Fault::ScalarCodeSkipsThunk,
-        &text,
-        &options(Check::Plan),
-        &plain,
     );
 }
 
@@ -520,7 +440,7 @@ fn simplification() {
     let changing = summing("d").replace("  one = s32", "  d = f32[64,8] add(m, m)\n  one = s32");
     misleads(Fault::MovesVaryingValue, &changing, "loop-invariants");
     // Arithmetic that a product reads.
-    let scaled = LOOP.replace(
+    let scaled = loops::LOOP.replace(
         "BODY",
         "  s = f32[256] sine(x)
   d = f32[] dot(s, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}

@@ -16,7 +16,7 @@ fn reductions() {
         ("pred", "and"),
         ("bf16", "add"),
     ] {
-        for lanes in [1usize, 2, 5, 12, 32, 48] {
+        for lanes in [1usize, 2, 5, 12, 32, 48, 300, 1000] {
             let edges: Vec<Vec<u8>> = edges(name);
             let trips = 40;
             let mut state = 1u64;
@@ -114,6 +114,43 @@ fn numbers(name: &str, n: usize) -> Vec<u8> {
     match name {
         "f32" => all.flat_map(|x| (x as f32).to_ne_bytes()).collect(),
         _ => all.flat_map(f64::to_ne_bytes).collect(),
+    }
+}
+
+#[test]
+fn rows_and_columns() {
+    let sum = |name: &str| {
+        format!(
+            "sum {{
+  a = {name}[] parameter(0)
+  b = {name}[] parameter(1)
+  ROOT s = {name}[] add(a, b)
+}}
+"
+        )
+    };
+    for name in ["f32", "f64"] {
+        for (m, n) in [(40, 4), (17, 31), (9, 60), (3, 400), (130, 2)] {
+            for (kept, size, reduced) in [(0, m, 1), (1, n, 0)] {
+                let (a, b) = (format!("{name}[{m},{n}]"), format!("{name}[{size}]"));
+                let (x, y) = (numbers(name, m * n), numbers(name, size));
+                let lines = format!(
+                    "  zero = {name}[] constant(0.125)
+  square = {a} multiply(x, x)
+  sums = {b} reduce(square, zero), dimensions={{{reduced}}}, to_apply=sum
+  part = {b} multiply(sums, y)
+  wide = {a} broadcast(part), dimensions={{{kept}}}
+  less = {a} subtract(x, wide)
+  r = {a} tanh(less)"
+                );
+                let source = repeated(&a, &b, 3, &sum(name), &lines);
+                compare(
+                    &source,
+                    &[&x, &y],
+                    &format!("{m}x{n} {name} over {reduced}"),
+                );
+            }
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub mod tiles {
     /// Fewest elements of a tile: with fewer, calling kernels costs as much as what they do, so that
     /// programs of many registers rather reach into the second-level cache.
     pub const MIN_TILE: usize = 512;
+    /// Most elements of a tile.
+    pub const MAX_TILE: usize = 2048;
     /// Rows of fewer elements are gathered into tiles of several.
     pub const MIN_RUN: i64 = 512;
     /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
@@ -142,6 +144,13 @@ pub mod small_loop {
     /// vector bytecode.
     pub const MAX_REPEATED: usize = 2048;
 }
+
+const _: () = assert!(
+    small_loop::MAX_REPEATED < reduce::PARALLEL_ELEMENTS
+        && small_loop::MAX_REPEATED <= reduce::PARTIAL
+        && small_loop::MAX_REPEATED < transposed_blocks::MIN_ELEMENTS,
+    "neither threads, partial results nor blocks of transposed rows cut such a reduction"
+);
 
 /// Loops over few elements, interpreted.
 pub mod scalar_bytecode {
@@ -277,6 +286,8 @@ pub mod windowed {
     pub const LONG: i64 = 8;
     /// With fewer lines than this, each is folded by itself.
     pub const LINES: usize = 8;
+    /// Elements of a task's lines, where windows reach back to the start.
+    pub const RUNNING_GRAIN: usize = 1 << 14;
 }
 
 /// Convolutions of few features, which are no matrix products.

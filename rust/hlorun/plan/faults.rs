@@ -40,6 +40,8 @@ pub enum Fault {
     DiesInsideLoop,
     /// Of loops that become one, the second reads nothing written between them.
     MergesDependentLoops,
+    /// Scalar code folds the values of a reduction in the order in which the run of its thunk does.
+    FoldsInOtherOrder,
     /// Scalar code leaves for the thunks that it cannot run.
     ScalarCodeSkipsThunk,
     /// Machine code looks whether a shift is by less than the width.

@@ -249,3 +249,23 @@ fn switches_pick_the_last_of_what_they_do_not_know() {
         assert_eq!(out, expected, "{value}");
     }
 }
+
+#[test]
+fn rows_are_folded_onto_the_results_that_are_there() {
+    let Some(kernel) = crate::fold_rows(BinaryOp::Add, DType::F32) else {
+        return;
+    };
+    let values: Vec<f32> = (0..35).map(|i| i as f32 * 0.7 - 9.0).collect();
+    let mut results = [1.5f32, -2.0, 0.0, 3.0, 1e6];
+    let mut want = results;
+    // SAFETY: five rows of seven values, and a result for each.
+    unsafe { kernel(values.as_ptr().cast(), 5, 7, want.as_mut_ptr().cast()) };
+    let mut fold = op(call_fold_rows(kernel));
+    fold.a = values.as_ptr().cast();
+    fold.out = results.as_mut_ptr().cast();
+    (fold.x, fold.n) = (5, 7);
+    let code = [fold, op(end())];
+    // SAFETY: the code ends, and its addresses are those of the arrays above.
+    assert_eq!(unsafe { State::new(&code).run() }, Exit::End);
+    assert_eq!(results.map(f32::to_bits), want.map(f32::to_bits));
+}

@@ -11,9 +11,10 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, try_parallel};
 use crate::exec::memory::Memory;
-use crate::plan::cost::tiles::{MIN_RUN, MOST_REPEATED, PARALLEL_WORK};
+use crate::plan::cost::tiles::{MOST_REPEATED, PARALLEL_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
+use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
 use crate::plan::view::{PRIVATE, Walk};
 use crate::types::PrimitiveType;
@@ -87,10 +88,8 @@ impl<'p> Sources<'p> {
             .collect::<Result<Vec<Source<'_>>>>()?;
         let run = sources
             .iter()
-            .filter(|source| !source.load.is_dense && source.period.is_none())
-            .filter_map(|source| source.load.walk.last())
-            .filter(|step| step.1 == 1 && step.0 >= MIN_RUN)
-            .map(|step| step.0 as usize)
+            .filter(|source| source.period.is_none())
+            .filter_map(|source| row_of(source.load))
             .min();
         Ok(Sources {
             sources,

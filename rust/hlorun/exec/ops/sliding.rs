@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
-use crate::plan::cost::windowed::{LINES, LONG};
+use crate::plan::cost::windowed::{LINES, LONG, RUNNING_GRAIN};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::reduce_window::ReduceWindowOp;
@@ -205,7 +205,7 @@ fn running(
     };
     let (from, to) = (&running.from, &running.to);
     if let Some(line) = running.line() {
-        let grain = (1 << 14) / to.length.max(1);
+        let grain = RUNNING_GRAIN / to.length.max(1);
         split(environment, to.outer * to.inner, grain, &|range| {
             for n in range {
                 let (outer, lane) = (n / to.inner, n % to.inner);
@@ -216,7 +216,7 @@ fn running(
             }
         });
     } else if let Some((_, kernel)) = running.kernel().filter(|_| !to.across_outer) {
-        let grain = ((1 << 14) / (LANES.min(to.inner) * to.length).max(1)).max(1);
+        let grain = RUNNING_GRAIN / (LANES.min(to.inner) * to.length).max(1);
         split(environment, to.count(), grain, &|range| {
             for n in range {
                 let group = to.group(n);

@@ -203,10 +203,10 @@ impl Scratch {
 struct Rows {
     group: usize,
     count: usize,
-    /// The first one's byte, and bytes between them.
+    /// The byte at which the first of them begins, and the bytes from one to the next.
     to: isize,
     to_step: isize,
-    /// Bytes between the inputs that they see.
+    /// The bytes from what one of them sees of the input to what the next one sees.
     from_step: isize,
 }
 

@@ -15,10 +15,10 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::cost::reduce::{
     COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS, PARALLEL_ELEMENTS, PARTIAL,
-    PLAIN_TILE,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
+use crate::plan::schedule::tiles;
 use crate::plan::thunk::ReduceThunk;
 use crate::types::PrimitiveType;
 use fold::Tile;
@@ -163,15 +163,8 @@ impl<'t> Job<'t> {
             ))
         });
         let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
-        let is_plain = thunk.program.is_empty() && thunk.loads.iter().all(|load| load.is_dense);
-        let widest = if is_plain && kernels.is_some() {
-            PLAIN_TILE.min(total.next_multiple_of(64))
-        } else {
-            // Lanes of a general reducer are joined once per tile.
-            let tiles = if kernels.is_some() { 1 } else { 2 };
-            thunk.program.tile(total) * tiles
-        };
         let is_simple = kernels.is_some();
+        let widest = tiles::widest(thunk, is_simple, total);
         let may_split = is_simple || Tile::takes_its_results(thunk);
         let shape = Shape::of(&thunk.space, is_simple, may_split, widest);
         let (tile, run) = match shape {

@@ -13,7 +13,7 @@ use super::elementwise::Kernel;
 use hlorun_kernels::Side;
 use hlorun_kernels::vector_bytecode::VectorBytecode;
 
-use crate::plan::cost::tiles::{MIN_TILE, SCRATCH_TARGET};
+use crate::plan::cost::tiles::{MAX_TILE, MIN_TILE, SCRATCH_TARGET};
 use crate::types::PrimitiveType;
 use hlorun_kernels::vector_bytecode::Op;
 
@@ -247,7 +247,7 @@ impl Program {
     /// Elements of a tile that keep its scratch in the first-level cache; no more than `count` needs.
     pub fn tile(&self, count: usize) -> usize {
         let per_element = self.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, 2048) & !63;
+        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, MAX_TILE) & !63;
         tile.min(count.next_multiple_of(64)).max(64)
     }
 

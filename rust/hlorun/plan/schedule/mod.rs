@@ -5,3 +5,4 @@ pub mod loop_merging;
 pub mod row_tiling;
 pub mod scalar_bytecode;
 pub mod small_loop;
+pub mod tiles;

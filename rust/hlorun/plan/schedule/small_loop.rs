@@ -18,41 +18,36 @@ use crate::plan::view::offset_in;
 
 /// Makes the small loops among `thunks` ready, those inside control flow too.
 pub fn prepare(thunks: &mut [Thunk]) {
-    let mut rest: Vec<(&mut Thunk, bool)> = thunks.iter_mut().map(|t| (t, false)).collect();
-    while let Some((thunk, is_repeated)) = rest.pop() {
+    let mut rest: Vec<&mut Thunk> = thunks.iter_mut().collect();
+    while let Some(thunk) = rest.pop() {
         match &mut thunk.kind {
-            ThunkKind::Loop(fused) => {
-                if is_repeated {
-                    take_apart(fused);
-                }
-                fused.small = of(fused).map(Box::new);
-            }
+            ThunkKind::Loop(fused) => fused.small = of(fused).map(Box::new),
             ThunkKind::While(body) => {
                 body.is_brief = body.condition.iter().chain(&body.body).all(is_brief);
-                let inside = body.condition.iter_mut().chain(&mut body.body);
-                rest.extend(inside.map(|thunk| (thunk, true)));
+                rest.extend(body.condition.iter_mut().chain(&mut body.body));
             }
             ThunkKind::Conditional(choice) => {
-                let inside = choice.branches.iter_mut().flatten();
-                rest.extend(inside.map(|thunk| (thunk, is_repeated)));
+                rest.extend(choice.branches.iter_mut().flatten());
             }
             _ => {}
         }
     }
 }
 
-/// Undoes vector bytecode in a loop that can then be made ready: in a trip of a `while`, that spares more
-/// than passes over few elements cost. The last step computes an only result, so it may lie where an input
-/// does; of several, one would be written before another has read it.
-fn take_apart(fused: &mut LoopThunk) {
-    if fused.count <= MAX_REPEATED
-        && fused.stores.len() == 1
-        && let Some(program) = fused.program.step_by_step()
-    {
-        let joined = std::mem::replace(&mut fused.program, program);
-        if of(fused).is_none() {
-            fused.program = joined;
-        }
+/// Makes a loop ready that only vector bytecode kept from it: its steps run one by one. In a trip of a
+/// `while`, what that spares is more than passes over few elements cost. The last step computes an only
+/// result, so it may lie where an input does; of several, one would be written before another has read it.
+pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
+    if fused.count > MAX_REPEATED || fused.stores.len() != 1 {
+        return;
+    }
+    let Some(program) = fused.program.step_by_step() else {
+        return;
+    };
+    let joined = std::mem::replace(&mut fused.program, program);
+    fused.small = of(fused).map(Box::new);
+    if fused.small.is_none() {
+        fused.program = joined;
     }
 }
 

@@ -122,7 +122,7 @@ fn is_short(element: &Element, n: usize) -> bool {
     elements::is_known(element) && (n < MIN_VECTOR || !elements::is_call(element))
 }
 
-/// Results of a fold.
+/// How many rows a fold has, each with a result of its own.
 pub fn rows(op: &ScalarOp) -> usize {
     match op.code {
         Code::Function(function) if function.kind == Kind::FoldRows => op.x as usize,

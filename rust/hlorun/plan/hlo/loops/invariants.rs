@@ -5,9 +5,9 @@
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
 //! Elementwise instructions and movements stay, because they are fused into their readers. A product, a
-//! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic for it is moved
-//! too, and what joins arrays, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls stay, because they may not end or may
-//! fail, and the loop may have no trip at all. Where it is not known to have one, only what is cheap
+//! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
+//! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
+//! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to have one, only what is cheap
 //! ([`MAX_SPECULATIVE`]) is moved.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -140,7 +140,7 @@ fn wanted(
         }
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
-        let is_read_whole = is_written && is_made(module, id);
+        let is_read_whole = is_written && is_arithmetic_or_concatenation(module, id);
         let arithmetic = is_read_whole.then(|| size(module, id)).flatten();
         let is_worth = is_invariant
             && is_array
@@ -190,9 +190,8 @@ fn takes_whole_arrays(module: &HloModule, id: InstructionId) -> bool {
     )
 }
 
-/// What computes every element anew, or joins arrays. Conversions are left out: products make them as they
-/// read.
-fn is_made(module: &HloModule, id: InstructionId) -> bool {
+/// Arithmetic and concatenations. Conversions are left out: products make them as they read.
+fn is_arithmetic_or_concatenation(module: &HloModule, id: InstructionId) -> bool {
     use OpClass as C;
     let opcode = module.instruction_data(id).opcode;
     let is_arithmetic = matches!(

@@ -15,11 +15,12 @@ use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
 use crate::plan::cost::scalar_bytecode::{ELEMENTS_PER_WORK, MAX_UNROLLED};
 use crate::plan::cost::scalar_bytecode::{MAX_REDUCED, MAX_STEPS};
 use crate::plan::cost::small_loop::MAX_REPEATED;
-use crate::plan::cost::tiles::MIN_RUN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
+use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::small_loop;
+use crate::plan::schedule::tiles;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::thunk::{Load, LoopThunk, ReduceThunk};
@@ -222,18 +223,14 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
     reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
-/// How a tile of so many values is folded.
+/// How the tiles of a reduction are folded.
 fn shape(reduction: &ReduceThunk, total: usize) -> Shape {
     let is_simple = reduction.simple.is_some();
-    Shape::of(
-        &reduction.space,
-        is_simple,
-        is_simple,
-        reduction.program.tile(total),
-    )
+    let widest = tiles::widest(reduction, is_simple, total);
+    Shape::of(&reduction.space, is_simple, is_simple, widest)
 }
 
-/// Neighbouring rows that a kernel folds together, and their length, where it does that.
+/// How many rows a kernel folds together, and their length, where it does that.
 fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
     let ty = dtype(reduction.outputs.first()?.element_type)?;
     let has_kernel = hlorun_kernels::fold_rows(reduction.simple?, ty).is_some();
@@ -243,18 +240,19 @@ fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Whether kernels fold a reduction's rows or columns in one tile, one after the other.
+/// Whether a reduction has one tile, which kernels fold row by row, or row onto row, as they do here.
 fn is_one_tile(reduction: &ReduceThunk, total: usize) -> bool {
-    // Tiles may end with the rows of an input.
-    let has_long_rows = |load: &Load| {
-        let row = load.walk.last().map_or(0, |step| step.0);
-        !load.is_dense && row >= MIN_RUN && row < total as i64
+    let is_simple = reduction.simple.is_some();
+    let most = MAX_REPEATED.min(tiles::widest(reduction, is_simple, total));
+    let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);
+    let is_same_order = || {
+        let is_plain = matches!(shape(reduction, total), Shape::Plain);
+        is_plain || short_rows(reduction, total).is_some()
     };
-    let in_order = matches!(shape(reduction, total), Shape::Plain);
-    (1..=MAX_REPEATED.min(reduction.program.tile(total))).contains(&total)
-        && reduction.simple.is_some()
-        && !reduction.loads.iter().any(has_long_rows)
-        && (in_order || short_rows(reduction, total).is_some())
+    is_simple
+        && (1..=most).contains(&total)
+        && !reduction.loads.iter().any(ends_inside)
+        && faults::holds(Fault::FoldsInOtherOrder, is_same_order())
 }
 
 const _: () = assert!(MAX_REDUCED < MIN_REGULAR, "fewer are folded in order");

@@ -20,6 +20,7 @@ use hlorun_kernels::scalar_bytecode::{self};
 use crate::plan::cost::scalar_bytecode::{FUEL, MAX_OPS};
 use crate::plan::faults::{self, Fault};
 use crate::plan::options::MachineCode;
+use crate::plan::schedule::small_loop;
 use crate::plan::thunk::machine_code::Compiled;
 use crate::plan::thunk::scalar_bytecode::Place;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
@@ -38,10 +39,27 @@ pub fn prepare(thunks: &mut [Thunk], machine_code: MachineCode) {
     while let Some(thunk) = rest.pop() {
         match &mut thunk.kind {
             ThunkKind::While(repeated) => {
+                make_ready(repeated);
                 repeated.bytecode = Builder::default().finish(repeated, machine_code);
                 if repeated.bytecode.is_none() {
                     rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
                 }
+            }
+            ThunkKind::Conditional(choice) => rest.extend(choice.branches.iter_mut().flatten()),
+            _ => {}
+        }
+    }
+}
+
+/// Makes the fused loops of a trip ready that are so only step by step.
+fn make_ready(repeated: &mut WhileThunk) {
+    let mut rest: Vec<&mut Thunk> = Vec::new();
+    rest.extend(repeated.condition.iter_mut().chain(&mut repeated.body));
+    while let Some(thunk) = rest.pop() {
+        match &mut thunk.kind {
+            ThunkKind::Loop(fused) => small_loop::run_step_by_step(fused),
+            ThunkKind::While(inner) => {
+                rest.extend(inner.condition.iter_mut().chain(&mut inner.body));
             }
             ThunkKind::Conditional(choice) => rest.extend(choice.branches.iter_mut().flatten()),
             _ => {}

@@ -1,0 +1,118 @@
+//! Faults of loops: their state, and the code that replaces them.
+
+use super::{differs, options, refused};
+use crate::plan::faults::Fault;
+use crate::plan::options::Check;
+
+pub(super) const LOOP: &str = "HloModule fault
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}
+cond {
+  t = (s32[], f32[256], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  t = (s32[], f32[256], f32[256]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  x = f32[256] get-tuple-element(t), index=1
+  y = f32[256] get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+BODY
+}
+ENTRY e {
+  p = f32[256] parameter(0)
+  q = f32[256] parameter(1)
+  z = s32[] constant(0)
+  v = f32[256] sort(p), dimensions={0}, to_apply=less
+  s = (s32[], f32[256], f32[256]) tuple(z, v, q)
+  l = (s32[], f32[256], f32[256]) while(s), condition=cond, body=body
+  a = f32[256] get-tuple-element(l), index=1
+  b = f32[256] get-tuple-element(l), index=2
+  ROOT r = (f32[256], f32[256]) tuple(a, b)
+}
+";
+
+#[test]
+fn loop_state() {
+    let module = |body: &str| LOOP.replace("BODY", body);
+    // The next trip's `x` is there before this trip's is read for the last time.
+    let late = module(
+        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
+  w = f32[256] reverse(x), dimensions={0}
+  g = f32[256] sort(w), dimensions={0}, to_apply=less
+  h = f32[256] add(g, y)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, u, h)",
+    );
+    refused(Fault::StateDiesEarly, &late);
+    // `v` is read in every trip, and temporaries come and go after that.
+    let constant = module(
+        "  u = f32[256] multiply(x, y)
+  w = f32[256] sort(u), dimensions={0}, to_apply=less
+  g = f32[256] reverse(w), dimensions={0}
+  h = f32[256] sort(g), dimensions={0}, to_apply=less
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, h)",
+    );
+    // Nobody else needs `x`, so that it is a temporary.
+    let constant = constant.replace("tuple(a, b)", "tuple(b, b)");
+    refused(Fault::DiesInsideLoop, &constant);
+    // What is sorted keeps the loop from being written out.
+    let swap = module(
+        "  u = f32[256] sort(x), dimensions={0}, to_apply=less
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, y, u)",
+    );
+    refused(Fault::JoinsLiveBuffers, &swap);
+}
+
+#[test]
+fn scalar_code() {
+    let text = LOOP.replace(
+        "BODY",
+        "  u = f32[256] negate(y)
+  w = f32[256] sort(u), dimensions={0}, to_apply=less
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, w)",
+    );
+    let plain = options(Check::Shadow);
+    differs(
+        Fault::ScalarCodeSkipsThunk,
+        &text,
+        &options(Check::Plan),
+        &plain,
+    );
+}
+
+#[test]
+fn order_of_a_fold() {
+    // Columns are folded half onto half, and not row onto row.
+    let text = LOOP.replace(
+        "BODY",
+        "  zero = f32[] constant(0)
+  third = f32[] constant(0.333)
+  thirds = f32[256] broadcast(third), dimensions={}
+  u = f32[256] multiply(y, thirds)
+  m = f32[32,8] reshape(u)
+  s = f32[8] reduce(m, zero), dimensions={0}, to_apply=sum
+  w = f32[32,8] broadcast(s), dimensions={1}
+  v = f32[256] reshape(w)
+  d = f32[256] subtract(y, v)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, x, d)",
+    );
+    let sum = "sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+cond {";
+    let text = text.replacen("cond {", sum, 1);
+    differs(
+        Fault::FoldsInOtherOrder,
+        &text,
+        &options(Check::Plan),
+        &options(Check::Shadow),
+    );
+}

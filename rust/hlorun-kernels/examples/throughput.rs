@@ -36,57 +36,103 @@ fn main() {
     }
 }
 
+/// Element types that have kernels of their own, of up to eight bytes.
+const TYPES: [DType; 13] = [
+    DType::Pred,
+    DType::S8,
+    DType::S16,
+    DType::S32,
+    DType::S64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+];
+
+/// Memory of `n` elements of up to eight bytes each, three times, and predicates.
+struct Arrays {
+    first: Vec<u64>,
+    second: Vec<u64>,
+    result: Vec<u64>,
+    predicates: Vec<u8>,
+}
+
+impl Arrays {
+    fn new(n: usize, dtype: DType) -> Arrays {
+        let x: Vec<f32> = (0..n)
+            .map(|i| (i as f32 * 0.37).sin() * 3.0 + 3.5)
+            .collect();
+        let mut first = vec![0u64; n];
+        // SAFETY: both hold n elements.
+        unsafe { convert(DType::F32, dtype)(x.as_ptr().cast(), first.as_mut_ptr().cast(), n) };
+        Arrays {
+            second: first.clone(),
+            result: first.clone(),
+            predicates: (0..n).map(|i| u8::from(i % 3 == 0)).collect(),
+            first,
+        }
+    }
+
+    /// Prints what an element costs with the result apart, on the first and on the second operand; `run` takes the
+    /// addresses of the three.
+    fn measure(&mut self, label: &str, run: impl Fn(*const u8, *const u8, *mut u8)) {
+        let n = self.first.len();
+        let (a, b) = (self.first.as_ptr().cast(), self.second.as_ptr().cast());
+        let out: *mut u8 = self.result.as_mut_ptr().cast();
+        let each = |t: f64| t * 1e9 / n as f64;
+        let apart = each(best(|| run(a, b, out)));
+        let on_first = each(best(|| run(out, b, out)));
+        let on_second = each(best(|| run(a, out, out)));
+        println!("{label:32} {apart:8.3} ns/element, in place {on_first:8.3} {on_second:8.3}");
+    }
+}
+
 fn elementwise(filter: &str) {
     let n = 2048;
-    let x: Vec<f32> = (0..n)
-        .map(|i| (i as f32 * 0.37).sin() * 3.0 + 3.5)
-        .collect();
-    for (dtype, name) in [
-        (DType::F32, "f32"),
-        (DType::F64, "f64"),
-        (DType::BF16, "bf16"),
-    ] {
-        let mut data = vec![0u64; n];
-        let mut result = vec![0u64; n];
-        // SAFETY: all buffers hold n elements of up to eight bytes.
-        unsafe { convert(DType::F32, dtype)(x.as_ptr().cast(), data.as_mut_ptr().cast(), n) };
+    for dtype in TYPES {
+        let mut arrays = Arrays::new(n, dtype);
+        let name = format!("{dtype:?}").to_lowercase();
         for op in UnaryOp::ALL {
             let label = format!("{name} {op:?}");
-            let Some(kernel) = unary(op, dtype).filter(|_| label.contains(filter)) else {
-                continue;
-            };
-            // SAFETY: as above.
-            let t = best(|| unsafe { kernel(data.as_ptr().cast(), result.as_mut_ptr().cast(), n) });
-            println!("{label:24} {:8.2} ns/element", t * 1e9 / n as f64);
+            let is_same = unary_result(op, dtype) == dtype;
+            if let Some(kernel) = unary(op, dtype).filter(|_| is_same && label.contains(filter)) {
+                // SAFETY: the buffers hold n elements.
+                arrays.measure(&label, |a, _, out| unsafe { kernel(a, out, n) });
+            }
         }
         for op in BinaryOp::ALL {
             let label = format!("{name} {op:?}");
-            let Some(kernel) = binary(op, dtype).filter(|_| label.contains(filter)) else {
-                continue;
-            };
-            let a = data.as_ptr().cast();
-            // SAFETY: as above.
-            let t = best(|| unsafe { kernel(a, a, result.as_mut_ptr().cast(), n) });
-            // SAFETY: as above, in place.
-            let p = best(|| unsafe {
-                kernel(result.as_ptr().cast(), a, result.as_mut_ptr().cast(), n)
+            if let Some(kernel) = binary(op, dtype).filter(|_| label.contains(filter)) {
+                // SAFETY: as above.
+                arrays.measure(&label, |a, b, out| unsafe { kernel(a, b, out, n) });
+            }
+        }
+        let predicates = arrays.predicates.clone();
+        let label = format!("{name} Select");
+        if label.contains(filter) {
+            let kernel = select(dtype);
+            // SAFETY: as above, and there are n predicates.
+            arrays.measure(&label, |a, b, out| unsafe {
+                kernel(predicates.as_ptr(), a, b, out, n);
             });
-            println!(
-                "{label:24} {:8.3} ns/element, in place {:8.3}",
-                t * 1e9 / n as f64,
-                p * 1e9 / n as f64
-            );
+        }
+        let label = format!("{name} Clamp");
+        if let Some(kernel) = clamp(dtype).filter(|_| label.contains(filter)) {
+            // SAFETY: as above.
+            arrays.measure(&label, |a, b, out| unsafe { kernel(b, a, b, out, n) });
         }
         if let Some(kernel) = reduce(BinaryOp::Add, dtype).filter(|_| filter.is_empty()) {
-            let mut acc = 0u64;
+            let data = &arrays.first;
+            let mut acc = [0u64; 2];
             // SAFETY: n elements and one accumulator.
             let t = best(|| unsafe {
-                kernel(data.as_ptr().cast(), n, (&raw mut acc).cast());
+                kernel(data.as_ptr().cast(), n, acc.as_mut_ptr().cast());
             });
-            println!(
-                "{name} reduce add          {:8.3} ns/element",
-                t * 1e9 / n as f64
-            );
+            println!("{name} reduce add {:8.3} ns/element", t * 1e9 / n as f64);
         }
     }
 }

@@ -82,7 +82,7 @@ fn select_tier<T: Tier>(dtype: DType) -> Ternary {
         2 => T::select::<u16>(),
         4 => T::select::<u32>(),
         8 => T::select::<u64>(),
-        _ => T::select::<Cx<f64>>(),
+        _ => T::select::<[u64; 2]>(),
     }
 }
 

@@ -190,16 +190,22 @@ fn comparisons_select_and_clamp_agree_on_all_tiers() {
             let size = dtype.size_bytes();
             for isa in Isa::available() {
                 let mut got = vec![0u8; n * size];
-                // SAFETY: as above.
+                let select = select_on(isa, dtype);
+                let (mut on_a, mut on_b) = (a.clone(), b.clone());
+                let p = picks.as_ptr();
+                // SAFETY: as above; the output may lie on an operand.
                 unsafe {
-                    select_on(isa, dtype)(
-                        picks.as_ptr(),
-                        a.as_ptr(),
-                        b.as_ptr(),
-                        got.as_mut_ptr(),
-                        n,
-                    )
+                    select(p, a.as_ptr(), b.as_ptr(), got.as_mut_ptr(), n);
+                    select(p, on_a.as_ptr(), b.as_ptr(), on_a.as_mut_ptr(), n);
+                    select(p, a.as_ptr(), on_b.as_ptr(), on_b.as_mut_ptr(), n);
                 };
+                for place in [on_a, on_b] {
+                    assert_eq!(
+                        place[..got.len()],
+                        got,
+                        "{isa:?} select in place {dtype:?} {n}"
+                    );
+                }
                 for i in 0..n {
                     let from = if picks[i] != 0 { &a } else { &b };
                     assert_eq!(

@@ -76,7 +76,7 @@ pub(crate) trait Tier: 'static {
     /// The reduction loop for `O`.
     fn reduce<A: Copy, O: Monoid<A>>() -> Reduce;
     /// The select loop for elements of type `A`.
-    fn select<A: Copy>() -> Ternary;
+    fn select<A: Choose>() -> Ternary;
     /// The clamp loop built from a minimum and a maximum.
     fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary;
 }
@@ -315,30 +315,58 @@ unsafe fn scalar_body<T: Tier, A: Copy, O: Bin<A>, const LEFT: bool>(
     }
 }
 
+/// An element that is chosen by bits: with a branch, compilers read one of the two, and element by element.
+pub(crate) trait Choose: Copy {
+    fn choose(is_first: bool, first: Self, second: Self) -> Self;
+}
+
+macro_rules! choose {
+    ($($bits:ident)*) => {
+        $(impl Choose for $bits {
+            #[inline(always)]
+            fn choose(is_first: bool, first: $bits, second: $bits) -> $bits {
+                second ^ ((first ^ second) & $bits::from(is_first).wrapping_neg())
+            }
+        })*
+    };
+}
+choose!(u8 u16 u32 u64);
+
+/// Two numbers, aligned as one.
+impl Choose for [u64; 2] {
+    #[inline(always)]
+    fn choose(is_first: bool, first: [u64; 2], second: [u64; 2]) -> [u64; 2] {
+        let of = |k: usize| u64::choose(is_first, first[k], second[k]);
+        [of(0), of(1)]
+    }
+}
+
 #[inline(always)]
-unsafe fn select_body<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
+unsafe fn select_body<A: Choose>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
     let (a, b, out) = (a.cast::<A>(), b.cast::<A>(), out.cast::<A>());
+    let mut stage = [0u8; CHUNK];
     // SAFETY: the caller promises n elements behind each pointer; every chunk of predicates is read before the
     // outputs of that chunk are written, and out is equal to or disjoint from a and b.
     unsafe {
-        let mut stage = [0u8; CHUNK];
-        let mut i = 0;
-        while i < n {
+        for i in (0..n).step_by(CHUNK) {
             let len = CHUNK.min(n - i);
             std::ptr::copy_nonoverlapping(p.add(i), stage.as_mut_ptr(), len);
             let (x, y, o) = (a.add(i), b.add(i), out.add(i));
+            let is_first = |j: usize| stage[j] != 0;
             if o.addr() == x.addr() {
-                for (j, &c) in stage[..len].iter().enumerate() {
-                    let (u, v) = (o.add(j).read(), y.add(j).read());
-                    o.add(j).write(if c != 0 { u } else { v });
-                }
+                in_place::<A, A>(o, len, |j, own| {
+                    A::choose(is_first(j), own, y.add(j).read())
+                });
+            } else if o.addr() == y.addr() {
+                in_place::<A, A>(o, len, |j, own| {
+                    A::choose(is_first(j), x.add(j).read(), own)
+                });
             } else {
-                for (j, &c) in stage[..len].iter().enumerate() {
-                    let (u, v) = (x.add(j).read(), y.add(j).read());
-                    o.add(j).write(if c != 0 { u } else { v });
+                for j in 0..len {
+                    o.add(j)
+                        .write(A::choose(is_first(j), x.add(j).read(), y.add(j).read()));
                 }
             }
-            i += len;
         }
     }
 }
@@ -428,9 +456,9 @@ macro_rules! tier {
                 }
                 run::<A, O>
             }
-            fn select<A: Copy>() -> Ternary {
+            fn select<A: Choose>() -> Ternary {
                 $(#[$features])?
-                unsafe fn run<A: Copy>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
+                unsafe fn run<A: Choose>(p: *const u8, a: *const u8, b: *const u8, out: *mut u8, n: usize) {
                     // SAFETY: the pointers satisfy the contract of Ternary.
                     unsafe { select_body::<A>(p, a, b, out, n) }
                 }
@@ -484,7 +512,7 @@ impl Tier for Active {
     fn reduce<A: Copy, O: Monoid<A>>() -> Reduce {
         with_tier!(Isa::active(), T => T::reduce::<A, O>())
     }
-    fn select<A: Copy>() -> Ternary {
+    fn select<A: Choose>() -> Ternary {
         with_tier!(Isa::active(), T => T::select::<A>())
     }
     fn clamp<A: Copy, Min: Bin<A, Out = A>, Max: Bin<A, Out = A>>() -> Ternary {

@@ -81,8 +81,8 @@ macro_rules! with_tier {
     };
 }
 
-/// Calls the function of the element's class with a tier and the element's storage type: hot types on tier `$T`, the
-/// others on the portable or run-time tier. That of complex numbers gets the type of their parts.
+/// Calls the function of the element's class with a tier and the element's storage type: tier `$T` for whole bytes and
+/// common floats, the portable or the run-time tier for the others. That of complex numbers gets the type of their parts.
 macro_rules! by_class {
     ($dtype:expr, $T:ident, [$($pred:ident)::+, $($int:ident)::+, $($low:ident)::+, $($float:ident)::+,
         $($complex:ident)::+] ($($arg:expr),*) $(, $more:ty)?) => {{
@@ -94,16 +94,16 @@ macro_rules! by_class {
             DType::Pred => $($pred)::+::<$T $(, $more)?>($($arg),*),
             DType::S2 => $($int)::+::<Portable, SubS<2> $(, $more)?>($($arg),*),
             DType::S4 => $($int)::+::<Portable, SubS<4> $(, $more)?>($($arg),*),
-            DType::S8 => $($int)::+::<Portable, i8 $(, $more)?>($($arg),*),
-            DType::S16 => $($int)::+::<Portable, i16 $(, $more)?>($($arg),*),
+            DType::S8 => $($int)::+::<$T, i8 $(, $more)?>($($arg),*),
+            DType::S16 => $($int)::+::<$T, i16 $(, $more)?>($($arg),*),
             DType::S32 => $($int)::+::<$T, i32 $(, $more)?>($($arg),*),
             DType::S64 => $($int)::+::<$T, i64 $(, $more)?>($($arg),*),
             DType::U2 => $($int)::+::<Portable, SubU<2> $(, $more)?>($($arg),*),
             DType::U4 => $($int)::+::<Portable, SubU<4> $(, $more)?>($($arg),*),
             DType::U8 => $($int)::+::<$T, u8 $(, $more)?>($($arg),*),
-            DType::U16 => $($int)::+::<Portable, u16 $(, $more)?>($($arg),*),
+            DType::U16 => $($int)::+::<$T, u16 $(, $more)?>($($arg),*),
             DType::U32 => $($int)::+::<$T, u32 $(, $more)?>($($arg),*),
-            DType::U64 => $($int)::+::<Portable, u64 $(, $more)?>($($arg),*),
+            DType::U64 => $($int)::+::<$T, u64 $(, $more)?>($($arg),*),
             DType::F4E2M1FN => $($low)::+::<Active, F8<0> $(, $more)?>($($arg),*),
             DType::F8E3M4 => $($low)::+::<Active, F8<1> $(, $more)?>($($arg),*),
             DType::F8E4M3 => $($low)::+::<Active, F8<2> $(, $more)?>($($arg),*),

@@ -62,6 +62,16 @@ unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     places: &[[isize; 2]],
     n: usize,
 ) {
+    if n == 1 {
+        for &[t, f] in places {
+            // SAFETY: the caller's contract.
+            unsafe {
+                let (at, new) = (to.offset(t).cast::<A>(), from.offset(f).cast::<A>());
+                at.write_unaligned(O::f::<T>(at.read_unaligned(), new.read_unaligned()));
+            }
+        }
+        return;
+    }
     for places in places.chunks(PLACES) {
         let first = places[0][0];
         // SAFETY: the caller's contract.

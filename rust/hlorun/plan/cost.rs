@@ -67,6 +67,8 @@ pub mod tiles {
     pub const MIN_REPEATED: i64 = 32;
     /// Fewest rows of two to four elements that are gathered by a loop of their own.
     pub const MIN_SHORT_ROWS: i64 = 16;
+    /// Most elements of a block of short rows that is gathered by a list of their offsets.
+    pub const MAX_LISTED: usize = 64;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
     /// Elements times steps from which a second thread pays.

@@ -1,6 +1,6 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
-use crate::plan::cost::tiles::{MIN_REPEATED, MIN_SHORT_ROWS};
+use crate::plan::cost::tiles::{MAX_LISTED, MIN_REPEATED, MIN_SHORT_ROWS};
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
 
@@ -194,10 +194,78 @@ pub unsafe fn gather(
                 [.., (times, _), (4, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 4>(walk, base, start, n, out);
                 }
-                _ => gather_pieces(walk, base, start, n, out),
+                _ => match listed_block(walk, size).filter(|_| n >= MAX_LISTED) {
+                    Some(depth) => gather_blocks(walk, depth, base, start, n, out),
+                    None => gather_pieces(walk, base, start, n, out),
+                },
             }
         }
     })
+}
+
+/// How many inner dimensions of a walk are gathered by a list of offsets; `None` where rows are not short.
+fn listed_block(walk: &Walk, size: usize) -> Option<usize> {
+    let &(row, _) = walk.last()?;
+    let is_short = |count: i64| usize::try_from(count).is_ok_and(|count| count <= MAX_LISTED);
+    if row as usize * size >= LONG_ROW {
+        return None;
+    }
+    let (mut depth, mut count) = (0, 1i64);
+    for &(times, _) in walk.iter().rev() {
+        match count.checked_mul(times).filter(|&count| is_short(count)) {
+            Some(all) => count = all,
+            None => break,
+        }
+        depth += 1;
+    }
+    (depth > 0).then_some(depth)
+}
+
+/// [`gather`] of whole blocks of the `depth` inner dimensions, whose offsets are listed once.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_blocks<T: Copy>(
+    walk: &Walk,
+    depth: usize,
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let (outer, inner) = walk.split_at(walk.len() - depth);
+    let size = inner
+        .iter()
+        .map(|&(times, _)| times as usize)
+        .product::<usize>();
+    let mut offsets = [0isize; MAX_LISTED];
+    for (at, offset) in offsets[..size].iter_mut().enumerate() {
+        *offset = offset_in(inner, at as i64) as isize;
+    }
+    let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
+    let (times, step) = (times as usize, step as isize);
+    let mut done = (start.next_multiple_of(size) - start).min(n);
+    // SAFETY: the caller's promise; blocks lie inside the walk and the output.
+    unsafe {
+        gather_pieces(walk, base, start, done, out);
+        while n - done >= size {
+            let at = (start + done) / size;
+            let first = at % times;
+            let blocks = (times - first).min((n - done) / size);
+            let offset = offset_in(outer, (at / times) as i64) as isize;
+            let mut from = base.offset(offset + first as isize * step);
+            let mut to = out.add(done);
+            for _ in 0..blocks {
+                for (i, &offset) in offsets[..size].iter().enumerate() {
+                    to.add(i).write(from.offset(offset).read_unaligned());
+                }
+                from = from.wrapping_offset(step);
+                to = to.add(size);
+            }
+            done += blocks * size;
+        }
+        gather_pieces(walk, base, start + done, n - done, out.add(done));
+    }
 }
 
 /// [`gather`] piece by piece.
@@ -382,6 +450,35 @@ mod tests {
                 }
                 let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
                 assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_short_rows_are_those_of_the_walk() {
+        let data: Vec<u32> = (0..4000).collect();
+        for (walk, depth) in [
+            (vec![(30, 2), (5, 0), (2, 1)], Some(2)),
+            (vec![(3, 900), (30, 7), (5, 0)], Some(1)),
+            (vec![(9, 1), (5, 40), (6, 3)], Some(2)),
+            (vec![(7, 100), (3, 10), (4, 2), (5, 0)], Some(3)),
+            (vec![(4, 1), (3, 5), (2, 7)], Some(3)),
+            (vec![(30, 8), (8, 1)], None),
+        ] {
+            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
+            let walk: Walk = Walk::from_slice(&walk);
+            assert_eq!(listed_block(&walk, 4), depth);
+            for start in [0, 1, 7, 10, 23] {
+                for n in [0, 1, 9, 64, 100, total].map(|n| n.min(total - start)) {
+                    let mut out = vec![0u32; n];
+                    // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+                    unsafe {
+                        let base = data.as_ptr();
+                        gather_blocks(&walk, depth.unwrap_or(1), base, start, n, out.as_mut_ptr());
+                    }
+                    let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
+                    assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
+                }
             }
         }
     }

@@ -535,3 +535,33 @@ ENTRY main {
 ";
     misleads(Fault::GathersApart, text, "scalar-bytecode");
 }
+
+#[test]
+fn coordinates() {
+    // Rows up to 11 of six, and columns before the first one.
+    let indices = "HloModule coordinates
+put {
+  a = f32[] parameter(0)
+  ROOT b = f32[] parameter(1)
+}
+ENTRY main {
+  x = f32[6,7] parameter(0)
+  u = f32[12] parameter(1)
+  rows = s32[12,1] iota(), iota_dimension=0
+  five = s32[] constant(5)
+  fives = s32[12,1] broadcast(five), dimensions={}
+  columns = s32[12,1] subtract(fives, rows)
+  at = s32[12,2] concatenate(rows, columns), dimensions={1}
+";
+    let read = "  ROOT g = f32[12] gather(x, at), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+}
+";
+    let write = "  ROOT s = f32[6,7] scatter(x, at, u), update_window_dims={}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=put
+}
+";
+    for last in [read, write] {
+        let text = format!("{indices}{last}");
+        let pass = "gather-scatter-simplifier";
+        misleads(Fault::JoinsLooseCoordinates, &text, pass);
+    }
+}

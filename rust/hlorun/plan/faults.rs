@@ -66,6 +66,8 @@ pub enum Fault {
     RepeatsUnalike,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
+    /// Coordinates that become one number are inside.
+    JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.
     GathersApart,
     /// A product that adds to its result is declared to read it.

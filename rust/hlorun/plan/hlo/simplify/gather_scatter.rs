@@ -5,8 +5,10 @@
 //! are slices everywhere, and many where they are evenly spaced ([`known`]). A gather clamps where it
 //! starts, as `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by
 //! another plain operation, is a `dynamic-update-slice`; where any of the window is outside it
-//! changes nothing, so that the elements that are there are written again.
+//! changes nothing, so that the elements that are there are written again. Of many windows that several
+//! coordinates place, the coordinates may become one number ([`joined`]).
 
+mod joined;
 mod known;
 mod windows;
 
@@ -56,8 +58,10 @@ pub fn run(module: &mut HloModule) -> usize {
         for id in old {
             let done = match module.instruction_data(id).opcode {
                 HloOpcode::Gather => known::replace_gather(module, computation, id)
-                    .or_else(|| replace_gather(module, computation, id, most)),
-                HloOpcode::Scatter => replace_scatter(module, computation, id, most),
+                    .or_else(|| replace_gather(module, computation, id, most))
+                    .or_else(|| joined::replace_gather(module, computation, id)),
+                HloOpcode::Scatter => replace_scatter(module, computation, id, most)
+                    .or_else(|| joined::replace_scatter(module, computation, id)),
                 _ => None,
             };
             changed += usize::from(done.is_some());

@@ -51,6 +51,9 @@ const ORDER: &[Pass] = &[
     required("transfer-order", |module, _| {
         Ok(legalize::transfer_order::run(module))
     }),
+    optional(loops::copies::NAME, &[], |module, _| {
+        loops::copies::run(module)
+    }),
     optional(simplify::top_k::NAME, &[], |module, _| {
         Ok(simplify::top_k::run(module))
     }),

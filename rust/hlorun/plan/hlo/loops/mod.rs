@@ -1,6 +1,7 @@
 //! What is known of loops, and the passes that use it.
 
 pub mod accumulate;
+pub mod copies;
 pub mod defer;
 pub mod hoist;
 pub mod induction_variable;

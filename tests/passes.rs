@@ -42,7 +42,7 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 8] = [
+const ON_THUNKS: [(&str, &[&str]); 9] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-pack", &["fusion", "state-in-place"]),
@@ -50,6 +50,7 @@ const ON_THUNKS: [(&str, &[&str]); 8] = [
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
     ("state-in-place", &["fusion"]),
+    ("state-parts", &["fusion"]),
     ("vector-bytecode", &["fusion"]),
 ];
 

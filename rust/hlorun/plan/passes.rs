@@ -8,10 +8,11 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
+    lower::parts_of_state::NAME,
     vector_bytecode::NAME,
     row_tiling::NAME,
     scalar_bytecode::NAME,

@@ -12,6 +12,7 @@ mod loops;
 mod observe;
 mod operation;
 pub mod packed_operand;
+pub mod parts_of_state;
 pub mod state_in_place;
 mod structure;
 mod threefry;
@@ -61,6 +62,8 @@ pub struct Lowering<'m> {
     pub buffers: Vec<LogicalBuffer>,
     constants: FxHashMap<LiteralId, u32>,
     nesting: u32,
+    /// The body that is lowered next as that of a loop.
+    body: Option<ComputationId>,
     effects: Effects,
     /// When values are observed: the calls whose value an instruction has.
     observed: Option<FxHashMap<InstructionId, Vec<InstructionId>>>,
@@ -75,6 +78,8 @@ struct Scope<'a> {
     started: FxHashMap<InstructionId, super::spmd::collective::CollectiveThunk>,
     /// Starts of collectives whose second half is an instruction of its own.
     with_done: FxHashSet<InstructionId>,
+    /// Slices that are copied.
+    copied: FxHashSet<InstructionId>,
 }
 
 impl<'m> Lowering<'m> {
@@ -86,6 +91,7 @@ impl<'m> Lowering<'m> {
             buffers: Vec::new(),
             constants: FxHashMap::default(),
             nesting: 0,
+            body: None,
             effects: Effects::default(),
             observed: None,
         }
@@ -138,7 +144,12 @@ impl<'m> Lowering<'m> {
         }
         let module = self.module;
         let analysis = analysis::analyse(module, computation, self.options.fuse);
+        let is_body = self.body.take() == Some(computation);
         let mut scope = Scope {
+            copied: match is_body {
+                true => self.parts_of_state(computation, &analysis),
+                false => FxHashSet::default(),
+            },
             analysis: &analysis,
             values: FxHashMap::default(),
             thunks: Vec::new(),
@@ -183,7 +194,7 @@ impl<'m> Lowering<'m> {
             }
             Role::Alias | Role::Deferred => Ok(None),
             Role::DotPlus(k) => array(self.dot_plus(scope, instruction, usize::from(k))?),
-            Role::View => array(self.view(scope, instruction)?),
+            Role::View => array(self.view_or_copy(scope, instruction)?),
             Role::Reduce => self.reduce(scope, at, instruction).map(Some),
             Role::Concatenate => array(self.concatenate(scope, at, instruction)?),
             Role::Pad => array(self.pad(scope, at, instruction)?),
@@ -379,6 +390,20 @@ impl<'m> Lowering<'m> {
                 format!("operand {k} is a token or a workspace, which hold nothing"),
             )),
         }
+    }
+
+    /// The result of a movement instruction: a view, or a copy where that is wanted.
+    fn view_or_copy(
+        &mut self,
+        scope: &mut Scope<'_>,
+        instruction: InstructionRef<'m>,
+    ) -> Result<ArrayView> {
+        let view = self.view(scope, instruction)?;
+        if !scope.copied.contains(&instruction.id) {
+            return Ok(view);
+        }
+        let order = super::view::identity_order(view.dims.len());
+        self.copy_dense(scope, instruction, &view, &order)
     }
 
     /// The result of a movement instruction; copies its operand only when no view exists.

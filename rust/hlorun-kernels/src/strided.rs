@@ -36,6 +36,7 @@ macro_rules! by_size {
 }
 
 mod fill;
+pub mod line_rows;
 
 pub use fill::fill;
 

@@ -242,7 +242,7 @@ pub mod loops {
     /// Most instructions of all loops of a module that are written out, but for those of one trip.
     pub const MAX_ALL_UNROLLED: usize = 1 << 15;
     /// Most instructions of all copies of computations that loops share.
-    pub const MAX_COPIED: usize = 1 << 13;
+    pub const MAX_COPIED: usize = 1 << 11;
     /// Fewest bytes that a trip changes to be written out.
     pub const MIN_CHANGED: i64 = 1 << 8;
     /// Bytes read and written by what is computed for a loop that may have no trip.

@@ -3,6 +3,7 @@
 use crate::plan::cost::tiles::{MAX_LISTED, MIN_REPEATED, MIN_SHORT_ROWS};
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
+use hlorun_kernels::strided::line_rows::{BYTES, LineRows};
 
 /// Calls `f(offset, stride, done, count)` for every piece of a row among elements
 /// `start..start + n`: `count` elements from `offset`, `stride` apart, after `done` others.
@@ -194,9 +195,12 @@ pub unsafe fn gather(
                 [.., (times, _), (4, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 4>(walk, base, start, n, out);
                 }
-                _ => match listed_block(walk, size).filter(|_| n >= MAX_LISTED) {
-                    Some(depth) => gather_blocks(walk, depth, base, start, n, out),
-                    None => gather_pieces(walk, base, start, n, out),
+                _ => match (listed_block(walk, size), line_rows(walk, size)) {
+                    (Some(depth), _) if n >= MAX_LISTED => {
+                        gather_blocks(walk, depth, base, start, n, out);
+                    }
+                    (_, Some(rows)) => gather_line_rows(walk, rows, base, start, n, out),
+                    _ => gather_pieces(walk, base, start, n, out),
                 },
             }
         }
@@ -219,6 +223,54 @@ fn listed_block(walk: &Walk, size: usize) -> Option<usize> {
         depth += 1;
     }
     (depth > 0).then_some(depth)
+}
+
+/// The rows of a walk, if they are a few cache lines long, contiguous or of one element each.
+fn line_rows(walk: &Walk, size: usize) -> Option<LineRows> {
+    let &[.., (_, step), (row, stride)] = walk.as_slice() else {
+        return None;
+    };
+    let elements = usize::try_from(row).ok()?;
+    let bytes = elements.checked_mul(size)?;
+    (matches!(stride, 0 | 1) && size <= 8 && BYTES.contains(&bytes)).then_some(LineRows {
+        elem_size: size,
+        elements,
+        is_repeated: stride == 0,
+        step: step as isize * size as isize,
+    })
+}
+
+/// [`gather`] of such rows, neighbours in one call.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_line_rows<T: Copy>(
+    walk: &Walk,
+    rows: LineRows,
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let (&(times, step), outer) = walk[..walk.len() - 1]
+        .split_last()
+        .unwrap_or((&(1, 0), &[]));
+    let (times, size) = (times as usize, rows.elements);
+    let mut done = (start.next_multiple_of(size) - start).min(n);
+    // SAFETY: the caller's promise; rows lie inside the walk and the output.
+    unsafe {
+        gather_pieces(walk, base, start, done, out);
+        while n - done >= size {
+            let at = (start + done) / size;
+            let first = at % times;
+            let count = (times - first).min((n - done) / size);
+            let offset = offset_in(outer, (at / times) as i64) + first as i64 * step;
+            let from = base.offset(offset as isize);
+            rows.write(from.cast(), out.add(done).cast(), count);
+            done += count * size;
+        }
+        gather_pieces(walk, base, start + done, n - done, out.add(done));
+    }
 }
 
 /// [`gather`] of whole blocks of the `depth` inner dimensions, whose offsets are listed once.
@@ -481,6 +533,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_of_cache_lines_are_those_of_the_walk() {
+        let data: Vec<u32> = (0..9000).collect();
+        for walk in [
+            [(3, 1), (7, 0), (60, 1)],
+            [(2, 70), (11, 5), (60, 0)],
+            [(4, 300), (3, 61), (8, 1)],
+        ] {
+            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
+            let walk: Walk = Walk::from_slice(&walk);
+            let rows = line_rows(&walk, 4).expect("rows of a few lines");
+            for (start, n) in [(0, total), (1, total - 1), (5, 1), (37, 40), (total - 2, 2)] {
+                let mut out = vec![0u32; n];
+                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+                unsafe {
+                    gather_line_rows(&walk, rows, data.as_ptr(), start, n, out.as_mut_ptr());
+                }
+                let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
+                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
+            }
+        }
+        assert!(line_rows(&Walk::from_slice(&[(4, 9), (60, 2)]), 4).is_none());
+        assert!(line_rows(&Walk::from_slice(&[(4, 9), (6000, 1)]), 4).is_none());
     }
 
     #[test]

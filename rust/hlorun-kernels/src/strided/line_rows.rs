@@ -146,10 +146,10 @@ mod tests {
                     let mut to = vec![0xAAu8; 5 * bytes + 1];
                     // SAFETY: the rows lie inside both.
                     unsafe { rows.write(from.as_ptr(), to.as_mut_ptr(), 5) };
-                    for at in 0..5 * bytes {
+                    for (at, &got) in to[..5 * bytes].iter().enumerate() {
                         let (row, byte) = (at / bytes * step as usize, at % bytes);
                         let byte = if is_repeated { byte % elem_size } else { byte };
-                        assert_eq!(to[at], from[row + byte], "{rows:?} {at}");
+                        assert_eq!(got, from[row + byte], "{rows:?} {at}");
                     }
                     assert_eq!(to[5 * bytes], 0xAA, "{rows:?}");
                 }

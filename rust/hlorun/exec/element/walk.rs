@@ -1,6 +1,6 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
-use crate::plan::cost::tiles::{MAX_LISTED, MIN_REPEATED, MIN_SHORT_ROWS};
+use crate::plan::cost::tiles::{MAX_LISTED, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS};
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
 use hlorun_kernels::strided::line_rows::{BYTES, LineRows};
@@ -195,12 +195,13 @@ pub unsafe fn gather(
                 [.., (times, _), (4, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 4>(walk, base, start, n, out);
                 }
-                _ => match (listed_block(walk, size), line_rows(walk, size)) {
-                    (Some(depth), _) if n >= MAX_LISTED => {
-                        gather_blocks(walk, depth, base, start, n, out);
-                    }
-                    (_, Some(rows)) => gather_line_rows(walk, rows, base, start, n, out),
-                    _ => gather_pieces(walk, base, start, n, out),
+                _ => match listed_block(walk, size).filter(|_| n >= MAX_LISTED) {
+                    Some(depth) => gather_blocks(walk, depth, base, start, n, out),
+                    None if n * size < MIN_LINE_ROWS => gather_pieces(walk, base, start, n, out),
+                    None => match line_rows(walk, size) {
+                        Some(rows) => gather_line_rows(walk, rows, base, start, n, out),
+                        None => gather_pieces(walk, base, start, n, out),
+                    },
                 },
             }
         }

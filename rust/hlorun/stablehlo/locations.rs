@@ -1,0 +1,301 @@
+//! Where operations come from: locations → metadata and the tables of stack frames.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use foldhash::HashMap;
+
+use super::attributes::{Artifact, builtin};
+use super::{Declined, Read};
+use crate::text::printer::write_escaped;
+
+/// Locations within locations.
+const MOST_DEEP: usize = 64;
+/// Frames of one stack.
+const MOST_FRAMES: usize = 4096;
+
+/// A location in a file: file and function by their numbers, lines and columns.
+type FileLocation = [u64; 6];
+
+/// What is known of the locations, and the tables in the making. Ids count from 1.
+#[derive(Default)]
+pub struct Locations<'a> {
+    files: Table<&'a [u8]>,
+    functions: Table<&'a [u8]>,
+    places: Table<FileLocation>,
+    /// Place and parent.
+    frames: Table<(u32, u32)>,
+    /// The innermost frame of each location that was asked for.
+    stacks: HashMap<u32, u32>,
+    known: HashMap<u32, Known>,
+    /// Metadata and names.
+    texts: String,
+}
+
+/// What a location says of an instruction.
+#[derive(Clone)]
+struct Known {
+    metadata: Range<usize>,
+    name: Range<usize>,
+}
+
+/// Numbered rows without repetition.
+struct Table<T> {
+    rows: Vec<T>,
+    numbers: HashMap<T, u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
+        Table {
+            rows: Vec::new(),
+            numbers: HashMap::default(),
+        }
+    }
+}
+
+impl<T: Copy + Eq + std::hash::Hash> Table<T> {
+    fn number(&mut self, row: T) -> u32 {
+        *self.numbers.entry(row).or_insert_with(|| {
+            self.rows.push(row);
+            self.rows.len() as u32
+        })
+    }
+}
+
+/// What a location is.
+enum Location<'a> {
+    CallSite { callee: u32, caller: u32 },
+    File(&'a [u8], [u64; 4]),
+    Fused(Vec<u32>),
+    Name(&'a [u8], u32),
+    Unknown,
+}
+
+impl<'a> Locations<'a> {
+    /// The text of the metadata with the comma before it, empty where there is none; and what an
+    /// instruction from there is called, empty where it has no name.
+    pub fn of(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<(&str, &str)> {
+        if !self.known.contains_key(&location) {
+            let known = self.learn(artifact, location)?;
+            self.known.insert(location, known);
+        }
+        let Known { metadata, name } = self.known[&location].clone();
+        Ok((&self.texts[metadata], &self.texts[name]))
+    }
+
+    fn learn(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<Known> {
+        let mut names = Vec::new();
+        collect_names(artifact, location, &mut names, 0)?;
+        let frame = self.frame(artifact, location, 0, 0)?;
+        let start = self.texts.len();
+        if !names.is_empty() || frame != 0 {
+            self.texts.push_str(", metadata={");
+            if !names.is_empty() {
+                self.texts.push_str("op_name=\"");
+                for (at, name) in names.iter().enumerate() {
+                    self.texts.push_str(if at > 0 { ";" } else { "" });
+                    write_escaped(&mut self.texts, name);
+                }
+                self.texts.push('"');
+            }
+            if frame != 0 {
+                let mark = if names.is_empty() { "" } else { " " };
+                let _ = write!(self.texts, "{mark}stack_frame_id={frame}");
+            }
+            self.texts.push('}');
+        }
+        let middle = self.texts.len();
+        let name = names.last().copied().unwrap_or_default();
+        let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        push_name(&mut self.texts, last);
+        Ok(Known {
+            metadata: start..middle,
+            name: middle..self.texts.len(),
+        })
+    }
+
+    /// The innermost frame of a location, below `parent`; 0 where it has none.
+    fn frame(
+        &mut self,
+        artifact: &Artifact<'a>,
+        location: u32,
+        parent: u32,
+        depth: usize,
+    ) -> Read<u32> {
+        if depth > MOST_DEEP {
+            return Err(Declined::because("locations that are nested too deep"));
+        }
+        if parent == 0
+            && let Some(&frame) = self.stacks.get(&location)
+        {
+            return Ok(frame);
+        }
+        // Callers are followed in a loop: their chain is as long as the stack.
+        let mut callees = Vec::new();
+        let mut outer = location;
+        let mut frame = loop {
+            match read_location(artifact, outer)? {
+                Location::CallSite { callee, caller } if callees.len() < MOST_FRAMES => {
+                    callees.push(callee);
+                    outer = caller;
+                }
+                Location::CallSite { .. } => return Err(Declined::because("too many frames")),
+                Location::Name(name, child) => match read_location(artifact, child)? {
+                    Location::File(file, place) => break self.place(file, name, place, parent),
+                    _ => break self.frame(artifact, child, parent, depth + 1)?,
+                },
+                Location::Fused(parts) => {
+                    let mut found = parent;
+                    for part in parts {
+                        found = self.frame(artifact, part, parent, depth + 1)?;
+                        if found != parent {
+                            break;
+                        }
+                    }
+                    break found;
+                }
+                Location::File(..) | Location::Unknown => break parent,
+            }
+        };
+        for callee in callees.into_iter().rev() {
+            frame = self.frame(artifact, callee, frame, depth + 1)?;
+        }
+        if parent == 0 {
+            self.stacks.insert(location, frame);
+        }
+        Ok(frame)
+    }
+
+    fn place(&mut self, file: &'a [u8], function: &'a [u8], place: [u64; 4], parent: u32) -> u32 {
+        let [line, column, end_line, end_column] = place;
+        let file = self.files.number(file).into();
+        let function = self.functions.number(function).into();
+        let place = [file, function, line, end_line, column, end_column];
+        let place = self.places.number(place);
+        self.frames.number((place, parent))
+    }
+
+    /// Appends the tables.
+    pub fn write_tables(&self, out: &mut String) {
+        if self.frames.rows.is_empty() {
+            return;
+        }
+        for (title, rows) in [
+            ("FileNames", &self.files.rows),
+            ("FunctionNames", &self.functions.rows),
+        ] {
+            out.push_str(title);
+            for (at, row) in rows.iter().enumerate() {
+                let _ = write!(out, "\n{} \"", at + 1);
+                write_escaped(out, row);
+                out.push('"');
+            }
+            out.push_str("\n\n");
+        }
+        out.push_str("FileLocations");
+        for (at, row) in self.places.rows.iter().enumerate() {
+            let [file, function, line, end_line, column, end_column] = row;
+            let _ = write!(
+                out,
+                "\n{} {{file_name_id={file} function_name_id={function} line={line} \
+                 end_line={end_line} column={column} end_column={end_column}}}",
+                at + 1
+            );
+        }
+        out.push_str("\n\nStackFrames");
+        for (at, (place, parent)) in self.frames.rows.iter().enumerate() {
+            // The text counts parents from 1 for "none".
+            let parent = parent + 1;
+            let _ = write!(
+                out,
+                "\n{} {{file_location_id={place} parent_frame_id={parent}}}",
+                at + 1
+            );
+        }
+        out.push_str("\n\n\n");
+    }
+}
+
+fn read_location<'a>(artifact: &Artifact<'a>, index: u32) -> Read<Location<'a>> {
+    let (code, mut bytes) = artifact.builtin(index)?;
+    let location = match code {
+        builtin::CALL_SITE => Location::CallSite {
+            callee: bytes.index()?,
+            caller: bytes.index()?,
+        },
+        builtin::FILE_LINE_COLUMN => {
+            let file = artifact.text(bytes.index()?)?;
+            let (line, column) = (bytes.number()?, bytes.number()?);
+            Location::File(file, [line, column, line, column])
+        }
+        builtin::FILE_RANGE => {
+            let file = artifact.text(bytes.index()?)?;
+            let count = bytes.count()?;
+            let numbers: Vec<u64> = (0..count).map(|_| bytes.number()).collect::<Read<_>>()?;
+            Location::File(
+                file,
+                match numbers[..] {
+                    [] => [0; 4],
+                    [line] => [line, 0, line, 0],
+                    [line, column] => [line, column, line, column],
+                    [line, column, end] => [line, column, line, end],
+                    [line, column, end_line, end] => [line, column, end_line, end],
+                    _ => return Err(Declined::because("a place in a file that is not known")),
+                },
+            )
+        }
+        builtin::FUSED => {
+            let count = bytes.count()?;
+            Location::Fused((0..count).map(|_| bytes.index()).collect::<Read<_>>()?)
+        }
+        builtin::NAME => Location::Name(artifact.text(bytes.index()?)?, bytes.index()?),
+        builtin::UNKNOWN => Location::Unknown,
+        _ => return Err(Declined::because("a location that is not known")),
+    };
+    bytes.end()?;
+    Ok(location)
+}
+
+/// Names that make up the name of the operation. Those that end in a colon are of kinds of operations.
+fn collect_names<'a>(
+    artifact: &Artifact<'a>,
+    location: u32,
+    names: &mut Vec<&'a [u8]>,
+    depth: usize,
+) -> Read<()> {
+    if depth > MOST_DEEP || names.len() > MOST_FRAMES {
+        return Err(Declined::because("locations that are nested too deep"));
+    }
+    match read_location(artifact, location)? {
+        Location::Name(name, child) => {
+            let name = name.split(|&byte| byte == b'@').next().unwrap_or_default();
+            match name.ends_with(b":") {
+                true => collect_names(artifact, child, names, depth + 1)?,
+                false => names.push(name),
+            }
+        }
+        Location::CallSite { callee, .. } => collect_names(artifact, callee, names, depth + 1)?,
+        Location::Fused(parts) => {
+            for part in parts {
+                collect_names(artifact, part, names, depth + 1)?;
+            }
+        }
+        Location::File(..) | Location::Unknown => {}
+    }
+    Ok(())
+}
+
+/// Appends `name` with what may stand in names of HLO.
+pub fn push_name(out: &mut String, name: &[u8]) {
+    if name.first().is_some_and(|byte| !byte.is_ascii_alphabetic()) {
+        out.push('_');
+    }
+    for &byte in name.iter().take(MOST_NAME) {
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        out.push(if plain { byte as char } else { '_' });
+    }
+}
+
+/// Bytes of a name; the text shall not be out of proportion to the artifact.
+const MOST_NAME: usize = 128;

@@ -33,6 +33,9 @@ const UNDERSTOOD: &[&[u8]] = &[
     b"xla.",
 ];
 
+/// The version of the interface whose configuration is a dictionary.
+const TYPED: &str = "API_VERSION_TYPED_FFI";
+
 impl<'a> Writer<'_, 'a> {
     pub fn call(&mut self, body: &mut Body, operation: &Operation<'a>) -> Read<()> {
         let mut fields = self.fields(operation)?;
@@ -118,9 +121,18 @@ impl<'a> Writer<'_, 'a> {
         }
         self.aliases(&mut fields, operation, &mut tail)?;
         let version = fields.need("api_version")?;
-        match self.artifact.word(version, &API_VERSION)? {
-            "API_VERSION_ORIGINAL" => {}
-            version => {
+        let version = self.artifact.word(version, &API_VERSION)?;
+        let has_dictionary = fields
+            .get("mhlo.backend_config")
+            .is_some_and(|config| !self.artifact.is_text(config));
+        match (version, has_dictionary) {
+            ("API_VERSION_ORIGINAL", false) => {}
+            // VHLO has no word for it: the dictionary says it.
+            ("API_VERSION_ORIGINAL" | TYPED, true) => {
+                let _ = write!(tail, ", api_version={TYPED}");
+            }
+            (TYPED, false) | (_, true) => return Err(Declined::because("another configuration")),
+            (version, false) => {
                 let _ = write!(tail, ", api_version={version}");
             }
         }

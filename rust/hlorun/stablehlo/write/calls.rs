@@ -45,7 +45,10 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn call_of(&mut self, body: &mut Body, operation: &Operation<'a>, callee: &[u8]) -> Read<()> {
-        let name = self.function(callee)?;
+        let (name, orders) = self.function(callee)?;
+        for (value, order) in operation.results.clone().zip(orders) {
+            self.orders[value as usize] = order;
+        }
         let tail = format!(", to_apply=%{}", &self.texts[name]);
         let names = self.names_of(self.tree.operands(operation));
         self.emit_of(body, operation, HloOpcode::Call, &names, &tail)
@@ -74,9 +77,17 @@ impl<'a> Writer<'_, 'a> {
                 let names = self.names_of(self.tree.operands(operation));
                 self.emit_of(body, operation, opcode, &names, "")
             }
-            None if COMPOSED.contains(&name) => self.call_of(body, operation, decomposition),
+            None if COMPOSED.contains(&name) && self.is_real(operation)? => {
+                self.call_of(body, operation, decomposition)
+            }
             None => Err(unknown),
         }
+    }
+
+    /// Complex functions in what a composite is composed of are written out by jaxlib.
+    fn is_real(&self, operation: &Operation<'a>) -> Read<bool> {
+        let array = self.array(operation.results.start)?;
+        Ok(!array.element_type.is_complex())
     }
 
     fn top_k(
@@ -110,15 +121,7 @@ impl<'a> Writer<'_, 'a> {
         if self.artifact.boolean(fields.need("has_side_effect")?)? {
             tail.push_str(", custom_call_has_side_effect=true");
         }
-        let layouts = fields.need("operand_layouts")?;
-        let layouts = self.layouts(layouts, self.tree.operands(operation))?;
-        if let Some(layouts) = layouts {
-            let _ = write!(
-                tail,
-                ", operand_layout_constraints={{{}}}",
-                layouts.join(", ")
-            );
-        }
+        self.constraints(operation, fields.need("operand_layouts")?, &mut tail)?;
         self.aliases(&mut fields, operation, &mut tail)?;
         let version = fields.need("api_version")?;
         let version = self.artifact.word(version, &API_VERSION)?;
@@ -142,96 +145,62 @@ impl<'a> Writer<'_, 'a> {
         fields.get("sdy.sharding_rule");
         let config = self.config(&mut fields)?;
         let results: Vec<u32> = operation.results.clone().collect();
-        let layouts = self.layouts(fields.need("result_layouts")?, &results)?;
+        let orders = self.listed_orders(fields.need("result_layouts")?, &results)?;
         fields.finish()?;
-        self.custom(body, operation, layouts, [&tail, &config])
+        for (&value, order) in results.iter().zip(orders.unwrap_or_default()) {
+            self.orders[value as usize] = order;
+        }
+        self.custom(body, operation, [&tail, &config])
     }
 
-    /// Writes a custom call whose results may have layouts of their own.
+    /// Writes a custom call, whose configuration stands behind its metadata.
     fn custom(
         &mut self,
         body: &mut Body,
         operation: &Operation<'a>,
-        layouts: Option<Vec<String>>,
         [tail, config]: [&str; 2],
     ) -> Read<()> {
         let location = Some(operation.location);
         let results: Vec<u32> = operation.results.clone().collect();
         let names = self.names_of(self.tree.operands(operation));
-        let shapes = match layouts {
-            Some(layouts) => layouts,
-            None => {
-                let shapes = results.iter().map(|&value| self.shape(value));
-                shapes
-                    .map(|shape| Ok(shape?.to_owned()))
-                    .collect::<Read<_>>()?
-            }
-        };
         let name = match &results[..] {
             &[result] => {
                 self.begin(body, result, location, "custom-call")?;
-                body.text.push_str(&shapes[0]);
                 self.names[result as usize].clone()
             }
             _ => {
                 let name = self.name_at(location, "custom-call")?;
                 self.put_head(body, name.clone(), false)?;
-                let _ = write!(body.text, "({})", shapes.join(", "));
                 name
             }
         };
+        self.put_shapes(body, &results)?;
         self.put_call(body, HloOpcode::CustomCall, &names, tail)?;
         let (metadata, _) = self.locations.of(self.artifact, operation.location)?;
         body.text.push_str(metadata);
         body.text.push_str(config);
         body.text.push('\n');
-        if results.len() == 1 {
-            return Ok(());
+        match results.len() {
+            1 => Ok(()),
+            _ => self.parts(body, &name, &results, location),
         }
-        for (at, &value) in results.iter().enumerate() {
-            if self.is_live[value as usize] {
-                self.begin(body, value, location, "get-tuple-element")?;
-                let _ = write!(
-                    body.text,
-                    "{} get-tuple-element(%{}), index={at}",
-                    shapes[at],
-                    &self.texts[name.clone()]
-                );
-                self.end(body, location)?;
-            }
-        }
-        Ok(())
     }
 
-    /// Shapes of `values` with the layouts of a list; `None` where it is empty.
-    fn layouts(&self, list: u32, values: &[u32]) -> Read<Option<Vec<String>>> {
-        let list = self.artifact.list(list)?;
-        if list.is_empty() {
-            return Ok(None);
+    /// Appends how the operands have to lie, if the list says so.
+    fn constraints(&mut self, operation: &Operation<'a>, list: u32, out: &mut String) -> Read<()> {
+        let operands = self.tree.operands(operation);
+        let Some(orders) = self.listed_orders(list, operands)? else {
+            return Ok(());
+        };
+        out.push_str(", operand_layout_constraints={");
+        for (at, (&value, order)) in operands.iter().zip(orders).enumerate() {
+            out.push_str(if at > 0 { ", " } else { "" });
+            let own = std::mem::replace(&mut self.orders[value as usize], order);
+            self.put_shape(out, value)?;
+            self.orders[value as usize] = own;
         }
-        if list.len() != values.len() {
-            return Err(Declined::because("another number of layouts"));
-        }
-        let shapes = list.iter().zip(values).map(|(&layout, &value)| {
-            let shape = self.shape(value)?;
-            let Ok(array) = self.array(value) else {
-                return Ok(shape.to_owned());
-            };
-            let order = self.artifact.indices(layout)?;
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            if !sorted.iter().copied().eq(0..array.dims.len() as i64) {
-                return Err(Declined::because("a layout of other dimensions"));
-            }
-            let mut text = shape[..=shape.find(']').unwrap_or_default()].to_owned();
-            if !order.is_empty() {
-                text.push('{');
-                write_list(&mut text, &order);
-                text.push('}');
-            }
-            Ok(text)
-        });
-        Ok(Some(shapes.collect::<Read<_>>()?))
+        out.push('}');
+        Ok(())
     }
 
     fn aliases(

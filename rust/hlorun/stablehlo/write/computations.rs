@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::layouts::Order;
 use super::{Body, Function, Writer};
 use crate::stablehlo::table::Form;
 use crate::stablehlo::{Declined, Read};
@@ -42,6 +43,8 @@ impl<'a> Writer<'_, 'a> {
             fields.need(name)?;
         }
         fields.finish()?;
+        let name = self.fresh("main");
+        let orders = self.flat(region, &name, true)?;
         header.push_str(&donations);
         header.push_str(", entry_computation_layout={(");
         for (at, &value) in arguments.iter().enumerate() {
@@ -49,21 +52,23 @@ impl<'a> Writer<'_, 'a> {
             header.push_str(self.shape(value)?);
         }
         header.push_str(")->");
+        for (&value, order) in results.iter().zip(orders) {
+            self.orders[value as usize] = order;
+        }
         let mut layout = Body::default();
         self.put_shapes(&mut layout, &results)?;
         header.push_str(&layout.text);
         header.push('}');
-        let name = self.fresh("main");
-        self.flat(region, &name, true)
+        Ok(())
     }
 
-    /// The name of the computation that the function called `name` is.
-    pub fn function(&mut self, name: &[u8]) -> Read<Range<usize>> {
+    /// The name of the computation that the function called `name` is, and how its results lie.
+    pub fn function(&mut self, name: &[u8]) -> Read<(Range<usize>, Vec<Order>)> {
         let Some((&key, function)) = self.functions.get_key_value(name) else {
             return Err(Declined::because("a function that is not there"));
         };
         let id = match function {
-            Function::Written(name) => return Ok(name.clone()),
+            Function::Written(name, orders) => return Ok((name.clone(), orders.clone())),
             Function::Begun => return Err(Declined::because("a function that calls itself")),
             &Function::Unwritten(id) => id,
         };
@@ -89,10 +94,10 @@ impl<'a> Writer<'_, 'a> {
         super::push_name(&mut self.texts, name);
         let base = self.texts[start..].to_owned();
         let written = self.fresh(&base);
-        self.flat(region, &written, false)?;
-        self.functions
-            .insert(key, Function::Written(written.clone()));
-        Ok(written)
+        let orders = self.flat(region, &written, false)?;
+        let function = Function::Written(written.clone(), orders.clone());
+        self.functions.insert(key, function);
+        Ok((written, orders))
     }
 
     /// What a region gives.
@@ -126,14 +131,15 @@ impl<'a> Writer<'_, 'a> {
         operation.is_some_and(|id| self.tree.operations[id as usize].row.form == Form::Constant)
     }
 
-    /// Writes a region whose arguments are parameters.
-    pub fn flat(&mut self, region: u32, name: &Range<usize>, is_entry: bool) -> Read<()> {
+    /// Writes a region whose arguments are parameters. Gives how its results lie.
+    pub fn flat(&mut self, region: u32, name: &Range<usize>, is_entry: bool) -> Read<Vec<Order>> {
         let arguments = self.tree.regions[region as usize].arguments.clone();
         let arguments: Vec<u32> = arguments.collect();
         self.computation(region, &arguments, Parameters::Each, name, is_entry)
     }
 
     /// Writes a region as a computation: `taken` are the values it takes, its arguments and others.
+    /// Gives how its results lie.
     pub fn computation(
         &mut self,
         region: u32,
@@ -141,7 +147,7 @@ impl<'a> Writer<'_, 'a> {
         parameters: Parameters<'_>,
         name: &Range<usize>,
         is_entry: bool,
-    ) -> Read<()> {
+    ) -> Read<Vec<Order>> {
         self.depth += 1;
         if self.depth > MOST_DEEP {
             return Err(Declined::because("computations that are nested too deep"));
@@ -149,10 +155,13 @@ impl<'a> Writer<'_, 'a> {
         let tree = self.tree;
         let captures = &tree.regions[region as usize].captures;
         // Their names are those of the computation around this one again later.
-        let outer: Vec<(u32, Range<usize>)> = captures
+        let outer: Vec<(u32, Range<usize>, Order)> = captures
             .iter()
             .chain(taken)
-            .map(|&value| (value, self.names[value as usize].clone()))
+            .map(|&value| {
+                let order = self.orders[value as usize].take();
+                (value, self.names[value as usize].clone(), order)
+            })
             .collect();
         let mut results = self.results(region)?.to_vec();
         if let Parameters::State(passed) = parameters {
@@ -181,11 +190,15 @@ impl<'a> Writer<'_, 'a> {
             self.tuple(&mut body, &results, true)?;
         }
         self.finish(body, name, is_entry);
-        for (value, name) in outer {
+        let orders = results.iter().map(|&value| &self.orders[value as usize]);
+        let orders = orders.cloned().collect();
+        // What stands in the list twice has its own again first.
+        for (value, name, order) in outer.into_iter().rev() {
             self.names[value as usize] = name;
+            self.orders[value as usize] = order;
         }
         self.depth -= 1;
-        Ok(())
+        Ok(orders)
     }
 
     fn parameters(&mut self, body: &mut Body, taken: &[u32], kind: Parameters<'_>) -> Read<()> {
@@ -199,7 +212,7 @@ impl<'a> Writer<'_, 'a> {
         for (at, &value) in taken.iter().enumerate() {
             let location = self.tree.values[value as usize].location;
             self.begin(body, value, location, "Arg_")?;
-            body.text.push_str(self.shape(value)?);
+            self.put_shape(&mut body.text, value)?;
             body.text.push_str(&format!(" parameter({at})"));
             self.end(body, location)?;
         }
@@ -219,7 +232,7 @@ impl<'a> Writer<'_, 'a> {
                 continue;
             }
             self.begin(body, value, location, "get-tuple-element")?;
-            body.text.push_str(self.shape(value)?);
+            self.put_shape(&mut body.text, value)?;
             body.text.push_str(" get-tuple-element(%");
             body.text.push_str(&self.texts[packed.clone()]);
             body.text.push_str(&format!("), index={at}"));
@@ -235,7 +248,7 @@ impl<'a> Writer<'_, 'a> {
         body.text.push('(');
         for (at, &value) in values.iter().enumerate() {
             body.text.push_str(if at > 0 { ", " } else { "" });
-            body.text.push_str(self.shape(value)?);
+            self.put_shape(&mut body.text, value)?;
         }
         body.text.push_str(") tuple(");
         self.put_operands(body, values)?;

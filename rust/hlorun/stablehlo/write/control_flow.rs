@@ -95,7 +95,12 @@ impl<'a> Writer<'_, 'a> {
             let taken = self.captured(&[region]);
             operands.push(self.packed(body, &taken)?);
             let name = self.fresh("branch");
-            self.computation(region, &taken, Parameters::Packed, &name, false)?;
+            let orders = self.computation(region, &taken, Parameters::Packed, &name, false)?;
+            if names.is_empty() {
+                for (value, order) in operation.results.clone().zip(orders) {
+                    self.orders[value as usize] = order;
+                }
+            }
             names.push(format!("%{}", &self.texts[name]));
         }
         let tail = match (operation.row.form, &names[..]) {

@@ -4,6 +4,7 @@ mod calls;
 mod computations;
 mod control_flow;
 mod indexing;
+mod layouts;
 mod operations;
 mod windows;
 
@@ -11,6 +12,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use foldhash::HashMap;
+use layouts::Order;
 
 use super::attributes::{Artifact, Fields};
 use super::locations::{Locations, push_name};
@@ -36,8 +38,8 @@ enum Function {
     Unwritten(u32),
     /// Its computation is being written.
     Begun,
-    /// The name of its computation.
-    Written(Range<usize>),
+    /// The name of its computation, and how its results lie.
+    Written(Range<usize>, Vec<Order>),
 }
 
 /// A computation in the making.
@@ -58,6 +60,8 @@ struct Writer<'w, 'a> {
     /// The names of values in the computation that is written, in `texts`.
     names: Vec<Range<usize>>,
     texts: String,
+    /// How values lie in it.
+    orders: Vec<Order>,
     /// How many names were given.
     given: u32,
     functions: HashMap<&'a [u8], Function>,
@@ -76,6 +80,7 @@ pub fn write<'a>(artifact: &Artifact<'a>, tree: &Tree<'a>) -> Read<Written> {
         locations: Locations::default(),
         out: Body::default(),
         names: vec![0..0; tree.values.len()],
+        orders: vec![None; tree.values.len()],
         texts: String::new(),
         given: 0,
         functions: HashMap::default(),
@@ -230,22 +235,6 @@ impl<'a> Writer<'_, 'a> {
         for (at, &value) in values.iter().enumerate() {
             body.text.push_str(if at > 0 { ", " } else { "" });
             self.put_name(body, value);
-            self.check_length(body)?;
-        }
-        body.text.push(')');
-        Ok(())
-    }
-
-    /// Appends the shape of what holds `values`: of the value, or of a tuple of them.
-    fn put_shapes(&self, body: &mut Body, values: &[u32]) -> Read<()> {
-        if let &[value] = values {
-            body.text.push_str(self.shape(value)?);
-            return Ok(());
-        }
-        body.text.push('(');
-        for (at, &value) in values.iter().enumerate() {
-            body.text.push_str(if at > 0 { ", " } else { "" });
-            body.text.push_str(self.shape(value)?);
             self.check_length(body)?;
         }
         body.text.push(')');

@@ -29,6 +29,7 @@ impl<'a> Writer<'_, 'a> {
         if is_pure(operation) && !results.any(|value| self.is_live[value as usize]) {
             return Ok(());
         }
+        self.infer_orders(operation)?;
         match operation.row.form {
             Form::Return => return Ok(()),
             Form::Same => return self.same(operation),
@@ -148,7 +149,7 @@ impl<'a> Writer<'_, 'a> {
         let results: SmallVec<[u32; 4]> = operation.results.clone().collect();
         if let &[result] = &results[..] {
             self.begin(body, result, location, opcode.name())?;
-            body.text.push_str(self.shape(result)?);
+            self.put_shape(&mut body.text, result)?;
             self.put_call(body, opcode, operands, tail)?;
             return self.end(body, location);
         }
@@ -219,7 +220,7 @@ impl<'a> Writer<'_, 'a> {
             }
             false => {
                 self.begin(body, result, None, "constant")?;
-                body.text.push_str(self.shape(result)?);
+                self.put_shape(&mut body.text, result)?;
                 0..0
             }
         };
@@ -234,7 +235,7 @@ impl<'a> Writer<'_, 'a> {
         body.literals.push(literal);
         if is_splat {
             self.begin(body, result, None, "broadcast")?;
-            body.text.push_str(self.shape(result)?);
+            self.put_shape(&mut body.text, result)?;
             self.put_call(body, HloOpcode::Broadcast, &[name], ", dimensions={}\n")?;
         }
         Ok(())

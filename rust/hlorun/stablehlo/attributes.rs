@@ -26,7 +26,6 @@ mod vhlo {
     pub const ARRAY: u64 = 1;
     pub const BOOLEAN: u64 = 2;
     pub const DICTIONARY: u64 = 6;
-    pub const FLOAT: u64 = 8;
     pub const INTEGER: u64 = 9;
     pub const ALIAS: u64 = 10;
     pub const STRING: u64 = 14;
@@ -64,8 +63,6 @@ pub const FFT: Words = words(7, &["FFT", "IFFT", "RFFT", "IRFFT"]);
 pub const PRECISION: Words = words(11, &["default", "high", "highest"]);
 /// Which generator of random bits.
 pub const RNG_ALGORITHM: Words = words(12, &["rng_default", "rng_three_fry", "rng_philox"]);
-/// Which random numbers.
-pub const RNG_DISTRIBUTION: Words = words(13, &[NONE, "rng_uniform", "rng_normal"]);
 /// How a triangular matrix is read.
 pub const TRANSPOSE: Words = words(16, &[NONE, "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"]);
 /// How accurate an elementwise function is.
@@ -179,19 +176,6 @@ impl<'a> Artifact<'a> {
         Ok(self.typed_integer(index)?.0)
     }
 
-    /// A number's bits, and its type.
-    pub fn float(&self, index: u32) -> Read<(u64, PrimitiveType)> {
-        let mut bytes = self.of(index, vhlo::FLOAT, "an attribute that is no float")?;
-        let Type::Element(element) = *self.types.get(bytes.index()?)? else {
-            return Err(Declined::because("a float of no element type"));
-        };
-        let bits = match bits_of(element) {
-            0..=8 => u64::from(bytes.byte()?),
-            _ => bytes.signed()? as u64,
-        };
-        Ok((bits, element))
-    }
-
     pub fn list(&self, index: u32) -> Read<SmallVec<[u32; 8]>> {
         let mut bytes = self.of(index, vhlo::ARRAY, "an attribute that is no list")?;
         let count = bytes.count()?;
@@ -232,24 +216,12 @@ impl<'a> Artifact<'a> {
         Ok(tensor)
     }
 
-    pub fn is_tensor(&self, index: u32) -> bool {
-        matches!(self.vhlo(index), Ok((vhlo::TENSOR, _)))
-    }
-
     pub fn is_text(&self, index: u32) -> bool {
         matches!(self.vhlo(index), Ok((vhlo::STRING, _)))
     }
 
     pub fn is_boolean(&self, index: u32) -> bool {
         matches!(self.vhlo(index), Ok((vhlo::BOOLEAN, _)))
-    }
-
-    pub fn is_integer(&self, index: u32) -> bool {
-        matches!(self.vhlo(index), Ok((vhlo::INTEGER, _)))
-    }
-
-    pub fn is_float(&self, index: u32) -> bool {
-        matches!(self.vhlo(index), Ok((vhlo::FLOAT, _)))
     }
 
     /// The numbers of a tensor of `s64`.

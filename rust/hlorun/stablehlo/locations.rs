@@ -13,6 +13,10 @@ use crate::text::printer::write_escaped;
 const MOST_DEEP: usize = 64;
 /// Frames of one stack.
 const MOST_FRAMES: usize = 4096;
+/// Locations that may be looked at for each byte of an artifact.
+const MOST_LOOKS: usize = 64;
+/// And for a short artifact on top of that.
+const MOST_FOR_SHORT: usize = 1 << 16;
 
 /// A location in a file: file and function by their numbers, lines and columns.
 type FileLocation = [u64; 6];
@@ -30,6 +34,9 @@ pub struct Locations<'a> {
     known: HashMap<u32, Known>,
     /// Metadata and names.
     texts: String,
+    /// Locations that may still be looked at, and bytes of `texts` that there may still be: they may
+    /// refer to each other so that a few are many.
+    left: usize,
 }
 
 /// What a location says of an instruction.
@@ -73,6 +80,23 @@ enum Location<'a> {
 }
 
 impl<'a> Locations<'a> {
+    /// Those of an artifact of `size` bytes.
+    pub fn new(size: usize) -> Locations<'a> {
+        Locations {
+            left: size
+                .saturating_mul(MOST_LOOKS)
+                .saturating_add(MOST_FOR_SHORT),
+            ..Locations::default()
+        }
+    }
+
+    /// Counts `size` looks or bytes.
+    fn spend(&mut self, size: usize) -> Read<()> {
+        let left = self.left.checked_sub(size);
+        self.left = left.ok_or(Declined::because("locations that are too much"))?;
+        Ok(())
+    }
+
     /// The text of the metadata with the comma before it, empty where there is none; and what an
     /// instruction from there is called, empty where it has no name.
     pub fn of(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<(&str, &str)> {
@@ -86,8 +110,11 @@ impl<'a> Locations<'a> {
 
     fn learn(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<Known> {
         let mut names = Vec::new();
-        collect_names(artifact, location, &mut names, 0)?;
+        self.collect_names(artifact, location, &mut names, 0)?;
         let frame = self.frame(artifact, location, 0, 0)?;
+        for name in &names {
+            self.spend(name.len())?;
+        }
         let start = self.texts.len();
         if !names.is_empty() || frame != 0 {
             self.texts.push_str(", metadata={");
@@ -135,6 +162,12 @@ impl<'a> Locations<'a> {
         let mut callees = Vec::new();
         let mut outer = location;
         let mut frame = loop {
+            self.spend(1)?;
+            if parent == 0
+                && let Some(&frame) = self.stacks.get(&outer)
+            {
+                break frame;
+            }
             match read_location(artifact, outer)? {
                 Location::CallSite { callee, caller } if callees.len() < MOST_FRAMES => {
                     callees.push(callee);
@@ -165,6 +198,39 @@ impl<'a> Locations<'a> {
             self.stacks.insert(location, frame);
         }
         Ok(frame)
+    }
+
+    /// Names that make up the name of the operation. Those that end in a colon are of kinds of operations.
+    fn collect_names(
+        &mut self,
+        artifact: &Artifact<'a>,
+        location: u32,
+        names: &mut Vec<&'a [u8]>,
+        depth: usize,
+    ) -> Read<()> {
+        if depth > MOST_DEEP || names.len() > MOST_FRAMES {
+            return Err(Declined::because("locations that are nested too deep"));
+        }
+        self.spend(1)?;
+        match read_location(artifact, location)? {
+            Location::Name(name, child) => {
+                let name = name.split(|&byte| byte == b'@').next().unwrap_or_default();
+                match name.ends_with(b":") {
+                    true => self.collect_names(artifact, child, names, depth + 1)?,
+                    false => names.push(name),
+                }
+            }
+            Location::CallSite { callee, .. } => {
+                self.collect_names(artifact, callee, names, depth + 1)?
+            }
+            Location::Fused(parts) => {
+                for part in parts {
+                    self.collect_names(artifact, part, names, depth + 1)?;
+                }
+            }
+            Location::File(..) | Location::Unknown => {}
+        }
+        Ok(())
     }
 
     fn place(&mut self, file: &'a [u8], function: &'a [u8], place: [u64; 4], parent: u32) -> u32 {
@@ -255,35 +321,6 @@ fn read_location<'a>(artifact: &Artifact<'a>, index: u32) -> Read<Location<'a>> 
     };
     bytes.end()?;
     Ok(location)
-}
-
-/// Names that make up the name of the operation. Those that end in a colon are of kinds of operations.
-fn collect_names<'a>(
-    artifact: &Artifact<'a>,
-    location: u32,
-    names: &mut Vec<&'a [u8]>,
-    depth: usize,
-) -> Read<()> {
-    if depth > MOST_DEEP || names.len() > MOST_FRAMES {
-        return Err(Declined::because("locations that are nested too deep"));
-    }
-    match read_location(artifact, location)? {
-        Location::Name(name, child) => {
-            let name = name.split(|&byte| byte == b'@').next().unwrap_or_default();
-            match name.ends_with(b":") {
-                true => collect_names(artifact, child, names, depth + 1)?,
-                false => names.push(name),
-            }
-        }
-        Location::CallSite { callee, .. } => collect_names(artifact, callee, names, depth + 1)?,
-        Location::Fused(parts) => {
-            for part in parts {
-                collect_names(artifact, part, names, depth + 1)?;
-            }
-        }
-        Location::File(..) | Location::Unknown => {}
-    }
-    Ok(())
 }
 
 /// Appends `name` with what may stand in names of HLO.

@@ -10,7 +10,6 @@ use crate::types::{ArrayShape, PrimitiveType};
 /// Codes of types that are more than an element type.
 mod code {
     pub const COMPLEX: u64 = 1;
-    pub const FUNCTION: u64 = 8;
     pub const INDEX: u64 = 9;
     pub const RANKED_TENSOR: u64 = 20;
     pub const TOKEN: u64 = 22;
@@ -54,8 +53,6 @@ const ELEMENTS: &[(u64, PrimitiveType)] = {
 pub enum Type {
     Array(ArrayShape),
     Element(PrimitiveType),
-    /// Types of what it takes and gives.
-    Function(Vec<u32>, Vec<u32>),
     Token,
     /// A list of so many numbers of MLIR's own, as layouts are.
     Indices(usize),
@@ -86,11 +83,7 @@ impl Types {
             match &ty {
                 Type::Array(array) => write_shape(&mut all.texts, array),
                 Type::Token => all.texts.push_str("token[]"),
-                Type::Element(_)
-                | Type::Function(..)
-                | Type::Indices(_)
-                | Type::None
-                | Type::Other => {}
+                Type::Element(_) | Type::Indices(_) | Type::None | Type::Other => {}
             }
             all.ranges.push(start..all.texts.len());
             all.types.push(ty);
@@ -177,15 +170,6 @@ fn read_type(entry: Entry<'_>, all: &[Entry<'_>]) -> Read<Type> {
         return Ok(Type::Other);
     }
     let ty = match bytes.number()? {
-        code::FUNCTION => {
-            let mut list = || {
-                let count = bytes.count()?;
-                (0..count)
-                    .map(|_| bytes.index())
-                    .collect::<Read<Vec<u32>>>()
-            };
-            Type::Function(list()?, list()?)
-        }
         code::RANKED_TENSOR => {
             let dims = bytes.signed_list()?;
             let part = bytes.index()?;

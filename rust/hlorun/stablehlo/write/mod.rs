@@ -68,7 +68,10 @@ struct Writer<'w, 'a> {
     /// Whether anything needs each value.
     is_live: Vec<bool>,
     depth: usize,
+    /// Bytes of text that there may be.
     most: usize,
+    /// Bytes of constants that there may still be: many operations may have the same one.
+    left: usize,
 }
 
 /// The module's text.
@@ -77,7 +80,7 @@ pub fn write<'a>(artifact: &Artifact<'a>, tree: &Tree<'a>) -> Read<Written> {
     let mut writer = Writer {
         artifact,
         tree,
-        locations: Locations::default(),
+        locations: Locations::new(size),
         out: Body::default(),
         names: vec![0..0; tree.values.len()],
         orders: vec![None; tree.values.len()],
@@ -86,6 +89,9 @@ pub fn write<'a>(artifact: &Artifact<'a>, tree: &Tree<'a>) -> Read<Written> {
         functions: HashMap::default(),
         is_live: live_values(tree),
         depth: 0,
+        left: size
+            .saturating_mul(MOST_LONGER)
+            .saturating_add(MOST_FOR_SHORT),
         most: size
             .saturating_mul(MOST_LONGER)
             .saturating_add(MOST_FOR_SHORT),

@@ -211,6 +211,8 @@ impl<'a> Writer<'_, 'a> {
             Constant::Array(literal) => (literal, false),
             Constant::Splat(literal) => (literal, true),
         };
+        let left = self.left.checked_sub(literal.heap_size());
+        self.left = left.ok_or(Declined::because("constants that are too much"))?;
         let name = match is_splat {
             true => {
                 let name = self.fresh("constant");

@@ -46,9 +46,9 @@ pub fn constant(artifact: &Artifact<'_>, tensor: Tensor<'_>) -> Read<Constant> {
 
 /// `count` truth values, a bit each, or a byte each if they are one.
 pub fn truth_values(bytes: &[u8], count: usize) -> Read<Vec<u8>> {
-    match bytes {
-        &[one] if count == 1 => Ok(vec![u8::from(one != 0)]),
-        &[all @ (0 | 0xff)] if count > 8 && count <= 1024 => Ok(vec![all & 1; count]),
+    match *bytes {
+        [one] if count == 1 => Ok(vec![u8::from(one != 0)]),
+        [all @ (0 | 0xff)] if count > 8 && count <= 1024 => Ok(vec![all & 1; count]),
         _ if bytes.len() == count.div_ceil(8) => {
             Ok((0..count).map(|at| bytes[at / 8] >> (at % 8) & 1).collect())
         }

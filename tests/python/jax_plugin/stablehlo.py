@@ -93,7 +93,12 @@ def case_elementwise_functions() -> None:
     def functions(x: Any) -> Any:
         whole = (x * 100).astype(jnp.int32)
         bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
-        shifted = (bits >> 3) ^ (bits << 5) | ~bits, whole >> 2, jax.lax.population_count(bits), jax.lax.clz(bits)
+        shifted = (
+            (bits >> 3) ^ (bits << 5) | ~bits,
+            whole >> 2,
+            jax.lax.population_count(bits),
+            jax.lax.clz(bits),
+        )
         floats = jnp.sin(x), jnp.arctan2(x, 2), jnp.cbrt(x), jnp.log1p(x * x), jax.lax.erf_inv(x / 9)
         rounded = jnp.round(x), jnp.floor(x), jnp.sign(x), jax.lax.reduce_precision(x, 5, 7), jnp.isfinite(x)
         compared = x > 0, whole == 3, jnp.clip(x, -1, 1), jnp.where(x.sum() > 0, x, -x), jnp.arccos(x / 9)

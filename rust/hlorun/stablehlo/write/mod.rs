@@ -3,6 +3,7 @@
 mod calls;
 mod computations;
 mod control_flow;
+mod folding;
 mod indexing;
 mod layouts;
 mod operations;
@@ -65,6 +66,8 @@ struct Writer<'w, 'a> {
     /// How many names were given.
     given: u32,
     functions: HashMap<&'a [u8], Function>,
+    /// What numbers values are, where that is known.
+    numbers: Vec<Option<folding::Numbers>>,
     /// Whether anything needs each value.
     is_live: Vec<bool>,
     depth: usize,
@@ -84,6 +87,7 @@ pub fn write<'a>(artifact: &Artifact<'a>, tree: &Tree<'a>) -> Read<Written> {
         out: Body::default(),
         names: vec![0..0; tree.values.len()],
         orders: vec![None; tree.values.len()],
+        numbers: vec![None; tree.values.len()],
         texts: String::new(),
         given: 0,
         functions: HashMap::default(),

@@ -14,7 +14,7 @@ use crate::stablehlo::tree::Operation;
 use crate::stablehlo::types::{write_list, write_shape};
 use crate::stablehlo::{Declined, Read};
 use crate::text::printer::write_literal;
-use crate::types::{ArrayShape, PrimitiveType};
+use crate::types::{ArrayShape, Literal, PrimitiveType};
 
 /// Elements of a constant that are written out; the values of larger ones go past the text.
 const MOST_WRITTEN: i64 = 16;
@@ -42,13 +42,19 @@ impl<'a> Writer<'_, 'a> {
             Form::If | Form::Case => return self.conditional(body, operation),
             Form::OptimizationBarrier => return self.barrier(body, operation),
             Form::Scalars => return self.scalars(body, operation),
-            Form::BroadcastInDim => return self.broadcast_in_dim(body, operation),
+            Form::BroadcastInDim => {
+                self.note_numbers(operation)?;
+                return self.broadcast_in_dim(body, operation);
+            }
             _ => {}
         }
         let mut attributes = String::new();
         let mut fields = self.fields(operation)?;
         self.attributes(operation, &mut fields, &mut attributes)?;
         fields.finish()?;
+        if self.note_numbers(operation)? {
+            return self.put_numbers(body, operation);
+        }
         self.emit(body, operation, &attributes)
     }
 
@@ -211,6 +217,18 @@ impl<'a> Writer<'_, 'a> {
             Constant::Array(literal) => (literal, false),
             Constant::Splat(literal) => (literal, true),
         };
+        self.note_constant(result, &literal);
+        self.put_constant(body, result, literal, is_splat)
+    }
+
+    /// Writes a constant that is `result`, or that each of its elements is.
+    pub fn put_constant(
+        &mut self,
+        body: &mut Body,
+        result: u32,
+        literal: Literal,
+        is_splat: bool,
+    ) -> Read<()> {
         let left = self.left.checked_sub(literal.heap_size());
         self.left = left.ok_or(Declined::because("constants that are too much"))?;
         let name = match is_splat {

@@ -9,6 +9,8 @@ use crate::stablehlo::{Declined, Read};
 
 /// How attributes begin that say how devices share values; there is one device.
 const SHARDINGS: &[u8] = b"sdy.";
+/// JAX's mark of an argument or a result that orders effects.
+const TOKEN: &[u8] = b"jax.token";
 /// Computations that are written while others are.
 const MOST_DEEP: usize = 96;
 
@@ -279,6 +281,7 @@ impl<'a> Writer<'_, 'a> {
                         }
                     }
                     b"mhlo.layout_mode" if self.artifact.text(value)? == b"default" => {}
+                    TOKEN => {}
                     key if key.starts_with(SHARDINGS) => {}
                     _ => {
                         return Err(Declined::because("an attribute of an argument")
@@ -311,6 +314,7 @@ impl<'a> Writer<'_, 'a> {
                 match key {
                     b"jax.result_info" => {}
                     b"mhlo.layout_mode" if self.artifact.text(value)? == b"default" => {}
+                    TOKEN => {}
                     key if key.starts_with(SHARDINGS) => {}
                     _ => {
                         return Err(Declined::because("an attribute of a result")

@@ -23,9 +23,10 @@ type FileLocation = [u64; 6];
 
 /// What is known of the locations, and the tables in the making. Ids count from 1.
 #[derive(Default)]
-pub struct Locations<'a> {
-    files: Table<&'a [u8]>,
-    functions: Table<&'a [u8]>,
+pub struct Locations {
+    /// Strings by their attributes.
+    files: Table<u32>,
+    functions: Table<u32>,
     places: Table<FileLocation>,
     /// Place and parent.
     frames: Table<(u32, u32)>,
@@ -71,17 +72,22 @@ impl<T: Copy + Eq + std::hash::Hash> Table<T> {
 }
 
 /// What a location is.
-enum Location<'a> {
-    CallSite { callee: u32, caller: u32 },
-    File(&'a [u8], [u64; 4]),
+enum Location {
+    CallSite {
+        callee: u32,
+        caller: u32,
+    },
+    /// The attribute of the file's name; the line and the column it begins and ends with.
+    File(u32, [u64; 4]),
     Fused(Vec<u32>),
-    Name(&'a [u8], u32),
+    /// The attribute of a name, and what has it.
+    Name(u32, u32),
     Unknown,
 }
 
-impl<'a> Locations<'a> {
+impl Locations {
     /// Those of an artifact of `size` bytes.
-    pub fn new(size: usize) -> Locations<'a> {
+    pub fn new(size: usize) -> Locations {
         Locations {
             left: size
                 .saturating_mul(MOST_LOOKS)
@@ -99,7 +105,7 @@ impl<'a> Locations<'a> {
 
     /// The text of the metadata with the comma before it, empty where there is none; and what an
     /// instruction from there is called, empty where it has no name.
-    pub fn of(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<(&str, &str)> {
+    pub fn of(&mut self, artifact: &Artifact<'_>, location: u32) -> Read<(&str, &str)> {
         if !self.known.contains_key(&location) {
             let known = self.learn(artifact, location)?;
             self.known.insert(location, known);
@@ -108,7 +114,7 @@ impl<'a> Locations<'a> {
         Ok((&self.texts[metadata], &self.texts[name]))
     }
 
-    fn learn(&mut self, artifact: &Artifact<'a>, location: u32) -> Read<Known> {
+    fn learn(&mut self, artifact: &Artifact<'_>, location: u32) -> Read<Known> {
         let mut names = Vec::new();
         self.collect_names(artifact, location, &mut names, 0)?;
         let frame = self.frame(artifact, location, 0, 0)?;
@@ -145,7 +151,7 @@ impl<'a> Locations<'a> {
     /// The innermost frame of a location, below `parent`; 0 where it has none.
     fn frame(
         &mut self,
-        artifact: &Artifact<'a>,
+        artifact: &Artifact<'_>,
         location: u32,
         parent: u32,
         depth: usize,
@@ -170,7 +176,7 @@ impl<'a> Locations<'a> {
             }
             match read_location(artifact, outer)? {
                 Location::CallSite { callee, caller } if callees.len() < MOST_FRAMES => {
-                    callees.push(callee);
+                    callees.push((outer, callee));
                     outer = caller;
                 }
                 Location::CallSite { .. } => return Err(Declined::because("too many frames")),
@@ -191,8 +197,11 @@ impl<'a> Locations<'a> {
                 Location::File(..) | Location::Unknown => break parent,
             }
         };
-        for callee in callees.into_iter().rev() {
+        for (site, callee) in callees.into_iter().rev() {
             frame = self.frame(artifact, callee, frame, depth + 1)?;
+            if parent == 0 {
+                self.stacks.insert(site, frame);
+            }
         }
         if parent == 0 {
             self.stacks.insert(location, frame);
@@ -201,7 +210,7 @@ impl<'a> Locations<'a> {
     }
 
     /// Names that make up the name of the operation. Those that end in a colon are of kinds of operations.
-    fn collect_names(
+    fn collect_names<'a>(
         &mut self,
         artifact: &Artifact<'a>,
         location: u32,
@@ -214,6 +223,7 @@ impl<'a> Locations<'a> {
         self.spend(1)?;
         match read_location(artifact, location)? {
             Location::Name(name, child) => {
+                let name = artifact.text(name)?;
                 let name = name.split(|&byte| byte == b'@').next().unwrap_or_default();
                 match name.ends_with(b":") {
                     true => self.collect_names(artifact, child, names, depth + 1)?,
@@ -233,7 +243,7 @@ impl<'a> Locations<'a> {
         Ok(())
     }
 
-    fn place(&mut self, file: &'a [u8], function: &'a [u8], place: [u64; 4], parent: u32) -> u32 {
+    fn place(&mut self, file: u32, function: u32, place: [u64; 4], parent: u32) -> u32 {
         let [line, column, end_line, end_column] = place;
         let file = self.files.number(file).into();
         let function = self.functions.number(function).into();
@@ -243,18 +253,18 @@ impl<'a> Locations<'a> {
     }
 
     /// Appends the tables.
-    pub fn write_tables(&self, out: &mut String) {
+    pub fn write_tables(&self, artifact: &Artifact<'_>, out: &mut String) -> Read<()> {
         if self.frames.rows.is_empty() {
-            return;
+            return Ok(());
         }
         for (title, rows) in [
             ("FileNames", &self.files.rows),
             ("FunctionNames", &self.functions.rows),
         ] {
             out.push_str(title);
-            for (at, row) in rows.iter().enumerate() {
+            for (at, &row) in rows.iter().enumerate() {
                 let _ = write!(out, "\n{} \"", at + 1);
-                write_escaped(out, row);
+                write_escaped(out, artifact.text(row)?);
                 out.push('"');
             }
             out.push_str("\n\n");
@@ -280,10 +290,11 @@ impl<'a> Locations<'a> {
             );
         }
         out.push_str("\n\n\n");
+        Ok(())
     }
 }
 
-fn read_location<'a>(artifact: &Artifact<'a>, index: u32) -> Read<Location<'a>> {
+fn read_location(artifact: &Artifact<'_>, index: u32) -> Read<Location> {
     let (code, mut bytes) = artifact.builtin(index)?;
     let location = match code {
         builtin::CALL_SITE => Location::CallSite {
@@ -291,31 +302,33 @@ fn read_location<'a>(artifact: &Artifact<'a>, index: u32) -> Read<Location<'a>> 
             caller: bytes.index()?,
         },
         builtin::FILE_LINE_COLUMN => {
-            let file = artifact.text(bytes.index()?)?;
+            let file = bytes.index()?;
             let (line, column) = (bytes.number()?, bytes.number()?);
             Location::File(file, [line, column, line, column])
         }
         builtin::FILE_RANGE => {
-            let file = artifact.text(bytes.index()?)?;
+            let file = bytes.index()?;
             let count = bytes.count()?;
-            let numbers: Vec<u64> = (0..count).map(|_| bytes.number()).collect::<Read<_>>()?;
-            Location::File(
-                file,
-                match numbers[..] {
-                    [] => [0; 4],
-                    [line] => [line, 0, line, 0],
-                    [line, column] => [line, column, line, column],
-                    [line, column, end] => [line, column, line, end],
-                    [line, column, end_line, end] => [line, column, end_line, end],
-                    _ => return Err(Declined::because("a place in a file that is not known")),
-                },
-            )
+            if count > 4 {
+                return Err(Declined::because("a place in a file that is not known"));
+            }
+            let mut numbers = [0; 4];
+            for number in &mut numbers[..count] {
+                *number = bytes.number()?;
+            }
+            let [line, column, third, fourth] = numbers;
+            let place = match count {
+                4 => [line, column, third, fourth],
+                3 => [line, column, line, third],
+                _ => [line, column, line, column],
+            };
+            Location::File(file, place)
         }
         builtin::FUSED => {
             let count = bytes.count()?;
             Location::Fused((0..count).map(|_| bytes.index()).collect::<Read<_>>()?)
         }
-        builtin::NAME => Location::Name(artifact.text(bytes.index()?)?, bytes.index()?),
+        builtin::NAME => Location::Name(bytes.index()?, bytes.index()?),
         builtin::UNKNOWN => Location::Unknown,
         _ => return Err(Declined::because("a location that is not known")),
     };

@@ -77,7 +77,12 @@ pub fn read(artifact: &[u8], options: &ParseOptions) -> Result<HloModule, Declin
     let tree = tree::read(&artifact)?;
     let written = write::write(&artifact, &tree)?;
     let source = Source::from(written.text.into_bytes());
-    let mut module = parse_source(source, options)
+    // What the parser does not know would have been written here by mistake.
+    let options = ParseOptions {
+        strict: true,
+        ..options.clone()
+    };
+    let mut module = parse_source(source, &options)
         .map_err(|error| Declined::because("its text is no HLO").naming(&error.to_string()))?;
     if module.literal_count() != written.literals.len() {
         return Err(Declined::because("another number of constants"));

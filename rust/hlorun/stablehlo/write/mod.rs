@@ -55,7 +55,7 @@ struct Body {
 struct Writer<'w, 'a> {
     artifact: &'w Artifact<'a>,
     tree: &'w Tree<'a>,
-    locations: Locations<'a>,
+    locations: Locations,
     /// The computations that are finished.
     out: Body,
     /// The names of values in the computation that is written, in `texts`.
@@ -127,7 +127,7 @@ pub fn write<'a>(artifact: &Artifact<'a>, tree: &Tree<'a>) -> Read<Written> {
     }
     writer.entry(main, &mut text)?;
     text.push_str("\n\n");
-    writer.locations.write_tables(&mut text);
+    writer.locations.write_tables(artifact, &mut text)?;
     text.push_str(&writer.out.text);
     Ok(Written {
         text,

@@ -55,3 +55,19 @@ pub fn truth_values(bytes: &[u8], count: usize) -> Read<Vec<u8>> {
         _ => Err(Declined::because("another number of truth values")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::truth_values;
+
+    #[test]
+    fn truth_values_are_bits_or_one_byte_for_all() {
+        assert_eq!(truth_values(&[0b101], 3).ok(), Some(vec![1, 0, 1]));
+        assert_eq!(truth_values(&[1], 1).ok(), Some(vec![1]));
+        assert_eq!(truth_values(&[0xff], 20).ok(), Some(vec![1; 20]));
+        assert_eq!(truth_values(&[2, 1], 9).ok().map(|all| all[8]), Some(1));
+        assert_eq!(truth_values(&[], 0).ok(), Some(vec![]));
+        assert!(truth_values(&[1, 0, 1], 3).is_err());
+        assert!(truth_values(&[1], 20).is_err());
+    }
+}

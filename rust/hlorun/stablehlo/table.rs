@@ -88,7 +88,7 @@ const fn row(
 }
 
 /// Every operation.
-pub const OPERATIONS: &[Row] = &[
+pub static OPERATIONS: &[Row] = &[
     plain("abs_v1", Abs),
     plain("add_v1", Add),
     plain("after_all_v1", AfterAll),
@@ -347,7 +347,7 @@ pub const OPERATIONS: &[Row] = &[
 ];
 
 /// Operations of other dialects.
-const OTHERS: &[(Dialect, Row)] = &[
+static OTHERS: &[(Dialect, Row)] = &[
     (Dialect::Sdy, row("mesh", Form::Mesh, Call, &[])),
     (
         Dialect::Sdy,
@@ -382,4 +382,24 @@ pub fn row_of(dialect: Dialect, name: &[u8]) -> Option<&'static Row> {
         .iter()
         .find(|(of, row)| *of == dialect && row.name.as_bytes() == name);
     row.map(|(_, row)| row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_name_and_list_attributes_in_order() {
+        for (at, row) in OPERATIONS.iter().enumerate() {
+            assert!(row.properties.is_sorted(), "{}", row.name);
+            let found = row_of(Dialect::Vhlo, row.name.as_bytes()).expect("a row");
+            assert!(
+                std::ptr::eq(found, &OPERATIONS[at]),
+                "{} is there twice",
+                row.name
+            );
+        }
+        assert!(row_of(Dialect::Builtin, b"add_v1").is_none());
+        assert!(row_of(Dialect::Vhlo, b"add_v2").is_none());
+    }
 }

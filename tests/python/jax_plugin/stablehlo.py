@@ -108,6 +108,24 @@ def case_elementwise_functions() -> None:
     same(functions, X)
 
 
+def case_functions_of_constants() -> None:
+    def functions(x: Any) -> Any:
+        one, some = jnp.float32(0.37), np.array([1.7, 0.9, 0.37], np.float32)
+        kinds = [jnp.log, jnp.exp, jnp.sqrt, jax.lax.rsqrt, jnp.sin, jnp.cos, jnp.tan, jnp.tanh]
+        kinds += [jax.nn.sigmoid, jnp.log1p, jnp.expm1, jnp.cbrt]
+        return [(kind(one * 2.1) + x, x[0, :3] * kind(jnp.asarray(some))) for kind in kinds]
+
+    same(functions, X)
+
+
+def case_sums_over_what_is_transposed() -> None:
+    def sums(x: Any) -> Any:
+        turned = jnp.einsum("bhwc,bhwd->bcd", x, x).transpose(0, 2, 1)
+        return jnp.sum(turned / 3 + 1, (0, 1)), (x.transpose(3, 1, 2, 0) * 2).sum((0, 1)), turned.T
+
+    same(sums, IMAGE)
+
+
 def case_random_numbers_and_linear_algebra() -> None:
     key = jax.random.key_data(jax.random.key(3))
     same(lambda key: jax.random.normal(jax.random.wrap_key_data(key), (3, 4)), key)

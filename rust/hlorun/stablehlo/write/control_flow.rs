@@ -83,6 +83,11 @@ impl<'a> Writer<'_, 'a> {
         let &[chooser] = self.tree.operands(operation) else {
             return Err(Declined::because("a branch by another number of values"));
         };
+        if operation.row.form == Form::Case
+            && let Some(&region) = self.chosen(operation, chooser)
+        {
+            return self.only_branch(body, operation, region);
+        }
         let mut operands = Names::new();
         operands.push(self.names[chooser as usize].clone());
         let mut names = Vec::new();
@@ -113,5 +118,37 @@ impl<'a> Writer<'_, 'a> {
             _ => return Err(Declined::because("another number of branches")),
         };
         self.emit_of(body, operation, HloOpcode::Conditional, &operands, &tail)
+    }
+
+    /// The branch that is taken in any case.
+    fn chosen<'o>(&self, operation: &'o Operation<'a>, chooser: u32) -> Option<&'o u32> {
+        let regions = &operation.regions;
+        let last = regions.len().checked_sub(1)?;
+        let at = match self.known_number(chooser) {
+            _ if last == 0 => 0,
+            Some(number) if (0.0..=last as f64).contains(&number) => number as usize,
+            // What is out of range is the last one.
+            Some(_) => last,
+            None => return None,
+        };
+        regions.get(at)
+    }
+
+    /// Writes a branch that is taken in any case as a call.
+    fn only_branch(&mut self, body: &mut Body, operation: &Operation<'a>, region: u32) -> Read<()> {
+        let own = &self.tree.regions[region as usize].arguments;
+        let given = self.results(region)?.len();
+        if !own.is_empty() || given != operation.results.len() {
+            return Err(Declined::because("a branch of other values"));
+        }
+        let taken = self.captured(&[region]);
+        let operands = self.names_of(&taken);
+        let name = self.fresh("branch");
+        let orders = self.computation(region, &taken, Parameters::Each, &name, false)?;
+        for (value, order) in operation.results.clone().zip(orders) {
+            self.orders[value as usize] = order;
+        }
+        let tail = format!(", to_apply=%{}", &self.texts[name]);
+        self.emit_of(body, operation, HloOpcode::Call, &operands, &tail)
     }
 }

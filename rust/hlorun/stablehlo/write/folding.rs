@@ -43,7 +43,9 @@ impl<'a> Writer<'_, 'a> {
         };
         let element = array.element_type;
         let operands = self.tree.operands(operation);
-        if !matches!(element, PrimitiveType::F32 | PrimitiveType::F64) {
+        // Integers wrap around: of those only what a constant spread out is.
+        let is_spread = operation.row.form == Form::BroadcastInDim;
+        if !matches!(element, PrimitiveType::F32 | PrimitiveType::F64) && !is_spread {
             return Ok(false);
         }
         let known = |at: usize| {
@@ -79,6 +81,36 @@ impl<'a> Writer<'_, 'a> {
         Ok(is_function && is_known)
     }
 
+    /// The operand that an operation gives as it is: a conversion to the type it has, or an integer times 1.
+    pub fn unchanged(&self, operation: &Operation<'a>) -> Option<u32> {
+        let array = self.array(operation.results.start).ok()?;
+        let operands = self.tree.operands(operation);
+        let is_one = |value: u32| {
+            let numbers = self.numbers[value as usize].as_deref();
+            numbers.is_some_and(|numbers| numbers == [1.0])
+        };
+        let operand = match (operation.row.opcode, operands) {
+            (HloOpcode::Convert, &[operand]) => operand,
+            (HloOpcode::Multiply, &[a, b]) if array.element_type.is_integral() => {
+                match (is_one(a), is_one(b)) {
+                    (true, _) => b,
+                    (_, true) => a,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        (self.array(operand).ok()? == array).then_some(operand)
+    }
+
+    /// The number that all elements of a value are.
+    pub fn known_number(&self, value: u32) -> Option<f64> {
+        match self.numbers[value as usize].as_deref() {
+            Some(&[number]) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Notes the numbers that a constant is.
     pub fn note_constant(&mut self, value: u32, literal: &Literal) {
         let count = literal.shape.element_count().unwrap_or(i64::MAX);
@@ -95,6 +127,15 @@ impl<'a> Writer<'_, 'a> {
                 let parts = bytes.as_chunks().0.iter();
                 parts.map(|&part| f64::from_le_bytes(part)).collect()
             }
+            PrimitiveType::U32 => {
+                let parts = bytes.as_chunks().0.iter();
+                parts.map(|&part| u32::from_le_bytes(part).into()).collect()
+            }
+            // One is all that is asked of these.
+            PrimitiveType::S64 | PrimitiveType::U64 if count == 1 => match bytes {
+                [1, 0, 0, 0, 0, 0, 0, 0] => Numbers::from_slice(&[1.0]),
+                _ => return,
+            },
             PrimitiveType::S32 => {
                 let parts = bytes.as_chunks().0.iter();
                 parts.map(|&part| i32::from_le_bytes(part).into()).collect()

@@ -42,11 +42,21 @@ impl<'a> Writer<'_, 'a> {
             Form::If | Form::Case => return self.conditional(body, operation),
             Form::OptimizationBarrier => return self.barrier(body, operation),
             Form::Scalars => return self.scalars(body, operation),
+            Form::Iota => return self.iota(body, operation),
             Form::BroadcastInDim => {
                 self.note_numbers(operation)?;
                 return self.broadcast_in_dim(body, operation);
             }
             _ => {}
+        }
+        if let Some(operand) = self.unchanged(operation)
+            && body.root != Some(operation.results.start)
+        {
+            self.fields(operation)?.finish()?;
+            self.note_numbers(operation)?;
+            let name = self.names[operand as usize].clone();
+            self.names[operation.results.start as usize] = name;
+            return Ok(());
         }
         let mut attributes = String::new();
         let mut fields = self.fields(operation)?;
@@ -79,11 +89,6 @@ impl<'a> Writer<'_, 'a> {
                 let word = self.artifact.word(fields.need("fft_type")?, &FFT)?;
                 let _ = write!(out, ", fft_type={word}");
                 self.list(fields, "fft_length", "fft_length", out)
-            }
-            Form::Iota => {
-                let dimension = self.artifact.integer(fields.need("iota_dimension")?)?;
-                let _ = write!(out, ", iota_dimension={dimension}");
-                Ok(())
             }
             Form::Map | Form::Reduce => {
                 self.list(fields, "dimensions", "dimensions", out)?;
@@ -284,6 +289,34 @@ impl<'a> Writer<'_, 'a> {
             });
         }
         self.emit_of(body, operation, operation.row.opcode, &names, "")
+    }
+
+    /// XLA counts along one dimension and repeats that.
+    fn iota(&mut self, body: &mut Body, operation: &Operation<'a>) -> Read<()> {
+        let mut fields = self.fields(operation)?;
+        let dimension = self.artifact.integer(fields.need("iota_dimension")?)?;
+        fields.finish()?;
+        let array = self.array(operation.results.start)?.clone();
+        let size = usize::try_from(dimension).ok();
+        let size = size.and_then(|at| array.dims.get(at)).copied();
+        let size = size.ok_or(Declined::because("a dimension that is not there"))?;
+        if array.dims.len() == 1 {
+            let names = Names::new();
+            return self.emit_of(
+                body,
+                operation,
+                HloOpcode::Iota,
+                &names,
+                ", iota_dimension=0",
+            );
+        }
+        let name = self.fresh("iota");
+        self.put_head(body, name.clone(), false)?;
+        let counted = ArrayShape::new(array.element_type, &[size]);
+        write_shape(&mut body.text, &counted);
+        self.put_call(body, HloOpcode::Iota, &[], ", iota_dimension=0\n")?;
+        let tail = format!(", dimensions={{{dimension}}}");
+        self.emit_of(body, operation, HloOpcode::Broadcast, &[name], &tail)
     }
 
     /// HLO repeats no dimension of one element: such a dimension is taken away first.

@@ -34,8 +34,8 @@ pub type Numbers = SmallVec<[f64; 1]>;
 const MOST_NUMBERS: usize = 64;
 
 impl<'a> Writer<'_, 'a> {
-    /// Notes what numbers an operation gives, where those are known and finite. Whether the operation is a
-    /// function of such numbers.
+    /// Notes what numbers an operation gives, where those are known and finite. Whether it computes them, so
+    /// that they can be written instead.
     pub fn note_numbers(&mut self, operation: &Operation<'a>) -> Read<bool> {
         let result = operation.results.start;
         let Ok(array) = self.array(result) else {
@@ -52,12 +52,10 @@ impl<'a> Writer<'_, 'a> {
             let value = operands.get(at).copied();
             value.and_then(|value| self.numbers[value as usize].as_ref())
         };
-        let mut is_function = false;
         let opcode = operation.row.opcode;
         let numbers = match (operation.row.form, known(0), known(1), operands.len()) {
             (Form::Accurate, Some(a), _, 1) => {
                 let row = FUNCTIONS.iter().find(|row| row.0 == opcode);
-                is_function = row.is_some();
                 row.map(|(_, function)| a.iter().map(|&a| function(a)).collect())
             }
             // Elements of more than one are elsewhere then.
@@ -78,7 +76,8 @@ impl<'a> Writer<'_, 'a> {
         let numbers = numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite()));
         let is_known = numbers.is_some();
         self.numbers[result as usize] = numbers;
-        Ok(is_function && is_known)
+        let is_computed = matches!(operation.row.form, Form::Accurate | Form::Plain);
+        Ok(is_computed && is_known)
     }
 
     /// The operand that an operation gives as it is: a conversion to the type it has, or an integer times 1.

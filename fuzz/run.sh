@@ -22,6 +22,6 @@ mkdir -p "corpus/$target" "artifacts/$target"
 [ ! -f "corpus/$target.tar.gz" ] || tar -xzf "corpus/$target.tar.gz" -C corpus
 target_dir=${CARGO_TARGET_DIR:-target}
 exec "$target_dir/$host/release/$target" "corpus/$target" \
-  ../tests/hlo/parse ../tests/hlo/parse-fail ../tests/hlo/print ../tests/hlo/verify ../tests/hlo/verify-fail ../tests/hlo/execute \
+  ../tests/hlo/parse ../tests/hlo/parse-fail ../tests/hlo/print ../tests/hlo/verify ../tests/hlo/verify-fail ../tests/hlo/execute ../tests/data/stablehlo \
   -dict=hlo.dict -artifact_prefix="artifacts/$target/" -max_total_time="$seconds" -seed="$seed" \
   -timeout=10 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1

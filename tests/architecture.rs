@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["error", "float_mode", "module", "suggestion", "types"],
     ),
     ("proto", &["error", "module", "suggestion", "text", "types"]),
+    ("stablehlo", &["module", "text", "types"]),
     ("library", &["module", "types"]),
     ("verify", &["error", "library", "module", "types"]),
     (
@@ -157,7 +158,14 @@ fn what_reads_files_hashes_with_a_seed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("rust/hlorun");
     let mut wrong = Vec::new();
     for folder in [
-        "types", "module", "text", "proto", "verify", "analysis", "replay",
+        "types",
+        "module",
+        "text",
+        "proto",
+        "stablehlo",
+        "verify",
+        "analysis",
+        "replay",
     ] {
         let mut files = Vec::new();
         sources(&root.join(folder), &mut files);

@@ -34,6 +34,7 @@ __all__ = [
     "_batch_schema",
     "_computation",
     "_edit",
+    "_read_stablehlo",
     "_register_custom_call",
     "_resize",
     "_restore",
@@ -1429,6 +1430,13 @@ def load_modules(
     Examples:
         >>> len(hlorun.load_modules("tests/data/dumps/001_ff6c88b06f55b1d5.txt.zst"))
         1
+    """
+
+def _read_stablehlo(artifact: bytes) -> HloModule | str:
+    """Reads a StableHLO portable artifact, as JAX hands one to a plugin.
+
+    Returns:
+        The module, or why it is left to jaxlib's conversion.
     """
 
 def _restore(source: bytes, filename: str | None, number: int) -> HloModule: ...

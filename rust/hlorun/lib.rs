@@ -14,6 +14,7 @@ pub mod module;
 pub mod plan;
 pub mod proto;
 pub mod replay;
+pub mod stablehlo;
 mod suggestion;
 pub mod text;
 pub mod types;

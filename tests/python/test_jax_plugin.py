@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parent / "jax_plugin"
 SETTINGS: dict[str, dict[str, str]] = {
     "one_device": {"JAX_PLATFORMS": "hlorun"},
     "backend": {"JAX_PLATFORMS": "hlorun"},
+    "stablehlo": {"JAX_PLATFORMS": "hlorun"},
     "several_devices": {
         "JAX_PLATFORMS": "hlorun,cpu",
         "HLORUN_JAX_DEVICES": "4",
@@ -63,6 +64,12 @@ def test_one_device(case: str) -> None:
 @pytest.mark.parametrize("case", names("backend"))
 def test_backend(case: str) -> None:
     failure = results("backend")[case]
+    assert failure is None, failure
+
+
+@pytest.mark.parametrize("case", names("stablehlo"))
+def test_stablehlo(case: str) -> None:
+    failure = results("stablehlo")[case]
     assert failure is None, failure
 
 

@@ -6,6 +6,7 @@ In: StableHLO as a portable artifact. Out: an `Executable`, and what belongs to 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -14,6 +15,9 @@ from hlorun import _hlorun
 from hlorun._hlorun import Executable, HloModule
 from hlorun._jax_plugin.lowering import FUNCTIONS
 from hlorun.errors import HloUnsupportedError
+
+READER = "HLORUN_STABLEHLO"
+"""Names the environment variable that chooses who makes HLO of StableHLO."""
 
 _NOTHING = "module @nothing { func.func public @main() { return } }"
 """A program that does nothing."""
@@ -30,6 +34,17 @@ def _hlo_of(artifact: bytes) -> bytes:
     """The serialized HLO module of a StableHLO artifact."""
     computation = import_module("jax._src.lib")._jax.mlir.mlir_module_to_xla_computation(artifact)
     return bytes(computation.as_serialized_hlo_module_proto())
+
+
+def _module_of(artifact: bytes) -> HloModule:
+    """The module of a StableHLO artifact: jaxlib converts what hlorun's own reader does not know."""
+    if os.environ.get(READER) != "jaxlib":
+        read = _hlorun._read_stablehlo(artifact)
+        if isinstance(read, HloModule):
+            return read
+        if os.environ.get(READER) == "hlorun":
+            raise HloUnsupportedError(f"hlorun's reader of StableHLO leaves the program to jaxlib: {read}")
+    return _hlorun.parse(_hlo_of(artifact))
 
 
 def _xla_client() -> Any:
@@ -103,13 +118,15 @@ def compile_program(form: str, code: bytes, replicas: int, partitions: int, opti
 
     if form == "mlir" and partitions == 1:
         _check_options(options, replicas)
-        code = _hlo_of(code)
+        module = _module_of(code)
     elif form == "mlir":
-        code = _partitioned(code, replicas, partitions, options)
-    elif form != "hlo":
+        module = _hlorun.parse(_partitioned(code, replicas, partitions, options))
+    elif form == "hlo":
+        module = _hlorun.parse(code)
+    else:
         raise HloUnsupportedError(f"a program in the form {form!r}; JAX's are in the form 'mlir'")
     follow_jax()
-    executable = _hlorun.compile(_hlorun.parse(code), replicas=replicas, partitions=partitions)
+    executable = _hlorun.compile(module, replicas=replicas, partitions=partitions)
     return executable, _attach_functions(executable.module)
 
 

@@ -36,8 +36,8 @@ pub struct ModuleHandle {
 
 /// What a proto holds beside its module.
 pub struct FromProto {
-    /// Its bytes.
-    pub bytes: Source,
+    /// Its bytes; written when first asked for where the module came from StableHLO.
+    pub bytes: OnceLock<Source>,
     /// Of a snapshot: the arguments of the run, and its result.
     pub arguments: Option<Vec<Literal>>,
     pub result: Option<Literal>,
@@ -89,6 +89,19 @@ impl ModuleHandle {
             runs: OnceLock::new(),
             effects: Mutex::default(),
         })
+    }
+
+    /// The bytes of the proto that the module came from, or is written as because its text alone is
+    /// not all of it; `None` where the text is.
+    pub fn proto_bytes(&self) -> hlorun::Result<Option<&Source>> {
+        let Some(FromProto { bytes, .. }) = &self.proto else {
+            return Ok(None);
+        };
+        if let Some(bytes) = bytes.get() {
+            return Ok(Some(bytes));
+        }
+        let written = hlorun::proto::write_module(&self.module)?;
+        Ok(Some(bytes.get_or_init(|| written.into())))
     }
 
     /// The instructions that take `id` as an operand, each once, in the order of the text.

@@ -70,7 +70,9 @@ mod _hlorun {
     #[pymodule_export]
     use super::pjrt::_set_stablehlo_versions;
     #[pymodule_export]
-    use super::reading::{_restore, extract, load, load_modules, parse, parse_modules};
+    use super::reading::{
+        _read_stablehlo, _restore, extract, load, load_modules, parse, parse_modules,
+    };
     #[pymodule_export]
     use super::replicas::PyNetwork;
     #[pymodule_export]

@@ -16,7 +16,7 @@ use crate::arrow::{PyArrowTable, instruction_table};
 use crate::assignment::{PyBufferAssignment, PyLiveRanges};
 use crate::computation::PyComputation;
 use crate::constants::with_constants;
-use crate::error::{Result, detached};
+use crate::error::{Error, Result, detached};
 use crate::handle::SharedModule;
 use crate::instruction::PyInstruction;
 use crate::literal::literal_to_python;
@@ -485,8 +485,8 @@ impl PyHloModule {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let restore = py.import("hlorun._hlorun")?.getattr("_restore")?;
         // The text of a proto does not have the values of large constants.
-        let source = match &self.handle.proto {
-            Some(proto) => PyBytes::new(py, &proto.bytes),
+        let source = match self.handle.proto_bytes().map_err(Error::Hlo)? {
+            Some(bytes) => PyBytes::new(py, bytes),
             None => self.source(py),
         };
         let arguments = (source, self.filename(), self.handle.number).into_pyobject(py)?;

@@ -1,7 +1,7 @@
 //! Text, protos and profiles → modules: `parse`, `load`, and what makes a module of another's parts.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hlorun::module::part::{computation_part, instruction_part};
 use hlorun::module::{HloModule, Source};
@@ -25,7 +25,7 @@ fn parse_source(py: Python<'_>, source: Source, options: &ParseOptions) -> Resul
         let file = hlorun::proto::read(&source, options)?;
         let is_snapshot = file.kind == hlorun::proto::Kind::Snapshot;
         let proto = FromProto {
-            bytes: source,
+            bytes: OnceLock::from(source),
             arguments: is_snapshot.then_some(file.arguments),
             result: file.result,
             platform: file.platform,
@@ -275,6 +275,37 @@ pub(crate) fn reread(
         Ok(print_module(&make(), &PrintOptions::default()))
     })?;
     parse_source(py, text.into_bytes().into(), &text_options(None, false))
+}
+
+/// Reads a StableHLO portable artifact, as JAX hands one to a plugin.
+///
+/// Returns:
+///     The module, or why it is left to jaxlib's conversion.
+#[pyfunction]
+pub fn _read_stablehlo(py: Python<'_>, artifact: &[u8]) -> Result<StablehloModule> {
+    let options = text_options(None, false);
+    detached(py, move || {
+        Ok(match hlorun::stablehlo::read(artifact, &options) {
+            Ok(module) => {
+                let proto = FromProto {
+                    bytes: OnceLock::new(),
+                    arguments: None,
+                    result: None,
+                    platform: String::new(),
+                };
+                let handle = ModuleHandle::with_origin(module, Some(proto), 0);
+                StablehloModule::Read(PyHloModule { handle })
+            }
+            Err(declined) => StablehloModule::Declined(declined.to_string()),
+        })
+    })
+}
+
+/// What `_read_stablehlo` gives.
+#[derive(IntoPyObject)]
+pub enum StablehloModule {
+    Read(PyHloModule),
+    Declined(String),
 }
 
 /// What unpickling a module calls.

@@ -143,9 +143,10 @@ impl Program {
 
     /// Its module as a serialized `HloModuleProto`.
     pub fn proto(&self) -> Outcome<&[u8]> {
-        match &self.executable().shared_module().proto {
-            Some(read) => Ok(&read.bytes),
-            None => Err(Failure::internal("the module came from no proto")),
+        match self.executable().shared_module().proto_bytes() {
+            Ok(Some(bytes)) => Ok(bytes),
+            Err(error) => Err(Failure::internal(error.to_string())),
+            Ok(None) => Err(Failure::internal("the module came from no proto")),
         }
     }
 

@@ -252,8 +252,9 @@ pub mod loops {
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
     /// as the loop.
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
-    /// Fewest elements of state for which it pays to copy parts of it, and how often these go into it.
+    /// Fewest elements of state of which parts are copied.
     pub const MIN_STATE: i64 = 2048;
+    /// The parts together are at most one in so many of these elements.
     pub const PARTS: i64 = 4;
 }
 

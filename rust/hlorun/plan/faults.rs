@@ -66,7 +66,7 @@ pub enum Fault {
     RepeatsUnalike,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
-    /// Coordinates that become one number are inside.
+    /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.
     GathersApart,

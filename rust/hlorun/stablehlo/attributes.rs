@@ -21,7 +21,7 @@ pub mod builtin {
     pub const FILE_RANGE: u64 = 22;
 }
 
-/// Codes of VHLO's attributes that are no words.
+/// Codes of VHLO's attributes other than enums.
 mod vhlo {
     pub const ARRAY: u64 = 1;
     pub const BOOLEAN: u64 = 2;
@@ -34,7 +34,7 @@ mod vhlo {
     pub const ACCURACY: u64 = 20;
 }
 
-/// A list of words, one of which an attribute says. Codes and words are HLO's spelling.
+/// An enum attribute of VHLO: its code, and its cases by their numbers, as HLO spells them.
 pub struct Words {
     code: u64,
     words: &'static [&'static str],
@@ -236,7 +236,7 @@ impl<'a> Artifact<'a> {
         let numbers = parts.iter().map(|&part| i64::from_le_bytes(part));
         match count {
             Some(count) if count == parts.len() => Ok(numbers.collect()),
-            // One stands for all; there are as many as an array has dimensions or fewer pairs.
+            // A splat. A list has a number or a pair for each dimension of an array, so that few are enough.
             Some(count) if parts.len() == 1 && count <= MOST_NUMBERS => {
                 Ok(numbers.cycle().take(count).collect())
             }
@@ -269,7 +269,7 @@ impl<'a> Artifact<'a> {
         }
     }
 
-    /// Whether a type is meant, and which.
+    /// The type that a type attribute holds.
     pub fn ty(&self, index: u32) -> Read<u32> {
         self.of(index, vhlo::TYPE, "an attribute that is no type")?
             .index()
@@ -299,7 +299,7 @@ fn bits_of(element: PrimitiveType) -> usize {
     8 * element.size_bytes()
 }
 
-/// Attributes beside those that each operation of its kind has.
+/// Most attributes in a dictionary: with an operation's properties they fit the bits of `taken`.
 const MOST_FIELDS: usize = 32;
 /// Most numbers that one may stand for.
 const MOST_NUMBERS: usize = 1024;

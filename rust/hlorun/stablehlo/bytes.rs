@@ -47,7 +47,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn long_number(&mut self, first: u8) -> Read<u64> {
-        // All eight bits are zero: the number stands behind in full.
+        // Where all eight bits are zero, the number follows in full, in eight bytes.
         let more = first.trailing_zeros() as usize;
         let bytes = self.take(more)?;
         let mut all = [0; 8];

@@ -44,7 +44,7 @@ pub fn constant(artifact: &Artifact<'_>, tensor: Tensor<'_>) -> Read<Constant> {
     })
 }
 
-/// `count` truth values, a bit each, or a byte each if they are one.
+/// `count` truth values: a bit each, or one byte for a single value or for more than eight that are the same.
 pub fn truth_values(bytes: &[u8], count: usize) -> Read<Vec<u8>> {
     match *bytes {
         [one] if count == 1 => Ok(vec![u8::from(one != 0)]),

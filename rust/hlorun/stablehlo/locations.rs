@@ -209,7 +209,8 @@ impl Locations {
         Ok(frame)
     }
 
-    /// Names that make up the name of the operation. Those that end in a colon are of kinds of operations.
+    /// The names that make up `op_name`. One that ends in a colon (`jit:`) is the type of the operation and
+    /// is passed over; what follows an `@` is cut off.
     fn collect_names<'a>(
         &mut self,
         artifact: &Artifact<'a>,
@@ -281,7 +282,7 @@ impl Locations {
         }
         out.push_str("\n\nStackFrames");
         for (at, (place, parent)) in self.frames.rows.iter().enumerate() {
-            // The text counts parents from 1 for "none".
+            // The text has the parent's number plus one: 1 is no parent.
             let parent = parent + 1;
             let _ = write!(
                 out,

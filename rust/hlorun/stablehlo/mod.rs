@@ -1,10 +1,10 @@
 //! StableHLO → module: portable artifacts, as JAX hands programs to a plugin.
 //!
-//! Comes in: the bytes of an artifact, which is VHLO in MLIR bytecode. Goes out: the module that the
-//! conversion of jaxlib would give, but for its simplifications and the numbers in names; or why the artifact
+//! Comes in: the bytes of an artifact, which is VHLO in MLIR bytecode. Goes out: the module that jaxlib's
+//! conversion would give, but for some of its simplifications and the numbers in names; or why the artifact
 //! is declined: whatever is not known here is left to that conversion and never guessed.
 //! As for protos, the artifact becomes text first and the text is parsed, so that its limits and checks hold.
-//! Promise: nothing in the bytes can panic, recurse without bound, or use memory out of proportion to them.
+//! Promise: no bytes make it panic, recurse without bound, or use memory out of proportion to them.
 
 mod attributes;
 mod bytes;

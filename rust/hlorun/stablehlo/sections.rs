@@ -32,7 +32,7 @@ pub const IR: u8 = 4;
 pub enum Dialect {
     Builtin,
     Vhlo,
-    /// How devices share values.
+    /// Shardy: how values are sharded.
     Sdy,
 }
 

@@ -12,7 +12,7 @@ pub enum Form {
     Accurate,
     /// A list of dimensions, as HLO has it.
     Dimensions,
-    /// Smaller operands stand for arrays of the result's shape.
+    /// A scalar operand is broadcast to the result's shape.
     Scalars,
     BroadcastInDim,
     Broadcast,

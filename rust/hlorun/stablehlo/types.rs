@@ -54,7 +54,7 @@ pub enum Type {
     Array(ArrayShape),
     Element(PrimitiveType),
     Token,
-    /// A list of so many numbers of MLIR's own, as layouts are.
+    /// A tensor of so many elements of the type `index`, as layouts are.
     Indices(usize),
     /// That of what is not said.
     None,
@@ -104,7 +104,7 @@ impl Types {
         }
     }
 
-    /// How many numbers a list of MLIR's own has.
+    /// How many elements a tensor of the type `index` has.
     pub fn index_tensor(&self, index: u32) -> Read<usize> {
         match self.get(index)? {
             Type::Indices(count) => Ok(*count),
@@ -157,7 +157,7 @@ fn element(entries: &[Entry<'_>], index: u32) -> Read<PrimitiveType> {
     }
 }
 
-/// Whether the entry `index` is MLIR's own type of numbers.
+/// Whether the entry `index` is MLIR's type `index`.
 fn is_index(entries: &[Entry<'_>], index: u32) -> bool {
     let entry = entries.get(index as usize).copied();
     let code = entry.filter(|entry| entry.dialect == Dialect::Vhlo);

@@ -1,4 +1,4 @@
-"""Cases of `test_jax_plugin.py`: programs read by hlorun's own reader of StableHLO give the bits of jaxlib's conversion."""
+"""Cases of `test_jax_plugin.py`: hlorun's own reader of StableHLO gives the bits of jaxlib's conversion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-//! Rows of a few cache lines, of which each is a copy of a row elsewhere, or one element over and over.
+//! Rows of 32 to 2048 bytes, each a copy of a row elsewhere, or one element over and over.
 //!
-//! In: where the first row is, and how far the next one. Out: all of them, side by side. A call per row costs more than
-//! such a row does.
+//! In: where the first row is, and how far the next one. Out: all of them, side by side. A call per row costs
+//! more than such a row does.
 
 use crate::isa::Isa;
 
@@ -28,7 +28,8 @@ impl LineRows {
     /// Writes `count` rows to `to`.
     ///
     /// # Safety
-    /// Each row has its elements at `from` and the steps from there, or its one; `to` has room for all rows and overlaps none.
+    /// Row `i` is at `from + i * step`: its elements are readable there, or the one element that it repeats.
+    /// `to` has room for all rows and overlaps nothing that is read.
     pub unsafe fn write(self, from: *const u8, to: *mut u8, count: usize) {
         // SAFETY: the caller's contract; the tier is active.
         unsafe { of_tier!(Isa::active(), run(self, from, to, count)) }

@@ -1,9 +1,9 @@
-//! `state-parts`: parts of loop state that a trip reads elsewhere than the loop stands are copied first, so that
-//! the next state can be written where the state lies.
+//! `state-parts`: small parts of loop state that a fused loop reads at other indices than it writes are
+//! copied before it, so that it can write the next state where the state lies.
 //!
 //! Applies to slices, at known or computed places, of an element of the state, if the fused loop that computes
-//! the element's next value reads them, perhaps under other sizes or repeated: a matrix from which a product of
-//! its own column and row is taken. Together they are a small part of the element, which is large itself.
+//! the element's next value reads them, perhaps reshaped or broadcast: a matrix from which a product of
+//! its own column and row is subtracted. Together they are a small part of the element, which is large itself.
 
 use rustc_hash::FxHashSet;
 
@@ -61,7 +61,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The slice of element `at` of the state that `operand` is, under other sizes or repeated.
+/// The slice of element `at` of the state that `operand` is, reshaped or broadcast.
 fn part(analysis: &Analysis, operand: InstructionRef<'_>, at: usize) -> Option<InstructionId> {
     let mut part = operand;
     loop {

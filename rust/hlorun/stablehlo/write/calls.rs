@@ -130,7 +130,7 @@ impl<'a> Writer<'_, 'a> {
             .is_some_and(|config| !self.artifact.is_text(config));
         match (version, has_dictionary) {
             ("API_VERSION_ORIGINAL", false) => {}
-            // VHLO has no word for it: the dictionary says it.
+            // The version may be the original one then: the dictionary alone says it.
             ("API_VERSION_ORIGINAL" | TYPED, true) => {
                 let _ = write!(tail, ", api_version={TYPED}");
             }
@@ -140,7 +140,7 @@ impl<'a> Writer<'_, 'a> {
             }
         }
         self.frontend_attributes(&mut fields, &mut tail)?;
-        // How devices share values means nothing on one.
+        // Sharding means nothing on one device.
         fields.get("sdy.sharding");
         fields.get("sdy.sharding_rule");
         let config = self.config(&mut fields)?;

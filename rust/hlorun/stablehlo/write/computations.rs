@@ -7,7 +7,7 @@ use super::{Body, Function, Writer};
 use crate::stablehlo::table::Form;
 use crate::stablehlo::{Declined, Read};
 
-/// How attributes begin that say how devices share values; there is one device.
+/// Prefix of Shardy's attributes, which say how values are sharded; there is one device.
 const SHARDINGS: &[u8] = b"sdy.";
 /// JAX's mark of an argument or a result that orders effects.
 const TOKEN: &[u8] = b"jax.token";
@@ -194,7 +194,7 @@ impl<'a> Writer<'_, 'a> {
         self.finish(body, name, is_entry);
         let orders = results.iter().map(|&value| &self.orders[value as usize]);
         let orders = orders.cloned().collect();
-        // What stands in the list twice has its own again first.
+        // In reverse: of a value that is listed twice, only the first entry has the layout.
         for (value, name, order) in outer.into_iter().rev() {
             self.names[value as usize] = name;
             self.orders[value as usize] = order;

@@ -43,7 +43,7 @@ impl<'a> Writer<'_, 'a> {
         };
         let element = array.element_type;
         let operands = self.tree.operands(operation);
-        // Integers wrap around: of those only what a constant spread out is.
+        // Integers wrap around, so that arithmetic on them is not computed here: only broadcasts are noted.
         let is_spread = operation.row.form == Form::BroadcastInDim;
         if !matches!(element, PrimitiveType::F32 | PrimitiveType::F64) && !is_spread {
             return Ok(false);
@@ -58,7 +58,7 @@ impl<'a> Writer<'_, 'a> {
                 let row = FUNCTIONS.iter().find(|row| row.0 == opcode);
                 row.map(|(_, function)| a.iter().map(|&a| function(a)).collect())
             }
-            // Elements of more than one are elsewhere then.
+            // Several elements would lie at other places in the result.
             (Form::BroadcastInDim, Some(a), _, 1) if a.len() == 1 => Some(a.clone()),
             (Form::Plain, Some(a), _, 1) => match opcode {
                 HloOpcode::Reshape | HloOpcode::Convert => Some(a.clone()),

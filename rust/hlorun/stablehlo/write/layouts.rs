@@ -1,4 +1,4 @@
-//! Layouts: XLA gives an instruction that of its operand, transposed where that is.
+//! Layouts: XLA gives most instructions the layout of an operand, and a transpose that layout permuted.
 //!
 //! The order in which a plan sums is that of the layouts, so that they are part of what a module means.
 
@@ -9,7 +9,7 @@ use crate::stablehlo::tree::Operation;
 use crate::stablehlo::types::write_list;
 use crate::stablehlo::{Declined, Read};
 
-/// The dimensions of an array from the one that lies closest on; none where the last one does, and so on.
+/// The dimensions of an array, minor to major; `None` for the default layout (last dimension minor-most).
 pub type Order = Option<Box<[i64]>>;
 
 impl<'a> Writer<'_, 'a> {

@@ -251,7 +251,7 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    /// Adds what is behind a finished computation to the module.
+    /// Adds a finished computation to the module.
     fn finish(&mut self, body: Body, name: &Range<usize>, is_entry: bool) {
         let out = &mut self.out;
         out.text.push_str(if is_entry { "ENTRY %" } else { "%" });

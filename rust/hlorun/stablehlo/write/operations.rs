@@ -226,7 +226,7 @@ impl<'a> Writer<'_, 'a> {
         self.put_constant(body, result, literal, is_splat)
     }
 
-    /// Writes a constant that is `result`, or that each of its elements is.
+    /// Writes a constant, or, if it is a splat, a scalar constant and its broadcast.
     pub fn put_constant(
         &mut self,
         body: &mut Body,

@@ -26,7 +26,7 @@ const ALGORITHM: &[&str] = &[
     "rhs_precision_type",
 ];
 
-/// A window in the making: its parts by HLO's keys, with what each has where it says nothing.
+/// The text of a `window` attribute in the making.
 struct Window {
     rank: usize,
     text: String,

@@ -7,8 +7,8 @@
 //! Elementwise instructions and movements stay, because they are fused into their readers. A product, a
 //! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
 //! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
-//! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to have one, only what is cheap
-//! ([`MAX_SPECULATIVE`]) is moved.
+//! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
+//! have one, only what is cheap ([`MAX_SPECULATIVE`]) is moved.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -5,8 +5,8 @@
 //! are slices everywhere, and many where they are evenly spaced ([`known`]). A gather clamps where it
 //! starts, as `dynamic-slice` does. A scatter that writes its update, or adds it, or combines it by
 //! another plain operation, is a `dynamic-update-slice`; where any of the window is outside it
-//! changes nothing, so that the elements that are there are written again. Of many windows that several
-//! coordinates place, the coordinates may become one number ([`joined`]).
+//! changes nothing, so that the elements that are there are written again. Index vectors of several
+//! coordinates may become linear indices ([`joined`]).
 
 mod joined;
 mod known;

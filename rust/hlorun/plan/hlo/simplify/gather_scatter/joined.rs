@@ -1,9 +1,9 @@
-//! Windows that several coordinates place along dimensions that follow each other: placed by one number.
+//! Index vectors of several coordinates, for neighbouring dimensions of the operand, become one linear index.
 //!
-//! Applies where the indices are put together of one array per coordinate, and windows have one element along
-//! each of these dimensions. The number is computed together with the coordinates, which need not be stored one
-//! beside the other then. A gather moves each coordinate inside first. A scatter leaves out a window that is
-//! outside: its number is -1, which is outside, too.
+//! Applies where the indices are a concatenation of one array per coordinate, and windows have one element
+//! along each of these dimensions. The linear index is computed together with the coordinates, which need not
+//! be concatenated then. A gather clamps each coordinate first. A scatter skips a window that is outside: its
+//! index becomes -1, which is outside, too.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ use crate::plan::ops::{gather, scatter};
 use crate::plan::view::major_to_minor;
 use crate::types::{ArrayShape, Dims, PrimitiveType};
 
-/// Coordinates that become one number.
+/// Coordinates that become a linear index.
 struct Joined {
     /// The first of the operand's dimensions that become one.
     first: usize,
@@ -118,7 +118,7 @@ impl Joined {
         all
     }
 
-    /// The number of each vector, where all coordinates are inside.
+    /// The linear index of each vector, where all coordinates are inside.
     fn numbers(&self, builder: &mut Builder<'_>) -> InstructionId {
         let shape = builder.shape(self.coordinates[0]);
         let mut number = self.coordinates[0];
@@ -131,7 +131,7 @@ impl Joined {
         number
     }
 
-    /// Moves coordinates inside.
+    /// Clamps the coordinates.
     fn limit(&mut self, builder: &mut Builder<'_>) {
         for (coordinate, &size) in self.coordinates.iter_mut().zip(&self.sizes) {
             let shape = builder.shape(*coordinate);
@@ -174,7 +174,7 @@ fn set_lists(module: &mut HloModule, id: InstructionId, lists: [(AttrKey, &[i64]
     module.set_attribute(id, AttrKey::IndicesAreSorted, AttrValue::Bool(false));
 }
 
-/// A gather by one number.
+/// A gather by a linear index.
 pub fn replace_gather(
     module: &mut HloModule,
     computation: ComputationId,
@@ -212,7 +212,7 @@ pub fn replace_gather(
     Some(())
 }
 
-/// A scatter by one number.
+/// A scatter by a linear index.
 pub fn replace_scatter(
     module: &mut HloModule,
     computation: ComputationId,

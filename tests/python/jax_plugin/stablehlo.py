@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hlorun._jax_plugin.compiling import READER
+from streams import Stream
 
-RNG = np.random.default_rng(7)
-X = RNG.standard_normal((4, 6), np.float32)
-IMAGE = RNG.standard_normal((2, 8, 8, 3), np.float32)
+STREAM = Stream("stablehlo")
+X = STREAM.normal((4, 6))
+IMAGE = STREAM.normal((2, 8, 8, 3))
 
 
 def compiled(reader: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -63,7 +68,7 @@ def case_gathers_scatters_and_sorts() -> None:
 
 
 def case_products_convolutions_and_windows() -> None:
-    kernel = RNG.standard_normal((3, 3, 3, 4), np.float32)
+    kernel = STREAM.normal((3, 3, 3, 4))
 
     def net(image: Any, kernel: Any) -> Any:
         moved = jax.lax.conv_general_dilated(
@@ -163,7 +168,7 @@ def case_modules_say_where_they_come_from() -> None:
 def case_saved_executables_keep_large_constants() -> None:
     from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
-    table = RNG.standard_normal(5000, np.float32)
+    table = STREAM.normal((5000,))
     program = compiled("hlorun", lambda x: table + x[0, 0], X)
     loaded = deserialize_and_load(*serialize(program))
     assert np.array_equal(loaded(X), table + X[0, 0])

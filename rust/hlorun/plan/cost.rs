@@ -69,8 +69,9 @@ pub mod tiles {
     pub const MIN_SHORT_ROWS: i64 = 16;
     /// Most elements of a block of short rows that is gathered by a list of their offsets.
     pub const MAX_LISTED: usize = 64;
-    /// Fewest bytes of rows of a few cache lines that are gathered in one call.
+    /// Fewest bytes of rows of some cache lines that are gathered in one call, and most bytes of such a row.
     pub const MIN_LINE_ROWS: usize = 4 << 10;
+    pub const MAX_LINE_ROW: usize = 2 << 10;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
     /// Elements times steps from which a second thread pays.

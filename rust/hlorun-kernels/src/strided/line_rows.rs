@@ -1,4 +1,4 @@
-//! Rows of 32 to 2048 bytes, each a copy of a row elsewhere, or one element over and over.
+//! Rows of some cache lines, each a copy of a row elsewhere, or one element over and over.
 //!
 //! In: where the first row is, and how far the next one. Out: all of them, side by side. A call per row costs
 //! more than such a row does.
@@ -8,15 +8,15 @@ use crate::isa::Isa;
 /// Bytes that are written at once.
 const LINE: usize = 64;
 
-/// Fewest and most bytes of such rows.
-pub const BYTES: std::ops::RangeInclusive<usize> = 32..=2048;
+/// Fewest bytes of such a row: half a line.
+pub const MIN_BYTES: usize = LINE / 2;
 
 /// Rows that are put side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRows {
     /// Bytes of an element: 1, 2, 4 or 8.
     pub elem_size: usize,
-    /// Elements of a row, whose bytes are in [`BYTES`].
+    /// Elements of a row, which has [`MIN_BYTES`] or more.
     pub elements: usize,
     /// Whether a row is one element over and over.
     pub is_repeated: bool,
@@ -65,16 +65,15 @@ fn pieces<const P: usize>(bytes: usize, mut write: impl FnMut(usize)) {
 
 #[inline(always)]
 unsafe fn copied(rows: LineRows, from: *const u8, to: *mut u8, count: usize) {
-    const HALF: usize = LINE / 2;
     let bytes = rows.elements * rows.elem_size;
     for row in 0..count {
         // SAFETY: the caller's contract; every piece lies inside the row.
         unsafe {
             let (from, to) = (from.offset(row as isize * rows.step), to.add(row * bytes));
             if bytes < LINE {
-                pieces::<HALF>(bytes, |at| {
-                    let line = from.add(at).cast::<[u8; HALF]>().read_unaligned();
-                    to.add(at).cast::<[u8; HALF]>().write_unaligned(line);
+                pieces::<MIN_BYTES>(bytes, |at| {
+                    let line = from.add(at).cast::<[u8; MIN_BYTES]>().read_unaligned();
+                    to.add(at).cast::<[u8; MIN_BYTES]>().write_unaligned(line);
                 });
             } else {
                 pieces::<LINE>(bytes, |at| {
@@ -102,9 +101,9 @@ unsafe fn repeated<T: Copy, const N: usize>(
             let value = from.offset(row as isize * rows.step).cast::<T>();
             let line = [value.read_unaligned(); N];
             if bytes < LINE {
-                let half = *(&raw const line).cast::<[u8; LINE / 2]>();
-                pieces::<{ LINE / 2 }>(bytes, |at| {
-                    to.add(at).cast::<[u8; LINE / 2]>().write_unaligned(half);
+                let half = *(&raw const line).cast::<[u8; MIN_BYTES]>();
+                pieces::<MIN_BYTES>(bytes, |at| {
+                    to.add(at).cast::<[u8; MIN_BYTES]>().write_unaligned(half);
                 });
             } else {
                 pieces::<LINE>(bytes, |at| {

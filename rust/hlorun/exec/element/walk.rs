@@ -1,9 +1,11 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
-use crate::plan::cost::tiles::{MAX_LISTED, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS};
+use crate::plan::cost::tiles::{
+    MAX_LINE_ROW, MAX_LISTED, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS,
+};
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
-use hlorun_kernels::strided::line_rows::{BYTES, LineRows};
+use hlorun_kernels::strided::line_rows::{LineRows, MIN_BYTES};
 
 /// Calls `f(offset, stride, done, count)` for every piece of a row among elements
 /// `start..start + n`: `count` elements from `offset`, `stride` apart, after `done` others.
@@ -62,8 +64,6 @@ fn carry(outer: &[(i64, i64)], index: &mut [i64]) -> i64 {
 
 /// Bytes up to which a run is filled here: a call takes longer.
 const SHORT: usize = 256;
-/// Bytes from which a row is copied by itself.
-const LONG_ROW: usize = 32;
 
 /// Writes `count` times the element at `from`.
 ///
@@ -101,7 +101,7 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
 fn repeated_row(walk: &Walk, size: usize) -> Option<(usize, usize)> {
     match *walk.as_slice() {
         [.., (times, 0), (row, 1)]
-            if row as usize * size < LONG_ROW && row * times >= MIN_REPEATED =>
+            if row as usize * size < MIN_BYTES && row * times >= MIN_REPEATED =>
         {
             Some((row as usize, times as usize))
         }
@@ -196,7 +196,7 @@ pub unsafe fn gather(
                     gather_short_rows::<T, 4>(walk, base, start, n, out);
                 }
                 _ => match listed_block(walk, size).filter(|_| n >= MAX_LISTED) {
-                    Some(depth) => gather_blocks(walk, depth, base, start, n, out),
+                    Some(depth) => gather_blocks((walk, depth), base, start, n, out),
                     None if n * size < MIN_LINE_ROWS => gather_pieces(walk, base, start, n, out),
                     None => match line_rows(walk, size) {
                         Some(rows) => gather_line_rows(walk, rows, base, start, n, out),
@@ -212,7 +212,7 @@ pub unsafe fn gather(
 fn listed_block(walk: &Walk, size: usize) -> Option<usize> {
     let &(row, _) = walk.last()?;
     let is_short = |count: i64| usize::try_from(count).is_ok_and(|count| count <= MAX_LISTED);
-    if row as usize * size >= LONG_ROW {
+    if row as usize * size >= MIN_BYTES {
         return None;
     }
     let (mut depth, mut count) = (0, 1i64);
@@ -226,22 +226,58 @@ fn listed_block(walk: &Walk, size: usize) -> Option<usize> {
     (depth > 0).then_some(depth)
 }
 
-/// The rows of a walk, if they are a few cache lines long, contiguous or of one element each.
+/// The rows of a walk, if they are some cache lines long, and contiguous or one element over and over.
 fn line_rows(walk: &Walk, size: usize) -> Option<LineRows> {
     let &[.., (_, step), (row, stride)] = walk.as_slice() else {
         return None;
     };
     let elements = usize::try_from(row).ok()?;
     let bytes = elements.checked_mul(size)?;
-    (matches!(stride, 0 | 1) && size <= 8 && BYTES.contains(&bytes)).then_some(LineRows {
-        elem_size: size,
-        elements,
-        is_repeated: stride == 0,
-        step: step as isize * size as isize,
-    })
+    (matches!(stride, 0 | 1) && size <= 8 && (MIN_BYTES..=MAX_LINE_ROW).contains(&bytes)).then_some(
+        LineRows {
+            elem_size: size,
+            elements,
+            is_repeated: stride == 0,
+            step: step as isize * size as isize,
+        },
+    )
 }
 
-/// [`gather`] of such rows, neighbours in one call.
+/// [`gather`] of blocks, each of which is all `size` elements of the `depth` inner dimensions. `write(from, step, count,
+/// to)` copies `count` of them that lie `step` elements apart. Parts of a block at either end are copied piece by piece.
+///
+/// # Safety
+/// As for that; `write` reads and writes the elements of its blocks alone.
+#[inline(always)]
+unsafe fn gather_whole<T: Copy>(
+    (walk, depth, size): (&Walk, usize, usize),
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+    write: impl Fn(*const T, isize, usize, *mut T),
+) {
+    let outer = &walk[..walk.len() - depth];
+    let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
+    let (times, step) = (times as usize, step as isize);
+    let mut done = (start.next_multiple_of(size) - start).min(n);
+    // SAFETY: the caller's promise; blocks lie inside the walk and the output.
+    unsafe {
+        gather_pieces(walk, base, start, done, out);
+        while n - done >= size {
+            let at = (start + done) / size;
+            let first = at % times;
+            let count = (times - first).min((n - done) / size);
+            let offset = offset_in(outer, (at / times) as i64) as isize;
+            let from = base.offset(offset + first as isize * step);
+            write(from, step, count, out.add(done));
+            done += count * size;
+        }
+        gather_pieces(walk, base, start + done, n - done, out.add(done));
+    }
+}
+
+/// [`gather`] of rows of some cache lines.
 ///
 /// # Safety
 /// As for that.
@@ -253,71 +289,49 @@ unsafe fn gather_line_rows<T: Copy>(
     n: usize,
     out: *mut T,
 ) {
-    let (&(times, step), outer) = walk[..walk.len() - 1]
-        .split_last()
-        .unwrap_or((&(1, 0), &[]));
-    let (times, size) = (times as usize, rows.elements);
-    let mut done = (start.next_multiple_of(size) - start).min(n);
-    // SAFETY: the caller's promise; rows lie inside the walk and the output.
+    // SAFETY: the caller's promise.
     unsafe {
-        gather_pieces(walk, base, start, done, out);
-        while n - done >= size {
-            let at = (start + done) / size;
-            let first = at % times;
-            let count = (times - first).min((n - done) / size);
-            let offset = offset_in(outer, (at / times) as i64) + first as i64 * step;
-            let from = base.offset(offset as isize);
-            rows.write(from.cast(), out.add(done).cast(), count);
-            done += count * size;
-        }
-        gather_pieces(walk, base, start + done, n - done, out.add(done));
+        let block = (walk, 1, rows.elements);
+        gather_whole(block, base, start, n, out, |from, _, count, to| {
+            rows.write(from.cast(), to.cast(), count);
+        });
     }
 }
 
-/// [`gather`] of whole blocks of the `depth` inner dimensions, whose offsets are listed once.
+/// [`gather`] of blocks of the `depth` inner dimensions, whose offsets are listed once.
 ///
 /// # Safety
 /// As for that.
 unsafe fn gather_blocks<T: Copy>(
-    walk: &Walk,
-    depth: usize,
+    (walk, depth): (&Walk, usize),
     base: *const T,
     start: usize,
     n: usize,
     out: *mut T,
 ) {
-    let (outer, inner) = walk.split_at(walk.len() - depth);
-    let size = inner
-        .iter()
-        .map(|&(times, _)| times as usize)
-        .product::<usize>();
+    let inner = &walk[walk.len() - depth..];
+    let size: usize = inner.iter().map(|&(times, _)| times as usize).product();
     let mut offsets = [0isize; MAX_LISTED];
     for (at, offset) in offsets[..size].iter_mut().enumerate() {
         *offset = offset_in(inner, at as i64) as isize;
     }
-    let (&(times, step), outer) = outer.split_last().unwrap_or((&(1, 0), &[]));
-    let (times, step) = (times as usize, step as isize);
-    let mut done = (start.next_multiple_of(size) - start).min(n);
-    // SAFETY: the caller's promise; blocks lie inside the walk and the output.
+    // SAFETY: the caller's promise.
     unsafe {
-        gather_pieces(walk, base, start, done, out);
-        while n - done >= size {
-            let at = (start + done) / size;
-            let first = at % times;
-            let blocks = (times - first).min((n - done) / size);
-            let offset = offset_in(outer, (at / times) as i64) as isize;
-            let mut from = base.offset(offset + first as isize * step);
-            let mut to = out.add(done);
-            for _ in 0..blocks {
-                for (i, &offset) in offsets[..size].iter().enumerate() {
-                    to.add(i).write(from.offset(offset).read_unaligned());
+        gather_whole(
+            (walk, depth, size),
+            base,
+            start,
+            n,
+            out,
+            |from, step, count, to| {
+                for block in 0..count {
+                    let (from, to) = (from.offset(block as isize * step), to.add(block * size));
+                    for (i, &offset) in offsets[..size].iter().enumerate() {
+                        to.add(i).write(from.offset(offset).read_unaligned());
+                    }
                 }
-                from = from.wrapping_offset(step);
-                to = to.add(size);
-            }
-            done += blocks * size;
-        }
-        gather_pieces(walk, base, start + done, n - done, out.add(done));
+            },
+        );
     }
 }
 
@@ -349,7 +363,7 @@ unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: u
     });
 }
 
-/// [`gather`] of a walk whose rows have S elements; whole rows in a loop without pieces.
+/// [`gather`] of a walk whose rows have S elements.
 ///
 /// # Safety
 /// As for that.
@@ -360,29 +374,21 @@ unsafe fn gather_short_rows<T: Copy, const S: usize>(
     n: usize,
     out: *mut T,
 ) {
-    let [outer @ .., (times, step), (_, stride)] = walk.as_slice() else {
-        unreachable!("the caller saw two dimensions");
-    };
-    let (times, step, stride) = (*times as usize, *step as isize, *stride as isize);
-    let mut done = (start.next_multiple_of(S) - start).min(n);
-    // SAFETY: the caller's promise; rows lie inside the walk and the output.
+    let stride = walk.last().map_or(0, |&(_, stride)| stride as isize);
+    // SAFETY: the caller's promise.
     unsafe {
-        gather_pieces(walk, base, start, done, out);
-        while n - done >= S {
-            let at = (start + done) / S;
-            let first = at % times;
-            let rows = (times - first).min((n - done) / S);
-            let offset = offset_in(outer, (at / times) as i64) as isize;
-            let from = base.offset(offset + first as isize * step);
-            let to = out.add(done);
-            match (step, stride) {
+        gather_whole(
+            (walk, 1, S),
+            base,
+            start,
+            n,
+            out,
+            |from, step, rows, to| match (step, stride) {
                 (1, 0) => short_rows::<T, S>(from, 1, 0, rows, to),
                 (_, 1) => short_rows::<T, S>(from, step, 1, rows, to),
                 _ => short_rows::<T, S>(from, step, stride, rows, to),
-            }
-            done += rows * S;
-        }
-        gather_pieces(walk, base, start + done, n - done, out.add(done));
+            },
+        );
     }
 }
 
@@ -467,95 +473,78 @@ mod tests {
         assert_eq!(rest_of_run(4, 5), 3);
     }
 
-    #[test]
-    fn repeated_rows_are_those_of_the_walk() {
-        let data: Vec<u32> = (0..12).collect();
-        let walk: Walk = Walk::from_slice(&[(4, 3), (12, 0), (3, 1)]);
-        assert_eq!(repeated_row(&walk, 4), Some((3, 12)));
-        for (start, n) in [(0, 144), (1, 143), (7, 2), (35, 1), (71, 40), (107, 3)] {
-            let mut out = vec![0u32; n];
-            // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-            unsafe {
-                let base = data.as_ptr().cast();
-                gather(&walk, 4, base, start, n, out.as_mut_ptr().cast());
+    /// Holds parts of a walk, as `gather(base, start, n, out)` copies them, against its offsets.
+    fn check(walk: &Walk, gather: impl Fn(*const u32, usize, usize, *mut u32)) {
+        let data: Vec<u32> = (0..9000).collect();
+        let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
+        for start in [0, 1, 5, 7, 10, 23, 37, total - 2] {
+            for n in [0, 1, 3, 9, 30, 64, 100, total].map(|n| n.min(total - start)) {
+                let mut out = vec![0u32; n];
+                gather(data.as_ptr(), start, n, out.as_mut_ptr());
+                let expected = (start..start + n).map(|at| offset_in(walk, at as i64) as u32);
+                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
             }
-            let expected = (start..start + n).map(|at| (at / 36 * 3 + at % 3) as u32);
-            assert!(out.iter().copied().eq(expected), "{start}, {n}");
         }
     }
 
     #[test]
+    fn repeated_rows_are_those_of_the_walk() {
+        let walk: Walk = Walk::from_slice(&[(4, 3), (12, 0), (3, 1)]);
+        let row = repeated_row(&walk, 4).expect("rows that are repeated");
+        assert_eq!(row, (3, 12));
+        check(&walk, |base, start, n, out| {
+            // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+            unsafe { gather_repeated(&walk, row, base, start, n, out) }
+        });
+    }
+
+    #[test]
     fn short_rows_are_those_of_the_walk() {
-        let data: Vec<u32> = (0..400).collect();
         for walk in [
             [(3, 40), (20, 1), (2, 0)],
             [(3, 100), (20, 5), (3, 1)],
             [(2, 1), (17, 4), (4, 2)],
         ] {
-            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
             let walk: Walk = Walk::from_slice(&walk);
-            for (start, n) in [(0, total), (1, total - 1), (5, 1), (37, 30), (total - 2, 2)] {
-                let mut out = vec![0u32; n];
-                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-                unsafe {
-                    let base = data.as_ptr().cast();
-                    gather(&walk, 4, base, start, n, out.as_mut_ptr().cast());
-                }
-                let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
-                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
-            }
+            check(&walk, |base, start, n, out| {
+                // SAFETY: as above.
+                unsafe { gather(&walk, 4, base.cast(), start, n, out.cast()) }
+            });
         }
     }
 
     #[test]
     fn blocks_of_short_rows_are_those_of_the_walk() {
-        let data: Vec<u32> = (0..4000).collect();
         for (walk, depth) in [
             (vec![(30, 2), (5, 0), (2, 1)], Some(2)),
             (vec![(3, 900), (30, 7), (5, 0)], Some(1)),
             (vec![(9, 1), (5, 40), (6, 3)], Some(2)),
             (vec![(7, 100), (3, 10), (4, 2), (5, 0)], Some(3)),
-            (vec![(4, 1), (3, 5), (2, 7)], Some(3)),
+            (vec![(2, 60), (4, 1), (3, 5), (2, 7)], Some(4)),
             (vec![(30, 8), (8, 1)], None),
         ] {
-            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
             let walk: Walk = Walk::from_slice(&walk);
             assert_eq!(listed_block(&walk, 4), depth);
-            for start in [0, 1, 7, 10, 23] {
-                for n in [0, 1, 9, 64, 100, total].map(|n| n.min(total - start)) {
-                    let mut out = vec![0u32; n];
-                    // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-                    unsafe {
-                        let base = data.as_ptr();
-                        gather_blocks(&walk, depth.unwrap_or(1), base, start, n, out.as_mut_ptr());
-                    }
-                    let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
-                    assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
-                }
-            }
+            check(&walk, |base, start, n, out| {
+                // SAFETY: as above.
+                unsafe { gather_blocks((&walk, depth.unwrap_or(1)), base, start, n, out) }
+            });
         }
     }
 
     #[test]
     fn rows_of_cache_lines_are_those_of_the_walk() {
-        let data: Vec<u32> = (0..9000).collect();
         for walk in [
             [(3, 1), (7, 0), (60, 1)],
             [(2, 70), (11, 5), (60, 0)],
             [(4, 300), (3, 61), (8, 1)],
         ] {
-            let total = walk.iter().map(|w| w.0 as usize).product::<usize>();
             let walk: Walk = Walk::from_slice(&walk);
-            let rows = line_rows(&walk, 4).expect("rows of a few lines");
-            for (start, n) in [(0, total), (1, total - 1), (5, 1), (37, 40), (total - 2, 2)] {
-                let mut out = vec![0u32; n];
-                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-                unsafe {
-                    gather_line_rows(&walk, rows, data.as_ptr(), start, n, out.as_mut_ptr());
-                }
-                let expected = (start..start + n).map(|at| offset_in(&walk, at as i64) as u32);
-                assert!(out.iter().copied().eq(expected), "{walk:?}, {start}, {n}");
-            }
+            let rows = line_rows(&walk, 4).expect("rows of some lines");
+            check(&walk, |base, start, n, out| {
+                // SAFETY: as above.
+                unsafe { gather_line_rows(&walk, rows, base, start, n, out) }
+            });
         }
         assert!(line_rows(&Walk::from_slice(&[(4, 9), (60, 2)]), 4).is_none());
         assert!(line_rows(&Walk::from_slice(&[(4, 9), (6000, 1)]), 4).is_none());

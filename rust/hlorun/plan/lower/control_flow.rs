@@ -54,8 +54,7 @@ impl<'m> Lowering<'m> {
                 "a condition that returns no array".into(),
             ));
         };
-        self.body = Some(body);
-        let (mut body, results) = self.computation(body, std::slice::from_ref(&value))?;
+        let (mut body, results) = self.body(body, &value)?;
         let mut leaves = Vec::new();
         collect_leaves(&results, &mut leaves);
         if leaves.len() != state.len() {

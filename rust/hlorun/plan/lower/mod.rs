@@ -62,8 +62,6 @@ pub struct Lowering<'m> {
     pub buffers: Vec<LogicalBuffer>,
     constants: FxHashMap<LiteralId, u32>,
     nesting: u32,
-    /// The body that is lowered next as that of a loop.
-    body: Option<ComputationId>,
     effects: Effects,
     /// When values are observed: the calls whose value an instruction has.
     observed: Option<FxHashMap<InstructionId, Vec<InstructionId>>>,
@@ -91,7 +89,6 @@ impl<'m> Lowering<'m> {
             buffers: Vec::new(),
             constants: FxHashMap::default(),
             nesting: 0,
-            body: None,
             effects: Effects::default(),
             observed: None,
         }
@@ -135,6 +132,20 @@ impl<'m> Lowering<'m> {
         computation: ComputationId,
         parameters: &[Value],
     ) -> Result<(ThunkSequence, Value)> {
+        self.computation_or_body(computation, parameters, false)
+    }
+
+    /// Lowers the body of a loop with its state at `state`.
+    fn body(&mut self, body: ComputationId, state: &Value) -> Result<(ThunkSequence, Value)> {
+        self.computation_or_body(body, std::slice::from_ref(state), true)
+    }
+
+    fn computation_or_body(
+        &mut self,
+        computation: ComputationId,
+        parameters: &[Value],
+        is_body: bool,
+    ) -> Result<(ThunkSequence, Value)> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return Err(HloError::unsupported(
@@ -144,7 +155,6 @@ impl<'m> Lowering<'m> {
         }
         let module = self.module;
         let analysis = analysis::analyse(module, computation, self.options.fuse);
-        let is_body = self.body.take() == Some(computation);
         let mut scope = Scope {
             copied: match is_body {
                 true => self.parts_of_state(computation, &analysis),

@@ -205,12 +205,8 @@ impl<'a> Writer<'_, 'a> {
         self.precision(fields, out)
     }
 
-    pub fn reduce_window(
-        &mut self,
-        operation: &Operation<'a>,
-        fields: &mut Fields<'a>,
-        out: &mut String,
-    ) -> Read<()> {
+    /// What the windows of `reduce_window` and `select_and_scatter` have in common.
+    fn window(&self, fields: &mut Fields<'a>) -> Read<Window> {
         let integers = |fields: &mut Fields<'a>, name| self.artifact.integers(fields.need(name)?);
         let sizes = integers(fields, "window_dimensions")?;
         if sizes.is_empty() {
@@ -220,6 +216,17 @@ impl<'a> Writer<'_, 'a> {
         window.add("size", &sizes, None)?;
         window.add("stride", &integers(fields, "window_strides")?, Some(1))?;
         window.pad(&integers(fields, "padding")?)?;
+        Ok(window)
+    }
+
+    pub fn reduce_window(
+        &mut self,
+        operation: &Operation<'a>,
+        fields: &mut Fields<'a>,
+        out: &mut String,
+    ) -> Read<()> {
+        let mut window = self.window(fields)?;
+        let integers = |fields: &mut Fields<'a>, name| self.artifact.integers(fields.need(name)?);
         window.add("lhs_dilate", &integers(fields, "base_dilations")?, Some(1))?;
         window.add(
             "rhs_dilate",
@@ -236,16 +243,7 @@ impl<'a> Writer<'_, 'a> {
         fields: &mut Fields<'a>,
         out: &mut String,
     ) -> Read<()> {
-        let integers = |fields: &mut Fields<'a>, name| self.artifact.integers(fields.need(name)?);
-        let sizes = integers(fields, "window_dimensions")?;
-        if sizes.is_empty() {
-            return Err(Declined::because("a window of no dimensions"));
-        }
-        let mut window = Window::new(sizes.len());
-        window.add("size", &sizes, None)?;
-        window.add("stride", &integers(fields, "window_strides")?, Some(1))?;
-        window.pad(&integers(fields, "padding")?)?;
-        window.put(out);
+        self.window(fields)?.put(out);
         self.region(operation, 0, "select", out)?;
         self.region(operation, 1, "scatter", out)
     }

@@ -26,7 +26,7 @@ struct Joined {
     coordinates: SmallVec<[InstructionId; 4]>,
 }
 
-/// Whether elements lie in the order of the dimensions, so that dimensions that follow each other are one.
+/// Whether elements lie in the order of the dimensions: the reshape of another array would copy it.
 fn is_plain(shape: &ArrayShape) -> bool {
     major_to_minor(shape).is_sorted()
 }

@@ -239,6 +239,18 @@ pub fn fold_rows(op: BinaryOp, dtype: DType) -> Option<FoldRows> {
     of_tier!(Isa::active(), pick(op, dtype)).map(|(_, fold)| fold)
 }
 
+/// The larger of two floats, as the kernel of that operation has it.
+#[inline(always)]
+pub fn maximum<F: Float>(a: F, b: F) -> F {
+    a.maximum(b)
+}
+
+/// The smaller of two floats, likewise.
+#[inline(always)]
+pub fn minimum<F: Float>(a: F, b: F) -> F {
+    a.minimum(b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
-use hlorun_kernels::BinaryOp;
+use hlorun_kernels::{BinaryOp, maximum, minimum};
 
 /// Windows that are combined at once.
 const AT_ONCE: usize = 256;
@@ -144,6 +144,8 @@ enum Kernel {
     Copy(usize),
     /// One element.
     Add(P),
+    Maximum(P),
+    Minimum(P),
     /// One element of one byte, or of four.
     Byte(fn(u8, u8) -> u8),
     Word(fn(u32, u32) -> u32),
@@ -159,6 +161,12 @@ fn kernel(shortcut: Shortcut, ty: P, n: usize) -> Option<Kernel> {
             if n == 1 && matches!(ty, P::F32 | P::F64 | P::S32 | P::U32 | P::S64 | P::U64) =>
         {
             Kernel::Add(ty)
+        }
+        Shortcut::Binary(BinaryOp::Maximum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
+            Kernel::Maximum(ty)
+        }
+        Shortcut::Binary(BinaryOp::Minimum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
+            Kernel::Minimum(ty)
         }
         Shortcut::Binary(binary) if n == 1 && byte(binary, ty).is_some() => {
             Kernel::Byte(byte(binary, ty)?)
@@ -227,6 +235,25 @@ impl Kernel {
                 })
             };
         }
+        // Most updates of an extreme leave it as it is, which a branch foresees.
+        macro_rules! extremes {
+            ($t:ty, $stays:expr, $f:expr) => {
+                windows.for_each::<true>(all, |to, from| {
+                    if is_own(to) {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let to = target.at(to).cast::<$t>();
+                            let new = source.at(from).cast::<$t>().read_unaligned();
+                            let old = to.read_unaligned();
+                            let stays: fn($t, $t) -> bool = $stays;
+                            if !stays(old, new) {
+                                to.write_unaligned($f(old, new));
+                            }
+                        }
+                    }
+                })
+            };
+        }
         match self {
             Kernel::Nothing => {}
             Kernel::Copy(1) => elements!(u8, |_, new| new),
@@ -243,6 +270,10 @@ impl Kernel {
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
             Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
             Kernel::Add(_) => elements!(u64, u64::wrapping_add),
+            Kernel::Maximum(P::F32) => extremes!(f32, |old, new| new < old, maximum),
+            Kernel::Maximum(_) => extremes!(f64, |old, new| new < old, maximum),
+            Kernel::Minimum(P::F32) => extremes!(f32, |old, new| new > old, minimum),
+            Kernel::Minimum(_) => extremes!(f64, |old, new| new > old, minimum),
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n) => {

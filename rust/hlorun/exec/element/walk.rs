@@ -97,16 +97,13 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
 }
 
 /// The size of rows of which neighbours are the same elements, side by side, and how many those are; `None` where copying
-/// row by row is as fast.
-fn repeated_row(walk: &Walk, size: usize) -> Option<(usize, usize)> {
-    match *walk.as_slice() {
-        [.., (times, 0), (row, 1)]
-            if row as usize * size < MIN_BYTES && row * times >= MIN_REPEATED =>
-        {
-            Some((row as usize, times as usize))
-        }
-        _ => None,
-    }
+/// `n` elements row by row is as fast.
+fn repeated_row(walk: &Walk, size: usize, n: usize) -> Option<(usize, usize)> {
+    let [.., (times, 0), (row, 1)] = *walk.as_slice() else {
+        return None;
+    };
+    let is_short = row as usize * size < MIN_BYTES || n * size < MIN_LINE_ROWS;
+    (is_short && row * times >= MIN_REPEATED).then_some((row as usize, times as usize))
 }
 
 /// Copies elements `start..start + n` of a walk whose rows are repeated: a row once, then what is written already.
@@ -131,14 +128,16 @@ unsafe fn gather_repeated<T: Copy>(
         // SAFETY: the caller's promise; what is read from `out` was written before.
         unsafe {
             let (from, to) = (base.offset(offset as isize), out.add(done));
-            for i in 0..row.min(count) {
-                to.add(i).write(from.add((at + i) % row).read_unaligned());
-            }
             let mut written = row.min(count);
+            let first = at % row;
+            let end = (row - first).min(written);
+            let size = size_of::<T>();
+            hlorun_kernels::copy(from.add(first).cast(), to.cast(), end * size);
+            hlorun_kernels::copy(from.cast(), to.add(end).cast(), (written - end) * size);
             while written < count {
                 let more = written.min(count - written);
                 let behind = to.add(written).cast();
-                hlorun_kernels::copy(to.cast(), behind, more * size_of::<T>());
+                hlorun_kernels::copy(to.cast(), behind, more * size);
                 written += more;
             }
         }
@@ -179,7 +178,7 @@ pub unsafe fn gather(
 ) {
     by_size!(size, T => {
         let (base, out) = (base.cast::<T>(), out.cast::<T>());
-        if let Some(repeated) = repeated_row(walk, size) {
+        if let Some(repeated) = repeated_row(walk, size, n) {
             // SAFETY: the caller's promise.
             return unsafe { gather_repeated(walk, repeated, base, start, n, out) };
         }
@@ -490,12 +489,16 @@ mod tests {
     #[test]
     fn repeated_rows_are_those_of_the_walk() {
         let walk: Walk = Walk::from_slice(&[(4, 3), (12, 0), (3, 1)]);
-        let row = repeated_row(&walk, 4).expect("rows that are repeated");
-        assert_eq!(row, (3, 12));
-        check(&walk, |base, start, n, out| {
-            // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
-            unsafe { gather_repeated(&walk, row, base, start, n, out) }
-        });
+        assert_eq!(repeated_row(&walk, 4, 5000), Some((3, 12)));
+        let longer: Walk = Walk::from_slice(&[(4, 40), (9, 0), (40, 1)]);
+        assert_eq!(repeated_row(&longer, 4, 500), Some((40, 9)));
+        assert_eq!(repeated_row(&longer, 4, 1440), None);
+        for (walk, row) in [(&walk, (3, 12)), (&longer, (40, 9))] {
+            check(walk, |base, start, n, out| {
+                // SAFETY: the walk stays inside the data, and `out` holds what is asked for.
+                unsafe { gather_repeated(walk, row, base, start, n, out) }
+            });
+        }
     }
 
     #[test]

@@ -15,7 +15,6 @@ use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::{Program, Register};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
-use crate::plan::thunk::ReduceThunk;
 use hlorun_kernels::Scratch;
 use smallvec::SmallVec;
 
@@ -76,15 +75,7 @@ impl Tile {
 
     /// Whether values may be combined with each other before an accumulator sees them.
     pub(crate) fn may_split(job: &Job<'_>) -> bool {
-        job.fold.is_some() || Tile::takes_its_results(job.thunk)
-    }
-
-    /// Whether a reducer's operands are all of the types of its results.
-    pub(crate) fn takes_its_results(thunk: &ReduceThunk) -> bool {
-        let combiner = &thunk.combiner;
-        let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
-        let ty = |r: &Register| combiner.types[r.0 as usize];
-        left.iter().map(ty).eq(right.iter().map(ty))
+        job.fold.is_some() || job.thunk.takes_its_results()
     }
 
     /// Folds `n` computed values, the first of which is element `start` of the walk.

@@ -165,7 +165,7 @@ impl<'t> Job<'t> {
         let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
         let is_simple = kernels.is_some();
         let widest = tiles::widest(thunk, is_simple, total);
-        let may_split = is_simple || Tile::takes_its_results(thunk);
+        let may_split = is_simple || thunk.takes_its_results();
         let shape = Shape::of(&thunk.space, is_simple, may_split, widest);
         let (tile, run) = match shape {
             Shape::ShortRows { size, run }

@@ -167,6 +167,16 @@ pub struct ReduceThunk {
     pub outputs: Vec<ArrayView>,
 }
 
+impl ReduceThunk {
+    /// Whether the reducer's operands are all of the types of its results, so that it takes results as values.
+    pub fn takes_its_results(&self) -> bool {
+        let combiner = &self.combiner;
+        let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
+        let ty = |r: &Register| combiner.types[r.0 as usize];
+        left.iter().map(ty).eq(right.iter().map(ty))
+    }
+}
+
 /// Loops and reductions that run together, some rows at a time: row `r` of each reads, of what the
 /// others write, row `r` only.
 #[derive(Clone, Debug)]

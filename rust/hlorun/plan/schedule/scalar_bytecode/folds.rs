@@ -2,7 +2,8 @@
 //!
 //! In: a [`ReduceThunk`]. Out: its values, and operations that fold them in the order in which
 //! [`crate::exec::reduce`] folds one tile: a row by the kernel, or by the reducer element after
-//! element; rows that belong to the same results one onto the other.
+//! element; few columns half onto half by kernels, and each row with the next one by a reducer; more
+//! columns row after row.
 
 use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::vector_bytecode::Op;
@@ -12,8 +13,9 @@ use super::builder::Builder;
 use super::moves::place;
 use super::steps::SmallCode;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN, MIN_REGULAR};
-use crate::plan::cost::scalar_bytecode::{ELEMENTS_PER_WORK, MAX_UNROLLED};
-use crate::plan::cost::scalar_bytecode::{MAX_REDUCED, MAX_STEPS};
+use crate::plan::cost::scalar_bytecode::{
+    ELEMENTS_PER_WORK, MAX_REDUCED, MAX_SCRATCH, MAX_STEPS, MAX_UNROLLED,
+};
 use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::Program;
@@ -24,6 +26,7 @@ use crate::plan::schedule::tiles;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
 use crate::plan::thunk::{Load, LoopThunk, ReduceThunk};
+use crate::plan::view::Walk;
 
 /// Lanes of a row that a general reducer folds as a whole: so many that each has the same number of
 /// values.
@@ -61,9 +64,15 @@ impl Builder {
         let kept = reduction.space.iter().filter(|(_, reduced)| !reduced);
         let results = kept.map(|&(size, _)| size as usize).product();
         let is_short = (1..=MAX_REDUCED).contains(&total) && is_in_order(reduction, results);
-        if !is_short && !is_one_tile(reduction, total) {
-            return None;
-        }
+        let shape = match is_short {
+            true => Shape::Plain,
+            false => shape_of_tile(reduction, total)?,
+        };
+        let is_same = matches!(shape, Shape::Plain);
+        let shape = match faults::holds(Fault::FoldsInOtherOrder, is_same) {
+            true => Shape::Plain,
+            false => shape,
+        };
         let apart = reduction.program.step_by_step();
         let program = apart.as_ref().unwrap_or(&reduction.program);
         let types = program.outputs.iter().map(|r| program.types[r.0 as usize]);
@@ -100,12 +109,18 @@ impl Builder {
             }
         }
         match reduction.simple {
-            Some(op) => self.fold_by_kernel(&fold, op, total),
-            None => self.fold_by_program(&fold, total, base),
+            Some(op) => self.fold_by_kernel(&fold, op, (shape, total), base),
+            None => self.fold_by_program(&fold, (shape, total), base),
         }
     }
 
-    fn fold_by_kernel(&mut self, fold: &Fold<'_>, op: BinaryOp, total: usize) -> Option<()> {
+    fn fold_by_kernel(
+        &mut self,
+        fold: &Fold<'_>,
+        op: BinaryOp,
+        (shape, total): (Shape, usize),
+        base: usize,
+    ) -> Option<()> {
         let ([from], [out], [size]) = (&fold.values[..], &fold.outputs[..], &fold.sizes[..]) else {
             return None;
         };
@@ -118,37 +133,95 @@ impl Builder {
             scalar: None,
         });
         let space = &fold.reduction.space;
-        if let Some((rows, length)) = short_rows(fold.reduction, total) {
-            let kernel = hlorun_kernels::fold_rows(op, ty)?;
-            for at in (0..total).step_by(rows * length) {
-                self.breathe();
-                let op = self.push(scalar_bytecode::call_fold_rows(kernel));
-                op.operands[0] = from.behind(at * size);
-                op.out = out.behind(result_of(space, at) * size);
-                (op.x, op.n, op.element) = (rows as i64, length, element);
-                self.work += rows * length / ELEMENTS_PER_WORK;
-            }
-            return Some(());
-        }
         let (run, is_reduced) = space.last().map_or((1, true), |&(n, r)| (n as usize, r));
-        for at in (0..total).step_by(run) {
+        let fold_row = |builder: &mut Builder, from: Place, n: usize, out: Place| {
+            builder.breathe();
+            let op = builder.push(scalar_bytecode::call_reduce(kernel));
+            (op.operands[0], op.out, op.n, op.element) = (from, out, n, element);
+            builder.work += n / ELEMENTS_PER_WORK;
+        };
+        let step = match shape {
+            Shape::Plain => run,
+            Shape::ShortRows { run, .. }
+            | Shape::FewColumns { run, .. }
+            | Shape::FewGroups { run, .. } => run,
+        };
+        for at in (0..total).step_by(step) {
             let from = from.behind(at * size);
             let out = out.behind(result_of(space, at) * size);
             self.breathe();
-            if is_reduced {
-                let op = self.push(scalar_bytecode::call_reduce(kernel));
-                (op.operands[0], op.out, op.n, op.element) = (from, out, run, element);
-                self.work += run / ELEMENTS_PER_WORK;
-            } else {
-                self.combine(op, ty, [out, from], run)?;
+            match shape {
+                Shape::ShortRows { size: length, run } => {
+                    let kernel = hlorun_kernels::fold_rows(op, ty)?;
+                    let op = self.push(scalar_bytecode::call_fold_rows(kernel));
+                    (op.operands[0], op.out) = (from, out);
+                    (op.x, op.n, op.element) = ((run / length) as i64, length, element);
+                    self.work += run / ELEMENTS_PER_WORK;
+                }
+                Shape::FewColumns { size: width, run } => {
+                    let row = self.fold_halves((op, ty), from, (run / width, width), base)?;
+                    self.combine(op, ty, [out, row, out], width)?;
+                }
+                Shape::FewGroups {
+                    size: width,
+                    row: group,
+                    run,
+                } => {
+                    let row = self.fold_halves((op, ty), from, (run / width, width), base)?;
+                    for result in 0..width / group {
+                        let from = row.behind(result * group * size);
+                        fold_row(self, from, group, out.behind(result * size));
+                    }
+                }
+                Shape::Plain if is_reduced => fold_row(self, from, run, out),
+                Shape::Plain => self.combine(op, ty, [out, from, out], run)?,
             }
         }
         Some(())
     }
 
-    /// Combines neighbouring elements with as many others, in their place.
-    fn combine(&mut self, op: BinaryOp, ty: DType, places: [Place; 2], n: usize) -> Option<()> {
-        let [out, from] = places;
+    /// Combines the lower half of `rows` rows of `width` values with the upper one, until one row is left: its place.
+    /// `base` is where the scratch is free.
+    fn fold_halves(
+        &mut self,
+        (op, ty): (BinaryOp, DType),
+        from: Place,
+        (rows, width): (usize, usize),
+        base: usize,
+    ) -> Option<Place> {
+        let row = width * ty.size_bytes();
+        // Values in the scratch are computed for this reduction alone.
+        let to = match from {
+            Place::Scratch(_) => from,
+            _ => Place::Scratch(base),
+        };
+        if matches!(to, Place::Scratch(at) if at + rows * row > MAX_SCRATCH) {
+            return None;
+        }
+        let (mut from, mut left) = (from, rows);
+        while left > 1 {
+            let half = left / 2;
+            // An odd row in the middle stays where it is; it is the last of those that are left.
+            let upper = left - half;
+            self.breathe();
+            self.combine(op, ty, [from, from.behind(upper * row), to], half * width)?;
+            if upper > half {
+                self.copy_bytes(
+                    width,
+                    ty.size_bytes(),
+                    from.behind(half * row),
+                    to.behind(half * row),
+                );
+            }
+            (from, left) = (to, upper);
+        }
+        Some(from)
+    }
+
+    /// Combines neighbouring elements at the first place with as many at the second one; the results may lie where
+    /// operands do.
+    fn combine(&mut self, op: BinaryOp, ty: DType, places: [Place; 3], n: usize) -> Option<()> {
+        let [left, right, out] = places;
         let size = ty.size_bytes();
         let element = Some(Element {
             op: Op::Binary(op),
@@ -166,50 +239,133 @@ impl Builder {
             ),
         };
         for at in 0..count {
-            let (out, from) = (out.behind(at * size), from.behind(at * size));
+            let [left, right, out] = [left, right, out].map(|place| place.behind(at * size));
             let op = self.push(function);
-            (op.operands[0], op.operands[1], op.out) = (out, from, out);
+            (op.operands[0], op.operands[1], op.out) = (left, right, out);
             (op.n, op.unit, op.sizes, op.element) = (each, size, [size, size, 0], element);
         }
         self.work += n / ELEMENTS_PER_WORK;
         Some(())
     }
 
-    fn fold_by_program(&mut self, fold: &Fold<'_>, total: usize, base: usize) -> Option<()> {
+    fn fold_by_program(
+        &mut self,
+        fold: &Fold<'_>,
+        (shape, total): (Shape, usize),
+        base: usize,
+    ) -> Option<()> {
         let space = &fold.reduction.space;
+        if let Shape::FewColumns { size, run } = shape {
+            for at in (0..total).step_by(run) {
+                let values = fold.values.iter().zip(&fold.sizes);
+                let values = values.map(|(value, size)| value.behind(at * size));
+                let (row, above) =
+                    self.fold_neighbours(fold, values.collect(), (run / size, size), base)?;
+                self.apply(fold, (result_of(space, at), &row), size, above)?;
+            }
+            return Some(());
+        }
         let (run, is_reduced) = space.last().map_or((1, true), |&(n, r)| (n as usize, r));
         // A row is folded element after element, rows onto each other as vectors.
         let lanes = if is_reduced { 1 } else { run };
-        let combiner: &Program = &fold.reduction.combiner;
-        if total / lanes * (combiner.steps.len() + 1) > MAX_STEPS {
+        if total / lanes * (fold.reduction.combiner.steps.len() + 1) > MAX_STEPS {
             return None;
         }
+        for at in (0..total).step_by(lanes) {
+            let values = fold.values.iter().zip(&fold.sizes);
+            let values: Vec<Place> = values
+                .map(|(value, size)| value.behind(at * size))
+                .collect();
+            self.apply(fold, (result_of(space, at), &values), lanes, base)?;
+        }
+        Some(())
+    }
+
+    /// Runs the reducer on `lanes` neighbouring results from `result` on and as many values.
+    fn apply(
+        &mut self,
+        fold: &Fold<'_>,
+        (result, values): (usize, &[Place]),
+        lanes: usize,
+        base: usize,
+    ) -> Option<()> {
+        let outputs = fold.outputs.iter().zip(&fold.sizes);
+        let outputs: Vec<Place> = outputs
+            .map(|(out, size)| out.behind(result * size))
+            .collect();
+        self.reduce_lanes(fold, [&outputs, values], lanes, base)
+    }
+
+    /// Runs the reducer on `lanes` elements at the first places and as many at the second ones; results to the first.
+    fn reduce_lanes(
+        &mut self,
+        fold: &Fold<'_>,
+        [left, right]: [&[Place]; 2],
+        lanes: usize,
+        base: usize,
+    ) -> Option<()> {
+        let combiner: &Program = &fold.reduction.combiner;
         let reducer = LoopThunk {
             count: lanes,
-            program: combiner.clone(),
+            program: combiner.step_by_step().unwrap_or_else(|| combiner.clone()),
             loads: Vec::new(),
             stores: Vec::new(),
             small: None,
         };
         let small = small_loop::of(&reducer)?;
-        let operands = combiner.outputs.len();
-        let (left, right) = combiner.inputs.split_at_checked(operands)?;
         let mut code = SmallCode::new(self, &reducer, &small, base);
-        for at in (0..total).step_by(lanes) {
-            let result = result_of(space, at);
-            for k in 0..operands {
-                let size = fold.sizes[k];
-                code.bind(left[k], fold.outputs[k].behind(result * size));
-                code.bind(right[k], fold.values[k].behind(at * size));
-            }
-            code.steps()?;
-            for k in 0..operands {
-                let size = fold.sizes[k];
-                let out = fold.outputs[k].behind(result * size);
-                code.copy_out(combiner.outputs[k], out, size);
-            }
+        let (lefts, rights) = combiner.inputs.split_at_checked(left.len())?;
+        for (k, (&left, &right)) in left.iter().zip(right).enumerate() {
+            code.bind(lefts[k], left);
+            code.bind(rights[k], right);
+        }
+        code.steps()?;
+        for (k, &left) in left.iter().enumerate() {
+            code.copy_out(combiner.outputs[k], left, fold.sizes[k]);
         }
         Some(())
+    }
+
+    /// Runs the reducer on each of `rows` rows of `width` values and the next one, until one row is left: its places,
+    /// and where the scratch is free above them.
+    fn fold_neighbours(
+        &mut self,
+        fold: &Fold<'_>,
+        mut values: Vec<Place>,
+        (rows, width): (usize, usize),
+        base: usize,
+    ) -> Option<(Vec<Place>, usize)> {
+        // Rows of even numbers, twice, since they are read and written in turn, and those of odd ones.
+        let half =
+            |size: usize| (rows.div_ceil(2) * width * size).next_multiple_of(size_of::<Line>());
+        let mut above = base;
+        let mut rooms = || {
+            let room = |&size: &usize| {
+                above += half(size);
+                Place::Scratch(above - half(size))
+            };
+            fold.sizes.iter().map(room).collect::<Vec<_>>()
+        };
+        let (mut evens, mut next, odds) = (rooms(), rooms(), rooms());
+        let mut left = rows;
+        while left > 1 {
+            let firsts = left.div_ceil(2);
+            for (k, &size) in fold.sizes.iter().enumerate() {
+                let rows = |count: usize| [(count as i64, 2 * width as i64), (width as i64, 1)];
+                let (first, second) = (values[k], values[k].behind(width * size));
+                self.breathe();
+                let walk = Walk::from_slice(&rows(firsts));
+                self.gather(&walk, size, firsts * width, first, evens[k]);
+                self.breathe();
+                let walk = Walk::from_slice(&rows(left / 2));
+                self.gather(&walk, size, left / 2 * width, second, odds[k]);
+            }
+            self.reduce_lanes(fold, [&evens, &odds], left / 2 * width, above)?;
+            values.clone_from(&evens);
+            std::mem::swap(&mut evens, &mut next);
+            left = firsts;
+        }
+        Some((values, above))
     }
 }
 
@@ -223,36 +379,28 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
     reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
-/// How the tiles of a reduction are folded.
-fn shape(reduction: &ReduceThunk, total: usize) -> Shape {
+/// How a reduction that has one tile is folded; `None` where it has several, or is folded as it is not here.
+fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
     let is_simple = reduction.simple.is_some();
     let widest = tiles::widest(reduction, is_simple, total);
-    Shape::of(&reduction.space, is_simple, is_simple, widest)
-}
-
-/// How many rows a kernel folds together, and their length, where it does that.
-fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
-    let ty = dtype(reduction.outputs.first()?.element_type)?;
-    let has_kernel = hlorun_kernels::fold_rows(reduction.simple?, ty).is_some();
-    match shape(reduction, total) {
-        Shape::ShortRows { size, run } if has_kernel => Some((run / size, size)),
-        _ => None,
-    }
-}
-
-/// Whether a reduction has one tile, which kernels fold row by row, or row onto row, as they do here.
-fn is_one_tile(reduction: &ReduceThunk, total: usize) -> bool {
-    let is_simple = reduction.simple.is_some();
-    let most = MAX_REPEATED.min(tiles::widest(reduction, is_simple, total));
     let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);
-    let is_same_order = || {
-        let is_plain = matches!(shape(reduction, total), Shape::Plain);
-        is_plain || short_rows(reduction, total).is_some()
+    if !(1..=MAX_REPEATED.min(widest)).contains(&total) || reduction.loads.iter().any(ends_inside) {
+        return None;
+    }
+    let may_split = is_simple || reduction.takes_its_results();
+    let shape = Shape::of(&reduction.space, is_simple, may_split, widest);
+    let is_row = reduction.space.last().is_none_or(|&(_, reduced)| reduced);
+    let can = match (shape, reduction.simple) {
+        (Shape::ShortRows { .. }, Some(op)) => {
+            let ty = dtype(reduction.outputs.first()?.element_type)?;
+            hlorun_kernels::fold_rows(op, ty).is_some()
+        }
+        (_, Some(_)) => true,
+        (Shape::FewColumns { .. }, None) => true,
+        (Shape::Plain, None) => !is_row,
+        (Shape::ShortRows { .. } | Shape::FewGroups { .. }, None) => false,
     };
-    is_simple
-        && (1..=most).contains(&total)
-        && !reduction.loads.iter().any(ends_inside)
-        && faults::holds(Fault::FoldsInOtherOrder, is_same_order())
+    can.then_some(shape)
 }
 
 const _: () = assert!(MAX_REDUCED < MIN_REGULAR, "fewer are folded in order");

@@ -27,19 +27,20 @@ impl Builder {
         let staged = if source.dynamic.is_empty() && is_one_run(&from) {
             place(source)?
         } else {
-            self.bring(source, &from, n, Place::Scratch(0))?;
+            let spare = Some(Place::Scratch(MAX_MOVED));
+            self.bring(source, &from, n, (Place::Scratch(0), spare))?;
             Place::Scratch(0)
         };
         self.put(staged, destination, &to, n)
     }
 
-    /// Brings the elements of a view to `out`.
+    /// Brings the elements of a view to `out`. `spare` is scratch of [`MAX_MOVED`] bytes.
     pub(crate) fn bring(
         &mut self,
         view: &ArrayView,
         walk: &Walk,
         n: usize,
-        out: Place,
+        (out, spare): (Place, Option<Place>),
     ) -> Option<()> {
         let size = view.element_type.size_bytes();
         let from = place_of_first(view)?;
@@ -52,6 +53,17 @@ impl Builder {
                 // One element for all.
                 self.load(from, &view.dynamic, size, size, out)?;
                 self.gather(walk, size, n, out, out);
+                return Some(());
+            }
+            if let Some(spare) = spare
+                && let Some(span) = span(walk)
+                && span <= n
+                && span * size <= MAX_MOVED
+            {
+                // Elements that are repeated, or turned, are loaded once.
+                self.load(from, &view.dynamic, size, span * size, spare)?;
+                self.breathe();
+                self.gather(walk, size, n, spare, out);
                 return Some(());
             }
             for (at, offset) in offsets(walk, n, MAX_APART)?.into_iter().enumerate() {
@@ -177,7 +189,8 @@ impl Builder {
         }
     }
 
-    fn gather(&mut self, walk: &Walk, size: usize, n: usize, from: Place, to: Place) {
+    /// Gathers `n` elements of a walk from one place to another.
+    pub(super) fn gather(&mut self, walk: &Walk, size: usize, n: usize, from: Place, to: Place) {
         if let Some(offsets) = unrolled(walk, n).filter(|_| from != to) {
             for (at, offset) in offsets.into_iter().enumerate() {
                 let from = from.behind(offset * size);
@@ -193,8 +206,18 @@ impl Builder {
     }
 }
 
+/// Elements from the first one of a walk to the last one; `None` where it goes back.
+fn span(walk: &Walk) -> Option<usize> {
+    let mut span = 1usize;
+    for &(times, step) in walk {
+        let last = usize::try_from(times.checked_sub(1)?).ok()?;
+        span = span.checked_add(last.checked_mul(usize::try_from(step).ok()?)?)?;
+    }
+    Some(span)
+}
+
 /// Where a view starts, whatever its indices are.
-fn place_of_first(view: &ArrayView) -> Option<Place> {
+pub(super) fn place_of_first(view: &ArrayView) -> Option<Place> {
     let offset = usize::try_from(view.offset).ok()?;
     place_in(&view.slice, offset * view.element_type.size_bytes())
 }

@@ -7,7 +7,7 @@
 use hlorun_kernels::{Gemm, Matrix};
 
 use super::builder::Builder;
-use super::moves::place;
+use super::moves::{place, place_of_first};
 use crate::plan::cost::scalar_bytecode::MAX_MOVED;
 use crate::plan::cost::scalar_bytecode::{MAX_TERMS, TERMS_PER_WORK};
 use crate::plan::element::elementwise::dtype;
@@ -90,7 +90,13 @@ impl Builder {
         }
         let out = Place::Scratch(*scratch);
         *scratch += bytes.next_multiple_of(size_of::<Line>());
-        self.bring(view, &walk, n, out)?;
+        self.load(
+            place_of_first(view)?,
+            &view.dynamic,
+            view.element_type.size_bytes(),
+            bytes,
+            out,
+        )?;
         *at = Matrix {
             batch_stride: (view.dims[1] * view.dims[2]) as isize,
             row_stride: view.dims[2] as isize,

@@ -109,7 +109,9 @@ impl<'b> SmallCode<'b> {
                 self.at[register] = self.room(bytes)?;
             }
             let out = self.at[register];
-            self.builder.bring(view, &load.walk, n, out)?;
+            let free = self.scratch.next_multiple_of(size_of::<Line>());
+            let spare = (free + MAX_MOVED <= MAX_SCRATCH).then_some(Place::Scratch(free));
+            self.builder.bring(view, &load.walk, n, (out, spare))?;
         }
         let mut is_direct = vec![false; thunk.stores.len()];
         let stores = thunk.stores.iter().zip(&self.small.stores).enumerate();

@@ -42,12 +42,13 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 9] = [
+const ON_THUNKS: [(&str, &[&str]); 10] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
     ("row-tiling", &["fusion"]),
+    ("loop-merging", &["fusion", "vector-bytecode"]),
     ("scalar-bytecode", &["fusion"]),
     ("state-in-place", &["fusion"]),
     ("state-parts", &["fusion"]),

@@ -201,6 +201,39 @@ ENTRY e {
 }
 
 #[test]
+fn loop_merging() {
+    let module = |rest: &str| entry(rest).replace("524288", "5000");
+    // The second loop reads elements that the first one has not written yet.
+    let other_elements = module(
+        "  p = f32[524288] parameter(0)
+  a = f32[524288] multiply(p, p)
+  r = f32[524288] reverse(a), dimensions={0}
+  b = f32[524288] add(r, p)
+  ROOT t = (f32[524288], f32[524288]) tuple(a, b)",
+    );
+    refused(Fault::JoinsDependentLoops, &other_elements);
+    let operand_between = module(
+        "  p = f32[524288] parameter(0)
+  a = f32[524288] multiply(p, p)
+  n = f32[524288] negate(a)
+  v = f32[524288] sort(n), dimensions={0}, to_apply=less
+  b = f32[524288] add(v, p)
+  ROOT t = (f32[524288], f32[524288]) tuple(a, b)",
+    );
+    refused(Fault::JoinsDependentLoops, &operand_between);
+    // The first result is needed in memory, too.
+    let read_later = module(
+        "  p = f32[524288] parameter(0)
+  e = f32[524288] exponential(p)
+  a = f32[524288] add(e, ones)
+  b = f32[524288] multiply(a, p)
+  c = f32[524288] sort(a), dimensions={0}, to_apply=less
+  ROOT t = (f32[524288], f32[524288]) tuple(b, c)",
+    );
+    refused(Fault::ForgetsReadResult, &read_later);
+}
+
+#[test]
 fn reuse_in_place() {
     let start = "  p = f32[524288] parameter(0)
   v = f32[524288] sort(p), dimensions={0}, to_apply=less\n";

@@ -129,10 +129,14 @@ pub mod row_tiling {
     pub const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
 }
 
-/// Loops that compute the same steps.
+/// Loops over the same elements.
 pub mod loop_merging {
-    /// Fewest steps that two loops have in common to become one.
+    /// Fewest steps that two loops of a group have in common to become one.
     pub const MIN_SHARED: usize = 4;
+    /// Most inputs and results of loops that are joined outside of groups: as many streams are fetched ahead.
+    pub const MAX_STREAMS: usize = 12;
+    /// Most thunks that are looked back over for a loop to join.
+    pub const MAX_BETWEEN: usize = 8;
     /// Most results of a loop: as many as a piece of vector bytecode may have.
     pub const MAX_RESULTS: usize = hlorun_kernels::vector_bytecode::MAX_OUTPUTS;
 }

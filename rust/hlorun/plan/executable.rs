@@ -139,8 +139,15 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
     if options.fuse {
         pipeline.step(super::schedule::row_tiling::NAME, || {
             super::schedule::row_tiling::run(&mut thunks, &mut buffers);
-            super::schedule::loop_merging::run(&mut thunks);
+            super::schedule::loop_merging::run_groups(&mut thunks);
             count(&thunks, &|kind| matches!(kind, ThunkKind::RowTiled(_)))
+        });
+        let joins_steps = !options
+            .disable
+            .iter()
+            .any(|name| name == super::element::vector_bytecode::NAME);
+        pipeline.step(super::schedule::loop_merging::NAME, || {
+            super::schedule::loop_merging::run(&mut thunks, &buffers, joins_steps)
         });
     }
     let assignment = place(&mut thunks, &buffers, &module, options)?;

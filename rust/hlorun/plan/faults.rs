@@ -38,8 +38,13 @@ pub enum Fault {
     StateDiesEarly,
     /// What is read in a loop it was not made in lives through the whole loop.
     DiesInsideLoop,
-    /// Of loops that become one, the second reads nothing written between them.
+    /// Of loops of a group that become one, the second reads nothing written between them.
     MergesDependentLoops,
+    /// Of neighbouring loops that become one, the second reads nothing written between them, and of what the first
+    /// writes the same element only.
+    JoinsDependentLoops,
+    /// A result that a merged loop no longer stores is read by nobody else.
+    ForgetsReadResult,
     /// Scalar code folds the values of a reduction in the order in which the run of its thunk does.
     FoldsInOtherOrder,
     /// Scalar code leaves for the thunks that it cannot run.

@@ -1,28 +1,36 @@
-//! Loops over the same rows that compute the same steps become one loop with several results.
+//! Loops over the same elements become one loop with several results.
 //!
-//! In: the groups [`super::row_tiling`] made. Out: groups of fewer members. A compiler that fuses by results repeats in every
-//! fusion what the results have in common; members of a group have the same rows, so what two of them compute alike can
-//! be computed once. Steps are alike when the same kernel reads the same elements; what is computed stays the same to
-//! the bit.
+//! In: thunks, among them the groups [`super::row_tiling`] made. Out: fewer thunks. A compiler that fuses by results repeats
+//! in every fusion what the results have in common; members of a group have the same rows, so what two of them compute alike
+//! can be computed once. Outside of groups, a loop that reads, element by element, what an earlier one writes or reads
+//! joins that one: memory is passed over once, and threads meet once. Steps are alike when the same kernel reads the
+//! same elements; what is computed stays the same to the bit.
 
 use rustc_hash::FxHashMap;
 
-use crate::plan::cost::loop_merging::{MAX_RESULTS, MIN_SHARED};
+use crate::plan::cost::loop_merging::{MAX_BETWEEN, MAX_RESULTS, MAX_STREAMS, MIN_SHARED};
+use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::elementwise::Kernel;
-use crate::plan::element::program::{Home, Program, ProgramBuilder, Register, Step, Task};
+use crate::plan::element::program::{Home, ProgramBuilder, Register, Step, Task};
 use crate::plan::faults::{self, Fault};
+use crate::plan::thunk::accesses::Access;
 use crate::plan::thunk::{
-    Load, LoadKind, LoopThunk, RowTiledThunk, Store, Thunk, ThunkKind, ThunkSequence,
+    BufferKind, Load, LoadKind, LogicalBuffer, LoopThunk, RowTiledThunk, Store, Thunk, ThunkKind,
+    ThunkSequence,
 };
+use crate::plan::view::{ArrayView, BufferSlice};
 use crate::types::PrimitiveType;
 
-/// Joins what `thunks` and everything nested in them allow.
+/// Name by which it is switched off.
+pub const NAME: &str = "loop-merging";
+
+/// Joins the members of groups that `thunks` and everything nested in them allow.
 ///
 /// Recursion is bounded by the nesting the lowering allows.
-pub fn run(thunks: &mut ThunkSequence) {
+pub fn run_groups(thunks: &mut ThunkSequence) {
     for thunk in thunks {
         for nested in thunk.nested_mut() {
-            run(nested);
+            run_groups(nested);
         }
         let ThunkKind::RowTiled(tiled) = &mut thunk.kind else {
             continue;
@@ -32,6 +40,200 @@ pub fn run(thunks: &mut ThunkSequence) {
             *thunk = tiled.members.remove(0);
         }
     }
+}
+
+/// Joins neighbouring loops of `thunks` and everything nested in them; how many are joined to others. `joins_steps`:
+/// steps may become vector bytecode.
+pub fn run(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], joins_steps: bool) -> usize {
+    let mut neighbours = Neighbours {
+        buffers,
+        reads: FxHashMap::default(),
+        joins_steps,
+    };
+    neighbours.count(thunks);
+    neighbours.sequence(thunks)
+}
+
+/// What is asked of neighbours.
+struct Neighbours<'b> {
+    buffers: &'b [LogicalBuffer],
+    /// How often each buffer is read.
+    reads: FxHashMap<u32, usize>,
+    joins_steps: bool,
+}
+
+impl Neighbours<'_> {
+    /// Recursion here and below is bounded by the nesting the lowering allows.
+    fn count(&mut self, thunks: &[Thunk]) {
+        for thunk in thunks {
+            for access in thunk.accesses().filter(|access| access.effect.reads()) {
+                *self.reads.entry(access.slice.allocation).or_default() += 1;
+            }
+            for nested in thunk.nested() {
+                self.count(nested);
+            }
+        }
+    }
+
+    fn sequence(&mut self, thunks: &mut ThunkSequence) -> usize {
+        let mut joined = 0;
+        for thunk in thunks.iter_mut() {
+            for nested in thunk.nested_mut() {
+                joined += self.sequence(nested);
+            }
+        }
+        let mut at = 1;
+        while at < thunks.len() {
+            match self.partner(thunks, at) {
+                Some((first, both)) => {
+                    self.forget([&thunks[first], &thunks[at]], &both);
+                    thunks[first].instruction = thunks[at].instruction;
+                    thunks[first].kind = ThunkKind::Loop(Box::new(both));
+                    thunks.remove(at);
+                    joined += 1;
+                }
+                None => at += 1,
+            }
+        }
+        joined
+    }
+
+    /// The loop that `second` may join, and both as one.
+    fn partner(&self, thunks: &[Thunk], second: usize) -> Option<(usize, LoopThunk)> {
+        let reader = &thunks[second];
+        let ThunkKind::Loop(b) = &reader.kind else {
+            return None;
+        };
+        if b.count <= MAX_REPEATED {
+            return None;
+        }
+        for first in (second.saturating_sub(MAX_BETWEEN)..second).rev() {
+            let earlier = &thunks[first];
+            if let ThunkKind::Loop(a) = &earlier.kind
+                && a.count == b.count
+                && let Some(both) = self.both(a, b)
+            {
+                return Some((first, both));
+            }
+            if !faults::holds(Fault::JoinsDependentLoops, may_swap(earlier, reader)) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// `a` and, in its place, what `b` computes after it, if that may be and it pays.
+    fn both(&self, a: &LoopThunk, b: &LoopThunk) -> Option<LoopThunk> {
+        let is_written = |slice: BufferSlice| {
+            let mut written = a.stores.iter().map(|store| store.view.slice.allocation);
+            written.any(|allocation| allocation == slice.allocation)
+        };
+        let has_free_indices =
+            |view: &ArrayView| view.dynamic.iter().all(|index| !is_written(index.slice));
+        let in_order = b.loads.iter().all(|load| match &load.kind {
+            LoadKind::View(view) => {
+                let is_same = a.stores.iter().any(|store| is_result(store, load));
+                (is_same || !is_written(view.slice)) && has_free_indices(view)
+            }
+            LoadKind::Iota => true,
+        });
+        let is_apart = b.stores.iter().all(|store| {
+            let is_free = !a.reads(store.view.slice.allocation) && !is_written(store.view.slice);
+            is_free && has_free_indices(&store.view)
+        });
+        if !faults::holds(Fault::JoinsDependentLoops, in_order) || !is_apart {
+            return None;
+        }
+        let mut merge = Merge::default();
+        merge.add(a)?;
+        merge.met = 0;
+        merge.add(b)?;
+        if merge.met == 0 || merge.loads.len() + merge.stores.len() > MAX_STREAMS {
+            return None;
+        }
+        // A result that only the other loop reads, in its registers now, needs no memory.
+        let reads_of = |allocation: u32| {
+            let is_of = |load: &&Load| match &load.kind {
+                LoadKind::View(view) => view.slice.allocation == allocation,
+                LoadKind::Iota => false,
+            };
+            b.loads.iter().filter(is_of).count()
+        };
+        merge.keep_stores(|store| {
+            let allocation = store.view.slice.allocation;
+            let is_temp = self.buffers[allocation as usize].kind == BufferKind::Temp;
+            let reads = self.reads.get(&allocation).copied().unwrap_or(0);
+            let is_last = faults::holds(Fault::ForgetsReadResult, reads == reads_of(allocation));
+            !(is_temp && reads_of(allocation) > 0 && is_last)
+        });
+        let before: Vec<(&Store, bool)> = [a, b]
+            .iter()
+            .flat_map(|own| own.stores.iter().zip(own.program.in_place.iter().copied()))
+            .collect();
+        let both = merge.finish(a.count, self.joins_steps)?;
+        // What could be written in the place of an input still can.
+        let stays_in_place = both
+            .stores
+            .iter()
+            .zip(&both.program.in_place)
+            .all(|(store, &is)| {
+                let of_same = |(own, _): &&(&Store, bool)| own.view == store.view;
+                is || before.iter().find(of_same).is_some_and(|(_, was)| !was)
+            });
+        stays_in_place.then_some(both)
+    }
+
+    /// Takes what two loops read apart, and one together does not, from the number of reads.
+    fn forget(&mut self, apart: [&Thunk; 2], both: &LoopThunk) {
+        let reads = |access: &Access<'_>| access.effect.reads();
+        for access in apart
+            .iter()
+            .flat_map(|thunk| thunk.accesses())
+            .filter(reads)
+        {
+            if let Some(reads) = self.reads.get_mut(&access.slice.allocation) {
+                *reads -= 1;
+            }
+        }
+        both.each_access(&mut |access| {
+            if access.effect.reads() {
+                *self.reads.entry(access.slice.allocation).or_default() += 1;
+            }
+        });
+    }
+}
+
+/// Whether a load reads, element by element, what a store has written.
+fn is_result(store: &Store, load: &Load) -> bool {
+    let is_same = |view: &ArrayView| {
+        let own = &store.view;
+        let place = |view: &ArrayView| (view.slice, view.offset, view.element_type);
+        place(view) == place(own) && view.dynamic.is_empty() && own.dynamic.is_empty()
+    };
+    match &load.kind {
+        LoadKind::View(view) => store.is_dense && load.is_dense && is_same(view),
+        LoadKind::Iota => false,
+    }
+}
+
+/// Whether a loop may run before `other`, which comes before it.
+fn may_swap(other: &Thunk, reader: &Thunk) -> bool {
+    match other.kind {
+        ThunkKind::Copy(_)
+        | ThunkKind::Loop(_)
+        | ThunkKind::Reduce(_)
+        | ThunkKind::Gemm(_)
+        | ThunkKind::Op(_) => {}
+        _ => return false,
+    }
+    let mut accesses = other.accesses();
+    accesses.all(|access| {
+        let allocation = access.slice.allocation;
+        let mut own = reader.accesses();
+        own.all(|own| {
+            own.slice.allocation != allocation || !(own.effect.writes() || access.effect.writes())
+        })
+    })
 }
 
 fn join(tiled: &mut RowTiledThunk) {
@@ -104,10 +306,17 @@ struct Merge {
     known: FxHashMap<Key, Register>,
     results: Vec<Register>,
     shared: usize,
+    /// Loads of what is there.
+    met: usize,
+    has_vector_bytecode: bool,
 }
 
 impl Merge {
     fn load(&mut self, load: &Load, ty: PrimitiveType) -> Register {
+        if let Some(store) = self.stores.iter().find(|store| is_result(store, load)) {
+            self.met += 1;
+            return store.register;
+        }
         for known in &self.loads {
             let is_same = match (&known.kind, &load.kind) {
                 (LoadKind::View(a), LoadKind::View(b)) => a == b,
@@ -115,6 +324,7 @@ impl Merge {
                 _ => false,
             };
             if is_same && known.walk == load.walk {
+                self.met += usize::from(known.is_dense);
                 return known.register;
             }
         }
@@ -175,7 +385,42 @@ impl Merge {
                 ..store.clone()
             });
         }
+        let is_vector = |task: &Task| matches!(task, Task::Vector(_));
+        self.has_vector_bytecode |= program.tasks.iter().any(is_vector);
         Some(())
+    }
+
+    /// Leaves out the results that are not to be kept.
+    fn keep_stores(&mut self, is_kept: impl Fn(&Store) -> bool) {
+        self.stores.retain(is_kept);
+        self.results = self.stores.iter().map(|store| store.register).collect();
+    }
+
+    /// The loop; `None` where a result is no step's. `joins_steps`: they become vector bytecode.
+    fn finish(self, count: usize, joins_steps: bool) -> Option<LoopThunk> {
+        let is_input = |register: &Register| self.loads.iter().any(|l| l.register == *register);
+        if self.stores.is_empty()
+            || self.stores.len() > MAX_RESULTS
+            || self.results.iter().any(is_input)
+        {
+            return None;
+        }
+        let program = self.builder.finish(&self.results);
+        let is_constant = |r: &Register| matches!(program.homes[r.0 as usize], Home::Constant(_));
+        if self.results.iter().any(is_constant) {
+            return None;
+        }
+        let program = match joins_steps {
+            true => program.with_vector_bytecode(),
+            false => program,
+        };
+        Some(LoopThunk {
+            count,
+            program,
+            loads: self.loads,
+            stores: self.stores,
+            small: None,
+        })
     }
 }
 
@@ -189,30 +434,6 @@ fn merge(a: &LoopThunk, b: &LoopThunk) -> Option<LoopThunk> {
     if merge.shared < MIN_SHARED || 2 * merge.shared < fewest {
         return None;
     }
-    let has_vector_bytecode = |program: &Program| {
-        let is_vector = |task: &Task| matches!(task, Task::Vector(_));
-        program.tasks.iter().any(is_vector)
-    };
-    let is_input = |register: &Register| merge.loads.iter().any(|l| l.register == *register);
-    if merge.results.iter().any(is_input) {
-        return None;
-    }
-    let mut program = merge.builder.finish(&merge.results);
-    if merge
-        .results
-        .iter()
-        .any(|r| matches!(program.homes[r.0 as usize], Home::Constant(_)))
-    {
-        return None;
-    }
-    if has_vector_bytecode(&a.program) || has_vector_bytecode(&b.program) {
-        program = program.with_vector_bytecode();
-    }
-    Some(LoopThunk {
-        count: a.count,
-        program,
-        loads: merge.loads,
-        stores: merge.stores,
-        small: None,
-    })
+    let joins_steps = merge.has_vector_bytecode;
+    merge.finish(a.count, joins_steps)
 }

@@ -295,13 +295,16 @@ impl Thunk {
 }
 
 impl LoopThunk {
+    /// Calls `f` on everything the loop touches.
+    pub fn each_access<'t>(&'t self, f: &mut dyn FnMut(Access<'t>)) {
+        self.operands(&mut |operand, effect, order| expand(operand, effect, order, f));
+    }
+
     /// Whether it reads anything of an allocation.
     pub fn reads(&self, allocation: u32) -> bool {
         let mut found = false;
-        self.operands(&mut |operand, effect, order| {
-            expand(operand, effect, order, &mut |access| {
-                found |= access.slice.allocation == allocation && access.effect.reads();
-            });
+        self.each_access(&mut |access| {
+            found |= access.slice.allocation == allocation && access.effect.reads();
         });
         found
     }

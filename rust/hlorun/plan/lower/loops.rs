@@ -11,7 +11,7 @@ use crate::plan::cost::{self, Way, Work};
 use crate::plan::thunk::BufferKind;
 use hlorun_kernels::vector_bytecode::Op;
 
-use crate::plan::element::elementwise::binary_op;
+use crate::plan::element::elementwise::{binary_op, conversion};
 use crate::plan::element::program::Meaning;
 use crate::plan::element::program::{Program, ProgramBuilder, Register};
 use crate::plan::element::scalar;
@@ -27,6 +27,17 @@ struct Cluster {
     builder: ProgramBuilder,
     loads: Vec<Load>,
     known: FxHashMap<(InstructionId, Order), Register>,
+}
+
+impl Cluster {
+    fn new(id: ClusterId) -> Cluster {
+        Cluster {
+            id,
+            builder: ProgramBuilder::new(),
+            loads: Vec::new(),
+            known: FxHashMap::default(),
+        }
+    }
 }
 
 impl<'m> Lowering<'m> {
@@ -56,12 +67,7 @@ impl<'m> Lowering<'m> {
         order: &Order,
         destination: ArrayView,
     ) -> Result<()> {
-        let mut cluster = Cluster {
-            id: cluster,
-            builder: ProgramBuilder::new(),
-            loads: Vec::new(),
-            known: FxHashMap::default(),
-        };
+        let mut cluster = Cluster::new(cluster);
         let root = self.evaluate(scope, &mut cluster, instruction, order)?;
         let walk = destination.walk(order);
         let store = Store {
@@ -283,21 +289,12 @@ impl<'m> Lowering<'m> {
             .ok_or_else(|| HloError::execution("reduce without operands"))?;
         let dims = views::array_shape(first)?.dims.clone();
         let reduced = |dim: u8| instruction.dimensions().contains(&i64::from(dim));
-        let mut space: Vec<(i64, bool)> = Vec::new();
-        for &dim in &order {
-            let (size, is_reduced) = (dims[usize::from(dim)], reduced(dim));
-            match space.last_mut() {
-                _ if size == 1 => {}
-                Some(last) if last.1 == is_reduced => last.0 *= size,
-                _ => space.push((size, is_reduced)),
-            }
-        }
-        let mut cluster = Cluster {
-            id: cluster,
-            builder: ProgramBuilder::new(),
-            loads: Vec::new(),
-            known: FxHashMap::default(),
-        };
+        let space = reduced_space(
+            order
+                .iter()
+                .map(|&dim| (dims[usize::from(dim)], reduced(dim))),
+        );
+        let mut cluster = Cluster::new(cluster);
         let mut values = Vec::with_capacity(count);
         let mut inits = Vec::with_capacity(count);
         for k in 0..count {
@@ -310,13 +307,11 @@ impl<'m> Lowering<'m> {
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
         let (combiner, simple) = self.combiner(instruction, &types)?;
         if simple.is_some() && is_low_float(types[0]) {
-            let widen =
-                crate::plan::element::elementwise::conversion(types[0], PrimitiveType::F32)?;
+            let f32 = PrimitiveType::F32;
+            let widen = conversion(types[0], f32)?;
             let meaning = Some(Meaning::of(Op::Convert));
-            values[0] =
-                cluster
-                    .builder
-                    .known_step(widen, meaning, &[values[0]], PrimitiveType::F32);
+            let builder = &mut cluster.builder;
+            values[0] = builder.known_step(widen, meaning, &[values[0]], f32);
         }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))
@@ -327,12 +322,11 @@ impl<'m> Lowering<'m> {
             .filter(|&&dim| !reduced(dim))
             .map(|&dim| (0..dim).filter(|&d| !reduced(d)).count() as u8)
             .collect();
-        let outputs = combiner
+        let types = combiner
             .outputs
             .iter()
-            .map(|r| combiner.types[r.0 as usize])
-            .collect::<Vec<_>>()
-            .into_iter()
+            .map(|r| combiner.types[r.0 as usize]);
+        let outputs = types
             .map(|ty| self.allocate(instruction, ty, &kept, &out_order))
             .collect::<Result<Vec<_>>>()?;
         let value = if instruction.array_shape().is_some() {
@@ -419,6 +413,19 @@ impl<'m> Lowering<'m> {
         );
         Ok(view)
     }
+}
+
+/// Sizes to walk, each with whether it is reduced, from sizes of dimensions; neighbours of one kind are one.
+fn reduced_space(dims: impl Iterator<Item = (i64, bool)>) -> Vec<(i64, bool)> {
+    let mut space: Vec<(i64, bool)> = Vec::new();
+    for (size, is_reduced) in dims {
+        match space.last_mut() {
+            _ if size == 1 => {}
+            Some(last) if last.1 == is_reduced => last.0 *= size,
+            _ => space.push((size, is_reduced)),
+        }
+    }
+    space
 }
 
 /// Floats narrower than `f32`, whose plain sums, products and extrema XLA:CPU accumulates in `f32`.

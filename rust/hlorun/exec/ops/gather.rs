@@ -208,17 +208,3 @@ unsafe fn across(
         })
     }
 }
-
-/// A nest whose rows are single windows, in row-major batch order.
-pub(super) fn batch_nest(dims: &[i64], first: &[isize], second: &[isize]) -> Nest<2> {
-    let outer = dims
-        .iter()
-        .zip(first.iter().zip(second))
-        .map(|(&size, (&a, &b))| (size.max(0) as usize, [a, b]))
-        .collect();
-    Nest {
-        outer,
-        inner: (1, [0; 2]),
-        is_empty: dims.contains(&0),
-    }
-}

@@ -284,9 +284,8 @@ impl<'m> Lowering<'m> {
         let Some(cluster) = scope.analysis.clusters[at] else {
             return Err(HloError::execution("a reduction without a cluster"));
         };
-        let first = instruction
-            .operand(0)
-            .ok_or_else(|| HloError::execution("reduce without operands"))?;
+        let missing = || HloError::execution("reduce without operands");
+        let first = instruction.operand(0).ok_or_else(missing)?;
         let dims = views::array_shape(first)?.dims.clone();
         let reduced = |dim: u8| instruction.dimensions().contains(&i64::from(dim));
         let space = reduced_space(
@@ -298,9 +297,7 @@ impl<'m> Lowering<'m> {
         let mut values = Vec::with_capacity(count);
         let mut inits = Vec::with_capacity(count);
         for k in 0..count {
-            let operand = instruction
-                .operand(k)
-                .ok_or_else(|| HloError::execution("reduce without operands"))?;
+            let operand = instruction.operand(k).ok_or_else(missing)?;
             values.push(self.evaluate(scope, &mut cluster, operand, &order)?);
             inits.push(self.array_operand(scope, instruction, count + k)?);
         }

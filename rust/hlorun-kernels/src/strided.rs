@@ -398,36 +398,6 @@ unsafe fn typed_plane<T: Copy>(across: Dim, inner: Dim, src: *const u8, dst: *mu
     }
 }
 
-/// `dst[i] = src + offsets[i]` (byte offsets) for elements of `elem_size` bytes.
-///
-/// # Safety
-/// Every offset reaches a readable element; `dst` is writable for `offsets.len()` elements and does not overlap them.
-pub unsafe fn gather_strided(elem_size: usize, src: *const u8, offsets: &[isize], dst: *mut u8) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        by_size!(elem_size, typed_gather(src, offsets, dst), {
-            for (i, &offset) in offsets.iter().enumerate() {
-                std::ptr::copy_nonoverlapping(
-                    src.offset(offset),
-                    dst.add(i * elem_size),
-                    elem_size,
-                );
-            }
-        })
-    }
-}
-
-unsafe fn typed_gather<T: Copy>(src: *const u8, offsets: &[isize], dst: *mut u8) {
-    for (i, &offset) in offsets.iter().enumerate() {
-        // SAFETY: the caller's contract.
-        unsafe {
-            dst.cast::<T>()
-                .add(i)
-                .write_unaligned(src.offset(offset).cast::<T>().read_unaligned())
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -129,12 +129,6 @@ impl HloModule {
         self.entry.map(|id| (id, self.computation(id)))
     }
 
-    /// The computation called `name`.
-    pub fn find_computation(&self, name: &str) -> Option<ComputationId> {
-        self.computation_ids()
-            .find(|&id| self.text.bytes(self.computation(id).name) == name.as_bytes())
-    }
-
     /// The first instruction called `name`, in any computation.
     pub fn find_instruction(&self, name: &str) -> Option<InstructionId> {
         (0..self.instructions.len())

@@ -27,7 +27,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::float_mode::DefaultMode;
 use crate::module::{HloModule, Id, InstructionId};
-use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId};
+use crate::types::{ArrayShape, Dims, PrimitiveType, ShapeId};
 use crate::verify::VerifiedModule;
 
 /// An array that comes in or goes out.
@@ -365,11 +365,6 @@ impl Executable {
     /// the result's arrays, in [`Executable::outputs`], in this order.
     pub fn dynamic_sizes(&self) -> &[DynamicSize] {
         &self.dynamic_sizes
-    }
-
-    /// Shape of the result, in the table of [`Executable::module`].
-    pub fn result_shape(&self) -> &Shape {
-        self.module.shapes().get(self.result_shape)
     }
 
     /// Id of the result's shape.

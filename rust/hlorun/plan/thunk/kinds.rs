@@ -255,21 +255,6 @@ pub struct ConditionalThunk {
 }
 
 impl Load {
-    /// The view, when the load walks a whole buffer from its first byte to its last.
-    pub fn whole_buffer(&self) -> Option<&ArrayView> {
-        match &self.kind {
-            LoadKind::View(view)
-                if self.is_dense
-                    && view.offset == 0
-                    && view.dynamic.is_empty()
-                    && view.slice.size == view.count() * view.element_type.size_bytes() =>
-            {
-                Some(view)
-            }
-            _ => None,
-        }
-    }
-
     /// The view, when it is of a row tile's scratch.
     pub fn private(&self) -> Option<&ArrayView> {
         match &self.kind {

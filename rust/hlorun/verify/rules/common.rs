@@ -330,8 +330,3 @@ pub fn without(dims: &[i64], drop: DimSet) -> Dims {
 pub fn size(value: Option<i64>, what: &str) -> Result<i64, String> {
     value.ok_or_else(|| format!("{what} overflows 64 bits"))
 }
-
-/// Whether a size is unbounded.
-pub fn unbounded(size: i64) -> bool {
-    size == ArrayShape::UNBOUNDED
-}

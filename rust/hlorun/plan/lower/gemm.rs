@@ -8,7 +8,7 @@ use crate::error::{HloError, Result};
 use crate::library::{self, DotDimensions, GemmConfig, gemm};
 use crate::module::{AttrKey, InstructionRef};
 use crate::plan::error::unsupported;
-use crate::plan::thunk::{GemmThunk, ThunkKind};
+use crate::plan::thunk::{GemmThunk, GemmWay, ThunkKind};
 use crate::plan::view::{ArrayView, identity_order, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
@@ -117,8 +117,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
-                packed_b: None,
-                block_rows: None,
+                way: GemmWay::Whole,
             })),
         );
         Ok(result)

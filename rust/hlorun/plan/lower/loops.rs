@@ -17,7 +17,7 @@ use crate::plan::element::program::{Program, ProgramBuilder, Register};
 use crate::plan::element::scalar;
 use crate::plan::element::vector_bytecode;
 use crate::plan::error::unsupported;
-use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
+use crate::plan::thunk::{FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
 use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
@@ -302,8 +302,8 @@ impl<'m> Lowering<'m> {
             inits.push(self.array_operand(scope, instruction, count + k)?);
         }
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
-        let (combiner, simple) = self.combiner(instruction, &types)?;
-        if simple.is_some() && is_low_float(types[0]) {
+        let (combiner, way) = self.combiner(instruction, &types)?;
+        if matches!(way, FoldWay::Kernels(_)) && is_low_float(types[0]) {
             let f32 = PrimitiveType::F32;
             let widen = conversion(types[0], f32)?;
             let meaning = Some(Meaning::of(Op::Convert));
@@ -334,9 +334,9 @@ impl<'m> Lowering<'m> {
         let program = cluster.builder.finish(&values);
         let elements = space.iter().map(|s| s.0.max(0) as usize).product();
         let program = self.with_vector_bytecode(program, elements);
-        let combiner = match simple {
-            Some(_) => combiner,
-            None => self.with_vector_bytecode(combiner, elements),
+        let combiner = match way {
+            FoldWay::Kernels(_) => combiner,
+            FoldWay::Lanes | FoldWay::OneByOne => self.with_vector_bytecode(combiner, elements),
         };
         scope.push(
             instruction.id,
@@ -345,7 +345,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads: cluster.loads,
                 combiner,
-                simple,
+                way,
                 inits,
                 outputs,
             })),
@@ -353,12 +353,12 @@ impl<'m> Lowering<'m> {
         Ok(value)
     }
 
-    /// The reducer as a program, and as one kernel where it is `f(x, y)` of its parameters.
+    /// The reducer as a program, and what folds by it: kernels where it is `f(x, y)` of its parameters.
     fn combiner(
         &self,
         instruction: InstructionRef<'m>,
         types: &[PrimitiveType],
-    ) -> Result<(Program, Option<hlorun_kernels::BinaryOp>)> {
+    ) -> Result<(Program, FoldWay)> {
         let computation = instruction
             .computation_attribute(AttrKey::ToApply)
             .ok_or_else(|| HloError::execution("reduce without to_apply"))?;
@@ -384,14 +384,14 @@ impl<'m> Lowering<'m> {
                 "a reducer whose types differ from its operands'".into(),
             ));
         }
-        let simple = simple_combiner(
-            self.module
-                .computation(computation)
-                .root
-                .map(|r| self.module.instruction(r)),
-        )
-        .filter(|_| n == 1 && inputs[0] == inputs[1]);
-        Ok((program, simple))
+        let root = self.module.computation(computation).root;
+        let op = simple_combiner(root.map(|root| self.module.instruction(root)));
+        let way = match op.filter(|_| n == 1 && inputs[0] == inputs[1]) {
+            Some(op) => FoldWay::Kernels(op),
+            None if inputs[..n] == inputs[n..] => FoldWay::Lanes,
+            None => FoldWay::OneByOne,
+        };
+        Ok((program, way))
     }
 
     /// `replica-id` and `partition-id`: a scalar that each replica fills in.

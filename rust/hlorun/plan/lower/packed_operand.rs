@@ -10,7 +10,7 @@ use super::Lowering;
 use crate::module::InstructionId;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::BufferKind;
-use crate::plan::thunk::{GemmThunk, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
+use crate::plan::thunk::{GemmThunk, GemmWay, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
 
 /// Most rows of the other operand; with more, packing at every product costs little.
@@ -76,7 +76,7 @@ impl Lowering<'_> {
                     packed
                 }
             };
-            gemm.packed_b = Some(packed);
+            gemm.way = GemmWay::PackedOperand(packed);
         }
         packs
     }

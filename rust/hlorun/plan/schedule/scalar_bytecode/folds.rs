@@ -23,7 +23,7 @@ use crate::plan::schedule::small_loop;
 use crate::plan::schedule::tiles;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
-use crate::plan::thunk::{Load, LoopThunk, ReduceThunk};
+use crate::plan::thunk::{FoldWay, Load, LoopThunk, ReduceThunk};
 
 /// Lanes of a row that a general reducer folds as a whole: so many that each has the same number of
 /// values.
@@ -99,9 +99,9 @@ impl Builder {
                 self.copy_bytes(1, size, init, fold.outputs[k].behind(result * size));
             }
         }
-        match reduction.simple {
-            Some(op) => self.fold_by_kernel(&fold, op, total),
-            None => self.fold_by_program(&fold, total, base),
+        match reduction.way {
+            FoldWay::Kernels(op) => self.fold_by_kernel(&fold, op, total),
+            FoldWay::Lanes | FoldWay::OneByOne => self.fold_by_program(&fold, total, base),
         }
     }
 
@@ -220,20 +220,23 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         [.., (size, true)] => size as usize,
         _ => 1,
     };
-    reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
+    matches!(reduction.way, FoldWay::Kernels(_))
+        || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
 /// How the tiles of a reduction are folded.
 fn shape(reduction: &ReduceThunk, total: usize) -> Shape {
-    let is_simple = reduction.simple.is_some();
-    let widest = tiles::widest(reduction, is_simple, total);
-    Shape::of(&reduction.space, is_simple, is_simple, widest)
+    let widest = tiles::widest(reduction, total);
+    Shape::of(&reduction.space, reduction.way, widest)
 }
 
 /// How many rows a kernel folds together, and their length, where it does that.
 fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
     let ty = dtype(reduction.outputs.first()?.element_type)?;
-    let has_kernel = hlorun_kernels::fold_rows(reduction.simple?, ty).is_some();
+    let FoldWay::Kernels(op) = reduction.way else {
+        return None;
+    };
+    let has_kernel = hlorun_kernels::fold_rows(op, ty).is_some();
     match shape(reduction, total) {
         Shape::ShortRows { size, run } if has_kernel => Some((run / size, size)),
         _ => None,
@@ -242,14 +245,13 @@ fn short_rows(reduction: &ReduceThunk, total: usize) -> Option<(usize, usize)> {
 
 /// Whether a reduction has one tile, which kernels fold row by row, or row onto row, as they do here.
 fn is_one_tile(reduction: &ReduceThunk, total: usize) -> bool {
-    let is_simple = reduction.simple.is_some();
-    let most = MAX_REPEATED.min(tiles::widest(reduction, is_simple, total));
+    let most = MAX_REPEATED.min(tiles::widest(reduction, total));
     let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);
     let is_same_order = || {
         let is_plain = matches!(shape(reduction, total), Shape::Plain);
         is_plain || short_rows(reduction, total).is_some()
     };
-    is_simple
+    matches!(reduction.way, FoldWay::Kernels(_))
         && (1..=most).contains(&total)
         && !reduction.loads.iter().any(ends_inside)
         && faults::holds(Fault::FoldsInOtherOrder, is_same_order())

@@ -140,10 +140,10 @@ fn details(kind: &ThunkKind) -> String {
             let mapped = program(&own.program);
             let way = match own.way {
                 FoldWay::Kernels(_) => "kernels",
-                FoldWay::Lanes => "lanes",
-                FoldWay::OneByOne => "single values",
+                FoldWay::Lanes => "on lanes",
+                FoldWay::OneByOne => "value by value",
             };
-            format!("{mapped}; folded by {} on {way}", program(&own.combiner))
+            format!("{mapped}; folded by {} {way}", program(&own.combiner))
         }
         ThunkKind::RowTiled(own) => format!(
             "{} rows, {} at a time, {} of them scratch",

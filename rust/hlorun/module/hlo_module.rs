@@ -65,6 +65,25 @@ pub struct NewInstruction<'a> {
     pub immediate: u32,
 }
 
+impl<'a> NewInstruction<'a> {
+    /// What `data` is, with other operands and attributes.
+    pub fn like(
+        data: &HloInstruction,
+        operands: &'a [InstructionId],
+        attributes: &'a [Attribute],
+    ) -> NewInstruction<'a> {
+        NewInstruction {
+            name: data.name,
+            text: data.text,
+            opcode: data.opcode,
+            shape: data.shape,
+            operands,
+            attributes,
+            immediate: data.immediate,
+        }
+    }
+}
+
 impl HloModule {
     /// An empty module over `text`.
     pub fn new(text: ModuleText) -> HloModule {

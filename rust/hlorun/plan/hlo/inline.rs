@@ -257,19 +257,8 @@ pub fn clone_body(
                 *ids = ids.iter().filter_map(|id| map.get(id).copied()).collect();
             }
         }
-        let new = module.add_instruction(
-            into,
-            NewInstruction {
-                name: data.name,
-                text: data.text,
-                opcode: data.opcode,
-                shape: data.shape,
-                operands: &operands,
-                attributes: &attributes,
-                immediate: data.immediate,
-            },
-        );
-        map.insert(id, new);
+        let new = NewInstruction::like(&data, &operands, &attributes);
+        map.insert(id, module.add_instruction(into, new));
     }
     module
         .computation(callee)

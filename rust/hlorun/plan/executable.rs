@@ -254,14 +254,10 @@ fn effective(options: &CompileOptions) -> Result<CompileOptions> {
     for name in &mut options.disable {
         *name = passes::named(name)?.to_owned();
     }
-    if options
-        .disable
-        .iter()
-        .any(|name| name == machine_code::NAME)
-    {
+    if options.is_off(machine_code::NAME) {
         options.machine_code = MachineCode::Never;
     }
-    options.fuse &= !options.observe && !options.disable.iter().any(|name| name == "fusion");
+    options.fuse &= !options.observe && !options.is_off("fusion");
     Ok(options)
 }
 
@@ -386,7 +382,7 @@ impl Executable {
         {
             return plan.clone();
         }
-        let is_enabled = !self.options.disable.iter().any(|d| d == replication::NAME);
+        let is_enabled = !self.options.is_off(replication::NAME);
         let plan = replication::plan(
             &self.thunks,
             &self.assignment,

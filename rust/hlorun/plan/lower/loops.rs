@@ -96,11 +96,7 @@ impl<'m> Lowering<'m> {
 
     /// `program`, its steps joined into vector bytecode where it runs over that many elements.
     pub(super) fn with_vector_bytecode(&self, program: Program, elements: usize) -> Program {
-        let is_enabled = !self
-            .options
-            .disable
-            .iter()
-            .any(|name| name == vector_bytecode::NAME);
+        let is_enabled = !self.options.is_off(vector_bytecode::NAME);
         if is_enabled && cost::choose(Work::Array(elements)) == Way::VectorBytecode {
             program.with_vector_bytecode()
         } else {

@@ -28,7 +28,7 @@ impl Lowering<'_> {
         body: &mut ThunkSequence,
     ) -> ThunkSequence {
         let mut packs = Vec::new();
-        if self.options.disable.iter().any(|name| name == NAME) {
+        if self.options.is_off(NAME) {
             return packs;
         }
         let mut written = vec![false; self.buffers.len()];

@@ -45,7 +45,7 @@ pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on}
 pub use rows::{CombineRows, FoldRows, combine_rows, fold_rows, maximum, minimum};
 pub use scratch::Scratch;
 pub use stochastic::stochastic_convert;
-pub use strided::{copy_row, copy_strided, fill, gather_strided};
+pub use strided::{copy_row, copy_strided, fill};
 pub use table::{
     Binary, Ternary, Unary, binary, clamp, compare, complex, select, unary, unary_result,
 };

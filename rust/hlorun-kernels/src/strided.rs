@@ -398,36 +398,6 @@ unsafe fn typed_plane<T: Copy>(across: Dim, inner: Dim, src: *const u8, dst: *mu
     }
 }
 
-/// `dst[i] = src + offsets[i]` (byte offsets) for elements of `elem_size` bytes.
-///
-/// # Safety
-/// Every offset reaches a readable element; `dst` is writable for `offsets.len()` elements and does not overlap them.
-pub unsafe fn gather_strided(elem_size: usize, src: *const u8, offsets: &[isize], dst: *mut u8) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        by_size!(elem_size, typed_gather(src, offsets, dst), {
-            for (i, &offset) in offsets.iter().enumerate() {
-                std::ptr::copy_nonoverlapping(
-                    src.offset(offset),
-                    dst.add(i * elem_size),
-                    elem_size,
-                );
-            }
-        })
-    }
-}
-
-unsafe fn typed_gather<T: Copy>(src: *const u8, offsets: &[isize], dst: *mut u8) {
-    for (i, &offset) in offsets.iter().enumerate() {
-        // SAFETY: the caller's contract.
-        unsafe {
-            dst.cast::<T>()
-                .add(i)
-                .write_unaligned(src.offset(offset).cast::<T>().read_unaligned())
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -505,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_and_gathers_every_size() {
+    fn fills_every_size() {
         for size in [1usize, 2, 3, 4, 8, 16] {
             let pattern: Vec<u8> = (1..=size as u8).collect();
             for n in [0, 1, 7, 37, 300] {
@@ -514,14 +484,6 @@ mod tests {
                 unsafe { fill(size, pattern.as_ptr(), out.as_mut_ptr(), n) };
                 assert!(out[..n * size].chunks(size).all(|c| c == pattern));
                 assert!(out[n * size..].iter().all(|&b| b == 0));
-            }
-            let table: Vec<u8> = (0..10 * size).map(|i| i as u8).collect();
-            let offsets: Vec<isize> = [7, 0, 3, 9].iter().map(|i| i * size as isize).collect();
-            let mut got = vec![0u8; 4 * size];
-            // SAFETY: every offset names one of ten elements.
-            unsafe { gather_strided(size, table.as_ptr(), &offsets, got.as_mut_ptr()) };
-            for (chunk, &offset) in got.chunks(size).zip(&offsets) {
-                assert_eq!(chunk, &table[offset as usize..][..size]);
             }
         }
     }

@@ -22,13 +22,6 @@ pub struct TimeBound {
     pub end_position: PositionId,
 }
 
-impl TimeBound {
-    /// Whether both are live at some moment.
-    pub fn overlaps(&self, other: &TimeBound) -> bool {
-        self.start <= other.end && other.start <= self.end
-    }
-}
-
 /// Differences between the years.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LiveRangeOptions {
@@ -41,7 +34,6 @@ pub struct LiveRangeOptions {
 #[derive(Clone, Debug)]
 pub struct HloLiveRange {
     sequence: Vec<InstructionId>,
-    time: IdMap<InstructionId, u32>,
     ranges: Vec<Option<TimeBound>>,
 }
 
@@ -73,7 +65,6 @@ impl HloLiveRange {
         normalize(&mut ranges, alias);
         HloLiveRange {
             sequence: flat.sequence,
-            time: flat.time,
             ranges,
         }
     }
@@ -86,11 +77,6 @@ impl HloLiveRange {
     /// One past the last moment.
     pub fn end_time(&self) -> u32 {
         self.sequence.len() as u32
-    }
-
-    /// When an instruction runs.
-    pub fn time_of(&self, id: InstructionId) -> Option<u32> {
-        Some(self.time[id]).filter(|&time| time != NEVER)
     }
 
     /// When a value is live.

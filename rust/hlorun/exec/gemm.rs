@@ -7,7 +7,7 @@ use super::memory::Memory;
 use crate::error::{HloError, Result};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::scalar_bytecode::products::matrix;
-use crate::plan::thunk::{GemmThunk, PackOperandThunk};
+use crate::plan::thunk::{GemmThunk, GemmWay, PackOperandThunk};
 
 /// Packs the right operand of a loop's products.
 pub fn pack(thunk: &PackOperandThunk, environment: &Environment<'_>) -> Result<()> {
@@ -107,43 +107,32 @@ pub fn blocks(thunk: &GemmThunk, block_rows: usize) -> Vec<std::ops::Range<usize
 /// Runs a product.
 pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
     let gemm = rows_of(thunk, thunk.sizes().1 as usize)?;
-    if let Some(block_rows) = thunk.block_rows {
-        let memory = &environment.memory;
-        let blocks = blocks(thunk, block_rows);
-        let row = gemm.n * gemm.out.size_bytes();
-        return try_parallel(environment, blocks.len(), &|at| {
-            let rows = blocks[at].clone();
-            // SAFETY: C is dense, so that its rows lie one after the other; blocks are disjoint.
-            unsafe {
-                let c = memory.first(&thunk.c).add(rows.start * row);
-                block(thunk, rows, memory, c)
-            }
-        });
-    }
     let memory = &environment.memory;
-    if let Some(packed) = &thunk.packed_b {
-        // SAFETY: the plan packed B of this very product into the packed operand.
-        unsafe {
-            hlorun_kernels::gemm_packed(
-                &gemm,
-                memory.first(&thunk.a),
-                memory.pointer(packed),
-                memory.first(&thunk.c),
-                &environment.products(),
-            )?;
-        }
-        return Ok(());
-    }
+    let (a, c) = (memory.first(&thunk.a), memory.first(&thunk.c));
+    let parallel = environment.products();
     // SAFETY: the views have these sizes and strides and stay inside their allocations; the
-    // assignment never lets C share memory with A or B.
+    // assignment never lets C share memory with A or B; the plan packed B of this very product.
     unsafe {
-        hlorun_kernels::gemm(
-            &gemm,
-            memory.first(&thunk.a),
-            memory.first(&thunk.b),
-            memory.first(&thunk.c),
-            &environment.products(),
-        )?;
+        match thunk.way {
+            GemmWay::Whole => {
+                let b = memory.first(&thunk.b);
+                hlorun_kernels::gemm(&gemm, a, b, c, &parallel)?;
+            }
+            GemmWay::PackedOperand(packed) => {
+                let b = memory.pointer(&packed);
+                hlorun_kernels::gemm_packed(&gemm, a, b, c, &parallel)?;
+            }
+            GemmWay::RowBlocks(block_rows) => {
+                let blocks = blocks(thunk, block_rows);
+                let row = gemm.n * gemm.out.size_bytes();
+                return try_parallel(environment, blocks.len(), &|at| {
+                    let rows = blocks[at].clone();
+                    // C is dense, so that its rows lie one after the other; blocks are disjoint.
+                    let c = memory.first(&thunk.c).add(rows.start * row);
+                    block(thunk, rows, memory, c)
+                });
+            }
+        }
     }
     Ok(())
 }

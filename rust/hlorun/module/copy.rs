@@ -140,13 +140,8 @@ impl<'m> Copier<'m> {
         self.to.add_instruction(
             into,
             NewInstruction {
-                name: data.name,
-                text: data.text,
-                opcode: data.opcode,
-                shape: data.shape,
-                operands,
-                attributes: &attributes,
                 immediate,
+                ..NewInstruction::like(data, operands, &attributes)
             },
         )
     }

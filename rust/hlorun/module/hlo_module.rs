@@ -65,6 +65,25 @@ pub struct NewInstruction<'a> {
     pub immediate: u32,
 }
 
+impl<'a> NewInstruction<'a> {
+    /// What `data` is, with other operands and attributes.
+    pub fn like(
+        data: &HloInstruction,
+        operands: &'a [InstructionId],
+        attributes: &'a [Attribute],
+    ) -> NewInstruction<'a> {
+        NewInstruction {
+            name: data.name,
+            text: data.text,
+            opcode: data.opcode,
+            shape: data.shape,
+            operands,
+            attributes,
+            immediate: data.immediate,
+        }
+    }
+}
+
 impl HloModule {
     /// An empty module over `text`.
     pub fn new(text: ModuleText) -> HloModule {
@@ -127,12 +146,6 @@ impl HloModule {
     /// The entry computation's id and data.
     pub fn entry_computation(&self) -> Option<(ComputationId, &HloComputation)> {
         self.entry.map(|id| (id, self.computation(id)))
-    }
-
-    /// The computation called `name`.
-    pub fn find_computation(&self, name: &str) -> Option<ComputationId> {
-        self.computation_ids()
-            .find(|&id| self.text.bytes(self.computation(id).name) == name.as_bytes())
     }
 
     /// The first instruction called `name`, in any computation.

@@ -65,11 +65,6 @@ impl ModuleText {
         self.filename.clone()
     }
 
-    /// Where byte `offset` of the source stands; offsets in additions are the source's end.
-    pub fn locate(&self, offset: usize) -> crate::error::Location {
-        super::location::locate(&self.source, self.filename.clone(), offset)
-    }
-
     /// The bytes of `text`; empty when it lies outside.
     pub fn bytes(&self, text: TextRef) -> &[u8] {
         let start = text.start as usize;

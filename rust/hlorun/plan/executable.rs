@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use super::element::vector_bytecode;
 use super::hlo::DynamicSize;
 use super::hlo::pass::PassContext;
 use super::lower::{Lowering, Value, collect_leaves};
@@ -17,6 +18,7 @@ use super::options::{Check, CompileOptions, MachineCode};
 use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
+use super::schedule::{loop_merging, row_tiling, scalar_bytecode, small_loop};
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
 use super::thunk::{BufferKind, LogicalBuffer};
@@ -26,7 +28,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::float_mode::DefaultMode;
 use crate::module::{HloModule, Id, InstructionId};
-use crate::types::{ArrayShape, Dims, PrimitiveType, Shape, ShapeId};
+use crate::types::{ArrayShape, Dims, PrimitiveType, ShapeId};
 use crate::verify::VerifiedModule;
 
 /// An array that comes in or goes out.
@@ -108,84 +110,113 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
     if !options.observe {
         pipeline.run(&mut module, super::hlo::TABLE, &mut cx)?;
     }
-    let dynamic_sizes = cx.dynamic_sizes;
-    let Some((entry, computation)) = module.entry_computation() else {
-        return Err(HloError::execution("the module has no entry computation"));
-    };
-    let parameters = computation.parameters.clone();
-    let root = computation
-        .root
-        .ok_or_else(|| HloError::execution("the entry computation has no root"))?;
-    let mut lowering = Lowering::new(&module, options);
-    if options.observe {
-        lowering.observe(&cx.calls);
-    }
-    let mut leaves = Vec::new();
-    let mut values = Vec::new();
-    let mut infos = Vec::new();
-    for &id in &parameters {
-        let instruction = module.instruction(id);
-        let start = leaves.len();
-        values.push(lowering.entry_parameter(instruction, &mut leaves)?);
-        infos.push(Parameter {
-            name: instruction.name().into_owned(),
-            shape: instruction.shape_id(),
-            leaves: start..leaves.len(),
-        });
-    }
-    let (mut thunks, result) = lowering.computation(entry, &values)?;
-    let outputs = store_results(&mut lowering, &mut thunks, root, &result);
-    let mut buffers = std::mem::take(&mut lowering.buffers);
-    if options.fuse {
-        pipeline.step(super::schedule::row_tiling::NAME, || {
-            super::schedule::row_tiling::run(&mut thunks, &mut buffers);
-            super::schedule::loop_merging::run_groups(&mut thunks);
-            count(&thunks, &|kind| matches!(kind, ThunkKind::RowTiled(_)))
-        });
-        let joins_steps = !options
-            .disable
-            .iter()
-            .any(|name| name == super::element::vector_bytecode::NAME);
-        pipeline.step(super::schedule::loop_merging::NAME, || {
-            super::schedule::loop_merging::run(&mut thunks, &buffers, joins_steps)
-        });
-    }
-    let assignment = place(&mut thunks, &buffers, &module, options)?;
-    if devices > 1 {
-        super::replication::products::divide(&mut thunks, &assignment);
-    }
-    super::schedule::small_loop::prepare(&mut thunks);
-    pipeline.step(super::schedule::scalar_bytecode::NAME, || {
-        super::schedule::scalar_bytecode::prepare(&mut thunks, options.machine_code);
-        count(
-            &thunks,
-            &|kind| matches!(kind, ThunkKind::While(repeated) if repeated.bytecode.is_some()),
-        )
-    });
+    let mut entry = lower_entry(&module, &cx)?;
+    let assignment = schedule(&mut entry, &module, &mut pipeline, options)?;
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
     };
     Ok(Executable {
-        inputs: leaves.iter().map(leaf).collect(),
-        outputs: outputs.iter().map(leaf).collect(),
-        result_shape: match module.operand_ids(root).first() {
+        inputs: entry.inputs.iter().map(leaf).collect(),
+        outputs: entry.outputs.iter().map(leaf).collect(),
+        result_shape: match module.operand_ids(entry.root).first() {
             // The passes put the result and its sizes into a tuple.
-            Some(&result) if !dynamic_sizes.is_empty() => module.instruction_data(result).shape,
-            _ => module.instruction_data(root).shape,
+            Some(&result) if !cx.dynamic_sizes.is_empty() => module.instruction_data(result).shape,
+            _ => module.instruction_data(entry.root).shape,
         },
-        dynamic_sizes,
-        parameters: infos,
+        dynamic_sizes: cx.dynamic_sizes,
+        parameters: entry.parameters,
         options: options.clone(),
         passes: pipeline.into_records(),
         original_count,
-        thunks,
+        thunks: entry.thunks,
         assignment,
         arenas: Mutex::new(Vec::new()),
         locksteps: Mutex::new(Vec::new()),
         originals: OnceLock::new(),
         module,
     })
+}
+
+/// The entry computation as thunks over logical buffers.
+struct LoweredEntry {
+    thunks: ThunkSequence,
+    buffers: Vec<LogicalBuffer>,
+    parameters: Vec<Parameter>,
+    inputs: Vec<ArrayView>,
+    outputs: Vec<ArrayView>,
+    root: InstructionId,
+}
+
+fn lower_entry(module: &HloModule, cx: &PassContext<'_>) -> Result<LoweredEntry> {
+    let Some((entry, computation)) = module.entry_computation() else {
+        return Err(HloError::execution("the module has no entry computation"));
+    };
+    let root = computation
+        .root
+        .ok_or_else(|| HloError::execution("the entry computation has no root"))?;
+    let mut lowering = Lowering::new(module, cx.options);
+    if cx.options.observe {
+        lowering.observe(&cx.calls);
+    }
+    let mut inputs = Vec::new();
+    let mut values = Vec::new();
+    let mut parameters = Vec::new();
+    for &id in &computation.parameters {
+        let instruction = module.instruction(id);
+        let start = inputs.len();
+        values.push(lowering.entry_parameter(instruction, &mut inputs)?);
+        parameters.push(Parameter {
+            name: instruction.name().into_owned(),
+            shape: instruction.shape_id(),
+            leaves: start..inputs.len(),
+        });
+    }
+    let (mut thunks, result) = lowering.computation(entry, &values)?;
+    let outputs = store_results(&mut lowering, &mut thunks, root, &result);
+    Ok(LoweredEntry {
+        thunks,
+        buffers: lowering.buffers,
+        parameters,
+        inputs,
+        outputs,
+        root,
+    })
+}
+
+/// Changes thunks so that they run faster, and gives their buffers memory.
+fn schedule(
+    entry: &mut LoweredEntry,
+    module: &HloModule,
+    pipeline: &mut Pipeline<'_>,
+    options: &CompileOptions,
+) -> Result<Assignment> {
+    let (thunks, buffers) = (&mut entry.thunks, &mut entry.buffers);
+    if options.fuse {
+        pipeline.step(row_tiling::NAME, || {
+            row_tiling::run(thunks, buffers);
+            loop_merging::run_groups(thunks);
+            count(thunks, &|kind| matches!(kind, ThunkKind::RowTiled(_)))
+        });
+        let is_off = |name: &String| name == vector_bytecode::NAME;
+        let joins_steps = !options.disable.iter().any(is_off);
+        pipeline.step(loop_merging::NAME, || {
+            loop_merging::run(thunks, buffers, joins_steps)
+        });
+    }
+    let assignment = place(thunks, buffers, module, options)?;
+    if options.replicas * options.partitions > 1 {
+        replication::products::divide(thunks, &assignment);
+    }
+    small_loop::prepare(thunks);
+    pipeline.step(scalar_bytecode::NAME, || {
+        scalar_bytecode::prepare(thunks, options.machine_code);
+        count(
+            thunks,
+            &|kind| matches!(kind, ThunkKind::While(repeated) if repeated.bytecode.is_some()),
+        )
+    });
+    Ok(assignment)
 }
 
 /// Gives buffers their memory and, where the options ask for it, proves that the plan holds.
@@ -229,14 +260,10 @@ fn effective(options: &CompileOptions) -> Result<CompileOptions> {
     for name in &mut options.disable {
         *name = passes::named(name)?.to_owned();
     }
-    if options
-        .disable
-        .iter()
-        .any(|name| name == machine_code::NAME)
-    {
+    if options.is_off(machine_code::NAME) {
         options.machine_code = MachineCode::Never;
     }
-    options.fuse &= !options.observe && !options.disable.iter().any(|name| name == "fusion");
+    options.fuse &= !options.observe && !options.is_off("fusion");
     Ok(options)
 }
 
@@ -342,11 +369,6 @@ impl Executable {
         &self.dynamic_sizes
     }
 
-    /// Shape of the result, in the table of [`Executable::module`].
-    pub fn result_shape(&self) -> &Shape {
-        self.module.shapes().get(self.result_shape)
-    }
-
     /// Id of the result's shape.
     pub fn result_shape_id(&self) -> ShapeId {
         self.result_shape
@@ -366,7 +388,7 @@ impl Executable {
         {
             return plan.clone();
         }
-        let is_enabled = !self.options.disable.iter().any(|d| d == replication::NAME);
+        let is_enabled = !self.options.is_off(replication::NAME);
         let plan = replication::plan(
             &self.thunks,
             &self.assignment,

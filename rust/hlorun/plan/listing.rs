@@ -13,7 +13,7 @@ use super::element::program::{Program, Task};
 use super::executable::Executable;
 use super::memory::assign::AllocationKind;
 use super::options::MachineCode;
-use super::thunk::{Access, Place, Thunk, ThunkKind, WhileThunk};
+use super::thunk::{Access, FoldWay, GemmWay, Place, Thunk, ThunkKind, WhileThunk};
 use super::view::{BufferSlice, PRIVATE};
 use crate::types::ArrayShape;
 
@@ -138,7 +138,12 @@ fn details(kind: &ThunkKind) -> String {
         ThunkKind::Loop(own) => program(&own.program),
         ThunkKind::Reduce(own) => {
             let mapped = program(&own.program);
-            format!("{mapped}; folded by {}", program(&own.combiner))
+            let way = match own.way {
+                FoldWay::Kernels(_) => "kernels",
+                FoldWay::Lanes => "on lanes",
+                FoldWay::OneByOne => "value by value",
+            };
+            format!("{mapped}; folded by {} {way}", program(&own.combiner))
         }
         ThunkKind::RowTiled(own) => format!(
             "{} rows, {} at a time, {} of them scratch",
@@ -146,9 +151,10 @@ fn details(kind: &ThunkKind) -> String {
             own.tile_rows,
             own.privates.len()
         ),
-        ThunkKind::Gemm(own) => match own.packed_b {
-            Some(_) => "packed".to_owned(),
-            None => String::new(),
+        ThunkKind::Gemm(own) => match own.way {
+            GemmWay::Whole => String::new(),
+            GemmWay::PackedOperand(_) => "packed".to_owned(),
+            GemmWay::RowBlocks(rows) => format!("{rows} rows at a time"),
         },
         ThunkKind::While(own) => repeated(own),
         _ => String::new(),

@@ -60,6 +60,13 @@ pub struct CompileOptions {
     pub inspect: Option<Inspect>,
 }
 
+impl CompileOptions {
+    /// Whether a pass is switched off.
+    pub fn is_off(&self, name: &str) -> bool {
+        self.disable.iter().any(|off| off == name)
+    }
+}
+
 impl Default for CompileOptions {
     fn default() -> CompileOptions {
         CompileOptions {

@@ -95,7 +95,7 @@ impl<'o> Pipeline<'o> {
 
     /// Whether an optional pass runs; it then counts towards the limit.
     fn take(&mut self, name: &str) -> bool {
-        let is_on = self.left > 0 && !self.options.disable.iter().any(|off| off == name);
+        let is_on = self.left > 0 && !self.options.is_off(name);
         self.left -= usize::from(is_on);
         is_on
     }

@@ -359,6 +359,62 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// What an opcode has in its parentheses where others have operands.
+    #[inline]
+    fn immediate(&mut self, open: &Open) -> Parsed<u32> {
+        let literal = match open.opcode {
+            HloOpcode::Parameter => return self.parameter_number(),
+            HloOpcode::Constant if open.literal_end > 0 => {
+                self.cursor.position = open.literal_end;
+                Literal {
+                    shape: ArrayShape::new(PrimitiveType::Pred, &[]),
+                    value: LiteralValue::Elided,
+                }
+            }
+            HloOpcode::Constant => {
+                let shapes = &self.module.shapes;
+                let literal = parse_literal(&mut self.cursor, shapes, open.shape, &self.limits)?;
+                self.cursor.expect(b')', "')' after the literal")?;
+                literal
+            }
+            HloOpcode::Unknown => return Ok(open.opcode_text.start),
+            _ => return Ok(0),
+        };
+        self.module.literals.push(literal);
+        Ok((self.module.literals.len() - 1) as u32)
+    }
+
+    /// The computation that a `-start` wraps its opcode into; that `-update` and `-done` go on with a
+    /// start of theirs. Returns where the instruction's own attributes begin.
+    fn wrapped(
+        &mut self,
+        open: &Open,
+        operands: PoolRange,
+        forward: usize,
+        first_attribute: usize,
+    ) -> Parsed<usize> {
+        match (open.wrapped, open.opcode) {
+            (Some(wrapped), HloOpcode::AsyncStart) => {
+                if let Some(PendingOperand::Operand { name, .. }) =
+                    self.pending_operands.get(forward)
+                {
+                    return Err(Fault::new(
+                        name.start as usize,
+                        "an operand of an asynchronous start is used before it is defined",
+                    ));
+                }
+                return self.wrap_async(open, wrapped, operands, first_attribute);
+            }
+            (Some(wrapped), HloOpcode::AsyncUpdate | HloOpcode::AsyncDone)
+                if forward == self.pending_operands.len() =>
+            {
+                self.continues(open, wrapped, operands)?;
+            }
+            _ => {}
+        }
+        Ok(first_attribute)
+    }
+
     /// What stands after the operands, and the finished instruction in the arena.
     ///
     /// Those of its operands that are not defined yet are pending from `forward` on.
@@ -369,55 +425,20 @@ impl Parser<'_> {
         operands: PoolRange,
         forward: usize,
     ) -> Parsed<InstructionId> {
-        let mut immediate = match open.opcode {
-            HloOpcode::Parameter => self.parameter_number()?,
-            HloOpcode::Constant if open.literal_end > 0 => {
-                self.cursor.position = open.literal_end;
-                self.module.literals.push(Literal {
-                    shape: ArrayShape::new(PrimitiveType::Pred, &[]),
-                    value: LiteralValue::Elided,
-                });
-                (self.module.literals.len() - 1) as u32
-            }
-            HloOpcode::Constant => {
-                let literal = parse_literal(
-                    &mut self.cursor,
-                    &self.module.shapes,
-                    open.shape,
-                    &self.limits,
-                )?;
-                self.cursor.expect(b')', "')' after the literal")?;
-                self.module.literals.push(literal);
-                (self.module.literals.len() - 1) as u32
-            }
-            HloOpcode::Unknown => open.opcode_text.start,
-            _ => 0,
-        };
+        let mut immediate = self.immediate(open)?;
         let mut first_attribute = self.module.attributes.len();
         if open.name.is_some() {
             let opcode = open.wrapped.unwrap_or(open.opcode);
             self.attributes(opcode, open)?;
             first_attribute = self.open_attributes;
         }
-        if let (Some(wrapped), HloOpcode::AsyncStart) = (open.wrapped, open.opcode) {
-            if let Some(PendingOperand::Operand { name, .. }) = self.pending_operands.get(forward) {
-                return Err(Fault::new(
-                    name.start as usize,
-                    "an operand of an asynchronous start is used before it is defined",
-                ));
-            }
-            first_attribute = self.wrap_async(open, wrapped, operands, first_attribute)?;
-        }
-        if let (Some(wrapped), HloOpcode::AsyncUpdate | HloOpcode::AsyncDone) =
-            (open.wrapped, open.opcode)
-            && forward == self.pending_operands.len()
-        {
-            self.continues(open, wrapped, operands)?;
-        }
-        if open.opcode == HloOpcode::Broadcast && forward == self.pending_operands.len() {
-            self.scalar_broadcast(operands, first_attribute);
+        if open.wrapped.is_some() {
+            first_attribute = self.wrapped(open, operands, forward, first_attribute)?;
         }
         let knows_operands = forward == self.pending_operands.len();
+        if open.opcode == HloOpcode::Broadcast && knows_operands {
+            self.scalar_broadcast(operands, first_attribute);
+        }
         let knows_all = knows_operands && self.open_calls.is_empty();
         if !(self.open_calls.is_empty() && self.open_uses.is_empty()) {
             self.pending_calls.append(&mut self.open_calls);

@@ -41,7 +41,7 @@ mod window;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{Location, Result};
+use crate::error::Result;
 use crate::float_mode::DefaultMode;
 use crate::module::{HloModule, ModuleText, Source};
 use crate::types::{ShapeId, ShapeTable};
@@ -192,11 +192,6 @@ pub fn closest_name(module: &HloModule, name: &str) -> Option<String> {
     let names = computations.chain(instructions);
     let most = Limits::default().suggestion_candidates;
     crate::suggestion::closest(name.as_bytes(), names.map(|n| module.text.bytes(n)), most)
-}
-
-/// Where byte `offset` of a module's text stands.
-pub fn locate(text: &ModuleText, offset: usize) -> Location {
-    text.locate(offset)
 }
 
 /// Parses a shape on its own and interns it in `table`.

@@ -43,23 +43,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The row-major layout of `rank` dimensions, `{rank-1, …, 0}`.
-    pub fn descending(rank: usize) -> Layout {
-        Layout {
-            minor_to_major: (0..rank as u8).rev().collect(),
-            extension: None,
-        }
-    }
-
-    /// Whether dimensions are in row-major order (tiles and spaces are not looked at).
-    pub fn is_descending(&self) -> bool {
-        let rank = self.minor_to_major.len();
-        self.minor_to_major
-            .iter()
-            .enumerate()
-            .all(|(i, &d)| usize::from(d) == rank - 1 - i)
-    }
-
     /// `S(n)`; 0 by default.
     pub fn memory_space(&self) -> i64 {
         self.extension.as_ref().map_or(0, |e| e.memory_space)

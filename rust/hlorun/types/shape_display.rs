@@ -301,6 +301,8 @@ fn write_layout<T: fmt::Display>(
 
 #[cfg(test)]
 mod tests {
+    use smallvec::SmallVec;
+
     use super::*;
     use crate::types::PrimitiveType;
 
@@ -308,7 +310,10 @@ mod tests {
     fn tuples_carry_index_comments_and_layouts() {
         let mut table = ShapeTable::new();
         let mut array = ArrayShape::new(PrimitiveType::F32, &[2, 3]);
-        array.layout = Some(Layout::descending(2));
+        array.layout = Some(Layout {
+            minor_to_major: SmallVec::from_slice(&[1, 0]),
+            extension: None,
+        });
         let array = table.array(array);
         let pair = table.tuple(&[array; 6]);
         let text = table.display(pair, ShapeStyle::FULL).to_string();

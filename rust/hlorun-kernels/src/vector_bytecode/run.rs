@@ -60,6 +60,16 @@ macro_rules! small {
     };
 }
 
+/// Each vector is handed on after `$e`, which stores something.
+macro_rules! store {
+    ($each:ident, $acc:ident, |$k:ident, $v:ident| $e:expr) => {
+        $each!($acc, |$k, $v| {
+            $e;
+            $v
+        })
+    };
+}
+
 /// `f(accumulator, value)`, or `f(value, accumulator)`.
 macro_rules! value {
     ($each:ident, $acc:ident, $at:ident, $v:ident, reverse $f:ident) => {
@@ -84,37 +94,45 @@ macro_rules! constant {
 
 macro_rules! compare {
     ($each:ident, $acc:ident, $micro:ident, $at:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {
-        $each!($acc, |k, v| {
-            $mask($micro.b, k).write_unaligned(v.$f($v::load($at(k)), $is));
-            v
-        })
+        store!($each, $acc, |k, v| $mask($micro.b, k)
+            .write_unaligned(v.$f($v::load($at(k)), $is)))
     };
 }
 
 macro_rules! compare_constant {
     ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {{
         let c = $v::splat($micro.bits);
-        $each!($acc, |k, v| {
-            $mask($micro.b, k).write_unaligned(v.$f(c, $is));
-            v
-        })
+        store!($each, $acc, |k, v| $mask($micro.b, k)
+            .write_unaligned(v.$f(c, $is)))
     }};
 }
 
 macro_rules! masks {
     ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident) => {
-        $each!($acc, |k, v| {
+        store!($each, $acc, |k, v| {
             let x = $mask($micro.a, k).read_unaligned();
             let y = $mask($micro.b, k).read_unaligned();
             $mask($micro.c, k).write_unaligned($v::$f(x, y));
-            v
+        })
+    };
+}
+
+/// A round of a hash: stores the sum with a value, and combines it with the rotated accumulator.
+macro_rules! mix {
+    ($each:ident, $acc:ident, $at:ident, $v:ident, $to:ident, |$k:ident| [$l:expr, $r:expr]) => {
+        $each!($acc, |$k, v| {
+            let rotated = v.shl($l).or(v.shr($r));
+            let sum = $v::load($at($k)).int_add(v);
+            sum.store($to.add($k * $v::LANES * $v::SIZE));
+            rotated.xor(sum)
         })
     };
 }
 
 macro_rules! block {
     ($name:ident, $each:ident, $vectors:expr; $($value:ident $constant:ident $f:ident,)*;
-     $($reverse:ident $reverse_c:ident $g:ident,)*; $($compare:ident $compare_c:ident $h:ident $is:ident,)*) => {
+     $($reverse:ident $reverse_c:ident $g:ident,)*; $($compare:ident $compare_c:ident $h:ident $is:ident,)*;
+     $($unary:ident $u:ident,)*) => {
         /// Runs the code on one block. Long because it is the interpreter's loop, whose cases share
         /// registers.
         ///
@@ -144,25 +162,14 @@ macro_rules! block {
                             let c = V::splat(micro.bits);
                             $each!(acc, |_k, _v| c)
                         },
-                        Code::Store => $each!(acc, |k, v| {
-                            v.store(vector(k));
-                            v
+                        Code::Store => store!($each, acc, |k, v| v.store(vector(k))),
+                        Code::StoreBf16 => store!($each, acc, |k, v| v.store_bf16(half(k))),
+                        Code::StoreF16 => store!($each, acc, |k, v| v.store_f16(half(k))),
+                        Code::LoadMask => store!($each, acc, |k, v| {
+                            mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)))
                         }),
-                        Code::StoreBf16 => $each!(acc, |k, v| {
-                            v.store_bf16(half(k));
-                            v
-                        }),
-                        Code::StoreF16 => $each!(acc, |k, v| {
-                            v.store_f16(half(k));
-                            v
-                        }),
-                        Code::LoadMask => $each!(acc, |k, v| {
-                            mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)));
-                            v
-                        }),
-                        Code::StoreMask => $each!(acc, |k, v| {
-                            V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k));
-                            v
+                        Code::StoreMask => store!($each, acc, |k, v| {
+                            V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k))
                         }),
                         Code::Call => {
                             // The kernel does not know these registers, so they are not live across it.
@@ -180,17 +187,8 @@ macro_rules! block {
                         $(Code::$reverse_c => constant!($each, acc, micro, V, reverse $g),)*
                         $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
                         $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
+                        $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
                         Code::Square => $each!(acc, |_k, v| v.mul(v)),
-                        Code::Neg => $each!(acc, |_k, v| v.neg()),
-                        Code::Abs => $each!(acc, |_k, v| v.abs()),
-                        Code::Sqrt => $each!(acc, |_k, v| v.sqrt()),
-                        Code::Floor => $each!(acc, |_k, v| v.floor()),
-                        Code::Ceil => $each!(acc, |_k, v| v.ceil()),
-                        Code::RoundEven => $each!(acc, |_k, v| v.round_even()),
-                        Code::RoundBf16 => $each!(acc, |_k, v| v.round_bf16()),
-                        Code::RoundF16 => $each!(acc, |_k, v| v.round_f16()),
-                        Code::IntToFloat => $each!(acc, |_k, v| v.int_to_float()),
-                        Code::FloatToInt => $each!(acc, |_k, v| v.float_to_int()),
                         Code::Turn => {
                             let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
                             $each!(acc, |k, v| {
@@ -206,24 +204,16 @@ macro_rules! block {
                         Code::Mix => {
                             let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
                             let to = *pointers.add(micro.b as usize);
-                            $each!(acc, |k, v| {
-                                let at = k * V::LANES * V::SIZE;
-                                let turned = v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))));
-                                let sum = V::load(vector(k)).int_add(v);
-                                sum.store(to.add(at));
-                                turned.xor(sum)
-                            })
+                            mix!($each, acc, vector, V, to, |k| [
+                                V::load(l.add(k * V::LANES * V::SIZE)),
+                                V::load(r.add(k * V::LANES * V::SIZE))
+                            ])
                         }
                         Code::MixC => {
                             let [l, r] = micro.pair();
                             let (l, r) = (V::splat(l.into()), V::splat(r.into()));
                             let to = *pointers.add(micro.b as usize);
-                            $each!(acc, |k, v| {
-                                let turned = v.shl(l).or(v.shr(r));
-                                let sum = V::load(vector(k)).int_add(v);
-                                sum.store(to.add(k * V::LANES * V::SIZE));
-                                turned.xor(sum)
-                            })
+                            mix!($each, acc, vector, V, to, |k| [l, r])
                         }
                         Code::Select => $each!(acc, |k, v| {
                             V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
@@ -242,10 +232,9 @@ macro_rules! block {
                         Code::MaskAnd => masks!($each, acc, micro, mask_of, V, mask_and),
                         Code::MaskOr => masks!($each, acc, micro, mask_of, V, mask_or),
                         Code::MaskXor => masks!($each, acc, micro, mask_of, V, mask_xor),
-                        Code::MaskNot => $each!(acc, |k, v| {
+                        Code::MaskNot => store!($each, acc, |k, v| {
                             let x = mask_of(micro.a, k).read_unaligned();
-                            mask_of(micro.c, k).write_unaligned(V::mask_not(x));
-                            v
+                            mask_of(micro.c, k).write_unaligned(V::mask_not(x))
                         }),
                     };
                 }
@@ -254,8 +243,8 @@ macro_rules! block {
     };
 }
 
-/// Both sizes of blocks, with the codes that are alike: of a value or a constant, the same as left operands, and
-/// comparisons.
+/// Both sizes of blocks, with the codes that are alike: of a value or a constant, the same as left operands,
+/// comparisons, and those of the accumulator alone.
 macro_rules! blocks {
     ($($alike:tt)*) => {
         block!(large_block, large, WIDE; $($alike)*);
@@ -271,7 +260,9 @@ blocks! {
     Eq EqC compare Eq, Ne NeC compare Ne, Lt LtC compare Lt, Le LeC compare Le, Gt GtC compare Gt, Ge GeC compare Ge,
     IntEq IntEqC int_compare Eq, IntNe IntNeC int_compare Ne, IntLt IntLtC int_compare Lt, IntLe IntLeC int_compare Le,
     IntGt IntGtC int_compare Gt, IntGe IntGeC int_compare Ge, UintLt UintLtC uint_compare Lt,
-    UintLe UintLeC uint_compare Le, UintGt UintGtC uint_compare Gt, UintGe UintGeC uint_compare Ge,
+    UintLe UintLeC uint_compare Le, UintGt UintGtC uint_compare Gt, UintGe UintGeC uint_compare Ge,;
+    Neg neg, Abs abs, Sqrt sqrt, Floor floor, Ceil ceil, RoundEven round_even, RoundBf16 round_bf16,
+    RoundF16 round_f16, IntToFloat int_to_float, FloatToInt float_to_int,
 }
 
 /// The code that runs blocks, elements of a vector, and bytes of one.

@@ -4,6 +4,8 @@
 //! cut depends on the shapes only, so results are the same for every number of threads. Low floats
 //! accumulate in `f32` and round once, integers wrap in the result's type.
 
+use std::ops::Range;
+
 use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
 use smallvec::SmallVec;
 
@@ -240,46 +242,17 @@ fn linear(
         return Ok(());
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
-    let spatial_dims = pick(&output.dims, &op.output.spatial);
-    let spatial: i64 = spatial_dims.iter().product();
-    let batches = output.dims[op.output.outer];
-    let stride_of =
-        |array: &RawArray, dims: &[usize]| merged(&spatial_dims, &pick(&array.strides, dims));
-    let out_step = stride_of(output, &op.output.spatial).unwrap_or(1);
-    let out_batch = output.strides[op.output.outer];
-    // A one-element window without padding needs no patches.
-    let in_batch = input.strides[op.input.outer];
-    let in_step = geometry
-        .is_pointwise()
-        .then(|| stride_of(input, &op.input.spatial))
-        .flatten();
-    let whole = |step: i64, batch: i64| spatial == 1 || batches == 1 || batch == step * spatial;
-    // Positions of all images are one list where the result, and a directly read input, allow it.
-    let joined = whole(out_step, out_batch) && in_step.is_none_or(|step| whole(step, in_batch));
-    let joined_step = |step: i64, batch: i64| if spatial == 1 { batch } else { step };
-    let (blocks, length) = if joined {
-        (1, batches * spatial)
-    } else {
-        (batches, spatial)
-    };
-    let steps = if joined {
-        (
-            joined_step(out_step, out_batch),
-            in_step.map(|step| joined_step(step, in_batch)),
-        )
-    } else {
-        (out_step, in_step)
-    };
+    let positions = Positions::of(op, &geometry, input, output);
     let size = input.element_type.size_bytes();
     let columns = (output.dims[op.output.feature] as usize) / groups;
     let k = geometry.positions_in_window() * geometry.features;
     let per_position = (k * size).max(1);
     let tile = (TILE_BYTES / per_position)
         .clamp(128, 4096)
-        .min(length as usize)
+        .min(positions.length)
         .max(1);
-    let tiles = (length as usize).div_ceil(tile);
-    let jobs = blocks as usize * tiles * groups;
+    let tiles = positions.length.div_ceil(tile);
+    let jobs = positions.blocks * tiles * groups;
     // Few tiles: tasks share the result's features as well.
     let parts = if jobs < 8 {
         (8 / jobs).min(columns / 64).max(1)
@@ -293,29 +266,86 @@ fn linear(
         output: Shared::new(output.pointer),
         weights: Shared::new(weights.shared_ptr()),
         geometry: &geometry,
+        positions: &positions,
         feature_step: output.strides[op.output.feature],
         in_feature_step: input.strides[op.input.feature],
         columns,
-        parts,
-        out_batch,
-        in_batch,
-        spatial: spatial as usize,
-        out_step: steps.0,
-        in_step: steps.1,
+        out_batch: output.strides[op.output.outer],
+        in_batch: input.strides[op.input.outer],
         feature_groups: op.feature_group_count,
-        batches: batches as usize,
+        batches: output.dims[op.output.outer] as usize,
     };
     try_split(environment, jobs * parts, 1, &|range| {
         let mut scratch = Vec::new();
         for index in range {
             let (part, index) = (index % parts, index / parts);
             let (t, index) = (index % tiles, index / tiles);
-            let (block, group) = (index % blocks as usize, index / blocks as usize);
-            let rows = t * tile..((t + 1) * tile).min(length as usize);
-            job.run(group, block, rows, part, &mut scratch)?;
+            let piece = Piece {
+                group: index / positions.blocks,
+                block: index % positions.blocks,
+                rows: t * tile..((t + 1) * tile).min(positions.length),
+                columns: columns * part / parts..columns * (part + 1) / parts,
+            };
+            job.run(&piece, &mut scratch)?;
         }
         Ok(())
     })
+}
+
+/// How a convolution walks the positions of its result: blocks of them, each with one stride.
+struct Positions {
+    /// An image each; a single one where the images are one list.
+    blocks: usize,
+    /// Positions of a block.
+    length: usize,
+    /// Positions of an image.
+    spatial: usize,
+    out_step: i64,
+    /// The step in the input where a window has one element without padding, which needs no patches.
+    in_step: Option<i64>,
+}
+
+impl Positions {
+    fn of(op: &ConvolutionOp, geometry: &Geometry, input: &RawArray, output: &RawArray) -> Self {
+        let spatial_dims = pick(&output.dims, &op.output.spatial);
+        let spatial: i64 = spatial_dims.iter().product();
+        let batches = output.dims[op.output.outer];
+        let stride_of =
+            |array: &RawArray, dims: &[usize]| merged(&spatial_dims, &pick(&array.strides, dims));
+        let out_step = stride_of(output, &op.output.spatial).unwrap_or(1);
+        let out_batch = output.strides[op.output.outer];
+        let in_batch = input.strides[op.input.outer];
+        let in_step = geometry
+            .is_pointwise()
+            .then(|| stride_of(input, &op.input.spatial))
+            .flatten();
+        let whole = |step: i64, batch: i64| spatial == 1 || batches == 1 || batch == step * spatial;
+        // Positions of all images are one list where the result, and a directly read input, allow it.
+        let joined = whole(out_step, out_batch) && in_step.is_none_or(|step| whole(step, in_batch));
+        let step = |step: i64, batch: i64| if joined && spatial == 1 { batch } else { step };
+        let (blocks, length) = if joined {
+            (1, batches * spatial)
+        } else {
+            (batches, spatial)
+        };
+        Positions {
+            blocks: blocks as usize,
+            length: length as usize,
+            spatial: spatial as usize,
+            out_step: step(out_step, out_batch),
+            in_step: in_step.map(|in_step| step(in_step, in_batch)),
+        }
+    }
+}
+
+/// What one task computes.
+struct Piece {
+    group: usize,
+    block: usize,
+    /// Positions of the block.
+    rows: Range<usize>,
+    /// Output features of the group.
+    columns: Range<usize>,
 }
 
 /// What every tile of a convolution shares. Strides are in elements.
@@ -326,106 +356,111 @@ struct Job<'a> {
     output: Shared,
     weights: Shared,
     geometry: &'a Geometry,
+    positions: &'a Positions,
     feature_step: i64,
     in_feature_step: i64,
     /// Output features of a group.
     columns: usize,
-    /// Tasks that share them.
-    parts: usize,
     out_batch: i64,
     in_batch: i64,
-    spatial: usize,
-    out_step: i64,
-    in_step: Option<i64>,
     feature_groups: usize,
     batches: usize,
 }
 
 impl Job<'_> {
-    /// The positions `rows` of block `block`, for one group and one part of its features.
-    fn run(
-        &self,
-        group: usize,
-        block: usize,
-        rows: std::ops::Range<usize>,
-        part: usize,
-        scratch: &mut Vec<AlignedBytes>,
-    ) -> Result<()> {
-        let size = self.size as isize;
-        let columns = self.columns * part / self.parts..self.columns * (part + 1) / self.parts;
-        let features = self.geometry.features;
-        let windows = self.geometry.positions_in_window();
-        let (feature_group, batch_group) = if self.feature_groups > 1 {
-            (group, 0)
-        } else {
-            (0, group)
-        };
-        let first_feature = feature_group * features;
-        let first_batch = batch_group * self.batches;
-        let out_feature = (group * self.columns + columns.start) as i64;
-        let at = block as i64 * self.out_batch
-            + rows.start as i64 * self.out_step
+    fn run(&self, piece: &Piece, scratch: &mut Vec<AlignedBytes>) -> Result<()> {
+        let row = |step: i64| piece.rows.start as i64 * step;
+        let out_feature = (piece.group * self.columns + piece.columns.start) as i64;
+        let at = piece.block as i64 * self.out_batch
+            + row(self.positions.out_step)
             + out_feature * self.feature_step;
-        let c = self.output.at(at as isize * size);
+        let c = self.element(self.output, at);
         let mut gemm = Gemm {
-            n: columns.len(),
+            n: piece.columns.len(),
             b: Matrix::row_major(self.columns, 0),
             c: Matrix {
-                row_stride: self.out_step as isize,
+                row_stride: self.positions.out_step as isize,
                 col_stride: self.feature_step as isize,
                 batch_stride: 0,
             },
-            ..Gemm::dense(self.dtype, rows.len(), 0, 0)
+            ..Gemm::dense(self.dtype, piece.rows.len(), 0, 0)
         };
-        let weights = |window: usize| {
-            let row = (group * windows + window) * features;
-            self.weights
-                .at((row * self.columns + columns.start) as isize * size)
+        let Some(step) = self.positions.in_step else {
+            return self.by_patches(piece, gemm, c, scratch);
         };
-        if let Some(step) = self.in_step {
-            let at = (first_batch + block) as i64 * self.in_batch
-                + rows.start as i64 * step
-                + first_feature as i64 * self.in_feature_step;
-            gemm.k = features;
-            gemm.a = Matrix {
-                row_stride: step as isize,
-                col_stride: self.in_feature_step as isize,
-                batch_stride: 0,
-            };
-            // SAFETY: positions have one stride in the input and in the result, and lie inside.
-            unsafe {
-                let a = self.input.at(at as isize * size);
-                hlorun_kernels::gemm(&gemm, a, weights(0), c, &Parallel::SERIAL)?;
-            }
-            return Ok(());
+        let (first_batch, first_feature) = self.first_of(piece.group);
+        let at = (first_batch + piece.block) as i64 * self.in_batch
+            + row(step)
+            + first_feature as i64 * self.in_feature_step;
+        gemm.k = self.geometry.features;
+        gemm.a = Matrix {
+            row_stride: step as isize,
+            col_stride: self.in_feature_step as isize,
+            batch_stride: 0,
+        };
+        // SAFETY: positions have one stride in the input and in the result, and lie inside.
+        unsafe {
+            let a = self.element(self.input, at);
+            hlorun_kernels::gemm(&gemm, a, self.weights_from(piece, 0), c, &Parallel::SERIAL)?;
         }
-        // Patches of as many window positions as the tile holds.
-        let budget = 4 * TILE_BYTES / (rows.len() * features * self.size).max(1);
-        let step = budget.clamp(1, windows);
-        let bytes = rows.len() * step * features * self.size;
+        Ok(())
+    }
+
+    /// The first image and the first input feature of a group.
+    fn first_of(&self, group: usize) -> (usize, usize) {
+        if self.feature_groups > 1 {
+            (0, group * self.geometry.features)
+        } else {
+            (group * self.batches, 0)
+        }
+    }
+
+    fn element(&self, array: Shared, at: i64) -> *mut u8 {
+        array.at(at as isize * self.size as isize)
+    }
+
+    /// The weights of a piece from a position of the window on.
+    fn weights_from(&self, piece: &Piece, window: usize) -> *mut u8 {
+        let windows = self.geometry.positions_in_window();
+        let row = (piece.group * windows + window) * self.geometry.features;
+        let at = row * self.columns + piece.columns.start;
+        self.element(self.weights, at as i64)
+    }
+
+    /// Adds up products of patches, which hold as many positions of the window as there is room for.
+    fn by_patches(
+        &self,
+        piece: &Piece,
+        mut gemm: Gemm,
+        c: *mut u8,
+        scratch: &mut Vec<AlignedBytes>,
+    ) -> Result<()> {
+        let (features, windows) = (self.geometry.features, self.geometry.positions_in_window());
+        let (first_batch, first_feature) = self.first_of(piece.group);
+        let window_bytes = piece.rows.len() * features * self.size;
+        let step = (4 * TILE_BYTES / window_bytes.max(1)).clamp(1, windows);
+        let bytes = step * window_bytes;
         if scratch.first().is_none_or(|block| block.len() < bytes) {
             scratch.clear();
             scratch.push(AlignedBytes::uninitialized(bytes)?);
         }
         let patches = scratch[0].as_mut_ptr();
-        let start = block * self.spatial + rows.start;
-        let mut window = 0;
-        while window < windows {
-            let now = step.min(windows - window);
+        let start = piece.block * self.positions.spatial + piece.rows.start;
+        for window in (0..windows).step_by(step) {
             let tile = Tile {
-                positions: start..start + rows.len(),
-                windows: window..window + now,
+                positions: start..start + piece.rows.len(),
+                windows: window..(window + step).min(windows),
                 first_batch,
                 first_feature,
             };
             // SAFETY: the scratch holds the tile; kernel, patches and result have the sizes given.
             unsafe {
                 gemm.a = self.geometry.fill(&tile, self.input.get(), patches);
-                gemm.k = now * features;
+                gemm.k = tile.windows.len() * features;
                 gemm.beta = if window == 0 { 0.0 } else { 1.0 };
-                hlorun_kernels::gemm(&gemm, patches, weights(window), c, &Parallel::SERIAL)?;
+                let weights = self.weights_from(piece, window);
+                hlorun_kernels::gemm(&gemm, patches, weights, c, &Parallel::SERIAL)?;
             }
-            window += now;
         }
         Ok(())
     }

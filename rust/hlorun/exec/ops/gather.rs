@@ -73,33 +73,36 @@ pub fn run(
         });
         return Ok(());
     }
-    let copy_window = |to: isize, from: isize| {
-        nest.for_rows(0..nest.rows(), |[t, f]| {
-            let (to, from) = (target.at(to + t), source.at(from + f));
-            // SAFETY: starts are clamped, so the window lies in the operand; the result's batch and
-            // offset dimensions cover it without overlap.
-            unsafe {
-                if dense {
-                    hlorun_kernels::copy(from, to, nest.inner.0 * size);
-                } else {
-                    let (step_to, step_from) = (nest.inner.1[0], nest.inner.1[1]);
-                    hlorun_kernels::copy_strided(
-                        size,
-                        &[nest.inner.0],
-                        from,
-                        &[step_from],
-                        to,
-                        &[step_to],
-                    );
-                }
-            }
-        });
-    };
     let bytes = (nest.rows() * nest.inner.0 * size).max(1);
     split(environment, starts.count(), GRAIN / bytes, &|range| {
-        windows.for_each::<false>(range, |from, to| copy_window(to, from));
+        windows.for_each::<false>(range, |from, to| {
+            // SAFETY: as above.
+            unsafe { copy_window(&nest, size, source.at(from), target.at(to)) };
+        });
     });
     Ok(())
+}
+
+/// Copies one window of elements of `size` bytes.
+///
+/// # Safety
+///
+/// The elements that `nest` walks lie in both arrays from the pointers on.
+#[inline]
+unsafe fn copy_window(nest: &Nest<2>, size: usize, from: *const u8, to: *mut u8) {
+    let (n, [step_to, step_from]) = nest.inner;
+    let is_dense = n == 1 || [step_to, step_from] == [size as isize; 2];
+    nest.for_rows(0..nest.rows(), |[t, f]| {
+        let (to, from) = (to.wrapping_offset(t), from.wrapping_offset(f));
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if is_dense {
+                hlorun_kernels::copy(from, to, n * size);
+            } else {
+                hlorun_kernels::copy_strided(size, &[n], from, &[step_from], to, &[step_to]);
+            }
+        }
+    });
 }
 
 /// Where windows begin in the operand and in the result, of these byte strides.
@@ -206,19 +209,5 @@ unsafe fn across(
                 }
             }
         })
-    }
-}
-
-/// A nest whose rows are single windows, in row-major batch order.
-pub(super) fn batch_nest(dims: &[i64], first: &[isize], second: &[isize]) -> Nest<2> {
-    let outer = dims
-        .iter()
-        .zip(first.iter().zip(second))
-        .map(|(&size, (&a, &b))| (size.max(0) as usize, [a, b]))
-        .collect();
-    Nest {
-        outer,
-        inner: (1, [0; 2]),
-        is_empty: dims.contains(&0),
     }
 }

@@ -8,7 +8,6 @@ mod runs;
 use hlorun_kernels::copy_row;
 use smallvec::SmallVec;
 
-use super::gather::batch_nest;
 use super::index_map::Starts;
 use super::walk::{Nest, Shared, byte_strides, try_split};
 use crate::buffers::AlignedBytes;
@@ -65,7 +64,12 @@ pub fn run(
         };
         return simple(op, combine, &windows, output, &updates[0], environment);
     }
-    if count == 1 && window_nest(op, output, &updates[0]).inner.0 >= WIDE_WINDOW {
+    if count == 1
+        && window_nest(op, output, &updates[0], Nest::by_memory)
+            .inner
+            .0
+            >= WIDE_WINDOW
+    {
         let combine = Combine::Program(checked(op, outputs)?);
         return simple(op, combine, &windows, output, &updates[0], environment);
     }
@@ -165,7 +169,7 @@ fn simple(
     update: &RawArray,
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let nest = window_nest(op, output, update);
+    let nest = window_nest(op, output, update, Nest::by_memory);
     let size = output.element_type.size_bytes();
     let (inner, steps) = nest.inner;
     let dense = inner == 1 || steps == [size as isize; 2];
@@ -285,6 +289,83 @@ impl<'p> Lanes<'p> {
     }
 }
 
+/// Elements of every operand and their updates, brought together until a tile is full.
+struct Tile<'p> {
+    program: &'p Program,
+    frame: Frame,
+    /// Bytes of an element of each operand.
+    sizes: SmallVec<[usize; 2]>,
+    /// Lanes of every operand, then of every update.
+    inputs: SmallVec<[*mut u8; 4]>,
+    /// Where the lanes of each operand came from.
+    targets: SmallVec<[Vec<*mut u8>; 1]>,
+    _lanes: AlignedBytes,
+}
+
+impl<'p> Tile<'p> {
+    fn new(program: &'p Program, sizes: SmallVec<[usize; 2]>, lanes: usize) -> Result<Tile<'p>> {
+        let mut frame = Frame::new(program, lanes)?;
+        let count = sizes.len();
+        // 16 divides the alignment of each operand's lanes.
+        let mut bytes = AlignedBytes::uninitialized(2 * sizes.iter().sum::<usize>() * lanes)?;
+        let mut at = bytes.as_mut_ptr();
+        let mut inputs = SmallVec::new();
+        for k in 0..2 * count {
+            inputs.push(at);
+            frame.bind(program.inputs[k], at);
+            at = at.wrapping_add(sizes[k % count] * lanes);
+        }
+        Ok(Tile {
+            program,
+            frame,
+            inputs,
+            targets: SmallVec::from_elem(Vec::new(), count),
+            sizes,
+            _lanes: bytes,
+        })
+    }
+
+    /// Lanes that are filled.
+    #[inline]
+    fn len(&self) -> usize {
+        self.targets[0].len()
+    }
+
+    /// Brings an element of operand `k` and its update into the next lane.
+    ///
+    /// # Safety
+    /// A lane is free; both pointers are those of elements of operand `k`'s type.
+    #[inline]
+    unsafe fn push(&mut self, k: usize, target: *mut u8, source: *const u8) {
+        let size = self.sizes[k];
+        let lane = self.targets[k].len() * size;
+        let update = self.inputs[self.sizes.len() + k];
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::ptr::copy_nonoverlapping(target, self.inputs[k].add(lane), size);
+            std::ptr::copy_nonoverlapping(source, update.add(lane), size);
+        }
+        self.targets[k].push(target);
+    }
+
+    /// Combines what is there and stores it.
+    ///
+    /// # Safety
+    /// As many elements of every operand were pushed, and they may be written.
+    unsafe fn flush(&mut self) {
+        // SAFETY: the inputs are bound to filled lanes, of which there are as many as targets.
+        unsafe {
+            self.frame.run(self.program, self.len());
+            for (k, list) in self.targets.iter_mut().enumerate() {
+                let (results, size) = (self.frame.pointer(self.program.outputs[k]), self.sizes[k]);
+                for (lane, target) in list.drain(..).enumerate() {
+                    std::ptr::copy_nonoverlapping(results.add(lane * size), target, size);
+                }
+            }
+        }
+    }
+}
+
 /// Any combiner over any number of operands.
 fn general(
     op: &ScatterOp,
@@ -293,90 +374,47 @@ fn general(
     updates: &[RawArray],
 ) -> Result<()> {
     let (program, count) = (checked(op, outputs)?, op.count);
-    let sizes: SmallVec<[usize; 2]> = outputs
-        .iter()
-        .map(|o| o.element_type.size_bytes())
-        .collect();
-    let dims: SmallVec<[i64; 6]> = op
-        .update_window_dims
-        .iter()
-        .map(|&d| updates[0].dims[d])
-        .collect();
-    let elements = dims.iter().product::<i64>().max(0) as usize;
+    let sizes = outputs.iter().map(|o| o.element_type.size_bytes());
+    let dims = op.update_window_dims.iter().map(|&d| updates[0].dims[d]);
+    let elements = dims.product::<i64>().max(0) as usize;
     let lanes = if op.unique_indices {
         elements.saturating_mul(windows.len() / count)
     } else {
         elements
     };
-    let tile = program.tile(lanes);
-    let mut frame = Frame::new(program, tile)?;
-    let bytes: usize = sizes.iter().sum();
-    // Lanes of every operand, then of every update; 16 divides the alignment of each.
-    let mut scratch = AlignedBytes::uninitialized(2 * bytes * tile)?;
-    let mut inputs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-    let mut at = scratch.as_mut_ptr();
-    for k in 0..2 * count {
-        inputs.push(at);
-        frame.bind(program.inputs[k], at);
-        at = at.wrapping_add(sizes[k % count] * tile);
-    }
+    let most = program.tile(lanes);
+    let mut tile = Tile::new(program, sizes.collect(), most)?;
     // All operands walk the window in the same order, that of its dimensions.
-    let nests: SmallVec<[Nest<2>; 1]> = outputs
-        .iter()
-        .zip(updates)
-        .map(|(output, update)| {
-            let to = byte_strides(&output.strides, output.element_type.size_bytes());
-            let from = byte_strides(&update.strides, update.element_type.size_bytes());
-            let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
-            let from: SmallVec<[isize; 6]> =
-                op.update_window_dims.iter().map(|&d| from[d]).collect();
-            batch_nest(&dims, &to, &from)
-        })
+    let pairs = outputs.iter().zip(updates);
+    let nests: SmallVec<[Nest<2>; 1]> = pairs
+        .map(|(output, update)| window_nest(op, output, update, Nest::by_element))
         .collect();
-    let mut targets: SmallVec<[Vec<*mut u8>; 1]> = SmallVec::from_elem(Vec::new(), count);
-    let flush = |targets: &mut SmallVec<[Vec<*mut u8>; 1]>| {
-        // SAFETY: the inputs are bound to `tile` filled lanes, of which there are as many as
-        // targets; the targets are elements of the outputs.
-        unsafe {
-            frame.run(program, targets[0].len());
-            for (k, list) in targets.iter_mut().enumerate() {
-                let results = frame.pointer(program.outputs[k]);
-                for (lane, target) in list.drain(..).enumerate() {
-                    std::ptr::copy_nonoverlapping(results.add(lane * sizes[k]), target, sizes[k]);
-                }
-            }
-        }
-    };
     for places in windows.chunks_exact(count) {
         let mut done = 0;
         while done < elements {
-            let free = tile - targets[0].len();
-            let part = done..(done + free).min(elements);
-            for k in 0..count {
-                let size = sizes[k];
-                let [to, from] = places[k];
+            let part = done..(done + most - tile.len()).min(elements);
+            for (k, &[to, from]) in places.iter().enumerate() {
                 nests[k].for_rows(part.clone(), |[t, f]| {
-                    let lane = targets[k].len() * size;
                     let target = outputs[k].pointer.wrapping_offset(to + t);
                     let source = updates[k].pointer.wrapping_offset(from + f);
-                    // SAFETY: the window lies inside operand and updates; the lane is below `tile`.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(target, inputs[k].add(lane), size);
-                        std::ptr::copy_nonoverlapping(source, inputs[count + k].add(lane), size);
-                    }
-                    targets[k].push(target);
+                    // SAFETY: the window lies inside operand and updates; `part` fills no more than
+                    // the tile's free lanes.
+                    unsafe { tile.push(k, target, source) };
                 });
             }
             done = part.end;
-            if targets[0].len() == tile {
-                flush(&mut targets);
+            if tile.len() == most {
+                // SAFETY: all operands have the elements `part` of a window; nobody else writes them.
+                unsafe { tile.flush() };
             }
         }
         // The next window may read what this one writes.
         if !op.unique_indices {
-            flush(&mut targets);
+            // SAFETY: as above.
+            unsafe { tile.flush() };
         }
     }
-    flush(&mut targets);
+    // SAFETY: as above.
+    unsafe { tile.flush() };
     Ok(())
 }

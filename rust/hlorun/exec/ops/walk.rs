@@ -66,19 +66,33 @@ pub struct Nest<const K: usize> {
     pub is_empty: bool,
 }
 
+fn pairs<const K: usize>(dims: &[i64], strides: [&[isize]; K]) -> SmallVec<[NestDim<K>; 6]> {
+    let sizes = dims.iter().enumerate();
+    sizes
+        .map(|(i, &size)| (size.max(0) as usize, strides.map(|s| s[i])))
+        .collect()
+}
+
 impl<const K: usize> Nest<K> {
     /// Over `dims` with the byte strides `strides` of every array, in the order given.
     pub fn in_order(dims: &[i64], strides: [&[isize]; K]) -> Nest<K> {
-        let all = (0..dims.len()).map(|i| (dims[i].max(0) as usize, strides.map(|s| s[i])));
-        Nest::merge(all.collect())
+        Nest::merge(pairs(dims, strides))
+    }
+
+    /// The same with a row for every element.
+    pub fn by_element(dims: &[i64], strides: [&[isize]; K]) -> Nest<K> {
+        let outer = pairs(dims, strides);
+        Nest {
+            is_empty: outer.iter().any(|dim| dim.0 == 0),
+            outer,
+            inner: (1, [0; K]),
+        }
     }
 
     /// The same in the order of the first array's memory, fastest innermost; for walks whose order
     /// does not matter.
     pub fn by_memory(dims: &[i64], strides: [&[isize]; K]) -> Nest<K> {
-        let mut all: SmallVec<[NestDim<K>; 6]> = (0..dims.len())
-            .map(|i| (dims[i].max(0) as usize, strides.map(|s| s[i])))
-            .collect();
+        let mut all = pairs(dims, strides);
         all.sort_by_key(|dim| std::cmp::Reverse(dim.1.map(isize::unsigned_abs)));
         Nest::merge(all)
     }

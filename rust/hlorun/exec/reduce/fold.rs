@@ -15,6 +15,7 @@ use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
 use crate::plan::element::program::{Program, Register};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
+use crate::plan::thunk::FoldWay;
 use hlorun_kernels::Scratch;
 use smallvec::SmallVec;
 
@@ -71,11 +72,6 @@ impl Tile {
             stage,
             _scratch: scratch,
         })
-    }
-
-    /// Whether values may be combined with each other before an accumulator sees them.
-    pub(crate) fn may_split(job: &Job<'_>) -> bool {
-        job.fold.is_some() || job.thunk.takes_its_results()
     }
 
     /// Folds `n` computed values, the first of which is element `start` of the walk.
@@ -151,7 +147,7 @@ impl Tile {
             return;
         }
         let mut done = 0;
-        if Tile::may_split(job) {
+        if job.thunk.way != FoldWay::OneByOne {
             while run.count - done >= MIN_LANE_RUN {
                 let left = run.count - done;
                 let lanes = 1 << (left / 8).min(MAX_LANES).ilog2();
@@ -494,7 +490,7 @@ fn rows_together(job: &Job<'_>, position: usize, left: usize) -> Option<(usize, 
     let each = row_lanes(size);
     let is_worth = each * results.min(job.tile / size) >= MIN_LANE_RUN;
     let rows = (left / size).min(results - position / size % results);
-    (is_worth && Tile::may_split(job)).then_some((each * rows, rows))
+    (is_worth && job.thunk.way != FoldWay::OneByOne).then_some((each * rows, rows))
 }
 
 #[cfg(test)]
@@ -552,7 +548,9 @@ mod tests {
 
     #[test]
     fn shapes_follow_the_two_fastest_dimensions() {
-        let shape = |space: &[(i64, bool)]| Shape::of(space, true, true, 2048);
+        let shape = |space: &[(i64, bool)]| {
+            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
+        };
         assert!(matches!(
             shape(&[(1000, false), (4, true)]),
             Shape::ShortRows { size: 4, run: 4000 }

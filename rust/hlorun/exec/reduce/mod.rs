@@ -19,7 +19,7 @@ use crate::plan::cost::reduce::{
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::tiles;
-use crate::plan::thunk::ReduceThunk;
+use crate::plan::thunk::{FoldWay, ReduceThunk};
 use crate::types::PrimitiveType;
 use fold::Tile;
 use job::{Accumulators, Job};
@@ -84,7 +84,8 @@ pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
 pub(crate) fn wide_type(thunk: &ReduceThunk) -> Option<PrimitiveType> {
     let output = *thunk.program.outputs.first()?;
     let computed = thunk.program.types[output.0 as usize];
-    (thunk.simple.is_some() && computed != thunk.outputs[0].element_type).then_some(computed)
+    (matches!(thunk.way, FoldWay::Kernels(_)) && computed != thunk.outputs[0].element_type)
+        .then_some(computed)
 }
 
 fn reduce_into(
@@ -153,20 +154,18 @@ pub(crate) fn start(
 impl<'t> Job<'t> {
     pub(crate) fn new(thunk: &'t ReduceThunk, memory: &Memory, total: usize) -> Result<Job<'t>> {
         let ty = wide_type(thunk).or_else(|| thunk.outputs.first().map(|o| o.element_type));
-        let kernels = thunk.simple.and_then(|op| {
-            let ty = dtype(ty?)?;
-            Some((
-                hlorun_kernels::reduce(op, ty)?,
-                hlorun_kernels::binary(op, ty)?,
-                hlorun_kernels::reduce_identity(op, ty),
-                hlorun_kernels::fold_rows(op, ty),
-            ))
-        });
+        let kernels = match (thunk.way, ty.and_then(dtype)) {
+            (FoldWay::Kernels(op), Some(ty)) => hlorun_kernels::reduce(op, ty)
+                .zip(hlorun_kernels::binary(op, ty))
+                .map(|(fold, combine)| {
+                    let identity = hlorun_kernels::reduce_identity(op, ty);
+                    (fold, combine, identity, hlorun_kernels::fold_rows(op, ty))
+                }),
+            _ => None,
+        };
         let sources = Sources::new(memory, &thunk.program, &thunk.loads)?;
-        let is_simple = kernels.is_some();
-        let widest = tiles::widest(thunk, is_simple, total);
-        let may_split = is_simple || thunk.takes_its_results();
-        let shape = Shape::of(&thunk.space, is_simple, may_split, widest);
+        let widest = tiles::widest(thunk, total);
+        let shape = Shape::of(&thunk.space, thunk.way, widest);
         let (tile, run) = match shape {
             Shape::ShortRows { size, run }
             | Shape::FewColumns { size, run }
@@ -286,7 +285,7 @@ impl<'t> Job<'t> {
         environment: &Environment<'_>,
     ) -> Result<()> {
         let parts = size.div_ceil(PARTIAL);
-        if parts == 1 || !Tile::may_split(self) {
+        if parts == 1 || self.thunk.way == FoldWay::OneByOne {
             return self.range(0..rows * size, accumulators);
         }
         let partials = Partials::new(&accumulators.sizes, rows * parts)?;

@@ -6,22 +6,24 @@ use smallvec::SmallVec;
 
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
-use crate::exec::element::loops;
+use crate::exec::element::{loops, scalar_bytecode, small_loop};
 use crate::exec::environment::{Environment, interruptible};
 use crate::exec::hooks;
-use crate::exec::memory::Memory;
+use crate::exec::memory::{Memory, read_integer};
 use crate::exec::options::RunOptions;
 use crate::exec::options::Step;
 use crate::exec::shadow::Shadow;
 use crate::exec::threads::available_threads;
-use crate::exec::{gemm, ops, reduce, spmd};
+use crate::exec::{gemm, ops, reduce, row_tiling, spmd};
 use crate::float_mode::DefaultMode;
+use crate::module::InstructionId;
 use crate::plan::Executable;
 use crate::plan::memory::assign::AllocationKind;
-use crate::plan::ops::OpKind;
+use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::options::Check;
-use crate::plan::thunk::{Thunk, ThunkKind, ThunkSequence};
+use crate::plan::thunk::{ConditionalThunk, Thunk, ThunkKind, ThunkSequence, WhileThunk};
 use crate::plan::view::ArrayView;
+use crate::types::PrimitiveType;
 
 /// Brief trips of a loop between two looks at whether the caller wants the run to end.
 const BRIEF_TRIPS: usize = 256;
@@ -140,7 +142,7 @@ pub(crate) fn sequence(thunks: &ThunkSequence, environment: &Environment<'_>) ->
     Ok(())
 }
 
-/// Runs one step. Long because each kind of step is a case.
+/// Runs one step.
 pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     if let Some(shadow) = environment.shadow
         && super::shadow::applies(thunk)
@@ -149,70 +151,20 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     }
     let memory = &environment.memory;
     match &thunk.kind {
-        ThunkKind::Copy(copy) => {
-            super::copy::run(copy, environment);
-            Ok(())
-        }
+        ThunkKind::Copy(copy) => super::copy::run(copy, environment),
         ThunkKind::Loop(fused) => match &fused.small {
-            Some(small) => {
-                crate::exec::element::small_loop::run(fused, small, memory);
-                Ok(())
-            }
-            None => loops::run(fused, environment),
+            Some(small) => small_loop::run(fused, small, memory),
+            None => return loops::run(fused, environment),
         },
-        ThunkKind::Reduce(reduction) => reduce::run(reduction, environment),
-        ThunkKind::RowTiled(tiled) => crate::exec::row_tiling::run(tiled, environment),
-        ThunkKind::Gemm(product) => gemm::run(product, environment),
-        ThunkKind::PackOperand(pack) => gemm::pack(pack, environment),
-        ThunkKind::Op(op) => {
-            let arrays = |views: &[ArrayView]| -> SmallVec<[RawArray; 4]> {
-                views.iter().map(|view| memory.array(view)).collect()
-            };
-            let (inputs, outputs) = (arrays(&op.inputs), arrays(&op.outputs));
-            if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
-                && let Some(result) =
-                    hooks::run_custom_call(hook, thunk.instruction, &call.info, &inputs, &outputs)
-            {
-                return result;
-            }
-            ops::run(&op.kind, &inputs, &outputs, &environment.operation())
-        }
-        ThunkKind::While(body) => {
-            if let Some(code) = &body.bytecode
-                && environment.options.profile.is_none()
-                && environment.shadow.is_none()
-            {
-                return crate::exec::element::scalar_bytecode::run(code, body, environment, run);
-            }
-            let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
-            loop {
-                environment.check()?;
-                for _ in 0..trips_between_checks {
-                    sequence(&body.condition, environment)?;
-                    // SAFETY: the predicate is one byte in its slice.
-                    if unsafe { memory.first(&body.predicate).read() } == 0 {
-                        return Ok(());
-                    }
-                    sequence(&body.body, environment)?;
-                }
-            }
-        }
-        ThunkKind::Conditional(choice) => {
-            let selector = &choice.selector;
-            // SAFETY: the selector is a scalar of its type.
-            let value = unsafe {
-                crate::exec::memory::read_integer(memory.first(selector), selector.element_type)
-            };
-            let last = choice.branches.len() - 1;
-            let branch = if selector.element_type == crate::types::PrimitiveType::Pred {
-                usize::from(value == 0)
-            } else {
-                usize::try_from(value).map_or(last, |v| v.min(last))
-            };
-            sequence(&choice.branches[branch], environment)
-        }
-        ThunkKind::CollectiveStart(start) => spmd::start(&start.collective, environment),
-        ThunkKind::Collective(collective) => spmd::run(collective, environment),
+        ThunkKind::Reduce(reduction) => return reduce::run(reduction, environment),
+        ThunkKind::RowTiled(tiled) => return row_tiling::run(tiled, environment),
+        ThunkKind::Gemm(product) => return gemm::run(product, environment),
+        ThunkKind::PackOperand(pack) => return gemm::pack(pack, environment),
+        ThunkKind::Op(op) => return operation(op, thunk.instruction, environment),
+        ThunkKind::While(body) => return repeat(body, environment),
+        ThunkKind::Conditional(choice) => return sequence(branch(choice, memory), environment),
+        ThunkKind::CollectiveStart(start) => return spmd::start(&start.collective, environment),
+        ThunkKind::Collective(collective) => return spmd::run(collective, environment),
         ThunkKind::DeviceId(id) => {
             let value = if id.partition {
                 environment.partition
@@ -221,20 +173,76 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
             };
             // SAFETY: the slice holds one u32.
             unsafe { memory.pointer(&id.slice).cast::<u32>().write(value) };
-            Ok(())
         }
-        ThunkKind::Observe(observe) => match environment.options.observer {
-            Some(observer) => {
+        ThunkKind::Observe(observe) => {
+            if let Some(observer) = environment.options.observer {
                 environment.check()?;
                 let leaves: Vec<_> = observe.leaves.iter().map(|v| memory.array(v)).collect();
-                observer(
-                    environment.device,
-                    thunk.instruction,
-                    &hooks::array_refs(&leaves),
-                )
+                let leaves = hooks::array_refs(&leaves);
+                return observer(environment.device, thunk.instruction, &leaves);
             }
-            None => Ok(()),
-        },
-        ThunkKind::Nop => Ok(()),
+        }
+        ThunkKind::Nop => {}
     }
+    Ok(())
+}
+
+/// Runs an operation that is a thunk of its own; a custom call through the caller's hook where that
+/// takes it.
+#[inline]
+fn operation(
+    op: &OpThunk,
+    instruction: InstructionId,
+    environment: &Environment<'_>,
+) -> Result<()> {
+    let arrays = |views: &[ArrayView]| -> SmallVec<[RawArray; 4]> {
+        let memory = &environment.memory;
+        views.iter().map(|view| memory.array(view)).collect()
+    };
+    let (inputs, outputs) = (arrays(&op.inputs), arrays(&op.outputs));
+    if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
+        && let Some(result) =
+            hooks::run_custom_call(hook, instruction, &call.info, &inputs, &outputs)
+    {
+        return result;
+    }
+    ops::run(&op.kind, &inputs, &outputs, &environment.operation())
+}
+
+/// Runs the trips of a `while`.
+#[inline]
+fn repeat(body: &WhileThunk, environment: &Environment<'_>) -> Result<()> {
+    if let Some(code) = &body.bytecode
+        && environment.options.profile.is_none()
+        && environment.shadow.is_none()
+    {
+        return scalar_bytecode::run(code, body, environment, run);
+    }
+    let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
+    loop {
+        environment.check()?;
+        for _ in 0..trips_between_checks {
+            sequence(&body.condition, environment)?;
+            // SAFETY: the predicate is one byte in its slice.
+            if unsafe { environment.memory.first(&body.predicate).read() } == 0 {
+                return Ok(());
+            }
+            sequence(&body.body, environment)?;
+        }
+    }
+}
+
+/// The branch that the selector chooses: the last one where it names none.
+#[inline]
+fn branch<'t>(choice: &'t ConditionalThunk, memory: &Memory) -> &'t ThunkSequence {
+    let selector = &choice.selector;
+    // SAFETY: the selector is a scalar of its type.
+    let value = unsafe { read_integer(memory.first(selector), selector.element_type) };
+    let last = choice.branches.len() - 1;
+    let branch = if selector.element_type == PrimitiveType::Pred {
+        usize::from(value == 0)
+    } else {
+        usize::try_from(value).map_or(last, |v| v.min(last))
+    };
+    &choice.branches[branch]
 }

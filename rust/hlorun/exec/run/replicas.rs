@@ -5,6 +5,8 @@
 //! on threads of their own, which never hold a worker of the pool while they wait. The first that fails ends the others with its error; inputs are only read, so several
 //! devices may share them.
 
+use std::ops::Range;
+
 use super::lockstep;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, interruptible};
@@ -88,6 +90,18 @@ impl Executable {
             // SAFETY: by the caller's promise.
             return unsafe { lockstep::run(self, &plan, arrays, options) };
         }
+        self.run_on_threads(arrays, local, network, options)
+    }
+
+    /// Runs the devices `local` on a thread each.
+    fn run_on_threads(
+        &self,
+        arrays: &[DeviceArrays],
+        local: Range<u32>,
+        network: Option<&Network>,
+        options: &RunOptions<'_>,
+    ) -> Result<()> {
+        let devices = self.devices();
         // All memory outlives all threads: a device that has failed leaves what it posted readable.
         let mut arenas = Vec::with_capacity(arrays.len());
         for _ in arrays {
@@ -133,9 +147,6 @@ impl Executable {
         for arena in arenas {
             self.return_arena(arena);
         }
-        match rendezvous.failure() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        rendezvous.failure().map_or(Ok(()), Err)
     }
 }

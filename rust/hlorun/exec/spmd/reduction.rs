@@ -11,6 +11,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::element::program::Frame;
+use crate::exec::rendezvous::Posts;
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::spmd::collective::Combiner;
 use crate::types::strided;
@@ -226,25 +227,50 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
     if !session.thunk.is_started {
         send_shares(session, &shown)?;
     }
-    let shares = |rank: usize| shares(session, rank);
-    let bytes_of = |rank: usize| bytes_of(session, rank);
     let posts = session.meet(shown)?;
-    let mine = shares(session.rank);
-    let mut messages = Vec::with_capacity(members);
-    for (from, post) in posts.iter().enumerate() {
-        messages.push(match post {
-            Some(_) => Vec::new(),
-            None => session.receive(from, bytes_of(session.rank))?,
-        });
+    let messages = receive_remote(session, &posts, bytes_of(session, session.rank))?;
+    let result = combine_share(session, &posts, &messages)?;
+    for to in session.remote() {
+        session.send(to, &result)?;
     }
+    for from in session.remote() {
+        let bytes = session.receive(from, bytes_of(session, from))?;
+        let mut rest = &bytes[..];
+        for (output, share) in session.outputs.iter().zip(shares(session, from)) {
+            let size = output.element_type.size_bytes();
+            let (here, after) = rest.split_at((share.len() * size).min(rest.len()));
+            // SAFETY: the share lies inside the dense result, and only its owner's values go there.
+            unsafe {
+                let to = output.pointer.add(share.start * size);
+                std::ptr::copy_nonoverlapping(here.as_ptr(), to, here.len());
+            }
+            rest = after;
+        }
+    }
+    session.part()
+}
+
+/// What members of other processes send, `size` bytes each; empty for members of this one.
+fn receive_remote(session: &Session<'_>, posts: &Posts, size: usize) -> Result<Vec<Vec<u8>>> {
+    let members = posts.iter().enumerate();
+    members
+        .map(|(from, post)| match post {
+            Some(_) => Ok(Vec::new()),
+            None => session.receive(from, size),
+        })
+        .collect()
+}
+
+/// Combines this member's share of every operand into the results of all members of this process, and
+/// returns it where other processes wait for it.
+fn combine_share(session: &Session<'_>, posts: &Posts, messages: &[Vec<u8>]) -> Result<Vec<u8>> {
     let is_spread = session.remote().next().is_some();
     let mut result = Vec::new();
     let mut before = 0;
-    for (k, share) in mine.iter().enumerate() {
+    for (k, share) in shares(session, session.rank).into_iter().enumerate() {
         let size = session.outputs[k].element_type.size_bytes();
         let mut accumulator = Accumulator::new(&session.thunk.combiners[k])?;
-        let mut start = share.start;
-        while start < share.end {
+        for start in share.clone().step_by(TILE) {
             let count = TILE.min(share.end - start);
             // SAFETY: every member's array has the elements of the share; messages hold exactly the
             // shares, one operand after the other. Nobody else touches these elements until all part.
@@ -253,7 +279,7 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
                 let there = before + (start - share.start) * size;
                 let values: Vec<*const u8> = posts
                     .iter()
-                    .zip(&messages)
+                    .zip(messages)
                     .map(|(post, message)| match post {
                         Some(post) => post.inputs[k].pointer.add(here).cast_const(),
                         None => message.as_ptr().add(there),
@@ -271,28 +297,10 @@ pub fn all_reduce(session: &Session<'_>) -> Result<()> {
                 }
                 accumulator.combine(&values, &targets, count);
             }
-            start += count;
         }
         before += share.len() * size;
     }
-    for to in session.remote() {
-        session.send(to, &result)?;
-    }
-    for from in session.remote() {
-        let bytes = session.receive(from, bytes_of(from))?;
-        let mut rest = &bytes[..];
-        for (output, share) in session.outputs.iter().zip(shares(from)) {
-            let size = output.element_type.size_bytes();
-            let (here, after) = rest.split_at((share.len() * size).min(rest.len()));
-            // SAFETY: the share lies inside the dense result, and only its owner's values go there.
-            unsafe {
-                let to = output.pointer.add(share.start * size);
-                std::ptr::copy_nonoverlapping(here.as_ptr(), to, here.len());
-            }
-            rest = after;
-        }
-    }
-    session.part()
+    Ok(result)
 }
 
 /// Sends each member of another process the piece it combines.
@@ -313,13 +321,7 @@ pub fn reduce_scatter(session: &Session<'_>, dimension: usize) -> Result<()> {
     let members = session.members.len();
     let posts = session.meet(session.inputs.clone())?;
     let size = session.outputs.iter().map(RawArray::byte_size).sum();
-    let mut messages = Vec::with_capacity(members);
-    for (from, post) in posts.iter().enumerate() {
-        messages.push(match post {
-            Some(_) => Vec::new(),
-            None => session.receive(from, size)?,
-        });
-    }
+    let messages = receive_remote(session, &posts, size)?;
     let mut before = 0;
     for (k, output) in session.outputs.iter().enumerate() {
         combine_pieces(session, k, |from| {

@@ -16,7 +16,7 @@ use crate::exec::array::RawArray;
 use crate::exec::gemm;
 use crate::exec::parallel::ParallelLoop;
 use crate::plan::element::elementwise::Kernel;
-use crate::plan::thunk::GemmThunk;
+use crate::plan::thunk::{GemmThunk, GemmWay};
 
 /// Elements that one task combines.
 const TASK: usize = 8 * TILE;
@@ -78,13 +78,13 @@ pub fn all_reduce(
             }
         }
         let operand = operands.len();
-        match product.and_then(|product| Some((product, product.block_rows?))) {
-            Some((product, rows)) => tasks.extend(
+        match product.map(|product| (product, product.way)) {
+            Some((product, GemmWay::RowBlocks(rows))) => tasks.extend(
                 gemm::blocks(product, rows)
                     .into_iter()
                     .map(|range| Task { operand, range }),
             ),
-            None => {
+            _ => {
                 let total = first.outputs[number].count();
                 tasks.extend((0..total).step_by(TASK).map(|start| Task {
                     operand,

@@ -11,8 +11,10 @@ use super::elementwise;
 use super::program::Meaning;
 use super::program::{Program, ProgramBuilder, Register};
 use crate::error::{HloError, Result};
+use crate::module::opcode::elementwise_classes;
 use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
-use crate::plan::error::unsupported;
+use crate::plan::error::{elided_constant, unsupported};
+use crate::types::PrimitiveType;
 
 /// Compiles `computation`.
 ///
@@ -78,100 +80,69 @@ pub fn compile_values(
     Ok(builder.finish(&outputs))
 }
 
-/// The code of one instruction of scalars. Long because opcodes are cases.
+/// The code of one instruction of scalars.
 fn lower(
     builder: &mut ProgramBuilder,
     instruction: InstructionRef<'_>,
     values: &FxHashMap<InstructionId, Vec<Register>>,
 ) -> Result<Vec<Register>> {
+    let ids = instruction.operand_ids();
+    let all = |index: usize| ids.get(index).and_then(|id| values.get(id));
     let scalar = |index: usize| {
-        instruction
-            .operand_ids()
-            .get(index)
-            .and_then(|id| values.get(id))
+        all(index)
             .and_then(|registers| registers.first().copied())
             .ok_or_else(|| HloError::execution("operand used before it is defined"))
     };
-    if instruction
-        .array_shape()
-        .is_some_and(|shape| shape.element_count() != Some(1))
-    {
-        return Err(unsupported(
-            instruction,
-            "arrays inside a computation applied element by element".into(),
-        ));
+    let refuse = |what: String| Err(unsupported(instruction, what));
+    let shape = instruction.array_shape();
+    if shape.is_some_and(|shape| shape.element_count() != Some(1)) {
+        return refuse("arrays inside a computation applied element by element".into());
     }
-    Ok(match instruction.opcode().class() {
-        OpClass::Unary
-        | OpClass::Binary
-        | OpClass::Compare
-        | OpClass::Select
-        | OpClass::Clamp
-        | OpClass::Convert
-        | OpClass::Complex => {
-            let registers = (0..instruction.operand_ids().len())
-                .map(scalar)
-                .collect::<Result<Vec<_>>>()?;
-            vec![emit(builder, instruction, &registers)?]
+    let register = match instruction.opcode().class() {
+        elementwise_classes!() => {
+            let registers = (0..ids.len()).map(scalar).collect::<Result<Vec<_>>>()?;
+            emit(builder, instruction, &registers)?
         }
         OpClass::Constant => {
-            let shape = instruction.array_shape();
             let literal = instruction.literal().and_then(|l| l.bytes());
             match (shape, literal) {
-                (Some(shape), Some(bytes)) => vec![builder.constant(shape.element_type, bytes)],
-                _ => return Err(crate::plan::error::elided_constant(instruction)),
+                (Some(shape), Some(bytes)) => builder.constant(shape.element_type, bytes),
+                _ => return Err(elided_constant(instruction)),
             }
         }
         OpClass::Iota => {
-            let shape = instruction.array_shape();
-            let ty = shape.map_or(crate::types::PrimitiveType::S32, |s| s.element_type);
-            vec![builder.constant(ty, &[0; 16])]
+            let ty = shape.map_or(PrimitiveType::S32, |s| s.element_type);
+            builder.constant(ty, &[0; 16])
         }
-        OpClass::Movement if !instruction.changes_element_type() => vec![scalar(0)?],
+        OpClass::Movement if !instruction.changes_element_type() => scalar(0)?,
         OpClass::Movement | OpClass::BitcastConvert => {
             let register = scalar(0)?;
-            match instruction.array_shape() {
-                Some(shape)
-                    if shape.element_type.size_bytes() == builder.ty(register).size_bytes() =>
-                {
-                    vec![builder.reinterpret(register, shape.element_type)]
-                }
+            let size = builder.ty(register).size_bytes();
+            match shape.map(|shape| shape.element_type) {
+                Some(ty) if ty.size_bytes() == size => builder.reinterpret(register, ty),
                 _ => {
-                    return Err(unsupported(
-                        instruction,
-                        format!("{} of another width on scalars", instruction.opcode_name()),
-                    ));
+                    let name = instruction.opcode_name();
+                    return refuse(format!("{name} of another width on scalars"));
                 }
             }
         }
         OpClass::Tuple if instruction.opcode() == HloOpcode::Tuple => {
-            let mut all = Vec::new();
-            for id in instruction.operand_ids() {
-                all.extend(values.get(id).into_iter().flatten().copied());
-            }
-            all
+            let elements = (0..ids.len()).filter_map(all);
+            return Ok(elements.flatten().copied().collect());
         }
         OpClass::Tuple => {
             let index = instruction.tuple_index().unwrap_or(0);
-            let tuple = instruction
-                .operand_ids()
-                .first()
-                .and_then(|id| values.get(id));
-            match tuple.and_then(|registers| registers.get(index)) {
-                Some(&register) => vec![register],
-                None => return Err(HloError::execution("tuple index out of range")),
-            }
+            let element = all(0).and_then(|registers| registers.get(index));
+            *element.ok_or_else(|| HloError::execution("tuple index out of range"))?
         }
         _ => {
-            return Err(unsupported(
-                instruction,
-                format!(
-                    "{} inside a computation applied element by element",
-                    instruction.opcode_name()
-                ),
+            let name = instruction.opcode_name();
+            return refuse(format!(
+                "{name} inside a computation applied element by element"
             ));
         }
-    })
+    };
+    Ok(vec![register])
 }
 
 /// Adds the elementwise `instruction` to a program.

@@ -150,6 +150,35 @@ fn step_width(program: &Program, step: &Step) -> Option<Width> {
     }
 }
 
+/// A step in the terms of vector bytecode; `operand` says what a register is in them.
+fn vector_step(
+    program: &Program,
+    step: &Step,
+    operand: &dyn Fn(Register) -> Option<Operand>,
+) -> Option<vector_bytecode::Step> {
+    let meaning = step.meaning?;
+    let registers = step.reads();
+    let mut operands = [Operand::Constant([0; 16]); 3];
+    for (to, &register) in operands.iter_mut().zip(registers) {
+        *to = operand(register)?;
+    }
+    let mut count = registers.len();
+    if let (Some(side), Kernel::WithScalar(_, value)) = (meaning.side, step.kernel) {
+        operands[1] = Operand::Constant(value);
+        if side == Side::Left {
+            operands.swap(0, 1);
+        }
+        count = 2;
+    }
+    Some(vector_bytecode::Step {
+        op: meaning.op,
+        operands,
+        count: count as u8,
+        from: source(program, step)?,
+        to: dtype(program.types[step.result.0 as usize])?,
+    })
+}
+
 fn build(
     program: &Program,
     reads: &FxHashMap<Register, usize>,
@@ -185,29 +214,7 @@ fn build(
     };
     let vector_steps = steps
         .iter()
-        .map(|step| {
-            let meaning = step.meaning?;
-            let registers = step.reads();
-            let mut operands = [Operand::Constant([0; 16]); 3];
-            for (to, &register) in operands.iter_mut().zip(registers) {
-                *to = operand(register)?;
-            }
-            let mut count = registers.len();
-            if let (Some(side), Kernel::WithScalar(_, value)) = (meaning.side, step.kernel) {
-                operands[1] = Operand::Constant(value);
-                if side == Side::Left {
-                    operands.swap(0, 1);
-                }
-                count = 2;
-            }
-            Some(vector_bytecode::Step {
-                op: meaning.op,
-                operands,
-                count: count as u8,
-                from: source(program, step)?,
-                to: dtype(program.types[step.result.0 as usize])?,
-            })
-        })
+        .map(|step| vector_step(program, step, &operand))
         .collect::<Option<Vec<_>>>()?;
     let outputs: Vec<Register> = steps
         .iter()

@@ -129,33 +129,7 @@ fn inline_computation(
             calls.push((id, root));
             continue;
         }
-        let data = module.instruction_data(id);
-        let same_as = match data.opcode {
-            HloOpcode::GetTupleElement => {
-                let index = data.immediate as usize;
-                operands.first().and_then(|&tuple| {
-                    (module.instruction_data(tuple).opcode == HloOpcode::Tuple)
-                        .then(|| module.operand_ids(tuple).get(index).copied())
-                        .flatten()
-                })
-            }
-            HloOpcode::OptimizationBarrier
-            | HloOpcode::Domain
-            | HloOpcode::AddDependency
-            | HloOpcode::AsyncUpdate
-            | HloOpcode::AsyncDone
-            | HloOpcode::CopyStart
-            | HloOpcode::CopyDone => operands.first().copied(),
-            // A start that something else reads has to be finished where it stands.
-            HloOpcode::AllReduceDone
-            | HloOpcode::AllGatherDone
-            | HloOpcode::CollectivePermuteDone => operands
-                .first()
-                .copied()
-                .filter(|start| uses.get(start).is_none_or(|&count| count > 1)),
-            _ => None,
-        };
-        if let Some(same) = same_as {
+        if let Some(same) = same_as(module, id, &operands, &uses) {
             replaced.insert(id, same);
             continue;
         }
@@ -178,6 +152,36 @@ fn inline_computation(
     let kept: Vec<InstructionId> = kept.iter().map(|call| call.1).collect();
     remove_unused(module, computation, &kept);
     Ok(())
+}
+
+/// The one of `operands` or of their elements whose value the instruction has; `uses` are those of starts.
+fn same_as(
+    module: &HloModule,
+    id: InstructionId,
+    operands: &[InstructionId],
+    uses: &FxHashMap<InstructionId, u32>,
+) -> Option<InstructionId> {
+    let &first = operands.first()?;
+    let data = module.instruction_data(id);
+    match data.opcode {
+        HloOpcode::GetTupleElement if module.instruction_data(first).opcode == HloOpcode::Tuple => {
+            let elements = module.operand_ids(first);
+            elements.get(data.immediate as usize).copied()
+        }
+        HloOpcode::OptimizationBarrier
+        | HloOpcode::Domain
+        | HloOpcode::AddDependency
+        | HloOpcode::AsyncUpdate
+        | HloOpcode::AsyncDone
+        | HloOpcode::CopyStart
+        | HloOpcode::CopyDone => Some(first),
+        // A start that something else reads has to be finished where it stands.
+        HloOpcode::AllReduceDone | HloOpcode::AllGatherDone | HloOpcode::CollectivePermuteDone => {
+            let is_read_elsewhere = uses.get(&first).is_none_or(|&count| count > 1);
+            is_read_elsewhere.then_some(first)
+        }
+        _ => None,
+    }
 }
 
 /// How often the value of each collective's start is read.
@@ -253,19 +257,8 @@ pub fn clone_body(
                 *ids = ids.iter().filter_map(|id| map.get(id).copied()).collect();
             }
         }
-        let new = module.add_instruction(
-            into,
-            NewInstruction {
-                name: data.name,
-                text: data.text,
-                opcode: data.opcode,
-                shape: data.shape,
-                operands: &operands,
-                attributes: &attributes,
-                immediate: data.immediate,
-            },
-        );
-        map.insert(id, new);
+        let new = NewInstruction::like(&data, &operands, &attributes);
+        map.insert(id, module.add_instruction(into, new));
     }
     module
         .computation(callee)

@@ -75,11 +75,9 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
     let data = module.computation(computation);
     let instructions = data.instructions.clone();
     let count = instructions.len();
-    let mut position = FxHashMap::default();
-    position.reserve(count);
-    for (at, &id) in instructions.iter().enumerate() {
-        position.insert(id, at as u32);
-    }
+    let positions = instructions.iter().enumerate();
+    let position: FxHashMap<InstructionId, u32> =
+        positions.map(|(at, &id)| (id, at as u32)).collect();
     let mut users: Vec<SmallVec<[(u32, u32); 4]>> = vec![SmallVec::new(); count];
     for (at, &id) in instructions.iter().enumerate() {
         for (k, operand) in module.operand_ids(id).iter().enumerate() {
@@ -110,6 +108,7 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
         if let Some(shape) = instruction.array_shape() {
             analysis.orders[at] = major_to_minor(shape);
         }
+        let new = sizes.len() as ClusterId;
         match analysis.roles[at] {
             Role::Elementwise | Role::Alias | Role::Iota => {
                 let is_computation_root = data.root == Some(id);
@@ -118,39 +117,24 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
                 } else {
                     analysis.common_site(module, at, &users[at])
                 };
-                // Another name for the same elements only where both are walked as they lie.
-                let is_alias = analysis.roles[at] == Role::Alias;
-                let site = site.filter(|s| !is_alias || s.1 == analysis.orders[at]);
-                match site {
-                    Some((cluster, order)) if sizes[cluster as usize] < MAX_CLUSTER => {
-                        sizes[cluster as usize] += 1;
-                        analysis.clusters[at] = Some(cluster);
-                        analysis.orders[at] = order;
-                    }
-                    _ if analysis.roles[at] == Role::Alias => analysis.roles[at] = Role::View,
-                    _ => {
-                        analysis.clusters[at] = Some(sizes.len() as u32);
-                        analysis.is_root[at] = true;
-                        sizes.push(1);
-                    }
-                }
+                analysis.join(at, site, &mut sizes);
             }
             Role::Reduce => {
                 if let Some(shape) = instruction.operand(0).and_then(|o| o.array_shape()) {
                     analysis.orders[at] = major_to_minor(shape);
                 }
-                analysis.clusters[at] = Some(sizes.len() as u32);
+                analysis.clusters[at] = Some(new);
                 sizes.push(1);
             }
             Role::Concatenate => {
                 for k in 0..instruction.operand_ids().len() as u32 {
-                    analysis.sites.insert((at as u32, k), sizes.len() as u32);
+                    analysis.sites.insert((at as u32, k), new + k);
                     sizes.push(0);
                 }
             }
             Role::Pad | Role::DynamicUpdateSlice => {
                 let k = u32::from(analysis.roles[at] == Role::DynamicUpdateSlice);
-                analysis.sites.insert((at as u32, k), sizes.len() as u32);
+                analysis.sites.insert((at as u32, k), new);
                 sizes.push(0);
             }
             Role::View | Role::Other | Role::Deferred | Role::DotPlus(_) => {}
@@ -160,6 +144,27 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
 }
 
 impl Analysis {
+    /// Makes the instruction at `at` part of the cluster that holds all its readers, or the root of a new
+    /// one; `sizes` are those of all clusters.
+    fn join(&mut self, at: usize, site: Option<(ClusterId, Order)>, sizes: &mut Vec<u32>) {
+        // Another name for the same elements only where both are walked as they lie.
+        let is_alias = self.roles[at] == Role::Alias;
+        let site = site.filter(|s| !is_alias || s.1 == self.orders[at]);
+        match site {
+            Some((cluster, order)) if sizes[cluster as usize] < MAX_CLUSTER => {
+                sizes[cluster as usize] += 1;
+                self.clusters[at] = Some(cluster);
+                self.orders[at] = order;
+            }
+            _ if is_alias => self.roles[at] = Role::View,
+            _ => {
+                self.clusters[at] = Some(sizes.len() as ClusterId);
+                self.is_root[at] = true;
+                sizes.push(1);
+            }
+        }
+    }
+
     /// Marks sums whose one operand is a product that nobody else reads: the product can start from
     /// the other operand instead of zero.
     fn find_sums_of_products(

@@ -8,12 +8,18 @@ use crate::error::{HloError, Result};
 use crate::library::{self, DotDimensions, GemmConfig, gemm};
 use crate::module::{AttrKey, InstructionRef};
 use crate::plan::error::unsupported;
-use crate::plan::thunk::{GemmThunk, ThunkKind};
+use crate::plan::thunk::{GemmThunk, GemmWay, ThunkKind};
 use crate::plan::view::{ArrayView, identity_order, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
 fn product(view: &ArrayView, dims: &[i64]) -> i64 {
     dims.iter().map(|&dim| view.dims[dim as usize]).product()
+}
+
+/// A dense array of other dimensions.
+fn reshaped(view: &ArrayView, dims: &[i64]) -> Result<ArrayView> {
+    view.reshape(dims)
+        .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))
 }
 
 impl<'m> Lowering<'m> {
@@ -77,50 +83,30 @@ impl<'m> Lowering<'m> {
             return Err(misfit());
         }
         // The contraction may run in any order; the one in which the lhs lies lets it be merged.
-        let mut pairs: Vec<(i64, i64)> = d
-            .lhs_contracting
-            .iter()
-            .copied()
-            .zip(d.rhs_contracting.iter().copied())
-            .collect();
-        pairs.sort_by_key(|&(l, _)| std::cmp::Reverse(lhs.strides[l as usize]));
+        let contracting = d.lhs_contracting.iter().zip(&d.rhs_contracting);
+        let mut contracting: Vec<(i64, i64)> = contracting.map(|(&l, &r)| (l, r)).collect();
+        contracting.sort_by_key(|&(l, _)| std::cmp::Reverse(lhs.strides[l as usize]));
+        let (lhs_k, rhs_k): (Dims, Dims) = contracting.into_iter().unzip();
         let group = |parts: [&[i64]; 3]| -> Dims { parts.into_iter().flatten().copied().collect() };
-        let lhs_k: Dims = pairs.iter().map(|p| p.0).collect();
-        let rhs_k: Dims = pairs.iter().map(|p| p.1).collect();
         let common = common_type(lhs.element_type, rhs.element_type, instruction)?;
         let lhs = self.convert_view(scope, instruction, lhs, common)?;
         let rhs = self.convert_view(scope, instruction, rhs, common)?;
-        let a = self.as_matrices(
-            scope,
-            instruction,
-            lhs.transpose(&group([&d.lhs_batch, &lhs_free, &lhs_k])),
-            [batch, m, k],
-        )?;
-        let b = self.as_matrices(
-            scope,
-            instruction,
-            rhs.transpose(&group([&d.rhs_batch, &rhs_k, &rhs_free])),
-            [batch, k, n],
-        )?;
-        let c = match result.reshape(&[batch, m, n]) {
+        let lhs = lhs.transpose(&group([&d.lhs_batch, &lhs_free, &lhs_k]));
+        let rhs = rhs.transpose(&group([&d.rhs_batch, &rhs_k, &rhs_free]));
+        let a = self.as_matrices(scope, instruction, lhs, [batch, m, k])?;
+        let b = self.as_matrices(scope, instruction, rhs, [batch, k, n])?;
+        let dims = [batch, m, n];
+        let c = match result.reshape(&dims) {
             Some(c) => c,
-            None if beta == 0.0 => {
-                result = self.allocate(
-                    instruction,
-                    result.element_type,
-                    &result.dims.clone(),
-                    &identity_order(result.dims.len()),
-                )?;
-                result
-                    .reshape(&[batch, m, n])
-                    .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))?
-            }
             None => {
                 let order = identity_order(result.dims.len());
-                result = self.copy_dense(scope, instruction, &result, &order)?;
-                result
-                    .reshape(&[batch, m, n])
-                    .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))?
+                result = match beta == 0.0 {
+                    true => {
+                        self.allocate(instruction, result.element_type, &result.dims, &order)?
+                    }
+                    false => self.copy_dense(scope, instruction, &result, &order)?,
+                };
+                reshaped(&result, &dims)?
             }
         };
         scope.push(
@@ -131,8 +117,7 @@ impl<'m> Lowering<'m> {
                 c,
                 alpha,
                 beta,
-                packed_b: None,
-                block_rows: None,
+                way: GemmWay::Whole,
             })),
         );
         Ok(result)
@@ -150,9 +135,7 @@ impl<'m> Lowering<'m> {
             return Ok(matrices);
         }
         let order = identity_order(view.dims.len());
-        self.copy_dense(scope, instruction, &view, &order)?
-            .reshape(&dims)
-            .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))
+        reshaped(&self.copy_dense(scope, instruction, &view, &order)?, &dims)
     }
 
     /// The elements as `ty`, converted when they have another type.

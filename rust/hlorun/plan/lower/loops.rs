@@ -11,13 +11,13 @@ use crate::plan::cost::{self, Way, Work};
 use crate::plan::thunk::BufferKind;
 use hlorun_kernels::vector_bytecode::Op;
 
-use crate::plan::element::elementwise::binary_op;
+use crate::plan::element::elementwise::{binary_op, conversion};
 use crate::plan::element::program::Meaning;
 use crate::plan::element::program::{Program, ProgramBuilder, Register};
 use crate::plan::element::scalar;
 use crate::plan::element::vector_bytecode;
 use crate::plan::error::unsupported;
-use crate::plan::thunk::{Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
+use crate::plan::thunk::{FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store, ThunkKind};
 use crate::plan::view::{ArrayView, BufferSlice, is_one_run, major_to_minor};
 use crate::types::{Dims, PrimitiveType};
 
@@ -27,6 +27,17 @@ struct Cluster {
     builder: ProgramBuilder,
     loads: Vec<Load>,
     known: FxHashMap<(InstructionId, Order), Register>,
+}
+
+impl Cluster {
+    fn new(id: ClusterId) -> Cluster {
+        Cluster {
+            id,
+            builder: ProgramBuilder::new(),
+            loads: Vec::new(),
+            known: FxHashMap::default(),
+        }
+    }
 }
 
 impl<'m> Lowering<'m> {
@@ -56,12 +67,7 @@ impl<'m> Lowering<'m> {
         order: &Order,
         destination: ArrayView,
     ) -> Result<()> {
-        let mut cluster = Cluster {
-            id: cluster,
-            builder: ProgramBuilder::new(),
-            loads: Vec::new(),
-            known: FxHashMap::default(),
-        };
+        let mut cluster = Cluster::new(cluster);
         let root = self.evaluate(scope, &mut cluster, instruction, order)?;
         let walk = destination.walk(order);
         let store = Store {
@@ -90,11 +96,7 @@ impl<'m> Lowering<'m> {
 
     /// `program`, its steps joined into vector bytecode where it runs over that many elements.
     pub(super) fn with_vector_bytecode(&self, program: Program, elements: usize) -> Program {
-        let is_enabled = !self
-            .options
-            .disable
-            .iter()
-            .any(|name| name == vector_bytecode::NAME);
+        let is_enabled = !self.options.is_off(vector_bytecode::NAME);
         if is_enabled && cost::choose(Work::Array(elements)) == Way::VectorBytecode {
             program.with_vector_bytecode()
         } else {
@@ -278,45 +280,31 @@ impl<'m> Lowering<'m> {
         let Some(cluster) = scope.analysis.clusters[at] else {
             return Err(HloError::execution("a reduction without a cluster"));
         };
-        let first = instruction
-            .operand(0)
-            .ok_or_else(|| HloError::execution("reduce without operands"))?;
+        let missing = || HloError::execution("reduce without operands");
+        let first = instruction.operand(0).ok_or_else(missing)?;
         let dims = views::array_shape(first)?.dims.clone();
         let reduced = |dim: u8| instruction.dimensions().contains(&i64::from(dim));
-        let mut space: Vec<(i64, bool)> = Vec::new();
-        for &dim in &order {
-            let (size, is_reduced) = (dims[usize::from(dim)], reduced(dim));
-            match space.last_mut() {
-                _ if size == 1 => {}
-                Some(last) if last.1 == is_reduced => last.0 *= size,
-                _ => space.push((size, is_reduced)),
-            }
-        }
-        let mut cluster = Cluster {
-            id: cluster,
-            builder: ProgramBuilder::new(),
-            loads: Vec::new(),
-            known: FxHashMap::default(),
-        };
+        let space = reduced_space(
+            order
+                .iter()
+                .map(|&dim| (dims[usize::from(dim)], reduced(dim))),
+        );
+        let mut cluster = Cluster::new(cluster);
         let mut values = Vec::with_capacity(count);
         let mut inits = Vec::with_capacity(count);
         for k in 0..count {
-            let operand = instruction
-                .operand(k)
-                .ok_or_else(|| HloError::execution("reduce without operands"))?;
+            let operand = instruction.operand(k).ok_or_else(missing)?;
             values.push(self.evaluate(scope, &mut cluster, operand, &order)?);
             inits.push(self.array_operand(scope, instruction, count + k)?);
         }
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
-        let (combiner, simple) = self.combiner(instruction, &types)?;
-        if simple.is_some() && is_low_float(types[0]) {
-            let widen =
-                crate::plan::element::elementwise::conversion(types[0], PrimitiveType::F32)?;
+        let (combiner, way) = self.combiner(instruction, &types)?;
+        if matches!(way, FoldWay::Kernels(_)) && is_low_float(types[0]) {
+            let f32 = PrimitiveType::F32;
+            let widen = conversion(types[0], f32)?;
             let meaning = Some(Meaning::of(Op::Convert));
-            values[0] =
-                cluster
-                    .builder
-                    .known_step(widen, meaning, &[values[0]], PrimitiveType::F32);
+            let builder = &mut cluster.builder;
+            values[0] = builder.known_step(widen, meaning, &[values[0]], f32);
         }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))
@@ -327,12 +315,11 @@ impl<'m> Lowering<'m> {
             .filter(|&&dim| !reduced(dim))
             .map(|&dim| (0..dim).filter(|&d| !reduced(d)).count() as u8)
             .collect();
-        let outputs = combiner
+        let types = combiner
             .outputs
             .iter()
-            .map(|r| combiner.types[r.0 as usize])
-            .collect::<Vec<_>>()
-            .into_iter()
+            .map(|r| combiner.types[r.0 as usize]);
+        let outputs = types
             .map(|ty| self.allocate(instruction, ty, &kept, &out_order))
             .collect::<Result<Vec<_>>>()?;
         let value = if instruction.array_shape().is_some() {
@@ -343,9 +330,9 @@ impl<'m> Lowering<'m> {
         let program = cluster.builder.finish(&values);
         let elements = space.iter().map(|s| s.0.max(0) as usize).product();
         let program = self.with_vector_bytecode(program, elements);
-        let combiner = match simple {
-            Some(_) => combiner,
-            None => self.with_vector_bytecode(combiner, elements),
+        let combiner = match way {
+            FoldWay::Kernels(_) => combiner,
+            FoldWay::Lanes | FoldWay::OneByOne => self.with_vector_bytecode(combiner, elements),
         };
         scope.push(
             instruction.id,
@@ -354,7 +341,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads: cluster.loads,
                 combiner,
-                simple,
+                way,
                 inits,
                 outputs,
             })),
@@ -362,12 +349,12 @@ impl<'m> Lowering<'m> {
         Ok(value)
     }
 
-    /// The reducer as a program, and as one kernel where it is `f(x, y)` of its parameters.
+    /// The reducer as a program, and what folds by it: kernels where it is `f(x, y)` of its parameters.
     fn combiner(
         &self,
         instruction: InstructionRef<'m>,
         types: &[PrimitiveType],
-    ) -> Result<(Program, Option<hlorun_kernels::BinaryOp>)> {
+    ) -> Result<(Program, FoldWay)> {
         let computation = instruction
             .computation_attribute(AttrKey::ToApply)
             .ok_or_else(|| HloError::execution("reduce without to_apply"))?;
@@ -393,14 +380,14 @@ impl<'m> Lowering<'m> {
                 "a reducer whose types differ from its operands'".into(),
             ));
         }
-        let simple = simple_combiner(
-            self.module
-                .computation(computation)
-                .root
-                .map(|r| self.module.instruction(r)),
-        )
-        .filter(|_| n == 1 && inputs[0] == inputs[1]);
-        Ok((program, simple))
+        let root = self.module.computation(computation).root;
+        let op = simple_combiner(root.map(|root| self.module.instruction(root)));
+        let way = match op.filter(|_| n == 1 && inputs[0] == inputs[1]) {
+            Some(op) => FoldWay::Kernels(op),
+            None if inputs[..n] == inputs[n..] => FoldWay::Lanes,
+            None => FoldWay::OneByOne,
+        };
+        Ok((program, way))
     }
 
     /// `replica-id` and `partition-id`: a scalar that each replica fills in.
@@ -419,6 +406,19 @@ impl<'m> Lowering<'m> {
         );
         Ok(view)
     }
+}
+
+/// Sizes to walk, each with whether it is reduced, from sizes of dimensions; neighbours of one kind are one.
+fn reduced_space(dims: impl Iterator<Item = (i64, bool)>) -> Vec<(i64, bool)> {
+    let mut space: Vec<(i64, bool)> = Vec::new();
+    for (size, is_reduced) in dims {
+        match space.last_mut() {
+            _ if size == 1 => {}
+            Some(last) if last.1 == is_reduced => last.0 *= size,
+            _ => space.push((size, is_reduced)),
+        }
+    }
+    space
 }
 
 /// Floats narrower than `f32`, whose plain sums, products and extrema XLA:CPU accumulates in `f32`.

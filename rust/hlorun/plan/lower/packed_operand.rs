@@ -10,7 +10,7 @@ use super::Lowering;
 use crate::module::InstructionId;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::thunk::BufferKind;
-use crate::plan::thunk::{GemmThunk, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
+use crate::plan::thunk::{GemmThunk, GemmWay, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
 
 /// Most rows of the other operand; with more, packing at every product costs little.
@@ -28,7 +28,7 @@ impl Lowering<'_> {
         body: &mut ThunkSequence,
     ) -> ThunkSequence {
         let mut packs = Vec::new();
-        if self.options.disable.iter().any(|name| name == NAME) {
+        if self.options.is_off(NAME) {
             return packs;
         }
         let mut written = vec![false; self.buffers.len()];
@@ -76,7 +76,7 @@ impl Lowering<'_> {
                     packed
                 }
             };
-            gemm.packed_b = Some(packed);
+            gemm.way = GemmWay::PackedOperand(packed);
         }
         packs
     }

@@ -26,7 +26,7 @@ impl Lowering<'_> {
         let mut parts = FxHashSet::default();
         let root = self.module.computation(body).root;
         let root = root.map(|id| self.module.instruction(id));
-        let is_off = self.options.disable.iter().any(|name| name == NAME);
+        let is_off = self.options.is_off(NAME);
         let Some(root) = root.filter(|root| !is_off && root.opcode() == HloOpcode::Tuple) else {
             return parts;
         };

@@ -17,10 +17,9 @@ impl Lowering<'_> {
     pub(super) fn state_in_place(&self, body: ComputationId, initial: &Value) -> Vec<bool> {
         let is_flat = matches!(initial, Value::Tuple(parts)
             if parts.iter().all(|part| matches!(part, Value::Array(_))));
-        let is_off = self.options.disable.iter().any(|name| name == NAME);
         let root = self.module.computation(body).root;
         let root = root.map(|id| self.module.instruction(id));
-        let is_known = is_flat && !is_off;
+        let is_known = is_flat && !self.options.is_off(NAME);
         let Some(root) = root.filter(|root| is_known && root.opcode() == HloOpcode::Tuple) else {
             return Vec::new();
         };

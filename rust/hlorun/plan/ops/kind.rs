@@ -62,13 +62,6 @@ pub enum OpKind {
     DimensionSize(Box<dimension_size::DimensionSizeOp>),
 }
 
-impl OpThunk {
-    /// Whether it may leave bytes of its outputs as they were, or reads them.
-    pub fn updates_output(&self) -> bool {
-        self.kind.updated_operands() > 0
-    }
-}
-
 impl OpKind {
     /// How many of the first operands the first results are made of, in their memory.
     pub fn updated_operands(&self) -> usize {

@@ -152,7 +152,38 @@ struct Analysis<'a> {
     wanted: Vec<bool>,
 }
 
-impl Analysis<'_> {
+impl<'a> Analysis<'a> {
+    fn new(
+        thunks: &'a [Thunk],
+        assignment: &Assignment,
+        common_inputs: &[bool],
+        enabled: bool,
+    ) -> Analysis<'a> {
+        let mut before = ByteRanges::default();
+        for (index, allocation) in assignment.allocations.iter().enumerate() {
+            if let AllocationKind::Parameter(leaf) = allocation.kind
+                && !common_inputs[leaf as usize]
+            {
+                let slice = BufferSlice {
+                    allocation: index as u32,
+                    offset: 0,
+                    size: allocation.size,
+                };
+                before.set(&slice, Place::Varies);
+            }
+        }
+        let count = thunks.len();
+        Analysis {
+            facts: thunks.iter().map(Facts::of).collect(),
+            thunks,
+            allocations: assignment.allocations.len(),
+            before,
+            choices: vec![if enabled { Choice::Free } else { Choice::Each }; count],
+            uniform: vec![false; count],
+            wanted: vec![false; count],
+        }
+    }
+
     fn is_rendezvous(&self, at: usize) -> bool {
         matches!(self.thunks[at].kind, ThunkKind::Collective(_))
     }
@@ -336,6 +367,39 @@ impl Analysis<'_> {
         super::schedule::scalar_bytecode::renew(&mut thunk);
         thunk
     }
+
+    /// Appends the steps; products that are postponed become part of their rendezvous. Returns the
+    /// places at the end.
+    fn make_steps(&self, postponed: &[Postponed], lockstep: &mut Lockstep) -> ByteRanges<Place> {
+        let mut waiting: FxHashMap<(usize, usize), Box<GemmThunk>> = FxHashMap::default();
+        self.walk(&mut |at, places| {
+            let thunk = self.renamed(at, places, lockstep);
+            let steps = &mut lockstep.steps;
+            let once = self.runs_once(at);
+            if let ThunkKind::Collective(collective) = thunk.kind {
+                let products = (0..collective.inputs.len())
+                    .map(|operand| waiting.remove(&(at, operand)))
+                    .collect();
+                steps.push(Step::Meet {
+                    collective,
+                    products,
+                });
+                return;
+            }
+            if let (Some(wait), ThunkKind::Gemm(gemm)) =
+                (postponed.iter().find(|p| p.product == at), &thunk.kind)
+            {
+                waiting.insert((wait.rendezvous, wait.operand), gemm.clone());
+                return;
+            }
+            match steps.last_mut() {
+                Some(Step::Once(list)) if once => list.push(thunk),
+                Some(Step::Each(list)) if !once => list.push(thunk),
+                _ if once => steps.push(Step::Once(vec![thunk])),
+                _ => steps.push(Step::Each(vec![thunk])),
+            }
+        })
+    }
 }
 
 /// Visits the slices of a thunk and of those inside it. Recursion is bounded by the nesting the
@@ -372,31 +436,8 @@ pub fn plan(
     // Nothing leaves for another process, so there is nothing to start early.
     thunks.retain(|thunk| !matches!(thunk.kind, ThunkKind::CollectiveStart(_)));
     let allocations = assignment.allocations.len();
-    let mut before = ByteRanges::default();
     let output_slices = products::output_slices(assignment);
-    for (index, allocation) in assignment.allocations.iter().enumerate() {
-        let slice = BufferSlice {
-            allocation: index as u32,
-            offset: 0,
-            size: allocation.size,
-        };
-        match allocation.kind {
-            AllocationKind::Parameter(leaf) if !common_inputs[leaf as usize] => {
-                before.set(&slice, Place::Varies);
-            }
-            _ => {}
-        }
-    }
-    let count = thunks.len();
-    let mut analysis = Analysis {
-        facts: thunks.iter().map(Facts::of).collect(),
-        thunks: &thunks,
-        allocations,
-        before,
-        choices: vec![if enabled { Choice::Free } else { Choice::Each }; count],
-        uniform: vec![false; count],
-        wanted: vec![false; count],
-    };
+    let mut analysis = Analysis::new(&thunks, assignment, common_inputs, enabled);
     analysis.find_uniform();
     analysis.find_wanted();
     analysis.settle(&output_slices);
@@ -406,38 +447,9 @@ pub fn plan(
         own: vec![false; allocations],
         common: vec![false; allocations],
     };
-    let mut postponed: Vec<Postponed> =
-        products::postponed(&thunks, &analysis.facts, &output_slices);
+    let mut postponed = products::postponed(&thunks, &analysis.facts, &output_slices);
     postponed.retain(|p| !analysis.uniform[p.product]);
-    let mut waiting: FxHashMap<(usize, usize), Box<GemmThunk>> = FxHashMap::default();
-    let mut steps: Vec<Step> = Vec::new();
-    let end = analysis.walk(&mut |at, places| {
-        let thunk = analysis.renamed(at, places, &mut lockstep);
-        let once = analysis.runs_once(at);
-        if let ThunkKind::Collective(collective) = thunk.kind {
-            let products = (0..collective.inputs.len())
-                .map(|operand| waiting.remove(&(at, operand)))
-                .collect();
-            steps.push(Step::Meet {
-                collective,
-                products,
-            });
-            return;
-        }
-        if let (Some(wait), ThunkKind::Gemm(gemm)) =
-            (postponed.iter().find(|p| p.product == at), &thunk.kind)
-        {
-            waiting.insert((wait.rendezvous, wait.operand), gemm.clone());
-            return;
-        }
-        match steps.last_mut() {
-            Some(Step::Once(list)) if once => list.push(thunk),
-            Some(Step::Each(list)) if !once => list.push(thunk),
-            _ if once => steps.push(Step::Once(vec![thunk])),
-            _ => steps.push(Step::Each(vec![thunk])),
-        }
-    });
-    lockstep.steps = steps;
+    let end = analysis.make_steps(&postponed, &mut lockstep);
     for slice in &output_slices {
         if let AllocationKind::Output(leaf) = assignment.allocations[slice.allocation as usize].kind
         {

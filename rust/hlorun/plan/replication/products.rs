@@ -10,7 +10,7 @@ use super::byte_ranges::ByteRanges;
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::memory::assign::{AllocationKind, Assignment};
 use crate::plan::spmd::collective::{CollectiveKind, CollectiveThunk};
-use crate::plan::thunk::{GemmThunk, ThunkKind, ThunkSequence};
+use crate::plan::thunk::{GemmThunk, GemmWay, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
 use crate::types::strided;
 
@@ -44,7 +44,7 @@ fn block_rows(gemm: &GemmThunk) -> Option<usize> {
     let row = usize::try_from(n).ok()? * gemm.c.element_type.size_bytes();
     let suits = batch == 1
         && gemm.beta == 0.0
-        && gemm.packed_b.is_none()
+        && !matches!(gemm.way, GemmWay::PackedOperand(_))
         && gemm.a.dynamic.is_empty()
         && gemm.b.dynamic.is_empty()
         && is_dense(&gemm.c)
@@ -166,7 +166,7 @@ pub fn divide(thunks: &mut ThunkSequence, assignment: &Assignment) {
     let outputs: Vec<BufferSlice> = output_slices(assignment);
     for found in postponed(thunks, &facts, &outputs) {
         if let ThunkKind::Gemm(gemm) = &mut thunks[found.product].kind {
-            gemm.block_rows = block_rows(gemm);
+            gemm.way = block_rows(gemm).map_or(gemm.way, GemmWay::RowBlocks);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Along which dimensions of a tile a reduction folds.
 
 use crate::plan::cost::reduce::{FEW_COLUMNS, MIN_REGULAR, SHORT_ROW, SHORT_ROW_GENERAL};
+use crate::plan::thunk::FoldWay;
 
 /// How the values of a tile belong to results.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +34,10 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of tiles of `tile` values of a walk. `is_simple`: kernels fold them; `may_split`: values may
-    /// be combined with each other before a result sees them.
-    pub fn of(space: &[(i64, bool)], is_simple: bool, may_split: bool, tile: usize) -> Shape {
+    /// The shape of tiles of `tile` values of a walk.
+    pub fn of(space: &[(i64, bool)], way: FoldWay, tile: usize) -> Shape {
         if let [.., (outer, true), (groups, false), (row, true)] = *space
-            && is_simple
+            && matches!(way, FoldWay::Kernels(_))
             && let Some(size) = groups.checked_mul(row)
             && (1..=FEW_COLUMNS as i64).contains(&size)
             && let Some(run) = outer.checked_mul(size)
@@ -57,15 +57,16 @@ impl Shape {
         let Some(run) = outer.checked_mul(size) else {
             return Shape::Plain;
         };
-        let longest = if is_simple {
-            SHORT_ROW
-        } else {
-            SHORT_ROW_GENERAL
+        let longest = match way {
+            FoldWay::Kernels(_) => SHORT_ROW,
+            FoldWay::Lanes | FoldWay::OneByOne => SHORT_ROW_GENERAL,
         };
         match (outer_reduced, inner_reduced) {
             _ if run < MIN_REGULAR || size * 2 > tile => Shape::Plain,
             (false, true) if size <= longest => Shape::ShortRows { size, run },
-            (true, false) if size <= FEW_COLUMNS && may_split => Shape::FewColumns { size, run },
+            (true, false) if size <= FEW_COLUMNS && way != FoldWay::OneByOne => {
+                Shape::FewColumns { size, run }
+            }
             _ => Shape::Plain,
         }
     }

@@ -23,7 +23,7 @@ use crate::plan::cost::row_tiling::{
 };
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::{
-    Access, GemmThunk, LoadKind, Order, Place, Private, ReduceThunk, RowTiledThunk, Thunk,
+    Access, GemmThunk, GemmWay, LoadKind, Order, Place, Private, ReduceThunk, RowTiledThunk, Thunk,
     ThunkKind, ThunkSequence,
 };
 use crate::plan::thunk::{BufferKind, LogicalBuffer};
@@ -385,8 +385,7 @@ fn rows_of_product(gemm: &GemmThunk) -> Option<usize> {
     let suits = batch == 1
         && (1..=MAX_DEPTH).contains(&k)
         && gemm.beta == 0.0
-        && gemm.packed_b.is_none()
-        && gemm.block_rows.is_none()
+        && gemm.way == GemmWay::Whole
         && is_dense
         && is_fixed;
     suits.then(|| usize::try_from(m).ok()).flatten()

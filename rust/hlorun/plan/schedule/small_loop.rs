@@ -7,7 +7,7 @@
 
 use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_REPEATED, MAX_SCRATCH, MAX_WORK};
 use crate::plan::element::elementwise::dtype;
-use crate::plan::element::program::{Home, Register, Task};
+use crate::plan::element::program::{Home, Program, Register, Task};
 use crate::plan::thunk::small_loop::Base;
 use crate::plan::thunk::small_loop::Bring;
 use crate::plan::thunk::small_loop::LINE;
@@ -68,78 +68,15 @@ pub(crate) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
         return None;
     }
     // Registers inside vector bytecode have no place.
-    if program
-        .tasks
-        .iter()
-        .any(|task| matches!(task, Task::Vector(_)))
-    {
+    let is_vector = |task: &Task| matches!(task, Task::Vector(_));
+    if program.tasks.iter().any(is_vector) {
         return None;
     }
-    let room = |register: Register| {
-        let bytes = program.types[register.0 as usize].size_bytes() * count;
-        bytes.next_multiple_of(LINE)
-    };
-    let mut places = vec![(Base::Outside, 0u32); program.homes.len()];
-    let mut scratch = 0;
-    for (place, (home, ty)) in places
-        .iter_mut()
-        .zip(program.homes.iter().zip(&program.types))
-    {
-        if let Home::Slot(offset) = home {
-            // Slots never overlap per element, and so not per tile either.
-            let at = *offset as usize * count.next_multiple_of(16);
-            scratch = scratch.max(at + ty.size_bytes() * count);
-            *place = (Base::Scratch, at as u32);
-        }
-    }
-    scratch = scratch.next_multiple_of(LINE);
-    let mut known = Vec::new();
-    let mut keep = |register: Register, bytes: &[u8]| {
-        let at = known.len() * LINE;
-        for piece in bytes.chunks(LINE) {
-            let mut line = Line([0; LINE]);
-            line.0[..piece.len()].copy_from_slice(piece);
-            known.push(line);
-        }
-        places[register.0 as usize] = (Base::Known, at as u32);
-        known.len() * LINE
-    };
-    for (register, home) in program.homes.iter().enumerate() {
-        if let Home::Constant(index) = *home {
-            let size = program.types[register].size_bytes();
-            let value = &program.constants[index as usize][..size];
-            if keep(Register(register as u32), &value.repeat(count)) > MAX_KNOWN {
-                return None;
-            }
-        }
-    }
-    let mut loads = Vec::with_capacity(thunk.loads.len());
-    let mut gathered = Vec::new();
-    for load in &thunk.loads {
-        loads.push(match &load.kind {
-            LoadKind::Iota => {
-                let ty = program.types[load.register.0 as usize];
-                if keep(load.register, &indices(load, ty, count)?) > MAX_KNOWN {
-                    return None;
-                }
-                Bring::Known
-            }
-            LoadKind::View(_) if load.is_dense => Bring::InPlace,
-            LoadKind::View(_) => {
-                gathered.push(load.register);
-                if load.walk.iter().all(|step| step.1 == 0) {
-                    Bring::Repeat
-                } else {
-                    Bring::Gather
-                }
-            }
-        });
-    }
-    for register in gathered {
-        places[register.0 as usize] = (Base::Scratch, scratch as u32);
-        scratch += room(register);
-    }
-    if scratch > MAX_SCRATCH {
+    let mut layout = Layout::of_slots(program, count);
+    layout.keep_constants()?;
+    let loads = thunk.loads.iter().map(|load| layout.bring(load));
+    let loads = loads.collect::<Option<_>>()?;
+    if layout.scratch > MAX_SCRATCH {
         return None;
     }
     let stores = thunk.stores.iter().enumerate().map(|(at, store)| {
@@ -151,10 +88,88 @@ pub(crate) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
     });
     Some(SmallLoop {
         stores: stores.collect(),
-        places: places.into(),
-        known: known.into(),
-        loads: loads.into(),
+        places: layout.places.into(),
+        known: layout.known.into(),
+        loads,
     })
+}
+
+/// The places of a loop's registers, as they are found.
+struct Layout<'p> {
+    program: &'p Program,
+    /// Elements of the loop.
+    count: usize,
+    places: Vec<(Base, u32)>,
+    /// Bytes of scratch in use.
+    scratch: usize,
+    known: Vec<Line>,
+}
+
+impl<'p> Layout<'p> {
+    /// Places those registers that have slots.
+    fn of_slots(program: &'p Program, count: usize) -> Layout<'p> {
+        let mut places = vec![(Base::Outside, 0); program.homes.len()];
+        let mut scratch = 0;
+        let homes = program.homes.iter().zip(&program.types);
+        for (place, (home, ty)) in places.iter_mut().zip(homes) {
+            if let Home::Slot(offset) = home {
+                // Slots never overlap per element, and so not per tile either.
+                let at = *offset as usize * count.next_multiple_of(16);
+                scratch = scratch.max(at + ty.size_bytes() * count);
+                *place = (Base::Scratch, at as u32);
+            }
+        }
+        Layout {
+            program,
+            count,
+            places,
+            scratch: scratch.next_multiple_of(LINE),
+            known: Vec::new(),
+        }
+    }
+
+    /// Keeps the elements of a register; `None` where that is too much.
+    fn keep(&mut self, register: Register, bytes: &[u8]) -> Option<()> {
+        let at = self.known.len() * LINE;
+        self.known.extend(bytes.chunks(LINE).map(|piece| {
+            let mut line = Line([0; LINE]);
+            line.0[..piece.len()].copy_from_slice(piece);
+            line
+        }));
+        self.places[register.0 as usize] = (Base::Known, at as u32);
+        (self.known.len() * LINE <= MAX_KNOWN).then_some(())
+    }
+
+    fn keep_constants(&mut self) -> Option<()> {
+        let program = self.program;
+        for (register, home) in program.homes.iter().enumerate() {
+            if let Home::Constant(index) = *home {
+                let size = program.types[register].size_bytes();
+                let value = &program.constants[index as usize][..size];
+                self.keep(Register(register as u32), &value.repeat(self.count))?;
+            }
+        }
+        Some(())
+    }
+
+    /// How the elements of a load get to its register.
+    fn bring(&mut self, load: &Load) -> Option<Bring> {
+        let ty = self.program.types[load.register.0 as usize];
+        if let LoadKind::Iota = load.kind {
+            self.keep(load.register, &indices(load, ty, self.count)?)?;
+            return Some(Bring::Known);
+        }
+        if load.is_dense {
+            return Some(Bring::InPlace);
+        }
+        self.places[load.register.0 as usize] = (Base::Scratch, self.scratch as u32);
+        self.scratch += (ty.size_bytes() * self.count).next_multiple_of(LINE);
+        let is_one_element = load.walk.iter().all(|step| step.1 == 0);
+        Some(match is_one_element {
+            true => Bring::Repeat,
+            false => Bring::Gather,
+        })
+    }
 }
 
 /// The elements of an iota.

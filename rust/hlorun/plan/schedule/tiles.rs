@@ -5,7 +5,7 @@
 
 use crate::plan::cost::reduce::PLAIN_TILE;
 use crate::plan::cost::tiles::MIN_RUN;
-use crate::plan::thunk::{Load, ReduceThunk};
+use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
 
 /// Elements after which tiles end, so that an input that lies in rows is read where it is.
 pub fn row_of(load: &Load) -> Option<usize> {
@@ -13,14 +13,14 @@ pub fn row_of(load: &Load) -> Option<usize> {
     (!load.is_dense && stride == 1 && size >= MIN_RUN).then_some(size as usize)
 }
 
-/// Most values of a tile of a reduction of `total` values. `is_simple`: kernels fold them.
-pub fn widest(reduction: &ReduceThunk, is_simple: bool, total: usize) -> usize {
+/// Most values of a tile of a reduction of `total` values.
+pub fn widest(reduction: &ReduceThunk, total: usize) -> usize {
     let program = &reduction.program;
     let is_plain = program.is_empty() && reduction.loads.iter().all(|load| load.is_dense);
-    match (is_simple, is_plain) {
-        (true, true) => PLAIN_TILE.min(total.next_multiple_of(64)),
-        (true, false) => program.tile(total),
+    match (reduction.way, is_plain) {
+        (FoldWay::Kernels(_), true) => PLAIN_TILE.min(total.next_multiple_of(64)),
+        (FoldWay::Kernels(_), false) => program.tile(total),
         // Lanes of a general reducer are joined once per tile.
-        (false, _) => program.tile(total) * 2,
+        (FoldWay::Lanes | FoldWay::OneByOne, _) => program.tile(total) * 2,
     }
 }

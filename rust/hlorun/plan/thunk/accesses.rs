@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-use super::{GemmThunk, LoadKind, LoopThunk, ReduceThunk, Thunk, ThunkKind};
+use super::{GemmThunk, GemmWay, LoadKind, LoopThunk, ReduceThunk, Thunk, ThunkKind};
 use crate::plan::faults::{self, Fault};
 use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE, Walk};
 
@@ -140,9 +140,9 @@ macro_rules! operands {
                 };
                 let (order, result) = (rows(&self.a), rows(&self.c));
                 f($operand::View(&$($mut)? self.a), Effect::Read, order);
-                match &$($mut)? self.packed_b {
-                    Some(packed) => f($operand::Slice(packed), Effect::Read, Order::Any),
-                    None => f($operand::View(&$($mut)? self.b), Effect::Read, Order::Any),
+                match &$($mut)? self.way {
+                    GemmWay::PackedOperand(packed) => f($operand::Slice(packed), Effect::Read, Order::Any),
+                    _ => f($operand::View(&$($mut)? self.b), Effect::Read, Order::Any),
                 }
                 let effect = match faults::holds(Fault::DeclaresUpdateAsWrite, self.beta == 0.0) {
                     true => Effect::Write,

@@ -3,6 +3,8 @@
 //! A thunk names memory by [`BufferSlice`] only, so one executable serves any number of concurrent
 //! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
 
+use hlorun_kernels::BinaryOp;
+
 use crate::module::InstructionId;
 use crate::plan::element::program::{Program, Register};
 use crate::plan::ops::OpThunk;
@@ -159,22 +161,23 @@ pub struct ReduceThunk {
     pub loads: Vec<Load>,
     /// Accumulators followed by values in, accumulators out.
     pub combiner: Program,
-    /// The combiner is one two-operand kernel that has a reduction kernel of its own.
-    pub simple: Option<hlorun_kernels::BinaryOp>,
+    /// What folds the values.
+    pub way: FoldWay,
     /// Initial values, scalars.
     pub inits: Vec<ArrayView>,
     /// Results, dense in the order of the kept dimensions.
     pub outputs: Vec<ArrayView>,
 }
 
-impl ReduceThunk {
-    /// Whether the reducer's operands are all of the types of its results, so that it takes results as values.
-    pub fn takes_its_results(&self) -> bool {
-        let combiner = &self.combiner;
-        let (left, right) = combiner.inputs.split_at(combiner.inputs.len() / 2);
-        let ty = |r: &Register| combiner.types[r.0 as usize];
-        left.iter().map(ty).eq(right.iter().map(ty))
-    }
+/// What folds the values of a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FoldWay {
+    /// The reduction kernels of an operation, which is all that the combiner does.
+    Kernels(BinaryOp),
+    /// The combiner, on lanes: values are combined with each other before a result sees them.
+    Lanes,
+    /// The combiner, value by value: they have other types than results.
+    OneByOne,
 }
 
 /// Loops and reductions that run together, some rows at a time: row `r` of each reads, of what the
@@ -213,10 +216,19 @@ pub struct GemmThunk {
     pub alpha: (f64, f64),
     /// Scale of what is in D before; 0 never reads it.
     pub beta: f64,
-    /// Where B lies packed, when a [`PackOperandThunk`] has put it there; `b` is then not read.
-    pub packed_b: Option<BufferSlice>,
-    /// It is computed by blocks of this many rows; see [`super::replication::products`].
-    pub block_rows: Option<usize>,
+    /// How it is computed.
+    pub way: GemmWay,
+}
+
+/// How a product is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GemmWay {
+    /// In one call, from its operands.
+    Whole,
+    /// From B as a [`PackOperandThunk`] has packed it; `b` is not read.
+    PackedOperand(BufferSlice),
+    /// By blocks of so many rows; see [`crate::plan::replication::products`].
+    RowBlocks(usize),
 }
 
 /// Copies B of products inside a loop, once before the loop.
@@ -265,21 +277,6 @@ pub struct ConditionalThunk {
 }
 
 impl Load {
-    /// The view, when the load walks a whole buffer from its first byte to its last.
-    pub fn whole_buffer(&self) -> Option<&ArrayView> {
-        match &self.kind {
-            LoadKind::View(view)
-                if self.is_dense
-                    && view.offset == 0
-                    && view.dynamic.is_empty()
-                    && view.slice.size == view.count() * view.element_type.size_bytes() =>
-            {
-                Some(view)
-            }
-            _ => None,
-        }
-    }
-
     /// The view, when it is of a row tile's scratch.
     pub fn private(&self) -> Option<&ArrayView> {
         match &self.kind {

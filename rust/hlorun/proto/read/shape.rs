@@ -291,6 +291,27 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// `D(C+,S~)`: how the levels of a sparse array are stored.
+    fn levels(&mut self, layout: &LayoutProto) {
+        self.out.push_str("D(");
+        for (at, &kind) in layout.dim_level_types.iter().enumerate() {
+            let is_false = |flags: &[bool]| flags.get(at) == Some(&false);
+            self.out.push_str(if at > 0 { "," } else { "" });
+            self.out.push_str(LEVELS.get(kind as usize).unwrap_or(&"D"));
+            self.out.push_str(if is_false(&layout.dim_unique) {
+                "+"
+            } else {
+                ""
+            });
+            self.out.push_str(if is_false(&layout.dim_ordered) {
+                "~"
+            } else {
+                ""
+            });
+        }
+        self.out.push(')');
+    }
+
     fn layout(&mut self, layout: &LayoutProto, depth: usize) -> Result<()> {
         let start = self.out.len();
         self.out.push('{');
@@ -300,23 +321,7 @@ impl Writer<'_> {
             && !layout.dim_unique.contains(&false)
             && !layout.dim_ordered.contains(&false);
         if !is_dense {
-            self.out.push_str("D(");
-            for (at, &kind) in layout.dim_level_types.iter().enumerate() {
-                let comma = if at > 0 { "," } else { "" };
-                let letter = LEVELS.get(kind as usize).unwrap_or(&"D");
-                let unique = if layout.dim_unique.get(at) == Some(&false) {
-                    "+"
-                } else {
-                    ""
-                };
-                let ordered = if layout.dim_ordered.get(at) == Some(&false) {
-                    "~"
-                } else {
-                    ""
-                };
-                self.put(format_args!("{comma}{letter}{unique}{ordered}"));
-            }
-            self.out.push(')');
+            self.levels(layout);
         }
         for (at, tile) in layout.tiles.iter().enumerate() {
             self.out.push_str(if at > 0 { "(" } else { "T(" });
@@ -324,16 +329,14 @@ impl Writer<'_> {
                 self.out.push_str(if at > 0 { "," } else { "" });
                 match dim {
                     ArrayShape::UNBOUNDED => self.out.push('*'),
-                    _ => self.put(format_args!("{dim}")),
+                    _ => self.put_int(dim),
                 }
             }
             self.out.push(')');
         }
-        if layout.tail_padding_alignment_in_elements > 1 {
-            self.put(format_args!(
-                "L({})",
-                layout.tail_padding_alignment_in_elements
-            ));
+        let padding = layout.tail_padding_alignment_in_elements;
+        if padding > 1 {
+            self.put(format_args!("L({padding})"));
         }
         for (mark, number) in [
             ("#", layout.index_primitive_type),
@@ -366,11 +369,9 @@ impl Writer<'_> {
             }
             self.out.push(')');
         }
-        if layout.dynamic_shape_metadata_prefix_bytes > 0 {
-            self.put(format_args!(
-                "M({})",
-                layout.dynamic_shape_metadata_prefix_bytes
-            ));
+        let prefix = layout.dynamic_shape_metadata_prefix_bytes;
+        if prefix > 0 {
+            self.put(format_args!("M({prefix})"));
         }
         match (self.out.len() == colon, layout.minor_to_major.is_empty()) {
             (true, true) => self.out.truncate(start),

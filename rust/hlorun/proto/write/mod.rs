@@ -68,6 +68,45 @@ impl Writer<'_> {
             proto.entry_computation_id = computation_number(id);
             proto.entry_computation_name = self.computation_name(id, entry.name);
         }
+        self.computations(&mut proto)?;
+        let aliases = config.input_output_alias.iter();
+        let aliases = aliases.map(|alias| AliasEntryProto {
+            output_shape_index: index_numbers(&alias.output),
+            parameter_number: alias.parameter,
+            parameter_shape_index: index_numbers(&alias.parameter_index),
+            kind: match alias.kind {
+                AliasKind::MustAlias => 2,
+                AliasKind::MayAlias => 1,
+            },
+        });
+        proto.input_output_alias = Some(Box::new(HloInputOutputAliasProto {
+            entries: aliases.collect(),
+        }));
+        let donors = config.buffer_donor.iter();
+        let donors = donors.map(|donor| BufferDonorEntryProto {
+            parameter_number: donor.parameter,
+            parameter_shape_index: index_numbers(&donor.parameter_index),
+        });
+        proto.buffer_donor = Some(Box::new(HloBufferDonorProto {
+            entries: donors.collect(),
+        }));
+        if config.replica_count.is_some() || config.num_partitions.is_some() {
+            proto.device_assignment = Some(Box::new(self.devices()));
+        }
+        for &(key, value) in &config.attributes {
+            if module.text().bytes(key) == b"frontend_attributes" {
+                let text = module.text().bytes(value);
+                self.require_unicode(&unescape(text), || String::from("the header"))?;
+                proto.frontend_attributes = self.frontend_attributes(text);
+            }
+        }
+        proto.stack_frame_index = self.stack_frames()?;
+        Ok(proto)
+    }
+
+    /// Numbers all instructions, then writes their computations, and the order of those that run in one.
+    fn computations(&mut self, proto: &mut HloModuleProto) -> Result<()> {
+        let module = self.module;
         let mut is_fused = IdMap::new(module.computation_count(), false);
         let mut orders = Vec::new();
         for id in computation_order(module, false) {
@@ -90,7 +129,7 @@ impl Writer<'_> {
             proto
                 .computations
                 .push(Bytes::from(computation.encode_to_vec()));
-            if config.is_scheduled && !is_fusion {
+            if module.config.is_scheduled && !is_fusion {
                 let scheduled = &module.computation(id).instructions;
                 let instruction_ids = scheduled.iter().map(|&id| self.id(id)).collect();
                 sequences.push(SequenceEntry {
@@ -103,44 +142,7 @@ impl Writer<'_> {
             sequences.sort_by_key(|entry| entry.key);
             proto.schedule = Some(Box::new(HloScheduleProto { sequences }));
         }
-        let aliases = config
-            .input_output_alias
-            .iter()
-            .map(|alias| AliasEntryProto {
-                output_shape_index: index_numbers(&alias.output),
-                parameter_number: alias.parameter,
-                parameter_shape_index: index_numbers(&alias.parameter_index),
-                kind: if alias.kind == AliasKind::MustAlias {
-                    2
-                } else {
-                    1
-                },
-            });
-        proto.input_output_alias = Some(Box::new(HloInputOutputAliasProto {
-            entries: aliases.collect(),
-        }));
-        let donors = config
-            .buffer_donor
-            .iter()
-            .map(|donor| BufferDonorEntryProto {
-                parameter_number: donor.parameter,
-                parameter_shape_index: index_numbers(&donor.parameter_index),
-            });
-        proto.buffer_donor = Some(Box::new(HloBufferDonorProto {
-            entries: donors.collect(),
-        }));
-        if config.replica_count.is_some() || config.num_partitions.is_some() {
-            proto.device_assignment = Some(Box::new(self.devices()));
-        }
-        for &(key, value) in &config.attributes {
-            if module.text().bytes(key) == b"frontend_attributes" {
-                let text = module.text().bytes(value);
-                self.require_unicode(&unescape(text), || String::from("the header"))?;
-                proto.frontend_attributes = self.frontend_attributes(text);
-            }
-        }
-        proto.stack_frame_index = self.stack_frames()?;
-        Ok(proto)
+        Ok(())
     }
 
     /// Devices numbered replica by replica.

@@ -69,18 +69,6 @@ pub fn prints_alike(a: &HloModule, b: &HloModule, options: &PrintOptions) -> boo
     print(a) == print(b)
 }
 
-/// One computation, without those it calls unless the options nest them.
-pub fn print_computation(
-    module: &HloModule,
-    computation: ComputationId,
-    options: &PrintOptions,
-) -> String {
-    let mut printer = Printer::new(module, options, UniqueNames::default());
-    printer.frames = StackFrames::new(module);
-    printer.write_computation(computation, options.indent_amount, false);
-    printer.out
-}
-
 /// One instruction, on one line unless the options nest what it calls.
 pub fn print_instruction(
     module: &HloModule,

@@ -214,35 +214,6 @@ impl PrintOptions {
         }
     }
 
-    /// Sets an option that is a number by its name; `false` when there is none of that name.
-    pub fn set_number(&mut self, name: &str, value: usize) -> bool {
-        match name {
-            "indent_amount" => self.indent_amount = value,
-            "print_operand_index_annotation_interval" => {
-                self.print_operand_index_annotation_interval = value;
-            }
-            "leading_and_trailing_instructions_number" => {
-                self.leading_and_trailing_instructions_number = Some(value);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Sets what is printed of called computations by the mode's name, `"full_bodies"`; `false` when
-    /// there is none of that name.
-    pub fn set_subcomputation_mode(&mut self, mode: &str) -> bool {
-        use PrintSubcomputationMode::*;
-        self.print_subcomputation_mode = match mode {
-            "off" => Off,
-            "name_only" => NameOnly,
-            "full_bodies" => FullBodies,
-            "non_sequential_bodies" => NonSequentialBodies,
-            _ => return false,
-        };
-        true
-    }
-
     fn switch(&mut self, name: &str) -> Option<&mut bool> {
         Some(match name {
             "print_large_constants" => &mut self.print_large_constants,
@@ -288,8 +259,6 @@ mod tests {
         assert!(options.set_switch("print_operand_shape", true));
         assert_eq!(options, PrintOptions::long());
         assert!(!options.set_switch("print_nothing", true));
-        assert!(options.set_number("indent_amount", 2));
-        assert_eq!(options.indent_amount, 2);
         for name in PrintOptions::PRESETS {
             assert!(PrintOptions::preset(name).is_some(), "{name}");
         }

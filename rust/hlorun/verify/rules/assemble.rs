@@ -66,15 +66,7 @@ fn pad(i: InstructionRef<'_>) -> Infer {
 
 fn concatenate(i: InstructionRef<'_>) -> Infer {
     let first = array(i, 0)?;
-    let dims = need_ints(i, AttrKey::Dimensions)?;
-    let [dim] = dims else {
-        return Err(format!(
-            "dimensions={} has {} entries, expected one",
-            list(dims),
-            dims.len()
-        ));
-    };
-    let dim = dimension("dimension", *dim, first.rank())?;
+    let dim = dimension("dimension", one_dimension(i)?, first.rank())?;
     let mut total = 0i64;
     for (k, shape) in arrays(i)?.into_iter().enumerate() {
         want_type(i, k, first.element_type, " like operand 0")?;

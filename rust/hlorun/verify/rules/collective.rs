@@ -106,18 +106,6 @@ fn start_shape(i: InstructionRef<'_>, result: Option<InferredShape>) -> Infer {
     Ok(InferredShape::Tuple(parts))
 }
 
-/// The one dimension a collective works along.
-fn one_dimension(i: InstructionRef<'_>) -> Result<i64, String> {
-    match need_ints(i, AttrKey::Dimensions)? {
-        [dim] => Ok(*dim),
-        dims => Err(format!(
-            "dimensions={} has {} entries, expected one",
-            list(dims),
-            dims.len()
-        )),
-    }
-}
-
 /// That `large` is `small` with dimension `dim` made a whole number of times larger, the same
 /// number for all operands and the size of a group where that is known.
 fn check_shards(i: InstructionRef<'_>, results: &[ShapeId], gather: bool) -> Result<(), String> {

@@ -180,6 +180,18 @@ pub fn need_ints<'m>(i: InstructionRef<'m>, key: AttrKey) -> Result<&'m [i64], S
     ints(i, key)
 }
 
+/// The one dimension that `dimensions=` names.
+pub fn one_dimension(i: InstructionRef<'_>) -> Result<i64, String> {
+    match need_ints(i, AttrKey::Dimensions)? {
+        [dim] => Ok(*dim),
+        dims => Err(format!(
+            "dimensions={} has {} entries, expected one",
+            list(dims),
+            dims.len()
+        )),
+    }
+}
+
 /// An integer that may be absent.
 pub fn int(i: InstructionRef<'_>, key: AttrKey) -> Result<Option<i64>, String> {
     match i.attribute(key) {
@@ -329,9 +341,4 @@ pub fn without(dims: &[i64], drop: DimSet) -> Dims {
 /// A size that was computed; names what overflowed.
 pub fn size(value: Option<i64>, what: &str) -> Result<i64, String> {
     value.ok_or_else(|| format!("{what} overflows 64 bits"))
-}
-
-/// Whether a size is unbounded.
-pub fn unbounded(size: i64) -> bool {
-    size == ArrayShape::UNBOUNDED
 }

@@ -1,7 +1,7 @@
 //! `get-dimension-size`, `set-dimension-size`, `dynamic-reshape`: sizes known when running.
 
 use super::common::*;
-use crate::module::{AttrKey, HloOpcode, InstructionRef};
+use crate::module::{HloOpcode, InstructionRef};
 use crate::types::PrimitiveType;
 use crate::verify::inferred::InferredShape;
 
@@ -22,15 +22,7 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
         return super::movement::reshape(i);
     }
     let operand = array(i, 0)?;
-    let dims = need_ints(i, AttrKey::Dimensions)?;
-    let [dim] = dims else {
-        return Err(format!(
-            "dimensions={} has {} entries, expected one",
-            list(dims),
-            dims.len()
-        ));
-    };
-    dimension("dimension", *dim, operand.rank())?;
+    dimension("dimension", one_dimension(i)?, operand.rank())?;
     if i.opcode() == HloOpcode::GetDimensionSize {
         return Ok(InferredShape::array(PrimitiveType::S32, &[]));
     }

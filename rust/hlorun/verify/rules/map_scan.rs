@@ -92,14 +92,7 @@ fn scan_parts(i: InstructionRef<'_>) -> Result<Scan<'_>, String> {
             root.len()
         ));
     }
-    let dims = need_ints(i, AttrKey::Dimensions)?;
-    let [dim] = dims else {
-        return Err(format!(
-            "dimensions={} has {} entries, expected one",
-            list(dims),
-            dims.len()
-        ));
-    };
+    let dim = one_dimension(i)?;
     let inputs = operands - carries;
     let outputs = results.len() - carries;
     let scanned = match inputs {
@@ -109,7 +102,7 @@ fn scan_parts(i: InstructionRef<'_>) -> Result<Scan<'_>, String> {
             .ok_or_else(|| "has neither inputs nor outputs to scan along".to_owned())?,
         _ => array(i, 0)?,
     };
-    let dim = dimension("dimension", *dim, scanned.rank())?;
+    let dim = dimension("dimension", dim, scanned.rank())?;
     Ok(Scan {
         inputs,
         carries,

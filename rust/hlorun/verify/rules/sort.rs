@@ -27,19 +27,11 @@ pub fn infer(i: InstructionRef<'_>) -> Infer {
             InferredShape::array(PrimitiveType::S32, &dims),
         ]));
     }
-    let dims = ints(i, AttrKey::Dimensions)?;
-    match dims {
-        [dim] => {
-            dimension("dimension", *dim, operand.rank())?;
-        }
+    match ints(i, AttrKey::Dimensions)? {
         [] if operand.rank() <= 1 => {}
         [] => return need(i, AttrKey::Dimensions).and(Err("dimensions is empty".to_owned())),
         _ => {
-            return Err(format!(
-                "dimensions={} has {} entries, expected one",
-                list(dims),
-                dims.len()
-            ));
+            dimension("dimension", one_dimension(i)?, operand.rank())?;
         }
     }
     for k in 1..i.operand_ids().len() {

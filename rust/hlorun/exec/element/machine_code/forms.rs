@@ -206,11 +206,11 @@ pub fn touches(
         Form::Index => element(op.operands[1], index_type(op)?.size_bytes(), None, false),
         Form::Lanes => {
             let known = op.element?;
+            let size = known.to.size_bytes();
             for lane in 0..op.n {
                 for (place, ty) in lane_operands(op, &known, lane) {
                     element(place, ty.size_bytes(), register(ty), false);
                 }
-                let size = known.to.size_bytes();
                 element(op.out.behind(lane * size), size, register(known.to), true);
             }
         }
@@ -225,17 +225,12 @@ pub fn touches(
             }
         }
         Form::Fold => {
-            let (ty, size) = (op.element?.to, op.element?.to.size_bytes());
+            let (holder, size) = (register(op.element?.to), op.element?.to.size_bytes());
             for lane in 0..op.n {
-                element(
-                    op.operands[0].behind(lane * size),
-                    size,
-                    register(ty),
-                    false,
-                );
+                element(op.operands[0].behind(lane * size), size, holder, false);
             }
-            element(op.out, size, register(ty), false);
-            element(op.out, size, register(ty), true);
+            element(op.out, size, holder, false);
+            element(op.out, size, holder, true);
         }
         Form::Moves => moves_touch(prepared, op, moved, f)?,
         Form::Terms => {

@@ -94,29 +94,12 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
         identity(&mut u)?;
         identity(&mut vh)?;
     } else if let Some(call) = Call::new(ty, "gesdd") {
-        let (large, small) = (m.max(n), k);
-        let work = 5 * small * small + 10 * small + 64 * (large + small) + large;
         let mode = match (op.vectors, all) {
             (false, _) => b'N',
             (true, true) => b'A',
             (true, false) => b'S',
         };
-        let mut call = call
-            .characters([mode])
-            .ints([m, n])
-            .matrix(&mut a)
-            .vector(&mut s)
-            .matrix(&mut u)
-            .matrix(&mut vh)
-            .workspace(work, ty.size_bytes())?;
-        if ty.is_complex() {
-            let work = 7 * small * small + 8 * small + 2 * large * small;
-            call = call.work(work, real.size_bytes())?;
-        }
-        let call = call.work(8 * small, 8)?;
-        // SAFETY: xGESDD(JOBZ, M, N, A, LDA, S, U, LDU, VT, LDVT, WORK, LWORK, [RWORK,] IWORK, INFO)
-        // with workspaces of the documented sizes.
-        info = unsafe { call.run_with_info()? };
+        info = call_gesdd(call, mode, [&mut a, &mut s, &mut u, &mut vh])?;
     } else {
         let (found, all_u, all_vh) = dense::gesvd(&a.to_complex()?, m, n)?;
         let found: Vec<Complex64> = found.into_iter().map(Complex64::from).collect();
@@ -140,16 +123,45 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
     }
     u.store(u_out)?;
     if op.v_as_columns {
-        let values = vh.to_complex()?;
-        let mut turned = filled(Complex64::default(), values.len())?;
-        for i in 0..rows {
-            for j in 0..n {
-                turned[i * n + j] = values[j * rows + i].conj();
-            }
-        }
-        vh = Matrix::from_complex(&turned, n, rows, ty)?;
+        vh = adjoint(&vh)?;
     }
     vh.store(v_out)
+}
+
+/// LAPACK's singular values, and vectors as `mode` says; returns its status.
+fn call_gesdd(call: Call, mode: u8, [a, s, u, vh]: [&mut Matrix; 4]) -> Result<i32> {
+    let (m, n, ty) = (a.rows, a.cols, a.ty);
+    let (large, small) = (m.max(n), m.min(n));
+    let work = 5 * small * small + 10 * small + 64 * (large + small) + large;
+    let mut call = call
+        .characters([mode])
+        .ints([m, n])
+        .matrix(a)
+        .vector(s)
+        .matrix(u)
+        .matrix(vh)
+        .workspace(work, ty.size_bytes())?;
+    if ty.is_complex() {
+        let work = 7 * small * small + 8 * small + 2 * large * small;
+        call = call.work(work, ty.component().size_bytes())?;
+    }
+    let call = call.work(8 * small, 8)?;
+    // SAFETY: xGESDD(JOBZ, M, N, A, LDA, S, U, LDU, VT, LDVT, WORK, LWORK, [RWORK,] IWORK, INFO)
+    // with workspaces of the documented sizes.
+    unsafe { call.run_with_info() }
+}
+
+/// The conjugate transpose.
+fn adjoint(matrix: &Matrix) -> Result<Matrix> {
+    let (rows, n) = (matrix.rows, matrix.cols);
+    let values = matrix.to_complex()?;
+    let mut turned = filled(Complex64::default(), values.len())?;
+    for i in 0..rows {
+        for j in 0..n {
+            turned[i * n + j] = values[j * rows + i].conj();
+        }
+    }
+    Matrix::from_complex(&turned, n, rows, matrix.ty)
 }
 
 fn identity(matrix: &mut Matrix) -> Result<()> {

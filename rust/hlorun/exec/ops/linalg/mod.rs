@@ -58,8 +58,6 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    // Outlive the arrays below, which may refer to them.
-    let (mut words, own): (Option<AlignedBytes<u8>>, Option<RawArray>);
     let operands: SmallVec<[&RawArray; 4]> = op
         .operands
         .iter()
@@ -73,34 +71,15 @@ pub fn run(
         (Routine::Gtsv, 1) => &out_ranks[3..4],
         _ => out_ranks,
     };
-    let mut results = matching_results(op, &operands, outputs, (in_ranks, out_ranks))?;
+    let results = matching_results(op, &operands, outputs, (in_ranks, out_ranks))?;
     clear_workspaces(op, outputs);
-    // A status of one word may serve a whole batch. Tasks run at once, so each gets a word of its own
-    // first; the first matrix that failed sets the one.
-    let is_shared = |&(array, rank): &(&RawArray, usize)| {
-        let serves_all = rank == 0 && count > 1 && batch_count(array, 0) == 1;
-        serves_all && array.element_type == PrimitiveType::S32
-    };
-    words = match results.iter().any(is_shared) {
-        true => Some(AlignedBytes::zeroed(count.saturating_mul(4))?),
-        false => None,
-    };
-    own = words
-        .as_mut()
-        .map(|words| RawArray::over(words, PrimitiveType::S32, &[count as i64]));
-    let mut shared: Option<&RawArray> = None;
-    if let Some(own) = &own {
-        for result in results.iter_mut().filter(|result| is_shared(result)) {
-            shared = Some(result.0);
-            result.0 = own;
-        }
-    }
     let operand_count = operands.len();
     let ranks = in_ranks.iter().copied();
-    let arrays: SmallVec<[(SharedArray, usize); 6]> = (operands.into_iter().zip(ranks))
-        .chain(results.iter().copied())
+    let mut arrays: SmallVec<[(SharedArray, usize); 6]> = (operands.into_iter().zip(ranks))
+        .chain(results)
         .map(|(array, rank)| (SharedArray::new(array), rank))
         .collect();
+    let status = SharedStatus::replace(&mut arrays[operand_count..], count)?;
     let alone = |index: usize| {
         let mut parts = arrays.iter().map(|(array, rank)| {
             let index = index.min(batch_count(array.get(), *rank).saturating_sub(1));
@@ -129,13 +108,42 @@ pub fn run(
             range.try_for_each(alone)
         })?;
     }
-    if let (Some(status), Some(words)) = (shared, &words) {
-        let mut words = words.as_slice().chunks_exact(4);
-        let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);
-        // SAFETY: the status is one word of a result, which no task has been given.
-        unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status.pointer, 4) };
+    if let Some(status) = status {
+        status.store();
     }
     Ok(())
+}
+
+/// The status of a whole batch, of one word. Tasks run at once, so each matrix gets a word of its own
+/// first; the first one that failed sets the one.
+struct SharedStatus {
+    result: SharedArray,
+    words: AlignedBytes<u8>,
+}
+
+impl SharedStatus {
+    /// Puts words for `count` matrices in the place of such a status, if there is one.
+    fn replace(results: &mut [(SharedArray, usize)], count: usize) -> Result<Option<SharedStatus>> {
+        let status = results.iter_mut().find(|(array, rank)| {
+            let serves_all = *rank == 0 && count > 1 && batch_count(array.get(), 0) == 1;
+            serves_all && array.get().element_type == PrimitiveType::S32
+        });
+        let Some((status, _)) = status else {
+            return Ok(None);
+        };
+        let mut words = AlignedBytes::zeroed(count.saturating_mul(4))?;
+        let own = RawArray::over(&mut words, PrimitiveType::S32, &[count as i64]);
+        let result = std::mem::replace(status, SharedArray::new(&own));
+        Ok(Some(SharedStatus { result, words }))
+    }
+
+    fn store(&self) {
+        let mut words = self.words.as_slice().chunks_exact(4);
+        let first = words.find(|word| *word != [0; 4]).unwrap_or(&[0; 4]);
+        let status = self.result.get().pointer;
+        // SAFETY: the status is one word of a result, which no task has been given.
+        unsafe { std::ptr::copy_nonoverlapping(first.as_ptr(), status, 4) };
+    }
 }
 
 /// The results with the ranks of their matrices, where operands and results hold as many matrices.

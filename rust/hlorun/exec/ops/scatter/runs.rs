@@ -33,7 +33,7 @@ pub(super) fn run(
         return false;
     };
     let size = output.element_type.size_bytes();
-    let nest = window_nest(op, output, update);
+    let nest = window_nest(op, output, update, Nest::by_memory);
     let (n, steps) = nest.inner;
     let splits_windows = n >= MIN_SPLIT && n * starts.count() >= 2 * GRAIN;
     if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
@@ -74,8 +74,13 @@ fn task_of(place: isize, bits: u32) -> usize {
     (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
 }
 
-/// The elements of one window: steps in the operand and in the updates.
-pub(super) fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) -> Nest<2> {
+/// The elements of one window: steps in the operand and in the updates, in the order of `nest`.
+pub(super) fn window_nest(
+    op: &ScatterOp,
+    output: &RawArray,
+    update: &RawArray,
+    nest: impl Fn(&[i64], [&[isize]; 2]) -> Nest<2>,
+) -> Nest<2> {
     let to = byte_strides(&output.strides, output.element_type.size_bytes());
     let from = byte_strides(&update.strides, update.element_type.size_bytes());
     let sizes: SmallVec<[i64; 6]> = op
@@ -85,7 +90,7 @@ pub(super) fn window_nest(op: &ScatterOp, output: &RawArray, update: &RawArray) 
         .collect();
     let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
     let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
-    Nest::by_memory(&sizes, [to.as_slice(), from.as_slice()])
+    nest(&sizes, [to.as_slice(), from.as_slice()])
 }
 
 /// Where windows begin in the operand and the updates, and whether any two are the same or share no element; `None` where

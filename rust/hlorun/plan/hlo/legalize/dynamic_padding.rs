@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::error::{HloError, Result};
 use crate::library;
+use crate::module::opcode::elementwise_classes;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
@@ -249,82 +250,84 @@ impl Padding<'_> {
         let operands: SmallVec<[InstructionId; 4]> =
             SmallVec::from_slice(self.module.operand_ids(id));
         if operands.iter().any(|o| self.tuples.contains(o)) {
-            return match (opcode, self.module.instruction(id).tuple_index()) {
-                (HloOpcode::GetTupleElement, Some(index)) => {
-                    let elements = self.module.operand_ids(operands[0]);
-                    let element = elements.get(index).copied();
-                    element.ok_or_else(|| self.refuse(id, "of no element"))
-                }
-                (HloOpcode::Tuple, _) => {
-                    self.tuples.insert(id);
-                    Ok(self.keep(id))
-                }
-                _ => Err(self.refuse(id, "of arrays of dynamic size")),
-            };
+            return self.of_tuple(id, operands[0]);
         }
         if !operands.iter().any(|o| self.sizes.contains_key(o)) {
             return Ok(self.keep(id));
         }
         let first = self.sizes_of(operands[0]);
-        let listed: Dims = Dims::from_slice(self.module.instruction(id).dimensions());
-        match opcode.class() {
-            OpClass::Unary
-            | OpClass::Binary
-            | OpClass::Compare
-            | OpClass::Select
-            | OpClass::Clamp
-            | OpClass::Convert
-            | OpClass::Complex => {
-                let rank = self.dims(id).len();
-                let mut all: Sizes = SmallVec::new();
-                for &operand in &operands {
-                    if self.dims(operand).len() == rank {
-                        all.extend(self.sizes_of(operand));
-                    }
-                }
-                // The sort is stable: of two operands the first one's size counts.
-                self.set_sizes(id, all);
+        match opcode {
+            HloOpcode::Tuple => {
+                self.tuples.insert(id);
             }
-            _ => match opcode {
-                HloOpcode::Tuple => {
-                    self.tuples.insert(id);
-                }
-                HloOpcode::Copy => self.set_sizes(id, first),
-                HloOpcode::DynamicUpdateSlice
-                    if operands[1..].iter().all(|o| !self.sizes.contains_key(o)) =>
-                {
-                    self.set_sizes(id, first);
-                }
-                HloOpcode::Pad => self.pad(id)?,
-                HloOpcode::ReduceWindow => self.reduce_window(id)?,
-                HloOpcode::DynamicSlice => self.dynamic_slice(id)?,
-                HloOpcode::Gather => self.gather(id)?,
-                HloOpcode::Scatter => self.scatter(id)?,
-                HloOpcode::Sort => self.sort(id)?,
-                HloOpcode::Broadcast => {
-                    let moved = first.iter().filter_map(|&(dim, size)| {
-                        let to = usize::try_from(*listed.get(dim)?).ok()?;
-                        Some((to, size))
-                    });
-                    self.set_sizes(id, moved.collect());
-                }
-                HloOpcode::Transpose => {
-                    let moved = listed.iter().enumerate().filter_map(|(to, &from)| {
-                        let found = first.iter().find(|(dim, _)| *dim as i64 == from)?;
-                        Some((to, found.1))
-                    });
-                    self.set_sizes(id, moved.collect());
-                }
-                HloOpcode::Reshape => return self.reshape(id),
-                HloOpcode::Slice => self.slice(id, first)?,
-                HloOpcode::Reverse => return self.reverse(id),
-                HloOpcode::Concatenate => return self.concatenate(id),
-                HloOpcode::Reduce => self.reduce(id)?,
-                HloOpcode::Dot => self.dot(id),
-                _ => return Err(self.refuse(id, "of arrays of dynamic size")),
-            },
+            HloOpcode::Copy => self.set_sizes(id, first),
+            HloOpcode::DynamicUpdateSlice
+                if operands[1..].iter().all(|o| !self.sizes.contains_key(o)) =>
+            {
+                self.set_sizes(id, first);
+            }
+            HloOpcode::Pad => self.pad(id)?,
+            HloOpcode::ReduceWindow => self.reduce_window(id)?,
+            HloOpcode::DynamicSlice => self.dynamic_slice(id)?,
+            HloOpcode::Gather => self.gather(id)?,
+            HloOpcode::Scatter => self.scatter(id)?,
+            HloOpcode::Sort => self.sort(id)?,
+            HloOpcode::Broadcast => self.broadcast(id, first),
+            HloOpcode::Transpose => self.transpose(id, first),
+            HloOpcode::Reshape => return self.reshape(id),
+            HloOpcode::Slice => self.slice(id, first)?,
+            HloOpcode::Reverse => return self.reverse(id),
+            HloOpcode::Concatenate => return self.concatenate(id),
+            HloOpcode::Reduce => self.reduce(id)?,
+            HloOpcode::Dot => self.dot(id),
+            _ if matches!(opcode.class(), elementwise_classes!()) => {
+                self.elementwise(id, &operands);
+            }
+            _ => return Err(self.refuse(id, "of arrays of dynamic size")),
         }
         Ok(self.keep(id))
+    }
+
+    /// An instruction whose operand is a tuple of arrays of dynamic size.
+    fn of_tuple(&mut self, id: InstructionId, tuple: InstructionId) -> Result<InstructionId> {
+        let instruction = self.module.instruction(id);
+        match (instruction.opcode(), instruction.tuple_index()) {
+            (HloOpcode::GetTupleElement, Some(index)) => {
+                let element = self.module.operand_ids(tuple).get(index).copied();
+                element.ok_or_else(|| self.refuse(id, "of no element"))
+            }
+            (HloOpcode::Tuple, _) => {
+                self.tuples.insert(id);
+                Ok(self.keep(id))
+            }
+            _ => Err(self.refuse(id, "of arrays of dynamic size")),
+        }
+    }
+
+    /// Has the sizes of its operands, of which the first counts; scalars have none.
+    fn elementwise(&mut self, id: InstructionId, operands: &[InstructionId]) {
+        let rank = self.dims(id).len();
+        let arrays = operands.iter().filter(|&&o| self.dims(o).len() == rank);
+        // The sort of the sizes is stable.
+        self.set_sizes(id, arrays.flat_map(|&o| self.sizes_of(o)).collect());
+    }
+
+    fn broadcast(&mut self, id: InstructionId, sizes: Sizes) {
+        let listed = self.module.instruction(id).dimensions();
+        let moved = sizes.iter().filter_map(|&(dim, size)| {
+            let to = usize::try_from(*listed.get(dim)?).ok()?;
+            Some((to, size))
+        });
+        self.set_sizes(id, moved.collect());
+    }
+
+    fn transpose(&mut self, id: InstructionId, sizes: Sizes) {
+        let listed = self.module.instruction(id).dimensions();
+        let moved = listed.iter().enumerate().filter_map(|(to, &from)| {
+            let found = sizes.iter().find(|(dim, _)| *dim as i64 == from)?;
+            Some((to, found.1))
+        });
+        self.set_sizes(id, moved.collect());
     }
 
     fn dimension(&self, id: InstructionId) -> Result<usize> {

@@ -17,6 +17,7 @@ use foldhash::HashMap;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
+use crate::module::opcode::elementwise_classes;
 use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, Id, IdMap,
     InstructionId, OpClass,
@@ -64,14 +65,8 @@ fn is_stored(opcode: HloOpcode) -> bool {
     use OpClass as C;
     !matches!(
         opcode.class(),
-        C::Unary
-            | C::Binary
-            | C::Compare
-            | C::Select
-            | C::Clamp
-            | C::Convert
+        elementwise_classes!()
             | C::BitcastConvert
-            | C::Complex
             | C::Constant
             | C::Parameter
             | C::Iota

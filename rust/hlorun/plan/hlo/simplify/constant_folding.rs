@@ -410,15 +410,7 @@ fn copy_of(module: &mut HloModule, computation: ComputationId, wanted: &Wanted) 
             .collect();
         let mut attributes = module.attributes_of(id).to_vec();
         attributes.retain(|attribute| attribute.key != AttrKey::ControlPredecessors);
-        let new = NewInstruction {
-            name: data.name,
-            text: data.text,
-            opcode: data.opcode,
-            shape: data.shape,
-            operands: &operands,
-            attributes: &attributes,
-            immediate: data.immediate,
-        };
+        let new = NewInstruction::like(&data, &operands, &attributes);
         map.insert(id, module.add_instruction(copy, new));
     }
     let values: Vec<InstructionId> = wanted

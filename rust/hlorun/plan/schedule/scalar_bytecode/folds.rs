@@ -25,7 +25,7 @@ use crate::plan::schedule::small_loop;
 use crate::plan::schedule::tiles;
 use crate::plan::thunk::scalar_bytecode::{Element, Place};
 use crate::plan::thunk::small_loop::Line;
-use crate::plan::thunk::{Load, LoopThunk, ReduceThunk};
+use crate::plan::thunk::{FoldWay, Load, LoopThunk, ReduceThunk};
 use crate::plan::view::Walk;
 
 /// Lanes of a row that a general reducer folds as a whole: so many that each has the same number of
@@ -108,9 +108,9 @@ impl Builder {
                 self.copy_bytes(1, size, init, fold.outputs[k].behind(result * size));
             }
         }
-        match reduction.simple {
-            Some(op) => self.fold_by_kernel(&fold, op, (shape, total), base),
-            None => self.fold_by_program(&fold, (shape, total), base),
+        match reduction.way {
+            FoldWay::Kernels(op) => self.fold_by_kernel(&fold, op, (shape, total), base),
+            FoldWay::Lanes | FoldWay::OneByOne => self.fold_by_program(&fold, (shape, total), base),
         }
     }
 
@@ -376,29 +376,27 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         [.., (size, true)] => size as usize,
         _ => 1,
     };
-    reduction.simple.is_some() || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
+    matches!(reduction.way, FoldWay::Kernels(_))
+        || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
 /// How a reduction that has one tile is folded; `None` where it has several, or is folded as it is not here.
 fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
-    let is_simple = reduction.simple.is_some();
-    let widest = tiles::widest(reduction, is_simple, total);
+    let widest = tiles::widest(reduction, total);
     let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);
     if !(1..=MAX_REPEATED.min(widest)).contains(&total) || reduction.loads.iter().any(ends_inside) {
         return None;
     }
-    let may_split = is_simple || reduction.takes_its_results();
-    let shape = Shape::of(&reduction.space, is_simple, may_split, widest);
+    let shape = Shape::of(&reduction.space, reduction.way, widest);
     let is_row = reduction.space.last().is_none_or(|&(_, reduced)| reduced);
-    let can = match (shape, reduction.simple) {
-        (Shape::ShortRows { .. }, Some(op)) => {
+    let can = match (shape, reduction.way) {
+        (Shape::ShortRows { .. }, FoldWay::Kernels(op)) => {
             let ty = dtype(reduction.outputs.first()?.element_type)?;
             hlorun_kernels::fold_rows(op, ty).is_some()
         }
-        (_, Some(_)) => true,
-        (Shape::FewColumns { .. }, None) => true,
-        (Shape::Plain, None) => !is_row,
-        (Shape::ShortRows { .. } | Shape::FewGroups { .. }, None) => false,
+        (_, FoldWay::Kernels(_)) | (Shape::FewColumns { .. }, _) => true,
+        (Shape::Plain, _) => !is_row,
+        (Shape::ShortRows { .. } | Shape::FewGroups { .. }, _) => false,
     };
     can.then_some(shape)
 }

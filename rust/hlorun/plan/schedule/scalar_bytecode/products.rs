@@ -11,9 +11,9 @@ use super::moves::{place, place_of_first};
 use crate::plan::cost::scalar_bytecode::MAX_MOVED;
 use crate::plan::cost::scalar_bytecode::{MAX_TERMS, TERMS_PER_WORK};
 use crate::plan::element::elementwise::dtype;
-use crate::plan::thunk::GemmThunk;
 use crate::plan::thunk::scalar_bytecode::{Code, Place};
 use crate::plan::thunk::small_loop::Line;
+use crate::plan::thunk::{GemmThunk, GemmWay};
 use crate::plan::view::{ArrayView, identity_order, is_one_run};
 
 /// Where the elements of an operand lie.
@@ -47,7 +47,7 @@ impl GemmThunk {
 
 impl Builder {
     pub(crate) fn product(&mut self, product: &GemmThunk) -> Option<()> {
-        if product.packed_b.is_some() || product.block_rows.is_some() {
+        if product.way != GemmWay::Whole {
             return None;
         }
         let mut gemm = product.kernel(product.sizes().1 as usize)?;

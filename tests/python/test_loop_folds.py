@@ -97,7 +97,9 @@ SHAPES = [
 KINDS = ["add", "maximum", "minimum", "or", "argmax"]
 
 
-def text_of(kind: str, shape: tuple[int, ...], reduced: tuple[int, ...], layout: str, *, is_read: bool) -> str:
+def text_of(
+    kind: str, shape: tuple[int, ...], reduced: tuple[int, ...], layout: str, *, is_read: bool
+) -> str:
     """A loop whose trips fold `shape`, along the dimensions `reduced`: what it computes, or what it reads."""
     kept = [size for dim, size in enumerate(shape) if dim not in reduced]
     type_name = "s32" if kind == "or" else "f32"
@@ -148,7 +150,9 @@ def test_the_order_is_the_same_in_the_code_of_a_loop(
             for disabled in ([], ["machine-code"]):
                 got = hlorun.compile(module, disable=disabled)(*inputs)
                 for a, b in zip(got, wanted, strict=True):
-                    np.testing.assert_array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))
+                    np.testing.assert_array_equal(
+                        np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32)
+                    )
 
 
 @pytest.mark.parametrize("kind", ["add", "argmax"])

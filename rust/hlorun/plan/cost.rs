@@ -98,8 +98,9 @@ pub mod transposed_blocks {
 pub mod vector_bytecode {
     /// Fewest elements for which steps are joined into vector bytecode.
     pub const MIN_ELEMENTS: usize = 256;
-    /// Least weight of a piece: below, single steps are as fast.
+    /// Least weight of a piece: below, single steps are as fast. Less is enough in a loop of several results.
     pub const MIN_WEIGHT: usize = 4;
+    pub const MIN_SHARED_WEIGHT: usize = 2;
     /// Most steps of a piece.
     pub const MAX_STEPS: usize = 256;
 }
@@ -127,6 +128,16 @@ pub mod row_tiling {
     pub const PRODUCT_ROWS: usize = 16;
     /// Most bytes of one row of a group with a product, whose operand stays in the cache too.
     pub const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
+}
+
+/// Arrays that are padded: their edges are filled, and not all of them.
+pub mod padding {
+    /// Fewest elements of such a result.
+    pub const MIN_PADDED: i64 = 1 << 12;
+    /// What is not padded is at least one in so many of them.
+    pub const MIN_BOX: i64 = 2;
+    /// Most parts that are filled.
+    pub const MAX_PARTS: usize = 6;
 }
 
 /// Loops over the same elements.

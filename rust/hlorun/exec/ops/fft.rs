@@ -320,24 +320,23 @@ fn columns<T: Real>(
             let n = width.min(inner - first);
             let lines = &mut lines[..n * length];
             let start = strip / strips * length * inner + first;
-            let row = |i: usize| {
-                let at = data
-                    .get()
-                    .cast::<Complex<T>>()
-                    .wrapping_add(start + i * inner);
-                // SAFETY: `n` elements of row `i` of a block, which only this task touches.
-                unsafe { std::slice::from_raw_parts_mut(at, n) }
-            };
-            for i in 0..length {
-                for (column, &x) in row(i).iter().enumerate() {
-                    lines[column * length + i] = x;
-                }
+            let at = data.get().cast::<Complex<T>>().wrapping_add(start);
+            let size = size_of::<Complex<T>>() as isize;
+            let (apart, side) = (
+                [size, inner as isize * size],
+                [length as isize * size, size],
+            );
+            let sizes = [n, length];
+            // SAFETY: `n` elements of each row of a block, which only this task touches, and as many lines.
+            unsafe {
+                let to = lines.as_mut_ptr().cast();
+                hlorun_kernels::copy_strided(size as usize, &sizes, at.cast(), &apart, to, &side);
             }
             fft.process_with_scratch(lines, &mut scratch);
-            for i in 0..length {
-                for (column, x) in row(i).iter_mut().enumerate() {
-                    *x = lines[column * length + i];
-                }
+            // SAFETY: as above.
+            unsafe {
+                let from = lines.as_ptr().cast();
+                hlorun_kernels::copy_strided(size as usize, &sizes, from, &side, at.cast(), &apart);
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::elementwise::{Kernel, dtype};
 use super::program::VectorTask;
 use super::program::{Home, Program, Register, Step, Task};
-use crate::plan::cost::vector_bytecode::{MAX_STEPS, MIN_WEIGHT};
+use crate::plan::cost::vector_bytecode::{MAX_STEPS, MIN_SHARED_WEIGHT, MIN_WEIGHT};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "vector-bytecode";
@@ -102,7 +102,12 @@ fn join(
     let weights = program.steps[begin..end]
         .iter()
         .map(|step| weight(program, step));
-    if weights.sum::<usize>() < MIN_WEIGHT {
+    // Several results share what they read.
+    let least = match program.outputs.len() {
+        0 | 1 => MIN_WEIGHT,
+        _ => MIN_SHARED_WEIGHT,
+    };
+    if weights.sum::<usize>() < least {
         tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
     } else if let Some(task) = build(program, reads, begin, end) {
         tasks.push(Task::Vector(Box::new(task)));

@@ -7,6 +7,7 @@ use super::analysis::is_done;
 use super::{Lowering, Scope, Value, views};
 use crate::error::{HloError, Result};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
+use crate::plan::cost::padding::{MAX_PARTS, MIN_BOX, MIN_PADDED};
 use crate::plan::spmd::collective::CollectiveStartThunk;
 use crate::plan::thunk::{LoadKind, ThunkKind};
 use crate::plan::view::ArrayView;
@@ -100,12 +101,6 @@ impl<'m> Lowering<'m> {
         let value = self
             .array_operand(scope, instruction, 1)?
             .broadcast(&shape.dims, &[]);
-        let is_padded = padding
-            .iter()
-            .any(|p| p.edge_low != 0 || p.edge_high != 0 || p.interior != 0);
-        if is_padded {
-            self.copy(scope, instruction.id, value, result.clone());
-        }
         // Positions of the operand's elements in the result: low + i * (interior + 1).
         let rank = dims.len();
         let (mut first, mut kept): (Dims, Dims) = (Dims::new(), Dims::new());
@@ -125,6 +120,12 @@ impl<'m> Lowering<'m> {
             starts.push(low + begin * step);
             steps.push(step);
         }
+        let ones: Dims = dims.iter().map(|_| 1).collect();
+        for (start, size) in padded_parts(&shape.dims, &starts, &steps, &kept) {
+            let to = result.slice(&start, &ones, &size);
+            let value = value.slice(&start, &ones, &size);
+            self.copy(scope, instruction.id, value, to);
+        }
         if kept.contains(&0) {
             return Ok(result);
         }
@@ -132,7 +133,6 @@ impl<'m> Lowering<'m> {
         if kept == dims {
             self.store_piece(scope, at, instruction, 0, destination)?;
         } else {
-            let ones: Dims = dims.iter().map(|_| 1).collect();
             let source = self
                 .array_operand(scope, instruction, 0)?
                 .slice(&first, &ones, &kept);
@@ -277,5 +277,87 @@ impl<'m> Lowering<'m> {
             scope.push(instruction.id, ThunkKind::Collective(Box::new(thunk)));
         }
         Ok(value)
+    }
+}
+
+/// The parts of an array of sizes `dims` that are filled where elements go to `starts`, `steps` apart: those around a
+/// box, or all of it.
+fn padded_parts(dims: &Dims, starts: &Dims, steps: &Dims, kept: &Dims) -> Vec<(Dims, Dims)> {
+    let count = |sizes: &Dims| sizes.iter().product::<i64>();
+    let all: (Dims, Dims) = (dims.iter().map(|_| 0).collect(), dims.clone());
+    if kept == dims {
+        return Vec::new();
+    }
+    let is_box = kept
+        .iter()
+        .zip(steps)
+        .all(|(&kept, &step)| step == 1 || kept == 1);
+    if !is_box || count(kept).saturating_mul(MIN_BOX) < count(dims) || count(dims) < MIN_PADDED {
+        return vec![all];
+    }
+    let mut parts = Vec::new();
+    let (mut start, mut size) = all.clone();
+    for dim in 0..dims.len() {
+        let end = starts[dim] + kept[dim];
+        for (first, last) in [(0, starts[dim]), (end, dims[dim])] {
+            if first < last {
+                (start[dim], size[dim]) = (first, last - first);
+                parts.push((start.clone(), size.clone()));
+            }
+        }
+        (start[dim], size[dim]) = (starts[dim], kept[dim]);
+    }
+    match parts.len() <= MAX_PARTS {
+        true => parts,
+        false => vec![all],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_around_a_box_are_all_but_the_box() {
+        let cases: [([i64; 3], [i64; 3], [i64; 3]); 4] = [
+            ([16, 20, 30], [1, 2, 0], [15, 17, 30]),
+            ([16, 20, 30], [0, 0, 5], [16, 20, 25]),
+            ([16, 20, 30], [3, 1, 1], [13, 18, 28]),
+            ([16, 20, 30], [2, 1, 1], [12, 18, 28]),
+        ];
+        for (dims, starts, kept) in cases {
+            let [dims, starts, kept] = [dims, starts, kept].map(|x| Dims::from_slice(&x));
+            let steps = Dims::from_slice(&[1, 1, 1]);
+            let parts = padded_parts(&dims, &starts, &steps, &kept);
+            assert!(parts.len() <= MAX_PARTS);
+            let inside = |at: &[i64], start: &Dims, size: &Dims| {
+                (0..3).all(|d| (start[d]..start[d] + size[d]).contains(&at[d]))
+            };
+            for i in 0..dims[0] * dims[1] * dims[2] {
+                let at = [i / dims[2] / dims[1], i / dims[2] % dims[1], i % dims[2]];
+                let filled = parts
+                    .iter()
+                    .filter(|(start, size)| inside(&at, start, size));
+                let is_free = !inside(&at, &starts, &kept);
+                assert!(
+                    filled.count() == usize::from(is_free) || parts.len() == 1,
+                    "{at:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_box_or_one_with_gaps_is_written_over() {
+        let dims = Dims::from_slice(&[100, 100]);
+        let all = vec![(Dims::from_slice(&[0, 0]), dims.clone())];
+        let parts = |starts: [i64; 2], steps: [i64; 2], kept: [i64; 2]| {
+            let [starts, steps, kept] = [starts, steps, kept].map(|x| Dims::from_slice(&x));
+            padded_parts(&dims, &starts, &steps, &kept)
+        };
+        assert_eq!(parts([0, 0], [1, 1], [100, 40]), all);
+        assert_eq!(parts([0, 0], [1, 2], [100, 50]), all);
+        assert_eq!(parts([0, 0], [1, 1], [0, 100]), all);
+        assert_eq!(parts([0, 0], [1, 1], [100, 100]), vec![]);
     }
 }

@@ -166,21 +166,33 @@ impl Neighbours<'_> {
             let is_last = faults::holds(Fault::ForgetsReadResult, reads == reads_of(allocation));
             !(is_temp && reads_of(allocation) > 0 && is_last)
         });
-        let before: Vec<(&Store, bool)> = [a, b]
-            .iter()
-            .flat_map(|own| own.stores.iter().zip(own.program.in_place.iter().copied()))
-            .collect();
         let both = merge.finish(a.count, self.joins_steps)?;
         // What could be written in the place of an input still can.
         let stays_in_place = both
             .stores
             .iter()
             .zip(&both.program.in_place)
-            .all(|(store, &is)| {
-                let of_same = |(own, _): &&(&Store, bool)| own.view == store.view;
-                is || before.iter().find(of_same).is_some_and(|(_, was)| !was)
-            });
+            .all(|(store, &is)| is || ![a, b].iter().any(|own| self.may_be_in_place(own, store)));
         stays_in_place.then_some(both)
+    }
+
+    /// Whether a loop has this store, and an input whose place it may take.
+    fn may_be_in_place(&self, own: &LoopThunk, store: &Store) -> bool {
+        let stores = own.stores.iter().zip(&own.program.in_place);
+        let size = store.view.element_type.size_bytes();
+        let is_free = |load: &Load| match &load.kind {
+            LoadKind::View(view) => {
+                let kind = self.buffers[view.slice.allocation as usize].kind;
+                load.is_dense
+                    && view.element_type.size_bytes() == size
+                    && matches!(kind, BufferKind::Temp | BufferKind::State)
+            }
+            LoadKind::Iota => false,
+        };
+        stores
+            .filter(|(_, is)| **is)
+            .any(|(other, _)| other.view == store.view)
+            && own.loads.iter().any(is_free)
     }
 
     /// Takes what two loops read apart, and one together does not, from the number of reads.

@@ -3,6 +3,8 @@
 //! Threads share them by the places they go to: each finds all windows, and combines those of its own part of the
 //! operand.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::super::index_map::{Starts, Windows};
@@ -210,6 +212,33 @@ fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
     }
 }
 
+/// Changes the single elements of windows whose places are `is_own`; where `change` gives nothing, they stay.
+///
+/// # Safety
+///
+/// As for [`Kernel::run`].
+#[inline(always)]
+unsafe fn each<T: Copy>(
+    windows: &Windows<'_>,
+    all: Range<usize>,
+    is_own: impl Fn(isize) -> bool,
+    [target, source]: [Shared; 2],
+    change: impl Fn(T, T) -> Option<T>,
+) {
+    windows.for_each::<true>(all, |to, from| {
+        if is_own(to) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = target.at(to).cast::<T>();
+                let value = source.at(from).cast::<T>().read_unaligned();
+                if let Some(value) = change(to.read_unaligned(), value) {
+                    to.write_unaligned(value);
+                }
+            }
+        }
+    });
+}
+
 impl Kernel {
     /// Combines those of `count` windows whose places are `is_own`.
     ///
@@ -227,37 +256,33 @@ impl Kernel {
     ) {
         let all = 0..count;
         macro_rules! elements {
-            ($t:ty, $f:expr) => {
-                windows.for_each::<true>(all, |to, from| {
-                    if is_own(to) {
-                        // SAFETY: the caller's promise.
-                        unsafe {
-                            let to = target.at(to).cast::<$t>();
-                            let value = source.at(from).cast::<$t>().read_unaligned();
-                            to.write_unaligned($f(to.read_unaligned(), value));
-                        }
-                    }
-                })
-            };
+            ($t:ty, $f:expr) => {{
+                let change = $f;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    each(windows, all, is_own, [target, source], |old: $t, new| {
+                        Some(change(old, new))
+                    })
+                }
+            }};
         }
-        // Most updates of an extreme leave it as it is, which a branch foresees.
         macro_rules! extremes {
-            ($t:ty, $stays:expr, $f:expr) => {
-                windows.for_each::<true>(all, |to, from| {
-                    if is_own(to) {
-                        // SAFETY: the caller's promise.
-                        unsafe {
-                            let to = target.at(to).cast::<$t>();
-                            let new = source.at(from).cast::<$t>().read_unaligned();
-                            let old = to.read_unaligned();
-                            let stays: fn($t, $t) -> bool = $stays;
-                            if !stays(old, new) {
-                                to.write_unaligned($f(old, new));
-                            }
-                        }
-                    }
-                })
-            };
+            ($t:ty, $stays:expr, $f:expr) => {{
+                let stays = $stays;
+                // SAFETY: as above.
+                unsafe {
+                    each(
+                        windows,
+                        all,
+                        is_own,
+                        [target, source],
+                        |old: $t, new: $t| {
+                            // Most updates leave an extreme as it is, which a branch foresees.
+                            (!stays(old, new)).then(|| $f(old, new))
+                        },
+                    )
+                }
+            }};
         }
         match self {
             Kernel::Nothing => {}

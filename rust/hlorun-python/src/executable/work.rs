@@ -9,8 +9,8 @@ use crate::callbacks::Callbacks;
 use crate::error::Result;
 
 /// A list of `(instruction, kind, trips, is_small, counts, touched, nested)`: `counts` holds
-/// `(class, element type, amount)`, `touched` `(allocation, start, span, bytes, writes)`, `nested`
-/// lists like this one.
+/// `(class, element type, amount)`, `touched` `(allocation, start, span, bytes, windows, writes)`,
+/// `nested` lists like this one.
 pub fn list<'py>(
     py: Python<'py>,
     executable: &Executable,
@@ -37,7 +37,7 @@ fn steps<'py>(
             py,
             step.touched
                 .iter()
-                .map(|t| (t.allocation, t.start, t.span, t.bytes, t.writes)),
+                .map(|t| (t.allocation, t.start, t.span, t.bytes, t.windows, t.writes)),
         )?;
         let nested = step.nested.iter().map(|inner| steps(py, callbacks, inner));
         let nested = PyList::new(py, nested.collect::<Result<Vec<_>>>()?)?;

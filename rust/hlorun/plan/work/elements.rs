@@ -1,7 +1,8 @@
 //! Operations of copies, fused loops and reductions.
 
 use super::Counts;
-use crate::plan::element::program::{Program, Task};
+use crate::plan::cost::reduce::SHORT_ROW;
+use crate::plan::element::program::{Program, Register, Task};
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{CopyThunk, Load, LoadKind, LoopThunk, ReduceThunk, Store};
 use crate::plan::view::Walk;
@@ -63,44 +64,48 @@ pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     let ty = first.map_or(PrimitiveType::F32, |register| {
         reduction.combiner.types[register.0 as usize]
     });
-    let along_rows = reduction
-        .space
-        .last()
-        .is_none_or(|dimension| dimension.1);
+    let along_rows = reduction.space.last().is_none_or(|dimension| dimension.1);
+    let row = reduction.space.last().map_or(1, |dimension| dimension.0) as usize;
+    let rows = count as f64 / row.max(1) as f64;
     match (reduction.simple, along_rows) {
+        (Some(_), true) if row <= SHORT_ROW => counts.add("fold-short", ty, count as f64),
         (Some(_), true) => {
             counts.add("fold-rows", ty, count as f64);
-            let row = reduction.space.last().map_or(1, |dimension| dimension.0);
-            counts.add("folded-row", ty, count as f64 / row.max(1) as f64);
+            counts.add("folded-row", ty, rows);
         }
         (Some(_), false) => counts.add("fold-columns", ty, count as f64),
         (None, _) => {
-            let steps = reduction.combiner.steps.len().max(1);
-            counts.add("fold-general", ty, (count * steps) as f64);
+            let steps = reduction.combiner.steps.len().max(1) as f64;
+            counts.add("fold-general", ty, count as f64 * steps);
+            if along_rows {
+                counts.add("folded-row-general", ty, rows * steps);
+            }
         }
     }
 }
 
 /// Elements of each operation of a program, and what its tasks move through the first-level cache.
 pub fn program(program: &Program, count: usize, counts: &mut Counts) {
-    let type_of = |register: &crate::plan::element::program::Register| {
-        program.types[register.0 as usize]
-    };
+    let type_of = |register: &Register| program.types[register.0 as usize];
     for step in &program.steps {
         let ty = step.reads().last().map_or(PrimitiveType::F32, type_of);
         counts.add(&step.operation(), ty, count as f64);
     }
+    // Arrays are counted where they are touched; here, what tasks hand on to each other.
+    let is_inner = |register: &&Register| {
+        !program.inputs.contains(register) && !program.outputs.contains(register)
+    };
+    let size = |registers: &[Register]| -> usize {
+        let inner = registers.iter().filter(is_inner);
+        inner.map(|register| type_of(register).size_bytes()).sum()
+    };
     for task in &program.tasks {
-        let bytes: usize = match task {
+        let bytes = match task {
             Task::Step(at) => {
                 let step = &program.steps[*at as usize];
-                let reads = step.reads().iter().chain([&step.result]);
-                reads.map(|register| type_of(register).size_bytes()).sum()
+                size(step.reads()) + size(std::slice::from_ref(&step.result))
             }
-            Task::Vector(task) => {
-                let outside = task.outside.iter();
-                outside.map(|register| type_of(register).size_bytes()).sum()
-            }
+            Task::Vector(task) => size(&task.outside),
         };
         counts.add("register", PrimitiveType::Pred, (bytes * count) as f64);
     }

@@ -57,6 +57,8 @@ pub struct Touched {
     pub span: u64,
     /// Bytes that are moved.
     pub bytes: u64,
+    /// Windows at indices that the bytes lie in; 0 where they lie side by side.
+    pub windows: u64,
     /// Whether they are written.
     pub writes: bool,
 }
@@ -101,6 +103,17 @@ fn sequence(thunks: &[Thunk]) -> Vec<StepWork> {
 fn step(thunk: &Thunk) -> StepWork {
     let mut counts = Counts::default();
     count(thunk, &mut counts);
+    let touched = touched(thunk);
+    if let ThunkKind::RowTiled(tiled) = &thunk.kind {
+        // What members leave for each other stays in the second-level cache.
+        let once: u64 = touched.iter().map(|piece| piece.bytes).sum();
+        let all: u64 = tiled.members.iter().map(all_moved).sum();
+        counts.add(
+            "scratch",
+            PrimitiveType::Pred,
+            all.saturating_sub(once) as f64,
+        );
+    }
     let (trips, is_small) = match &thunk.kind {
         ThunkKind::While(repeated) => (repeated.trip_count, repeated.bytecode.is_some()),
         ThunkKind::Loop(fused) => (None, fused.small.is_some()),
@@ -112,7 +125,7 @@ fn step(thunk: &Thunk) -> StepWork {
         trips,
         is_small,
         counts: counts.0,
-        touched: touched(thunk),
+        touched,
         nested: thunk.nested().into_iter().map(|s| sequence(s)).collect(),
     }
 }
@@ -164,8 +177,8 @@ fn gemm(product: &GemmThunk, counts: &mut Counts) {
 /// What the thunk itself touches, each piece once: a second look finds it in the first-level cache.
 fn touched(thunk: &Thunk) -> Vec<Touched> {
     let mut found: Vec<Touched> = Vec::new();
-    let windows = match &thunk.kind {
-        ThunkKind::Op(op) => operations::scattered_bytes(op),
+    let scattered = match &thunk.kind {
+        ThunkKind::Op(op) => operations::scattered(op),
         _ => None,
     };
     thunk.each_access(&mut |access| {
@@ -176,12 +189,10 @@ fn touched(thunk: &Thunk) -> Vec<Touched> {
         }
         let span = (range.end - range.start).max(0) as u64;
         let start = range.start.max(0) as u64;
-        let mut bytes = moved(&access).min(span);
-        if let (Some(windows), ThunkKind::Op(op)) = (windows, &thunk.kind)
-            && is_scattered(op, &access)
-        {
-            bytes = windows.min(span);
-        }
+        let (bytes, windows) = match (&scattered, &thunk.kind) {
+            (Some(scattered), ThunkKind::Op(op)) if is_scattered(op, &access) => *scattered,
+            _ => (moved(&access).min(span), 0),
+        };
         for writes in [false, true] {
             let happens = match writes {
                 false => access.effect.reads(),
@@ -199,12 +210,20 @@ fn touched(thunk: &Thunk) -> Vec<Touched> {
                     start,
                     span,
                     bytes,
+                    windows,
                     writes,
                 });
             }
         }
     });
     found
+}
+
+/// Bytes that a member of a group moves, its scratch included; of that, a tile is declared.
+fn all_moved(member: &Thunk) -> u64 {
+    let mut bytes = 0;
+    member.each_access(&mut |access| bytes += moved(&access));
+    bytes
 }
 
 /// Whether an access goes to windows at indices: what a gather reads from, what a scatter changes.

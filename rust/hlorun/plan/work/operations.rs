@@ -1,6 +1,6 @@
 //! Operations that are no loops.
 
-use super::{Counts, LINE};
+use super::Counts;
 use crate::library::lapack::{LinalgOp, Routine};
 use crate::plan::cost::{narrow_convolution, small_matrices, windowed};
 use crate::plan::element::program::Program;
@@ -40,7 +40,11 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
                 Some(_) => "scattered",
                 None => "scattered-general",
             };
-            counts.add("scatter", ty, elements(&updates[..1]) / product(&sizes).max(1.0));
+            counts.add(
+                "scatter",
+                ty,
+                elements(&updates[..1]) / product(&sizes).max(1.0),
+            );
             counts.add(class, ty, elements(updates));
         }
         OpKind::Sort(sort) => sorted(sort, op, counts),
@@ -51,7 +55,13 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
             let has_kernel = window.combiner.shortcut.is_some();
             match has_kernel && longest >= windowed::LONG {
                 true => counts.add("running-window", ty, given),
-                false => combined("window", &window.combiner, ty, given * product(&sizes), counts),
+                false => combined(
+                    "window",
+                    &window.combiner,
+                    ty,
+                    given * product(&sizes),
+                    counts,
+                ),
             }
         }
         OpKind::SelectAndScatter(select) => {
@@ -86,24 +96,23 @@ fn product(sizes: &[i64]) -> f64 {
     sizes.iter().map(|&size| size as f64).product()
 }
 
-/// Bytes of the lines that windows at indices lie in; `None` for other operations.
-pub fn scattered_bytes(op: &OpThunk) -> Option<u64> {
-    let (count, ty, windows) = match &op.kind {
-        OpKind::Gather(gather) => {
-            let (result, window) = (&op.outputs[0], product(&gather.slice_sizes).max(1.0));
-            (result.count(), result.element_type, result.count() as f64 / window)
-        }
+/// Bytes that a gather or scatter moves at indices, and in how many windows; `None` for other operations.
+pub fn scattered(op: &OpThunk) -> Option<(u64, u64)> {
+    let (view, window) = match &op.kind {
+        OpKind::Gather(gather) => (&op.outputs[0], product(&gather.slice_sizes)),
         OpKind::Scatter(scatter) => {
             let updates = &op.inputs[scatter.count + 1];
             let sizes = scatter.update_window_dims.iter();
-            let window: f64 = sizes.map(|&dim| updates.dims[dim] as f64).product();
-            let windows = updates.count() as f64 / window.max(1.0);
-            (updates.count(), updates.element_type, windows)
+            (
+                updates,
+                sizes.map(|&dim| updates.dims[dim] as f64).product(),
+            )
         }
         _ => return None,
     };
-    let bytes = count as f64 * ty.size_bytes() as f64;
-    Some(bytes.max(windows * LINE as f64) as u64)
+    let count = view.count();
+    let bytes = count * view.element_type.size_bytes();
+    Some((bytes as u64, (count as f64 / window.max(1.0)) as u64))
 }
 
 fn combined(class: &str, combiner: &Combiner, ty: PrimitiveType, amount: f64, counts: &mut Counts) {
@@ -134,7 +143,11 @@ fn sorted(sort: &SortOp, op: &OpThunk, counts: &mut Counts) {
             counts.add(&format!("sort-{rows}"), ty, total);
             counts.add(&format!("sort-{rows}-levels"), ty, total * levels);
         }
-        None => counts.add("sort-compared", ty, total * levels * steps_of(&sort.comparator)),
+        None => counts.add(
+            "sort-compared",
+            ty,
+            total * levels * steps_of(&sort.comparator),
+        ),
     }
     let further = op.inputs[1..].iter();
     for operand in further {
@@ -216,10 +229,23 @@ fn factored(linalg: &LinalgOp, op: &OpThunk, counts: &mut Counts) {
         }
         _ => batch * long * short * short,
     };
-    let is_small = *m <= small_matrices::MAX_SIZE as i64
-        && batch >= small_matrices::MIN_TOGETHER as f64;
-    let vectors = if linalg.vectors { "-vectors" } else { "" };
+    let is_small =
+        *m <= small_matrices::MAX_SIZE as i64 && batch >= small_matrices::MIN_TOGETHER as f64;
+    let has_vectors = matches!(
+        linalg.routine,
+        Routine::Syevd | Routine::Gesdd | Routine::Geev | Routine::Gees
+    );
+    let vectors = if has_vectors && linalg.vectors {
+        "-vectors"
+    } else {
+        ""
+    };
     let size = if is_small { "-small" } else { "" };
-    let name = format!("{:?}", linalg.routine).to_lowercase();
-    counts.add(&format!("{name}{vectors}{size}"), matrix.element_type, amount);
+    let name = format!("{:?}{vectors}{size}", linalg.routine).to_lowercase();
+    counts.add(&name, matrix.element_type, amount);
+    let elements = match linalg.routine {
+        Routine::Trsm => amount / short.max(1.0),
+        _ => batch * long * short,
+    };
+    counts.add(&format!("{name}-elements"), matrix.element_type, elements);
 }

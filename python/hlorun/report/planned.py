@@ -40,9 +40,23 @@ CLASSES = {
     "window-general": "fold-general",
     "scattered-general": "scatter",
     "sort-compared": "sort-rows-levels",
+    "register": "scratch",
     "rng": "threefry",
     "custom-call": "copy",
-    **dict.fromkeys(("getrf", "lu", "geqrf", "orgqr", "ormqr", "geqp3", "syrk"), "potrf"),
+    **{
+        f"{kind}{suffix}": f"{like}{suffix}"
+        for suffix in ("", "-elements")
+        for kind, like in (
+            ("lu", "getrf"),
+            ("orgqr", "geqrf"),
+            ("ormqr", "geqrf"),
+            ("geqp3", "geqrf"),
+            ("syevd", "syevd-vectors"),
+            ("gesdd", "gesdd-vectors"),
+            ("geev-vectors", "gesdd-vectors"),
+            ("gees-vectors", "gesdd-vectors"),
+        )
+    },
 }
 """Operations that are not measured themselves, and those that they cost about as much as."""
 
@@ -97,31 +111,33 @@ class Rates(Result):
             What was measured; else that of the type whose size is nearest, in proportion to the size; 0 where
             the class was not measured at all.
         """
-        for name in (kind, CLASSES.get(kind, kind)):
+        names = (kind, CLASSES.get(kind, kind))
+        for name in names:
             known = self.operations.get(key(name, element_type))
             if known is not None:
                 return known
-            others = [ty for ty in _sizes_by_name(self.operations, name) if ty]
+        size = _SIZES.get(element_type, 4)
+        for name in names:
+            others = [ty for ty in _types(self.operations, name) if ty]
             if others:
-                size = _SIZES.get(element_type, 4)
                 nearest = min(others, key=lambda ty: abs(_SIZES.get(ty, 4) - size))
                 return self.operations[key(name, nearest)] * size / _SIZES.get(nearest, 4)
         return 0.0
 
 
-def _sizes_by_name(operations: Iterable[str], name: str) -> list[str]:
+def _types(operations: Iterable[str], name: str) -> list[str]:
     return [known.partition(" ")[2] for known in operations if known.partition(" ")[0] == name]
 
 
 def at(curve: Curve, size: float) -> float:
-    """Seconds for a byte of a working set; between two that were measured by their logarithms."""
+    """Seconds for a byte of a working set; between two that were measured by the logarithm of its size."""
     place = bisect_left(curve, (size, 0.0))
     if place == 0:
         return curve[0][1]
     if place == len(curve):
         return curve[-1][1]
     (low, a), (high, b) = curve[place - 1], curve[place]
-    return float(a * (b / a) ** (math.log(size / low) / math.log(high / low)))
+    return a + (b - a) * math.log(size / low) / math.log(high / low)
 
 
 class Caches:
@@ -227,12 +243,16 @@ class Planned:
         compute = sum(amount * rates.of(name, ty) for name, ty, amount in counts)
         memory = 0.0
         for piece in touched:
-            *_, moved, windows, is_written = piece
+            *_, span, moved, windows, is_written = piece
             passed = self.caches.touch(piece)
-            if windows:
-                memory += windows * at(rates.window, passed)
-            else:
-                memory += moved * at(rates.written if is_written else rates.read, passed)
+            curve = rates.written if is_written else rates.read
+            # Bytes that indices lead to more than once come from far away only once, and are found
+            # again after half of all others on average.
+            once, again = min(moved, span), span / 2
+            memory += once * at(curve, passed) + (moved - once) * at(curve, again)
+            if windows and not is_written:
+                lines = min(windows, max(span // LINE, 1))
+                memory += lines * at(rates.window, passed) + (windows - lines) * at(rates.window, again)
         start = 0.0 if is_small or is_inside else rates.step
         if compute * rates.threads < SPLIT:
             compute *= rates.threads

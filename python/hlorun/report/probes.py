@@ -99,6 +99,11 @@ def elementwise() -> Iterator[Probe]:
 def movement() -> Iterator[Probe]:
     """Elements that do not lie side by side."""
     yield Probe(
+        "tiny-row",
+        "pred",
+        (*_parameters("f32[32768,8]"), "r = f32[32768,3] slice(p0), slice={[0:32768],[4:7]}"),
+    )
+    yield Probe(
         "short-row",
         "pred",
         (*_parameters("f32[8192,32]"), "r = f32[8192,16] slice(p0), slice={[0:8192],[4:20]}"),
@@ -168,6 +173,9 @@ def products() -> Iterator[Probe]:
 
 def windows() -> Iterator[Probe]:
     """Convolutions, pooling and running sums."""
+    image, weights = "f32[4,32,32,32]", "f32[32,32,3,3]"
+    call = f"r = {image} convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, dim_labels=bf01_oi01->bf01"
+    yield Probe("patch-apart", "f32", (*_parameters(image, weights), call))
     for kind, inputs, outputs, more in (
         ("patch", 32, 32, ""),
         ("depthwise", 1, 32, ", feature_group_count=32"),
@@ -218,8 +226,8 @@ def indexed() -> Iterator[Probe]:
 
 
 def others() -> Iterator[Probe]:
-    """Transforms, factorizations and random bits."""
-    line, image = "c64[128,1024]", "c64[256,256]"
+    """Transforms and random bits."""
+    line, image = "c64[128,1024]", "c64[512,512]"
     yield Probe("fft", "c64", (*_parameters(line), f"r = {line} fft(p0), fft_type=FFT, fft_length={{1024}}"))
     yield Probe(
         "fft-real",
@@ -229,28 +237,50 @@ def others() -> Iterator[Probe]:
     yield Probe(
         "fft-columns",
         "c64",
-        (*_parameters(image), f"r = {image} fft(p0), fft_type=FFT, fft_length={{256,256}}"),
+        (*_parameters(image), f"r = {image} fft(p0), fft_type=FFT, fft_length={{512,512}}"),
     )
-    for kind, shape in (
-        ("potrf-elements", "f32[96,96]"),
-        ("potrf", "f32[384,384]"),
-        ("potrf-small", "f32[1024,12,12]"),
-    ):
-        yield Probe(kind, "f32", (*_parameters(shape), f"r = {shape} cholesky(p0), lower=true"))
+    for kind, name in (("philox", "rng_philox"), ("threefry", "rng_three_fry")):
+        bits = f"rng-bit-generator(p0), algorithm={name}"
+        yield Probe(kind, "u32", (*_parameters("u64[2]"), f"r = (u64[2], u32[65536]) {bits}"))
+
+
+_LAPACK = (
+    ("potrf", "spotrf", "({0}{{0,1}}, s32[])", "uplo = 76 : ui8"),
+    ("getrf", "sgetrf", "({0}{{0,1}}, s32[{1}], s32[])", ""),
+    ("geqrf", "sgeqrf", "({0}{{0,1}}, f32[{1}])", ""),
+    ("syevd-vectors", "ssyevd", "({0}{{0,1}}, f32[{1}], s32[])", "mode = 86 : ui8, uplo = 76 : ui8"),
+    ("gesdd-vectors", "sgesdd", "({0}{{0,1}}, f32[{1}], {0}{{0,1}}, {0}{{0,1}}, s32[])", "mode = 65 : ui8"),
+)
+"""Routines: how plans count them, LAPACK's name, results and options."""
+
+
+def factorizations() -> Iterator[Probe]:
+    """Routines of LAPACK: elements count by small matrices, multiplications by larger ones."""
+    for kind, routine, results, options in _LAPACK:
+        sizes = (48, 192) if "vectors" in kind else (128, 448)
+        for suffix, n in zip(("-elements", ""), sizes, strict=True):
+            shape = f"f32[{n},{n}]"
+            call = f'custom-call(c), custom_call_target="lapack_{routine}_ffi", operand_layout_constraints='
+            call += f"{{{shape}{{0,1}}}}, api_version=API_VERSION_TYPED_FFI, backend_config={{{options}}}"
+            lines = (
+                *_parameters(shape),
+                f"c = {shape}{{0,1}} copy(p0)",
+                f"r = {results.format(shape, n)} {call}",
+            )
+            yield Probe(f"{kind}{suffix}", "f32", lines)
     solve = "triangular-solve(p0, p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE"
     for kind, shape, right in (
         ("trsm", "f32[256,256]", "f32[256,64]"),
         ("trsm-small", "f32[1024,12,12]", "f32[1024,12,4]"),
     ):
         yield Probe(kind, "f32", (*_parameters(shape, right), f"r = {right} {solve}"))
-    for kind, name in (("philox", "rng_philox"), ("threefry", "rng_three_fry")):
-        bits = f"rng-bit-generator(p0), algorithm={name}"
-        yield Probe(kind, "u32", (*_parameters("u64[2]"), f"r = (u64[2], u32[65536]) {bits}"))
+    small = "f32[1024,12,12]"
+    yield Probe("potrf-small", "f32", (*_parameters(small), f"r = {small} cholesky(p0), lower=true"))
 
 
 def probes() -> list[Probe]:
     """All of them, those first whose classes others count too."""
-    groups = (elementwise, movement, folds, rows, products, windows, indexed, others)
+    groups = (elementwise, movement, folds, rows, products, windows, indexed, others, factorizations)
     return [probe for group in groups for probe in group()]
 
 
@@ -270,7 +300,7 @@ def arguments(module: HloModule) -> list[object]:
             )
             continue
         values = rng.uniform(0.1, 0.9, dims)
-        if any("cholesky" in user.opcode or "triangular" in user.opcode for user in parameter.users):
-            values = values / dims[-1] + (np.eye(dims[-1]) * 2 if dims[-1] == dims[-2] else 0)
+        if len(dims) > 1 and dims[-1] == dims[-2] and ty == "f32":
+            values = values / dims[-1] + 2 * np.eye(dims[-1])
         made.append(np.asarray(values, parameter.shape.dtype))
     return made

@@ -52,6 +52,12 @@ class _Timed:
         )
 
 
+def _threads() -> int:
+    """Threads that hlorun uses: one for each CPU that the process may run on."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
 def _prepared(text: str) -> tuple[Any, Callable[[], object]]:
     import hlorun
 
@@ -150,7 +156,7 @@ def measure(extra: Iterable[Probe] = ()) -> Rates:
     read, written = _memory(call)
     window = _windows(call)
     step = max(_seconds(_dots(8, 32)) - call, 0.0) / 32
-    rates = Rates({}, read, written, window, os.cpu_count() or 1, step, 0.0, call)
+    rates = Rates({}, read, written, window, _threads(), step, 0.0, call)
     for timed in map(_timed, [*probes(), *extra]):
         if timed.counts_it():
             _fit(timed, rates)

@@ -8,6 +8,9 @@ use crate::plan::thunk::{CopyThunk, Load, LoadKind, LoopThunk, ReduceThunk, Stor
 use crate::plan::view::Walk;
 use crate::types::PrimitiveType;
 
+/// Most elements of a row that a loop of its own gathers.
+const TINY_ROW: i64 = 4;
+
 /// Elements that are moved between views.
 pub fn copy(copy: &CopyThunk, counts: &mut Counts) {
     let source = &copy.source;
@@ -156,9 +159,15 @@ fn moved(walk: &Walk, ty: PrimitiveType, count: usize, counts: &mut Counts) {
     match class {
         // Rows of an array that is repeated as a whole are laid out once.
         "short-row" if walk[..walk.len() - 1].iter().all(|step| step.1 == 0) => {}
+        "short-row" if size <= TINY_ROW => counts.add("tiny-row", PrimitiveType::Pred, rows),
         "short-row" => counts.add(class, PrimitiveType::Pred, rows),
         "repeated" => {
-            counts.add("short-row", PrimitiveType::Pred, rows);
+            let class = if size <= TINY_ROW {
+                "tiny-row"
+            } else {
+                "short-row"
+            };
+            counts.add(class, PrimitiveType::Pred, rows);
             counts.add(class, ty, count as f64);
         }
         _ => counts.add(class, ty, count as f64),

@@ -179,10 +179,19 @@ fn convolved(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
         counts.add("product", ty, flops);
         // Patches are copied for each group of features; with a window of one element they lie in the input.
         let patches = outputs / per_group * depth;
-        let class = if window > 1.0 { "patch" } else { "operand" };
+        let class = match (window > 1.0, lies_close(convolution, op)) {
+            (true, true) => "patch",
+            (true, false) => "patch-apart",
+            (false, _) => "operand",
+        };
         counts.add(class, ty, patches);
         counts.add("result", ty, outputs);
     }
+}
+
+/// Whether the features of an input lie side by side, so that patches are copied in rows of them.
+fn lies_close(convolution: &ConvolutionOp, op: &OpThunk) -> bool {
+    op.inputs[0].strides.get(convolution.input.feature) == Some(&1)
 }
 
 fn transformed(fft: &FftOp, op: &OpThunk, counts: &mut Counts) {

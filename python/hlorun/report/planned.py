@@ -222,8 +222,9 @@ class Planned:
 
     def _sequence(self, steps: list[Any], runs: float, *, is_inside: bool) -> None:
         for step in steps:
-            _, kind, trips, is_small, _, _, nested = step
+            instruction, kind, trips, is_small, _, _, nested = step
             if kind == "while":
+                trips = instruction.trip_count if trips is None else trips
                 if trips is None:
                     self.unknown_loops.add(id(step))
                 trips = 1 if trips is None else trips

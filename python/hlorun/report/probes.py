@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hlorun._hlorun import HloModule
 
@@ -294,13 +295,9 @@ def arguments(module: HloModule) -> list[object]:
         if parameter.computation != module.entry_computation:
             continue
         dims, ty = parameter.shape.dims, parameter.shape.element_type
-        if ty in ("s32", "u32", "u64"):
-            made.append(
-                rng.integers(0, 1024, dims).astype({"s32": "int32", "u32": "uint32", "u64": "uint64"}[ty])
-            )
-            continue
-        values = rng.uniform(0.1, 0.9, dims)
+        drawn = rng.integers(0, 1024, N) if ty in ("s32", "u32", "u64") else rng.uniform(0.1, 0.9, N)
+        values: Any = np.resize(drawn.astype(parameter.shape.dtype), dims)
         if len(dims) > 1 and dims[-1] == dims[-2] and ty == "f32":
-            values = values / dims[-1] + 2 * np.eye(dims[-1])
-        made.append(np.asarray(values, parameter.shape.dtype))
+            values = (values / dims[-1] + 2 * np.eye(dims[-1])).astype(np.float32)
+        made.append(values)
     return made

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -20,8 +20,11 @@ WINDOWS = tuple(1 << power for power in (17, 20, 22, 23, 25, 26))
 HALVINGS = 24
 """Steps of the search for a rate."""
 
+DOTS = 16
+"""Products one after another that starting a step is measured with."""
 
-def best(run: Callable[[], object], least: float = 0.005) -> float:
+
+def best(run: Callable[[], object], least: float = 0.004) -> float:
     """Seconds of the fastest of several runs."""
     run()
     found, start = float("inf"), perf_counter()
@@ -35,21 +38,34 @@ def best(run: Callable[[], object], least: float = 0.005) -> float:
     return found
 
 
-@dataclass
 class _Timed:
-    """A probe with its plan and its time."""
+    """A program with its plan and its time.
 
-    probe: Probe
-    work: list[Any]
-    seconds: float
+    Args:
+        probe: The program.
+        values: Its arguments; without any those of `probes.arguments`.
+    """
 
-    def counts_it(self) -> bool:
-        """Whether the plan counts the class that the probe is for."""
-        found = ((name, ty) for step in self.work for name, ty, _ in step[4])
-        return any(
-            ty == self.probe.element_type and self.probe.kind in (name, CLASSES.get(name))
-            for name, ty in found
-        )
+    def __init__(self, probe: Probe, *values: Any) -> None:
+        import hlorun
+
+        module = hlorun.parse(probe.text)
+        executable = hlorun.compile(module)
+        self.probe, self.work, self.seconds = probe, executable._work(), float("inf")
+        values = values or tuple(arguments(module))
+        self.run = lambda: executable(*values)
+
+    def measure(self) -> None:
+        """Runs it for a while; the fastest run so far counts."""
+        self.seconds = min(self.seconds, best(self.run))
+
+    @property
+    def amount(self) -> float:
+        """How many operations of the class that the probe is for the plan counts."""
+        kind, ty = self.probe.kind, self.probe.element_type
+        found = [count for step in self.work for count in step[4]]
+        mine = [n for name, other, n in found if other == ty and kind in (name, CLASSES.get(name))]
+        return float(sum(mine))
 
 
 def _threads() -> int:
@@ -58,22 +74,64 @@ def _threads() -> int:
     return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
-def _prepared(text: str) -> tuple[Any, Callable[[], object]]:
-    import hlorun
-
-    module = hlorun.parse(text)
-    executable = hlorun.compile(module)
-    values = arguments(module)
-    return executable, lambda: executable(*values)
+def _program(*lines: str, before: str = "") -> Probe:
+    return Probe("", "", lines, before)
 
 
-def _timed(probe: Probe) -> _Timed:
-    executable, run = _prepared(probe.text)
-    return _Timed(probe, executable._work(), best(run))
+def _dots(size: int, count: int) -> Probe:
+    dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    shape = f"f32[{size},{size}]"
+    lines = [f"p0 = {shape} parameter(0)", f"v0 = {shape} negate(p0)"]
+    lines += [f"v{k + 1} = {shape} dot(v{k}, p0), {dims}" for k in range(count)]
+    return _program(*lines)
 
 
-def _seconds(text: str) -> float:
-    return best(_prepared(text)[1])
+def _sum(n: int) -> Probe:
+    zero, reduce = "z = f32[] constant(0)", "r = f32[] reduce(p0, z), dimensions={0}, to_apply=f"
+    return _program(f"p0 = f32[{n}] parameter(0)", zero, reduce, before=fold("f32", "add"))
+
+
+def _filled(n: int) -> Probe:
+    return _program("p0 = f32[] parameter(0)", f"r = f32[{n}] broadcast(p0), dimensions={{}}")
+
+
+def _gather(windows: int) -> Probe:
+    dims = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
+    table = f"f32[{windows * LINE // 4},1]"
+    last = f"r = f32[{windows},1] gather(p0, p1), {dims}, slice_sizes={{1,1}}"
+    return _program(f"p0 = {table} parameter(0)", f"p1 = s32[{windows},1] parameter(1)", last)
+
+
+class _Levels:
+    """Programs that say how fast the levels of memory are."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        memory = np.ones(max(*BYTES, *WINDOWS) // 4, np.float32)
+        rng = np.random.default_rng(0)
+        self.read = {size: _Timed(_sum(size // 4), memory[: size // 4]) for size in BYTES}
+        self.written = {size: _Timed(_filled(size // 4), np.float32(1)) for size in BYTES}
+        self.window = {}
+        for size in WINDOWS:
+            lines = size // LINE
+            places = (rng.permutation(lines) * (LINE // 4)).astype(np.int32)[:, None]
+            self.window[size] = _Timed(_gather(lines), memory[: size // 4, None], places)
+
+    @property
+    def timed(self) -> list[_Timed]:
+        """All of them."""
+        return [*self.read.values(), *self.written.values(), *self.window.values()]
+
+    def curves(self, call: float) -> tuple[Curve, Curve, Curve]:
+        """Seconds of a byte that is read and of one that is written, and of a line beyond the least."""
+        read, written = (
+            _rising([(float(size), max(timed.seconds - call, call / 100) / size) for size, timed in each])
+            for each in (self.read.items(), self.written.items())
+        )
+        lines = [(size, (timed.seconds - call) / (size // LINE)) for size, timed in self.window.items()]
+        least = min(seconds for _, seconds in lines)
+        return read, written, _rising([(float(size), seconds - least) for size, seconds in lines])
 
 
 def _rising(curve: list[tuple[float, float]]) -> Curve:
@@ -86,54 +144,11 @@ def _rising(curve: list[tuple[float, float]]) -> Curve:
     return tuple(reversed(found))
 
 
-def _memory(call: float) -> tuple[Curve, Curve]:
-    """Seconds for a byte that a sum reads and that a broadcast writes, by their number."""
-    read: list[tuple[float, float]] = []
-    written: list[tuple[float, float]] = []
-    for size in BYTES:
-        n = size // 4
-        zero, reduce = "z = f32[] constant(0)", "r = f32[] reduce(p0, z), dimensions={0}, to_apply=f"
-        total = Probe("", "", (f"p0 = f32[{n}] parameter(0)", zero, reduce), fold("f32", "add"))
-        filled = Probe("", "", ("p0 = f32[] parameter(0)", f"r = f32[{n}] broadcast(p0), dimensions={{}}"))
-        for probe, curve in ((total, read), (filled, written)):
-            curve.append((float(size), max(_seconds(probe.text) - call, call / 100) / size))
-    return _rising(read), _rising(written)
-
-
-def _windows(call: float) -> Curve:
-    """Seconds for an element at an index beyond the least, by the bytes of all lines that indices lead to."""
-    import numpy as np
-
-    import hlorun
-
-    found = []
-    for size in WINDOWS:
-        n = size // LINE
-        dims = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
-        gather = f"r = f32[{n},1] gather(p0, p1), {dims}, slice_sizes={{1,1}}"
-        lines = (f"p0 = f32[{size // 4},1] parameter(0)", f"p1 = s32[{n},1] parameter(1)", gather)
-        run = hlorun.compile(hlorun.parse(Probe("", "", lines).text))
-        rng = np.random.default_rng(0)
-        table = np.ones((size // 4, 1), np.float32)
-        places = (rng.permutation(n) * (LINE // 4)).astype(np.int32)[:, None]
-        found.append((float(size), (best(lambda r=run, t=table, p=places: r(t, p)) - call) / n))  # type: ignore[misc]
-    least = min(seconds for _, seconds in found)
-    return tuple((size, max(seconds - least, 1e-13)) for size, seconds in _rising(found))
-
-
-def _dots(size: int, count: int) -> str:
-    dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    shape = f"f32[{size},{size}]"
-    lines = [f"p0 = {shape} parameter(0)", f"v0 = {shape} negate(p0)"]
-    lines += [f"v{k + 1} = {shape} dot(v{k}, p0), {dims}" for k in range(count)]
-    return Probe("", "", tuple(lines)).text
-
-
 def _fit(timed: _Timed, rates: Rates) -> None:
     """Sets the rate of a probe's class so that the estimate is what was measured."""
     name = key(timed.probe.kind, timed.probe.element_type)
-    low, high = 0.0, timed.seconds
-    for _ in range(HALVINGS * 2):
+    low, high = 0.0, timed.seconds * rates.threads / timed.amount
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         rates.operations[name] = middle
         if Planned(timed.work, rates).seconds < timed.seconds:
@@ -143,23 +158,27 @@ def _fit(timed: _Timed, rates: Rates) -> None:
     rates.operations[name] = low
 
 
-def measure(extra: Iterable[Probe] = ()) -> Rates:
+def measure(rounds: int) -> Rates:
     """Measure what classes of operations and levels of memory take, in a few seconds.
 
     Args:
-        extra: Further probes.
+        rounds: How often everything is measured; the fastest run counts.
 
     Returns:
         The rates.
     """
-    call = _seconds("ENTRY e { p = f32[1] parameter(0) ROOT r = f32[1] add(p, p) }")
-    read, written = _memory(call)
-    window = _windows(call)
-    step = max(_seconds(_dots(8, 32)) - call, 0.0) / 32
-    rates = Rates({}, read, written, window, _threads(), step, 0.0, call)
-    for timed in map(_timed, [*probes(), *extra]):
-        if timed.counts_it():
+    call = _Timed(_program("p0 = f32[1] parameter(0)", "r = f32[1] add(p0, p0)"))
+    small, large, levels = _Timed(_dots(8, DOTS)), _Timed(_dots(128, DOTS)), _Levels()
+    classes = [_Timed(probe) for probe in probes()]
+    # Other work on the machine disturbs a program's runs all at once, but rarely those of both rounds.
+    for _ in range(rounds):
+        for timed in (call, small, large, *levels.timed, *classes):
+            timed.measure()
+    step = max(small.seconds - call.seconds, 0.0) / DOTS
+    rates = Rates({}, *levels.curves(call.seconds), _threads(), step, 0.0, call.seconds)
+    for timed in classes:
+        # A plan may do without what a probe is for, where the CPU has an instruction for it.
+        if timed.amount:
             _fit(timed, rates)
-    executable, run = _prepared(_dots(128, 16))
-    rest = best(run) - Planned(executable._work(), rates).seconds
-    return replace(rates, shared=max(rest, 0.0) / 16)
+    rest = max(large.seconds - Planned(large.work, rates).seconds, 0.0)
+    return replace(rates, shared=rest / DOTS)

@@ -32,8 +32,8 @@ from hlorun.report.devices import measured
 
 SHORTEST = 50e-6
 """Seconds below which what a call costs counts for more than what it computes."""
-ROUNDS = 3
-"""How often all programs are measured."""
+ROUNDS = 5
+"""How often rates and programs are measured."""
 BATCH = 0.1
 """Seconds that runs of a program are repeated for in a round."""
 NEAR = 0.3
@@ -102,7 +102,7 @@ def show(group: str, rows: list[Row]) -> None:
 
 def main(pattern: str = "*") -> None:
     """Print the tables."""
-    device = measured()
+    device = measured(ROUNDS)
     peaks = ", ".join(f"{name} {peak / 1e9:.0f}" for name, peak in device.products.items())
     print(
         f"products {peaks} GFLOP/s, vector {(device.vector or 0) / 1e9:.1f} GFLOP/s, "

@@ -42,7 +42,6 @@ CLASSES = {
     "sort-compared": "sort-rows-levels",
     "register": "scratch",
     "rng": "threefry",
-    "custom-call": "copy",
     **{
         f"{kind}{suffix}": f"{like}{suffix}"
         for suffix in ("", "-elements")
@@ -110,6 +109,11 @@ class Rates(Result):
         Returns:
             What was measured; else that of the type whose size is nearest, in proportion to the size; 0 where
             the class was not measured at all.
+
+        Examples:
+            >>> rates = hlorun.Rates({"exp f32": 1e-10}, read=((1e6, 1e-11),), written=((1e6, 2e-11),))
+            >>> rates.of("exp", "f32")
+            1e-10
         """
         names = (kind, CLASSES.get(kind, kind))
         for name in names:

@@ -27,7 +27,6 @@ pub fn copy(copy: &CopyThunk, counts: &mut Counts) {
     order.sort_by_key(|&dim| std::cmp::Reverse(to[dim].1.abs()));
     let walk: Walk = order.iter().map(|&dim| from[dim]).collect();
     let count = source.count();
-    counts.add("copy", source.element_type, count as f64);
     moved(&merged(&walk), source.element_type, count, counts);
 }
 
@@ -51,8 +50,6 @@ pub fn fused_loop(fused: &LoopThunk, counts: &mut Counts) {
         stored(store, count, counts);
     }
     program(&fused.program, count, counts);
-    let tile = fused.program.tile(count);
-    tiles(&fused.program, &fused.loads, tile, count, counts);
 }
 
 /// The steps of what is reduced, and the folds.
@@ -61,8 +58,6 @@ pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     let count = sizes.fold(1i64, i64::saturating_mul) as usize;
     brought(&reduction.loads, &reduction.program, count, counts);
     program(&reduction.program, count, counts);
-    let tile = reduction.program.tile(count);
-    tiles(&reduction.program, &reduction.loads, tile, count, counts);
     let first = reduction.combiner.inputs.first();
     let ty = first.map_or(PrimitiveType::F32, |register| {
         reduction.combiner.types[register.0 as usize]
@@ -114,15 +109,6 @@ pub fn program(program: &Program, count: usize, counts: &mut Counts) {
     }
 }
 
-/// Calls of tasks: a tile ends where the rows of an input do.
-fn tiles(program: &Program, loads: &[Load], tile: usize, count: usize, counts: &mut Counts) {
-    let run = loads.iter().filter_map(row_of).min();
-    let tile = run.map_or(tile, |run| run.div_ceil(run.div_ceil(tile)));
-    let tasks = program.tasks.len() + loads.len();
-    let calls = count.div_ceil(tile.max(1)) * tasks;
-    counts.add("tile", PrimitiveType::Pred, calls as f64);
-}
-
 fn brought(loads: &[Load], program: &Program, count: usize, counts: &mut Counts) {
     for load in loads {
         let ty = program.types[load.register.0 as usize];
@@ -156,18 +142,17 @@ fn moved(walk: &Walk, ty: PrimitiveType, count: usize, counts: &mut Counts) {
         _ => "strided",
     };
     let rows = count as f64 / size.max(1) as f64;
+    let row = if size <= TINY_ROW {
+        "tiny-row"
+    } else {
+        "short-row"
+    };
     match class {
         // Rows of an array that is repeated as a whole are laid out once.
         "short-row" if walk[..walk.len() - 1].iter().all(|step| step.1 == 0) => {}
-        "short-row" if size <= TINY_ROW => counts.add("tiny-row", PrimitiveType::Pred, rows),
-        "short-row" => counts.add(class, PrimitiveType::Pred, rows),
+        "short-row" => counts.add(row, PrimitiveType::Pred, rows),
         "repeated" => {
-            let class = if size <= TINY_ROW {
-                "tiny-row"
-            } else {
-                "short-row"
-            };
-            counts.add(class, PrimitiveType::Pred, rows);
+            counts.add(row, PrimitiveType::Pred, rows);
             counts.add(class, ty, count as f64);
         }
         _ => counts.add(class, ty, count as f64),

@@ -136,8 +136,6 @@ fn count(thunk: &Thunk, counts: &mut Counts) {
         ThunkKind::Loop(fused) => elements::fused_loop(fused, counts),
         ThunkKind::Reduce(reduction) => elements::reduction(reduction, counts),
         ThunkKind::RowTiled(tiled) => {
-            let tiles = tiled.rows.div_ceil(tiled.tile_rows.max(1)) * tiled.members.len();
-            counts.add("tile", PrimitiveType::Pred, tiles as f64);
             for member in &tiled.members {
                 count(member, counts);
             }

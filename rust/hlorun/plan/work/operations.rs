@@ -85,10 +85,11 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
         OpKind::BlockDot(_) | OpKind::CudnnAttention(_) | OpKind::Custom(_) => {
             counts.add("custom-call", ty, taken + given);
         }
-        OpKind::BitcastConvert(_) | OpKind::Identity | OpKind::Zeros => {
-            counts.add("copy", ty, given);
-        }
-        OpKind::Refused(_) | OpKind::DimensionSize(_) => {}
+        OpKind::BitcastConvert(_)
+        | OpKind::Identity
+        | OpKind::Zeros
+        | OpKind::Refused(_)
+        | OpKind::DimensionSize(_) => {}
     }
 }
 

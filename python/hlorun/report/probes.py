@@ -113,7 +113,11 @@ def movement() -> Iterator[Probe]:
     yield Probe(
         "repeated",
         "f32",
-        (*_parameters("f32[512]", wide), f"b = {wide} broadcast(p0), dimensions={{0}}", f"r = {wide} add(b, p1)"),
+        (
+            *_parameters("f32[512]", wide),
+            f"b = {wide} broadcast(p0), dimensions={{0}}",
+            f"r = {wide} add(b, p1)",
+        ),
     )
     yield Probe(
         "strided", "f32", (*_parameters("f32[524288]"), f"r = f32[{N}] slice(p0), slice={{[0:524288:4]}}")

@@ -1,6 +1,6 @@
 //! Operations of copies, fused loops and reductions.
 
-use super::Counts;
+use super::counts::Counts;
 use crate::plan::cost::reduce::SHORT_ROW;
 use crate::plan::element::program::{Program, Register, Task};
 use crate::plan::schedule::tiles::row_of;

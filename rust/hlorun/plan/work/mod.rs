@@ -3,8 +3,13 @@
 //! In: an executable. Out: a tree of steps, in the order they run. Promise: it says the same on every machine; what an
 //! operation costs is the reader's to know.
 
+mod counts;
 mod elements;
 mod operations;
+
+pub use counts::Count;
+
+use counts::Counts;
 
 use super::executable::Executable;
 use super::ops::OpThunk;
@@ -35,17 +40,6 @@ pub struct StepWork {
     pub nested: Vec<Vec<StepWork>>,
 }
 
-/// Operations of one class.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Count {
-    /// The class: an elementwise operation by its name, or what else is counted.
-    pub class: String,
-    /// The type of what goes in.
-    pub element_type: PrimitiveType,
-    /// How many.
-    pub amount: f64,
-}
-
 /// A piece of memory that a step touches.
 #[derive(Clone, Copy, Debug)]
 pub struct Touched {
@@ -61,30 +55,6 @@ pub struct Touched {
     pub windows: u64,
     /// Whether they are written.
     pub writes: bool,
-}
-
-/// Collects the operations of a step; those of one class and type are summed up.
-#[derive(Default)]
-struct Counts(Vec<Count>);
-
-impl Counts {
-    fn add(&mut self, class: &str, element_type: PrimitiveType, amount: f64) {
-        if amount <= 0.0 {
-            return;
-        }
-        let known = self.0.iter_mut();
-        match known
-            .into_iter()
-            .find(|count| count.class == class && count.element_type == element_type)
-        {
-            Some(count) => count.amount += amount,
-            None => self.0.push(Count {
-                class: class.to_owned(),
-                element_type,
-                amount,
-            }),
-        }
-    }
 }
 
 /// The steps of an executable.

@@ -1,6 +1,6 @@
 //! Operations that are no loops.
 
-use super::Counts;
+use super::counts::Counts;
 use crate::library::lapack::{LinalgOp, Routine};
 use crate::plan::cost::{narrow_convolution, small_matrices, windowed};
 use crate::plan::element::program::Program;

@@ -4,7 +4,8 @@ The programs of `estimates`, whose steps are large, are compiled by XLA, estimat
 measured rates, and run. Half of them the model of estimates was made with, the others are held out. It prints
 measured and estimated times with what bounds most of the estimate, the median of the errors, and how many programs
 are within 30 %. Programs shorter than 50 microseconds do not count. Rates and programs are measured in several
-rounds, and the fastest of each counts: other work on the machine takes time from one or the other. Needs jax, flax.
+rounds, and the fastest of each counts. Other work on the machine takes most from what runs long on several threads:
+`taskset -c 0` before the command leaves both the rates and the programs one. Needs jax, flax.
 """
 
 from __future__ import annotations
@@ -95,6 +96,11 @@ def show(group: str, rows: list[Row]) -> None:
             f"{row.seconds * 1e6:12.0f} {row.estimate.seconds * 1e6:12.0f} {row.error:7.0%}  "
             f"{bound} ({row.program.name})"
         )
+    summarize(rows)
+
+
+def summarize(rows: list[Row]) -> None:
+    """Prints how far the estimates are off."""
     errors = [abs(row.error) for row in rows]
     near = sum(error <= NEAR for error in errors)
     print(f"{len(rows)} programs: median error {statistics.median(errors):.0%}, {near} of them within {NEAR:.0%}")
@@ -116,7 +122,8 @@ def main(pattern: str = "*") -> None:
     long = [row for row in rows if row.seconds >= SHORTEST]
     for group in dict.fromkeys(row.program.group for row in long):
         show(group, [row for row in long if row.program.group == group])
-    show("all", long)
+    print("\nall")
+    summarize(long)
 
 
 if __name__ == "__main__":

@@ -268,6 +268,18 @@ const PLAN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "work",
+        &[
+            "cost",
+            "element",
+            "executable",
+            "ops",
+            "schedule",
+            "thunk",
+            "view",
+        ],
+    ),
+    (
         "fragment",
         &[
             "executable",

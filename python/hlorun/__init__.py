@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from hlorun.report.devices import Device
     from hlorun.report.diff import Diff, diff
     from hlorun.report.graph import Graph, graph
+    from hlorun.report.planned import Rates
     from hlorun.report.ranks import RankDiff, RankGroup, diff_ranks
     from hlorun.report.result import Place
     from hlorun.report.roofline import Roofline, RooflineGroup, RooflineStep, roofline
@@ -133,6 +134,7 @@ __all__ = [
     "Place",
     "RankDiff",
     "RankGroup",
+    "Rates",
     "Reduction",
     "Roofline",
     "RooflineGroup",
@@ -211,6 +213,7 @@ _TOOLS = {
     "KindOfCollective": "hlorun.report.collectives",
     "collectives": "hlorun.report.collectives",
     "Device": "hlorun.report.devices",
+    "Rates": "hlorun.report.planned",
     "Roofline": "hlorun.report.roofline",
     "RooflineGroup": "hlorun.report.roofline",
     "RooflineStep": "hlorun.report.roofline",

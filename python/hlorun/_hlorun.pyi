@@ -1088,6 +1088,7 @@ class Executable:
     def _run_devices(
         self, arrays: Iterable[Iterable[Any]], network: _Network, *, timeout: float | None = None
     ) -> list[Any]: ...
+    def _work(self) -> list[Any]: ...
     optional_passes: ClassVar[list[str]]
     @property
     def passes(self) -> list[PassRecord]:

@@ -41,6 +41,7 @@ NEVER_RAISE = {
     "graph",
     "summary",
     "Place.of",
+    "Rates.of",
     "mpi.Group.abort",
 }
 

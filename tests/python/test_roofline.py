@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import hlorun
 from conftest import dump_path
 from hlorun.report.collectives import SENT
 from hlorun.report.devices import DEVICES, device
+from hlorun.report.planned import CLASSES
+from hlorun.report.probes import probes
 from hlorun.report.rollup import BY
 from test_cli import hlorun as command
 from test_graph import GATHER
@@ -240,6 +243,111 @@ def test_devices_from_names_files_and_measurement(tmp_path: Path) -> None:
     assert (
         here.vector and here.link and min(*here.products.values(), here.vector, here.memory, here.link) > 1e6
     )
+
+
+RATES = hlorun.Rates(
+    {"exp f32": 1e-9, "product f32": 1e-12, "cheap f32": 1e-10},
+    read=((1e4, 1e-11), (1e6, 1e-10)),
+    written=((1e4, 2e-11), (1e6, 2e-10)),
+    threads=2,
+    step=1e-6,
+    shared=2e-6,
+    call=5e-6,
+)
+HERE = hlorun.Device("here", {"f32": 1e12}, 1e10, 1e10, 1e10, "", RATES)
+N = 1 << 18
+
+
+def planned(text: str) -> hlorun.Roofline:
+    return hlorun.roofline(hlorun.parse(f"HloModule m\n{text}"), HERE)
+
+
+def test_planned_steps_by_hand() -> None:
+    found = planned(f"ENTRY e {{ p = f32[{N}] parameter(0)\n ROOT r = f32[{N}] exponential(p) }}")
+    (step,) = found.steps
+    # Both arrays pass between two uses of either, more than was measured.
+    memory = 4 * N * (1e-10 + 2e-10)
+    assert step.compute == pytest.approx(N * 1e-9) and step.memory == pytest.approx(memory)
+    assert step.seconds == pytest.approx(3e-6 + (step.compute**2 + memory**2) ** 0.5)
+    assert found.seconds == pytest.approx(5e-6 + step.seconds)
+    assert (found.call, found.unknown_loops, step.bound) == (5e-6, 0, "memory")
+    assert sum(group.seconds for group in found.groups) == pytest.approx(found.seconds - found.call)
+
+
+def test_fused_steps_move_what_is_not_fused() -> None:
+    found = planned(
+        f"ENTRY e {{ p = f32[{N}] parameter(0)\n a = f32[{N}] exponential(p)\n b = f32[{N}] add(a, p)\n"
+        f" ROOT r = f32[{N}] multiply(b, b) }}"
+    )
+    (step,) = found.steps
+    assert step.bytes_accessed == 2 * 4 * N and step.flops == 3 * N
+
+
+def test_what_a_step_leaves_near_is_read_from_there() -> None:
+    product = "dot({0}, {0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    found = planned(
+        f"ENTRY e {{ p = f32[16,16] parameter(0)\n a = f32[16,16] {product.format('p')}\n"
+        f" ROOT b = f32[16,16] {product.format('a')} }}"
+    )
+    assert [step.memory for step in found.steps] == [pytest.approx(1024 * 3e-11)] * 2
+    assert [step.compute for step in found.steps] == [pytest.approx(2 * 2 * 16**3 * 1e-12)] * 2
+
+
+def test_trips_of_planned_loops() -> None:
+    found = planned(LOOP.replace("HloModule m\n", "").replace("64", "128"))
+    products = [step for step in found.steps if step.flops > 1e6]
+    assert sum(step.runs for step in products) == 10
+    unknown = planned(
+        "c { t = (f32[]) parameter(0)\n a = f32[] get-tuple-element(t), index=0\n z = f32[] constant(3)\n"
+        " ROOT l = pred[] compare(a, z), direction=LT }\n"
+        "b { t = (f32[]) parameter(0)\n a = f32[] get-tuple-element(t), index=0\n s = f32[] sine(a)\n"
+        " ROOT r = (f32[]) tuple(s) }\n"
+        "ENTRY e { p = f32[] parameter(0)\n t = (f32[]) tuple(p)\n ROOT w = (f32[]) while(t), condition=c, body=b }"
+    )
+    assert unknown.unknown_loops == 1
+
+
+def test_places_at_indices_cost_by_where_they_lie() -> None:
+    text = (
+        "ENTRY e { p = f32[ROWS,1] parameter(0)\n i = s32[4096,1] parameter(1)\n"
+        " ROOT r = f32[4096,1] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={1,1} }"
+    )
+    rates = dataclasses.replace(RATES, window=((1e4, 0.0), (1e6, 1e-8)))
+    near, far = (
+        hlorun.roofline(hlorun.parse(text.replace("ROWS", rows)), dataclasses.replace(HERE, rates=rates)).steps[0]
+        for rows in ("1024", "1048576")
+    )
+    assert far.memory - near.memory > 4096 * 5e-9
+
+
+def test_what_cannot_run_here_is_estimated_as_on_other_devices() -> None:
+    text = "HloModule m\nENTRY e { p = s1[8] parameter(0)\n ROOT r = s1[8] negate(p) }"
+    found = hlorun.roofline(hlorun.parse(text), HERE)
+    assert found.call == 0 and len(found.steps) > 0
+
+
+def test_rates_of_what_was_not_measured() -> None:
+    assert RATES.of("exp", "f32") == 1e-9
+    assert RATES.of("add", "f64") == pytest.approx(2 * RATES.of("cheap", "f32"))
+    assert RATES.of("nothing", "f32") == 0
+
+
+def test_the_machine_is_measured_once_and_probes_fit() -> None:
+    here = device("this")
+    assert here is device("this") and here.rates is not None
+    assert all(rate >= 0 for rate in here.rates.operations.values())
+    assert here.rates.operations["exp f64"] > here.rates.operations["exp f32"] / 2
+    for curve in (here.rates.read, here.rates.written, here.rates.window):
+        assert [seconds for _, seconds in curve] == sorted(seconds for _, seconds in curve)
+    found = {
+        (name, ty)
+        for probe in probes()
+        for step in hlorun.compile(hlorun.parse(probe.text))._work()
+        for name, ty, _ in step[4]
+    }
+    classes = found | {(CLASSES.get(name, name), ty) for name, ty in found}
+    assert not [probe for probe in probes() if (probe.kind, probe.element_type) not in classes]
 
 
 def test_the_page_has_the_table() -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from hlorun import Collectives, Device, HloModule, Roofline
 
 
+_LEAST = "launches, latency, caches, padding to tiles, transcendentals, overlap: a real run takes longer"
+_ESTIMATED = "other work on this machine, and what data decide: branches, where indices lead, trips"
+
+
 def _device(out: Console, on: Device) -> None:
     products = ", ".join(f"{kind} {scaled(peak)}FLOP/s" for kind, peak in on.products.items())
     link = f", links {scaled(on.link)}B/s" if on.link else ""
@@ -30,7 +34,7 @@ def roofline(module: HloModule, on: str, by: str, top: int, *, json: bool) -> No
     out = console()
     row(out, "module", found.module)
     _device(out, found.device)
-    row(out, "at least", _total(found))
+    row(out, "about" if found.device.rates else "at least", _total(found))
     if found.communication:
         hidden = (
             "; without a schedule it is unknown how much of it overlaps with other steps"
@@ -43,11 +47,7 @@ def roofline(module: HloModule, on: str, by: str, top: int, *, json: bool) -> No
         row(out, "unknown", f"FLOPs of {calls}, which count by the bytes of operands and results")
     if found.unknown_loops:
         row(out, "unknown", f"trips of {plural(found.unknown_loops, 'loop')}, counted as one")
-    row(
-        out,
-        "left out",
-        "launches, latency, caches, padding to tiles, transcendentals, overlap: a real run takes longer",
-    )
+    row(out, "left out", _ESTIMATED if found.device.rates else _LEAST)
     rows = [
         (
             group.key,
@@ -63,7 +63,8 @@ def roofline(module: HloModule, on: str, by: str, top: int, *, json: bool) -> No
         for group in found.groups
     ]
     columns = ["time", "share", "bound by", "flops", "bytes", "FLOP/B"]
-    groups(out, found.by, "least time, all trips", columns, rows, top)
+    title = "time, all trips" if found.device.rates else "least time, all trips"
+    groups(out, found.by, title, columns, rows, top)
 
 
 def _total(found: Roofline) -> str:

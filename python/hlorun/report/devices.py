@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from hlorun._names import UnknownWordError
 from hlorun.errors import HloArgumentError
+from hlorun.report.planned import Rates
 from hlorun.report.result import Result
 
 THIS = "this"
@@ -29,6 +29,7 @@ class Device(Result):
         memory: Bytes/s of memory.
         link: Bytes/s that one device can send to others over all its links; None where it has none.
         about: Where the figures are from.
+        rates: What classes of operations take, where they were measured.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -43,6 +44,7 @@ class Device(Result):
     memory: float
     link: float | None
     about: str = field(default="", repr=False)
+    rates: Rates | None = field(default=None, repr=False)
 
     def product_peak(self, element_type: str, *, exact: bool) -> float:
         """FLOP/s of products of an element type.
@@ -142,8 +144,8 @@ def device(name: str | Device) -> Device:
     """A device by its name, from the JSON file at a path, or this machine.
 
     Args:
-        name: A name of `DEVICES` ("H100", also "TPU v5e"), "this" to measure this machine, which takes about
-            two seconds, or the path of a file that holds "name", "products", "vector", "memory" and "link" as
+        name: A name of `DEVICES` ("H100", also "TPU v5e"), "this" to measure this machine, which takes a
+            few seconds, or the path of a file that holds "name", "products", "vector", "memory" and "link" as
             `Device` has them.
 
     Raises:
@@ -189,56 +191,20 @@ def _from_file(path: Path) -> Device:
         ) from None
 
 
-def _best(run: Callable[[], object], times: int = 5) -> float:
-    """Seconds of the fastest of several runs."""
-    run()
-    seconds = []
-    for _ in range(times):
-        start = perf_counter()
-        run()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
+@functools.cache
+def measured(rounds: int = 2) -> Device:
+    """This machine as hlorun uses it, by short programs that take a few seconds and run once in a process.
 
+    Args:
+        rounds: How often they run; the fastest run counts.
+    """
+    from hlorun.report.rates import measure
 
-_PRODUCT = """HloModule product
-ENTRY e {{
-  a = {0}[{1},{1}] parameter(0)
-  ROOT c = {0}[{1},{1}] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-}}"""
-_SUM = """HloModule sum
-ENTRY e {
-  a = f32[SIZE] parameter(0)
-  b = f32[SIZE] parameter(1)
-  ROOT c = f32[SIZE] add(a, b)
-}"""
-
-
-def _elementwise(size: int, steps: int) -> str:
-    lines = [f"  v0 = f32[{size}] parameter(0)"]
-    for step in range(steps):
-        opcode = ("multiply", "add")[step % 2]
-        lines.append(f"  v{step + 1} = f32[{size}] {opcode}(v{step}, v0)")
-    lines[-1] = "  ROOT" + lines[-1][1:]
-    return "HloModule elementwise\nENTRY e {\n" + "\n".join(lines) + "\n}"
-
-
-def measured() -> Device:
-    """The peaks of this machine, as hlorun reaches them in two seconds of products and sums."""
-    import numpy as np
-
-    import hlorun
-
-    products = {}
-    for element_type, dtype, size in (("f32", np.float32, 1024), ("f64", np.float64, 768)):
-        product = hlorun.compile(hlorun.parse(_PRODUCT.format(element_type, size)))
-        values = np.ones((size, size), dtype)
-        products[element_type] = 2 * size**3 / _best(lambda run=product, a=values: run(a))  # type: ignore[misc]
-    size = 1 << 24
-    total = hlorun.compile(hlorun.parse(_SUM.replace("SIZE", str(size))))
-    a, b, out = (np.ones(size, np.float32) for _ in range(3))
-    memory = 12 * size / _best(lambda: total(a, b, out=out))
-    small, steps = 1 << 18, 64
-    chain = hlorun.compile(hlorun.parse(_elementwise(small, steps)))
-    vector = small * steps / _best(lambda: chain(a[:small]))
+    rates = measure(rounds)
+    products = {ty: 1 / rates.of("product", ty) for ty in ("f32", "f64")}
+    # Of three bytes that a sum of two arrays moves, one is written.
+    memory = 3 / (2 * rates.read[-1][1] + rates.written[-1][1])
     # Devices of one process hand on values through memory.
-    return Device("this machine", products, vector, memory, memory, "measured just now")
+    return Device(
+        "this machine", products, 1 / rates.of("cheap", "f32"), memory, memory, "measured just now", rates
+    )

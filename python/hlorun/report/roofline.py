@@ -1,11 +1,11 @@
-"""What a module would take on a device at best, and what bounds each part of it."""
+"""What a module would take on a device, and what bounds each part of it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-from hlorun._hlorun import HloInstruction, HloModule
+from hlorun._hlorun import Executable, HloInstruction, HloModule
 from hlorun.report.collectives import runs_of, sent_bytes, wrappers
 from hlorun.report.cost import parts_of, steps_of
 from hlorun.report.devices import Device, device
@@ -19,17 +19,19 @@ BOUNDS = ("compute", "memory", "interconnect")
 
 @dataclass(frozen=True)
 class RooflineStep(Result):
-    """One step of a module on a device. Times are seconds of one run; a run takes the longest of the three.
+    """One step of a module on a device. Times are seconds of one run.
 
     Attributes:
         place: The instruction, and where it comes from.
-        runs: How often it runs.
+        runs: How often it runs; a branch that may run counts in part.
         flops: Operations of one run.
         bytes_accessed: Bytes that one run reads and writes.
         compute: The time of the operations.
         memory: The time of the bytes.
         interconnect: The time on the links.
         bound: Which of the three is the longest.
+        seconds: What one run takes: the longest of the three; on a machine that was measured, what they come
+            to together, and starting the step.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -39,18 +41,14 @@ class RooflineStep(Result):
     """
 
     place: Place
-    runs: int
+    runs: float
     flops: float
     bytes_accessed: float
     compute: float
     memory: float
     interconnect: float
     bound: str
-
-    @property
-    def seconds(self) -> float:
-        """What one run takes at least."""
-        return max(self.compute, self.memory, self.interconnect)
+    seconds: float
 
     @property
     def intensity(self) -> float | None:
@@ -98,7 +96,7 @@ class RooflineGroup(Result):
 
 @dataclass(frozen=True)
 class Roofline(Result):
-    """The least time of a module on a device. Times are seconds.
+    """The least time of a module on a device; on a machine that was measured about the time. In seconds.
 
     Attributes:
         module: The module's name.
@@ -117,6 +115,7 @@ class Roofline(Result):
             `interconnect`, `flops`, `bytes_accessed`, and `intensity` in FLOPs for each byte.
         steps: The steps, the longest first: `place`, `runs`, `bound`, and of one run `seconds`, `compute`,
             `memory`, `interconnect`, `flops` and `bytes_accessed`.
+        call: What a call takes besides its steps, on a machine that was measured.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -138,6 +137,7 @@ class Roofline(Result):
     unknown_loops: int
     groups: tuple[RooflineGroup, ...] = field(repr=False)
     steps: tuple[RooflineStep, ...] = field(repr=False)
+    call: float = 0.0
 
 
 _ALGORITHM = re.compile(r"dot_(any_f8|tf32|bf16|f16|f32|f64)_\w+?(?:_x(\d))?")
@@ -197,6 +197,27 @@ def _started(step: HloInstruction) -> HloInstruction | None:
     return start
 
 
+def grouped(rows: list[tuple[str, dict[str, float]]], total: float) -> tuple[RooflineGroup, ...]:
+    """Groups of rows of "flops", "bytes" and the times by what bounds them, the longest first."""
+    made = []
+    for key, sums in rolled_up(rows).items():
+        times = {name: sums.get(name, 0.0) for name in BOUNDS}
+        seconds = sum(times.values())
+        made.append(
+            RooflineGroup(
+                key,
+                seconds,
+                seconds / total if total else 0.0,
+                max(BOUNDS, key=lambda name, times=times: times[name]),  # type: ignore[misc]
+                **times,
+                flops=sums["flops"],
+                bytes_accessed=sums["bytes"],
+                intensity=sums["flops"] / sums["bytes"] if sums["bytes"] else None,
+            )
+        )
+    return tuple(sorted(made, key=lambda group: (-group.seconds, -group.flops)))
+
+
 class _Estimate:
     """Times of steps, and their parts by group."""
 
@@ -232,7 +253,7 @@ class _Estimate:
         }
         bound = max(BOUNDS, key=lambda name: times[name])
         flops = sum(flops for _, flops, _ in parts)
-        made = RooflineStep(Place.of(step), runs, flops, moved, **times, bound=bound)
+        made = RooflineStep(Place.of(step), runs, flops, moved, **times, bound=bound, seconds=times[bound])
         self.steps.append((step, made))
         if self.is_whole:
             parts = [(step, flops, times["compute"])]
@@ -242,25 +263,6 @@ class _Estimate:
         for part, count, seconds in parts:
             took = seconds * runs if bound == "compute" else 0.0
             self.rows.append((self.key(part), {"flops": count * runs, "bytes": 0.0, "compute": took}))
-
-    def groups(self, total: float) -> tuple[RooflineGroup, ...]:
-        made = []
-        for key, sums in rolled_up(self.rows).items():
-            times = {name: sums.get(name, 0.0) for name in BOUNDS}
-            seconds = sum(times.values())
-            made.append(
-                RooflineGroup(
-                    key,
-                    seconds,
-                    seconds / total if total else 0.0,
-                    max(BOUNDS, key=lambda name, times=times: times[name]),  # type: ignore[misc]
-                    **times,
-                    flops=sums["flops"],
-                    bytes_accessed=sums["bytes"],
-                    intensity=sums["flops"] / sums["bytes"] if sums["bytes"] else None,
-                )
-            )
-        return tuple(sorted(made, key=lambda group: (-group.seconds, -group.flops)))
 
     def exposed(self) -> float | None:
         """Seconds of collectives that no step between start and end hides; None without a schedule."""
@@ -290,11 +292,24 @@ class _Estimate:
         return total
 
 
+def _planned(module: HloModule) -> Executable | None:
+    """The module's plan; None where hlorun cannot run it."""
+    import hlorun
+
+    try:
+        return hlorun.compile(module)
+    except hlorun.HloError:
+        return None
+
+
 def roofline(module: HloModule, on: str | Device, by: str = "source") -> Roofline:
     """Estimate what a module takes on a device at best, and what bounds each part.
 
     A step takes the longest of: its FLOPs at the peak of their types, its bytes at the speed of memory, what
     it must send at the speed of the links. Steps run one after another, loops as often as they have trips.
+
+    On this machine the steps are those of hlorun's plan, each at the measured rates of its operations and of
+    the memory that holds its arrays: about what a run takes, rather than the least.
 
     Args:
         module: The module.
@@ -315,6 +330,10 @@ def roofline(module: HloModule, on: str | Device, by: str = "source") -> Rooflin
     """
     check(by)
     device_ = device(on)
+    if device_.rates is not None and (executable := _planned(module)) is not None:
+        from hlorun.report.estimate import estimate as of_plan
+
+        return of_plan(module, executable, device_, by)
     estimate = _Estimate(module, device_, by)
     steps = [made for _, made in estimate.steps]
     bounds = {name: sum(s.seconds * s.runs for s in steps if s.bound == name) for name in BOUNDS}
@@ -336,6 +355,6 @@ def roofline(module: HloModule, on: str | Device, by: str = "source") -> Rooflin
         exposed=estimate.exposed(),
         unknown_custom_calls=estimate.unknown,
         unknown_loops=len(loops),
-        groups=estimate.groups(total),
+        groups=grouped(estimate.rows, total),
         steps=tuple(sorted(steps, key=lambda step: -step.seconds * step.runs)),
     )

@@ -6,6 +6,7 @@
 
 mod arrays;
 pub mod compiling;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 
@@ -511,6 +512,11 @@ impl PyExecutable {
     ///     fused loop a: f32[2] parameter0 -> f32[2] output0; add
     fn listing(&self) -> String {
         hlorun::plan::listing::listing(&self.executable)
+    }
+
+    /// What each step has to do, for estimates of its time.
+    fn _work<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        work::list(py, self.core(), &self.callbacks(self.core()))
     }
 
     fn __repr__(&self) -> String {

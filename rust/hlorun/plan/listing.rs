@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use smallvec::SmallVec;
 
-use super::element::program::{Program, Task};
+use super::element::program::{Program, Step, Task};
 use super::executable::Executable;
 use super::memory::assign::AllocationKind;
 use super::options::MachineCode;
@@ -181,17 +181,7 @@ fn repeated(own: &WhileThunk) -> String {
 
 /// The steps of a program, and how they run.
 fn program(program: &Program) -> String {
-    let steps = program.steps.iter().map(|step| match &step.meaning {
-        Some(meaning) => {
-            let op = format!("{:?}", meaning.op);
-            // `Binary(Add)` is `Add`.
-            let inner = op
-                .split_once('(')
-                .and_then(|(_, rest)| rest.strip_suffix(')'));
-            inner.unwrap_or(&op).to_lowercase()
-        }
-        None => "other".to_owned(),
-    });
+    let steps = program.steps.iter().map(Step::operation);
     let steps: Vec<String> = steps.collect();
     let mut text = match steps.is_empty() {
         true => "nothing".to_owned(),

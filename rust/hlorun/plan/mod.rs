@@ -24,6 +24,7 @@ pub mod schedule;
 pub mod spmd;
 pub mod thunk;
 pub mod view;
+pub mod work;
 
 pub use executable::{Executable, Leaf, Parameter, compile};
 

@@ -229,6 +229,19 @@ impl ProgramBuilder {
 }
 
 impl Step {
+    /// The operation's name, "add"; "other" where vector bytecode does not know it.
+    pub fn operation(&self) -> String {
+        let Some(meaning) = &self.meaning else {
+            return "other".to_owned();
+        };
+        let op = format!("{:?}", meaning.op);
+        // `Binary(Add)` is `Add`.
+        let inner = op
+            .split_once('(')
+            .and_then(|(_, rest)| rest.strip_suffix(')'));
+        inner.unwrap_or(&op).to_lowercase()
+    }
+
     /// The operands the kernel reads.
     pub fn reads(&self) -> &[Register] {
         let count = match self.kernel {

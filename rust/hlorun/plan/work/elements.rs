@@ -1,0 +1,160 @@
+//! Operations of copies, fused loops and reductions.
+
+use super::counts::Counts;
+use crate::plan::cost::reduce::SHORT_ROW;
+use crate::plan::element::program::{Program, Register, Task};
+use crate::plan::schedule::tiles::row_of;
+use crate::plan::thunk::{CopyThunk, Load, LoadKind, LoopThunk, ReduceThunk, Store};
+use crate::plan::view::Walk;
+use crate::types::PrimitiveType;
+
+/// Most elements of a row that a loop of its own gathers.
+const TINY_ROW: i64 = 4;
+
+/// Elements that are moved between views.
+pub fn copy(copy: &CopyThunk, counts: &mut Counts) {
+    let source = &copy.source;
+    let destination = &copy.destination;
+    let pairs = |strides: &[i64]| -> Walk {
+        let dims = source.dims.iter().copied();
+        dims.zip(strides.iter().copied())
+            .filter(|pair| pair.0 > 1)
+            .collect()
+    };
+    let (from, to) = (pairs(&source.strides), pairs(&destination.strides));
+    // The walk goes along the destination's memory.
+    let mut order: Vec<usize> = (0..to.len()).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(to[dim].1.abs()));
+    let walk: Walk = order.iter().map(|&dim| from[dim]).collect();
+    let count = source.count();
+    moved(&merged(&walk), source.element_type, count, counts);
+}
+
+/// Neighbouring dimensions as one where memory allows.
+fn merged(walk: &Walk) -> Walk {
+    let mut found: Walk = Walk::new();
+    for &(size, stride) in walk {
+        match found.last_mut() {
+            Some(outer) if outer.1 == stride * size => *outer = (outer.0 * size, stride),
+            _ => found.push((size, stride)),
+        }
+    }
+    found
+}
+
+/// The steps of a loop and the inputs that are brought together for it.
+pub fn fused_loop(fused: &LoopThunk, counts: &mut Counts) {
+    let count = fused.count;
+    brought(&fused.loads, &fused.program, count, counts);
+    for store in &fused.stores {
+        stored(store, count, counts);
+    }
+    program(&fused.program, count, counts);
+}
+
+/// The steps of what is reduced, and the folds.
+pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
+    let sizes = reduction.space.iter().map(|dimension| dimension.0);
+    let count = sizes.fold(1i64, i64::saturating_mul) as usize;
+    brought(&reduction.loads, &reduction.program, count, counts);
+    program(&reduction.program, count, counts);
+    let first = reduction.combiner.inputs.first();
+    let ty = first.map_or(PrimitiveType::F32, |register| {
+        reduction.combiner.types[register.0 as usize]
+    });
+    let along_rows = reduction.space.last().is_none_or(|dimension| dimension.1);
+    let row = reduction.space.last().map_or(1, |dimension| dimension.0) as usize;
+    let rows = count as f64 / row.max(1) as f64;
+    match (reduction.simple, along_rows) {
+        (Some(_), true) if row <= SHORT_ROW => counts.add("fold-short", ty, count as f64),
+        (Some(_), true) => {
+            counts.add("fold-rows", ty, count as f64);
+            counts.add("folded-row", ty, rows);
+        }
+        (Some(_), false) => counts.add("fold-columns", ty, count as f64),
+        (None, _) => {
+            let steps = reduction.combiner.steps.len().max(1) as f64;
+            counts.add("fold-general", ty, count as f64 * steps);
+            if along_rows {
+                counts.add("folded-row-general", ty, rows * steps);
+            }
+        }
+    }
+}
+
+/// Elements of each operation of a program, and what its tasks move through the first-level cache.
+pub fn program(program: &Program, count: usize, counts: &mut Counts) {
+    let type_of = |register: &Register| program.types[register.0 as usize];
+    for step in &program.steps {
+        let ty = step.reads().last().map_or(PrimitiveType::F32, type_of);
+        counts.add(&step.operation(), ty, count as f64);
+    }
+    // Arrays are counted where they are touched; here, what tasks hand on to each other.
+    let is_inner = |register: &&Register| {
+        !program.inputs.contains(register) && !program.outputs.contains(register)
+    };
+    let size = |registers: &[Register]| -> usize {
+        let inner = registers.iter().filter(is_inner);
+        inner.map(|register| type_of(register).size_bytes()).sum()
+    };
+    for task in &program.tasks {
+        let bytes = match task {
+            Task::Step(at) => {
+                let step = &program.steps[*at as usize];
+                size(step.reads()) + size(std::slice::from_ref(&step.result))
+            }
+            Task::Vector(task) => size(&task.outside),
+        };
+        counts.add("register", PrimitiveType::Pred, (bytes * count) as f64);
+    }
+}
+
+fn brought(loads: &[Load], program: &Program, count: usize, counts: &mut Counts) {
+    for load in loads {
+        let ty = program.types[load.register.0 as usize];
+        match load.kind {
+            LoadKind::Iota => counts.add("iota", ty, count as f64),
+            LoadKind::View(_) if load.is_dense || row_of(load).is_some() => {}
+            LoadKind::View(_) => moved(&load.walk, ty, count, counts),
+        }
+    }
+}
+
+fn stored(store: &Store, count: usize, counts: &mut Counts) {
+    if !store.is_dense {
+        moved(&store.walk, store.view.element_type, count, counts);
+    }
+}
+
+/// Elements that do not lie side by side, by how they lie.
+fn moved(walk: &Walk, ty: PrimitiveType, count: usize, counts: &mut Counts) {
+    let Some(&(size, stride)) = walk.last() else {
+        return;
+    };
+    if walk.iter().all(|step| step.1 == 0) || (walk.len() == 1 && stride == 1) {
+        return;
+    }
+    let class = match stride {
+        0 => "repeated",
+        1 => "short-row",
+        -1 => "reversed",
+        _ if walk.iter().any(|step| step.1 == 1 && step.0 > 1) => "transposed",
+        _ => "strided",
+    };
+    let rows = count as f64 / size.max(1) as f64;
+    let row = if size <= TINY_ROW {
+        "tiny-row"
+    } else {
+        "short-row"
+    };
+    match class {
+        // Rows of an array that is repeated as a whole are laid out once.
+        "short-row" if walk[..walk.len() - 1].iter().all(|step| step.1 == 0) => {}
+        "short-row" => counts.add(row, PrimitiveType::Pred, rows),
+        "repeated" => {
+            counts.add(row, PrimitiveType::Pred, rows);
+            counts.add(class, ty, count as f64);
+        }
+        _ => counts.add(class, ty, count as f64),
+    }
+}

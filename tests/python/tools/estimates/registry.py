@@ -1,0 +1,54 @@
+"""The list of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program; `make` gives its function and arguments.
+
+    Attributes:
+        name: Its name.
+        group: "tuned" for those that the model was made with, "held out" for the others.
+        make: Makes it.
+    """
+
+    name: str
+    group: str
+    make: Callable[[], Made]
+
+
+PROGRAMS: list[Program] = []
+
+
+def program(group: str) -> Callable[[Callable[[], Made]], Callable[[], Made]]:
+    """Adds a program to the list."""
+
+    def add(make: Callable[[], Made]) -> Callable[[], Made]:
+        PROGRAMS.append(Program(make.__name__, group, make))
+        return make
+
+    return add
+
+
+def normal(*dims: int, scale: float = 1.0, seed: int = 0) -> Any:
+    """Normal numbers, f32."""
+    return np.random.default_rng(seed).standard_normal(dims, dtype=np.float32) * np.float32(scale)
+
+
+def uniform(*dims: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> Any:
+    """Uniform numbers, f32."""
+    return np.random.default_rng(seed).uniform(low, high, dims).astype(np.float32)
+
+
+def integers(high: int, *dims: int, seed: int = 0) -> Any:
+    """Integers from 0 to below `high`, s32."""
+    return np.random.default_rng(seed).integers(0, high, dims, dtype=np.int32)

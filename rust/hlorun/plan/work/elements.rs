@@ -4,7 +4,7 @@ use super::counts::Counts;
 use crate::plan::cost::reduce::SHORT_ROW;
 use crate::plan::element::program::{Program, Register, Task};
 use crate::plan::schedule::tiles::row_of;
-use crate::plan::thunk::{CopyThunk, Load, LoadKind, LoopThunk, ReduceThunk, Store};
+use crate::plan::thunk::{CopyThunk, FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store};
 use crate::plan::view::Walk;
 use crate::types::PrimitiveType;
 
@@ -65,14 +65,16 @@ pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     let along_rows = reduction.space.last().is_none_or(|dimension| dimension.1);
     let row = reduction.space.last().map_or(1, |dimension| dimension.0) as usize;
     let rows = count as f64 / row.max(1) as f64;
-    match (reduction.simple, along_rows) {
-        (Some(_), true) if row <= SHORT_ROW => counts.add("fold-short", ty, count as f64),
-        (Some(_), true) => {
+    match (reduction.way, along_rows) {
+        (FoldWay::Kernels(_), true) if row <= SHORT_ROW => {
+            counts.add("fold-short", ty, count as f64)
+        }
+        (FoldWay::Kernels(_), true) => {
             counts.add("fold-rows", ty, count as f64);
             counts.add("folded-row", ty, rows);
         }
-        (Some(_), false) => counts.add("fold-columns", ty, count as f64),
-        (None, _) => {
+        (FoldWay::Kernels(_), false) => counts.add("fold-columns", ty, count as f64),
+        (FoldWay::Lanes | FoldWay::OneByOne, _) => {
             let steps = reduction.combiner.steps.len().max(1) as f64;
             counts.add("fold-general", ty, count as f64 * steps);
             if along_rows {

@@ -13,7 +13,7 @@ use counts::Counts;
 
 use super::executable::Executable;
 use super::ops::OpThunk;
-use super::thunk::{Access, Effect, GemmThunk, Order, Place, Thunk, ThunkKind};
+use super::thunk::{Access, Effect, GemmThunk, GemmWay, Order, Place, Thunk, ThunkKind};
 use super::view::{ArrayView, PRIVATE};
 use crate::module::InstructionId;
 use crate::types::PrimitiveType;
@@ -134,8 +134,12 @@ fn gemm(product: &GemmThunk, counts: &mut Counts) {
         return counts.add("matrix-vector", ty, 2.0 * steps);
     }
     counts.add("product", ty, 2.0 * steps);
-    let operands = batch * m * k + product.packed_b.map_or(batch * k * n, |_| 0.0);
-    counts.add("operand", ty, operands);
+    // An operand that is packed already is not brought.
+    let right = match product.way {
+        GemmWay::PackedOperand(_) => 0.0,
+        GemmWay::Whole | GemmWay::RowBlocks(_) => batch * k * n,
+    };
+    counts.add("operand", ty, batch * m * k + right);
     counts.add("result", ty, batch * m * n);
     if batch > 1.0 {
         counts.add("matrix", ty, batch);

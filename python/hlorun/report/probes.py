@@ -138,7 +138,7 @@ def folds() -> Iterator[Probe]:
             ("fold-rows", 4, N // 4, 1),
             ("folded-row", N // 64, 64, 1),
             ("fold-short", N // 16, 16, 1),
-            ("fold-columns", 256, N // 256, 0),
+            ("fold-columns", 1024, N // 128, 0),
         ):
             lines = (*_parameters(f"{ty}[{rows},{columns}]"), f"z = {ty}[] constant(0)")
             result = (columns, rows)[dim]

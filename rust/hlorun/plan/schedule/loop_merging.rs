@@ -167,32 +167,40 @@ impl Neighbours<'_> {
             !(is_temp && reads_of(allocation) > 0 && is_last)
         });
         let both = merge.finish(a.count, self.joins_steps)?;
-        // What could be written in the place of an input still can.
-        let stays_in_place = both
-            .stores
-            .iter()
-            .zip(&both.program.in_place)
-            .all(|(store, &is)| is || ![a, b].iter().any(|own| self.may_be_in_place(own, store)));
+        // What could be written in the place of an input still can, but for a result of the other loop.
+        let stays_in_place = both.stores.iter().all(|store| {
+            let after = self.places_of(&both, store);
+            [a, b].iter().all(|own| {
+                let mut before = self.places_of(own, store);
+                before.retain(|&input| !a.stores.iter().any(|s| s.view.slice.allocation == input));
+                before.is_empty() || before.iter().any(|input| after.contains(input))
+            })
+        });
         stays_in_place.then_some(both)
     }
 
-    /// Whether a loop has this store, and an input whose place it may take.
-    fn may_be_in_place(&self, own: &LoopThunk, store: &Store) -> bool {
-        let stores = own.stores.iter().zip(&own.program.in_place);
+    /// The inputs of a loop in whose place it may write a result: those that it reads in order only.
+    fn places_of(&self, own: &LoopThunk, store: &Store) -> Vec<u32> {
+        let at = own.stores.iter().position(|other| other.view == store.view);
+        if !at.is_some_and(|at| own.program.in_place[at]) {
+            return Vec::new();
+        }
+        let views = own.loads.iter().filter_map(|load| match &load.kind {
+            LoadKind::View(view) => Some((view, load.is_dense)),
+            LoadKind::Iota => None,
+        });
+        let views: Vec<(&ArrayView, bool)> = views.collect();
         let size = store.view.element_type.size_bytes();
-        let is_free = |load: &Load| match &load.kind {
-            LoadKind::View(view) => {
-                let kind = self.buffers[view.slice.allocation as usize].kind;
-                load.is_dense
-                    && view.element_type.size_bytes() == size
-                    && matches!(kind, BufferKind::Temp | BufferKind::State)
-            }
-            LoadKind::Iota => false,
+        let is_place = |view: &ArrayView| {
+            let kind = self.buffers[view.slice.allocation as usize].kind;
+            let is_ours = matches!(kind, BufferKind::Temp | BufferKind::State);
+            let mut same = views
+                .iter()
+                .filter(|(other, _)| other.slice.allocation == view.slice.allocation);
+            is_ours && view.element_type.size_bytes() == size && same.all(|(_, is_dense)| *is_dense)
         };
-        stores
-            .filter(|(_, is)| **is)
-            .any(|(other, _)| other.view == store.view)
-            && own.loads.iter().any(is_free)
+        let places = views.iter().filter(|(view, _)| is_place(view));
+        places.map(|(view, _)| view.slice.allocation).collect()
     }
 
     /// Takes what two loops read apart, and one together does not, from the number of reads.

@@ -42,7 +42,7 @@ pub use gemm::{Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_pa
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
-pub use rows::{CombineRows, FoldRows, combine_rows, fold_rows, maximum, minimum};
+pub use rows::{CombineRows, Extremes, FoldRows, combine_rows, fold_rows};
 pub use scratch::Scratch;
 pub use stochastic::stochastic_convert;
 pub use strided::{copy_row, copy_strided, fill};

@@ -239,17 +239,29 @@ pub fn fold_rows(op: BinaryOp, dtype: DType) -> Option<FoldRows> {
     of_tier!(Isa::active(), pick(op, dtype)).map(|(_, fold)| fold)
 }
 
-/// The larger of two floats, as the kernel of that operation has it.
-#[inline(always)]
-pub fn maximum<F: Float>(a: F, b: F) -> F {
-    a.maximum(b)
+/// A float whose extremes are those of the kernels.
+pub trait Extremes: Copy {
+    /// The larger one.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller one.
+    fn smaller(self, other: Self) -> Self;
 }
 
-/// The smaller of two floats, likewise.
-#[inline(always)]
-pub fn minimum<F: Float>(a: F, b: F) -> F {
-    a.minimum(b)
+macro_rules! extremes {
+    ($($t:ty)*) => {$(
+        impl Extremes for $t {
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                Float::maximum(self, other)
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                Float::minimum(self, other)
+            }
+        }
+    )*};
 }
+extremes!(f32 f64);
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
-use hlorun_kernels::{BinaryOp, maximum, minimum};
+use hlorun_kernels::{BinaryOp, Extremes};
 
 /// Windows that are combined at once.
 const AT_ONCE: usize = 256;
@@ -300,10 +300,10 @@ impl Kernel {
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
             Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
             Kernel::Add(_) => elements!(u64, u64::wrapping_add),
-            Kernel::Maximum(P::F32) => extremes!(f32, |old, new| new < old, maximum),
-            Kernel::Maximum(_) => extremes!(f64, |old, new| new < old, maximum),
-            Kernel::Minimum(P::F32) => extremes!(f32, |old, new| new > old, minimum),
-            Kernel::Minimum(_) => extremes!(f64, |old, new| new > old, minimum),
+            Kernel::Maximum(P::F32) => extremes!(f32, |old, new| new < old, Extremes::larger),
+            Kernel::Maximum(_) => extremes!(f64, |old, new| new < old, Extremes::larger),
+            Kernel::Minimum(P::F32) => extremes!(f32, |old, new| new > old, Extremes::smaller),
+            Kernel::Minimum(_) => extremes!(f64, |old, new| new > old, Extremes::smaller),
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n) => {

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from streams import Stream
+
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -40,15 +42,15 @@ def program(group: str) -> Callable[[Callable[[], Made]], Callable[[], Made]]:
 
 
 def normal(*dims: int, scale: float = 1.0, seed: int = 0) -> Any:
-    """Normal numbers, f32."""
-    return np.random.default_rng(seed).standard_normal(dims, dtype=np.float32) * np.float32(scale)
+    """Bell-shaped numbers, f32."""
+    return Stream("estimates", seed).normal(dims) * np.float32(scale)
 
 
 def uniform(*dims: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> Any:
     """Uniform numbers, f32."""
-    return np.random.default_rng(seed).uniform(low, high, dims).astype(np.float32)
+    return Stream("estimates", seed).uniform(low, high, dims, np.float32)
 
 
 def integers(high: int, *dims: int, seed: int = 0) -> Any:
     """Integers from 0 to below `high`, s32."""
-    return np.random.default_rng(seed).integers(0, high, dims, dtype=np.int32)
+    return Stream("estimates", seed).integers(0, high, dims, np.int32)

@@ -1,4 +1,4 @@
-"""About how long a module takes on this machine: the steps of its plan at measured rates."""
+"""Estimates the time of a module on this machine: the steps of its plan at measured rates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOVES = [
     "folded-row",
     "folded-row-general",
 ]
-"""Classes that compute nothing."""
+"""Classes that move or start something; they count no FLOPs."""
 
 
 def _flops(step: PlannedStep) -> float:
@@ -41,11 +41,11 @@ def estimate(module: HloModule, executable: Executable, on: Device, by: str) -> 
     Args:
         module: The module.
         executable: Its plan.
-        on: A device with rates.
+        on: A device with measured rates.
         by: What the groups are.
 
     Returns:
-        The estimate. Collectives hide behind nothing: devices of one process wait for each other.
+        The estimate. All time of collectives is exposed: devices of one process wait for each other.
     """
     assert on.rates is not None
     key = key_of(module, by)

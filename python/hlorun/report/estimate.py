@@ -11,7 +11,6 @@ from hlorun.report.rollup import key_of
 from hlorun.report.roofline import BOUNDS, Roofline, RooflineStep, grouped
 
 _MOVES = [
-    "register",
     "scratch",
     "operand",
     "result",

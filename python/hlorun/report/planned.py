@@ -177,7 +177,6 @@ class PlannedStep:
 
     Attributes:
         instruction: The instruction it computes; the last one, where it computes several.
-        kind: What kind of step it is.
         runs: How often it runs in a call; branches count in part.
         counts: Its operations: class, element type and number.
         bytes_accessed: Bytes that it moves.
@@ -187,7 +186,6 @@ class PlannedStep:
     """
 
     instruction: HloInstruction
-    kind: str
     runs: float
     counts: list[tuple[str, str, float]]
     bytes_accessed: float
@@ -248,7 +246,7 @@ class Planned:
                 self._step(step, runs, is_inside=is_inside)
 
     def _step(self, step: Any, runs: float, *, is_inside: bool) -> None:
-        instruction, kind, _, is_small, counts, touched, _ = step
+        instruction, _, _, is_small, counts, touched, _ = step
         rates = self.rates
         compute = sum(amount * rates.of(name, ty) for name, ty, amount in counts)
         memory = 0.0
@@ -271,7 +269,7 @@ class Planned:
         known = self.found.get(id(step))
         if known is None:
             total = float(sum(piece[3] for piece in touched))
-            self.found[id(step)] = PlannedStep(instruction, kind, runs, counts, total, compute, memory, start)
+            self.found[id(step)] = PlannedStep(instruction, runs, counts, total, compute, memory, start)
         else:
             known.memory = (known.memory * known.runs + memory * runs) / (known.runs + runs)
             known.runs += runs

@@ -45,10 +45,10 @@ const REORDERS: [&str; 6] = [
 const ON_THUNKS: [(&str, &[&str]); 10] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
+    ("loop-merging", &["fusion", "vector-bytecode"]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
     ("row-tiling", &["fusion"]),
-    ("loop-merging", &["fusion", "vector-bytecode"]),
     ("scalar-bytecode", &["fusion"]),
     ("state-in-place", &["fusion"]),
     ("state-parts", &["fusion"]),

@@ -228,7 +228,7 @@ fn loop_merging() {
         &shadow,
         &plain,
     );
-    // The first result is needed in memory, too.
+    // The result of the first loop is read again after both.
     let read_later = module(
         "  p = f32[524288] parameter(0)
   e = f32[524288] exponential(p)

@@ -1,4 +1,4 @@
-"""Reductions in loops: inside the code of a loop, values are folded in the order in which they are outside of it."""
+"""Reductions in loops: scalar bytecode and machine code fold values in the same order as thunks, to the bit."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ KINDS = ["add", "maximum", "minimum", "or", "argmax"]
 def text_of(
     kind: str, shape: tuple[int, ...], reduced: tuple[int, ...], layout: str, *, is_read: bool
 ) -> str:
-    """A loop whose trips fold `shape`, along the dimensions `reduced`: what it computes, or what it reads."""
+    """A loop that folds `shape` along the dimensions `reduced` in each trip: what the trip reads, or what it computes."""
     kept = [size for dim, size in enumerate(shape) if dim not in reduced]
     type_name = "s32" if kind == "or" else "f32"
     initial = {"add": "0.25", "minimum": "inf", "or": "0"}.get(kind, "-inf")
@@ -127,7 +127,7 @@ def text_of(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("shape", "reduced"), SHAPES)
-def test_the_order_is_the_same_in_the_code_of_a_loop(
+def test_scalar_code_folds_in_the_order_of_thunks(
     kind: str, shape: tuple[int, ...], reduced: tuple[int, ...]
 ) -> None:
     stream = Stream("folds of loops", kind, str(shape), str(reduced))
@@ -142,8 +142,8 @@ def test_the_order_is_the_same_in_the_code_of_a_loop(
         ]
     inputs = [x, np.ones(kept, dtype), np.zeros(kept, np.int32)]
     plain = ",".join(str(dim) for dim in reversed(range(len(shape))))
-    turned = ",".join(str(dim) for dim in range(len(shape)))
-    for layout in dict.fromkeys([plain, turned]):
+    reversed_ = ",".join(str(dim) for dim in range(len(shape)))
+    for layout in dict.fromkeys([plain, reversed_]):
         for is_read in (False, True):
             module = hlorun.parse(text_of(kind, shape, reduced, layout, is_read=is_read))
             wanted = hlorun.compile(module, disable=["scalar-bytecode"])(*inputs)
@@ -156,6 +156,6 @@ def test_the_order_is_the_same_in_the_code_of_a_loop(
 
 
 @pytest.mark.parametrize("kind", ["add", "argmax"])
-def test_columns_are_folded_in_the_code_of_a_loop(kind: str) -> None:
+def test_columns_are_folded_by_scalar_bytecode(kind: str) -> None:
     module = hlorun.parse(text_of(kind, (24, 24), (0,), "1,0", is_read=False))
     assert "bytecode, 0 thunks outside" in hlorun.compile(module).listing()

@@ -1,4 +1,4 @@
-"""Neighbouring loops that become one: random programs over a few arrays, alone and in the trips of a loop."""
+"""Neighbouring loops that become one: random programs over a few arrays, alone and as the body of a loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lines:
         return name
 
     def step(self) -> None:
-        """One more value, of its operands element by element or not."""
+        """Adds a value, computed element by element or by another operation."""
         rng, shape, columns = self.rng, self.shape, self.columns
         x, y = rng.choice(self.values), rng.choice(self.values)
         match rng.choice(
@@ -113,7 +113,7 @@ def arrays_of(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_random_loops_are_the_same_apart(part: int) -> None:
+def test_random_loops_compute_the_same_as_one(part: int) -> None:
     joined = 0
     for seed in range(part * 40, part * 40 + 40):
         text, count, dims = text_of(seed)

@@ -265,7 +265,7 @@ def planned(text: str) -> hlorun.Roofline:
 def test_planned_steps_by_hand() -> None:
     found = planned(f"ENTRY e {{ p = f32[{N}] parameter(0)\n ROOT r = f32[{N}] exponential(p) }}")
     (step,) = found.steps
-    # Both arrays pass between two uses of either, more than was measured.
+    # The reuse distance of either array is the size of both, which is beyond the largest measured one.
     memory = 4 * N * (1e-10 + 2e-10)
     assert step.compute == pytest.approx(N * 1e-9) and step.memory == pytest.approx(memory)
     assert step.seconds == pytest.approx(3e-6 + (step.compute**2 + memory**2) ** 0.5)
@@ -274,7 +274,7 @@ def test_planned_steps_by_hand() -> None:
     assert sum(group.seconds for group in found.groups) == pytest.approx(found.seconds - found.call)
 
 
-def test_fused_steps_move_what_is_not_fused() -> None:
+def test_a_fused_step_moves_its_inputs_and_results_only() -> None:
     found = planned(
         f"ENTRY e {{ p = f32[{N}] parameter(0)\n a = f32[{N}] exponential(p)\n b = f32[{N}] add(a, p)\n"
         f" ROOT r = f32[{N}] multiply(b, b) }}"
@@ -283,7 +283,7 @@ def test_fused_steps_move_what_is_not_fused() -> None:
     assert step.bytes_accessed == 2 * 4 * N and step.flops == 3 * N
 
 
-def test_what_a_step_leaves_near_is_read_from_there() -> None:
+def test_a_step_reads_from_the_cache_what_the_last_one_left() -> None:
     product = "dot({0}, {0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
     found = planned(
         f"ENTRY e {{ p = f32[16,16] parameter(0)\n a = f32[16,16] {product.format('p')}\n"
@@ -307,7 +307,7 @@ def test_trips_of_planned_loops() -> None:
     assert unknown.unknown_loops == 1
 
 
-def test_places_at_indices_cost_by_where_they_lie() -> None:
+def test_windows_at_indices_cost_by_reuse_distance() -> None:
     text = (
         "ENTRY e { p = f32[ROWS,1] parameter(0)\n i = s32[4096,1] parameter(1)\n"
         " ROOT r = f32[4096,1] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
@@ -321,7 +321,7 @@ def test_places_at_indices_cost_by_where_they_lie() -> None:
     assert far.memory - near.memory > 4096 * 5e-9
 
 
-def test_what_cannot_run_here_is_estimated_as_on_other_devices() -> None:
+def test_a_module_without_a_plan_is_estimated_as_on_other_devices() -> None:
     text = "HloModule m\nENTRY e { p = s1[8] parameter(0)\n ROOT r = s1[8] negate(p) }"
     found = hlorun.roofline(hlorun.parse(text), HERE)
     assert found.call == 0 and len(found.steps) > 0
@@ -333,7 +333,7 @@ def test_rates_of_what_was_not_measured() -> None:
     assert RATES.of("nothing", "f32") == 0
 
 
-def test_the_machine_is_measured_once_and_probes_fit() -> None:
+def test_the_machine_is_measured_once_and_every_probe_has_its_class() -> None:
     here = device("this")
     assert here is device("this") and here.rates is not None
     assert all(rate >= 0 for rate in here.rates.operations.values())

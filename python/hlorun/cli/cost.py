@@ -34,7 +34,7 @@ def cost(
         typer.Option(
             metavar="DEVICE|FILE.json",
             help="Least time on a device, what bounds it: H100, H200, A100, L4, MI300X, v4, v5e, v5p, v6e, "
-            "this (measured), or a file. By source line unless --by says another.",
+            "or a file; of this machine (this) an estimate. By source line unless --by says another.",
         ),
     ] = None,
     collectives: Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _LEAST = "launches, latency, caches, padding to tiles, transcendentals, overlap: a real run takes longer"
-_ESTIMATED = "other work on this machine, and what data decide: branches, where indices lead, trips"
+_ESTIMATED = "other work on this machine, and what depends on data: branches, places at indices, trips"
 
 
 def _device(out: Console, on: Device) -> None:

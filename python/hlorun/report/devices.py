@@ -1,4 +1,4 @@
-"""What devices can do at best: the one table of peaks, a user's own file, and this machine, measured."""
+"""What devices can do at best: the table of peaks, a user's own file, and this machine, measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Device(Result):
         memory: Bytes/s of memory.
         link: Bytes/s that one device can send to others over all its links; None where it has none.
         about: Where the figures are from.
-        rates: What classes of operations take, where they were measured.
+        rates: Measured rates of this machine; None for a device that is known by its peaks alone.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -193,18 +193,21 @@ def _from_file(path: Path) -> Device:
 
 @functools.cache
 def measured(rounds: int = 2) -> Device:
-    """This machine as hlorun uses it, by short programs that take a few seconds and run once in a process.
+    """This machine with rates and peaks that hlorun reaches, measured once in a process in a few seconds.
 
     Args:
-        rounds: How often they run; the fastest run counts.
+        rounds: How often everything is measured; the fastest run counts.
+
+    Returns:
+        The device.
     """
     from hlorun.report.rates import measure
 
     rates = measure(rounds)
     products = {ty: 1 / rates.of("product", ty) for ty in ("f32", "f64")}
-    # Of three bytes that a sum of two arrays moves, one is written.
+    # The speed of a sum of two arrays: of three bytes that it moves, one is written.
     memory = 3 / (2 * rates.read[-1][1] + rates.written[-1][1])
-    # Devices of one process hand on values through memory.
+    # Devices of one process exchange values through memory.
     return Device(
         "this machine", products, 1 / rates.of("cheap", "f32"), memory, memory, "measured just now", rates
     )

@@ -1,4 +1,4 @@
-"""About how long a module takes on this machine: the steps of its plan at measured rates."""
+"""Estimates the time of a module on this machine: the steps of its plan at measured rates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hlorun.report.rollup import key_of
 from hlorun.report.roofline import BOUNDS, Roofline, RooflineStep, grouped
 
 _MOVES = [
-    "register",
     "scratch",
     "operand",
     "result",
@@ -28,7 +27,7 @@ _MOVES = [
     "folded-row",
     "folded-row-general",
 ]
-"""Classes that compute nothing."""
+"""Classes that move or start something; they count no FLOPs."""
 
 
 def _flops(step: PlannedStep) -> float:
@@ -41,11 +40,11 @@ def estimate(module: HloModule, executable: Executable, on: Device, by: str) -> 
     Args:
         module: The module.
         executable: Its plan.
-        on: A device with rates.
+        on: A device with measured rates.
         by: What the groups are.
 
     Returns:
-        The estimate. Collectives hide behind nothing: devices of one process wait for each other.
+        The estimate. All time of collectives is exposed: devices of one process wait for each other.
     """
     assert on.rates is not None
     key = key_of(module, by)

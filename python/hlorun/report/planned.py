@@ -1,4 +1,4 @@
-"""How long the steps that hlorun plans take at rates that were measured."""
+"""How long the steps of a plan take at measured rates."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from hlorun._hlorun import HloInstruction
 from hlorun.report.result import Result
 
 Touched = tuple[int, int, int, int, int, bool]
-"""Allocation, first byte, bytes from the first to the last, bytes that move, windows at indices that they lie
-in, whether they are written."""
+"""A piece of memory that a step touches: allocation, first byte, bytes from the first to the last, bytes that
+are moved, windows at indices that they lie in (0 where they lie side by side), whether they are written."""
 
 Curve = tuple[tuple[float, float], ...]
-"""Seconds for a byte by the bytes that pass until it is touched again, fewest first."""
+"""Pairs of reuse distance and seconds of a byte or of a window, the nearest first. The reuse distance is how
+many bytes are touched from one use of a byte to the next."""
 
 LINE = 64
-"""Bytes that come from memory together."""
+"""Bytes of a cache line."""
 
 SPLIT = 8e-6
-"""Seconds of one thread below which steps are not shared: waking another takes about as long."""
+"""Seconds of one thread below which threads do not share a step: waking another takes about as long."""
 
 OVERLAP = 2.0
-"""A step takes this norm of its times for computing and memory: 1 is their sum, infinity the longer one."""
+"""The order of the norm that joins compute and memory times: 1 is their sum, infinity the longer one."""
 
 _CHEAP = (
     "add subtract multiply maximum minimum abs negate sign and or xor not shiftleft shiftrightlogical "
@@ -57,11 +58,11 @@ CLASSES = {
         )
     },
 }
-"""Operations that are not measured themselves, and those that they cost about as much as."""
+"""Classes without a probe, and the measured classes whose rates they take."""
 
 _SIZES = {"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "bf16": 2, "f16": 2, "s64": 8, "u64": 8, "f64": 8,
           "c64": 8, "c128": 16}  # fmt: skip
-"""Bytes of the element types that have not 4."""
+"""Bytes of element types; the others have 4."""
 
 
 def key(kind: str, element_type: str) -> str:
@@ -71,18 +72,18 @@ def key(kind: str, element_type: str) -> str:
 
 @dataclass(frozen=True)
 class Rates(Result):
-    """What operations and bytes take on this machine, all threads working together. Times are seconds.
+    """Measured times of operations and of memory on this machine, in seconds, all threads working together.
 
     Attributes:
-        operations: Of one operation, by its class and element type: "exp f32".
-        read: For a byte that is read, by the bytes that are touched until it is touched again: pairs, the
-            fewest first.
+        operations: Time of one operation, by class and element type: "exp f32".
+        read: Time of a byte that is read, by its reuse distance in bytes: how many bytes are touched from one
+            use of it to the next. Pairs of distance and time, the nearest first.
         written: The same for a byte that is written.
-        window: The same for going to a place that an index says, beyond what it takes in the nearest cache.
-        threads: How many threads there are.
-        step: What starting a step takes.
-        shared: What a step takes besides that several threads share.
-        call: What a call takes, of a program of one small step.
+        window: The same for a window at an index, in excess of the shortest measured time.
+        threads: Number of threads.
+        step: Time to start a step.
+        shared: Further time of a step that several threads share.
+        call: Time of a call of a program of one small step.
 
     Examples:
         >>> rates = hlorun.Rates({"exp f32": 1e-10}, read=((1e6, 1e-11),), written=((1e6, 2e-11),))
@@ -107,8 +108,9 @@ class Rates(Result):
             element_type: XLA's name of the type.
 
         Returns:
-            What was measured; else that of the type whose size is nearest, in proportion to the size; 0 where
-            the class was not measured at all.
+            The measured time of the class, or of the class whose rates it takes. A type that was not measured
+            takes the time of the type of the nearest size, in proportion to the sizes. 0 where nothing of the
+            class was measured.
 
         Examples:
             >>> rates = hlorun.Rates({"exp f32": 1e-10}, read=((1e6, 1e-11),), written=((1e6, 2e-11),))
@@ -134,7 +136,7 @@ def _types(operations: Iterable[str], name: str) -> list[str]:
 
 
 def at(curve: Curve, size: float) -> float:
-    """Seconds for a byte of a working set; between two that were measured by the logarithm of its size."""
+    """Seconds at a reuse distance: linear in its logarithm between two measured ones, else constant."""
     place = bisect_left(curve, (size, 0.0))
     if place == 0:
         return curve[0][1]
@@ -145,14 +147,17 @@ def at(curve: Curve, size: float) -> float:
 
 
 class Caches:
-    """How many bytes were touched since a piece of memory was."""
+    """The reuse distance of pieces of memory: bytes touched since the last use."""
 
     def __init__(self) -> None:
         self.clock = 0.0
         self.pieces: dict[int, list[tuple[int, int, float]]] = defaultdict(list)
 
     def touch(self, touched: Touched) -> float:
-        """Bytes that passed since these were touched, themselves included; infinite if they never were."""
+        """Touches a piece; returns its reuse distance, its own bytes included.
+
+        It is infinite where less than half of the piece was touched before, and that of the oldest part else.
+        """
         allocation, start, span, moved, windows, _ = touched
         moved = min(max(moved, LINE * windows), span)
         end, pieces = start + span, self.pieces[allocation]
@@ -172,17 +177,15 @@ class PlannedStep:
 
     Attributes:
         instruction: The instruction it computes; the last one, where it computes several.
-        kind: What kind of step it is.
-        runs: How often it runs.
-        counts: What it computes: class of operations, element type and how many.
+        runs: How often it runs in a call; branches count in part.
+        counts: Its operations: class, element type and number.
         bytes_accessed: Bytes that it moves.
         compute: Seconds of the operations.
         memory: Seconds of the bytes, the mean of all runs.
-        start: Seconds that starting it takes.
+        start: Seconds to start it and to share it among threads.
     """
 
     instruction: HloInstruction
-    kind: str
     runs: float
     counts: list[tuple[str, str, float]]
     bytes_accessed: float
@@ -192,36 +195,36 @@ class PlannedStep:
 
     @property
     def seconds(self) -> float:
-        """What one run takes."""
+        """Seconds of one run."""
         both = self.compute**OVERLAP + self.memory**OVERLAP
         return self.start + float(both ** (1 / OVERLAP))
 
 
 class Planned:
-    """Goes through the steps of a plan in the order in which they run.
+    """The steps of a plan with their times, found by going through them in the order in which they run.
 
     Args:
-        work: What `Executable._work` says.
-        rates: What operations and bytes take.
+        work: The steps as `Executable._work` lists them.
+        rates: The rates.
     """
 
     def __init__(self, work: list[Any], rates: Rates) -> None:
         self.rates, self.caches = rates, Caches()
         self.found: dict[int, PlannedStep] = {}
         self.unknown_loops: set[int] = set()
-        # What a run leaves in the caches is what the next one finds there.
+        # The second pass counts: a call finds in the caches what the last one has left there.
         for _ in range(2):
             self.found.clear()
             self._sequence(work, 1.0, is_inside=False)
 
     @property
     def steps(self) -> list[PlannedStep]:
-        """The steps."""
+        """The steps, in the order in which they first run."""
         return list(self.found.values())
 
     @property
     def seconds(self) -> float:
-        """What a call takes."""
+        """Seconds of a call."""
         return self.rates.call + sum(step.seconds * step.runs for step in self.steps)
 
     def _sequence(self, steps: list[Any], runs: float, *, is_inside: bool) -> None:
@@ -232,7 +235,7 @@ class Planned:
                 if trips is None:
                     self.unknown_loops.add(id(step))
                 trips = 1 if trips is None else trips
-                # The first trip finds in the caches what was before the loop, the others what a trip leaves.
+                # The first trip finds in the caches what was used before the loop, others what a trip used.
                 for times in (min(trips, 1), trips - 1):
                     for part in nested if times > 0 else ():
                         self._sequence(part, runs * times, is_inside=is_inside or is_small)
@@ -243,21 +246,21 @@ class Planned:
                 self._step(step, runs, is_inside=is_inside)
 
     def _step(self, step: Any, runs: float, *, is_inside: bool) -> None:
-        instruction, kind, _, is_small, counts, touched, _ = step
+        instruction, _, _, is_small, counts, touched, _ = step
         rates = self.rates
         compute = sum(amount * rates.of(name, ty) for name, ty, amount in counts)
         memory = 0.0
         for piece in touched:
             *_, span, moved, windows, is_written = piece
-            passed = self.caches.touch(piece)
+            distance = self.caches.touch(piece)
             curve = rates.written if is_written else rates.read
-            # Bytes that indices lead to more than once come from far away only once, and are found
-            # again after half of all others on average.
-            once, again = min(moved, span), span / 2
-            memory += once * at(curve, passed) + (moved - once) * at(curve, again)
+            # Bytes that indices lead to several times have the piece's reuse distance the first time. After
+            # that it is half of the piece on average.
+            once, repeated = min(moved, span), span / 2
+            memory += once * at(curve, distance) + (moved - once) * at(curve, repeated)
             if windows and not is_written:
                 lines = min(windows, max(span // LINE, 1))
-                memory += lines * at(rates.window, passed) + (windows - lines) * at(rates.window, again)
+                memory += lines * at(rates.window, distance) + (windows - lines) * at(rates.window, repeated)
         start = 0.0 if is_small or is_inside else rates.step
         if compute * rates.threads < SPLIT:
             compute *= rates.threads
@@ -266,7 +269,7 @@ class Planned:
         known = self.found.get(id(step))
         if known is None:
             total = float(sum(piece[3] for piece in touched))
-            self.found[id(step)] = PlannedStep(instruction, kind, runs, counts, total, compute, memory, start)
+            self.found[id(step)] = PlannedStep(instruction, runs, counts, total, compute, memory, start)
         else:
             known.memory = (known.memory * known.runs + memory * runs) / (known.runs + runs)
             known.runs += runs

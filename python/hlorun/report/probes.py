@@ -1,4 +1,4 @@
-"""Programs of one class of operations each, whose times say what these cost."""
+"""Programs whose times give the rates of classes of operations, one program for each class and type."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Probe:
 
     Attributes:
         kind: The class, as the plan counts it.
-        element_type: The type that it counts with.
-        lines: The instructions of the entry, in order.
-        before: Other computations.
+        element_type: The element type, as the plan counts it.
+        lines: The instructions of the entry computation, in order; the last one is the root.
+        before: Text of other computations.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Probe:
 
     @property
     def text(self) -> str:
-        """The module."""
+        """The module as HLO text."""
         *lines, last = self.lines
         return f"HloModule probe\n{self.before}ENTRY e {{\n" + "\n".join([*lines, f"ROOT {last}"]) + "\n}"
 
@@ -40,11 +40,11 @@ _MATH = (
     ("log", "log"), ("log1p", "log-plus-one"), ("logistic", "logistic"), ("tanh", "tanh"), ("sin", "sine"),
     ("cos", "cosine"), ("erf", "erf"), ("cbrt", "cbrt"), ("tan", "tan"),
 )  # fmt: skip
-"""Functions of one operand: hlorun's name and XLA's."""
+"""Functions of one operand: the class and XLA's opcode."""
 
 
 def fold(element_type: str, opcode: str, name: str = "f", direction: str = "GE") -> str:
-    """A computation of two scalars."""
+    """Text of a computation of two scalars: a reducer or a comparator."""
     result = "pred" if opcode == "compare" else element_type
     more = f", direction={direction}" if opcode == "compare" else ""
     ty = element_type
@@ -59,7 +59,7 @@ def _parameters(*shapes: str) -> tuple[str, ...]:
 
 
 def rows() -> Iterator[Probe]:
-    """Steps over the same rows, which leave each other more than they read and write."""
+    """Steps over the same rows, which pass more bytes to each other than they read and write."""
     shape, row = "f32[2048,256]", "f32[2048]"
     lines = [*_parameters(shape), "z = f32[] constant(0)", f"v0 = {shape} negate(p0)"]
     for k in range(4):
@@ -80,7 +80,7 @@ def _chain(element_type: str, opcodes: tuple[str, ...], count: int = 32) -> tupl
 
 
 def elementwise() -> Iterator[Probe]:
-    """What needs nothing but registers, then what goes through them."""
+    """Elementwise operations: chains of cheap ones, then one function each."""
     yield Probe("cheap", "f32", _chain("f32", ("multiply", "add", "subtract")))
     for ty in ("f64", "bf16", "c64"):
         yield Probe("cheap", ty, _chain(ty, ("multiply", "add", "subtract")))
@@ -98,7 +98,7 @@ def elementwise() -> Iterator[Probe]:
 
 
 def movement() -> Iterator[Probe]:
-    """Elements that do not lie side by side."""
+    """Moves of elements that do not lie side by side."""
     yield Probe(
         "tiny-row",
         "pred",
@@ -165,7 +165,7 @@ def _product(kind: str, ty: str, m: int, n: int, k: int) -> Probe:
 
 
 def products() -> Iterator[Probe]:
-    """Matrix products: their operations, then what large operands and results take besides."""
+    """Matrix products: their operations, copying of operands, results, and the matrices of a batch."""
     for ty, size in (("f32", 768), ("f64", 512)):
         yield _product("product", ty, size, size, size)
         yield _product("result", ty, 512, 512, 32)
@@ -201,7 +201,7 @@ def windows() -> Iterator[Probe]:
 
 
 def indexed() -> Iterator[Probe]:
-    """Gathers, scatters and sorts."""
+    """Gathers, scatters, sorts and top-k."""
     for (take, put), windows_, width in (
         (("gathered", "scattered"), 4096, 64),
         (("gather", "scatter"), 1 << 15, 1),
@@ -256,11 +256,11 @@ _LAPACK = (
     ("syevd-vectors", "ssyevd", "({0}{{0,1}}, f32[{1}], s32[])", "mode = 86 : ui8, uplo = 76 : ui8"),
     ("gesdd-vectors", "sgesdd", "({0}{{0,1}}, f32[{1}], {0}{{0,1}}, {0}{{0,1}}, s32[])", "mode = 65 : ui8"),
 )
-"""Routines: how plans count them, LAPACK's name, results and options."""
+"""Routines of LAPACK: class, LAPACK's name, shapes of the results, options."""
 
 
 def factorizations() -> Iterator[Probe]:
-    """Routines of LAPACK: elements count by small matrices, multiplications by larger ones."""
+    """Factorizations and solves: small matrices for the rate of elements, larger ones for multiplications."""
     for kind, routine, results, options in _LAPACK:
         sizes = (48, 192) if "vectors" in kind else (128, 448)
         for suffix, n in zip(("-elements", ""), sizes, strict=True):
@@ -284,13 +284,13 @@ def factorizations() -> Iterator[Probe]:
 
 
 def probes() -> list[Probe]:
-    """All of them, those first whose classes others count too."""
+    """All probes, in the order in which rates are fitted: classes that occur in other probes come first."""
     groups = (elementwise, movement, folds, rows, products, windows, indexed, others, factorizations)
     return [probe for group in groups for probe in group()]
 
 
 def arguments(module: HloModule) -> list[object]:
-    """Arguments of a probe: floats from 0.1 to 0.9, integers below 1024, well conditioned matrices."""
+    """Arguments of a probe: floats from 0.1 to 0.9, integers below 1024, well-conditioned matrices."""
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What operations and bytes take on this machine."""
+"""Measures the rates of operations and of memory on this machine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hlorun.report.planned import CLASSES, LINE, Curve, Planned, Rates, key
 from hlorun.report.probes import Probe, arguments, fold, probes
 
 BYTES = tuple(1 << power for power in (16, 18, 20, 21, 22, 23, 24, 25, 26, 27))
-"""Working sets that memory is measured with."""
+"""Working sets with which memory is measured, in bytes."""
 
 WINDOWS = tuple(1 << power for power in (17, 20, 22, 23, 25, 26))
-"""Bytes of lines that elements at indices are measured with."""
+"""Bytes of all cache lines with which windows at indices are measured."""
 
 HALVINGS = 24
-"""Steps of the search for a rate."""
+"""Steps of the bisection for a rate."""
 
 DOTS = 16
-"""Products one after another that starting a step is measured with."""
+"""Products in a row with which the start of a step is measured."""
 
 
 def best(run: Callable[[], object], least: float = 0.004) -> float:
-    """Seconds of the fastest of several runs."""
+    """Seconds of the fastest of several runs: three or more, until `least` seconds have passed."""
     run()
     found, start = float("inf"), perf_counter()
     for times in range(1000):
@@ -43,7 +43,7 @@ class _Timed:
 
     Args:
         probe: The program.
-        values: Its arguments; without any those of `probes.arguments`.
+        values: Its arguments; by default those of `probes.arguments`.
     """
 
     def __init__(self, probe: Probe, *values: Any) -> None:
@@ -56,12 +56,12 @@ class _Timed:
         self.run = lambda: executable(*values)
 
     def measure(self) -> None:
-        """Runs it for a while; the fastest run so far counts."""
+        """Runs it several times and keeps the time of the fastest run so far."""
         self.seconds = min(self.seconds, best(self.run))
 
     @property
     def amount(self) -> float:
-        """How many operations of the class that the probe is for the plan counts."""
+        """Operations of the probe's class and type that the plan counts."""
         kind, ty = self.probe.kind, self.probe.element_type
         found = [count for step in self.work for count in step[4]]
         mine = [n for name, other, n in found if other == ty and kind in (name, CLASSES.get(name))]
@@ -69,7 +69,7 @@ class _Timed:
 
 
 def _threads() -> int:
-    """Threads that hlorun uses: one for each CPU that the process may run on."""
+    """Number of threads that hlorun uses by default: one for each CPU that the process may run on."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
@@ -103,7 +103,7 @@ def _gather(windows: int) -> Probe:
 
 
 class _Levels:
-    """Programs that say how fast the levels of memory are."""
+    """Programs with which the levels of memory are measured."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -120,11 +120,11 @@ class _Levels:
 
     @property
     def timed(self) -> list[_Timed]:
-        """All of them."""
+        """All programs."""
         return [*self.read.values(), *self.written.values(), *self.window.values()]
 
     def curves(self, call: float) -> tuple[Curve, Curve, Curve]:
-        """Seconds of a byte that is read and of one that is written, and of a line beyond the least."""
+        """Curves of `Rates.read`, `Rates.written` and `Rates.window`; `call` is the time of a call."""
         read, written = (
             _rising([(float(size), max(timed.seconds - call, call / 100) / size) for size, timed in each])
             for each in (self.read.items(), self.written.items())
@@ -135,7 +135,10 @@ class _Levels:
 
 
 def _rising(curve: list[tuple[float, float]]) -> Curve:
-    """Without what smaller working sets take longer for: starting to work, not moving bytes."""
+    """The curve with no time above that of a larger working set.
+
+    Where a byte of a smaller working set takes longer, that is the start of the step and not the memory.
+    """
     least = float("inf")
     found = []
     for size, seconds in reversed(curve):
@@ -145,7 +148,7 @@ def _rising(curve: list[tuple[float, float]]) -> Curve:
 
 
 def _fit(timed: _Timed, rates: Rates) -> None:
-    """Sets the rate of a probe's class so that the estimate is what was measured."""
+    """Sets the rate of a probe's class so that the estimate of the probe is its measured time."""
     name = key(timed.probe.kind, timed.probe.element_type)
     low, high = 0.0, timed.seconds * rates.threads / timed.amount
     for _ in range(HALVINGS):
@@ -159,7 +162,7 @@ def _fit(timed: _Timed, rates: Rates) -> None:
 
 
 def measure(rounds: int) -> Rates:
-    """Measure what classes of operations and levels of memory take, in a few seconds.
+    """Measure the rates of classes of operations and of levels of memory, in a few seconds.
 
     Args:
         rounds: How often everything is measured; the fastest run counts.
@@ -170,14 +173,14 @@ def measure(rounds: int) -> Rates:
     call = _Timed(_program("p0 = f32[1] parameter(0)", "r = f32[1] add(p0, p0)"))
     small, large, levels = _Timed(_dots(8, DOTS)), _Timed(_dots(128, DOTS)), _Levels()
     classes = [_Timed(probe) for probe in probes()]
-    # Other work on the machine disturbs a program's runs all at once, but rarely those of both rounds.
+    # Other work on the machine disturbs all runs of a program in one round, but rarely those of every round.
     for _ in range(rounds):
         for timed in (call, small, large, *levels.timed, *classes):
             timed.measure()
     step = max(small.seconds - call.seconds, 0.0) / DOTS
     rates = Rates({}, *levels.curves(call.seconds), _threads(), step, 0.0, call.seconds)
     for timed in classes:
-        # A plan may do without what a probe is for, where the CPU has an instruction for it.
+        # The plan of a probe may lack the class that the probe is for: plans depend on the CPU.
         if timed.amount:
             _fit(timed, rates)
     rest = max(large.seconds - Planned(large.work, rates).seconds, 0.0)

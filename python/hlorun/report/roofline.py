@@ -1,4 +1,4 @@
-"""What a module would take on a device, and what bounds each part of it."""
+"""Estimates the time of a module on a device, and what bounds each part of it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class RooflineStep(Result):
 
     Attributes:
         place: The instruction, and where it comes from.
-        runs: How often it runs; a branch that may run counts in part.
+        runs: How often it runs; on a measured machine, each of n branches of a conditional counts 1/n.
         flops: Operations of one run.
         bytes_accessed: Bytes that one run reads and writes.
         compute: The time of the operations.
         memory: The time of the bytes.
         interconnect: The time on the links.
         bound: Which of the three is the longest.
-        seconds: What one run takes: the longest of the three; on a machine that was measured, what they come
-            to together, and starting the step.
+        seconds: The time of one run: the longest of the three. On a measured machine compute and memory
+            overlap in part, and the start of the step is added.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -61,7 +61,8 @@ class RooflineGroup(Result):
     """What the steps of a group take, all trips counted.
 
     FLOPs inside a fusion count for the group of the instruction that does them, and so does the time of a
-    fusion that is bound by FLOPs. Bytes count for the group of the fusion.
+    fusion that is bound by FLOPs. Bytes count for the group of the fusion. On a measured machine a step
+    counts as a whole for the group of its instruction.
 
     Attributes:
         key: What the steps share: a source line, an opcode, …
@@ -96,14 +97,14 @@ class RooflineGroup(Result):
 
 @dataclass(frozen=True)
 class Roofline(Result):
-    """The least time of a module on a device; on a machine that was measured about the time. In seconds.
+    """The least time of a module on a device; on a measured machine, an estimate. Times are seconds.
 
     Attributes:
         module: The module's name.
         device: The `Device`.
         by: What the groups are.
-        seconds: Of steps one after another.
-        compute: The part of it that FLOPs bound.
+        seconds: The time of all steps, one after another, and of `call`.
+        compute: The part of `seconds` that FLOPs bound.
         memory: The part that the speed of memory bounds.
         interconnect: The part that the links bound.
         communication: The time of all collectives.
@@ -115,7 +116,7 @@ class Roofline(Result):
             `interconnect`, `flops`, `bytes_accessed`, and `intensity` in FLOPs for each byte.
         steps: The steps, the longest first: `place`, `runs`, `bound`, and of one run `seconds`, `compute`,
             `memory`, `interconnect`, `flops` and `bytes_accessed`.
-        call: What a call takes besides its steps, on a machine that was measured.
+        call: The time of a call besides its steps, on a measured machine; 0 on others.
 
     Examples:
         >>> module = hlorun.parse("ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }")
@@ -293,7 +294,7 @@ class _Estimate:
 
 
 def _planned(module: HloModule) -> Executable | None:
-    """The module's plan; None where hlorun cannot run it."""
+    """The module's plan; None where hlorun cannot compile it."""
     import hlorun
 
     try:
@@ -303,18 +304,19 @@ def _planned(module: HloModule) -> Executable | None:
 
 
 def roofline(module: HloModule, on: str | Device, by: str = "source") -> Roofline:
-    """Estimate what a module takes on a device at best, and what bounds each part.
+    """Estimate the least time of a module on a device, and what bounds each part.
 
     A step takes the longest of: its FLOPs at the peak of their types, its bytes at the speed of memory, what
     it must send at the speed of the links. Steps run one after another, loops as often as they have trips.
 
-    On this machine the steps are those of hlorun's plan, each at the measured rates of its operations and of
-    the memory that holds its arrays: about what a run takes, rather than the least.
+    On this machine the result is an estimate of the time of a run rather than the least time: the steps are
+    those of hlorun's plan, each at the measured rates of its operations and of the memory that holds its
+    arrays. A module that hlorun cannot compile is estimated as on other devices, with this machine's peaks.
 
     Args:
         module: The module.
-        on: A name ("H100", "A100", "MI300X", "v5e", …), "this" for this machine, measured, the path of a JSON
-            file, or a `Device`.
+        on: A name ("H100", "A100", "MI300X", "v5e", …), "this" for this machine, which is measured once in a
+            process, the path of a JSON file, or a `Device`.
         by: What the groups are: "source", "op_name", "loop", "opcode", "computation" or "instruction".
 
     Returns:

@@ -239,11 +239,11 @@ pub fn fold_rows(op: BinaryOp, dtype: DType) -> Option<FoldRows> {
     of_tier!(Isa::active(), pick(op, dtype)).map(|(_, fold)| fold)
 }
 
-/// A float whose extremes are those of the kernels.
+/// A float type with the maximum and minimum of the kernels, which are those of IEEE 754-2019.
 pub trait Extremes: Copy {
-    /// The larger one.
+    /// The larger one; NaN wins, and +0 over -0.
     fn larger(self, other: Self) -> Self;
-    /// The smaller one.
+    /// The smaller one; NaN wins, and -0 over +0.
     fn smaller(self, other: Self) -> Self;
 }
 

@@ -514,7 +514,7 @@ impl PyExecutable {
         hlorun::plan::listing::listing(&self.executable)
     }
 
-    /// What each step has to do, for estimates of its time.
+    /// The work of each step, for estimates of its time.
     fn _work<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         work::list(py, self.core(), &self.callbacks(self.core()))
     }

@@ -66,7 +66,7 @@ pub struct NewInstruction<'a> {
 }
 
 impl<'a> NewInstruction<'a> {
-    /// What `data` is, with other operands and attributes.
+    /// An instruction like `data`, with other operands and attributes.
     pub fn like(
         data: &HloInstruction,
         operands: &'a [InstructionId],

@@ -69,8 +69,9 @@ pub mod tiles {
     pub const MIN_SHORT_ROWS: i64 = 16;
     /// Most elements of a block of short rows that is gathered by a list of their offsets.
     pub const MAX_LISTED: usize = 64;
-    /// Fewest bytes of rows of some cache lines that are gathered in one call, and most bytes of such a row.
+    /// Fewest bytes of rows of cache lines that are gathered in one call.
     pub const MIN_LINE_ROWS: usize = 4 << 10;
+    /// Most bytes of such a row.
     pub const MAX_LINE_ROW: usize = 2 << 10;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
@@ -98,8 +99,9 @@ pub mod transposed_blocks {
 pub mod vector_bytecode {
     /// Fewest elements for which steps are joined into vector bytecode.
     pub const MIN_ELEMENTS: usize = 256;
-    /// Least weight of a piece: below, single steps are as fast. Less is enough in a loop of several results.
+    /// Least weight of a piece: below, single steps are as fast.
     pub const MIN_WEIGHT: usize = 4;
+    /// The same in a program of several results, whose steps share what they read.
     pub const MIN_SHARED_WEIGHT: usize = 2;
     /// Most steps of a piece.
     pub const MAX_STEPS: usize = 256;
@@ -130,11 +132,11 @@ pub mod row_tiling {
     pub const MAX_PRODUCT_ROW_BYTES: usize = 24 << 10;
 }
 
-/// Arrays that are padded: their edges are filled, and not all of them.
+/// Results of `pad` of which the parts around the operand are filled, instead of the whole.
 pub mod padding {
     /// Fewest elements of such a result.
     pub const MIN_PADDED: i64 = 1 << 12;
-    /// What is not padded is at least one in so many of them.
+    /// At least one in this many elements of the result comes from the operand.
     pub const MIN_BOX: i64 = 2;
     /// Most parts that are filled.
     pub const MAX_PARTS: usize = 6;
@@ -144,10 +146,10 @@ pub mod padding {
 pub mod loop_merging {
     /// Fewest steps that two loops of a group have in common to become one.
     pub const MIN_SHARED: usize = 4;
-    /// Most inputs and results of loops that are joined outside of groups: as many streams are fetched ahead.
+    /// Most inputs and results of a loop joined outside of groups: about as many streams of memory are prefetched.
     pub const MAX_STREAMS: usize = 12;
-    /// Most thunks that are looked back over for a loop to join.
-    pub const MAX_BETWEEN: usize = 8;
+    /// Most earlier thunks among which a loop looks for one to join.
+    pub const MAX_EARLIER: usize = 8;
     /// Most results of a loop: as many as a piece of vector bytecode may have.
     pub const MAX_RESULTS: usize = hlorun_kernels::vector_bytecode::MAX_OUTPUTS;
 }

@@ -184,7 +184,7 @@ fn lower_entry(module: &HloModule, cx: &PassContext<'_>) -> Result<LoweredEntry>
     })
 }
 
-/// Changes thunks so that they run faster, and gives their buffers memory.
+/// Runs the passes on thunks, and gives their buffers memory.
 fn schedule(
     entry: &mut LoweredEntry,
     module: &HloModule,
@@ -198,8 +198,7 @@ fn schedule(
             loop_merging::run_groups(thunks);
             count(thunks, &|kind| matches!(kind, ThunkKind::RowTiled(_)))
         });
-        let is_off = |name: &String| name == vector_bytecode::NAME;
-        let joins_steps = !options.disable.iter().any(is_off);
+        let joins_steps = !options.is_off(vector_bytecode::NAME);
         pipeline.step(loop_merging::NAME, || {
             loop_merging::run(thunks, buffers, joins_steps)
         });

@@ -40,10 +40,10 @@ pub enum Fault {
     DiesInsideLoop,
     /// Of loops of a group that become one, the second reads nothing written between them.
     MergesDependentLoops,
-    /// Of neighbouring loops that become one, the second reads nothing written between them, and of what the first
-    /// writes the same element only.
+    /// Of neighbouring loops that become one, the second reads nothing written between them, and of the first one's
+    /// results the same element only.
     JoinsDependentLoops,
-    /// A result that a merged loop no longer stores is read by nobody else.
+    /// A result that a merged loop does not store is read by nobody else.
     ForgetsReadResult,
     /// Scalar code folds the values of a reduction in the order in which the run of its thunk does.
     FoldsInOtherOrder,

@@ -359,7 +359,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What an opcode has in its parentheses where others have operands.
+    /// The immediate: the number of a parameter, the index of a literal, or where the name of an unknown opcode stands;
+    /// 0 of others.
     #[inline]
     fn immediate(&mut self, open: &Open) -> Parsed<u32> {
         let literal = match open.opcode {
@@ -384,8 +385,8 @@ impl Parser<'_> {
         Ok((self.module.literals.len() - 1) as u32)
     }
 
-    /// The computation that a `-start` wraps its opcode into; that `-update` and `-done` go on with a
-    /// start of theirs. Returns where the instruction's own attributes begin.
+    /// Wraps the opcode of a `-start` into a computation; checks that `-update` and `-done` continue a start of
+    /// theirs. Returns where the instruction's own attributes begin.
     fn wrapped(
         &mut self,
         open: &Open,

@@ -1,11 +1,11 @@
 """How far estimates are from measured times: `python tests/python/tools/estimate_agreement.py [PATTERN]`.
 
-The programs of `estimates`, whose steps are large, are compiled by XLA, estimated with `roofline` on this machine's
-measured rates, and run. Half of them the model of estimates was made with, the others are held out. It prints
-measured and estimated times with what bounds most of the estimate, the median of the errors, and how many programs
-are within 30 %. Programs shorter than 50 microseconds do not count. Rates and programs are measured in several
-rounds, and the fastest of each counts. Other work on the machine takes most from what runs long on several threads:
-`taskset -c 0` before the command leaves both the rates and the programs one. Needs jax, flax.
+The programs of `estimates`, whose steps are large, are compiled by XLA, estimated with `roofline` at the measured
+rates of this machine, and run. Half of them served to make the model, the others are held out. It prints measured and
+estimated times with what bounds most of the estimate, the median of the errors, and how many programs are within 30 %.
+Programs shorter than 50 microseconds do not count. Rates and programs are measured in several rounds, and the fastest
+of each counts. Other work on the machine disturbs long runs on several threads most: `taskset -c 0` before the command
+restricts both the rates and the programs to one thread. Needs jax and flax.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ import hlorun
 from hlorun.report.devices import measured
 
 SHORTEST = 50e-6
-"""Seconds below which what a call costs counts for more than what it computes."""
+"""Seconds of a program below which the call costs more than what it computes."""
 ROUNDS = 5
 """How often rates and programs are measured."""
 BATCH = 0.1
-"""Seconds that runs of a program are repeated for in a round."""
+"""Seconds for which a program is run again and again in a round."""
 NEAR = 0.3
 """The error up to which an estimate is called near."""
 
@@ -53,11 +53,11 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Part of the measured time by which the estimate is off."""
+        """Relative error of the estimate; positive where it is too long."""
         return self.estimate.seconds / self.seconds - 1
 
     def measure(self) -> None:
-        """Runs the program for a while."""
+        """Runs the program for `BATCH` seconds and keeps the time of the fastest run so far."""
         end = time.perf_counter() + BATCH
         self.run()
         while True:

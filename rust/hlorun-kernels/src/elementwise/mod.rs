@@ -315,8 +315,8 @@ unsafe fn scalar_body<T: Tier, A: Copy, O: Bin<A>, const LEFT: bool>(
     }
 }
 
-/// An element that is selected by bits. Of a branch, the compiler makes a load from one of two addresses, which it
-/// does element by element.
+/// An element that is selected by bit operations: the compiler turns a branch into a load from one of two addresses,
+/// which it does not vectorize.
 pub(crate) trait Choose: Copy {
     fn choose(is_first: bool, first: Self, second: Self) -> Self;
 }

@@ -1,4 +1,4 @@
-//! Rows of some cache lines, each a copy of a row elsewhere, or one element over and over.
+//! Rows of half a cache line or more, each a copy of a row elsewhere, or one element over and over.
 //!
 //! In: where the first row is, and how far the next one. Out: all of them, side by side. A call per row costs
 //! more than such a row does.

@@ -60,7 +60,7 @@ macro_rules! small {
     };
 }
 
-/// Each vector is handed on after `$e`, which stores something.
+/// Runs `$e`, which stores something, for each vector; the accumulator stays as it is.
 macro_rules! store {
     ($each:ident, $acc:ident, |$k:ident, $v:ident| $e:expr) => {
         $each!($acc, |$k, $v| {

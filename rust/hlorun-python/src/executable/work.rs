@@ -1,4 +1,4 @@
-//! What the steps of a plan have to do, as Python's tuples.
+//! The work of the steps of a plan, as Python's tuples.
 
 use hlorun::plan::Executable;
 use hlorun::plan::work::{StepWork, work};
@@ -19,7 +19,7 @@ pub fn list<'py>(
     steps(py, callbacks, &work(executable))
 }
 
-/// Recursion is bounded by the nesting the plan allows.
+/// Recursion is bounded by the nesting the lowering allows.
 fn steps<'py>(
     py: Python<'py>,
     callbacks: &Callbacks<'_>,

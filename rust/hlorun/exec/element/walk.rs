@@ -96,8 +96,7 @@ unsafe fn fill_run<T: Copy>(from: *const T, to: *mut T, count: usize) {
     }
 }
 
-/// The size of rows of which neighbours are the same elements, side by side, and how many those are; `None` where copying
-/// `n` elements row by row is as fast.
+/// Elements of a row that a walk repeats, and how often; `None` where copying `n` elements row by row is as fast.
 fn repeated_row(walk: &Walk, size: usize, n: usize) -> Option<(usize, usize)> {
     let [.., (times, 0), (row, 1)] = *walk.as_slice() else {
         return None;
@@ -225,7 +224,8 @@ fn listed_block(walk: &Walk, size: usize) -> Option<usize> {
     (depth > 0).then_some(depth)
 }
 
-/// The rows of a walk, if they are some cache lines long, and contiguous or one element over and over.
+/// The rows of a walk, if they have [`MIN_BYTES`] to [`MAX_LINE_ROW`] bytes, and are contiguous or one element over and
+/// over.
 fn line_rows(walk: &Walk, size: usize) -> Option<LineRows> {
     let &[.., (_, step), (row, stride)] = walk.as_slice() else {
         return None;
@@ -242,11 +242,12 @@ fn line_rows(walk: &Walk, size: usize) -> Option<LineRows> {
     )
 }
 
-/// [`gather`] of blocks, each of which is all `size` elements of the `depth` inner dimensions. `write(from, step, count,
-/// to)` copies `count` of them that lie `step` elements apart. Parts of a block at either end are copied piece by piece.
+/// [`gather`] of blocks, each of which is all `size` elements of the `depth` inner dimensions.
+/// `write(from, step, count, to)` copies `count` blocks that lie `step` elements apart. Parts of a block at either end
+/// are copied piece by piece.
 ///
 /// # Safety
-/// As for that; `write` reads and writes the elements of its blocks alone.
+/// As for [`gather`]; `write` reads and writes the elements of its blocks alone.
 #[inline(always)]
 unsafe fn gather_whole<T: Copy>(
     (walk, depth, size): (&Walk, usize, usize),
@@ -276,7 +277,7 @@ unsafe fn gather_whole<T: Copy>(
     }
 }
 
-/// [`gather`] of rows of some cache lines.
+/// [`gather`] of rows of cache lines.
 ///
 /// # Safety
 /// As for that.
@@ -472,7 +473,7 @@ mod tests {
         assert_eq!(rest_of_run(4, 5), 3);
     }
 
-    /// Holds parts of a walk, as `gather(base, start, n, out)` copies them, against its offsets.
+    /// Compares parts of a walk, as `gather(base, start, n, out)` copies them, with its offsets.
     fn check(walk: &Walk, gather: impl Fn(*const u32, usize, usize, *mut u32)) {
         let data: Vec<u32> = (0..9000).collect();
         let total: usize = walk.iter().map(|&(times, _)| times as usize).product();
@@ -543,7 +544,7 @@ mod tests {
             [(4, 300), (3, 61), (8, 1)],
         ] {
             let walk: Walk = Walk::from_slice(&walk);
-            let rows = line_rows(&walk, 4).expect("rows of some lines");
+            let rows = line_rows(&walk, 4).expect("rows of cache lines");
             check(&walk, |base, start, n, out| {
                 // SAFETY: as above.
                 unsafe { gather_line_rows(&walk, rows, base, start, n, out) }

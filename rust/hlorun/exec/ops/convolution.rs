@@ -292,16 +292,16 @@ fn linear(
     })
 }
 
-/// How a convolution walks the positions of its result: blocks of them, each with one stride.
+/// How a convolution walks the spatial positions of its result: in blocks, each with one stride.
 struct Positions {
-    /// An image each; a single one where the images are one list.
+    /// A block for each image, or a single one where the positions of all images have one stride.
     blocks: usize,
     /// Positions of a block.
     length: usize,
     /// Positions of an image.
     spatial: usize,
     out_step: i64,
-    /// The step in the input where a window has one element without padding, which needs no patches.
+    /// The stride in the input, where it is read without patches: windows have one element and no padding.
     in_step: Option<i64>,
 }
 
@@ -320,7 +320,7 @@ impl Positions {
             .then(|| stride_of(input, &op.input.spatial))
             .flatten();
         let whole = |step: i64, batch: i64| spatial == 1 || batches == 1 || batch == step * spatial;
-        // Positions of all images are one list where the result, and a directly read input, allow it.
+        // Positions of all images are one block where strides of the result, and of an input without patches, allow it.
         let joined = whole(out_step, out_batch) && in_step.is_none_or(|step| whole(step, in_batch));
         let step = |step: i64, batch: i64| if joined && spatial == 1 { batch } else { step };
         let (blocks, length) = if joined {
@@ -419,7 +419,7 @@ impl Job<'_> {
         array.at(at as isize * self.size as isize)
     }
 
-    /// The weights of a piece from a position of the window on.
+    /// The weights of a piece, from a window position on.
     fn weights_from(&self, piece: &Piece, window: usize) -> *mut u8 {
         let windows = self.geometry.positions_in_window();
         let row = (piece.group * windows + window) * self.geometry.features;
@@ -427,7 +427,7 @@ impl Job<'_> {
         self.element(self.weights, at as i64)
     }
 
-    /// Adds up products of patches, which hold as many positions of the window as there is room for.
+    /// Sums products of patches, each of which holds as many window positions as there is room for.
     fn by_patches(
         &self,
         piece: &Piece,

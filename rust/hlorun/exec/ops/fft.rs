@@ -322,21 +322,35 @@ fn columns<T: Real>(
             let start = strip / strips * length * inner + first;
             let at = data.get().cast::<Complex<T>>().wrapping_add(start);
             let size = size_of::<Complex<T>>() as isize;
-            let (apart, side) = (
+            let (in_data, in_lines) = (
                 [size, inner as isize * size],
                 [length as isize * size, size],
             );
             let sizes = [n, length];
-            // SAFETY: `n` elements of each row of a block, which only this task touches, and as many lines.
+            // SAFETY: `n` elements of each of `length` rows, which only this task touches, and `n` lines of `length`.
             unsafe {
                 let to = lines.as_mut_ptr().cast();
-                hlorun_kernels::copy_strided(size as usize, &sizes, at.cast(), &apart, to, &side);
+                hlorun_kernels::copy_strided(
+                    size as usize,
+                    &sizes,
+                    at.cast(),
+                    &in_data,
+                    to,
+                    &in_lines,
+                );
             }
             fft.process_with_scratch(lines, &mut scratch);
             // SAFETY: as above.
             unsafe {
                 let from = lines.as_ptr().cast();
-                hlorun_kernels::copy_strided(size as usize, &sizes, from, &side, at.cast(), &apart);
+                hlorun_kernels::copy_strided(
+                    size as usize,
+                    &sizes,
+                    from,
+                    &in_lines,
+                    at.cast(),
+                    &in_data,
+                );
             }
         }
         Ok(())

@@ -289,7 +289,7 @@ impl<'p> Lanes<'p> {
     }
 }
 
-/// Elements of every operand and their updates, brought together until a tile is full.
+/// Elements of every operand and their updates, gathered until a tile is full.
 struct Tile<'p> {
     program: &'p Program,
     frame: Frame,
@@ -331,7 +331,7 @@ impl<'p> Tile<'p> {
         self.targets[0].len()
     }
 
-    /// Brings an element of operand `k` and its update into the next lane.
+    /// Copies an element of operand `k` and its update to the next lane.
     ///
     /// # Safety
     /// A lane is free; both pointers are those of elements of operand `k`'s type.
@@ -348,7 +348,7 @@ impl<'p> Tile<'p> {
         self.targets[k].push(target);
     }
 
-    /// Combines what is there and stores it.
+    /// Combines the lanes that are filled and stores the results.
     ///
     /// # Safety
     /// As many elements of every operand were pushed, and they may be written.

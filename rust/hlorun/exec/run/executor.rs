@@ -187,7 +187,7 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs an operation that is a thunk of its own; a custom call through the caller's hook where that
+/// Runs an operation that is a thunk of its own. A custom call runs through the caller's hook, if the hook
 /// takes it.
 #[inline]
 fn operation(

@@ -229,7 +229,7 @@ impl ProgramBuilder {
 }
 
 impl Step {
-    /// The operation's name, "add"; "other" where vector bytecode does not know it.
+    /// The operation's name in lower case, such as "add"; "other" where vector bytecode has no such operation.
     pub fn operation(&self) -> String {
         let Some(meaning) = &self.meaning else {
             return "other".to_owned();

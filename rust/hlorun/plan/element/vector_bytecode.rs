@@ -102,7 +102,6 @@ fn join(
     let weights = program.steps[begin..end]
         .iter()
         .map(|step| weight(program, step));
-    // Several results share what they read.
     let least = match program.outputs.len() {
         0 | 1 => MIN_WEIGHT,
         _ => MIN_SHARED_WEIGHT,
@@ -155,7 +154,7 @@ fn step_width(program: &Program, step: &Step) -> Option<Width> {
     }
 }
 
-/// A step in the terms of vector bytecode; `operand` says what a register is in them.
+/// A step of a program as one of vector bytecode; `operand` translates registers.
 fn vector_step(
     program: &Program,
     step: &Step,

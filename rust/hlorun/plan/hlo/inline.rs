@@ -154,7 +154,7 @@ fn inline_computation(
     Ok(())
 }
 
-/// The one of `operands` or of their elements whose value the instruction has; `uses` are those of starts.
+/// The operand, or the element of a tuple operand, whose value the instruction has; `uses` counts reads of each start.
 fn same_as(
     module: &HloModule,
     id: InstructionId,

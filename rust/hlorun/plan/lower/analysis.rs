@@ -144,8 +144,8 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
 }
 
 impl Analysis {
-    /// Makes the instruction at `at` part of the cluster that holds all its readers, or the root of a new
-    /// one; `sizes` are those of all clusters.
+    /// Makes the instruction at `at` part of the cluster `site`, which holds all its readers, or the root of a
+    /// new one; `sizes` are those of all clusters.
     fn join(&mut self, at: usize, site: Option<(ClusterId, Order)>, sizes: &mut Vec<u32>) {
         // Another name for the same elements only where both are walked as they lie.
         let is_alias = self.roles[at] == Role::Alias;

@@ -16,7 +16,7 @@ fn product(view: &ArrayView, dims: &[i64]) -> i64 {
     dims.iter().map(|&dim| view.dims[dim as usize]).product()
 }
 
-/// A dense array of other dimensions.
+/// A dense array as one of other dimensions.
 fn reshaped(view: &ArrayView, dims: &[i64]) -> Result<ArrayView> {
     view.reshape(dims)
         .ok_or_else(|| HloError::execution("a dense array cannot be reshaped"))

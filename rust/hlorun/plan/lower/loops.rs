@@ -349,7 +349,7 @@ impl<'m> Lowering<'m> {
         Ok(value)
     }
 
-    /// The reducer as a program, and what folds by it: kernels where it is `f(x, y)` of its parameters.
+    /// The reducer as a program, and how it folds: by kernels where it is `f(x, y)` of its parameters.
     fn combiner(
         &self,
         instruction: InstructionRef<'m>,
@@ -408,7 +408,7 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// Sizes to walk, each with whether it is reduced, from sizes of dimensions; neighbours of one kind are one.
+/// The dimensions to walk, as size and whether it is reduced: neighbours that are both reduced or both kept are merged.
 fn reduced_space(dims: impl Iterator<Item = (i64, bool)>) -> Vec<(i64, bool)> {
     let mut space: Vec<(i64, bool)> = Vec::new();
     for (size, is_reduced) in dims {

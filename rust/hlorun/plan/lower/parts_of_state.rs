@@ -4,7 +4,7 @@
 //! Applies to slices, at known or computed places, of an element of the state, if the fused loop that computes
 //! the element's next value reads them, perhaps reshaped or broadcast: a matrix from which a product of
 //! its own column and row is subtracted. Together they are a small part of the element, which is large itself.
-//! These are conditions of cost: a copy is right everywhere.
+//! These conditions are about cost, not legality: a copy is legal everywhere.
 
 use rustc_hash::FxHashSet;
 

@@ -1,14 +1,15 @@
 //! Loops over the same elements become one loop with several results.
 //!
-//! In: thunks, among them the groups [`super::row_tiling`] made. Out: fewer thunks. A compiler that fuses by results repeats
-//! in every fusion what the results have in common; members of a group have the same rows, so what two of them compute alike
-//! can be computed once. Outside of groups, a loop that reads, element by element, what an earlier one writes or reads
-//! joins that one: memory is passed over once, and threads meet once. Steps are alike when the same kernel reads the
-//! same elements; what is computed stays the same to the bit.
+//! In: thunks, among them the groups that [`super::row_tiling`] made. Out: fewer thunks. A compiler that fuses by
+//! results repeats in every fusion what the results have in common. Members of a group have the same rows, so that steps
+//! which two of them have in common are computed once; this is a part of `row-tiling`. Outside of groups, a loop that
+//! reads, element by element, what an earlier one writes or reads joins that one: memory is read once, and threads wait
+//! for each other once. Steps are the same when the same kernel reads the same elements. Results stay the same to the
+//! bit.
 
 use rustc_hash::FxHashMap;
 
-use crate::plan::cost::loop_merging::{MAX_BETWEEN, MAX_RESULTS, MAX_STREAMS, MIN_SHARED};
+use crate::plan::cost::loop_merging::{MAX_EARLIER, MAX_RESULTS, MAX_STREAMS, MIN_SHARED};
 use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, ProgramBuilder, Register, Step, Task};
@@ -21,10 +22,10 @@ use crate::plan::thunk::{
 use crate::plan::view::{ArrayView, BufferSlice};
 use crate::types::PrimitiveType;
 
-/// Name by which it is switched off.
+/// Name by which joining outside of groups is switched off.
 pub const NAME: &str = "loop-merging";
 
-/// Joins the members of groups that `thunks` and everything nested in them allow.
+/// Joins members of groups, in `thunks` and everything nested in them.
 ///
 /// Recursion is bounded by the nesting the lowering allows.
 pub fn run_groups(thunks: &mut ThunkSequence) {
@@ -42,8 +43,8 @@ pub fn run_groups(thunks: &mut ThunkSequence) {
     }
 }
 
-/// Joins neighbouring loops of `thunks` and everything nested in them; how many are joined to others. `joins_steps`:
-/// steps may become vector bytecode.
+/// Joins neighbouring loops of `thunks` and everything nested in them; returns how many joined an earlier one.
+/// `joins_steps`: steps may become vector bytecode.
 pub fn run(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], joins_steps: bool) -> usize {
     let mut neighbours = Neighbours {
         buffers,
@@ -54,10 +55,10 @@ pub fn run(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer], joins_steps: b
     neighbours.sequence(thunks)
 }
 
-/// What is asked of neighbours.
+/// What joining neighbouring loops has to know.
 struct Neighbours<'b> {
     buffers: &'b [LogicalBuffer],
-    /// How often each buffer is read.
+    /// Accesses that read each buffer.
     reads: FxHashMap<u32, usize>,
     joins_steps: bool,
 }
@@ -86,7 +87,7 @@ impl Neighbours<'_> {
         while at < thunks.len() {
             match self.partner(thunks, at) {
                 Some((first, both)) => {
-                    self.forget([&thunks[first], &thunks[at]], &both);
+                    self.recount([&thunks[first], &thunks[at]], &both);
                     thunks[first].instruction = thunks[at].instruction;
                     thunks[first].kind = ThunkKind::Loop(Box::new(both));
                     thunks.remove(at);
@@ -98,7 +99,7 @@ impl Neighbours<'_> {
         joined
     }
 
-    /// The loop that `second` may join, and both as one.
+    /// The place of the loop that `second` joins, and both as one.
     fn partner(&self, thunks: &[Thunk], second: usize) -> Option<(usize, LoopThunk)> {
         let reader = &thunks[second];
         let ThunkKind::Loop(b) = &reader.kind else {
@@ -107,7 +108,7 @@ impl Neighbours<'_> {
         if b.count <= MAX_REPEATED {
             return None;
         }
-        for first in (second.saturating_sub(MAX_BETWEEN)..second).rev() {
+        for first in (second.saturating_sub(MAX_EARLIER)..second).rev() {
             let earlier = &thunks[first];
             if let ThunkKind::Loop(a) = &earlier.kind
                 && a.count == b.count
@@ -122,36 +123,36 @@ impl Neighbours<'_> {
         None
     }
 
-    /// `a` and, in its place, what `b` computes after it, if that may be and it pays.
+    /// `a` and `b` as one loop in the place of `a`, where that is legal and pays.
     fn both(&self, a: &LoopThunk, b: &LoopThunk) -> Option<LoopThunk> {
         let is_written = |slice: BufferSlice| {
             let mut written = a.stores.iter().map(|store| store.view.slice.allocation);
             written.any(|allocation| allocation == slice.allocation)
         };
-        let has_free_indices =
+        let keeps_indices =
             |view: &ArrayView| view.dynamic.iter().all(|index| !is_written(index.slice));
         let in_order = b.loads.iter().all(|load| match &load.kind {
             LoadKind::View(view) => {
                 let is_same = a.stores.iter().any(|store| is_result(store, load));
-                (is_same || !is_written(view.slice)) && has_free_indices(view)
+                (is_same || !is_written(view.slice)) && keeps_indices(view)
             }
             LoadKind::Iota => true,
         });
         let is_apart = b.stores.iter().all(|store| {
             let is_free = !a.reads(store.view.slice.allocation) && !is_written(store.view.slice);
-            is_free && has_free_indices(&store.view)
+            is_free && keeps_indices(&store.view)
         });
         if !faults::holds(Fault::JoinsDependentLoops, in_order) || !is_apart {
             return None;
         }
         let mut merge = Merge::default();
         merge.add(a)?;
-        merge.met = 0;
+        merge.shared_loads = 0;
         merge.add(b)?;
-        if merge.met == 0 || merge.loads.len() + merge.stores.len() > MAX_STREAMS {
+        if merge.shared_loads == 0 || merge.loads.len() + merge.stores.len() > MAX_STREAMS {
             return None;
         }
-        // A result that only the other loop reads, in its registers now, needs no memory.
+        // A result of `a` that only `b` reads stays in registers and needs no memory.
         let reads_of = |allocation: u32| {
             let is_of = |load: &&Load| match &load.kind {
                 LoadKind::View(view) => view.slice.allocation == allocation,
@@ -167,7 +168,8 @@ impl Neighbours<'_> {
             !(is_temp && reads_of(allocation) > 0 && is_last)
         });
         let both = merge.finish(a.count, self.joins_steps)?;
-        // What could be written in the place of an input still can, but for a result of the other loop.
+        // A result that could be written in place of an input of its loop still can be. Results of `a` that `b` reads
+        // do not count as its inputs.
         let stays_in_place = both.stores.iter().all(|store| {
             let after = self.places_of(&both, store);
             [a, b].iter().all(|own| {
@@ -179,7 +181,7 @@ impl Neighbours<'_> {
         stays_in_place.then_some(both)
     }
 
-    /// The inputs of a loop in whose place it may write a result: those that it reads in order only.
+    /// Allocations of the inputs of a loop in whose place it may write a result: those that it reads in order only.
     fn places_of(&self, own: &LoopThunk, store: &Store) -> Vec<u32> {
         let at = own.stores.iter().position(|other| other.view == store.view);
         if !at.is_some_and(|at| own.program.in_place[at]) {
@@ -203,8 +205,8 @@ impl Neighbours<'_> {
         places.map(|(view, _)| view.slice.allocation).collect()
     }
 
-    /// Takes what two loops read apart, and one together does not, from the number of reads.
-    fn forget(&mut self, apart: [&Thunk; 2], both: &LoopThunk) {
+    /// Brings the numbers of reads up to date after two loops became one.
+    fn recount(&mut self, apart: [&Thunk; 2], both: &LoopThunk) {
         let reads = |access: &Access<'_>| access.effect.reads();
         for access in apart
             .iter()
@@ -223,7 +225,7 @@ impl Neighbours<'_> {
     }
 }
 
-/// Whether a load reads, element by element, what a store has written.
+/// Whether a load reads, element by element, what a store writes.
 fn is_result(store: &Store, load: &Load) -> bool {
     let is_same = |view: &ArrayView| {
         let own = &store.view;
@@ -236,9 +238,9 @@ fn is_result(store: &Store, load: &Load) -> bool {
     }
 }
 
-/// Whether a loop may run before `other`, which comes before it.
-fn may_swap(other: &Thunk, reader: &Thunk) -> bool {
-    match other.kind {
+/// Whether the loop `second` may run before `earlier`.
+fn may_swap(earlier: &Thunk, second: &Thunk) -> bool {
+    match earlier.kind {
         ThunkKind::Copy(_)
         | ThunkKind::Loop(_)
         | ThunkKind::Reduce(_)
@@ -246,10 +248,10 @@ fn may_swap(other: &Thunk, reader: &Thunk) -> bool {
         | ThunkKind::Op(_) => {}
         _ => return false,
     }
-    let mut accesses = other.accesses();
+    let mut accesses = earlier.accesses();
     accesses.all(|access| {
         let allocation = access.slice.allocation;
-        let mut own = reader.accesses();
+        let mut own = second.accesses();
         own.all(|own| {
             own.slice.allocation != allocation || !(own.effect.writes() || access.effect.writes())
         })
@@ -326,15 +328,15 @@ struct Merge {
     known: FxHashMap<Key, Register>,
     results: Vec<Register>,
     shared: usize,
-    /// Loads of what is there.
-    met: usize,
+    /// Dense loads of what the loop already reads or computes.
+    shared_loads: usize,
     has_vector_bytecode: bool,
 }
 
 impl Merge {
     fn load(&mut self, load: &Load, ty: PrimitiveType) -> Register {
         if let Some(store) = self.stores.iter().find(|store| is_result(store, load)) {
-            self.met += 1;
+            self.shared_loads += 1;
             return store.register;
         }
         for known in &self.loads {
@@ -344,7 +346,7 @@ impl Merge {
                 _ => false,
             };
             if is_same && known.walk == load.walk {
-                self.met += usize::from(known.is_dense);
+                self.shared_loads += usize::from(known.is_dense);
                 return known.register;
             }
         }
@@ -410,13 +412,14 @@ impl Merge {
         Some(())
     }
 
-    /// Leaves out the results that are not to be kept.
+    /// Drops the stores, and with them the results, that are not to be kept.
     fn keep_stores(&mut self, is_kept: impl Fn(&Store) -> bool) {
         self.stores.retain(is_kept);
         self.results = self.stores.iter().map(|store| store.register).collect();
     }
 
-    /// The loop; `None` where a result is no step's. `joins_steps`: they become vector bytecode.
+    /// The loop; `None` where it has no result or too many, or one that no step computes. `joins_steps`: steps become
+    /// vector bytecode.
     fn finish(self, count: usize, joins_steps: bool) -> Option<LoopThunk> {
         let is_input = |register: &Register| self.loads.iter().any(|l| l.register == *register);
         if self.stores.is_empty()

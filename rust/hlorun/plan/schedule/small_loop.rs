@@ -94,7 +94,7 @@ pub(crate) fn of(thunk: &LoopThunk) -> Option<SmallLoop> {
     })
 }
 
-/// The places of a loop's registers, as they are found.
+/// The places of a loop's registers, while they are assigned.
 struct Layout<'p> {
     program: &'p Program,
     /// Elements of the loop.
@@ -106,7 +106,7 @@ struct Layout<'p> {
 }
 
 impl<'p> Layout<'p> {
-    /// Places those registers that have slots.
+    /// Assigns places to the registers that have slots.
     fn of_slots(program: &'p Program, count: usize) -> Layout<'p> {
         let mut places = vec![(Base::Outside, 0); program.homes.len()];
         let mut scratch = 0;
@@ -128,7 +128,7 @@ impl<'p> Layout<'p> {
         }
     }
 
-    /// Keeps the elements of a register; `None` where that is too much.
+    /// Keeps the known elements of a register; `None` where those of all registers are too many.
     fn keep(&mut self, register: Register, bytes: &[u8]) -> Option<()> {
         let at = self.known.len() * LINE;
         self.known.extend(bytes.chunks(LINE).map(|piece| {

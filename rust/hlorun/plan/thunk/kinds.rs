@@ -161,7 +161,7 @@ pub struct ReduceThunk {
     pub loads: Vec<Load>,
     /// Accumulators followed by values in, accumulators out.
     pub combiner: Program,
-    /// What folds the values.
+    /// How the values are folded.
     pub way: FoldWay,
     /// Initial values, scalars.
     pub inits: Vec<ArrayView>,
@@ -169,14 +169,14 @@ pub struct ReduceThunk {
     pub outputs: Vec<ArrayView>,
 }
 
-/// What folds the values of a reduction.
+/// How the values of a reduction are folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoldWay {
-    /// The reduction kernels of an operation, which is all that the combiner does.
+    /// By the reduction kernels of an operation, which is all that the combiner does.
     Kernels(BinaryOp),
-    /// The combiner, on lanes: values are combined with each other before a result sees them.
+    /// By the combiner, on lanes: values may be combined with each other before they are combined with a result.
     Lanes,
-    /// The combiner, value by value: they have other types than results.
+    /// By the combiner, value by value: values have other types than results.
     OneByOne,
 }
 
@@ -227,7 +227,7 @@ pub enum GemmWay {
     Whole,
     /// From B as a [`PackOperandThunk`] has packed it; `b` is not read.
     PackedOperand(BufferSlice),
-    /// By blocks of so many rows; see [`crate::plan::replication::products`].
+    /// By blocks of this many rows; see [`crate::plan::replication::products`].
     RowBlocks(usize),
 }
 

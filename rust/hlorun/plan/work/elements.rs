@@ -1,4 +1,4 @@
-//! Operations of copies, fused loops and reductions.
+//! Counts the operations of copies, fused loops and reductions.
 
 use super::counts::Counts;
 use crate::plan::cost::reduce::SHORT_ROW;
@@ -8,10 +8,10 @@ use crate::plan::thunk::{CopyThunk, FoldWay, Load, LoadKind, LoopThunk, ReduceTh
 use crate::plan::view::Walk;
 use crate::types::PrimitiveType;
 
-/// Most elements of a row that a loop of its own gathers.
+/// Most elements of a row for which gathering has a loop of its own.
 const TINY_ROW: i64 = 4;
 
-/// Elements that are moved between views.
+/// Counts elements that a copy moves between views and that do not lie side by side.
 pub fn copy(copy: &CopyThunk, counts: &mut Counts) {
     let source = &copy.source;
     let destination = &copy.destination;
@@ -27,10 +27,10 @@ pub fn copy(copy: &CopyThunk, counts: &mut Counts) {
     order.sort_by_key(|&dim| std::cmp::Reverse(to[dim].1.abs()));
     let walk: Walk = order.iter().map(|&dim| from[dim]).collect();
     let count = source.count();
-    moved(&merged(&walk), source.element_type, count, counts);
+    count_strided(&merged(&walk), source.element_type, count, counts);
 }
 
-/// Neighbouring dimensions as one where memory allows.
+/// The walk with neighbouring dimensions as one where strides allow.
 fn merged(walk: &Walk) -> Walk {
     let mut found: Walk = Walk::new();
     for &(size, stride) in walk {
@@ -42,21 +42,21 @@ fn merged(walk: &Walk) -> Walk {
     found
 }
 
-/// The steps of a loop and the inputs that are brought together for it.
+/// Counts the steps of a loop, and the elements of its inputs and results that do not lie side by side.
 pub fn fused_loop(fused: &LoopThunk, counts: &mut Counts) {
     let count = fused.count;
-    brought(&fused.loads, &fused.program, count, counts);
+    count_loads(&fused.loads, &fused.program, count, counts);
     for store in &fused.stores {
-        stored(store, count, counts);
+        count_store(store, count, counts);
     }
     program(&fused.program, count, counts);
 }
 
-/// The steps of what is reduced, and the folds.
+/// Counts the steps that compute the values of a reduction, and the folds.
 pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     let sizes = reduction.space.iter().map(|dimension| dimension.0);
     let count = sizes.fold(1i64, i64::saturating_mul) as usize;
-    brought(&reduction.loads, &reduction.program, count, counts);
+    count_loads(&reduction.loads, &reduction.program, count, counts);
     program(&reduction.program, count, counts);
     let first = reduction.combiner.inputs.first();
     let ty = first.map_or(PrimitiveType::F32, |register| {
@@ -84,14 +84,15 @@ pub fn reduction(reduction: &ReduceThunk, counts: &mut Counts) {
     }
 }
 
-/// Elements of each operation of a program, and what its tasks move through the first-level cache.
+/// Counts elements of each operation of a program, and the bytes that its tasks pass to each other in the first-level
+/// cache.
 pub fn program(program: &Program, count: usize, counts: &mut Counts) {
     let type_of = |register: &Register| program.types[register.0 as usize];
     for step in &program.steps {
         let ty = step.reads().last().map_or(PrimitiveType::F32, type_of);
         counts.add(&step.operation(), ty, count as f64);
     }
-    // Arrays are counted where they are touched; here, what tasks hand on to each other.
+    // Inputs and outputs are counted as memory that is touched.
     let is_inner = |register: &&Register| {
         !program.inputs.contains(register) && !program.outputs.contains(register)
     };
@@ -111,25 +112,25 @@ pub fn program(program: &Program, count: usize, counts: &mut Counts) {
     }
 }
 
-fn brought(loads: &[Load], program: &Program, count: usize, counts: &mut Counts) {
+fn count_loads(loads: &[Load], program: &Program, count: usize, counts: &mut Counts) {
     for load in loads {
         let ty = program.types[load.register.0 as usize];
         match load.kind {
             LoadKind::Iota => counts.add("iota", ty, count as f64),
             LoadKind::View(_) if load.is_dense || row_of(load).is_some() => {}
-            LoadKind::View(_) => moved(&load.walk, ty, count, counts),
+            LoadKind::View(_) => count_strided(&load.walk, ty, count, counts),
         }
     }
 }
 
-fn stored(store: &Store, count: usize, counts: &mut Counts) {
+fn count_store(store: &Store, count: usize, counts: &mut Counts) {
     if !store.is_dense {
-        moved(&store.walk, store.view.element_type, count, counts);
+        count_strided(&store.walk, store.view.element_type, count, counts);
     }
 }
 
-/// Elements that do not lie side by side, by how they lie.
-fn moved(walk: &Walk, ty: PrimitiveType, count: usize, counts: &mut Counts) {
+/// Counts elements that do not lie side by side, by how they lie.
+fn count_strided(walk: &Walk, ty: PrimitiveType, count: usize, counts: &mut Counts) {
     let Some(&(size, stride)) = walk.last() else {
         return;
     };

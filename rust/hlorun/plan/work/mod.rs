@@ -1,7 +1,7 @@
-//! What the steps of a plan have to do: operations by class, and the memory they touch.
+//! The work of the steps of a plan: operations by class, and the memory they touch.
 //!
-//! In: an executable. Out: a tree of steps, in the order they run. Promise: it says the same on every machine; what an
-//! operation costs is the reader's to know.
+//! In: an executable. Out: a tree of steps, in the order in which they run. Promise: it holds amounts alone and no
+//! times, which depend on the machine.
 
 mod counts;
 mod elements;
@@ -18,25 +18,25 @@ use super::view::{ArrayView, PRIVATE};
 use crate::module::InstructionId;
 use crate::types::PrimitiveType;
 
-/// Bytes that come from memory together.
+/// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// A step.
+/// The work of one step.
 #[derive(Clone, Debug)]
 pub struct StepWork {
-    /// The instruction it computes, of the executable's module.
+    /// The instruction it computes, in the executable's module; the last one, where it computes several.
     pub instruction: InstructionId,
-    /// What kind of step it is.
+    /// The kind of its thunk, by name.
     pub kind: &'static str,
     /// Trips of a loop, where they are known.
     pub trips: Option<u64>,
-    /// A fused loop that runs in one piece, or a loop whose small steps are interpreted together.
+    /// Whether it is a fused loop that runs in one piece, or a `while` that has scalar bytecode.
     pub is_small: bool,
-    /// What it computes.
+    /// Its operations, without those of nested steps.
     pub counts: Vec<Count>,
-    /// What it touches.
+    /// The memory it touches, without that of nested steps.
     pub touched: Vec<Touched>,
-    /// Condition and body of a loop, branches of a choice.
+    /// Condition and body of a `while`, branches of a `conditional`.
     pub nested: Vec<Vec<StepWork>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Touched {
     pub allocation: u32,
     /// The first byte, counted from the allocation's start.
     pub start: u64,
-    /// Bytes from the first to the last.
+    /// Bytes from the first one touched to the last.
     pub span: u64,
     /// Bytes that are moved.
     pub bytes: u64,
@@ -75,9 +75,9 @@ fn step(thunk: &Thunk) -> StepWork {
     count(thunk, &mut counts);
     let touched = touched(thunk);
     if let ThunkKind::RowTiled(tiled) = &thunk.kind {
-        // What members leave for each other stays in the second-level cache.
+        // What members pass to each other stays in the second-level cache.
         let once: u64 = touched.iter().map(|piece| piece.bytes).sum();
-        let all: u64 = tiled.members.iter().map(all_moved).sum();
+        let all: u64 = tiled.members.iter().map(member_bytes).sum();
         counts.add(
             "scratch",
             PrimitiveType::Pred,
@@ -134,7 +134,7 @@ fn gemm(product: &GemmThunk, counts: &mut Counts) {
         return counts.add("matrix-vector", ty, 2.0 * steps);
     }
     counts.add("product", ty, 2.0 * steps);
-    // An operand that is packed already is not brought.
+    // An operand that is packed already is not copied.
     let right = match product.way {
         GemmWay::PackedOperand(_) => 0.0,
         GemmWay::Whole | GemmWay::RowBlocks(_) => batch * k * n,
@@ -146,7 +146,8 @@ fn gemm(product: &GemmThunk, counts: &mut Counts) {
     }
 }
 
-/// What the thunk itself touches, each piece once: a second look finds it in the first-level cache.
+/// What the thunk itself touches. A piece counts once as read and once as written: further accesses find it in the
+/// first-level cache, as do reads of what is written before.
 fn touched(thunk: &Thunk) -> Vec<Touched> {
     let mut found: Vec<Touched> = Vec::new();
     let scattered = match &thunk.kind {
@@ -163,7 +164,7 @@ fn touched(thunk: &Thunk) -> Vec<Touched> {
         let start = range.start.max(0) as u64;
         let (bytes, windows) = match (&scattered, &thunk.kind) {
             (Some(scattered), ThunkKind::Op(op)) if is_scattered(op, &access) => *scattered,
-            _ => (moved(&access).min(span), 0),
+            _ => (bytes_moved(&access).min(span), 0),
         };
         for writes in [false, true] {
             let happens = match writes {
@@ -191,28 +192,30 @@ fn touched(thunk: &Thunk) -> Vec<Touched> {
     found
 }
 
-/// Bytes that a member of a group moves, its scratch included; of that, a tile is declared.
-fn all_moved(member: &Thunk) -> u64 {
+/// Bytes that a member of a group moves, those of scratch for all rows included.
+fn member_bytes(member: &Thunk) -> u64 {
     let mut bytes = 0;
-    member.each_access(&mut |access| bytes += moved(&access));
+    member.each_access(&mut |access| bytes += bytes_moved(&access));
     bytes
 }
 
-/// Whether an access goes to windows at indices: what a gather reads from, what a scatter changes.
+/// Whether an access goes to windows at indices: to the operand of a gather, or to that of a scatter.
 fn is_scattered(op: &OpThunk, access: &Access<'_>) -> bool {
     let Place::View(view) = access.place else {
         return false;
     };
-    let is = |other: Option<&ArrayView>| other.is_some_and(|other| std::ptr::eq(other, view));
+    let is_same = |other: Option<&ArrayView>| other.is_some_and(|other| std::ptr::eq(other, view));
     match op.kind.updated_operands() {
-        0 => is(op.inputs.first()),
-        count if access.effect == Effect::Update => op.outputs[..count].iter().any(|o| is(Some(o))),
+        0 => is_same(op.inputs.first()),
+        count if access.effect == Effect::Update => {
+            op.outputs[..count].iter().any(|o| is_same(Some(o)))
+        }
         _ => false,
     }
 }
 
-/// Bytes of the lines that an access moves.
-fn moved(access: &Access<'_>) -> u64 {
+/// Bytes that an access moves: of elements that lie apart, whole cache lines.
+fn bytes_moved(access: &Access<'_>) -> u64 {
     let Place::View(view) = access.place else {
         return access.slice.size as u64;
     };
@@ -224,11 +227,11 @@ fn moved(access: &Access<'_>) -> u64 {
             view.dims.iter().copied().zip(strides).collect()
         }
     };
-    let told_apart = pairs.iter().filter(|pair| pair.1 != 0 && pair.0 > 1);
-    let elements = told_apart
+    let strided = pairs.iter().filter(|pair| pair.1 != 0 && pair.0 > 1);
+    let elements = strided
         .clone()
         .fold(1u64, |all, pair| all.saturating_mul(pair.0 as u64));
-    let nearest = told_apart.map(|pair| pair.1.unsigned_abs()).min();
+    let nearest = strided.map(|pair| pair.1.unsigned_abs()).min();
     let step = nearest.unwrap_or(1).saturating_mul(size);
     elements.saturating_mul(step.clamp(size, LINE.max(size)))
 }

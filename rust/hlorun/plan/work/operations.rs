@@ -1,4 +1,4 @@
-//! Operations that are no loops.
+//! Counts the operations of thunks that are no loops, reductions or products: of each [`OpKind`].
 
 use super::counts::Counts;
 use crate::library::lapack::{LinalgOp, Routine};
@@ -10,24 +10,25 @@ use crate::plan::ops::fft::{FftKind, FftOp};
 use crate::plan::ops::rng_bit_generator::Algorithm;
 use crate::plan::ops::sort::SortOp;
 use crate::plan::ops::{OpKind, OpThunk};
+use crate::plan::view::ArrayView;
 use crate::types::PrimitiveType;
 
-fn elements(views: &[crate::plan::view::ArrayView]) -> f64 {
+fn elements(views: &[ArrayView]) -> f64 {
     views.iter().map(|view| view.count() as f64).sum()
 }
 
-/// What an operation computes. Long because each kind is a case.
+/// Counts what an operation computes. Long because each kind is a case.
 pub fn count(op: &OpThunk, counts: &mut Counts) {
     let ty = op
         .inputs
         .first()
         .map_or(PrimitiveType::F32, |view| view.element_type);
-    let (taken, given) = (elements(&op.inputs), elements(&op.outputs));
+    let (inputs, outputs) = (elements(&op.inputs), elements(&op.outputs));
     match &op.kind {
         OpKind::Gather(gather) => {
             let window = product(&gather.slice_sizes);
-            counts.add("gather", ty, given / window.max(1.0));
-            counts.add("gathered", ty, given);
+            counts.add("gather", ty, outputs / window.max(1.0));
+            counts.add("gathered", ty, outputs);
         }
         OpKind::Scatter(scatter) => {
             let updates = &op.inputs[scatter.count + 1..];
@@ -47,21 +48,17 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
             );
             counts.add(class, ty, elements(updates));
         }
-        OpKind::Sort(sort) => sorted(sort, op, counts),
-        OpKind::TopK(_) => counts.add("top-k", ty, taken),
+        OpKind::Sort(sort) => count_sort(sort, op, counts),
+        OpKind::TopK(_) => counts.add("top-k", ty, inputs),
         OpKind::ReduceWindow(window) => {
             let sizes: Vec<i64> = window.window.0.iter().map(|d| d.size).collect();
             let longest = sizes.iter().copied().max().unwrap_or(1);
             let has_kernel = window.combiner.shortcut.is_some();
             match has_kernel && longest >= windowed::LONG {
-                true => counts.add("running-window", ty, given),
-                false => combined(
-                    "window",
-                    &window.combiner,
-                    ty,
-                    given * product(&sizes),
-                    counts,
-                ),
+                true => counts.add("running-window", ty, outputs),
+                false => {
+                    count_windows(&window.combiner, ty, outputs * product(&sizes), counts);
+                }
             }
         }
         OpKind::SelectAndScatter(select) => {
@@ -69,7 +66,7 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
             let windows = op.inputs.get(1).map_or(0.0, |view| view.count() as f64);
             counts.add("selected-window", ty, windows * product(&sizes));
         }
-        OpKind::Convolution(convolution) => convolved(convolution, op, counts),
+        OpKind::Convolution(convolution) => count_convolution(convolution, op, counts),
         OpKind::RngBitGenerator(generator) => {
             let class = match generator.algorithm {
                 Algorithm::Philox => "philox",
@@ -79,11 +76,11 @@ pub fn count(op: &OpThunk, counts: &mut Counts) {
             let bytes: usize = sizes.map(|v| v.count() * v.element_type.size_bytes()).sum();
             counts.add(class, PrimitiveType::U32, bytes as f64 / 4.0);
         }
-        OpKind::Rng(_) => counts.add("rng", ty, given),
-        OpKind::Fft(fft) => transformed(fft, op, counts),
-        OpKind::Linalg(linalg) => factored(linalg, op, counts),
+        OpKind::Rng(_) => counts.add("rng", ty, outputs),
+        OpKind::Fft(fft) => count_fft(fft, op, counts),
+        OpKind::Linalg(linalg) => count_linalg(linalg, op, counts),
         OpKind::BlockDot(_) | OpKind::CudnnAttention(_) | OpKind::Custom(_) => {
-            counts.add("custom-call", ty, taken + given);
+            counts.add("custom-call", ty, inputs + outputs);
         }
         OpKind::BitcastConvert(_)
         | OpKind::Identity
@@ -116,12 +113,12 @@ pub fn scattered(op: &OpThunk) -> Option<(u64, u64)> {
     Some((bytes as u64, (count as f64 / window.max(1.0)) as u64))
 }
 
-fn combined(class: &str, combiner: &Combiner, ty: PrimitiveType, amount: f64, counts: &mut Counts) {
+fn count_windows(combiner: &Combiner, ty: PrimitiveType, amount: f64, counts: &mut Counts) {
     match combiner.shortcut {
-        Some(_) => counts.add(class, ty, amount),
+        Some(_) => counts.add("window", ty, amount),
         None => {
             let steps = steps_of(&combiner.program);
-            counts.add(&format!("{class}-general"), ty, amount * steps);
+            counts.add("window-general", ty, amount * steps);
         }
     }
 }
@@ -130,7 +127,7 @@ fn steps_of(program: &Program) -> f64 {
     program.steps.len().max(1) as f64
 }
 
-fn sorted(sort: &SortOp, op: &OpThunk, counts: &mut Counts) {
+fn count_sort(sort: &SortOp, op: &OpThunk, counts: &mut Counts) {
     let Some(first) = op.inputs.first() else {
         return;
     };
@@ -150,13 +147,12 @@ fn sorted(sort: &SortOp, op: &OpThunk, counts: &mut Counts) {
             total * levels * steps_of(&sort.comparator),
         ),
     }
-    let further = op.inputs[1..].iter();
-    for operand in further {
+    for operand in &op.inputs[1..] {
         counts.add("gathered", operand.element_type, operand.count() as f64);
     }
 }
 
-fn convolved(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
+fn count_convolution(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
     let ([_, kernel], [output]) = (op.inputs.as_slice(), op.outputs.as_slice()) else {
         return;
     };
@@ -178,9 +174,9 @@ fn convolved(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
         counts.add("narrow-convolution", ty, flops);
     } else {
         counts.add("product", ty, flops);
-        // Patches are copied for each group of features; with a window of one element they lie in the input.
+        // Patches are copied for each group of features; a window of one element needs none.
         let patches = outputs / per_group * depth;
-        let class = match (window > 1.0, lies_close(convolution, op)) {
+        let class = match (window > 1.0, has_dense_features(convolution, op)) {
             (true, true) => "patch",
             (true, false) => "patch-apart",
             (false, _) => "operand",
@@ -191,11 +187,11 @@ fn convolved(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
 }
 
 /// Whether the features of an input lie side by side, so that patches are copied in rows of them.
-fn lies_close(convolution: &ConvolutionOp, op: &OpThunk) -> bool {
+fn has_dense_features(convolution: &ConvolutionOp, op: &OpThunk) -> bool {
     op.inputs[0].strides.get(convolution.input.feature) == Some(&1)
 }
 
-fn transformed(fft: &FftOp, op: &OpThunk, counts: &mut Counts) {
+fn count_fft(fft: &FftOp, op: &OpThunk, counts: &mut Counts) {
     let [output] = op.outputs.as_slice() else {
         return;
     };
@@ -221,8 +217,9 @@ fn transformed(fft: &FftOp, op: &OpThunk, counts: &mut Counts) {
     }
 }
 
-/// Multiplications of a factorization, roughly; those of small matrices of a batch are told apart.
-fn factored(linalg: &LinalgOp, op: &OpThunk, counts: &mut Counts) {
+/// Counts multiplications of a factorization or a solve, up to a constant factor, and elements. Batches of small
+/// matrices are classes of their own.
+fn count_linalg(linalg: &LinalgOp, op: &OpThunk, counts: &mut Counts) {
     let Some(matrix) = linalg.operands.first().and_then(|&at| op.inputs.get(at)) else {
         return;
     };

@@ -104,7 +104,7 @@ impl Writer<'_> {
         Ok(proto)
     }
 
-    /// Numbers all instructions, then writes their computations, and the order of those that run in one.
+    /// Numbers all instructions, then writes the computations and, of a scheduled module, the schedule.
     fn computations(&mut self, proto: &mut HloModuleProto) -> Result<()> {
         let module = self.module;
         let mut is_fused = IdMap::new(module.computation_count(), false);

@@ -1,4 +1,4 @@
-"""Programs that the model of estimates was not made with: they say how far it holds."""
+"""Programs held out while the model of estimates was made: their errors are those of new programs."""
 
 from __future__ import annotations
 

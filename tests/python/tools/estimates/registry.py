@@ -18,9 +18,9 @@ class Program:
     """A program; `make` gives its function and arguments.
 
     Attributes:
-        name: Its name.
-        group: "tuned" for those that the model was made with, "held out" for the others.
-        make: Makes it.
+        name: Its name; one with "f64" in it runs with double precision enabled.
+        group: "tuned" for those that served to make the model, "held out" for the others.
+        make: Gives the function and its arguments.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Programs that the model of estimates was made with."""
+"""Programs that served to make the model of estimates."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ pub fn gesdd(op: &LinalgOp, part: &Part) -> Result<()> {
     vh.store(v_out)
 }
 
-/// LAPACK's singular values, and vectors as `mode` says; returns its status.
+/// Calls LAPACK for singular values, and for the vectors that `mode` (JOBZ) asks for; returns its status.
 fn call_gesdd(call: Call, mode: u8, [a, s, u, vh]: [&mut Matrix; 4]) -> Result<i32> {
     let (m, n, ty) = (a.rows, a.cols, a.ty);
     let (large, small) = (m.max(n), m.min(n));
@@ -155,13 +155,13 @@ fn call_gesdd(call: Call, mode: u8, [a, s, u, vh]: [&mut Matrix; 4]) -> Result<i
 fn adjoint(matrix: &Matrix) -> Result<Matrix> {
     let (rows, n) = (matrix.rows, matrix.cols);
     let values = matrix.to_complex()?;
-    let mut turned = filled(Complex64::default(), values.len())?;
+    let mut transposed = filled(Complex64::default(), values.len())?;
     for i in 0..rows {
         for j in 0..n {
-            turned[i * n + j] = values[j * rows + i].conj();
+            transposed[i * n + j] = values[j * rows + i].conj();
         }
     }
-    Matrix::from_complex(&turned, n, rows, matrix.ty)
+    Matrix::from_complex(&transposed, n, rows, matrix.ty)
 }
 
 fn identity(matrix: &mut Matrix) -> Result<()> {

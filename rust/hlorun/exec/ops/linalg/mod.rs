@@ -114,15 +114,16 @@ pub fn run(
     Ok(())
 }
 
-/// The status of a whole batch, of one word. Tasks run at once, so each matrix gets a word of its own
-/// first; the first one that failed sets the one.
+/// A status of one word for a whole batch. Tasks run at once, so each matrix writes a word of its own;
+/// afterwards that of the first matrix that failed becomes the result.
 struct SharedStatus {
     result: SharedArray,
+    /// A word for each matrix.
     words: AlignedBytes<u8>,
 }
 
 impl SharedStatus {
-    /// Puts words for `count` matrices in the place of such a status, if there is one.
+    /// Replaces such a status among `results`, if there is one, by words for `count` matrices.
     fn replace(results: &mut [(SharedArray, usize)], count: usize) -> Result<Option<SharedStatus>> {
         let status = results.iter_mut().find(|(array, rank)| {
             let serves_all = *rank == 0 && count > 1 && batch_count(array.get(), 0) == 1;

@@ -76,7 +76,7 @@ fn task_of(place: isize, bits: u32) -> usize {
     (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
 }
 
-/// The elements of one window: steps in the operand and in the updates, in the order of `nest`.
+/// The elements of one window, with steps in the operand and in the updates; `nest` chooses their order.
 pub(super) fn window_nest(
     op: &ScatterOp,
     output: &RawArray,
@@ -212,7 +212,7 @@ fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
     }
 }
 
-/// Changes the single elements of windows whose places are `is_own`; where `change` gives nothing, they stay.
+/// Changes the elements of windows of one element whose places are `is_own`; where `change` gives `None`, they stay.
 ///
 /// # Safety
 ///
@@ -277,7 +277,7 @@ impl Kernel {
                         is_own,
                         [target, source],
                         |old: $t, new: $t| {
-                            // Most updates leave an extreme as it is, which a branch foresees.
+                            // Most updates leave an extreme as it is, so that the branch is well predicted.
                             (!stays(old, new)).then(|| $f(old, new))
                         },
                     )

@@ -304,7 +304,7 @@ impl Padding<'_> {
         }
     }
 
-    /// Has the sizes of its operands, of which the first counts; scalars have none.
+    /// The result has the sizes of its operands, in each dimension the first one that is dynamic; scalars have none.
     fn elementwise(&mut self, id: InstructionId, operands: &[InstructionId]) {
         let rank = self.dims(id).len();
         let arrays = operands.iter().filter(|&&o| self.dims(o).len() == rank);

@@ -3,8 +3,8 @@
 //! A function that is called twice leaves loops that share their computations. What is known of one of them,
 //! such as its number of trips or its initial values, would not hold for the other, and what changes one would
 //! change both. Applies to computations without effects, so that every channel stays in one place, as long as all
-//! copies together are not more than [`MAX_COPIED`] instructions. These are conditions of caution and cost: a copy
-//! means what the original means.
+//! copies together are not more than [`MAX_COPIED`] instructions. These conditions are about caution and cost, not
+//! legality: a copy computes what the original computes.
 
 use crate::error::Result;
 use crate::module::{AttrKey, AttrValue, ComputationId, Effects, HloModule, HloOpcode};

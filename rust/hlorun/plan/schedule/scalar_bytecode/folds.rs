@@ -2,8 +2,8 @@
 //!
 //! In: a [`ReduceThunk`]. Out: its values, and operations that fold them in the order in which
 //! [`crate::exec::reduce`] folds one tile: a row by the kernel, or by the reducer element after
-//! element; few columns half onto half by kernels, and each row with the next one by a reducer; more
-//! columns row after row.
+//! element; a few columns by kernels, the lower half of the rows with the upper one, or by the
+//! reducer, each row with the next one; more columns row after row.
 
 use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::vector_bytecode::Op;
@@ -68,8 +68,8 @@ impl Builder {
             true => Shape::Plain,
             false => shape_of_tile(reduction, total)?,
         };
-        let is_same = matches!(shape, Shape::Plain);
-        let shape = match faults::holds(Fault::FoldsInOtherOrder, is_same) {
+        let is_plain = matches!(shape, Shape::Plain);
+        let shape = match faults::holds(Fault::FoldsInOtherOrder, is_plain) {
             true => Shape::Plain,
             false => shape,
         };
@@ -180,8 +180,8 @@ impl Builder {
         Some(())
     }
 
-    /// Combines the lower half of `rows` rows of `width` values with the upper one, until one row is left: its place.
-    /// `base` is where the scratch is free.
+    /// Combines the lower half of `rows` rows of `width` values with the upper half, until one row is left; returns
+    /// its place. The scratch is free from `base` on.
     fn fold_halves(
         &mut self,
         (op, ty): (BinaryOp, DType),
@@ -218,8 +218,8 @@ impl Builder {
         Some(from)
     }
 
-    /// Combines neighbouring elements at the first place with as many at the second one; the results may lie where
-    /// operands do.
+    /// Combines `n` neighbouring elements at the first place with as many at the second one. The results go to the third
+    /// place, which may be one of the others.
     fn combine(&mut self, op: BinaryOp, ty: DType, places: [Place; 3], n: usize) -> Option<()> {
         let [left, right, out] = places;
         let size = ty.size_bytes();
@@ -281,7 +281,7 @@ impl Builder {
         Some(())
     }
 
-    /// Runs the reducer on `lanes` neighbouring results from `result` on and as many values.
+    /// Runs the reducer on `lanes` neighbouring results, from `result` on, and as many values.
     fn apply(
         &mut self,
         fold: &Fold<'_>,
@@ -296,7 +296,7 @@ impl Builder {
         self.reduce_lanes(fold, [&outputs, values], lanes, base)
     }
 
-    /// Runs the reducer on `lanes` elements at the first places and as many at the second ones; results to the first.
+    /// Runs the reducer on `lanes` elements at the places `left` and as many at `right`; results go to `left`.
     fn reduce_lanes(
         &mut self,
         fold: &Fold<'_>,
@@ -326,8 +326,8 @@ impl Builder {
         Some(())
     }
 
-    /// Runs the reducer on each of `rows` rows of `width` values and the next one, until one row is left: its places,
-    /// and where the scratch is free above them.
+    /// Runs the reducer on pairs of neighbours among `rows` rows of `width` values, until one row is left; returns its
+    /// places, and from where on the scratch is free.
     fn fold_neighbours(
         &mut self,
         fold: &Fold<'_>,
@@ -335,7 +335,7 @@ impl Builder {
         (rows, width): (usize, usize),
         base: usize,
     ) -> Option<(Vec<Place>, usize)> {
-        // Rows of even numbers, twice, since they are read and written in turn, and those of odd ones.
+        // Rooms for the rows of even numbers, two used in turn for reading and writing, and for those of odd numbers.
         let half =
             |size: usize| (rows.div_ceil(2) * width * size).next_multiple_of(size_of::<Line>());
         let mut above = base;
@@ -380,7 +380,7 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
-/// How a reduction that has one tile is folded; `None` where it has several, or is folded as it is not here.
+/// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.
 fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
     let widest = tiles::widest(reduction, total);
     let ends_inside = |load: &Load| tiles::row_of(load).is_some_and(|row| row < total);

@@ -34,7 +34,7 @@ impl Builder {
         self.put(staged, destination, &to, n)
     }
 
-    /// Brings the elements of a view to `out`. `spare` is scratch of [`MAX_MOVED`] bytes.
+    /// Brings the elements of a view to `out`. `spare` is unused scratch of [`MAX_MOVED`] bytes, if there is any.
     pub(crate) fn bring(
         &mut self,
         view: &ArrayView,
@@ -60,7 +60,7 @@ impl Builder {
                 && span <= n
                 && span * size <= MAX_MOVED
             {
-                // Elements that are repeated, or turned, are loaded once.
+                // Elements that are repeated or transposed are loaded once, and gathered from there.
                 self.load(from, &view.dynamic, size, span * size, spare)?;
                 self.breathe();
                 self.gather(walk, size, n, spare, out);
@@ -206,7 +206,7 @@ impl Builder {
     }
 }
 
-/// Elements from the first one of a walk to the last one; `None` where it goes back.
+/// Elements from the first one of a walk to the last one; `None` where it has negative strides.
 fn span(walk: &Walk) -> Option<usize> {
     let mut span = 1usize;
     for &(times, step) in walk {

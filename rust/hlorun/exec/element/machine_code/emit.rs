@@ -179,7 +179,11 @@ impl<'e> Emitter<'e> {
             return Some(());
         }
         let op = &self.prepared.ops[at];
-        match self.cells.forms[at] {
+        let form = self.cells.forms[at];
+        if form.is_in_place() {
+            self.settle_for(op, form)?;
+        }
+        match form {
             Form::Control => self.control(at, op),
             Form::Index => self.index(op),
             Form::Lanes => self.lanes(op),

@@ -45,6 +45,16 @@ pub enum Form {
     KernelProduct,
 }
 
+impl Form {
+    /// Whether a call reads and writes the places themselves, where registers do not count.
+    pub fn is_in_place(self) -> bool {
+        matches!(
+            self,
+            Form::Kernel | Form::KernelFold | Form::Bytes | Form::KernelProduct
+        )
+    }
+}
+
 /// What kind of register holds an element; `None` where any of its size does.
 pub type Holder = Option<Type>;
 

@@ -89,13 +89,9 @@ impl Emitter<'_> {
     /// A kernel on the places themselves.
     pub(super) fn kernel(&mut self, op: &ScalarOp) -> Option<()> {
         let mut addresses = Vec::new();
-        for (place, size) in op.operands.into_iter().zip(op.sizes) {
-            if size > 0 {
-                self.touch(place, size * op.n, false)?;
-            }
+        for place in op.operands {
             addresses.push(self.address(place).unwrap_or(self.known));
         }
-        self.touch(op.out, op.unit * op.n, true)?;
         let out = self.address(op.out)?;
         self.call_kernel(op, &addresses, out)
     }
@@ -142,18 +138,10 @@ impl Emitter<'_> {
 
     /// A kernel folds the elements, or rows of them, in their place.
     pub(super) fn kernel_fold(&mut self, op: &ScalarOp) -> Option<()> {
-        let (Code::Function(function), Some(element)) = (op.code, op.element) else {
+        let Code::Function(function) = op.code else {
             return None;
         };
         let rows = forms::rows(op);
-        self.touch(
-            op.operands[0],
-            rows * op.n * element.from.size_bytes(),
-            false,
-        )?;
-        // Results are read first, so that registers have to settle even though they are written.
-        self.touch(op.out, rows * element.to.size_bytes(), false)?;
-        self.touch(op.out, rows * element.to.size_bytes(), true)?;
         let (from, out) = (self.address(op.operands[0])?, self.address(op.out)?);
         let (rows, n) = (self.number(rows), self.number(op.n));
         match function.call {

@@ -122,32 +122,22 @@ impl Emitter<'_> {
         match op.code {
             Code::Product(_) => None,
             Code::Gather(walk, size) => {
-                // Gathers may read what they write to: a repeated element.
-                self.touch(op.operands[0], size, false)?;
-                self.touch(op.out, op.n * size, true)?;
                 self.walk(op, calls::gather as *const () as usize, walk, size)
             }
             Code::Scatter(walk, size) => {
-                self.touch(op.operands[0], op.n * size, false)?;
                 self.walk(op, calls::scatter as *const () as usize, walk, size)
             }
             Code::Function(function) => {
                 let (from, to) = match function.kind {
                     Kind::Load(_, more) => {
                         let from = self.displaced(op, op.operands[0], more, false)?;
-                        self.touch(op.out, op.n, true)?;
                         (from, self.address(op.out)?)
                     }
                     Kind::Store(_, more) => {
-                        self.touch(op.operands[0], op.n, false)?;
                         let to = self.displaced(op, op.out, more, true)?;
                         (self.address(op.operands[0])?, to)
                     }
-                    _ => {
-                        self.touch(op.operands[0], op.n, false)?;
-                        self.touch(op.out, op.n, true)?;
-                        (self.address(op.operands[0])?, self.address(op.out)?)
-                    }
+                    _ => (self.address(op.operands[0])?, self.address(op.out)?),
                 };
                 let n = self.number(op.n);
                 self.call(calls::copy as *const () as usize, &[from, to, n], false);

@@ -53,21 +53,6 @@ impl Emitter<'_> {
         let Code::Product(product) = op.code else {
             return None;
         };
-        let mut settled = Some(());
-        let mut touched = Vec::new();
-        forms::touches(
-            self.prepared,
-            op,
-            forms::Form::KernelProduct,
-            (0, 0),
-            &mut |touch| {
-                touched.push(touch);
-            },
-        )?;
-        for touch in touched {
-            settled = settled.and(self.touch(touch.place, touch.bytes, touch.writes));
-        }
-        settled?;
         let (a, b) = (self.address(op.operands[0])?, self.address(op.operands[1])?);
         let (out, product) = (self.address(op.out)?, self.number(product));
         let arguments = [self.context, product, a, b, out];

@@ -3,8 +3,9 @@
 use cranelift_codegen::ir::{InstBuilder, MemFlags, Type, Value};
 
 use super::emit::{Emitter, Held, flags};
+use super::forms::{self, Form};
 use super::registers;
-use crate::plan::thunk::scalar_bytecode::Place;
+use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
 
 impl Emitter<'_> {
     /// The element at a place, as a value of a type.
@@ -66,6 +67,31 @@ impl Emitter<'_> {
             Place::Scratch(offset) => self.settle(offset, bytes, writes),
             _ => Some(()),
         }
+    }
+
+    /// Before an operation that touches its operands and result in their places.
+    pub(super) fn settle_for(&mut self, op: &ScalarOp, form: Form) -> Option<()> {
+        let mut touched = Vec::new();
+        // The cells have seen where the indices before may take a load or store.
+        let moved = forms::reach(op);
+        forms::touches(self.prepared, op, form, moved, &mut |touch| {
+            touched.push(touch)
+        })?;
+        let fills_result =
+            matches!(form, Form::Kernel | Form::KernelFold) || matches!(op.code, Code::Gather(..));
+        for touch in touched {
+            // The index of a load or store is read like any element.
+            if touch.element.is_some() {
+                continue;
+            }
+            // What lies between the elements written stays, and so does an index, still to be read,
+            // that lies where the result will.
+            if touch.writes && !fills_result {
+                self.touch(touch.place, touch.bytes, false)?;
+            }
+            self.touch(touch.place, touch.bytes, touch.writes)?;
+        }
+        Some(())
     }
 
     /// See [`Emitter::touch`].

@@ -152,13 +152,11 @@ impl ProgramBuilder {
     pub fn constant(&mut self, ty: PrimitiveType, bytes: &[u8]) -> Register {
         let mut value = [0u8; 16];
         value[..bytes.len().min(16)].copy_from_slice(&bytes[..bytes.len().min(16)]);
-        for (i, home) in self.program.homes.iter().enumerate() {
-            if let Home::Constant(index) = *home
-                && self.program.constants[index as usize] == value
-                && self.program.types[i] == ty
-            {
-                return Register(i as u32);
-            }
+        let is_same = |&&(register, index): &&(Register, u32)| {
+            self.program.constants[index as usize] == value && self.ty(register) == ty
+        };
+        if let Some(&(register, _)) = self.program.values.iter().find(is_same) {
+            return register;
         }
         self.program.constants.push(value);
         let index = self.program.constants.len() as u32 - 1;

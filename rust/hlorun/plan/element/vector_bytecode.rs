@@ -110,6 +110,8 @@ fn join(
         tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
     } else if let Some(task) = build(program, reads, begin, end) {
         tasks.push(Task::Vector(Box::new(task)));
+    } else if end - begin < 2 {
+        tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
     } else {
         let middle = begin + (end - begin) / 2;
         join(program, reads, begin, middle, tasks);
@@ -276,6 +278,21 @@ mod tests {
         let square = binary(&mut b, BinaryOp::Multiply, sum, sum);
         let result = binary(&mut b, BinaryOp::Subtract, square, x);
         b.finish(&[result])
+    }
+
+    #[test]
+    fn what_cannot_be_built_stays_a_step() {
+        let mut b = ProgramBuilder::new();
+        let x = b.input(P::BF16);
+        let half = b.constant(P::BF16, &0x3f00u16.to_ne_bytes());
+        let tanh = Kernel::Unary(hlorun_kernels::unary(UnaryOp::Tanh, DType::BF16).unwrap());
+        let add = Kernel::Binary(hlorun_kernels::binary(BinaryOp::Add, DType::BF16).unwrap());
+        let meaning = |op| Some(Meaning::of(op));
+        let called = b.known_step(tanh, meaning(Op::Unary(UnaryOp::Tanh)), &[half], P::BF16);
+        let sum = meaning(Op::Binary(BinaryOp::Add));
+        let sum = b.known_step(add, sum, &[x, called], P::BF16);
+        let program = b.finish(&[called, sum]).with_vector_bytecode();
+        assert!(matches!(program.tasks[0], Task::Step(0)));
     }
 
     #[test]

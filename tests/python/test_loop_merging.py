@@ -126,3 +126,15 @@ def test_random_loops_compute_the_same_as_one(part: int) -> None:
             for a, b in zip(arrays_of(got), wanted, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=f"seed {seed}")
     assert joined > 5
+
+
+def test_loops_of_many_steps_stay_apart() -> None:
+    """Each join builds all steps anew, so that a long chain as one loop would take its length squared to plan."""
+    lines = ["x = f32[5000] parameter(0)", "v0 = f32[5000] negate(x)"]
+    for k in range(3000):
+        lines.append(f"c{k} = f32[] constant({k + 0.5})")
+        lines.append(f"b{k} = f32[5000] broadcast(c{k}), dimensions={{}}")
+        lines.append(f"v{k + 1} = f32[5000] add(v{k}, b{k})")
+    lines[-1] = "ROOT " + lines[-1]
+    executable = hlorun.compile(hlorun.parse("ENTRY e {\n" + "\n".join(lines) + "\n}"))
+    assert sum(record.changes for record in executable.passes if record.name == "loop-merging") == 0

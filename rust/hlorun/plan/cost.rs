@@ -152,6 +152,8 @@ pub mod loop_merging {
     pub const MAX_EARLIER: usize = 8;
     /// Most results of a loop: as many as a piece of vector bytecode may have.
     pub const MAX_RESULTS: usize = hlorun_kernels::vector_bytecode::MAX_OUTPUTS;
+    /// Most steps of two loops that become one: joining builds all of them anew, for each loop that joins.
+    pub const MAX_STEPS: usize = 512;
 }
 
 /// Loops that run in one piece on the stack.

@@ -9,7 +9,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::plan::cost::loop_merging::{MAX_EARLIER, MAX_RESULTS, MAX_STREAMS, MIN_SHARED};
+use crate::plan::cost::loop_merging::{
+    MAX_EARLIER, MAX_RESULTS, MAX_STEPS, MAX_STREAMS, MIN_SHARED,
+};
 use crate::plan::cost::small_loop::MAX_REPEATED;
 use crate::plan::element::elementwise::Kernel;
 use crate::plan::element::program::{Home, ProgramBuilder, Register, Step, Task};
@@ -143,6 +145,9 @@ impl Neighbours<'_> {
             is_free && keeps_indices(&store.view)
         });
         if !faults::holds(Fault::JoinsDependentLoops, in_order) || !is_apart {
+            return None;
+        }
+        if a.program.steps.len() + b.program.steps.len() > MAX_STEPS {
             return None;
         }
         let mut merge = Merge::default();

@@ -13,7 +13,7 @@ import hlorun
 from conftest import dump_path
 from hlorun.report.collectives import SENT
 from hlorun.report.devices import DEVICES, device
-from hlorun.report.planned import CLASSES
+from hlorun.report.planned import CLASSES, Planned
 from hlorun.report.probes import probes
 from hlorun.report.rollup import BY
 from test_cli import hlorun as command
@@ -375,3 +375,59 @@ def test_the_commands() -> None:
     assert "all-reduce" in text and "ops.py:347" in text and "791.2 MB" in text
     assert "none" in command("cost", dump_path("001"), "--collectives").stdout
     command("cost", dump_path("003"), "--roofline", "H900", status=2)
+
+
+def nested_loops(depth: int) -> str:
+    """Loops of three trips, one in the other."""
+    state, text = "(s32[], f32[8])", ""
+    for k in range(depth):
+        inner = "y = f32[8] sine(x)"
+        if k:
+            inner = f"w = {state} while(q), condition=c, body=b{k - 1}\n y = f32[8] get-tuple-element(w), index=1"
+        text += f"""b{k} {{ p = {state} parameter(0)
+ i = s32[] get-tuple-element(p), index=0
+ x = f32[8] get-tuple-element(p), index=1
+ o = s32[] constant(1)
+ j = s32[] add(i, o)
+ z = s32[] constant(0)
+ q = {state} tuple(z, x)
+ {inner}
+ ROOT t = {state} tuple(j, y) }}
+"""
+    return f"""c {{ p = {state} parameter(0)
+ i = s32[] get-tuple-element(p), index=0
+ n = s32[] constant(3)
+ ROOT c = pred[] compare(i, n), direction=LT }}
+{text}ENTRY e {{ x = f32[8] parameter(0)
+ z = s32[] constant(0)
+ q = {state} tuple(z, x)
+ w = {state} while(q), condition=c, body=b{depth - 1}
+ ROOT y = f32[8] get-tuple-element(w), index=1 }}
+"""
+
+
+def test_steps_of_nested_loops_are_visited_about_as_often_as_they_are_deep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rates = hlorun.Rates({"sin f32": 1e-10}, read=((1e6, 1e-11),), written=((1e6, 2e-11),))
+    visits = []
+    step = Planned._step
+
+    def counted(self: Planned, *arguments: Any, **words: Any) -> None:
+        visits.append(arguments)
+        assert len(visits) < 100_000
+        step(self, *arguments, **words)
+
+    monkeypatch.setattr(Planned, "_step", counted)
+    work = hlorun.compile(hlorun.parse(nested_loops(20)))._work()
+    planned = Planned(work, rates)
+    sine = max(planned.steps, key=lambda step: step.runs)
+    assert sine.runs == 3.0**20
+
+
+def test_what_cannot_be_planned_takes_the_least_time_on_this_machine() -> None:
+    text = "HloModule m, replica_count=100000\nENTRY e { x = f32[8] parameter(0)\n ROOT y = f32[8] negate(x) }"
+    rates = hlorun.Rates({}, read=((1e6, 1e-11),), written=((1e6, 2e-11),))
+    found = hlorun.roofline(hlorun.parse(text), dataclasses.replace(DEVICE, rates=rates))
+    assert found.seconds > 0
+    assert found.device.rates is None

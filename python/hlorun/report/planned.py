@@ -215,7 +215,7 @@ class Planned:
         # The second pass counts: a call finds in the caches what the last one has left there.
         for _ in range(2):
             self.found.clear()
-            self._sequence(work, 1.0, is_inside=False)
+            self._sequence(work, 1.0, is_inside=False, is_repeated=True)
 
     @property
     def steps(self) -> list[PlannedStep]:
@@ -227,7 +227,7 @@ class Planned:
         """Seconds of a call."""
         return self.rates.call + sum(step.seconds * step.runs for step in self.steps)
 
-    def _sequence(self, steps: list[Any], runs: float, *, is_inside: bool) -> None:
+    def _sequence(self, steps: list[Any], runs: float, *, is_inside: bool, is_repeated: bool) -> None:
         for step in steps:
             instruction, kind, trips, is_small, _, _, nested = step
             if kind == "while":
@@ -235,13 +235,21 @@ class Planned:
                 if trips is None:
                     self.unknown_loops.add(id(step))
                 trips = 1 if trips is None else trips
-                # The first trip finds in the caches what was used before the loop, others what a trip used.
-                for times in (min(trips, 1), trips - 1):
+                # The first trip finds in the caches what was before the loop, the others what a trip leaves. Loops of
+                # the first trip count as a whole, so that the time to estimate nested loops does not double at
+                # each level.
+                first = trips if not is_repeated else min(trips, 1)
+                for times, is_last in ((first, trips <= 1), (trips - first, True)):
                     for part in nested if times > 0 else ():
-                        self._sequence(part, runs * times, is_inside=is_inside or is_small)
+                        self._sequence(
+                            part,
+                            runs * times,
+                            is_inside=is_inside or is_small,
+                            is_repeated=is_repeated and is_last,
+                        )
             elif nested:
                 for branch in nested:
-                    self._sequence(branch, runs / len(nested), is_inside=is_inside)
+                    self._sequence(branch, runs / len(nested), is_inside=is_inside, is_repeated=is_repeated)
             else:
                 self._step(step, runs, is_inside=is_inside)
 

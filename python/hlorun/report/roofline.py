@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hlorun._hlorun import Executable, HloInstruction, HloModule
 from hlorun.report.collectives import runs_of, sent_bytes, wrappers
@@ -299,7 +299,7 @@ def _planned(module: HloModule) -> Executable | None:
 
     try:
         return hlorun.compile(module)
-    except hlorun.HloError:
+    except (hlorun.HloError, ValueError):
         return None
 
 
@@ -336,6 +336,8 @@ def roofline(module: HloModule, on: str | Device, by: str = "source") -> Rooflin
         from hlorun.report.estimate import estimate as of_plan
 
         return of_plan(module, executable, device_, by)
+    # Without a plan it is the least time, with the peaks of this machine.
+    device_ = replace(device_, rates=None)
     estimate = _Estimate(module, device_, by)
     steps = [made for _, made in estimate.steps]
     bounds = {name: sum(s.seconds * s.runs for s in steps if s.bound == name) for name in BOUNDS}

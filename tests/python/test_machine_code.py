@@ -48,7 +48,7 @@ body {
   v0 = f32[WINDOW] dynamic-slice(x, STARTS), dynamic_slice_sizes={WINDOW}
 LINES
   z = f32[OUT] add(y, LAST)
-  u = f32[WINDOW] add(v0, v0)
+  u = f32[WINDOW] negate(v0)
   changed = f32[SHAPE] dynamic-update-slice(x, u, STARTS)
   j = s32[] add(i, one)
   ROOT t = (s32[], f32[SHAPE], f32[OUT]) tuple(j, changed, z)

@@ -235,9 +235,9 @@ class Planned:
                 if trips is None:
                     self.unknown_loops.add(id(step))
                 trips = 1 if trips is None else trips
-                # The first trip finds in the caches what was before the loop, the others what a trip leaves. Loops of
-                # the first trip count as a whole, so that the time to estimate nested loops does not double at
-                # each level.
+                # The first trip finds in the caches what was before the loop, the others what a trip
+                # leaves. Loops inside the first trip count as a whole, so that the visits of nested
+                # loops do not double at each level.
                 first = trips if not is_repeated else min(trips, 1)
                 for times, is_last in ((first, trips <= 1), (trips - first, True)):
                     for part in nested if times > 0 else ():

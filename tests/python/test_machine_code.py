@@ -134,7 +134,8 @@ def moves(seed: int) -> tuple[str, list[int], list[int]]:
     rng = random.Random(seed)
     shape = [rng.choice([1, 2, 4, 5, 8, 24]) for _ in range(rng.randint(1, 3))]
     window = [rng.randint(1, size) for size in shape]
-    own, lines = list(window), []
+    own = list(window)
+    lines: list[str] = []
     for k in range(rng.randint(1, 3)):
         what = rng.choice(["broadcast", "broadcast", "transpose", "reverse"])
         if what == "broadcast":

@@ -53,8 +53,15 @@ CLASSES = {
             ("geqp3", "geqrf"),
             ("syevd", "syevd-vectors"),
             ("gesdd", "gesdd-vectors"),
+            ("geev", "gesdd-vectors"),
             ("geev-vectors", "gesdd-vectors"),
+            ("gees", "gesdd-vectors"),
             ("gees-vectors", "gesdd-vectors"),
+            ("gehrd", "geqrf"),
+            ("sytrd", "syevd-vectors"),
+            ("gtsv", "trsm"),
+            ("syrk", "trsm"),
+            ("pivots", "getrf"),
         )
     },
 }
@@ -117,7 +124,9 @@ class Rates(Result):
             >>> rates.of("exp", "f32")
             1e-10
         """
-        names = (kind, CLASSES.get(kind, kind))
+        # Without a rate of their own, small matrices take that of large ones.
+        large = kind.replace("-small", "")
+        names = (kind, CLASSES.get(kind, kind), large, CLASSES.get(large, large))
         for name in names:
             known = self.operations.get(key(name, element_type))
             if known is not None:

@@ -158,7 +158,7 @@ def _fit(timed: _Timed, rates: Rates) -> None:
             low = middle
         else:
             high = middle
-    # Above zero: peaks are the inverse.
+    # Never zero, since a peak is the inverse of a rate.
     rates.operations[name] = high
 
 

@@ -106,11 +106,14 @@ fn join(
         0 | 1 => MIN_WEIGHT,
         _ => MIN_SHARED_WEIGHT,
     };
-    if weights.sum::<usize>() < least {
-        tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
-    } else if let Some(task) = build(program, reads, begin, end) {
+    let is_light = weights.sum::<usize>() < least;
+    let task = match is_light {
+        true => None,
+        false => build(program, reads, begin, end),
+    };
+    if let Some(task) = task {
         tasks.push(Task::Vector(Box::new(task)));
-    } else if end - begin < 2 {
+    } else if is_light || end - begin < 2 {
         tasks.extend((begin..end).map(|at| Task::Step(at as u32)));
     } else {
         let middle = begin + (end - begin) / 2;

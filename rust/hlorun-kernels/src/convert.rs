@@ -186,9 +186,6 @@ macro_rules! reduce {
             let infinity = <$t>::INFINITY.to_bits();
             let sign = x.to_bits() & (1 << (<$bits>::BITS - 1));
             let mut bits = x.to_bits();
-            if x.is_nan() {
-                return x;
-            }
             if mantissa_bits < $mantissa {
                 let last = 1 as $bits << ($mantissa - mantissa_bits);
                 let odd = (bits >> ($mantissa - mantissa_bits)) & 1;
@@ -198,14 +195,13 @@ macro_rules! reduce {
             if exponent_bits < exponent_width {
                 let field = (bits & infinity) >> $mantissa;
                 let reduced = ((1 as $bits) << (exponent_bits - 1)) - 1;
-                if field > $bias + reduced {
-                    bits = sign | infinity;
-                } else if field <= $bias - reduced {
-                    // Subnormals of the narrow type are flushed to zero, as XLA defines it.
-                    bits = sign;
-                }
+                // Subnormals of the narrow type are flushed to zero, as XLA defines it.
+                let is_small = field <= $bias - reduced;
+                bits = if is_small { sign } else { bits };
+                let is_large = field > $bias + reduced;
+                bits = if is_large { sign | infinity } else { bits };
             }
-            <$t>::from_bits(bits)
+            if x.is_nan() { x } else { <$t>::from_bits(bits) }
         }
     };
 }
@@ -218,6 +214,12 @@ impl ReducePrecision {
     /// # Safety
     /// As [`Unary`].
     pub unsafe fn run(&self, a: *const u8, out: *mut u8, n: usize) {
+        // SAFETY: the caller's contract; the active tier's instructions are there.
+        unsafe { of_tier!(Isa::active(), reduced(self, a, out, n)) }
+    }
+
+    #[inline(always)]
+    unsafe fn body(&self, a: *const u8, out: *mut u8, n: usize) {
         let (e, m) = (self.exponent_bits, self.mantissa_bits);
         macro_rules! run {
             ($t:ty) => {
@@ -248,6 +250,24 @@ impl ReducePrecision {
         }
     }
 }
+
+macro_rules! tier {
+    ($module:ident, $tier:ty, $(#[$features:meta])?) => {
+        mod $module {
+            $(#[$features])?
+            pub unsafe fn reduced(
+                to: &super::ReducePrecision,
+                a: *const u8,
+                out: *mut u8,
+                n: usize,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { to.body(a, out, n) }
+            }
+        }
+    };
+}
+each_tier!(tier);
 
 trait Reduce {
     fn reduce(self, exponent_bits: u32, mantissa_bits: u32) -> Self;

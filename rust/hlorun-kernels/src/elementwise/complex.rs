@@ -7,6 +7,7 @@ use super::{Active, Bin, Binary, Ternary, Tier, Un, Unary};
 use crate::element::{Cx, Elem};
 use crate::math::Float;
 use crate::math::complex as m;
+use crate::math::complex_single as single;
 use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 
 #[inline(always)]
@@ -37,8 +38,14 @@ fn abs<F: Float>(z: Cx<F>) -> f64 {
     if is_infinite { f64::INFINITY } else { length }
 }
 
+/// Whether the parts are `f32`, so that the bodies of [`single`] serve.
+const fn is_single<F>() -> bool {
+    size_of::<F>() == 4
+}
+
 macro_rules! complex_ops {
-    (function { $($fun:ident $path:path;)* } same { $($same:ident($z:ident) $unary:expr;)* } real { $($real:ident($r:ident) $re:expr;)* }
+    (function { $($fun:ident $path:path;)* }
+     vector { $($vector:ident $body:ident $rare:ident $slow:path;)* } same { $($same:ident($z:ident) $unary:expr;)* } real { $($real:ident($r:ident) $re:expr;)* }
      binary { $($bin:ident($x:ident, $y:ident) $binary:expr;)* } wide { $($two:ident $path2:path;)* }) => {
         $(
             /// The function of the same name.
@@ -48,6 +55,23 @@ macro_rules! complex_ops {
                 const HEAVY: bool = true;
                 #[inline(always)]
                 fn f<T: Tier>(z: Cx<F>) -> Cx<F> { narrow($path(wide(z))) }
+            }
+        )*
+        $(
+            /// The function of the same name.
+            pub struct $vector;
+            impl<F: Float> Un<Cx<F>> for $vector {
+                type Out = Cx<F>;
+                const HEAVY: bool = true;
+                const FIX: bool = is_single::<F>();
+                #[inline(always)]
+                fn f<T: Tier>(z: Cx<F>) -> Cx<F> {
+                    let z = wide(z);
+                    narrow(if is_single::<F>() { single::$body::<T>(z) } else { $slow(z) })
+                }
+                #[inline(always)]
+                fn rare(z: Cx<F>) -> bool { single::$rare(wide(z)) }
+                fn fix(z: Cx<F>) -> Cx<F> { narrow($slow(wide(z))) }
             }
         )*
         $(
@@ -91,9 +115,13 @@ macro_rules! complex_ops {
     };
 }
 complex_ops! {    function {
-    Sign m::sign; Exp m::exp; Expm1 m::expm1; Log m::log; Log1p m::log1p; Logistic m::logistic; Sqrt m::sqrt;
-    Rsqrt m::rsqrt; Cbrt m::cbrt; Sin m::sin; Cos m::cos; Tan m::tan; Tanh m::tanh; Acos m::acos; Acosh m::acosh;
+    Sign m::sign; Exp m::exp; Expm1 m::expm1; Log m::log; Log1p m::log1p; Logistic m::logistic;
+    Rsqrt m::rsqrt; Cbrt m::cbrt; Sin m::sin; Cos m::cos; Tan m::tan; Acos m::acos; Acosh m::acosh;
     Asin m::asin; Asinh m::asinh; Atan m::atan; Atanh m::atanh; Sinh m::sinh; Cosh m::cosh;
+    }
+    vector {
+    Sqrt sqrt is_rare_for_sqrt m::sqrt;
+    Tanh tanh is_rare_for_tanh m::tanh;
     }
     same {
     Negate(z) Cx { re: z.re.neg(), im: z.im.neg() };
@@ -109,7 +137,31 @@ complex_ops! {    function {
     Multiply(a, b) Cx { re: a.re.mul(b.re).sub(a.im.mul(b.im)), im: a.re.mul(b.im).add(a.im.mul(b.re)) };
     }
     wide {
-    Divide m::div; Power m::pow; Atan2 m::atan2;
+    Power m::pow; Atan2 m::atan2;
+    }
+}
+
+/// The operation of the same name.
+pub struct Divide;
+impl<F: Float> Bin<Cx<F>> for Divide {
+    type Out = Cx<F>;
+    const HEAVY: bool = true;
+    const FIX: bool = is_single::<F>();
+    #[inline(always)]
+    fn f<T: Tier>(a: Cx<F>, b: Cx<F>) -> Cx<F> {
+        let (a, b) = (wide(a), wide(b));
+        narrow(if is_single::<F>() {
+            single::div::<T>(a, b)
+        } else {
+            m::div(a, b)
+        })
+    }
+    #[inline(always)]
+    fn rare(a: Cx<F>, b: Cx<F>) -> bool {
+        single::is_rare_for_div(wide(a), wide(b))
+    }
+    fn fix(a: Cx<F>, b: Cx<F>) -> Cx<F> {
+        narrow(m::div(wide(a), wide(b)))
     }
 }
 
@@ -159,16 +211,16 @@ where
     Cx<F>: Elem,
 {
     macro_rules! pick {
-        ($($name:ident)*) => {
+        ($($name:ident)*; $($vector:ident)*) => {
             match op {
                 $(UnaryOp::$name => T::unary::<Cx<F>, $name>(),)*
+                $(UnaryOp::$vector => Active::unary::<Cx<F>, $vector>(),)*
                 _ => return None,
             }
         };
     }
     Some(
-        pick!(Abs Negate Sign IsFinite Exp Expm1 Log Log1p Logistic Sqrt Rsqrt Cbrt Sin Cos Tan Tanh
-        Acos Acosh Asin Asinh Atan Atanh Sinh Cosh Real Imag),
+        pick!(Abs Negate Sign IsFinite Exp Expm1 Log Log1p Logistic Rsqrt Cbrt Sin Cos Tan Acos Acosh Asin Asinh Atan Atanh Sinh Cosh Real Imag; Sqrt Tanh),
     )
 }
 
@@ -179,7 +231,7 @@ pub fn binary<T: Tier, F: Float>(op: BinaryOp) -> Option<Binary> {
         BinaryOp::Add => Active::binary::<Cx<F>, Add>(),
         BinaryOp::Subtract => Active::binary::<Cx<F>, Subtract>(),
         BinaryOp::Multiply => Active::binary::<Cx<F>, Multiply>(),
-        BinaryOp::Divide => T::binary::<Cx<F>, Divide>(),
+        BinaryOp::Divide => Active::binary::<Cx<F>, Divide>(),
         BinaryOp::Power => T::binary::<Cx<F>, Power>(),
         BinaryOp::Atan2 => T::binary::<Cx<F>, Atan2>(),
         _ => return None,

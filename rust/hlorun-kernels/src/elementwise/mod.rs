@@ -55,8 +55,19 @@ pub trait Bin<A: Copy>: 'static {
     type Out: Copy;
     /// See [`Un::HEAVY`].
     const HEAVY: bool = false;
+    /// Whether [`Bin::rare`] and [`Bin::fix`] matter, which they may for long bodies only.
+    const FIX: bool = false;
     /// The branch-free body.
     fn f<T: Tier>(a: A, b: A) -> Self::Out;
+    /// Inputs the body gets wrong.
+    #[inline(always)]
+    fn rare(_: A, _: A) -> bool {
+        false
+    }
+    /// The slow, right answer for rare inputs.
+    fn fix(a: A, b: A) -> Self::Out {
+        Self::f::<Portable>(a, b)
+    }
 }
 
 /// A tier as a type: which wrapper is instantiated, and whether a fused multiply-add is one instruction.
@@ -208,6 +219,14 @@ unsafe fn binary_loop<T: Tier, A: Copy, O: Bin<A>>(
     for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
         *o = O::f::<T>(x, y);
     }
+    let is_rare = |any, (&x, &y)| any | O::rare(x, y);
+    if O::FIX && a.iter().zip(b).fold(false, is_rare) {
+        for ((o, &x), &y) in out.iter_mut().zip(a).zip(b) {
+            if O::rare(x, y) {
+                *o = O::fix(x, y);
+            }
+        }
+    }
 }
 
 /// Replaces the `i`-th of `n` elements, `x`, by `f(i, x)`, which has the same size.
@@ -294,8 +313,9 @@ unsafe fn scalar_body<T: Tier, A: Copy, O: Bin<A>, const LEFT: bool>(
     unsafe {
         let y = scalar.cast::<A>().read_unaligned();
         let f = |x: A| {
-            if LEFT {
-                O::f::<T>(y, x)
+            let (x, y) = if LEFT { (y, x) } else { (x, y) };
+            if O::FIX && O::rare(x, y) {
+                O::fix(x, y)
             } else {
                 O::f::<T>(x, y)
             }

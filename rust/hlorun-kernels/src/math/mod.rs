@@ -18,6 +18,7 @@ macro_rules! horner {
 }
 
 pub mod complex;
+pub mod complex_single;
 pub mod double;
 mod inverse;
 pub mod single;

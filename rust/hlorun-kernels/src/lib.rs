@@ -19,6 +19,7 @@ pub mod low_float;
 mod math;
 mod ops;
 pub mod places;
+pub mod random;
 mod reduce;
 mod rows;
 pub mod scalar_bytecode;

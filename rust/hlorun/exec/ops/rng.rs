@@ -3,7 +3,7 @@
 
 use hlorun_kernels::DType;
 
-use super::rng_bit_generator::philox;
+use super::rng_bit_generator::each_draw;
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -41,10 +41,10 @@ pub fn run(
     let mut values = AlignedBytes::uninitialized(8 * count)?;
     let target = Shared::new(values.as_mut_ptr());
     let is_pred = to == DType::Pred;
+    let key = [op.seed as u32, (op.seed >> 32) as u32];
+    let draw = |n: usize, out: &mut [_]| hlorun_kernels::random::philox(key, n as u128, out);
     split(environment, count, GRAIN, &|range| {
-        for n in range {
-            let key = [op.seed as u32, (op.seed >> 32) as u32];
-            let x = philox(key, [n as u32, (n as u64 >> 32) as u32, 0, 0]);
+        each_draw(range, draw, |n, x: [u32; 4]| {
             let bits = u64::from(x[0]) | u64::from(x[1]) << 32;
             let more = u64::from(x[2]) | u64::from(x[3]) << 32;
             let unit = |bits: u64| (bits >> 11) as f64 * (0.5f64).powi(53);
@@ -75,7 +75,7 @@ pub fn run(
             };
             // SAFETY: element `n` of `count`, written by this task alone.
             unsafe { target.get().cast::<[u8; 8]>().add(n).write(value) };
-        }
+        });
     });
     let from = if floating { DType::F64 } else { DType::U64 };
     let mut result = AlignedBytes::uninitialized(output.byte_size())?;

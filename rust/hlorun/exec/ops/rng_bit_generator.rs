@@ -5,6 +5,8 @@
 //! into four words, which follow one another. Results narrower than 32 bits are the low bits of
 //! 32-bit results.
 
+use std::ops::Range;
+
 use super::walk::{Shared, split};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -14,46 +16,23 @@ use crate::plan::ops::rng_bit_generator::{Algorithm, RngBitGeneratorOp};
 
 /// Counters one task turns into bits.
 const GRAIN: usize = 32 << 10;
+/// Counters whose words are made before they are stored.
+const BLOCK: usize = 256;
 
-/// Threefry-2x32, 20 rounds (Salmon et al., 2011).
-pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
-    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
-    let mut x = [
-        counter[0].wrapping_add(keys[0]),
-        counter[1].wrapping_add(keys[1]),
-    ];
-    for block in 0..5 {
-        for rotation in ROTATIONS[block % 2] {
-            x[0] = x[0].wrapping_add(x[1]);
-            x[1] = x[1].rotate_left(rotation) ^ x[0];
+/// Calls `store` with each counter of `range` and its words; `draw` makes those from one counter on.
+pub fn each_draw<const W: usize>(
+    range: Range<usize>,
+    draw: impl Fn(usize, &mut [[u32; W]]),
+    mut store: impl FnMut(usize, [u32; W]),
+) {
+    let mut block = [[0; W]; BLOCK];
+    for first in range.clone().step_by(BLOCK) {
+        let block = &mut block[..BLOCK.min(range.end - first)];
+        draw(first, block);
+        for (k, &words) in block.iter().enumerate() {
+            store(first + k, words);
         }
-        x[0] = x[0].wrapping_add(keys[(block + 1) % 3]);
-        x[1] = x[1]
-            .wrapping_add(keys[(block + 2) % 3])
-            .wrapping_add(block as u32 + 1);
     }
-    x
-}
-
-/// Philox-4x32, 10 rounds (Salmon et al., 2011).
-pub fn philox(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
-    let (mut key, mut x) = (key, counter);
-    for _ in 0..10 {
-        let a = u64::from(x[0]) * 0xD251_1F53;
-        let b = u64::from(x[2]) * 0xCD9E_8D57;
-        x = [
-            (b >> 32) as u32 ^ x[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ x[3] ^ key[1],
-            a as u32,
-        ];
-        key = [
-            key[0].wrapping_add(0x9E37_79B9),
-            key[1].wrapping_add(0xBB67_AE85),
-        ];
-    }
-    x
 }
 
 fn words(x: u64) -> [u32; 2] {
@@ -146,15 +125,16 @@ fn three_fry(
     environment: &OpEnvironment<'_>,
 ) -> u64 {
     let key = words(state[0]);
-    let draw = |n: usize| threefry(key, words(state[1].wrapping_add(n as u64)));
+    let draw = |n: usize, out: &mut [_]| {
+        hlorun_kernels::random::threefry(key, state[1].wrapping_add(n as u64), out);
+    };
     let count = bits.count();
     if target.size == 8 {
         split(environment, count, GRAIN, &|range| {
-            for n in range {
-                let [low, high] = draw(n);
+            each_draw(range, draw, |n, [low, high]| {
                 // SAFETY: element `n` of `count`.
                 unsafe { target.write(n, low, high) };
-            }
+            });
         });
         return count as u64;
     }
@@ -169,17 +149,23 @@ fn three_fry(
     let outer: usize = axis.map_or(1, |axis| dims[..axis].iter().product());
     let total = outer * half * inner;
     split(environment, total, GRAIN, &|range| {
-        for n in range {
-            let pair = draw(n);
-            let (i, rest) = (n % inner, n / inner);
-            let (j, o) = (rest % half, rest / half);
+        let (mut i, rest) = (range.start % inner, range.start / inner);
+        let (mut j, mut o) = (rest % half, rest / half);
+        each_draw(range, draw, |_, pair| {
             for (k, word) in pair.into_iter().enumerate() {
                 if 2 * j + k < size {
                     // SAFETY: an index below `outer * size * inner`, the number of elements.
                     unsafe { target.write((o * size + 2 * j + k) * inner + i, word, 0) };
                 }
             }
-        }
+            i += 1;
+            if i == inner {
+                (i, j) = (0, j + 1);
+            }
+            if j == half {
+                (j, o) = (0, o + 1);
+            }
+        });
     });
     total as u64
 }
@@ -193,12 +179,12 @@ fn philox_bits(
     let key = words(state[0]);
     let per_draw = if target.size == 8 { 2 } else { 4 };
     let draws = count.div_ceil(per_draw);
+    let first = u128::from(state[1]) | u128::from(state[2]) << 64;
+    let draw = |n: usize, out: &mut [_]| {
+        hlorun_kernels::random::philox(key, first.wrapping_add(n as u128), out);
+    };
     split(environment, draws, GRAIN, &|range| {
-        for n in range {
-            let (low, carry) = state[1].overflowing_add(n as u64);
-            let high = state[2].wrapping_add(u64::from(carry));
-            let ([a, b], [c, d]) = (words(low), words(high));
-            let x = philox(key, [a, b, c, d]);
+        each_draw(range, draw, |n, x: [u32; 4]| {
             for k in 0..per_draw.min(count - n * per_draw) {
                 let (low, high) = if per_draw == 2 {
                     (x[2 * k], x[2 * k + 1])
@@ -208,26 +194,7 @@ fn philox_bits(
                 // SAFETY: below `count`.
                 unsafe { target.write(n * per_draw + k, low, high) };
             }
-        }
+        });
     });
     draws as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generators_give_the_published_numbers() {
-        assert_eq!(threefry([0, 0], [0, 0]), [0x6b20_0159, 0x99ba_4efe]);
-        assert_eq!(threefry([!0, !0], [!0, !0]), [0x1cb9_96fc, 0xbb00_2be7]);
-        assert_eq!(
-            philox([0, 0], [0; 4]),
-            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-        );
-        assert_eq!(
-            philox([!0, !0], [!0; 4]),
-            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
-        );
-    }
 }

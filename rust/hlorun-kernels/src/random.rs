@@ -1,0 +1,163 @@
+//! Counter-based random bits: Threefry-2x32 of 20 rounds and Philox-4x32 of 10 (Salmon et al., "Parallel Random
+//! Numbers: As Easy as 1, 2, 3", SC 2011).
+//!
+//! In: a key and counters. Out: words. Promise: the words of a counter depend on it and the key alone; counters that
+//! follow one another are encrypted side by side in the lanes of vectors.
+
+use crate::isa::Isa;
+
+/// Counters that are encrypted side by side.
+const LANES: usize = 16;
+
+/// The same word of each counter.
+type Words = [u32; LANES];
+
+/// A word of each counter, changed lane by lane.
+#[inline(always)]
+fn each(f: impl Fn(usize) -> u32) -> Words {
+    std::array::from_fn(f)
+}
+
+/// Threefry of `LANES` counters.
+#[inline(always)]
+fn threefry_lanes(key: [u32; 2], counter: [Words; 2]) -> [Words; 2] {
+    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
+    let [mut x, mut y] = counter;
+    x = each(|k| x[k].wrapping_add(keys[0]));
+    y = each(|k| y[k].wrapping_add(keys[1]));
+    for block in 0..5 {
+        for rotation in ROTATIONS[block % 2] {
+            x = each(|k| x[k].wrapping_add(y[k]));
+            y = each(|k| y[k].rotate_left(rotation) ^ x[k]);
+        }
+        x = each(|k| x[k].wrapping_add(keys[(block + 1) % 3]));
+        let key = keys[(block + 2) % 3].wrapping_add(block as u32 + 1);
+        y = each(|k| y[k].wrapping_add(key));
+    }
+    [x, y]
+}
+
+/// Philox of `LANES` counters.
+#[inline(always)]
+fn philox_lanes(key: [u32; 2], counter: [Words; 4]) -> [Words; 4] {
+    let (mut key, mut x) = (key, counter);
+    for _ in 0..10 {
+        let wide = |x: u32, factor: u64| u64::from(x) * factor;
+        let [a, b, c, d] = x;
+        let high = |x: Words, factor| each(|k| (wide(x[k], factor) >> 32) as u32);
+        let low = |x: Words, factor| each(|k| wide(x[k], factor) as u32);
+        let (first, third) = (0xD251_1F53, 0xCD9E_8D57);
+        let (p, q) = (high(c, third), high(a, first));
+        x = [
+            each(|k| p[k] ^ b[k] ^ key[0]),
+            low(c, third),
+            each(|k| q[k] ^ d[k] ^ key[1]),
+            low(a, first),
+        ];
+        key = [
+            key[0].wrapping_add(0x9E37_79B9),
+            key[1].wrapping_add(0xBB67_AE85),
+        ];
+    }
+    x
+}
+
+/// The two words of each counter from `first` on; the low half of a counter comes first.
+#[inline(always)]
+fn threefry_body(key: [u32; 2], first: u64, out: &mut [[u32; 2]]) {
+    for (block, out) in out.chunks_mut(LANES).enumerate() {
+        let first = first.wrapping_add((block * LANES) as u64);
+        let at = |k: usize| first.wrapping_add(k as u64);
+        let counter = [each(|k| at(k) as u32), each(|k| (at(k) >> 32) as u32)];
+        let [x, y] = threefry_lanes(key, counter);
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = [x[k], y[k]];
+        }
+    }
+}
+
+/// The four words of each counter from `first` on; the lowest words of a counter come first.
+#[inline(always)]
+fn philox_body(key: [u32; 2], first: u128, out: &mut [[u32; 4]]) {
+    for (block, out) in out.chunks_mut(LANES).enumerate() {
+        let first = first.wrapping_add((block * LANES) as u128);
+        let word = |w: u32| each(|k| (first.wrapping_add(k as u128) >> (32 * w)) as u32);
+        let words = philox_lanes(key, [word(0), word(1), word(2), word(3)]);
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = words.map(|word| word[k]);
+        }
+    }
+}
+
+macro_rules! tier {
+    ($module:ident, $tier:ty, $(#[$features:meta])?) => {
+        mod $module {
+            $(#[$features])?
+            pub unsafe fn threefry(key: [u32; 2], first: u64, out: &mut [[u32; 2]]) {
+                super::threefry_body(key, first, out);
+            }
+
+            $(#[$features])?
+            pub unsafe fn philox(key: [u32; 2], first: u128, out: &mut [[u32; 4]]) {
+                super::philox_body(key, first, out);
+            }
+        }
+    };
+}
+each_tier!(tier);
+
+/// Threefry of as many counters as `out` has room for, which follow `first`; the low half of a counter comes first.
+pub fn threefry(key: [u32; 2], first: u64, out: &mut [[u32; 2]]) {
+    // SAFETY: the active tier's instructions are there.
+    unsafe { of_tier!(Isa::active(), threefry(key, first, out)) }
+}
+
+/// Philox of as many counters as `out` has room for, which follow `first`; the lowest words of a counter come first.
+pub fn philox(key: [u32; 2], first: u128, out: &mut [[u32; 4]]) {
+    // SAFETY: the active tier's instructions are there.
+    unsafe { of_tier!(Isa::active(), philox(key, first, out)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generators_give_the_published_numbers() {
+        let mut pair = [[0; 2]];
+        threefry([0, 0], 0, &mut pair);
+        assert_eq!(pair, [[0x6b20_0159, 0x99ba_4efe]]);
+        threefry([!0, !0], !0, &mut pair);
+        assert_eq!(pair, [[0x1cb9_96fc, 0xbb00_2be7]]);
+        let mut four = [[0; 4]];
+        philox([0, 0], 0, &mut four);
+        assert_eq!(four, [[0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]]);
+        philox([!0, !0], !0, &mut four);
+        assert_eq!(four, [[0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]]);
+    }
+
+    /// Counters alone and among others, over the ends of words.
+    #[test]
+    fn words_depend_on_their_counter_alone() {
+        let key = [0x0123_4567, 0x89ab_cdef];
+        for first in [0, (1 << 32) - 5, u64::MAX - 7] {
+            let mut all = [[0; 2]; 53];
+            threefry(key, first, &mut all);
+            for (k, words) in all.iter().enumerate() {
+                let mut one = [[0; 2]];
+                threefry(key, first.wrapping_add(k as u64), &mut one);
+                assert_eq!(one[0], *words);
+            }
+        }
+        for first in [0, (1 << 64) - 5, u128::MAX - 7] {
+            let mut all = [[0; 4]; 53];
+            philox(key, first, &mut all);
+            for (k, words) in all.iter().enumerate() {
+                let mut one = [[0; 4]];
+                philox(key, first.wrapping_add(k as u128), &mut one);
+                assert_eq!(one[0], *words);
+            }
+        }
+    }
+}

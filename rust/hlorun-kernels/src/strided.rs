@@ -8,7 +8,7 @@ mod short_rows;
 
 use crate::copy::copy;
 use crate::transpose;
-use short_rows::{REPEATED, SHORT, repeated, short_rows};
+use short_rows::{REPEATED, SHORT, is_repeated, repeated, short_rows};
 
 /// At most this many dimensions are copied without recursion or allocation.
 pub const MAX_RANK: usize = 64;
@@ -144,7 +144,7 @@ unsafe fn filled(elem_size: usize, outer: &[Dim], n: usize, src: *const u8, dst:
     // SAFETY: the caller passes rows inside both arrays.
     unsafe {
         if let Some((&rows, outer)) = outer.split_last()
-            && n <= REPEATED
+            && is_repeated(elem_size, n)
         {
             return walk(outer, src, dst, |s, d| {
                 by_size!(elem_size, repeated(rows, n, s, d), {
@@ -185,6 +185,18 @@ unsafe fn transposed(elem_size: usize, dims: &[Dim], src: *const u8, dst: *mut u
     let stream = total * elem_size >= transpose::STREAM_BYTES;
     // SAFETY: the caller passes dimensions that stay inside both arrays.
     unsafe {
+        if let Some((&planes, outer)) = outer.split_last()
+            && across.size * inner.size <= FEW
+        {
+            return walk(outer, src, dst, |s, d| {
+                by_size!(elem_size, small_planes(planes, across, inner, s, d), {
+                    for i in 0..planes.size as isize {
+                        let (s, d) = (s.offset(i * planes.src), d.offset(i * planes.dst));
+                        plane(elem_size, across, inner, s, d);
+                    }
+                });
+            });
+        }
         walk(outer, src, dst, |s, d| {
             if elem_size == 4 && across.src == 4 && inner.dst == 4 && transpose::available() {
                 words(across, inner, s, d, stream);
@@ -359,6 +371,32 @@ unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: b
     part(skip, rows * SIDE, columns, across.size - columns);
     let done = skip + rows * SIDE;
     part(done, inner.size - done, 0, across.size);
+}
+
+/// Most elements of a plane that is copied with the others around it.
+const FEW: usize = 64;
+
+/// Planes so small that a call for each would take longer than the copy.
+unsafe fn small_planes<T: Copy>(
+    planes: Dim,
+    across: Dim,
+    inner: Dim,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    for p in 0..planes.size as isize {
+        for y in 0..across.size as isize {
+            // SAFETY: the caller passes planes inside both arrays.
+            unsafe {
+                let s = src.offset(p * planes.src + y * across.src);
+                let d = dst.offset(p * planes.dst + y * across.dst);
+                for x in 0..inner.size as isize {
+                    let value = s.offset(x * inner.src).cast::<T>().read_unaligned();
+                    d.offset(x * inner.dst).cast::<T>().write_unaligned(value);
+                }
+            }
+        }
+    }
 }
 
 /// Side of a block, in bytes of the dense side: one cache line each way.

@@ -10,6 +10,10 @@ use crate::isa::Isa;
 /// `pattern` is readable and `dst` writable for their sizes; they do not overlap.
 pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize) {
     let bytes = n * elem_size;
+    if bytes < LINE && bytes >= WORD && WORD.is_multiple_of(elem_size) {
+        // SAFETY: the caller's contract; a word of elements fits.
+        return unsafe { words(elem_size, pattern, dst, bytes) };
+    }
     if bytes < LINE || !LINE.is_multiple_of(elem_size) {
         for at in (0..bytes).step_by(elem_size.max(1)) {
             // SAFETY: the caller's contract.
@@ -37,6 +41,27 @@ pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize)
     unsafe {
         run(&line, dst, bytes / LINE);
         dst.add(bytes - LINE).cast::<[u8; LINE]>().write(line);
+    }
+}
+
+/// Bytes that a short fill writes at once.
+pub const WORD: usize = 8;
+
+/// Writes `bytes` bytes of an element that divides a word, a word or more of them. The last word ends where the elements
+/// do, and overlaps the one before.
+unsafe fn words(elem_size: usize, pattern: *const u8, dst: *mut u8, bytes: usize) {
+    // SAFETY: the caller's element, and room for the bytes.
+    unsafe {
+        let word: u64 = match elem_size {
+            1 => u64::from(pattern.read()) * 0x0101_0101_0101_0101,
+            2 => u64::from(pattern.cast::<u16>().read_unaligned()) * 0x0001_0001_0001_0001,
+            4 => u64::from(pattern.cast::<u32>().read_unaligned()) * 0x0000_0001_0000_0001,
+            _ => pattern.cast::<u64>().read_unaligned(),
+        };
+        for at in (0..bytes - WORD).step_by(WORD) {
+            dst.add(at).cast::<u64>().write_unaligned(word);
+        }
+        dst.add(bytes - WORD).cast::<u64>().write_unaligned(word);
     }
 }
 
@@ -81,4 +106,32 @@ unsafe fn lines_by_64(line: &[u8; LINE], dst: *mut u8, count: usize) {
 unsafe fn lines_by_32(line: &[u8; LINE], dst: *mut u8, count: usize) {
     // SAFETY: as in lines.
     unsafe { lines(line, dst, count) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fills_of_any_length_write_the_elements_alone() {
+        for elem_size in [1usize, 2, 3, 4, 8, 12, 16, 32] {
+            let pattern: Vec<u8> = (1..=elem_size as u8).collect();
+            for n in 0..150 {
+                let mut room = vec![0u8; (n + 2) * elem_size];
+                // SAFETY: room for n elements behind the first.
+                unsafe {
+                    fill(
+                        elem_size,
+                        pattern.as_ptr(),
+                        room.as_mut_ptr().add(elem_size),
+                        n,
+                    )
+                };
+                let (before, rest) = room.split_at(elem_size);
+                let (filled, after) = rest.split_at(n * elem_size);
+                assert!(before.iter().chain(after).all(|&byte| byte == 0));
+                assert!(filled.chunks(elem_size).all(|element| element == pattern));
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! In: the dimension along which the rows lie, and both sides. Out: the copied bytes.
 
 use super::Dim;
+use super::fill::WORD;
 use crate::copy::copy;
 
 /// Longest row, in bytes, that is copied with the others around it.
@@ -63,6 +64,13 @@ unsafe fn sized_rows<const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
 
 /// Longest row of equal elements that is written with the others around it.
 pub const REPEATED: usize = 16;
+
+/// Whether rows of `count` equal elements are written by [`repeated`] rather than filled one by one: few bytes, or counts
+/// that are known to the compiler.
+pub fn is_repeated(elem_size: usize, count: usize) -> bool {
+    let has_words = elem_size <= WORD && elem_size * count >= WORD;
+    count <= REPEATED && (!has_words || matches!(count, 2 | 3 | 4 | 8))
+}
 
 /// Writes every element of `rows` `count` times, side by side.
 ///

@@ -278,6 +278,14 @@ pub mod loops {
     pub const PARTS: i64 = 4;
 }
 
+/// Inner products of `f32` and `f64`, whose kernels are as fast as a sum where there is little to sum.
+pub mod inner_product {
+    /// Terms of one product from which on it is a sum.
+    pub const MIN_TERMS: i64 = 256;
+    /// Terms of all products of a batch from which on they are sums.
+    pub const MIN_ALL_TERMS: i64 = 1 << 12;
+}
+
 /// Factorizations and triangular solves of small matrices, one in each lane of the vectors.
 pub mod small_matrices {
     /// Most rows and columns of a matrix, or of a right-hand side.
@@ -316,6 +324,10 @@ pub mod windowed {
     pub const LONG: i64 = 8;
     /// With fewer lines than this, each is folded by itself.
     pub const LINES: usize = 8;
+    /// Shortest row that is walked as it lies where another dimension would make a longer one.
+    pub const MIN_RUN: i64 = 16;
+    /// Elements of windows from which on arrays are copied for the sake of their order.
+    pub const MIN_ARRANGED: i64 = 1 << 10;
     /// Elements of a task's lines, where windows reach back to the start.
     pub const RUNNING_GRAIN: usize = 1 << 14;
 }

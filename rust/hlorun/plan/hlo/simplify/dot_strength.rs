@@ -3,23 +3,21 @@
 //! An inner product (only batch dimensions stay) becomes a sum of elementwise products, and an outer
 //! product (nothing, or one element, is contracted) the product of two broadcasts: both go at the
 //! speed of memory on all cores and fuse with what is around them. Applies to a `dot` of two arrays
-//! of one type without `algorithm`. Inner products shorter than [`SHORTEST`] stay, and outer ones
-//! of `f32` and `f64`, which have kernels that are as fast and are tiled by rows. The terms are those of
-//! the `dot`, in the type it accumulates in; only the order of the sums changes. XLA's algebraic
-//! simplifier has the rewrite under this name.
+//! of one type without `algorithm`. Of `f32` and `f64`, inner products of few terms stay, and outer
+//! ones, which have kernels that are as fast and are tiled by rows. The terms are those of the `dot`, in
+//! the type it accumulates in; only the order of the sums changes. XLA's algebraic simplifier has the
+//! rewrite under this name.
 
 use smallvec::SmallVec;
 
 use crate::module::{AttrKey, ComputationId, HloModule, HloOpcode, InstructionId};
+use crate::plan::cost::inner_product::{MIN_ALL_TERMS, MIN_TERMS};
 use crate::plan::hlo::builder::Builder;
 use crate::plan::hlo::product::others;
 use crate::types::{Dims, PrimitiveType};
 
 /// Name of the pass.
 pub const NAME: &str = "dot-strength-reduction";
-
-/// Terms from which on an inner product is a sum of its own.
-const SHORTEST: i64 = 256;
 
 /// Runs the pass on all computations; the number of products that were rewritten.
 pub fn run(module: &mut HloModule) -> usize {
@@ -105,10 +103,13 @@ impl Weak {
             })
         };
         let terms = size(&a.dims, &lhs.contracting)?;
-        let is_outer =
-            terms == 1 && !matches!(result.element_type, PrimitiveType::F32 | PrimitiveType::F64);
-        let is_inner =
-            terms >= SHORTEST && size(&a.dims, &lhs.free)? == 1 && size(&b.dims, &rhs.free)? == 1;
+        let has_kernels = |ty| matches!(ty, PrimitiveType::F32 | PrimitiveType::F64);
+        let is_outer = terms == 1 && !has_kernels(result.element_type);
+        let all = terms.checked_mul(size(&a.dims, &lhs.batch)?)?;
+        let is_inner = size(&a.dims, &lhs.free)? == 1
+            && size(&b.dims, &rhs.free)? == 1
+            && terms > 0
+            && (!has_kernels(a.element_type) || terms >= MIN_TERMS || all >= MIN_ALL_TERMS);
         (is_outer || is_inner).then_some(Weak {
             lhs,
             rhs,

@@ -69,6 +69,10 @@ def test_windows(seed: int) -> None:
     op = rng.choice(["or", "and"] if dtype == "pred" else ["add", "multiply", "maximum", "minimum"])
     rank = rng.randint(1, 4)
     dims = [rng.choice([1, 2, 5, 9] if rank > 2 else [1, 3, 8, 40]) for _ in range(rank)]
+    # One long dimension among short ones, wherever it lies, makes the rows.
+    if rank > 2 and rng.random() < 0.3:
+        dims = [rng.choice([1, 2, 5]) for _ in range(rank)]
+        dims[rng.randrange(rank)] = 24
     window = []
     for n in dims:
         w = {
@@ -151,3 +155,49 @@ def test_pieces_of_rows() -> None:
     padded = np.pad(x, ((2, 5), (0, 0)))
     want = sum(padded[k : k + 3 * 23335 : 3][:23335] for k in range(5))
     np.testing.assert_array_equal(hlorun.run(module, x), want)
+
+
+def running(kind: str, operation: str, n: int, identity: int) -> hlorun.HloModule:
+    """A module whose windows of one line reach back to the start."""
+    return hlorun.parse(f"""HloModule m
+c {{
+  a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  ROOT r = {kind}[] {operation}(a, b)
+}}
+ENTRY e {{
+  x = {kind}[{n}] parameter(0)
+  i = {kind}[] constant({identity})
+  ROOT w = {kind}[{n}] reduce-window(x, i), window={{size={n} pad={n - 1}_0}}, to_apply=c
+}}""")
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "s32", "s8"])
+@pytest.mark.parametrize("operation", ["add", "multiply", "maximum", "minimum"])
+def test_running_folds_of_one_line(kind: str, operation: str) -> None:
+    """Every step is rounded, and a NaN stays."""
+    dtype = {**TYPES, "f16": np.float16, "s32": np.int32}[kind]
+    rng = random.Random(kind + operation)
+    values = [1, 2, 3, -1] if operation == "multiply" else [5, -7, 3, 11, -2]
+    x = np.array([rng.choice(values) for _ in range(70)]).astype(dtype)
+    if not kind.startswith("s"):
+        x = (x * np.asarray(1.1).astype(dtype)).astype(dtype)
+        x[60] = np.nan
+    identity = {"add": 0, "multiply": 1, "maximum": -100, "minimum": 100}[operation]
+    want, total = np.empty_like(x), np.asarray(identity).astype(dtype)
+    with np.errstate(all="ignore"):
+        for k, value in enumerate(x):
+            want[k] = total = OPERATIONS[operation](total, value).astype(dtype)
+    got = hlorun.run(running(kind, operation, len(x), identity), x)
+    np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
+def test_running_extremes_tell_zeros_apart(kind: str) -> None:
+    """+0 is larger than -0."""
+    dtype = {**TYPES, "f16": np.float16}[kind]
+    zeros = np.array([-0.0, 0.0, -0.0]).astype(dtype)
+    largest = hlorun.run(running(kind, "maximum", 3, -1), zeros)
+    assert np.signbit(largest.astype(np.float64)).tolist() == [True, False, False]
+    smallest = hlorun.run(running(kind, "minimum", 3, 1), -zeros)
+    assert np.signbit(smallest.astype(np.float64)).tolist() == [False, True, True]

@@ -28,6 +28,7 @@ pub mod topk;
 pub mod walk;
 mod weighted_rows;
 pub mod window;
+mod window_order;
 mod window_rows;
 
 use super::array::RawArray;

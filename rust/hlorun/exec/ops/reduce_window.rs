@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::lanes::{Folder, Row};
 use super::walk::{Nest, Shared, try_split};
 use super::window::{Span, spans};
+use super::window_order::Arranged;
 use super::{sliding, window_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -42,8 +43,35 @@ pub fn run(
     if outputs[0].count() == 0 {
         return Ok(());
     }
-    if sliding::run_running(op, operands, inits, outputs, environment)?
-        || window_rows::run(op, operands, inits, outputs, environment)?
+    if sliding::run_running(op, operands, inits, outputs, environment)? {
+        return Ok(());
+    }
+    match Arranged::of(&op.window.0, operands, outputs, environment)? {
+        Some(arranged) => {
+            run_as_they_lie(
+                op,
+                &arranged.operands,
+                inits,
+                &arranged.outputs,
+                environment,
+            )?;
+            arranged.finish(outputs, environment);
+            Ok(())
+        }
+        None => run_as_they_lie(op, operands, inits, outputs, environment),
+    }
+}
+
+/// Runs `op` over arrays in the order of their memory.
+fn run_as_they_lie(
+    op: &ReduceWindowOp,
+    operands: &[RawArray],
+    inits: &[RawArray],
+    outputs: &[RawArray],
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    let rank = op.window.0.len();
+    if window_rows::run(op, operands, inits, outputs, environment)?
         || sliding::run_associative(op, operands, inits, outputs, environment)?
     {
         return Ok(());

@@ -6,7 +6,8 @@
 //! the first form folds in the same order as position by position; the second changes only the
 //! order of additions and products of `f32` and `f64`, every other result is the same.
 
-use hlorun_kernels::BinaryOp;
+use hlorun_kernels::low_float::{Bf16, F16, LowFloat};
+use hlorun_kernels::{BinaryOp, Extremes};
 use smallvec::SmallVec;
 
 use super::associative::Associative;
@@ -358,6 +359,26 @@ impl Running<'_> {
     }
 }
 
+/// Whether [`widened`] has the operation.
+fn is_widened(op: BinaryOp) -> bool {
+    matches!(
+        op,
+        BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum
+    )
+}
+
+/// An operation of narrow floats: that of `f32`, rounded.
+#[inline(always)]
+fn widened<E: LowFloat>(op: BinaryOp, a: E, b: E) -> E {
+    let (a, b) = (a.decode(), b.decode());
+    E::encode(match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Maximum => a.larger(b),
+        _ => a.smaller(b),
+    })
+}
+
 /// A line folded element by element.
 struct Line {
     kernel: hlorun_kernels::Binary,
@@ -396,6 +417,14 @@ impl Line {
             }
             (BinaryOp::Multiply, PrimitiveType::F32) => typed!(f32, |a: f32, b: f32| a * b),
             (BinaryOp::Multiply, PrimitiveType::F64) => typed!(f64, |a: f64, b: f64| a * b),
+            (BinaryOp::Maximum, PrimitiveType::F32) => typed!(f32, f32::larger),
+            (BinaryOp::Maximum, PrimitiveType::F64) => typed!(f64, f64::larger),
+            (BinaryOp::Maximum, PrimitiveType::S32) => typed!(i32, i32::max),
+            (BinaryOp::Minimum, PrimitiveType::F32) => typed!(f32, f32::smaller),
+            (BinaryOp::Minimum, PrimitiveType::F64) => typed!(f64, f64::smaller),
+            (BinaryOp::Minimum, PrimitiveType::S32) => typed!(i32, i32::min),
+            (op, PrimitiveType::F16) if is_widened(op) => typed!(F16, |a, b| widened(op, a, b)),
+            (op, PrimitiveType::BF16) if is_widened(op) => typed!(Bf16, |a, b| widened(op, a, b)),
             _ => {
                 let bytes = self.step * self.ty.size_bytes();
                 let mut before = init;

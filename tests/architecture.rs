@@ -194,6 +194,7 @@ const PLAN: &[(&str, &[&str])] = &[
     ("options", &[]),
     ("view", &[]),
     ("cost", &["options"]),
+    ("transposition", &["cost", "view"]),
     ("element", &["cost", "error"]),
     ("ops", &["element", "error", "view"]),
     ("spmd", &["element", "error", "limits", "view"]),
@@ -210,7 +211,16 @@ const PLAN: &[(&str, &[&str])] = &[
     (
         "lower",
         &[
-            "cost", "element", "error", "faults", "limits", "ops", "options", "spmd", "thunk",
+            "cost",
+            "element",
+            "error",
+            "faults",
+            "limits",
+            "ops",
+            "options",
+            "spmd",
+            "thunk",
+            "transposition",
             "view",
         ],
     ),
@@ -295,7 +305,7 @@ const PLAN: &[(&str, &[&str])] = &[
 /// The same for `exec`.
 const EXEC: &[(&str, &[&str])] = &[
     ("array", &[]),
-    ("parallel", &[]),
+    ("parallel", &["array"]),
     ("threads", &[]),
     ("hooks", &["array"]),
     ("memory", &["array"]),
@@ -344,6 +354,7 @@ const EXEC: &[(&str, &[&str])] = &[
             "memory",
             "ops",
             "options",
+            "parallel",
             "reduce",
             "rendezvous",
             "row_tiling",

@@ -5,7 +5,6 @@
 
 use super::program::Frame;
 use super::stream;
-use super::transposed_blocks::Transposition;
 use super::walk;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -16,6 +15,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
+use crate::plan::transposition::Transposition;
 use crate::plan::view::{PRIVATE, Walk};
 use crate::types::PrimitiveType;
 

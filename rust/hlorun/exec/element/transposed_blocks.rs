@@ -4,22 +4,9 @@
 //! cache. Read tile by tile instead, every element would cost a cache line.
 
 use crate::buffers::AlignedBytes;
-use crate::plan::cost::transposed_blocks::{
-    BLOCK_BYTES, MAX_BLOCK_BYTES, MIN_ELEMENTS, MIN_ROW, MIN_ROWS, MIN_STEP,
-};
+use crate::plan::transposition::Transposition;
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
-
-/// How rows of a walk are brought in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transposition {
-    /// Elements of a row.
-    row: usize,
-    /// Rows before an outer dimension moves.
-    rows: usize,
-    /// Rows of a block.
-    block: usize,
-}
 
 /// A block of transposed rows.
 pub struct Block {
@@ -29,24 +16,6 @@ pub struct Block {
 }
 
 impl Transposition {
-    /// How to bring in `walk`, whose elements have `size` bytes; `None` where it is read as it lies.
-    pub fn of(walk: &Walk, size: usize) -> Option<Transposition> {
-        let [outer @ .., (rows, across), (row, step)] = walk.as_slice() else {
-            return None;
-        };
-        let (rows, row) = (*rows as usize, *row as usize);
-        let total: usize = outer.iter().map(|s| s.0 as usize).product();
-        let is_worth_it = across.unsigned_abs() < step.unsigned_abs()
-            && *across != 0
-            && step.unsigned_abs() as usize * size >= MIN_STEP
-            && row >= MIN_ROW
-            && rows >= MIN_ROWS
-            && total * rows * row >= MIN_ELEMENTS
-            && row * size * MIN_ROWS <= MAX_BLOCK_BYTES;
-        let block = (BLOCK_BYTES / (row * size)).clamp(MIN_ROWS, rows.max(MIN_ROWS));
-        is_worth_it.then_some(Transposition { row, rows, block })
-    }
-
     /// Room for a block of elements of `size` bytes.
     pub fn block(&self, size: usize) -> crate::Result<Block> {
         Ok(Block {
@@ -138,16 +107,5 @@ mod tests {
             assert_eq!(got, &want[start..start + n]);
             start += n;
         }
-    }
-
-    #[test]
-    fn only_rows_across_memory_are_transposed() {
-        let transposition = |walk: &[(i64, i64)]| Transposition::of(&Walk::from_slice(walk), 4);
-        assert!(transposition(&[(1000, 1), (1000, 1000)]).is_some());
-        assert!(transposition(&[(1000, 1000), (1000, 1)]).is_none());
-        assert!(transposition(&[(1000, 0), (1000, 1000)]).is_none());
-        assert!(transposition(&[(8, 1), (8, 100)]).is_none());
-        assert!(transposition(&[(1000, 1), (1_000_000, 1000)]).is_none());
-        assert!(transposition(&[(1000, 5000)]).is_none());
     }
 }

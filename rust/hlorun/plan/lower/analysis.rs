@@ -16,7 +16,8 @@ use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
-use crate::plan::view::{ArrayView, BufferSlice, major_to_minor};
+use crate::plan::transposition::Transposition;
+use crate::plan::view::{ArrayView, BufferSlice, identity_order, major_to_minor};
 use crate::types::PrimitiveType;
 
 /// How an instruction gets its value.
@@ -101,12 +102,23 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
     if fuse {
         analysis.find_sums_of_products(module, &users, data.root);
     }
+    let results = results(module, computation);
     let mut sizes: Vec<u32> = Vec::new();
     for at in (0..count).rev() {
         let id = analysis.instructions[at];
         let instruction = module.instruction(id);
         if let Some(shape) = instruction.array_shape() {
-            analysis.orders[at] = major_to_minor(shape);
+            let is_stored = matches!(
+                analysis.roles[at],
+                Role::Elementwise | Role::Iota | Role::Concatenate | Role::Pad
+            );
+            analysis.orders[at] = match is_stored
+                && results.contains(&id)
+                && reads_well_across(module, instruction)
+            {
+                true => identity_order(shape.rank()).into_iter().collect(),
+                false => major_to_minor(shape),
+            };
         }
         let new = sizes.len() as ClusterId;
         match analysis.roles[at] {
@@ -141,6 +153,59 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
         }
     }
     analysis
+}
+
+/// What the entry computation returns and nothing else reads, where it is `computation`. It is stored row-major, as
+/// results are, whatever its layout.
+fn results(module: &HloModule, computation: ComputationId) -> FxHashSet<InstructionId> {
+    let entry = module
+        .entry_computation()
+        .filter(|entry| entry.0 == computation);
+    let Some(root) = entry.and_then(|entry| entry.1.root) else {
+        return FxHashSet::default();
+    };
+    let mut found: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut open = vec![root];
+    while let Some(id) = open.pop() {
+        let is_new = found.insert(id);
+        if is_new && module.instruction_data(id).opcode == HloOpcode::Tuple {
+            open.extend_from_slice(module.operand_ids(id));
+        }
+    }
+    for &id in &module.computation(computation).instructions {
+        if module.instruction_data(id).opcode != HloOpcode::Tuple || !found.contains(&id) {
+            for operand in module.operand_ids(id) {
+                found.remove(operand);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a loop that walks row-major may read arrays of the instruction's layout: where they are brought in by blocks, or
+/// there is one, which costs what a copy of the result would.
+fn reads_well_across(module: &HloModule, instruction: InstructionRef<'_>) -> bool {
+    let is_array = |id: &InstructionId| {
+        let operand = module.instruction_data(*id).opcode;
+        !matches!(
+            operand,
+            HloOpcode::Broadcast | HloOpcode::Constant | HloOpcode::Iota
+        )
+    };
+    let mut arrays = instruction.operand_ids().to_vec();
+    arrays.retain(is_array);
+    arrays.dedup();
+    let Some(shape) = instruction.array_shape().filter(|_| arrays.len() > 1) else {
+        return true;
+    };
+    let nowhere = BufferSlice {
+        allocation: 0,
+        offset: 0,
+        size: 0,
+    };
+    let view = ArrayView::of_shape(nowhere, shape);
+    let walk = view.walk(&identity_order(shape.rank()));
+    Transposition::of(&walk, shape.element_type.size_bytes()).is_some()
 }
 
 impl Analysis {

@@ -148,6 +148,9 @@ fn three_fry(
     let inner: usize = axis.map_or(1, |axis| dims[axis + 1..].iter().product());
     let outer: usize = axis.map_or(1, |axis| dims[..axis].iter().product());
     let total = outer * half * inner;
+    if total == 0 {
+        return 0;
+    }
     split(environment, total, GRAIN, &|range| {
         let (mut i, rest) = (range.start % inner, range.start / inner);
         let (mut j, mut o) = (rest % half, rest / half);

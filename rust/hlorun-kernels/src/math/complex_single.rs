@@ -63,13 +63,17 @@ pub fn is_rare_for_div(a: C, b: C) -> bool {
     is_not_finite(a) | is_not_finite(b) | ((b.re == 0.0) & (b.im == 0.0))
 }
 
-/// Quotient. The products of the parts are exact.
+/// Quotient. The products of the parts are exact. The larger part of the divisor gives its sign to zeros, as it does where
+/// the quotient is computed by Smith's scaling.
 #[inline(always)]
 pub fn div<T: Tier>(a: C, b: C) -> C {
-    let norm = T::fma64(b.re, b.re, b.im * b.im);
+    let is_real = b.re.abs() >= b.im.abs();
+    let sign = 1f64.copysign(if is_real { b.re } else { b.im });
+    let norm = T::fma64(b.re, b.re, b.im * b.im) * sign;
+    let (re, im) = (b.re * sign, b.im * sign);
     Cx {
-        re: T::fma64(a.re, b.re, a.im * b.im) / norm,
-        im: T::fma64(a.im, b.re, -(a.re * b.im)) / norm,
+        re: T::fma64(a.re, re, a.im * im) / norm,
+        im: T::fma64(a.im, re, -(a.re * im)) / norm,
     }
 }
 
@@ -128,7 +132,14 @@ mod tests {
                 if is_rare_for_div(a, b) || !(1e-30..1e30).contains(&size) {
                     continue;
                 }
-                let back = exact::mul(div::<Portable>(a, b), b);
+                let (got, smith) = (div::<Portable>(a, b), exact::div(a, b));
+                for (x, y) in [(got.re, smith.re), (got.im, smith.im)] {
+                    assert!(
+                        y != 0.0 || x.to_bits() == y.to_bits(),
+                        "{a:?} by {b:?}: {got:?}"
+                    );
+                }
+                let back = exact::mul(got, b);
                 let error = exact::abs(Cx {
                     re: back.re - a.re,
                     im: back.im - a.im,

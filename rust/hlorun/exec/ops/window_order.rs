@@ -39,7 +39,11 @@ impl Order {
         let window = |d: &usize| windows[*d].size.max(1);
         let positions = (0..rank).fold(1i64, |n, d| n.saturating_mul(window(&d)));
         let work = positions.saturating_mul(output.count() as i64);
-        if positions == 1 || work < MIN_ARRANGED || operand.count() == 0 {
+        let differ = (0..rank).filter(|&d| operand.strides[d] != 0);
+        let differ = differ.fold(1i64, |n, d| n.saturating_mul(operand.dims[d]));
+        // A copy is to touch no more elements than the windows read, and few elements lie well anyhow.
+        let is_worth_it = work >= MIN_ARRANGED.max(operand.count() as i64);
+        if positions == 1 || !is_worth_it || differ < MIN_ARRANGED || operand.count() == 0 {
             return None;
         }
         let mut dims: SmallVec<[usize; 6]> = (0..rank).collect();
@@ -193,5 +197,16 @@ mod tests {
         let small = array(&[9, 9, 9, 9], &[0, 1, 2, 3]);
         assert_eq!(Order::of(&windows(&[3, 3, 3, 3]), &small, &small), None);
         assert_eq!(Order::of(&windows(&[1, 1, 1, 1]), &short, &short), None);
+    }
+
+    #[test]
+    fn no_more_is_copied_than_windows_read() {
+        let (down, few) = (array(&[640, 640], &[0, 1]), array(&[10, 10], &[1, 0]));
+        assert_eq!(Order::of(&windows(&[3, 3]), &down, &few), None);
+        let mut repeated = array(&[640, 640], &[0, 1]);
+        repeated.strides = Dims::from_elem(0, 2);
+        let across = array(&[640, 640], &[1, 0]);
+        assert_eq!(Order::of(&windows(&[3, 3]), &repeated, &across), None);
+        assert!(Order::of(&windows(&[3, 3]), &down, &across).is_some());
     }
 }

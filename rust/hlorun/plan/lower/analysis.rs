@@ -172,7 +172,8 @@ fn results(module: &HloModule, computation: ComputationId) -> FxHashSet<Instruct
             open.extend_from_slice(module.operand_ids(id));
         }
     }
-    for &id in &module.computation(computation).instructions {
+    // Readers come first, so that the elements of a tuple that is read are read, too.
+    for &id in module.computation(computation).instructions.iter().rev() {
         if module.instruction_data(id).opcode != HloOpcode::Tuple || !found.contains(&id) {
             for operand in module.operand_ids(id) {
                 found.remove(operand);

@@ -241,7 +241,9 @@ def resnet50(g: Any, x: Any) -> Any:
     return g.dense(g.mean(x), 1000)
 
 
-def inverted(g: Any, x: Any, features: int, size: int, stride: int, grow: int, act: str, squeeze: bool) -> Any:
+def inverted(
+    g: Any, x: Any, features: int, size: int, stride: int, grow: int, act: str, squeeze: bool
+) -> Any:
     """The block of MobileNetV2, and with `squeeze` that of EfficientNet."""
     inner = g.channels(x) * grow
     y = x if grow == 1 else g.act(g.norm(g.conv(x, inner, 1)), act)

@@ -77,7 +77,11 @@ def openvino(model: bytes, image: Any) -> Call:
     import openvino
 
     core = openvino.Core()
-    options = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    options = {
+        "INFERENCE_NUM_THREADS": THREADS,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
     compiled = core.compile_model(core.read_model(model), "CPU", options)
     request = compiled.create_infer_request()
     return lambda: np.array(request.infer({"image": image}, share_inputs=True)[0])
@@ -155,7 +159,11 @@ def main() -> None:
     options = parser.parse_args()
     engines = options.engines.split(",")
     chosen = [n for n in NETS if any(fnmatch.fnmatch(n, p) for p in options.only.split(","))]
-    heading = [f"{'net':16s} batch", *(f"{e + ' ms':>12s}" for e in engines), *(f"{'/' + e:>13s}" for e in engines[1:])]
+    heading = [
+        f"{'net':16s} batch",
+        *(f"{e + ' ms':>12s}" for e in engines),
+        *(f"{'/' + e:>13s}" for e in engines[1:]),
+    ]
     print(" ".join(heading), flush=True)
     rows = []
     for batch in map(int, options.batches.split(",")):

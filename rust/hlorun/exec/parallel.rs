@@ -11,3 +11,21 @@ pub struct OpEnvironment<'e> {
     /// How many threads that is. No bit of a result may depend on it.
     pub threads: usize,
 }
+
+impl OpEnvironment<'static> {
+    /// Everything on the calling thread.
+    pub const SERIAL: OpEnvironment<'static> = OpEnvironment {
+        parallel: hlorun_kernels::Parallel::SERIAL.run,
+        threads: 1,
+    };
+}
+
+impl OpEnvironment<'_> {
+    /// The same for products.
+    pub fn products(&self) -> hlorun_kernels::Parallel<'_> {
+        hlorun_kernels::Parallel {
+            threads: self.threads,
+            run: self.parallel,
+        }
+    }
+}

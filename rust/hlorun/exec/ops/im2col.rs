@@ -346,7 +346,11 @@ impl Geometry {
         let by_position = self.is_by_position();
         let layout = self.layout(rows, columns);
         let width = self.width();
-        if by_position && self.joined && tile.windows.start % width == 0 && windows % width == 0 {
+        if by_position
+            && self.joined
+            && tile.windows.start.is_multiple_of(width)
+            && windows.is_multiple_of(width)
+        {
             // SAFETY: the caller's promise.
             unsafe { self.fill_joined(tile, input, patches) };
             return layout;

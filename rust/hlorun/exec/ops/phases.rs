@@ -53,7 +53,7 @@ pub fn cut(op: &ConvolutionOp, kernel: &RawArray, output: &RawArray) -> Option<V
 impl Phase {
     /// Keeps every output along spatial dimension `d` whose number is `first` modulo the base dilation.
     fn take(&mut self, d: usize, first: i64) -> Option<()> {
-        let window = self.op.window.0[d].clone();
+        let window = self.op.window.0[d];
         let spread = window.base_dilation;
         if spread == 1 {
             return Some(());
@@ -81,7 +81,7 @@ impl Phase {
                 .checked_mul(window.window_dilation)?
                 .div_euclid(spread)
                 .max(1),
-            ..window.clone()
+            ..window
         };
         let skipped = match window.window_reversal {
             true => window.size - 1 - begin - (size - 1) * step,

@@ -128,7 +128,7 @@ def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool) -> None:
     want = naive(x, k, sizes, windows)
 
     def shape(array: Array) -> str:
-        layout = stream.permutation(array.ndim)
+        layout = list(stream.permutation(array.ndim))
         if dense:
             spatial = reversed(range(2, array.ndim))
             layout = [0, 1, *spatial] if array is k else [1, *spatial, 0]

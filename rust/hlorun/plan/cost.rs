@@ -347,6 +347,9 @@ pub mod scatter {
     /// Logarithm of the bytes of a block of the operand; the windows that begin in it belong to one task.
     pub const BLOCK_BITS: u32 = 10;
 }
+    /// Updates of an element, if they are spread evenly, from which few of them change an extreme, so that a branch that
+    /// leaves it alone is well predicted.
+    pub const MANY_UPDATES: usize = 64;
 
 /// Gathers and scatters inside loops that become slices at computed places, window by window.
 pub mod windows {

@@ -95,6 +95,9 @@ const ORDER: &[Pass] = &[
     optional("loop-hoist", &[], |module, _| {
         each_loop(module, loops::hoist::run)
     }),
+    optional(loops::map::NAME, &[], |module, _| {
+        each_loop(module, loops::map::run)
+    }),
     optional("loop-accumulate", &["loop-hoist"], |module, _| {
         each_loop(module, loops::accumulate::run)
     }),

@@ -73,6 +73,8 @@ pub enum Fault {
     RepeatsUnalike,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
+    /// Indices of fewer bits hold all of a reduction's.
+    CutsIndices,
     /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.

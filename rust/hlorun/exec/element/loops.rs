@@ -109,6 +109,15 @@ impl<'p> Sources<'p> {
         source.base.wrapping_add(at.wrapping_mul(source.size))
     }
 
+    /// Asks for elements `start..start + n` of all dense inputs, which are read soon.
+    pub fn expect(&self, start: usize, n: usize) {
+        for (input, source) in self.sources.iter().enumerate() {
+            if source.load.is_dense && matches!(source.load.kind, LoadKind::View(_)) {
+                hlorun_kernels::stream::expect::<true>(self.dense(input, start), n * source.size);
+            }
+        }
+    }
+
     /// Most elements of a tile that begins at `start`.
     pub fn limit(&self, start: usize) -> usize {
         walk::rest_of_run(self.run, start).min(self.block_limit(start))

@@ -225,8 +225,8 @@ each_tier!(tier);
 mod tests {
     use super::*;
 
+    #[allow(clippy::eq_op)]
     fn relation<T: PartialOrd>(x: &T, y: &T) -> Relation {
-        #[allow(clippy::eq_op)]
         match (x != x, y != y) {
             (true, true) => Relation::BothNan,
             (true, false) => Relation::LeftNan,

@@ -5,6 +5,7 @@
 //! is not, a shadow run or a run without the pass has to differ.
 
 mod loops;
+mod rewrites;
 
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
@@ -511,33 +512,6 @@ fn simplification() {
   ROOT d = f32[64] subtract(a, b)",
     );
     misleads(Fault::MergesEffects, &drawn, "common-subexpressions");
-}
-
-#[test]
-fn ties_of_a_stable_sort() {
-    let text = "HloModule ties
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  c = s32[] parameter(2)
-  d = s32[] parameter(3)
-  ROOT r = pred[] compare(a, b), direction=LT
-}
-ENTRY main {
-  p = f32[16] parameter(0)
-  zero = f32[] constant(0)
-  all = f32[16] broadcast(zero), dimensions={}
-  below = f32[16] negate(p)
-  signed = f32[16] multiply(all, below)
-  odd = f32[16] constant({0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0})
-  zeros = f32[16] add(odd, signed)
-  i = s32[16] iota(), iota_dimension=0
-  s = (f32[16], s32[16]) sort(zeros, i), dimensions={0}, is_stable=true, to_apply=less
-  places = s32[16] get-tuple-element(s), index=1
-  ROOT r = s32[3] slice(places), slice={[0:3]}
-}
-";
-    misleads(Fault::ReordersTies, text, "sort-top-k");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 #[macro_use]
 mod dispatch;
 
+pub mod choice;
 pub mod convert;
 mod copy;
 mod divide;
@@ -14,6 +15,7 @@ mod dtype;
 pub mod element;
 mod elementwise;
 pub mod gemm;
+mod iota;
 mod isa;
 pub mod low_float;
 mod math;
@@ -41,6 +43,7 @@ pub use gemm::packed::{gemm_packed, pack_operand, packed_size};
 pub use gemm::weighted_lanes::{WeightedLanes, WeightedLanesKernel, weighted_lanes};
 pub use gemm::weighted_rows::{WeightedRows, weighted_rows};
 pub use gemm::{Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_path, gemm};
+pub use iota::{Iota, iota};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};

@@ -14,6 +14,34 @@ pub trait LowFloat: Elem {
     fn encode(x: f32) -> Self;
     /// The bits as an integer in total order: below zero for a set sign bit.
     fn total_key(self) -> i32;
+    /// With the other sign.
+    #[inline(always)]
+    fn negated(self) -> Self {
+        Self::encode(-self.decode())
+    }
+    /// Without its sign.
+    #[inline(always)]
+    fn magnitude(self) -> Self {
+        Self::encode(self.decode().abs())
+    }
+}
+
+/// Signs of a format of 16 bits, without the way through `f32`: that leaves all bits as they are, but that NaN becomes a
+/// quiet one.
+macro_rules! signs {
+    ($infinity:literal, $quiet:literal) => {
+        #[inline(always)]
+        fn negated(self) -> Self {
+            let nan = u16::from(self.0 & 0x7fff > $infinity);
+            Self((self.0 ^ 0x8000) | (nan * $quiet))
+        }
+        #[inline(always)]
+        fn magnitude(self) -> Self {
+            let size = self.0 & 0x7fff;
+            let nan = u16::from(size > $infinity);
+            Self(size | (nan * $quiet))
+        }
+    };
 }
 
 /// IEEE binary16 bits.
@@ -32,6 +60,7 @@ pub struct Bf16(pub u16);
 pub struct F8<const FORMAT: usize>(pub u8);
 
 impl LowFloat for Bf16 {
+    signs!(0x7f80, 0x40);
     #[inline(always)]
     fn total_key(self) -> i32 {
         let x = i32::from(self.0 as i16);
@@ -55,6 +84,7 @@ impl LowFloat for Bf16 {
 }
 
 impl LowFloat for F16 {
+    signs!(0x7c00, 0x200);
     #[inline(always)]
     fn total_key(self) -> i32 {
         let x = i32::from(self.0 as i16);
@@ -442,6 +472,17 @@ mod tests {
         assert_eq!(F16::encode(65519.0), F16(0x7bff));
         assert_eq!(F16::encode(65520.0), F16(0x7c00));
         assert_eq!(Bf16::encode(f32::MAX), Bf16(0x7f80));
+    }
+
+    #[test]
+    fn signs_are_those_of_the_way_through_f32() {
+        for bits in 0..=u16::MAX {
+            let (half, brain) = (F16(bits), Bf16(bits));
+            assert_eq!(half.negated(), F16::encode(-half.decode()));
+            assert_eq!(half.magnitude(), F16::encode(half.decode().abs()));
+            assert_eq!(brain.negated(), Bf16::encode(-brain.decode()));
+            assert_eq!(brain.magnitude(), Bf16::encode(brain.decode().abs()));
+        }
     }
 
     #[test]

@@ -113,15 +113,10 @@ const AHEAD: usize = 4096;
 /// Asks for what comes after `block`.
 #[inline(always)]
 fn ask_ahead<A>(block: &[A]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..size_of_val(block)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = block.as_ptr().cast::<i8>().wrapping_add(AHEAD + line);
-        // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (block, AHEAD);
+    crate::stream::expect::<false>(
+        block.as_ptr().cast::<u8>().wrapping_add(AHEAD),
+        size_of_val(block),
+    );
 }
 
 /// The largest or smallest element by plain comparisons, which are blind to NaN and to the sign of zero: where one of

@@ -4,6 +4,7 @@
 //! `results[row] = f(results[row], value)` for each value of a row, in order. Promise: the bits of the two-operand
 //! kernel; a call per row costs more than a short row does.
 
+use crate::element::Pred;
 use crate::elementwise::{Bin, Tier, float, int};
 use crate::math::Float;
 use crate::ops::BinaryOp;
@@ -158,6 +159,70 @@ unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     }
 }
 
+/// Truth values are folded by the words of a row: any of its bytes, or where `ALL` every one, is not zero.
+#[inline(always)]
+unsafe fn fold_truth<const ALL: bool>(
+    values: *const u8,
+    rows: usize,
+    size: usize,
+    results: *mut u8,
+) {
+    const WORD: usize = 8;
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // A byte is zero where taking one from it borrows from its highest bit.
+    let holds = |word: u64| match ALL {
+        true => word.wrapping_sub(ONES) & !word & (ONES << 7) == 0,
+        false => word != 0,
+    };
+    // Of rows that are shorter than a word, the bytes behind them belong to the next ones and do not count.
+    let behind = match size < WORD {
+        true => u64::MAX << (8 * size),
+        false => 0,
+    };
+    let all = rows * size;
+    // SAFETY: the caller's contract: words end where the values do.
+    unsafe {
+        let word = |at: usize| values.add(at).cast::<u64>().read_unaligned().to_le();
+        let put = |row: usize, is_true: bool| {
+            let old = results.add(row).read() != 0;
+            let new = if ALL { old & is_true } else { old | is_true };
+            results.add(row).write(u8::from(new));
+        };
+        let whole = match all.checked_sub(WORD) {
+            Some(last) if size < WORD => last / size.max(1) + 1,
+            Some(_) => rows,
+            None => 0,
+        };
+        if size == WORD {
+            for row in 0..rows {
+                put(row, holds(word(row * WORD)));
+            }
+        } else if size < WORD {
+            for row in 0..whole {
+                let own = word(row * size);
+                put(row, holds(if ALL { own | behind } else { own & !behind }));
+            }
+        } else {
+            for row in 0..rows {
+                let mut is_true = holds(word(row * size + size - WORD));
+                for at in (0..size - WORD).step_by(WORD) {
+                    let part = holds(word(row * size + at));
+                    is_true = if ALL { is_true & part } else { is_true | part };
+                }
+                put(row, is_true);
+            }
+        }
+        for row in whole..rows {
+            let bytes = std::slice::from_raw_parts(values.add(row * size), size);
+            let is_true = match ALL {
+                true => bytes.iter().all(|&byte| byte != 0),
+                false => bytes.iter().any(|&byte| byte != 0),
+            };
+            put(row, is_true);
+        }
+    }
+}
+
 macro_rules! tier {
     ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
@@ -185,6 +250,30 @@ macro_rules! tier {
                 unsafe { fold::<$tier, A, O>(values, rows, size, results) }
             }
 
+            $(#[$features])?
+            unsafe fn folded_truth<const ALL: bool>(
+                values: *const u8,
+                rows: usize,
+                size: usize,
+                results: *mut u8,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { fold_truth::<ALL>(values, rows, size, results) }
+            }
+
+            fn truths(op: BinaryOp) -> Option<(Rows, FoldRows)> {
+                Some(match op {
+                    BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => {
+                        (combined::<Pred, int::PredAnd>, folded_truth::<true>)
+                    }
+                    BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => {
+                        (combined::<Pred, int::PredOr>, folded_truth::<false>)
+                    }
+                    BinaryOp::Xor => both::<Pred, int::PredXor>(),
+                    _ => return None,
+                })
+            }
+
             const fn both<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
                 (combined::<A, O>, folded::<A, O>)
             }
@@ -202,19 +291,29 @@ macro_rules! tier {
             fn ints<E: int::IntElem>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
                 Some(match op {
                     BinaryOp::Add => both::<E, int::Add>(),
+                    BinaryOp::Multiply => both::<E, int::Multiply>(),
                     BinaryOp::Maximum => both::<E, int::Maximum>(),
                     BinaryOp::Minimum => both::<E, int::Minimum>(),
+                    BinaryOp::And => both::<E, int::And>(),
+                    BinaryOp::Or => both::<E, int::Or>(),
+                    BinaryOp::Xor => both::<E, int::Xor>(),
                     _ => return None,
                 })
             }
 
             pub fn pick(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
                 match dtype {
+                    DType::Pred => truths(op),
                     DType::F32 => floats::<f32>(op),
                     DType::F64 => floats::<f64>(op),
+                    DType::S8 => ints::<i8>(op),
+                    DType::S16 => ints::<i16>(op),
                     DType::S32 => ints::<i32>(op),
-                    DType::U32 => ints::<u32>(op),
                     DType::S64 => ints::<i64>(op),
+                    DType::U8 => ints::<u8>(op),
+                    DType::U16 => ints::<u16>(op),
+                    DType::U32 => ints::<u32>(op),
+                    DType::U64 => ints::<u64>(op),
                     _ => None,
                 }
             }
@@ -350,6 +449,52 @@ mod tests {
                     want.iter().zip(&got).all(|(x, y)| is_same(x, y)),
                     "{op:?} {rows} {size}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn integers_and_truth_values_are_folded() {
+        // Words, so that elements of every type are aligned.
+        let words = |byte: &dyn Fn(u8) -> u8| -> Vec<u64> {
+            let all = (0..4000u32).map(|i| byte((i.wrapping_mul(2_654_435_761) >> 24) as u8));
+            let all: Vec<u8> = all.collect();
+            let words = all.chunks_exact(8);
+            words
+                .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+                .collect()
+        };
+        let values = words(&|byte| byte);
+        let seldom = words(&|byte| if byte < 40 { byte / 4 } else { 0 });
+        let mostly = words(&|byte| if byte < 20 { 0 } else { byte });
+        for dtype in [DType::Pred, DType::U8, DType::S16, DType::U64] {
+            for op in BinaryOp::ALL {
+                let Some(fold) = fold_rows(op, dtype) else {
+                    continue;
+                };
+                let kernel = binary(op, dtype).unwrap();
+                let width = dtype.size_bytes();
+                for values in [&values, &seldom, &mostly] {
+                    let values = values.as_ptr().cast::<u8>();
+                    for (rows, size) in
+                        [(1, 1), (7, 3), (9, 8), (21, 7), (13, 11), (5, 32), (40, 2)]
+                    {
+                        let mut want: Vec<u64> = (0..rows as u64).map(|row| row % 3).collect();
+                        let mut got = want.clone();
+                        // SAFETY: all values and results are there, at multiples of their size.
+                        unsafe {
+                            for row in 0..rows {
+                                let want = want.as_mut_ptr().cast::<u8>().add(row * width);
+                                for at in 0..size {
+                                    let value = values.add((row * size + at) * width);
+                                    kernel(want, value, want, 1);
+                                }
+                            }
+                            fold(values, rows, size, got.as_mut_ptr().cast());
+                        }
+                        assert_eq!(got, want, "{dtype:?} {op:?} {rows} {size}");
+                    }
+                }
             }
         }
     }

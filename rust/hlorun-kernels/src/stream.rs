@@ -79,6 +79,26 @@ unsafe fn lines_by_16(from: *const u8, to: *mut u8, lines: usize, ahead: Option<
     }
 }
 
+/// Asks for `bytes` bytes at `at`, which may be nobody's, to be in the first-level cache when they are read, or with
+/// `LATER` in the second-level one.
+#[inline(always)]
+pub fn expect<const LATER: bool>(at: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..bytes).step_by(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        let line = at.wrapping_add(offset).cast();
+        // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+        unsafe {
+            match LATER {
+                true => _mm_prefetch::<_MM_HINT_T1>(line),
+                false => _mm_prefetch::<_MM_HINT_T0>(line),
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, bytes);
+}
+
 /// Makes what this thread has streamed visible to those that it tells about it.
 pub fn finish() {
     #[cfg(target_arch = "x86_64")]

@@ -4,10 +4,12 @@
 //! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
 //! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
 
+mod apart;
 mod short_rows;
 
 use crate::copy::copy;
 use crate::transpose;
+use apart::apart;
 use short_rows::{REPEATED, SHORT, is_repeated, repeated, short_rows};
 
 /// At most this many dimensions are copied without recursion or allocation.
@@ -186,7 +188,7 @@ unsafe fn transposed(elem_size: usize, dims: &[Dim], src: *const u8, dst: *mut u
     // SAFETY: the caller passes dimensions that stay inside both arrays.
     unsafe {
         if let Some((&planes, outer)) = outer.split_last()
-            && across.size * inner.size <= FEW
+            && across.size * inner.size <= SMALL_PLANE
         {
             return walk(outer, src, dst, |s, d| {
                 by_size!(elem_size, small_planes(planes, across, inner, s, d), {
@@ -198,10 +200,14 @@ unsafe fn transposed(elem_size: usize, dims: &[Dim], src: *const u8, dst: *mut u
             });
         }
         walk(outer, src, dst, |s, d| {
-            if elem_size == 4 && across.src == 4 && inner.dst == 4 && transpose::available() {
-                words(across, inner, s, d, stream);
-            } else {
-                plane(elem_size, across, inner, s, d);
+            let es = elem_size as isize;
+            let is_plain = across.src == es && inner.dst == es && transpose::available();
+            match elem_size {
+                4 if is_plain => blocks::<u32, { transpose::SIDE }>(across, inner, s, d, stream),
+                8 if is_plain => {
+                    blocks::<u64, { transpose::LONG_SIDE }>(across, inner, s, d, stream);
+                }
+                _ => plane(elem_size, across, inner, s, d),
             }
         });
     }
@@ -285,10 +291,16 @@ unsafe fn row(elem_size: usize, dim: Dim, src: *const u8, dst: *mut u8) {
     }
 }
 
+/// Fewest elements of a row for which the loop of its step is looked for.
+const FEW: usize = 32;
+
 unsafe fn typed_row<T: Copy>(dim: Dim, src: *const u8, dst: *mut u8) {
     // SAFETY: as in row; unaligned accesses, because strides are any number of bytes.
     unsafe {
         if dim.dst == size_of::<T>() as isize {
+            if dim.size >= FEW && apart::<T>(src, dim.src, dim.size, dst) {
+                return;
+            }
             let to = dst.cast::<T>();
             for i in 0..dim.size {
                 to.add(i).write_unaligned(
@@ -322,14 +334,20 @@ unsafe fn plane(elem_size: usize, across: Dim, inner: Dim, src: *const u8, dst: 
     }
 }
 
-/// A plane of 4-byte elements, dense across in the source and inwards in the destination: blocks in registers, what
-/// is left at the edges one by one.
-unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: bool) {
-    const SIDE: usize = transpose::SIDE;
+/// A plane of elements of 4 or 8 bytes, dense across in the source and inwards in the destination: blocks of SIDE rows
+/// in registers, what is left at the edges one by one.
+unsafe fn blocks<T: Copy, const SIDE: usize>(
+    across: Dim,
+    inner: Dim,
+    src: *const u8,
+    dst: *mut u8,
+    stream: bool,
+) {
+    let size = size_of::<T>();
     // Streaming wants whole lines, so blocks begin where the destination's lines do.
     let aligned = across.dst % 64 == 0;
     let skip = if aligned {
-        (dst.align_offset(64) / 4).min(inner.size)
+        (dst.align_offset(64) / size).min(inner.size)
     } else {
         0
     };
@@ -345,23 +363,28 @@ unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: b
         );
         // SAFETY: the part lies inside the plane.
         unsafe {
-            let s = src.offset(first as isize * inner.src).add(from * 4);
-            let d = dst.offset(from as isize * across.dst).add(first * 4);
-            typed_plane::<u32>(a, i, s, d);
+            let es = size_of::<T>();
+            let s = src.offset(first as isize * inner.src).add(from * es);
+            let d = dst.offset(from as isize * across.dst).add(first * es);
+            typed_plane::<T>(a, i, s, d);
         }
+    };
+    let transpose_rows = match size {
+        4 => transpose::transpose_rows,
+        _ => transpose::transpose_long_rows,
     };
     part(0, skip, 0, across.size);
     for from in (0..columns).step_by(transpose::BAND) {
         let count = transpose::BAND.min(columns - from);
         for row in 0..rows {
             let first = skip + row * SIDE;
-            // SAFETY: `count` columns of 16 rows lie inside the plane.
+            // SAFETY: `count` columns of SIDE rows lie inside the plane.
             unsafe {
-                transpose::transpose_rows(
+                transpose_rows(
                     count,
-                    src.offset(first as isize * inner.src).add(from * 4),
+                    src.offset(first as isize * inner.src).add(from * size),
                     inner.src,
-                    dst.offset(from as isize * across.dst).add(first * 4),
+                    dst.offset(from as isize * across.dst).add(first * size),
                     across.dst,
                     stream && aligned,
                 );
@@ -374,7 +397,7 @@ unsafe fn words(across: Dim, inner: Dim, src: *const u8, dst: *mut u8, stream: b
 }
 
 /// Most elements of a plane that is copied with the others around it.
-const FEW: usize = 64;
+const SMALL_PLANE: usize = 64;
 
 /// Planes so small that a call for each would take longer than the copy.
 unsafe fn small_planes<T: Copy>(

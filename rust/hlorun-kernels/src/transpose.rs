@@ -1,10 +1,12 @@
-//! Transposes of 4-byte elements, block by block in registers.
+//! Transposes of 4-byte and 8-byte elements, block by block in registers.
 //!
 //! In: rows of the source that are `src_stride` bytes apart. Out: columns as rows `dst_stride` bytes apart. Promise:
 //! whole cache lines are read and written once; [`available`] says whether this CPU has what it takes.
 
 /// Side of a block: one cache line of elements.
 pub(crate) const SIDE: usize = 16;
+/// The same of 8-byte elements.
+pub(crate) const LONG_SIDE: usize = 8;
 /// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
 /// fetches ahead, and few destination lines are open at a time.
 pub(crate) const BAND: usize = 128;
@@ -90,6 +92,96 @@ unsafe fn block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256; 8]
         out[k + 4] = _mm256_permute2f128_ps::<0x31>(u[k], u[k + 4]);
     }
     out
+}
+
+/// [`transpose_rows`] of 8-byte elements: 8 rows, and `columns` is a multiple of 8.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn transpose_long_rows(
+    columns: usize,
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    stream: bool,
+) {
+    use std::arch::x86_64::{_mm256_storeu_pd, _mm256_stream_pd};
+    for at in (0..columns).step_by(4) {
+        // SAFETY: the block of four columns lies inside both arrays.
+        unsafe {
+            let from = src.add(at * 8);
+            let to = dst.offset(at as isize * dst_stride);
+            let low = long_block(from, src_stride);
+            let high = long_block(from.offset(4 * src_stride), src_stride);
+            for (c, (l, h)) in low.into_iter().zip(high).enumerate() {
+                let line = to.offset(c as isize * dst_stride).cast::<f64>();
+                if stream {
+                    _mm256_stream_pd(line, l);
+                    _mm256_stream_pd(line.add(4), h);
+                } else {
+                    _mm256_storeu_pd(line, l);
+                    _mm256_storeu_pd(line.add(4), h);
+                }
+            }
+        }
+    }
+}
+
+/// Four rows of four 8-byte elements, transposed.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn long_block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256d; 4] {
+    use std::arch::x86_64::{
+        _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
+    };
+    let row = |i: isize| {
+        // SAFETY: the caller promises four rows.
+        unsafe { _mm256_loadu_pd(src.offset(i * stride).cast()) }
+    };
+    let r: [_; 4] = std::array::from_fn(|i| row(i as isize));
+    let even = [
+        _mm256_unpacklo_pd(r[0], r[1]),
+        _mm256_unpacklo_pd(r[2], r[3]),
+    ];
+    let odd = [
+        _mm256_unpackhi_pd(r[0], r[1]),
+        _mm256_unpackhi_pd(r[2], r[3]),
+    ];
+    [
+        _mm256_permute2f128_pd::<0x20>(even[0], even[1]),
+        _mm256_permute2f128_pd::<0x20>(odd[0], odd[1]),
+        _mm256_permute2f128_pd::<0x31>(even[0], even[1]),
+        _mm256_permute2f128_pd::<0x31>(odd[0], odd[1]),
+    ]
+}
+
+/// As above, an element after the other.
+///
+/// # Safety
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) unsafe fn transpose_long_rows(
+    columns: usize,
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    _: bool,
+) {
+    for at in 0..columns {
+        for row in 0..LONG_SIDE {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = src.add(at * 8).offset(row as isize * src_stride);
+                let to = dst.add(row * 8).offset(at as isize * dst_stride);
+                let value = from.cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(value);
+            }
+        }
+    }
 }
 
 /// As above.

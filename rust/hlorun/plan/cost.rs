@@ -249,6 +249,9 @@ pub mod reduce {
     pub const MIN_COLUMN_ROWS: usize = 32;
     /// Elements of a tile that is read where it lies.
     pub const PLAIN_TILE: usize = 1 << 13;
+    /// Bytes of the results of neighbouring columns that are folded together: with what is read, and what is computed of
+    /// that, they stay in the first-level cache.
+    pub const COLUMN_BYTES: usize = 8 << 10;
     /// Most columns that are folded onto themselves.
     pub const FEW_COLUMNS: usize = 128;
     /// Longest rows that are folded side by side, for plain kernels and for general reducers.
@@ -375,6 +378,9 @@ pub mod scatter {
     pub const MIN_WINDOW: usize = 4;
     /// Most tasks: each finds all windows.
     pub const MAX_TASKS: usize = 8;
+    /// Updates of an element, if they are spread evenly, from which few of them change an extreme, so that a branch that
+    /// leaves it alone is well predicted.
+    pub const MANY_UPDATES: usize = 64;
     /// Logarithm of the bytes of a block of the operand; the windows that begin in it belong to one task.
     pub const BLOCK_BITS: u32 = 10;
 }

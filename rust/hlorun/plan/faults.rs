@@ -63,6 +63,8 @@ pub enum Fault {
     MovesVaryingValue,
     /// A loop's element that is taken for its initial value never changes.
     FixesChangingState,
+    /// A row of a loop's output is made of the rows of its inputs that have the same index.
+    MapsOtherRows,
     /// State that is read where it lies before a loop is handed on unchanged by every trip.
     HandsOnChangedState,
     /// A conversion that is undone lost nothing.
@@ -71,6 +73,8 @@ pub enum Fault {
     RepeatsUnalike,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
+    /// Indices of fewer bits hold all of a reduction's.
+    CutsIndices,
     /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.

@@ -130,10 +130,31 @@ impl<E: LowFloat> Bin<E> for LowMax {
     }
 }
 
+/// Operations on the sign alone.
+struct Negate;
+struct Abs;
+impl<E: LowFloat> Un<E> for Negate {
+    type Out = E;
+    #[inline(always)]
+    fn f<T: Tier>(a: E) -> E {
+        a.negated()
+    }
+}
+impl<E: LowFloat> Un<E> for Abs {
+    type Out = E;
+    #[inline(always)]
+    fn f<T: Tier>(a: E) -> E {
+        a.magnitude()
+    }
+}
+
 /// The kernel of a unary operation on `E`.
 pub fn unary<T: Tier, E: LowFloat>(op: UnaryOp) -> Option<Unary> {
-    if op == UnaryOp::IsFinite {
-        return Some(finite_run::<T, E>);
+    match op {
+        UnaryOp::IsFinite => return Some(finite_run::<T, E>),
+        UnaryOp::Negate => return Some(T::unary::<E, Negate>()),
+        UnaryOp::Abs => return Some(T::unary::<E, Abs>()),
+        _ => {}
     }
     macro_rules! kernel {
         ($o:ty) => {

@@ -17,14 +17,14 @@ use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
 use crate::plan::transposition::Transposition;
 use crate::plan::view::{PRIVATE, Walk};
-use crate::types::PrimitiveType;
 
 /// An input of a running loop.
 struct Source<'p> {
     load: &'p Load,
     base: *const u8,
-    ty: PrimitiveType,
     size: usize,
+    /// Writes indices that grow by a step as its elements, where there is such a kernel.
+    iota: Option<hlorun_kernels::Iota>,
     /// Makes its elements of indices.
     from_index: hlorun_kernels::Unary,
     /// Its register is filled once for all tiles.
@@ -65,15 +65,12 @@ impl<'p> Sources<'p> {
                 let to = dtype(ty).ok_or_else(|| HloError::execution("a type without kernels"))?;
                 // Scratch of a row tile is never larger than the tile.
                 let is_fixed = !load.is_dense && !is_constant && load.private().is_none();
-                let period = match load.kind {
-                    LoadKind::View(_) if is_fixed => period(&load.walk),
-                    _ => None,
-                };
+                let period = is_fixed.then(|| period(&load.walk)).flatten();
                 Ok(Source {
                     load,
                     base,
-                    ty,
                     size,
+                    iota: hlorun_kernels::iota(to),
                     from_index: hlorun_kernels::convert(hlorun_kernels::DType::S64, to),
                     is_constant,
                     transposition: match load.kind {
@@ -110,6 +107,15 @@ impl<'p> Sources<'p> {
     fn dense(&self, input: usize, at: usize) -> *const u8 {
         let source = &self.sources[input];
         source.base.wrapping_add(at.wrapping_mul(source.size))
+    }
+
+    /// Asks for elements `start..start + n` of all dense inputs, which are read soon.
+    pub fn expect(&self, start: usize, n: usize) {
+        for (input, source) in self.sources.iter().enumerate() {
+            if source.load.is_dense && matches!(source.load.kind, LoadKind::View(_)) {
+                hlorun_kernels::stream::expect::<true>(self.dense(input, start), n * source.size);
+            }
+        }
     }
 
     /// Most elements of a tile that begins at `start`.
@@ -220,7 +226,14 @@ impl Source<'_> {
         let to = bytes.as_mut_ptr();
         // SAFETY: the walk has a period's elements inside the view; the rest is copied from what is
         // written already.
-        unsafe { walk::gather(&self.load.walk, self.size, self.base, 0, period, to) };
+        unsafe {
+            match self.load.kind {
+                LoadKind::View(_) => {
+                    walk::gather(&self.load.walk, self.size, self.base, 0, period, to);
+                }
+                LoadKind::Iota => iota(self, 0, period, to),
+            }
+        }
         let (mut done, all) = (period * self.size, bytes.len());
         while done < all {
             let more = done.min(all - done);
@@ -247,32 +260,22 @@ fn period(walk: &Walk) -> Option<usize> {
 /// Writes the indices of elements `start..start + n` as elements of the source.
 fn iota(source: &Source<'_>, start: usize, n: usize, out: *mut u8) {
     const CHUNK: usize = 256;
-    let load = source.load;
-    if let PrimitiveType::S32 | PrimitiveType::U32 = source.ty {
-        // The low bits of indices; what is beyond them wraps as the conversion would.
-        return walk::pieces(&load.walk, start, n, |offset, stride, done, count| {
+    let walk = &source.load.walk;
+    if let Some(iota) = source.iota {
+        return walk::pieces(walk, start, n, |first, step, done, count| {
             // SAFETY: `out` is a whole tile of such elements.
-            let to = unsafe { std::slice::from_raw_parts_mut(out.cast::<i32>().add(done), count) };
-            let (offset, stride) = (offset as i32, stride as i32);
-            for (i, value) in to.iter_mut().enumerate() {
-                *value = offset.wrapping_add((i as i32).wrapping_mul(stride));
-            }
+            unsafe { iota(first, step, out.add(done * source.size), count) };
         });
     }
     let mut values = [0i64; CHUNK];
     let mut done = 0;
     while done < n {
         let count = CHUNK.min(n - done);
-        walk::pieces(
-            &load.walk,
-            start + done,
-            count,
-            |offset, stride, at, len| {
-                for (i, value) in values[at..at + len].iter_mut().enumerate() {
-                    *value = offset + i as i64 * stride;
-                }
-            },
-        );
+        walk::pieces(walk, start + done, count, |offset, stride, at, len| {
+            for (i, value) in values[at..at + len].iter_mut().enumerate() {
+                *value = offset + i as i64 * stride;
+            }
+        });
         // SAFETY: `values` holds `count` elements and `out` a whole tile.
         unsafe {
             (source.from_index)(values.as_ptr().cast(), out.add(done * source.size), count);

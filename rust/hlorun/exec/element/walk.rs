@@ -62,7 +62,7 @@ fn carry(outer: &[(i64, i64)], index: &mut [i64]) -> i64 {
     moved
 }
 
-/// Bytes up to which a run is filled here: a call takes longer.
+/// Bytes up to which a run is written here: a call takes longer.
 const SHORT: usize = 256;
 
 /// Writes `count` times the element at `from`.
@@ -352,6 +352,11 @@ unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: u
                     hlorun_kernels::fill(size, from.cast(), to.cast(), count);
                 }
                 0 => fill_run(from, to, count),
+                _ if count * size > SHORT => {
+                    let stride = stride as isize * size as isize;
+                    let dense = size as isize;
+                    hlorun_kernels::copy_row(size, count, from.cast(), stride, to.cast(), dense);
+                }
                 _ => {
                     for i in 0..count {
                         to.add(i)

@@ -9,10 +9,11 @@
 //! need not be commutative.
 
 use super::job::{Accumulators, Job};
+use super::moves::{Stretches, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
-use crate::plan::element::program::{Program, Register};
+use crate::plan::element::program::{Home, Program, Register, Task};
 use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
 use crate::plan::thunk::FoldWay;
@@ -33,6 +34,10 @@ pub(crate) struct Tile {
     pub(crate) values: Frame,
     /// Runs the reducer where it has no kernels of its own.
     combiner: Option<Frame>,
+    /// Whether the reducer may write its results over its left operands.
+    in_place: bool,
+    /// How many rows those operands of short rows that are the same for all of them are laid out for.
+    repeated_rows: usize,
     /// Per operand, room for a tile that is transposed or folded; none where neither happens.
     stage: SmallVec<[*mut u8; 2]>,
     _scratch: Option<Scratch>,
@@ -65,6 +70,8 @@ impl Tile {
         let stage = rooms.collect();
         Ok(Tile {
             values,
+            in_place: writes_in_place(&job.thunk.combiner),
+            repeated_rows: 0,
             combiner: match (job.fold, job.combine) {
                 (Some(_), Some(_)) => None,
                 _ => Some(Frame::new(&job.thunk.combiner, tile)?),
@@ -119,9 +126,8 @@ impl Tile {
                 index: result_of(space, position),
             };
             let is_general_row = inner_reduced && job.fold.is_none() && run.count == inner;
-            if is_general_row && let Some((lanes, rows)) = rows_together(job, position, n - done) {
-                run.count = rows * inner;
-                self.fold_lanes(job, lanes, rows, run, accumulators);
+            if is_general_row {
+                run.count *= self.fold_general_rows(job, position, n - done, run, accumulators);
             } else if inner_reduced {
                 self.fold_run(job, run, accumulators);
             } else {
@@ -134,8 +140,10 @@ impl Tile {
     fn value(&self, job: &Job<'_>, k: usize, at: usize) -> *const u8 {
         let output = job.thunk.program.outputs[k];
         let size = job.thunk.program.types[output.0 as usize].size_bytes();
-        // SAFETY: the tile holds more than `at` values.
-        unsafe { self.values.pointer(output).add(at * size).cast_const() }
+        self.values
+            .pointer(output)
+            .wrapping_add(at * size)
+            .cast_const()
     }
 
     /// Folds the values of `run` into its result.
@@ -146,62 +154,151 @@ impl Tile {
             unsafe { fold(values, run.count, accumulators.at(0, run.index)) };
             return;
         }
+        self.fold_rows_apart(job, run, 1, accumulators);
+    }
+
+    /// Folds the row of `run`, the first element of which is `position` of the walk, by a general reducer, and as many
+    /// rows after it as can be folded together among `left` values; returns how many these are.
+    fn fold_general_rows(
+        &mut self,
+        job: &Job<'_>,
+        position: usize,
+        left: usize,
+        run: Run,
+        accumulators: &Accumulators,
+    ) -> usize {
+        let size = run.count;
+        let results = match *job.thunk.space {
+            [.., (results, _), _] => results as usize,
+            _ => 1,
+        };
+        let rows = (left / size).min(results - position / size % results);
+        match lanes_together(job, size, results) {
+            Some(lanes) => {
+                let stretches = Stretches {
+                    from: run.from,
+                    row: size,
+                    rows,
+                    lanes,
+                    steps: size / lanes,
+                };
+                self.fold_lanes(job, stretches, run.index, accumulators);
+            }
+            None => self.fold_rows_apart(job, run, rows, accumulators),
+        }
+        rows
+    }
+
+    /// Folds the values of `run`, and of as many as `rows` in all that follow it and belong to neighbouring results:
+    /// each row by lanes of its own, and what is left of it value by value. How a row is folded does not depend on the
+    /// others.
+    fn fold_rows_apart(
+        &mut self,
+        job: &Job<'_>,
+        run: Run,
+        rows: usize,
+        accumulators: &Accumulators,
+    ) {
+        let row = run.count;
         let mut done = 0;
         if job.thunk.way != FoldWay::OneByOne {
-            while run.count - done >= MIN_LANE_RUN {
-                let left = run.count - done;
+            while row - done >= MIN_LANE_RUN {
+                let left = row - done;
                 let lanes = 1 << (left / 8).min(MAX_LANES).ilog2();
-                let from = run.from + done;
-                let count = left / lanes * lanes;
-                self.fold_lanes(job, lanes, 1, Run { from, count, ..run }, accumulators);
-                done += count;
+                let stretches = Stretches {
+                    from: run.from + done,
+                    row,
+                    rows,
+                    lanes,
+                    steps: left / lanes,
+                };
+                self.fold_lanes(job, stretches, run.index, accumulators);
+                done += left / lanes * lanes;
             }
         }
-        for from in run.from + done..run.from + run.count {
-            let one = Run {
-                from,
-                count: 1,
-                ..run
-            };
-            self.step(job, one, accumulators);
+        if rows == 1 {
+            for from in run.from + done..run.from + row {
+                let one = Run {
+                    from,
+                    count: 1,
+                    ..run
+                };
+                self.step(job, one, accumulators);
+            }
+            return;
+        }
+        let rest = Stretches {
+            from: run.from + done,
+            row,
+            rows,
+            lanes: 1,
+            steps: row - done,
+        };
+        let stage = self.staged(job, rest, &accumulators.sizes);
+        for at in 0..rest.steps {
+            let results = |k: usize| accumulators.at(k, run.index);
+            self.reduce_lanes(job, rows, &results, &|k| {
+                let bytes = at * rows * accumulators.sizes[k];
+                stage[k].wrapping_add(bytes).cast_const()
+            });
         }
     }
 
-    /// Folds values of which each of `lanes` takes a stretch of the same length: lane by lane, then
-    /// neighbouring lanes with each other until there is one for each of `results`.
+    /// Puts stretches side by side; returns where those of each operand are.
+    fn staged(
+        &mut self,
+        job: &Job<'_>,
+        stretches: Stretches,
+        sizes: &[usize],
+    ) -> SmallVec<[*mut u8; 2]> {
+        self.repeated_rows = 0;
+        for (k, &size) in sizes.iter().enumerate() {
+            let values = self.value(job, k, stretches.from);
+            // SAFETY: the tile holds the values, and the stage as many as a tile.
+            unsafe { stretches.transpose(size, values, self.stage[k]) };
+        }
+        self.stage.clone()
+    }
+
+    /// Folds stretches step by step, all of them at a time, then neighbouring ones of a row with each other until there is
+    /// one for each row; of that, the first belongs to result `index`.
     fn fold_lanes(
         &mut self,
         job: &Job<'_>,
-        lanes: usize,
-        results: usize,
-        run: Run,
+        stretches: Stretches,
+        index: usize,
         accumulators: &Accumulators,
     ) {
-        let steps = run.count / lanes;
+        let Stretches {
+            rows, lanes, steps, ..
+        } = stretches;
         let sizes = &accumulators.sizes;
-        for (k, &size) in sizes.iter().enumerate() {
-            let values = self.value(job, k, run.from);
-            // SAFETY: the values are `lanes` stretches of `steps`, and the stage holds a tile.
-            unsafe { transpose(size, values, lanes, steps, self.stage[k]) };
-        }
-        let stage = self.stage.clone();
+        let stage = self.staged(job, stretches, sizes);
+        let all = rows * lanes;
         let at = |k: usize, lane: usize| stage[k].wrapping_add(lane * sizes[k]);
         let first = |k: usize| at(k, 0);
-        for row in 1..steps {
-            self.reduce_lanes(job, lanes, &first, &|k| at(k, row * lanes).cast_const());
+        for step in 1..steps {
+            for (k, &size) in sizes.iter().enumerate() {
+                // What is read next lies behind these stretches, if it is no copy.
+                let next = self.value(job, k, stretches.from + (steps + step) * all);
+                if job.operands[k].is_dense {
+                    hlorun_kernels::stream::expect::<true>(next, all * size);
+                }
+            }
+            self.reduce_lanes(job, all, &first, &|k| at(k, step * all).cast_const());
         }
-        let mut width = lanes;
-        while width > results {
+        let mut width = all;
+        while width > rows {
             // Lanes of even numbers become the left operands, those of odd ones the right.
             width /= 2;
             for (k, &size) in sizes.iter().enumerate() {
                 // SAFETY: a stretch has at least two values, so the stage has room behind the lanes.
-                unsafe { part_pairs(size, at(k, 0), width, at(k, lanes)) };
+                unsafe { part_pairs(size, at(k, 0), width, at(k, all)) };
             }
-            self.reduce_lanes(job, width, &first, &|k| at(k, lanes).cast_const());
+            self.reduce_lanes(job, width, &first, &|k| at(k, all).cast_const());
         }
-        let to = |k: usize| accumulators.at(k, run.index);
-        self.reduce_lanes(job, results, &to, &|k| at(k, 0).cast_const());
+        let to = |k: usize| accumulators.at(k, index);
+        self.reduce_lanes(job, rows, &to, &|k| at(k, 0).cast_const());
     }
 
     /// Folds `rows` rows of `size` values: by a kernel, or transposed, so that their results are lanes.
@@ -220,13 +317,21 @@ impl Tile {
         }
         let program = &job.thunk.program;
         let width = |k: usize| program.types[program.outputs[k].0 as usize].size_bytes();
+        let columns = Stretches {
+            from: 0,
+            row: size,
+            rows,
+            lanes: 1,
+            steps: size,
+        };
         for k in 0..program.outputs.len() {
-            // SAFETY: the tile holds `rows * size` values and the stage as many.
-            unsafe {
-                let values = self.value(job, k, 0);
-                transpose(width(k), values, rows, size, self.stage[k]);
+            if job.operands[k].repeats && self.repeated_rows == rows {
+                continue;
             }
+            // SAFETY: the tile holds `rows * size` values and the stage as many.
+            unsafe { columns.transpose(width(k), self.value(job, k, 0), self.stage[k]) };
         }
+        self.repeated_rows = rows;
         let stage = self.stage.clone();
         for position in 0..size {
             let values = |k: usize| {
@@ -394,7 +499,12 @@ impl Tile {
         left: &dyn Fn(usize) -> *mut u8,
         right: &dyn Fn(usize) -> *const u8,
     ) {
+        if let Some((choose, choice)) = job.choose {
+            // SAFETY: all operands hold `count` elements; the left ones overlap nothing else.
+            return unsafe { choose([left(0), left(1)], [right(0), right(1)], count, choice) };
+        }
         let combiner: &Program = &job.thunk.combiner;
+        let in_place = self.in_place;
         let Some(frame) = self.combiner.as_mut() else {
             unreachable!("a reducer without both kernels has a frame");
         };
@@ -402,11 +512,17 @@ impl Tile {
         for k in 0..operands {
             frame.bind(combiner.inputs[k], left(k));
             frame.bind(combiner.inputs[operands + k], right(k).cast_mut());
+            if in_place {
+                frame.bind(combiner.outputs[k], left(k));
+            }
         }
         // SAFETY: all inputs hold `count` elements; results lie in the frame's own memory, since the
-        // plan never lets a reducer's output be one of its inputs.
+        // plan never lets a reducer's output be one of its inputs, or where the left operands do.
         unsafe {
             frame.run(combiner, count);
+            if in_place {
+                return;
+            }
             for k in 0..operands {
                 let output = combiner.outputs[k];
                 let size = combiner.types[output.0 as usize].size_bytes();
@@ -416,81 +532,27 @@ impl Tile {
     }
 }
 
-/// Transposes `rows` rows of `columns` elements of `size` bytes into `columns` rows.
-///
-/// # Safety
-///
-/// Both hold all elements and do not overlap.
-unsafe fn transpose(size: usize, from: *const u8, rows: usize, columns: usize, to: *mut u8) {
-    let bytes = size as isize;
-    let (row, column) = (bytes * columns as isize, bytes * rows as isize);
-    // SAFETY: the caller's promise.
-    unsafe {
-        hlorun_kernels::copy_strided(
-            size,
-            &[columns, rows],
-            from,
-            &[bytes, row],
-            to,
-            &[column, bytes],
-        );
-    }
+/// Whether a reducer is one piece of vector bytecode, which writes what it has computed after it has read everything.
+fn writes_in_place(combiner: &Program) -> bool {
+    let outputs = &combiner.outputs;
+    let is_own = |(k, register): (usize, &Register)| {
+        let ty = |register: Register| combiner.types[register.0 as usize];
+        matches!(combiner.homes[register.0 as usize], Home::Slot(_))
+            && !outputs[..k].contains(register)
+            && ty(*register).size_bytes() == ty(combiner.inputs[k]).size_bytes()
+    };
+    matches!(combiner.tasks[..], [Task::Vector(_)]) && outputs.iter().enumerate().all(is_own)
 }
 
-/// Of `rows` rows of `bytes` bytes, copies those of even numbers to `to`, and the others `behind` rows after it.
-///
-/// # Safety
-///
-/// There are so many rows at `from`, and room for `behind + rows / 2` at `to`. Either `from` is `to` and `behind` is
-/// `rows`, or the two do not overlap.
-unsafe fn part_rows(from: *const u8, to: *mut u8, rows: usize, behind: usize, bytes: usize) {
-    // SAFETY: the caller's promise; what is written over has been read before.
-    unsafe {
-        for i in 0..rows / 2 {
-            let row = from.add((2 * i + 1) * bytes);
-            std::ptr::copy_nonoverlapping(row, to.add((behind + i) * bytes), bytes);
-        }
-        for i in 0..rows.div_ceil(2) {
-            std::ptr::copy(from.add(2 * i * bytes), to.add(i * bytes), bytes);
-        }
-    }
-}
-
-/// Of `pairs` pairs of elements at `at`, leaves the first ones there and moves the second ones.
-///
-/// # Safety
-///
-/// There are so many pairs; `seconds` has room and overlaps none of them.
-unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds: *mut u8) {
-    by_size!(size, T => {
-        let (at, seconds) = (at.cast::<T>(), seconds.cast::<T>());
-        // SAFETY: the caller's promise; what is written over has been read before.
-        unsafe {
-            for i in 0..pairs {
-                seconds.add(i).write(at.add(2 * i + 1).read());
-            }
-            for i in 0..pairs {
-                at.add(i).write(at.add(2 * i).read());
-            }
-        }
-    })
-}
-
-/// Lanes and rows, where the rows from `position` on, of which `left` values are there, are folded
-/// together: their results are neighbours, and the lanes of each have the same number of values.
+/// Lanes of a row of `size` values, where rows are folded together whose results are among `results` neighbours, and the
+/// lanes of each have the same number of values.
 ///
 /// Whether they are is decided by the rows that a whole tile holds, not by those that are there: the
 /// order in which a row is folded must not depend on where a thread's share ends.
-fn rows_together(job: &Job<'_>, position: usize, left: usize) -> Option<(usize, usize)> {
-    let (size, results) = match *job.thunk.space {
-        [.., (results, _), (size, _)] => (size as usize, results as usize),
-        [(size, _)] => (size as usize, 1),
-        [] => return None,
-    };
-    let each = row_lanes(size);
-    let is_worth = each * results.min(job.tile / size) >= MIN_LANE_RUN;
-    let rows = (left / size).min(results - position / size % results);
-    (is_worth && job.thunk.way != FoldWay::OneByOne).then_some((each * rows, rows))
+fn lanes_together(job: &Job<'_>, size: usize, results: usize) -> Option<usize> {
+    let lanes = row_lanes(size);
+    let is_worth = lanes * results.min(job.tile / size) >= MIN_LANE_RUN;
+    (is_worth && job.thunk.way != FoldWay::OneByOne).then_some(lanes)
 }
 
 #[cfg(test)]
@@ -504,39 +566,6 @@ mod tests {
         assert_eq!(result_of(&space, 5), 1);
         assert_eq!(result_of(&space, 20), 0);
         assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
-    }
-
-    #[test]
-    fn pairs_are_parted() {
-        let mut values = [0u32, 1, 2, 3, 4, 5, 6, 7];
-        let mut seconds = [0u32; 4];
-        // SAFETY: four pairs, and room for as many.
-        unsafe {
-            part_pairs(
-                4,
-                values.as_mut_ptr().cast(),
-                4,
-                seconds.as_mut_ptr().cast(),
-            )
-        };
-        assert_eq!(
-            (&values[..4], &seconds[..]),
-            (&[0, 2, 4, 6][..], &[1, 3, 5, 7][..])
-        );
-    }
-
-    #[test]
-    fn rows_are_parted() {
-        let rows = [[0u8, 1], [2, 3], [4, 5], [6, 7], [8, 9]];
-        let mut parted = [[0u8; 2]; 5];
-        // SAFETY: five rows of two bytes, and room for as many.
-        unsafe { part_rows(rows.as_ptr().cast(), parted.as_mut_ptr().cast(), 5, 3, 2) };
-        assert_eq!(parted, [[0, 1], [4, 5], [8, 9], [2, 3], [6, 7]]);
-        let at = parted.as_mut_ptr().cast::<u8>();
-        // SAFETY: three rows of two bytes, and room for one behind them.
-        unsafe { part_rows(at, at, 3, 3, 2) };
-        assert_eq!(parted[..2], [[0, 1], [8, 9]]);
-        assert_eq!(parted[3], [4, 5]);
     }
 
     #[test]

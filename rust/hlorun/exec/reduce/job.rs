@@ -1,8 +1,11 @@
 //! What is reduced, and where results gather.
 
 use crate::exec::element::loops::Sources;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
-use crate::plan::thunk::ReduceThunk;
+use crate::plan::thunk::{Load, ReduceThunk};
+use crate::plan::view::Walk;
+use hlorun_kernels::choice::{Choice, Choose};
 use smallvec::SmallVec;
 
 /// Addresses of accumulators that tasks use in disjoint parts.
@@ -31,6 +34,55 @@ impl Accumulators {
 // SAFETY: each task is given results no other task touches.
 unsafe impl Sync for Accumulators {}
 
+/// What is known of the values of an operand.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    /// All rows of it are the same.
+    pub(super) repeats: bool,
+    /// They are read where they lie, in the order of the walk.
+    pub(super) is_dense: bool,
+}
+
+impl Operand {
+    /// Those of one that `load` brings, if any does; rows have `row` values.
+    fn of(load: Option<&Load>, row: i64) -> Operand {
+        Operand {
+            repeats: load.is_some_and(|load| repeats(&load.walk, row)),
+            is_dense: load.is_some_and(|load| load.is_dense),
+        }
+    }
+
+    /// All operands of a reduction.
+    pub(super) fn all(thunk: &ReduceThunk) -> SmallVec<[Operand; 2]> {
+        let row = thunk.space.last().map_or(1, |dimension| dimension.0);
+        let load = |output| thunk.loads.iter().find(|load| load.register == output);
+        let outputs = thunk.program.outputs.iter();
+        outputs
+            .map(|&output| Operand::of(load(output), row))
+            .collect()
+    }
+}
+
+/// The kernel of a reduction that chooses among pairs.
+pub(super) fn choose(thunk: &ReduceThunk) -> Option<(Choose, Choice)> {
+    let choice = thunk.choice?;
+    let ty = |k: usize| dtype(thunk.outputs.get(k)?.element_type);
+    Some((choice.kernel(ty(0)?, ty(1)?)?, choice))
+}
+
+/// Whether each `row` elements of a walk are the same ones.
+fn repeats(walk: &Walk, row: i64) -> bool {
+    let mut period = 1i64;
+    walk.iter().rev().all(|&(size, stride)| {
+        let is_inside = period < row;
+        period = period.saturating_mul(size);
+        match is_inside {
+            true => period <= row,
+            false => stride == 0,
+        }
+    })
+}
+
 /// One reduction being run.
 pub(crate) struct Job<'t> {
     pub(crate) thunk: &'t ReduceThunk,
@@ -41,8 +93,28 @@ pub(crate) struct Job<'t> {
     /// Tiles end at multiples of this.
     pub(super) run: usize,
     pub(crate) shape: Shape,
+    pub(super) operands: SmallVec<[Operand; 2]>,
+    /// What chooses one of two pairs, where the reducer does that.
+    pub(super) choose: Option<(Choose, Choice)>,
     pub(crate) fold: Option<hlorun_kernels::Reduce>,
     pub(crate) combine: Option<hlorun_kernels::Binary>,
     pub(super) fold_rows: Option<hlorun_kernels::FoldRows>,
     pub(super) identity: Option<[u8; 16]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_the_same() {
+        let is_same = |walk: &[(i64, i64)], row| repeats(&Walk::from_slice(walk), row);
+        assert!(is_same(&[(9, 0), (4, 1)], 4));
+        assert!(is_same(&[(9, 0), (2, 0), (2, 5)], 4));
+        assert!(is_same(&[(36, 0)], 1));
+        assert!(!is_same(&[(36, 1)], 4));
+        assert!(!is_same(&[(9, 4), (4, 1)], 4));
+        assert!(!is_same(&[(9, 1), (4, 0)], 4));
+        assert!(!is_same(&[(6, 0), (6, 1)], 4));
+    }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod fold;
 pub(crate) mod job;
+mod moves;
 
 use super::element::loops::Sources;
 use super::element::walk::rest_of_run;
@@ -14,7 +15,8 @@ use super::memory::Memory;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::plan::cost::reduce::{
-    COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS, PARALLEL_ELEMENTS, PARTIAL,
+    COLUMN_BYTES, COLUMN_PARTIAL, FEW_ROWS, MAX_COLUMN_PARTIALS, MIN_COLUMN_ROWS,
+    PARALLEL_ELEMENTS, PARTIAL,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
@@ -22,7 +24,7 @@ use crate::plan::schedule::tiles;
 use crate::plan::thunk::{FoldWay, ReduceThunk};
 use crate::types::PrimitiveType;
 use fold::Tile;
-use job::{Accumulators, Job};
+use job::{Accumulators, Job, Operand};
 use smallvec::smallvec;
 
 /// Room for accumulators.
@@ -117,7 +119,8 @@ fn reduce_into(
                 .min(MAX_COLUMN_PARTIALS);
             match job.identity {
                 Some(identity) if parts > 1 => {
-                    job.column_partials(outer, parts, identity, results, accumulators, environment)
+                    let sizes = (outer, inner, below);
+                    job.column_partials(sizes, parts, identity, accumulators, environment)
                 }
                 _ => job.columns(outer, inner, below, accumulators, environment),
             }
@@ -179,6 +182,8 @@ impl<'t> Job<'t> {
             tile,
             run,
             shape,
+            operands: Operand::all(thunk),
+            choose: job::choose(thunk),
             fold: kernels.map(|k| k.0),
             combine: kernels.map(|k| k.1),
             identity: kernels.and_then(|k| k.2),
@@ -230,41 +235,67 @@ impl<'t> Job<'t> {
             _ => (inner * below).div_ceil(256).min(inner),
         };
         let tasks = self.tasks(environment, most);
-        if tasks == 1 {
-            return self.range(0..self.total, accumulators);
-        }
         try_parallel(environment, tasks, &|task| {
-            let begin = inner * task / tasks * below;
-            let end = inner * (task + 1) / tasks * below;
             let mut tile = self.tile()?;
-            for row in 0..outer {
-                let at = row * inner * below;
-                self.range_with(&mut tile, at + begin..at + end, accumulators);
-            }
+            let columns = inner * task / tasks..inner * (task + 1) / tasks;
+            self.column_blocks(&mut tile, 0..outer, columns, (inner, below), accumulators);
             Ok(())
         })
+    }
+
+    /// Rows of some of `inner` columns of `below` elements each, a block of columns after the other.
+    fn column_blocks(
+        &self,
+        tile: &mut Tile,
+        rows: std::ops::Range<usize>,
+        columns: std::ops::Range<usize>,
+        (inner, below): (usize, usize),
+        accumulators: &Accumulators,
+    ) {
+        let is_few = self.total < PARALLEL_ELEMENTS
+            || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
+        // Rows that are brought in together are not to be brought in again for each block.
+        let block = match is_few || self.sources.block_limit(0) < self.total {
+            true => inner,
+            false => {
+                let bytes: usize = accumulators.sizes.iter().sum();
+                (COLUMN_BYTES / (bytes * below)).max(1)
+            }
+        };
+        let row = inner * below;
+        if block >= inner && columns == (0..inner) {
+            return self.range_with(tile, rows.start * row..rows.end * row, accumulators);
+        }
+        for begin in columns.clone().step_by(block) {
+            let end = (begin + block).min(columns.end);
+            for at in rows.clone() {
+                let part = at * row + begin * below..at * row + end * below;
+                let ahead = (at + 1 < rows.end).then_some(row);
+                self.range_ahead(tile, part, ahead, accumulators);
+            }
+        }
     }
 
     /// The outermost dimension is reduced and long: partial results of stretches of it.
     fn column_partials(
         &self,
-        outer: usize,
+        (outer, inner, below): (usize, usize, usize),
         parts: usize,
         identity: [u8; 16],
-        results: usize,
         accumulators: &Accumulators,
         environment: &Environment<'_>,
     ) -> Result<()> {
+        let results = self.thunk.outputs.first().map_or(0, |o| o.count());
         let partials = Partials::new(&accumulators.sizes, parts * results)?;
         let size = accumulators.sizes[0];
-        let below = self.total / outer;
         try_parallel(environment, parts, &|part| {
             let here = partials.all.renumbered(part * results, 0);
             // SAFETY: each part has `results` accumulators of its own.
             unsafe { hlorun_kernels::fill(size, identity.as_ptr(), here.at(0, 0), results) };
-            let begin = outer * part / parts;
-            let end = outer * (part + 1) / parts;
-            self.range(begin * below..end * below, &here)
+            let rows = outer * part / parts..outer * (part + 1) / parts;
+            let mut tile = self.tile()?;
+            self.column_blocks(&mut tile, rows, 0..inner, (inner, below), &here);
+            Ok(())
         })?;
         if let Some(combine) = self.combine {
             for part in 0..parts {
@@ -352,6 +383,17 @@ impl<'t> Job<'t> {
         range: std::ops::Range<usize>,
         accumulators: &Accumulators,
     ) {
+        self.range_ahead(tile, range, None, accumulators);
+    }
+
+    /// The same, where what is read next lies `ahead` of what is read.
+    fn range_ahead(
+        &self,
+        tile: &mut Tile,
+        range: std::ops::Range<usize>,
+        ahead: Option<usize>,
+        accumulators: &Accumulators,
+    ) {
         let program = &self.thunk.program;
         let mut start = range.start;
         while start < range.end {
@@ -364,6 +406,9 @@ impl<'t> Job<'t> {
             let n = (self.tile - start % self.tile)
                 .min(limit)
                 .min(range.end - start);
+            if let Some(ahead) = ahead {
+                self.sources.expect(start + ahead, n);
+            }
             self.sources.fill(&mut tile.values, start, n);
             // SAFETY: every input holds `n` elements.
             unsafe { tile.values.run(program, n) };

@@ -1,5 +1,6 @@
 //! How elements are computed: the kernel of each opcode, and programs of several.
 
+pub mod choice;
 pub mod elementwise;
 pub mod program;
 pub mod scalar;

@@ -81,6 +81,9 @@ const ORDER: &[Pass] = &[
         &[simplify::range_analysis::NAME],
         |module, _| loops::unroll::run(module),
     ),
+    optional(simplify::narrow_indices::NAME, &[], |module, _| {
+        simplify::narrow_indices::run(module)
+    }),
     optional(simplify::common_subexpressions::NAME, &[], |module, _| {
         Ok(simplify::common_subexpressions::run(module))
     }),
@@ -91,6 +94,9 @@ const ORDER: &[Pass] = &[
     ),
     optional("transpose-fold", &[], |module, _| {
         Ok(simplify::transpose_fold::run(module))
+    }),
+    optional(loops::map::NAME, &[], |module, _| {
+        each_loop(module, loops::map::run)
     }),
     optional("loop-hoist", &[], |module, _| {
         each_loop(module, loops::hoist::run)

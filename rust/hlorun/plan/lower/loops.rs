@@ -11,6 +11,7 @@ use crate::plan::cost::{self, Way, Work};
 use crate::plan::thunk::BufferKind;
 use hlorun_kernels::vector_bytecode::Op;
 
+use crate::plan::element::choice;
 use crate::plan::element::elementwise::{binary_op, conversion};
 use crate::plan::element::program::Meaning;
 use crate::plan::element::program::{Program, ProgramBuilder, Register};
@@ -330,6 +331,10 @@ impl<'m> Lowering<'m> {
         let program = cluster.builder.finish(&values);
         let elements = space.iter().map(|s| s.0.max(0) as usize).product();
         let program = self.with_vector_bytecode(program, elements);
+        let choice = match way {
+            FoldWay::Lanes => choice::of(&combiner),
+            FoldWay::Kernels(_) | FoldWay::OneByOne => None,
+        };
         let combiner = match way {
             FoldWay::Kernels(_) => combiner,
             FoldWay::Lanes | FoldWay::OneByOne => self.with_vector_bytecode(combiner, elements),
@@ -341,6 +346,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads: cluster.loads,
                 combiner,
+                choice,
                 way,
                 inits,
                 outputs,

@@ -4,6 +4,7 @@
 //! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
 
 use hlorun_kernels::BinaryOp;
+use hlorun_kernels::choice::Choice;
 
 use crate::module::InstructionId;
 use crate::plan::element::program::{Program, Register};
@@ -161,6 +162,8 @@ pub struct ReduceThunk {
     pub loads: Vec<Load>,
     /// Accumulators followed by values in, accumulators out.
     pub combiner: Program,
+    /// What the combiner does, if it chooses one of two pairs.
+    pub choice: Option<Choice>,
     /// How the values are folded.
     pub way: FoldWay,
     /// Initial values, scalars.

@@ -1,6 +1,6 @@
 //! Elementwise operations: which ones are instructions, and these.
 
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::Value;
 use cranelift_frontend::FunctionBuilder;
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, CompareDirection, DType, UnaryOp};
@@ -92,7 +92,7 @@ pub fn compute(b: &mut FunctionBuilder<'_>, element: &Element, x: [Value; 3]) ->
         });
     }
     Some(match (op, class(from)) {
-        (Op::Select, _) => b.ins().select(x[0], x[1], x[2]),
+        (Op::Select, _) => floats::choose(b, x[0], x[1], x[2]),
         (Op::Bitcast, _) => x[0],
         (Op::Convert, _) => convert::convert(b, from, to, x[0])?,
         (Op::Compare(direction), _) => compare(b, direction, from, x[0], x[1])?,

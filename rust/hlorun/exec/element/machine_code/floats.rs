@@ -5,7 +5,7 @@
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlags, Signature, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::{BinaryOp, CompareDirection, DType, UnaryOp};
@@ -84,6 +84,20 @@ pub fn number(b: &mut Builder<'_>, like: Value, single: f32, double: f64) -> Val
     }
 }
 
+/// `x` where `condition` is not 0, else `y`. The choice of a float would be a jump, which is mispredicted where the
+/// condition follows no pattern: its bits are chosen as an integer.
+pub fn choose(b: &mut Builder<'_>, condition: Value, x: Value, y: Value) -> Value {
+    let ty = b.func.dfg.value_type(x);
+    let bits = match ty {
+        types::F32 => types::I32,
+        types::F64 => types::I64,
+        _ => return b.ins().select(condition, x, y),
+    };
+    let [x, y] = [x, y].map(|value| b.ins().bitcast(bits, MemFlags::new(), value));
+    let chosen = b.ins().select(condition, x, y);
+    b.ins().bitcast(ty, MemFlags::new(), chosen)
+}
+
 pub fn unary(b: &mut Builder<'_>, op: UnaryOp, x: Value) -> Option<Value> {
     Some(match op {
         UnaryOp::Abs => b.ins().fabs(x),
@@ -93,7 +107,7 @@ pub fn unary(b: &mut Builder<'_>, op: UnaryOp, x: Value) -> Option<Value> {
             let magnitude = b.ins().fabs(x);
             let is_some = b.ins().fcmp(FloatCC::GreaterThan, magnitude, zero);
             let sign = b.ins().fcopysign(one, x);
-            b.ins().select(is_some, sign, x)
+            choose(b, is_some, sign, x)
         }
         UnaryOp::Floor => b.ins().floor(x),
         UnaryOp::Ceil => b.ins().ceil(x),

@@ -11,7 +11,7 @@ use super::super::index_map::{Starts, Windows};
 use super::super::walk::{Nest, Shared, byte_strides};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::scatter::{BLOCK_BITS, MAX_TASKS, MIN_SPLIT, MIN_WINDOW};
+use crate::plan::cost::scatter::{BLOCK_BITS, MANY_UPDATES, MAX_TASKS, MIN_SPLIT, MIN_WINDOW};
 use crate::plan::cost::windowed::GRAIN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
@@ -44,10 +44,11 @@ pub(super) fn run(
     let Some((windows, is_disjoint)) = windows(op, starts, output, update) else {
         return false;
     };
-    let Some(kernel) = kernel(shortcut, output.element_type, n) else {
+    let count = starts.count();
+    let has_many = count / output.count().max(1) >= MANY_UPDATES;
+    let Some(kernel) = kernel(shortcut, output.element_type, n, has_many) else {
         return false;
     };
-    let count = starts.count();
     let blocks = (output.count() * size) >> BLOCK_BITS;
     let worth = (n * count / GRAIN).min(blocks);
     // The number of tasks is a power of two, as each window asks for its task.
@@ -151,8 +152,9 @@ enum Kernel {
     Copy(usize),
     /// One element.
     Add(P),
-    Maximum(P),
-    Minimum(P),
+    /// One element, of which most updates leave an extreme as it is, or many do not.
+    Maximum(P, bool),
+    Minimum(P, bool),
     /// One element of one byte, or of four.
     Byte(fn(u8, u8) -> u8),
     Word(fn(u32, u32) -> u32),
@@ -160,7 +162,7 @@ enum Kernel {
     Rows(hlorun_kernels::CombineRows, usize),
 }
 
-fn kernel(shortcut: Shortcut, ty: P, n: usize) -> Option<Kernel> {
+fn kernel(shortcut: Shortcut, ty: P, n: usize, has_many: bool) -> Option<Kernel> {
     Some(match shortcut {
         Shortcut::First => Kernel::Nothing,
         Shortcut::Second => Kernel::Copy(n * ty.size_bytes()),
@@ -170,10 +172,10 @@ fn kernel(shortcut: Shortcut, ty: P, n: usize) -> Option<Kernel> {
             Kernel::Add(ty)
         }
         Shortcut::Binary(BinaryOp::Maximum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
-            Kernel::Maximum(ty)
+            Kernel::Maximum(ty, has_many)
         }
         Shortcut::Binary(BinaryOp::Minimum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
-            Kernel::Minimum(ty)
+            Kernel::Minimum(ty, has_many)
         }
         Shortcut::Binary(binary) if n == 1 && byte(binary, ty).is_some() => {
             Kernel::Byte(byte(binary, ty)?)
@@ -267,8 +269,11 @@ impl Kernel {
             }};
         }
         macro_rules! extremes {
-            ($t:ty, $stays:expr, $f:expr) => {{
+            ($t:ty, $has_many:expr, $stays:expr, $f:expr) => {{
                 let stays = $stays;
+                if !$has_many {
+                    return elements!($t, $f);
+                }
                 // SAFETY: as above.
                 unsafe {
                     each(
@@ -276,10 +281,7 @@ impl Kernel {
                         all,
                         is_own,
                         [target, source],
-                        |old: $t, new: $t| {
-                            // Most updates leave an extreme as it is, so that the branch is well predicted.
-                            (!stays(old, new)).then(|| $f(old, new))
-                        },
+                        |old: $t, new: $t| (!stays(old, new)).then(|| $f(old, new)),
                     )
                 }
             }};
@@ -300,10 +302,18 @@ impl Kernel {
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
             Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
             Kernel::Add(_) => elements!(u64, u64::wrapping_add),
-            Kernel::Maximum(P::F32) => extremes!(f32, |old, new| new < old, Extremes::larger),
-            Kernel::Maximum(_) => extremes!(f64, |old, new| new < old, Extremes::larger),
-            Kernel::Minimum(P::F32) => extremes!(f32, |old, new| new > old, Extremes::smaller),
-            Kernel::Minimum(_) => extremes!(f64, |old, new| new > old, Extremes::smaller),
+            Kernel::Maximum(P::F32, many) => {
+                extremes!(f32, many, |old, new| new < old, Extremes::larger)
+            }
+            Kernel::Maximum(_, many) => {
+                extremes!(f64, many, |old, new| new < old, Extremes::larger)
+            }
+            Kernel::Minimum(P::F32, many) => {
+                extremes!(f32, many, |old, new| new > old, Extremes::smaller)
+            }
+            Kernel::Minimum(_, many) => {
+                extremes!(f64, many, |old, new| new > old, Extremes::smaller)
+            }
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n) => {

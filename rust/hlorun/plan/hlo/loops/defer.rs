@@ -6,6 +6,7 @@
 //! `A_t`; the trips compute the rest.
 
 use super::info::{LoopInfo, MAX_BYTES};
+use super::map::written_row;
 use crate::module::{AttrKey, AttrValue, HloModule, HloOpcode, InstructionId};
 use crate::plan::hlo::product::{Product, others};
 
@@ -143,16 +144,6 @@ fn output_row(
         return None;
     }
     let leaf = info.leaf_of(update.operand(0)?.id)?;
-    let stack = update.array_shape()?;
-    let rows = module.instruction(row).array_shape()?;
-    let index = update.operand(2)?.id;
-    let fits = stack.dims.first() == Some(&(info.trips.len() as i64))
-        && rows.dims.first() == Some(&1)
-        && rows.dims[1..] == stack.dims[1..]
-        && update.operand_ids().len() == stack.rank() + 2
-        && info.results[leaf] == update.id
-        && info.use_count(update.id) == 1
-        && info.use_count(update.operand(0)?.id) == 1
-        && !info.is_read_by_condition(module, leaf);
-    (fits && info.is_row_index(module, index)).then_some((leaf, index))
+    let (written, index) = written_row(module, info, leaf)?;
+    (written == row && info.results[leaf] == update.id).then_some((leaf, index))
 }

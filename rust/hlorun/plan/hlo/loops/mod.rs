@@ -7,5 +7,6 @@ pub mod hoist;
 pub mod induction_variable;
 pub mod info;
 pub mod invariants;
+pub mod map;
 pub mod state;
 pub mod unroll;

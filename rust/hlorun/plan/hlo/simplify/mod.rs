@@ -5,6 +5,7 @@ pub mod common_subexpressions;
 pub mod constant_folding;
 pub mod dot_strength;
 pub mod gather_scatter;
+pub mod narrow_indices;
 pub mod range_analysis;
 pub mod top_k;
 pub mod transpose_fold;

@@ -1,0 +1,93 @@
+//! Faults of passes that compute something else than the text says.
+
+use super::misleads;
+use crate::plan::faults::Fault;
+
+#[test]
+fn ties_of_a_stable_sort() {
+    let text = "HloModule ties
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  p = f32[16] parameter(0)
+  zero = f32[] constant(0)
+  all = f32[16] broadcast(zero), dimensions={}
+  below = f32[16] negate(p)
+  signed = f32[16] multiply(all, below)
+  odd = f32[16] constant({0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0,0,-0})
+  zeros = f32[16] add(odd, signed)
+  i = s32[16] iota(), iota_dimension=0
+  s = (f32[16], s32[16]) sort(zeros, i), dimensions={0}, is_stable=true, to_apply=less
+  places = s32[16] get-tuple-element(s), index=1
+  ROOT r = s32[3] slice(places), slice={[0:3]}
+}
+";
+    misleads(Fault::ReordersTies, text, "sort-top-k");
+}
+
+#[test]
+fn indices_that_are_cut() {
+    let text = "HloModule indices
+last {
+  a = f32[] parameter(0)
+  i = s64[] parameter(1)
+  b = f32[] parameter(2)
+  j = s64[] parameter(3)
+  more = pred[] compare(i, j), direction=GT
+  x = f32[] select(more, a, b)
+  k = s64[] select(more, i, j)
+  ROOT r = (f32[], s64[]) tuple(x, k)
+}
+ENTRY main {
+  p = f32[16] parameter(0)
+  i = s64[16] iota(), iota_dimension=0
+  zero = f32[] constant(0)
+  beyond = s64[] constant(4294967296)
+  all = (f32[], s64[]) reduce(p, i, zero, beyond), dimensions={0}, to_apply=last
+  x = f32[] get-tuple-element(all), index=0
+  k = s64[] get-tuple-element(all), index=1
+  ROOT r = (f32[], s64[]) tuple(x, k)
+}
+";
+    misleads(Fault::CutsIndices, text, "narrow-indices");
+}
+
+#[test]
+fn rows_of_other_trips() {
+    let text = "HloModule rows
+condition {
+  s = (s32[], f32[64], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(64)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[64], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  last = s32[] constant(63)
+  back = s32[] subtract(last, i)
+  x = f32[64] get-tuple-element(s), index=1
+  y = f32[64] get-tuple-element(s), index=2
+  row = f32[1] dynamic-slice(x, back), dynamic_slice_sizes={1}
+  all = f32[64] dynamic-update-slice(y, row, i)
+  ROOT r = (s32[], f32[64], f32[64]) tuple(next, x, all)
+}
+ENTRY main {
+  p = f32[64] parameter(0)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  start = f32[64] broadcast(none), dimensions={}
+  s = (s32[], f32[64], f32[64]) tuple(zero, p, start)
+  w = (s32[], f32[64], f32[64]) while(s), condition=condition, body=body
+  ROOT r = f32[64] get-tuple-element(w), index=2
+}
+";
+    misleads(Fault::MapsOtherRows, text, "loop-map");
+}

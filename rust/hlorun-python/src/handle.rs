@@ -138,11 +138,14 @@ impl ModuleHandle {
         }
     }
 
-    /// The stack of the frame `id`, innermost first. The module's tables are read once.
+    /// The stack of the frame `id`, innermost first.
     pub fn stack(&self, id: i64) -> Vec<StackFrame> {
-        self.frames
-            .get_or_init(|| self.module.stack_frame_tables())
-            .stack(id)
+        self.frames().stack(id)
+    }
+
+    /// The module's tables of stack frames, read once.
+    pub fn frames(&self) -> &StackFrameTables {
+        self.frames.get_or_init(|| self.module.stack_frame_tables())
     }
 
     /// The module with the proof that it is legal, found out once.

@@ -66,34 +66,32 @@ impl StackFrameTables {
 
     /// The frames from `id` outwards.
     pub fn stack(&self, id: i64) -> Vec<StackFrame> {
+        self.outwards(id).collect()
+    }
+
+    /// The frames from `id` outwards, made one at a time.
+    pub fn outwards(&self, id: i64) -> impl Iterator<Item = StackFrame> + '_ {
         fn row<T>(table: &[T], id: i64) -> Option<&T> {
             table.get(usize::try_from(id).ok()?.checked_sub(1)?)
         }
-        let mut stack = Vec::new();
+        let text = |table: &[String], id| row(table, id).cloned().unwrap_or_default();
         let mut next = id;
-        // A stack has no more frames than the table; a cycle stops there.
-        while let Some(&(location, parent)) = row(&self.frames, next) {
-            if stack.len() >= self.frames.len() {
-                break;
-            }
-            let Some(&[file, function, line, end_line, column, end_column]) =
-                row(&self.locations, location)
-            else {
-                break;
-            };
-            stack.push(StackFrame {
-                file: row(&self.file_names, file).cloned().unwrap_or_default(),
-                function: row(&self.function_names, function)
-                    .cloned()
-                    .unwrap_or_default(),
+        let frames = std::iter::from_fn(move || {
+            let &(location, parent) = row(&self.frames, next)?;
+            let &[file, function, line, end_line, column, end_column] =
+                row(&self.locations, location)?;
+            next = parent;
+            Some(StackFrame {
+                file: text(&self.file_names, file),
+                function: text(&self.function_names, function),
                 line,
                 end_line,
                 column,
                 end_column,
-            });
-            next = parent;
-        }
-        stack
+            })
+        });
+        // A stack has no more frames than the table; a cycle stops there.
+        frames.take(self.frames.len())
     }
 }
 

@@ -92,7 +92,7 @@ impl Origin {
     pub fn of(shared: &SharedModule, id: InstructionId) -> Origin {
         let mut metadata = shared.metadata(id);
         if let (None, Some(frame)) = (&metadata.source_file, metadata.stack_frame_id)
-            && let Some(frame) = shared.stack(frame).into_iter().next()
+            && let Some(frame) = shared.frames().outwards(frame).next()
         {
             metadata.source_file = Some(frame.file);
             metadata.source_line = Some(frame.line);

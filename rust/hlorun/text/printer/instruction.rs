@@ -132,6 +132,14 @@ impl Printer<'_> {
         instruction: InstructionRef<'_>,
         outer: Option<InstructionRef<'_>>,
     ) {
+        // Most have none of them.
+        if !instruction
+            .attributes()
+            .iter()
+            .any(|a| SHARED.contains(&a.key))
+        {
+            return;
+        }
         for key in SHARED {
             let shown = match key {
                 AttrKey::FrontendAttributes => self.options.print_frontend_attributes,

@@ -5,11 +5,14 @@
 //! count instructions. Promise: near linear time; a value of a computation without a sequence has
 //! no live range.
 
+use foldhash::HashSet;
+
 use crate::analysis::dataflow::{
     self, HloAliasAnalysis, HloDataflowAnalysis, PositionId, ValueIndex, graph,
 };
 use crate::analysis::schedule::HloSchedule;
 use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId};
+use crate::types::ShapeIndex;
 
 /// When a value is live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,13 +42,14 @@ pub struct HloLiveRange {
 
 const NEVER: u32 = u32::MAX;
 
-struct Flat {
+struct Flat<'m> {
     sequence: Vec<InstructionId>,
     time: IdMap<InstructionId, u32>,
     /// First moment and one past the last.
     spans: IdMap<ComputationId, Option<(u32, u32)>>,
     /// The async computation a computation runs inside.
     async_context: IdMap<ComputationId, Option<ComputationId>>,
+    donated: HashSet<(i64, &'m ShapeIndex)>,
 }
 
 impl HloLiveRange {
@@ -114,7 +118,7 @@ impl HloLiveRange {
 }
 
 /// Puts called computations in front of their callers.
-fn flatten(module: &HloModule, schedule: &HloSchedule) -> Flat {
+fn flatten<'m>(module: &'m HloModule, schedule: &HloSchedule) -> Flat<'m> {
     struct Frame {
         computation: ComputationId,
         context: Option<ComputationId>,
@@ -129,6 +133,7 @@ fn flatten(module: &HloModule, schedule: &HloSchedule) -> Flat {
         time: IdMap::new(module.instruction_count(), NEVER),
         spans: IdMap::new(module.computation_count(), None),
         async_context: IdMap::new(module.computation_count(), None),
+        donated: module.config.donated(),
     };
     let mut open = IdMap::new(module.computation_count(), false);
     let mut stack: Vec<Frame> = Vec::new();
@@ -202,7 +207,7 @@ fn callees(
 fn bounds(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
-    flat: &Flat,
+    flat: &Flat<'_>,
     value: ValueIndex,
     options: LiveRangeOptions,
 ) -> Option<TimeBound> {
@@ -235,10 +240,8 @@ fn bounds(
     let is_donated = || {
         let position = dataflow.value(value).defining_position;
         let index = dataflow.positions.index(position);
-        module.config.input_output_alias.iter().any(|alias| {
-            usize::try_from(alias.parameter).ok() == instruction.parameter_number()
-                && alias.parameter_index == index
-        })
+        let number = instruction.parameter_number().map(|number| number as i64);
+        number.is_some_and(|number| flat.donated.contains(&(number, &index)))
     };
     let keeps_parameter = is_parameter && Some(computation) == module.entry && !is_donated();
     if keeps_parameter {
@@ -258,7 +261,7 @@ fn bounds(
 fn async_bounds(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
-    flat: &Flat,
+    flat: &Flat<'_>,
     context: ComputationId,
     span: (u32, u32),
     options: LiveRangeOptions,
@@ -307,7 +310,7 @@ fn async_done(
 fn last_use(
     module: &HloModule,
     dataflow: &HloDataflowAnalysis,
-    flat: &Flat,
+    flat: &Flat<'_>,
     value: ValueIndex,
 ) -> Option<u32> {
     let mut last = None;

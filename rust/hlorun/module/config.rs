@@ -1,5 +1,7 @@
 //! What the `HloModule` line says beyond the name.
 
+use foldhash::HashSet;
+
 use super::names::TextRef;
 use crate::types::{ShapeId, ShapeIndex};
 
@@ -67,6 +69,14 @@ pub struct HloModuleConfig {
 }
 
 impl HloModuleConfig {
+    /// Parts of parameters that results take over: numbers of parameters, and where in them.
+    pub fn donated(&self) -> HashSet<(i64, &ShapeIndex)> {
+        let aliases = self.input_output_alias.iter();
+        aliases
+            .map(|alias| (alias.parameter, &alias.parameter_index))
+            .collect()
+    }
+
     /// Heap bytes held.
     pub fn heap_size(&self) -> usize {
         use std::mem::size_of_val;

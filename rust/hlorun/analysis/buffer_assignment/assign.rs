@@ -6,12 +6,14 @@
 //! what runs per element is thread-local. Promise: [`super::check()`] finds nothing wrong with the
 //! result.
 
-use std::collections::BTreeMap;
+use foldhash::HashSet;
+use smallvec::SmallVec;
 
 use super::can_share::can_share;
 use super::check::{ComputationKind, computation_kinds};
 use super::describe::describe;
 use super::model::{AllocationFlags, BufferAssignmentDump};
+use super::timeline::Timeline;
 use crate::analysis::dataflow::{self, HloAliasAnalysis, HloDataflowAnalysis, ValueIndex};
 use crate::analysis::live_range::{HloLiveRange, LiveRangeOptions, TimeBound};
 use crate::analysis::schedule::HloSchedule;
@@ -41,12 +43,12 @@ const NOWHERE: usize = usize::MAX;
 pub(super) struct Assigned {
     pub size: u64,
     /// Values with their offsets.
-    pub values: Vec<(ValueIndex, u64)>,
+    pub values: SmallVec<[(ValueIndex, u64); 1]>,
     pub parameter: Option<(u32, ShapeIndex)>,
     pub flags: AllocationFlags,
     is_tuple: bool,
     /// When its values are live, by start and value; they never overlap by more than a moment.
-    timeline: BTreeMap<(u32, ValueIndex), TimeBound>,
+    timeline: Timeline,
     /// Some value is not scheduled and may be live at any time.
     is_timeless: bool,
     /// A parameter the result does not alias: never written.
@@ -119,11 +121,12 @@ struct Assigner<'a, 'm> {
     order: IdMap<InstructionId, u32>,
     buffer_sizes: Vec<u64>,
     lives_out: Vec<bool>,
+    donated: HashSet<(i64, &'m ShapeIndex)>,
     allocations: Vec<Assigned>,
     /// By value; none yet where it is [`NOWHERE`].
     allocation_of: Vec<usize>,
-    /// Allocations that later buffers may reuse, in the order they were made.
-    reusable: Vec<usize>,
+    /// Allocations that later buffers may reuse and their bytes, in the order they were made.
+    reusable: Vec<(usize, u64)>,
     /// Buffers for the heap.
     heap_buffers: Vec<usize>,
 }
@@ -154,6 +157,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             order: instruction_order(of),
             buffer_sizes,
             lives_out,
+            donated: of.module.config.donated(),
             allocations: Vec::new(),
             allocation_of: vec![NOWHERE; of.dataflow.values().len()],
             reusable: Vec::new(),
@@ -202,7 +206,7 @@ impl<'a, 'm> Assigner<'a, 'm> {
             match self.of.live.range(value) {
                 // Nothing is put into the heap's allocation after it is packed, so it needs no timeline.
                 _ if target.flags.preallocated_temp => {}
-                Some(range) => drop(target.timeline.insert((range.start, value), range)),
+                Some(range) => target.timeline.insert(value, range),
                 None => target.is_timeless = true,
             }
             self.allocation_of[value.0 as usize] = allocation;
@@ -249,16 +253,13 @@ impl<'a, 'm> Assigner<'a, 'm> {
             if let Some(number) = instruction.parameter_number().filter(|_| is_entry) {
                 let position = of.dataflow.value(value).defining_position;
                 let index = of.dataflow.positions.index(position);
-                let aliased = of.module.config.input_output_alias.iter().any(|alias| {
-                    usize::try_from(alias.parameter).ok() == Some(number)
-                        && alias.parameter_index == index
-                });
+                let aliased = self.donated.contains(&(number as i64, &index));
                 let at = self.allocations.len();
                 let allocation = self.new_allocation(buffer);
                 allocation.parameter = Some((number as u32, index));
                 allocation.is_readonly = !aliased;
                 if aliased {
-                    self.reusable.push(at);
+                    self.reusable.push((at, self.buffer_sizes[buffer]));
                 }
                 return;
             }
@@ -284,7 +285,8 @@ impl<'a, 'm> Assigner<'a, 'm> {
             }
         }
         for at in (0..self.reusable.len()).rev() {
-            if self.try_reuse(self.reusable[at], buffer) {
+            let (allocation, size) = self.reusable[at];
+            if self.fits(buffer, size) && self.try_reuse(allocation, buffer) {
                 return;
             }
         }
@@ -295,19 +297,22 @@ impl<'a, 'm> Assigner<'a, 'm> {
         }
         let index = self.allocations.len();
         self.new_allocation(buffer);
-        self.reusable.push(index);
+        self.reusable.push((index, self.buffer_sizes[buffer]));
+    }
+
+    /// Whether an allocation of `bytes` has the size for a buffer.
+    fn fits(&self, buffer: usize, bytes: u64) -> bool {
+        match self.lives_out[buffer] {
+            true => self.buffer_sizes[buffer] == bytes,
+            false => self.buffer_sizes[buffer] <= bytes,
+        }
     }
 
     fn try_reuse(&mut self, allocation: usize, buffer: usize) -> bool {
         let of = self.of;
-        let size = self.buffer_sizes[buffer];
         let target = &self.allocations[allocation];
-        let fits = match self.lives_out[buffer] {
-            true => size == target.size,
-            false => size <= target.size,
-        };
         let reusable = !target.is_tuple && !target.is_readonly && !target.flags.constant;
-        if !fits || !reusable {
+        if !reusable || !self.fits(buffer, target.size) {
             return false;
         }
         for &value in of.alias.buffer(buffer) {
@@ -325,15 +330,14 @@ impl<'a, 'm> Assigner<'a, 'm> {
             return true;
         };
         // Going back in time, the first value that ends too early ends the search.
-        let until = (wanted.end, ValueIndex(u32::MAX));
-        for (&(_, other), range) in target.timeline.range(..=until).rev() {
+        for (other, range) in target.timeline.until(wanted.end) {
             if range.end < wanted.start {
                 return false;
             }
             let free = if wanted.end == range.start {
                 self.hands_over(&wanted, other)
             } else if range.end == wanted.start {
-                self.hands_over(range, value)
+                self.hands_over(&range, value)
             } else {
                 false
             };

@@ -19,6 +19,7 @@ mod place;
 pub mod printer;
 pub mod rebuild;
 pub mod report;
+mod timeline;
 
 pub use assign::{AssignOptions, assign_buffers};
 pub use can_share::can_share;

@@ -4,7 +4,7 @@
 //! schedule that [`HloSchedule::problems`] finds nothing wrong with runs every instruction once,
 //! after its operands.
 
-use crate::module::{AttrKey, AttrValue, ComputationId, HloModule, IdMap, InstructionId};
+use crate::module::{ComputationId, HloModule, IdMap, InstructionId};
 
 /// Sequences of the computations that run one instruction after another.
 #[derive(Clone, Debug)]
@@ -90,11 +90,7 @@ impl HloSchedule {
             }
             for &instruction in sequence {
                 let handle = module.instruction(instruction);
-                let controls: &[InstructionId] =
-                    match handle.attribute(AttrKey::ControlPredecessors) {
-                        Some(AttrValue::Instructions(ids)) => ids,
-                        _ => &[],
-                    };
+                let controls = handle.control_predecessors();
                 for &needs in handle.operand_ids().iter().chain(controls) {
                     if time[needs] != UNSEEN && time[needs] > time[instruction] {
                         problems.push(ScheduleProblem::TooEarly { instruction, needs });

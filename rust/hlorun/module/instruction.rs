@@ -2,12 +2,17 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::attributes::*;
 use super::hlo_module::HloModule;
 use super::ids::{ComputationId, Id, InstructionId, LiteralId, PoolRange};
 use super::names::TextRef;
 use super::opcode::HloOpcode;
 use crate::types::{ArrayShape, Literal, Shape, ShapeId};
+
+/// The computations that an instruction calls; few call more than two.
+pub type CalledComputations = SmallVec<[ComputationId; 2]>;
 
 /// What the arena stores for an instruction; lists lie in the module's pools.
 #[derive(Clone, Debug)]
@@ -227,8 +232,8 @@ impl<'m> InstructionRef<'m> {
     }
 
     /// Every computation it calls, in the order of the text.
-    pub fn called_computations(self) -> Vec<ComputationId> {
-        let mut called = Vec::new();
+    pub fn called_computations(self) -> CalledComputations {
+        let mut called = CalledComputations::new();
         for attribute in self.attributes() {
             match &attribute.value {
                 AttrValue::Computation(id) => called.push(*id),
@@ -237,6 +242,14 @@ impl<'m> InstructionRef<'m> {
             }
         }
         called
+    }
+
+    /// Instructions that run before it though it takes nothing of theirs.
+    pub fn control_predecessors(self) -> &'m [InstructionId] {
+        match self.attribute(AttrKey::ControlPredecessors) {
+            Some(AttrValue::Instructions(ids)) => ids,
+            _ => &[],
+        }
     }
 
     /// `window={…}`.

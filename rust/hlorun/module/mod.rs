@@ -37,7 +37,7 @@ pub use config::HloModuleConfig;
 pub use effects::{Effect, Effects};
 pub use hlo_module::{HloModule, ModuleWarning, NewInstruction};
 pub use ids::{ComputationId, Id, IdMap, InstructionId, LiteralId, PoolRange};
-pub use instruction::{HloInstruction, InstructionRef};
+pub use instruction::{CalledComputations, HloInstruction, InstructionRef};
 pub use metadata::OpMetadata;
 pub use names::{ModuleText, TextRef};
 pub use opcode::{HloOpcode, OpClass};

@@ -47,7 +47,7 @@ pub fn extract(module: &HloModule, id: InstructionId) -> Result<Extracted> {
         ..HloComputation::default()
     });
     copier.to.entry = Some(entry);
-    copier.copy_computations(module.instruction(id).called_computations());
+    copier.copy_computations(module.instruction(id).called_computations().into_vec());
     let mut extractor = Extractor { copier, entry };
     let mut parameters = Vec::new();
     let mut operands: Vec<InstructionId> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::report::Report;
 use crate::module::attributes::AttrValue;
-use crate::module::{AttrKey, ComputationId, HloModule, Id, IdMap, InstructionId};
+use crate::module::{ComputationId, HloModule, Id, IdMap, InstructionId};
 
 /// Names of a cycle that a message shows.
 const MAX_CYCLE_NAMES: usize = 12;
@@ -20,11 +20,10 @@ impl Positions {
 /// What an instruction must come after: operands, then control predecessors.
 fn dependencies(module: &HloModule, id: InstructionId) -> impl Iterator<Item = InstructionId> {
     let i = module.instruction(id);
-    let control: &[InstructionId] = match i.attribute(AttrKey::ControlPredecessors) {
-        Some(AttrValue::Instructions(ids)) => ids,
-        _ => &[],
-    };
-    i.operand_ids().iter().chain(control).copied()
+    i.operand_ids()
+        .iter()
+        .chain(i.control_predecessors())
+        .copied()
 }
 
 /// Root, parameters and order.

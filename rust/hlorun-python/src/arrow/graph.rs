@@ -1,6 +1,6 @@
 //! Modules as graphs of numbers, for learning: the features of each instruction, and edges in CSR form.
 
-use hlorun::module::attributes::{AttrValue, WindowDimension};
+use hlorun::module::attributes::WindowDimension;
 use hlorun::module::{AttrKey, HloModule, Id, InstructionId, InstructionRef};
 use hlorun::types::{ArrayShape, Shape};
 
@@ -169,14 +169,6 @@ fn features(numbers: &mut [f32], instruction: InstructionRef<'_>, shape: &[f32; 
     row.number(number(instruction.parameter_number().map(|n| n as i64)));
     row.number(number(instruction.tuple_index().map(|n| n as i64)));
     row.number(instruction.operand_ids().len() as f32);
-}
-
-/// Control predecessors of an instruction.
-pub fn control_predecessors(instruction: InstructionRef<'_>) -> &[InstructionId] {
-    match instruction.attribute(AttrKey::ControlPredecessors) {
-        Some(AttrValue::Instructions(ids)) => ids,
-        _ => &[],
-    }
 }
 
 impl Graphs {

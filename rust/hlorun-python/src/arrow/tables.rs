@@ -8,7 +8,6 @@ use hlorun::module::{
 
 use super::attribute_text::attributes;
 use super::columns::{Counts, Flags, Floats, Ints, Texts, Words, table};
-use super::graph::control_predecessors;
 use super::instructions::{Origin, custom_call_target, in_order};
 use crate::handle::SharedModule;
 use crate::shape::leaf_bytes;
@@ -266,9 +265,8 @@ impl Edges {
         for instruction in in_order(module) {
             let operands = instruction.operand_ids().iter().enumerate();
             let operands = operands.map(|(k, &id)| (id, Some(k as i64)));
-            let control = control_predecessors(instruction)
-                .iter()
-                .map(|&id| (id, None));
+            let control = instruction.control_predecessors().iter();
+            let control = control.map(|&id| (id, None));
             for (source, operand) in operands.chain(control) {
                 self.path.push_place(path);
                 self.source.count(source.index());

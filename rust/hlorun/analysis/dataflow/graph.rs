@@ -211,37 +211,38 @@ fn post_order(
     const DONE: u8 = 2;
     let instructions = &module.computation(computation).instructions;
     let before = order.len();
-    let mut stack: Vec<(InstructionId, usize)> = Vec::new();
+    let mut stack: Vec<(InstructionId, &[InstructionId], &[InstructionId])> = Vec::new();
+    let dependencies = |id: InstructionId| {
+        let instruction = module.instruction(id);
+        (
+            instruction.control_predecessors(),
+            instruction.operand_ids(),
+        )
+    };
     let sinks = instructions.iter().filter(|&&id| users.of(id).is_empty());
     for &sink in sinks {
         if done[sink] != 0 {
             continue;
         }
         done[sink] = OPEN;
-        stack.push((sink, 0));
-        while let Some((id, next)) = stack.last_mut() {
-            let instruction = module.instruction(*id);
-            let controls: &[InstructionId] =
-                match instruction.attribute(AttrKey::ControlPredecessors) {
-                    Some(AttrValue::Instructions(ids)) => ids,
-                    _ => &[],
-                };
-            let dependency = match next.checked_sub(controls.len()) {
-                None => Some(controls[*next]),
-                Some(operand) => instruction.operand_ids().get(operand).copied(),
+        let (controls, operands) = dependencies(sink);
+        stack.push((sink, controls, operands));
+        while let Some((id, controls, operands)) = stack.last_mut() {
+            let left = if controls.is_empty() {
+                operands
+            } else {
+                controls
             };
-            match dependency {
-                Some(dependency) => {
-                    *next += 1;
-                    match done[dependency] {
-                        0 => {
-                            done[dependency] = OPEN;
-                            stack.push((dependency, 0));
-                        }
-                        OPEN => return Err(cycle(module, dependency)),
-                        _ => {}
+            match left.split_off_first() {
+                Some(&dependency) => match done[dependency] {
+                    0 => {
+                        done[dependency] = OPEN;
+                        let (controls, operands) = dependencies(dependency);
+                        stack.push((dependency, controls, operands));
                     }
-                }
+                    OPEN => return Err(cycle(module, dependency)),
+                    _ => {}
+                },
                 None => {
                     done[*id] = DONE;
                     order.push(*id);

@@ -4,12 +4,16 @@
 //! The rules per opcode, the order of work and so the numbers of the values are those of XLA's
 //! `HloDataflowAnalysis` in SSA form with bitcasts that define nothing.
 
+use smallvec::smallvec;
+
 use super::graph::{self, CallContext, CallGraph, PostOrder, Users};
 use super::phi::PhiGraph;
 use super::positions::{PositionId, Positions};
 use super::queue::Queue;
 use crate::error::{HloError, Result};
-use crate::module::{ComputationId, HloModule, HloOpcode, IdMap, InstructionId, InstructionRef};
+use crate::module::{
+    CalledComputations, ComputationId, HloModule, HloOpcode, IdMap, InstructionId, InstructionRef,
+};
 use crate::types::{Shape, ShapeIndex};
 
 /// No value is here yet.
@@ -210,14 +214,16 @@ impl<'m> Propagation<'m> {
                     entered[computation] = true;
                     for &id in self.order.of(computation).iter().rev() {
                         stack.push(Step::Emit(id));
-                        let called = match module.instruction(id).opcode() {
+                        let called: CalledComputations = match module.instruction(id).opcode() {
                             HloOpcode::Call | HloOpcode::AsyncStart => {
                                 module.instruction(id).called_computations()
                             }
-                            HloOpcode::Conditional => graph::branches(module, id),
+                            HloOpcode::Conditional => graph::branches(module, id).into(),
                             HloOpcode::While => graph::while_computations(module, id)
-                                .map_or(Vec::new(), |(condition, body)| vec![condition, body]),
-                            _ => Vec::new(),
+                                .map_or_else(CalledComputations::new, |(condition, body)| {
+                                    smallvec![condition, body]
+                                }),
+                            _ => CalledComputations::new(),
                         };
                         stack.extend(called.into_iter().rev().map(Step::Enter));
                     }

@@ -277,13 +277,13 @@ impl Printer<'_> {
             Op::CustomCall => {
                 let called = super::order::callees(instruction);
                 if !called.is_empty() {
-                    lists.push((", called_computations={\n", called, ",\n", "\n}"));
+                    lists.push((", called_computations={\n", called.into_vec(), ",\n", "\n}"));
                 }
             }
             _ => {
                 let called = super::order::callees(instruction);
                 if !called.is_empty() {
-                    lists.push((", calls=\n", called, ", ", ""));
+                    lists.push((", calls=\n", called.into_vec(), ", ", ""));
                 }
             }
         }

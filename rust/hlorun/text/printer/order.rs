@@ -4,7 +4,8 @@ use foldhash::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, Id, InstructionId, InstructionRef,
+    AttrKey, AttrValue, CalledComputations, ComputationId, HloModule, HloOpcode, Id, InstructionId,
+    InstructionRef,
 };
 
 /// What stands in an order: instructions by their positions in a list.
@@ -210,7 +211,7 @@ fn channel_predecessors(list: &impl Dependencies) -> HashMap<u32, u32> {
 }
 
 /// The computations an instruction calls, in XLA's order of them.
-pub fn callees(instruction: InstructionRef<'_>) -> Vec<ComputationId> {
+pub fn callees(instruction: InstructionRef<'_>) -> CalledComputations {
     let keys: &[AttrKey] = match instruction.opcode() {
         HloOpcode::While => &[AttrKey::Body, AttrKey::Condition],
         HloOpcode::SelectAndScatter => &[AttrKey::SelectComputation, AttrKey::ScatterComputation],
@@ -220,10 +221,10 @@ pub fn callees(instruction: InstructionRef<'_>) -> Vec<ComputationId> {
             AttrKey::BranchComputations,
         ],
         // Only the start of an asynchronous operation holds its computation.
-        HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => return Vec::new(),
+        HloOpcode::AsyncUpdate | HloOpcode::AsyncDone => return CalledComputations::new(),
         _ => return instruction.called_computations(),
     };
-    let mut called = Vec::new();
+    let mut called = CalledComputations::new();
     for &key in keys {
         match instruction.attribute(key) {
             Some(AttrValue::Computation(id)) => called.push(*id),
@@ -240,10 +241,10 @@ pub fn callees(instruction: InstructionRef<'_>) -> Vec<ComputationId> {
 /// computation comes after what it reaches, depth first. Every computation is in the result once,
 /// also where calls form a cycle.
 pub fn computation_order(module: &HloModule, canonical: bool) -> Vec<ComputationId> {
-    let mut calls: Vec<Vec<Vec<ComputationId>>> = Vec::with_capacity(module.computation_count());
+    let mut calls: Vec<Vec<CalledComputations>> = Vec::with_capacity(module.computation_count());
     let mut called: HashSet<ComputationId> = HashSet::default();
     for id in module.computation_ids() {
-        let lists: Vec<Vec<ComputationId>> = module
+        let lists: Vec<CalledComputations> = module
             .computation(id)
             .instructions
             .iter()
@@ -270,7 +271,7 @@ pub fn computation_order(module: &HloModule, canonical: bool) -> Vec<Computation
 /// Adds `root`, which is marked already, after all that it reaches and that is not marked yet.
 fn walk(
     root: ComputationId,
-    calls: &[Vec<Vec<ComputationId>>],
+    calls: &[Vec<CalledComputations>],
     visited: &mut HashSet<ComputationId>,
     order: &mut Vec<ComputationId>,
 ) {

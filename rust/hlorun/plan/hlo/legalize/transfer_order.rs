@@ -1,8 +1,8 @@
 //! `transfer-order`: sends go before what waits.
 
 use crate::module::{
-    AttrKey, AttrValue, ComputationId, Effect, Effects, HloModule, HloOpcode, Id, InstructionId,
-    InstructionRef, OpClass,
+    ComputationId, Effect, Effects, HloModule, HloOpcode, Id, InstructionId, InstructionRef,
+    OpClass,
 };
 use crate::plan::limits::MAX_NESTING;
 
@@ -46,7 +46,7 @@ pub fn run(module: &mut HloModule) -> usize {
             let operands = instruction.operand_ids().iter().copied();
             let is_outside = effects.of(module, id) == Effect::Outside;
             let before = operands
-                .chain(control_predecessors(instruction).iter().copied())
+                .chain(instruction.control_predecessors().iter().copied())
                 .chain(last_outside.filter(|_| is_outside));
             let most = before.filter_map(|id| behind.get(&id).copied()).max();
             let waits = u32::from(is_waiting(instruction, &waits));
@@ -71,11 +71,4 @@ fn is_waiting(instruction: InstructionRef<'_>, waits: &[bool]) -> bool {
                 .called_computations()
                 .iter()
                 .any(|called| waits[called.index()]))
-}
-
-fn control_predecessors(instruction: InstructionRef<'_>) -> &[InstructionId] {
-    match instruction.attribute(AttrKey::ControlPredecessors) {
-        Some(AttrValue::Instructions(ids)) => ids,
-        _ => &[],
-    }
 }

@@ -4,6 +4,7 @@
 //! [`works_in_place`] knows what.
 
 use foldhash::HashSet;
+use smallvec::{SmallVec, smallvec};
 
 use crate::analysis::dataflow::{HloAliasAnalysis, HloDataflowAnalysis, PositionId};
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId, OpClass};
@@ -141,17 +142,26 @@ fn only_elementwise_uses(
     dataflow: &HloDataflowAnalysis,
     start: InstructionId,
 ) -> bool {
-    let mut seen: HashSet<InstructionId> = HashSet::from_iter([start]);
-    let mut stack = vec![start];
+    /// Most instructions that are gone through to look for one.
+    const FEW: usize = 32;
+    let mut stack: SmallVec<[InstructionId; FEW]> = smallvec![start];
+    let mut few: SmallVec<[InstructionId; FEW]> = smallvec![start];
+    let mut others: HashSet<InstructionId> = HashSet::default();
     while let Some(id) = stack.pop() {
         for &(user, operand) in dataflow.users.of(id) {
             let is_tuple = module.instruction(user).opcode() == HloOpcode::Tuple;
             if !is_tuple && !is_elementwise(module, user, operand as usize) {
                 return false;
             }
-            if seen.insert(user) {
-                stack.push(user);
+            if few.contains(&user) {
+                continue;
             }
+            if few.len() < FEW {
+                few.push(user);
+            } else if !others.insert(user) {
+                continue;
+            }
+            stack.push(user);
         }
     }
     true

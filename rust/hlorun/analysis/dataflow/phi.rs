@@ -3,15 +3,19 @@
 use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 /// Steps after which simplification stops; what is left is correct, only not minimal.
 const WORK_LIMIT: usize = 1 << 26;
 
+/// Nodes by their places in the graph; most phis have two operands.
+type Places = SmallVec<[u32; 4]>;
+
 #[derive(Default)]
 struct Node {
     value: u32,
-    operands: Vec<u32>,
-    users: Vec<u32>,
+    operands: Places,
+    users: Places,
     is_phi: bool,
     is_dead: bool,
 }
@@ -38,7 +42,7 @@ impl PhiGraph {
     /// Says what flows into the phi `value`, replacing what was said before.
     pub fn register(&mut self, value: u32, inputs: &[u32]) {
         let node = self.node(value);
-        let operands = inputs.iter().map(|&input| self.node(input)).collect();
+        let operands: Places = inputs.iter().map(|&input| self.node(input)).collect();
         let node = &mut self.nodes[node as usize];
         node.is_phi = true;
         node.operands = operands;
@@ -85,8 +89,8 @@ impl PhiGraph {
                 if !node.is_phi || node.is_dead || work >= WORK_LIMIT {
                     continue;
                 }
-                node.operands.retain(|&operand| operand != at);
-                node.users.retain(|&user| user != at);
+                node.operands.retain(|operand| *operand != at);
+                node.users.retain(|user| *user != at);
                 work += 1 + node.operands.len();
                 let Some(&first) = node.operands.first() else {
                     continue;

@@ -42,7 +42,6 @@ mod strips;
 mod tiles;
 mod units;
 mod vector;
-pub mod weighted_lanes;
 pub mod weighted_rows;
 
 use crate::DType;

@@ -184,3 +184,25 @@ ENTRY e {{
 }}"""
     got = hlorun.compile(hlorun.parse(text))(x)
     assert np.array_equal(got, function.reduce(x, axis=1))
+
+
+def test_reducers_that_compare_bits() -> None:
+    """The order of reinterpreted bits is another one than that of the values: as unsigned numbers, -1 is the largest."""
+    bits = "  p = u32[] bitcast-convert(a)\n  q = u32[] bitcast-convert(b)\n"
+    pick = reducer("s32", "s32", "LT").replace("compare(a, b)", "compare(p, q)")
+    pick = pick.replace("  more", bits + "  more", 1)
+    text = f"""HloModule m
+{pick}
+ENTRY e {{
+  v = s32[70,5] parameter(0)
+  n = s32[70,5] iota(), iota_dimension=1
+  least = s32[] constant(0)
+  none = s32[] constant(99)
+  ROOT m = (s32[70], s32[70]) reduce(v, n, least, none), dimensions={{1}}, to_apply=pick
+}}"""
+    x = Stream("bits").integers(-3, 4, (70, 5)).astype(np.int32)
+    x[:, 0] = np.where((x == 0).all(1), 1, x[:, 0])
+    values, places = hlorun.compile(hlorun.parse(text))(x)
+    want = x.view(np.uint32).argmax(1)
+    assert np.array_equal(places, want)
+    assert np.array_equal(values, np.take_along_axis(x, want[:, None], 1)[:, 0])

@@ -1,4 +1,4 @@
-"""Loops that compute rows one after the other give what whole arrays give, to the bit."""
+"""Loops that compute rows one after the other give what whole arrays give."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ mod tests {
         let until = |timeline: &Timeline, moment| -> Vec<u32> {
             timeline.until(moment).map(|(value, _)| value.0).collect()
         };
-        assert_eq!(until(&timeline, 9), []);
+        assert!(until(&timeline, 9).is_empty());
         for (value, start) in [(4, 5), (0, 7), (2, 1), (3, 5)] {
             let end_position = PositionId(0);
             let range = TimeBound {
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(until(&timeline, 9), [0, 4, 3, 2]);
         assert_eq!(until(&timeline, 5), [4, 3, 2]);
         assert_eq!(until(&timeline, 4), [2]);
-        assert_eq!(until(&timeline, 0), []);
+        assert!(until(&timeline, 0).is_empty());
     }
 }

@@ -56,7 +56,7 @@ fn taken(reducer: &Program, relations: [Relation; 2]) -> Option<[bool; 2]> {
         values[input.0 as usize] = Some(Value::Element(at % 2, at < 2));
     }
     for step in &reducer.steps {
-        values[step.result.0 as usize] = Some(computed(step, &values, relations)?);
+        values[step.result.0 as usize] = Some(computed(reducer, step, &values, relations)?);
     }
     let result = |k: usize| match values[reducer.outputs[k].0 as usize]? {
         Value::Element(element, is_left) if element == k => Some(is_left),
@@ -66,8 +66,14 @@ fn taken(reducer: &Program, relations: [Relation; 2]) -> Option<[bool; 2]> {
 }
 
 /// The result of a step; `None` where that depends on more than the relations.
-fn computed(step: &Step, values: &[Option<Value>], relations: [Relation; 2]) -> Option<Value> {
+fn computed(
+    reducer: &Program,
+    step: &Step,
+    values: &[Option<Value>],
+    relations: [Relation; 2],
+) -> Option<Value> {
     let meaning = step.meaning.filter(|meaning| meaning.side.is_none())?;
+    let ty = |register: Register| reducer.types[register.0 as usize];
     let value = |k: usize| values[step.operands[k].0 as usize];
     let truth = |k: usize| match value(k)? {
         Value::Truth(truth) => Some(truth),
@@ -88,7 +94,8 @@ fn computed(step: &Step, values: &[Option<Value>], relations: [Relation; 2]) -> 
         Op::Binary(BinaryOp::And) => Value::Truth(truth(0)? & truth(1)?),
         Op::Binary(BinaryOp::Or) => Value::Truth(truth(0)? | truth(1)?),
         Op::Binary(BinaryOp::Xor) => Value::Truth(truth(0)? ^ truth(1)?),
-        Op::Bitcast => value(0)?,
+        // Other types are compared in another order.
+        Op::Bitcast if ty(step.operands[0]) == ty(step.result) => value(0)?,
         _ => return None,
     })
 }
@@ -122,6 +129,7 @@ mod tests {
         let mut step = |op: Op, operands: &[Register]| {
             let result = match op {
                 Op::Select => builder.ty(operands[1]),
+                Op::Bitcast => P::U32,
                 _ => P::Pred,
             };
             let meaning = Some(Meaning::of(op));
@@ -207,5 +215,20 @@ mod tests {
             ]
         });
         assert_eq!(of(&sums), None);
+        let as_bits = |of_value: bool| {
+            reducer(P::S32, |step, [a, i, b, j]| {
+                let pair = if of_value { [a, b] } else { [i, j] };
+                let bits = pair.map(|x| step(Op::Bitcast, &[x]));
+                let more = step(Op::Compare(CompareDirection::Gt), &bits);
+                let same = step(Op::Compare(CompareDirection::Eq), &[a, b]);
+                let tie = step(Op::Binary(BinaryOp::And), &[same, more]);
+                let left = if of_value { more } else { tie };
+                [
+                    step(Op::Select, &[left, a, b]),
+                    step(Op::Select, &[left, i, j]),
+                ]
+            })
+        };
+        assert_eq!([of(&as_bits(true)), of(&as_bits(false))], [None, None]);
     }
 }

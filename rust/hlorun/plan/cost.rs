@@ -275,6 +275,8 @@ pub mod loops {
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
     /// as the loop.
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
+    /// Indices of all trips that are compared with those of others, to compute one loop as whole arrays.
+    pub const MAX_COMPARED: usize = 1 << 19;
     /// Fewest elements of state of which parts are copied.
     pub const MIN_STATE: i64 = 2048;
     /// The parts together are at most one in so many of these elements.

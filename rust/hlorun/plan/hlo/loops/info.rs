@@ -225,8 +225,9 @@ impl LoopInfo {
     /// Whether two indices are the same in every trip.
     pub fn same_index(&self, module: &HloModule, a: InstructionId, b: InstructionId) -> bool {
         a == b || {
-            let value = |i| induction_variable::evaluate(module, i, self.counter, &self.trips);
-            value(a).is_some() && value(a) == value(b)
+            let values = |i| induction_variable::evaluate(module, i, self.counter, &self.trips);
+            let of_a = values(a);
+            of_a.is_some() && of_a == values(b)
         }
     }
 

@@ -3,6 +3,7 @@
 //! Applies to a loop of which every leaf never changes, counts its trips, or is an output of which each trip writes one
 //! row and that the loop never reads. A row is made elementwise of the same rows of arrays that never change, of what
 //! never changes at all, and of constants, with reshapes and repetitions. Nothing may read the counter after the loop.
+//! Indices that are written in different ways are compared trip by trip, up to [`MAX_COMPARED`] in a loop.
 
 use rustc_hash::FxHashMap;
 
@@ -11,6 +12,7 @@ use crate::module::opcode::elementwise_classes;
 use crate::module::{
     AttrKey, Attribute, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
+use crate::plan::cost::loops::MAX_COMPARED;
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::builder::Builder;
 use crate::types::{ArrayShape, Dims};
@@ -97,6 +99,7 @@ struct Output {
 fn outputs(module: &HloModule, info: &LoopInfo) -> Option<Vec<Output>> {
     let counter = info.leaf_of(info.counter);
     let mut outputs = Vec::new();
+    let mut left = MAX_COMPARED;
     for leaf in 0..info.results.len() {
         // A leaf that the body does not look at may be handed on changed.
         if info.is_invariant(leaf) || Some(leaf) == counter {
@@ -106,18 +109,19 @@ fn outputs(module: &HloModule, info: &LoopInfo) -> Option<Vec<Output>> {
         outputs.push(Output {
             leaf,
             row,
-            needed: needed(module, info, row, index)?,
+            needed: needed(module, info, (row, index), &mut left)?,
         });
     }
     (!outputs.is_empty()).then_some(outputs)
 }
 
-/// What `row` is made of; `None` where that cannot be computed for all trips at a time.
+/// What `row` at `index` is made of; `None` where that cannot be computed for all trips at a time. `left` is how many
+/// indices may be compared.
 fn needed(
     module: &HloModule,
     info: &LoopInfo,
-    row: InstructionId,
-    index: InstructionId,
+    (row, index): (InstructionId, InstructionId),
+    left: &mut usize,
 ) -> Option<Vec<InstructionId>> {
     let mut open = vec![row];
     let mut found: FxHashMap<InstructionId, ()> = FxHashMap::default();
@@ -133,6 +137,9 @@ fn needed(
             HloOpcode::Constant => {}
             HloOpcode::DynamicSlice => {
                 let at = row_of(info, instruction)?;
+                if at != index {
+                    *left = left.checked_sub(info.trips.len())?;
+                }
                 let is_same = info.same_index(module, at, index);
                 faults::holds(Fault::MapsOtherRows, is_same).then_some(())?;
             }

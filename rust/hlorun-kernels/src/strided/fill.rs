@@ -10,7 +10,7 @@ use crate::isa::Isa;
 /// `pattern` is readable and `dst` writable for their sizes; they do not overlap.
 pub unsafe fn fill(elem_size: usize, pattern: *const u8, dst: *mut u8, n: usize) {
     let bytes = n * elem_size;
-    if bytes < LINE && bytes >= WORD && WORD.is_multiple_of(elem_size) {
+    if (WORD..LINE).contains(&bytes) && WORD.is_multiple_of(elem_size) {
         // SAFETY: the caller's contract; a word of elements fits.
         return unsafe { words(elem_size, pattern, dst, bytes) };
     }

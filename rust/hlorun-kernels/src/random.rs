@@ -12,55 +12,59 @@ const LANES: usize = 16;
 /// The same word of each counter.
 type Words = [u32; LANES];
 
-/// A word of each counter, changed lane by lane.
+// Words change in loops over lanes, of which the compiler makes vectors; of arrays that are made anew it makes none.
+
+/// Changes a word of each counter.
 #[inline(always)]
-fn each(f: impl Fn(usize) -> u32) -> Words {
-    std::array::from_fn(f)
+fn each(x: &mut Words, f: impl Fn(u32) -> u32) {
+    for x in x {
+        *x = f(*x);
+    }
 }
 
-/// Threefry of `LANES` counters.
+/// Changes a word of each counter by another one.
 #[inline(always)]
-fn threefry_lanes(key: [u32; 2], counter: [Words; 2]) -> [Words; 2] {
+fn each_with(x: &mut Words, y: &Words, f: impl Fn(u32, u32) -> u32) {
+    for (x, &y) in x.iter_mut().zip(y) {
+        *x = f(*x, y);
+    }
+}
+
+/// Threefry of `LANES` counters, in place.
+#[inline(always)]
+fn threefry_lanes(key: [u32; 2], x: &mut Words, y: &mut Words) {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
-    let [mut x, mut y] = counter;
-    x = each(|k| x[k].wrapping_add(keys[0]));
-    y = each(|k| y[k].wrapping_add(keys[1]));
+    each(x, |x| x.wrapping_add(keys[0]));
+    each(y, |y| y.wrapping_add(keys[1]));
     for block in 0..5 {
         for rotation in ROTATIONS[block % 2] {
-            x = each(|k| x[k].wrapping_add(y[k]));
-            y = each(|k| y[k].rotate_left(rotation) ^ x[k]);
+            each_with(x, y, u32::wrapping_add);
+            each_with(y, x, |y, x| y.rotate_left(rotation) ^ x);
         }
-        x = each(|k| x[k].wrapping_add(keys[(block + 1) % 3]));
+        each(x, |x| x.wrapping_add(keys[(block + 1) % 3]));
         let key = keys[(block + 2) % 3].wrapping_add(block as u32 + 1);
-        y = each(|k| y[k].wrapping_add(key));
+        each(y, |y| y.wrapping_add(key));
     }
-    [x, y]
 }
 
-/// Philox of `LANES` counters.
+/// Philox of `LANES` counters, in place.
 #[inline(always)]
-fn philox_lanes(key: [u32; 2], counter: [Words; 4]) -> [Words; 4] {
-    let (mut key, mut x) = (key, counter);
+fn philox_lanes(key: [u32; 2], counter: &mut [Words; 4]) {
+    let mut key = key;
+    let [a, b, c, d] = counter;
     for _ in 0..10 {
-        let wide = |x: u32, factor: u64| u64::from(x) * factor;
-        let [a, b, c, d] = x;
-        let high = |x: Words, factor| each(|k| (wide(x[k], factor) >> 32) as u32);
-        let low = |x: Words, factor| each(|k| wide(x[k], factor) as u32);
-        let (first, third) = (0xD251_1F53, 0xCD9E_8D57);
-        let (p, q) = (high(c, third), high(a, first));
-        x = [
-            each(|k| p[k] ^ b[k] ^ key[0]),
-            low(c, third),
-            each(|k| q[k] ^ d[k] ^ key[1]),
-            low(a, first),
-        ];
+        for k in 0..LANES {
+            let p = u64::from(c[k]) * 0xCD9E_8D57;
+            let q = u64::from(a[k]) * 0xD251_1F53;
+            (a[k], b[k]) = ((p >> 32) as u32 ^ b[k] ^ key[0], p as u32);
+            (c[k], d[k]) = ((q >> 32) as u32 ^ d[k] ^ key[1], q as u32);
+        }
         key = [
             key[0].wrapping_add(0x9E37_79B9),
             key[1].wrapping_add(0xBB67_AE85),
         ];
     }
-    x
 }
 
 /// The two words of each counter from `first` on; the low half of a counter comes first.
@@ -68,11 +72,14 @@ fn philox_lanes(key: [u32; 2], counter: [Words; 4]) -> [Words; 4] {
 fn threefry_body(key: [u32; 2], first: u64, out: &mut [[u32; 2]]) {
     for (block, out) in out.chunks_mut(LANES).enumerate() {
         let first = first.wrapping_add((block * LANES) as u64);
-        let at = |k: usize| first.wrapping_add(k as u64);
-        let counter = [each(|k| at(k) as u32), each(|k| (at(k) >> 32) as u32)];
-        let [x, y] = threefry_lanes(key, counter);
-        for (k, out) in out.iter_mut().enumerate() {
-            *out = [x[k], y[k]];
+        let (mut x, mut y) = ([0; LANES], [0; LANES]);
+        for k in 0..LANES {
+            let counter = first.wrapping_add(k as u64);
+            (x[k], y[k]) = (counter as u32, (counter >> 32) as u32);
+        }
+        threefry_lanes(key, &mut x, &mut y);
+        for ((out, &x), &y) in out.iter_mut().zip(&x).zip(&y) {
+            *out = [x, y];
         }
     }
 }
@@ -82,8 +89,14 @@ fn threefry_body(key: [u32; 2], first: u64, out: &mut [[u32; 2]]) {
 fn philox_body(key: [u32; 2], first: u128, out: &mut [[u32; 4]]) {
     for (block, out) in out.chunks_mut(LANES).enumerate() {
         let first = first.wrapping_add((block * LANES) as u128);
-        let word = |w: u32| each(|k| (first.wrapping_add(k as u128) >> (32 * w)) as u32);
-        let words = philox_lanes(key, [word(0), word(1), word(2), word(3)]);
+        let mut words = [[0; LANES]; 4];
+        for k in 0..LANES {
+            let counter = first.wrapping_add(k as u128);
+            for (w, word) in words.iter_mut().enumerate() {
+                word[k] = (counter >> (32 * w)) as u32;
+            }
+        }
+        philox_lanes(key, &mut words);
         for (k, out) in out.iter_mut().enumerate() {
             *out = words.map(|word| word[k]);
         }

@@ -42,14 +42,16 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 10] = [
+const ON_THUNKS: [(&str, &[&str]); 12] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
+    ("result-order", &["fusion"]),
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
+    ("select-reducers", &["fusion"]),
     ("state-in-place", &["fusion"]),
     ("state-parts", &["fusion"]),
     ("vector-bytecode", &["fusion"]),

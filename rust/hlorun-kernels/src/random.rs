@@ -6,13 +6,18 @@
 
 use crate::isa::Isa;
 
+/// Distances of Threefry's rotations, for even and odd groups of four rounds.
+pub const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+/// The constant that makes Threefry's third key word.
+pub const PARITY: u32 = 0x1BD1_1BDA;
+
 /// Counters that are encrypted side by side.
 const LANES: usize = 16;
 
 /// The same word of each counter.
 type Words = [u32; LANES];
 
-// Words change in loops over lanes, of which the compiler makes vectors; of arrays that are made anew it makes none.
+// The compiler vectorizes loops that change arrays in place. It does not vectorize arrays built anew by `from_fn`.
 
 /// Changes a word of each counter.
 #[inline(always)]
@@ -33,8 +38,7 @@ fn each_with(x: &mut Words, y: &Words, f: impl Fn(u32, u32) -> u32) {
 /// Threefry of `LANES` counters, in place.
 #[inline(always)]
 fn threefry_lanes(key: [u32; 2], x: &mut Words, y: &mut Words) {
-    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
+    let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
     each(x, |x| x.wrapping_add(keys[0]));
     each(y, |y| y.wrapping_add(keys[1]));
     for block in 0..5 {

@@ -18,6 +18,24 @@ pub(crate) fn available() -> bool {
     crate::Isa::active().is_fused()
 }
 
+/// Writes columns of a block, the elements of its lower rows and then those of its upper ones.
+#[cfg(target_arch = "x86_64")]
+macro_rules! write_columns {
+    ($element:ty, $store:ident, $stream:ident, [$low:expr, $high:expr], $to:expr, $stride:expr, $is_stream:expr) => {
+        for (c, (l, h)) in $low.into_iter().zip($high).enumerate() {
+            let line = $to.offset(c as isize * $stride).cast::<$element>();
+            let behind = line.add(32 / size_of::<$element>());
+            if $is_stream {
+                $stream(line, l);
+                $stream(behind, h);
+            } else {
+                $store(line, l);
+                $store(behind, h);
+            }
+        }
+    };
+}
+
 /// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.
 /// `stream` writes past the caches where the CPU can, for which `dst` and `dst_stride` are multiples of 32; a
 /// [`fence`] has to follow.
@@ -45,16 +63,15 @@ pub(crate) unsafe fn transpose_rows(
                 let to = dst.offset((at as isize + half * 8) * dst_stride);
                 let low = block(from, src_stride);
                 let high = block(from.offset(8 * src_stride), src_stride);
-                for (c, (l, h)) in low.into_iter().zip(high).enumerate() {
-                    let line = to.offset(c as isize * dst_stride).cast::<f32>();
-                    if stream {
-                        _mm256_stream_ps(line, l);
-                        _mm256_stream_ps(line.add(8), h);
-                    } else {
-                        _mm256_storeu_ps(line, l);
-                        _mm256_storeu_ps(line.add(8), h);
-                    }
-                }
+                write_columns!(
+                    f32,
+                    _mm256_storeu_ps,
+                    _mm256_stream_ps,
+                    [low, high],
+                    to,
+                    dst_stride,
+                    stream
+                );
             }
         }
     }
@@ -116,16 +133,15 @@ pub(crate) unsafe fn transpose_long_rows(
             let to = dst.offset(at as isize * dst_stride);
             let low = long_block(from, src_stride);
             let high = long_block(from.offset(4 * src_stride), src_stride);
-            for (c, (l, h)) in low.into_iter().zip(high).enumerate() {
-                let line = to.offset(c as isize * dst_stride).cast::<f64>();
-                if stream {
-                    _mm256_stream_pd(line, l);
-                    _mm256_stream_pd(line.add(4), h);
-                } else {
-                    _mm256_storeu_pd(line, l);
-                    _mm256_storeu_pd(line.add(4), h);
-                }
-            }
+            write_columns!(
+                f64,
+                _mm256_storeu_pd,
+                _mm256_stream_pd,
+                [low, high],
+                to,
+                dst_stride,
+                stream
+            );
         }
     }
 }

@@ -91,3 +91,30 @@ ENTRY main {
 ";
     misleads(Fault::MapsOtherRows, text, "loop-map");
 }
+
+#[test]
+fn pairs_that_a_reducer_does_not_select() {
+    let text = "HloModule pairs
+later {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  least = pred[] compare(a, b), direction=GE
+  x = f32[] select(least, a, b)
+  k = s32[] select(least, i, j)
+  ROOT r = (f32[], s32[]) tuple(x, k)
+}
+ENTRY main {
+  p = f32[8,200] parameter(0)
+  i = s32[8,200] iota(), iota_dimension=1
+  none = f32[] constant(-1)
+  nowhere = s32[] constant(-1)
+  all = (f32[8], s32[8]) reduce(p, i, none, nowhere), dimensions={1}, to_apply=later
+  x = f32[8] get-tuple-element(all), index=0
+  k = s32[8] get-tuple-element(all), index=1
+  ROOT r = (f32[8], s32[8]) tuple(x, k)
+}
+";
+    misleads(Fault::SelectsOtherPair, text, "select-reducers");
+}

@@ -75,6 +75,8 @@ pub enum Fault {
     ReordersTies,
     /// Indices of fewer bits hold all of a reduction's.
     CutsIndices,
+    /// A kernel selects the pairs that the reducer does.
+    SelectsOtherPair,
     /// Coordinates that become a linear index are inside.
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.

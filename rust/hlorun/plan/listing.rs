@@ -140,6 +140,7 @@ fn details(kind: &ThunkKind) -> String {
             let mapped = program(&own.program);
             let way = match own.way {
                 FoldWay::Kernels(_) => "kernels",
+                FoldWay::Lanes if own.choice.is_some() => "on lanes, by selecting pairs",
                 FoldWay::Lanes => "on lanes",
                 FoldWay::OneByOne => "value by value",
             };

@@ -1,6 +1,6 @@
 //! Names of all that `CompileOptions::disable` may switch off.
 
-use super::element::vector_bytecode;
+use super::element::{choice, vector_bytecode};
 use super::schedule::{loop_merging, row_tiling, scalar_bytecode};
 use super::thunk::machine_code;
 use super::{hlo, lower, replication};
@@ -8,11 +8,13 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 12] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
     lower::parts_of_state::NAME,
+    lower::result_order::NAME,
+    choice::NAME,
     vector_bytecode::NAME,
     row_tiling::NAME,
     loop_merging::NAME,

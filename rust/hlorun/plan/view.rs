@@ -21,6 +21,13 @@ pub struct BufferSlice {
 }
 
 impl BufferSlice {
+    /// For views of which only the sizes and strides are asked.
+    pub const NOWHERE: BufferSlice = BufferSlice {
+        allocation: 0,
+        offset: 0,
+        size: 0,
+    };
+
     /// Whether a byte belongs to both.
     pub fn overlaps(&self, other: &BufferSlice) -> bool {
         self.allocation == other.allocation

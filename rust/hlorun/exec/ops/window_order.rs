@@ -41,7 +41,7 @@ impl Order {
         let work = positions.saturating_mul(output.count() as i64);
         let differ = (0..rank).filter(|&d| operand.strides[d] != 0);
         let differ = differ.fold(1i64, |n, d| n.saturating_mul(operand.dims[d]));
-        // A copy is to touch no more elements than the windows read, and few elements lie well anyhow.
+        // A copy touches no more elements than the windows read. Few different elements stay in the cache as they lie.
         let is_worth_it = work >= MIN_ARRANGED.max(operand.count() as i64);
         if positions == 1 || !is_worth_it || differ < MIN_ARRANGED || operand.count() == 0 {
             return None;

@@ -1,14 +1,18 @@
-//! Reducers that choose one of two pairs by comparing their elements.
+//! `select-reducers`: reducers that select one of two pairs by comparing their elements run as a kernel.
 //!
-//! In: a reducer as a program. Out: the [`Choice`] it makes, if it makes one for all ways in which the elements of two
-//! pairs can lie to each other. What the reducer looks like plays no role.
+//! In: a reducer as a program. Out: the [`Choice`] it makes. Applies where the reducer takes the same elements as the kernel
+//! for all relations of two pairs: less, equal, greater, NaN. How it is written plays no role.
 
 use hlorun_kernels::choice::{Choice, Relation};
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, CompareDirection, UnaryOp};
 
 use super::program::{Program, Register, Step};
+use crate::plan::faults::{self, Fault};
 use crate::types::PrimitiveType;
+
+/// Name by which it is switched off.
+pub const NAME: &str = "select-reducers";
 
 /// Most steps that are looked at.
 const MAX_STEPS: usize = 32;
@@ -34,7 +38,10 @@ pub fn of(reducer: &Program) -> Option<Choice> {
     for &values in relations(ty(a))? {
         for &seconds in relations(ty(b))? {
             let taken = taken(reducer, [values, seconds])?;
-            choices.retain(|choice| choice.takes_left(values, seconds) == taken);
+            choices.retain(|choice| {
+                let is_same = choice.takes_left(values, seconds) == taken;
+                faults::holds(Fault::SelectsOtherPair, is_same)
+            });
         }
     }
     choices.first().copied()

@@ -55,7 +55,7 @@ const ORDER: &[Pass] = &[
         loops::copies::run(module)
     }),
     optional(simplify::top_k::NAME, &[], |module, _| {
-        Ok(simplify::top_k::run(module))
+        simplify::top_k::run(module)
     }),
     optional(simplify::algebra::NAME, &[], |module, _| {
         simplify::algebra::run(module)

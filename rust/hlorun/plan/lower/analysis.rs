@@ -16,7 +16,6 @@ use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass,
 };
-use crate::plan::transposition::Transposition;
 use crate::plan::view::{ArrayView, BufferSlice, identity_order, major_to_minor};
 use crate::types::PrimitiveType;
 
@@ -71,8 +70,13 @@ pub struct Analysis {
     pub sites: FxHashMap<(u32, u32), ClusterId>,
 }
 
-/// Analyses `computation`.
-pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> Analysis {
+/// Analyses `computation`; `results` are stored row-major.
+pub fn analyse(
+    module: &HloModule,
+    computation: ComputationId,
+    fuse: bool,
+    results: &FxHashSet<InstructionId>,
+) -> Analysis {
     let data = module.computation(computation);
     let instructions = data.instructions.clone();
     let count = instructions.len();
@@ -102,24 +106,11 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
     if fuse {
         analysis.find_sums_of_products(module, &users, data.root);
     }
-    let results = results(module, computation);
     let mut sizes: Vec<u32> = Vec::new();
     for at in (0..count).rev() {
         let id = analysis.instructions[at];
         let instruction = module.instruction(id);
-        if let Some(shape) = instruction.array_shape() {
-            let is_stored = matches!(
-                analysis.roles[at],
-                Role::Elementwise | Role::Iota | Role::Concatenate | Role::Pad
-            );
-            analysis.orders[at] = match is_stored
-                && results.contains(&id)
-                && reads_well_across(module, instruction)
-            {
-                true => identity_order(shape.rank()).into_iter().collect(),
-                false => major_to_minor(shape),
-            };
-        }
+        analysis.orders[at] = walked(instruction, analysis.roles[at], results.contains(&id));
         let new = sizes.len() as ClusterId;
         match analysis.roles[at] {
             Role::Elementwise | Role::Alias | Role::Iota => {
@@ -155,58 +146,18 @@ pub fn analyse(module: &HloModule, computation: ComputationId, fuse: bool) -> An
     analysis
 }
 
-/// What the entry computation returns and nothing else reads, where it is `computation`. It is stored row-major, as
-/// results are, whatever its layout.
-fn results(module: &HloModule, computation: ComputationId) -> FxHashSet<InstructionId> {
-    let entry = module
-        .entry_computation()
-        .filter(|entry| entry.0 == computation);
-    let Some(root) = entry.and_then(|entry| entry.1.root) else {
-        return FxHashSet::default();
+/// The order in which the loop of an instruction walks its result: row-major where it `is_result`, otherwise that of its
+/// layout.
+fn walked(instruction: InstructionRef<'_>, role: Role, is_result: bool) -> Order {
+    let Some(shape) = instruction.array_shape() else {
+        return Order::new();
     };
-    let mut found: FxHashSet<InstructionId> = FxHashSet::default();
-    let mut open = vec![root];
-    while let Some(id) = open.pop() {
-        let is_new = found.insert(id);
-        if is_new && module.instruction_data(id).opcode == HloOpcode::Tuple {
-            open.extend_from_slice(module.operand_ids(id));
+    match role {
+        Role::Elementwise | Role::Iota | Role::Concatenate | Role::Pad if is_result => {
+            identity_order(shape.rank()).into_iter().collect()
         }
+        _ => major_to_minor(shape),
     }
-    // Readers come first, so that the elements of a tuple that is read are read, too.
-    for &id in module.computation(computation).instructions.iter().rev() {
-        if module.instruction_data(id).opcode != HloOpcode::Tuple || !found.contains(&id) {
-            for operand in module.operand_ids(id) {
-                found.remove(operand);
-            }
-        }
-    }
-    found
-}
-
-/// Whether a loop that walks row-major may read arrays of the instruction's layout: where they are brought in by blocks, or
-/// there is one, which costs what a copy of the result would.
-fn reads_well_across(module: &HloModule, instruction: InstructionRef<'_>) -> bool {
-    let is_array = |id: &InstructionId| {
-        let operand = module.instruction_data(*id).opcode;
-        !matches!(
-            operand,
-            HloOpcode::Broadcast | HloOpcode::Constant | HloOpcode::Iota
-        )
-    };
-    let mut arrays = instruction.operand_ids().to_vec();
-    arrays.retain(is_array);
-    arrays.dedup();
-    let Some(shape) = instruction.array_shape().filter(|_| arrays.len() > 1) else {
-        return true;
-    };
-    let nowhere = BufferSlice {
-        allocation: 0,
-        offset: 0,
-        size: 0,
-    };
-    let view = ArrayView::of_shape(nowhere, shape);
-    let walk = view.walk(&identity_order(shape.rank()));
-    Transposition::of(&walk, shape.element_type.size_bytes()).is_some()
 }
 
 impl Analysis {
@@ -412,20 +363,18 @@ fn is_alias(instruction: InstructionRef<'_>) -> bool {
     ) else {
         return false;
     };
-    let slice = BufferSlice {
-        allocation: 0,
-        offset: 0,
-        size: 0,
-    };
     if operand.element_count() != result.element_count()
         || operand.element_type.size_bytes() != result.element_type.size_bytes()
     {
         return false;
     }
-    super::views::movement(instruction, &ArrayView::of_shape(slice, operand))
-        .ok()
-        .flatten()
-        .is_some_and(|view| view.is_dense(&major_to_minor(result)))
+    super::views::movement(
+        instruction,
+        &ArrayView::of_shape(BufferSlice::NOWHERE, operand),
+    )
+    .ok()
+    .flatten()
+    .is_some_and(|view| view.is_dense(&major_to_minor(result)))
 }
 
 /// The starts that the second halves among `instructions` belong to.

@@ -301,11 +301,7 @@ impl<'m> Lowering<'m> {
         let types: Vec<PrimitiveType> = values.iter().map(|&r| cluster.builder.ty(r)).collect();
         let (combiner, way) = self.combiner(instruction, &types)?;
         if matches!(way, FoldWay::Kernels(_)) && is_low_float(types[0]) {
-            let f32 = PrimitiveType::F32;
-            let widen = conversion(types[0], f32)?;
-            let meaning = Some(Meaning::of(Op::Convert));
-            let builder = &mut cluster.builder;
-            values[0] = builder.known_step(widen, meaning, &[values[0]], f32);
+            values[0] = widened(&mut cluster.builder, values[0])?;
         }
         let kept: Dims = (0..dims.len() as u8)
             .filter(|&dim| !reduced(dim))
@@ -331,10 +327,8 @@ impl<'m> Lowering<'m> {
         let program = cluster.builder.finish(&values);
         let elements = space.iter().map(|s| s.0.max(0) as usize).product();
         let program = self.with_vector_bytecode(program, elements);
-        let choice = match way {
-            FoldWay::Lanes => choice::of(&combiner),
-            FoldWay::Kernels(_) | FoldWay::OneByOne => None,
-        };
+        let is_selected = matches!(way, FoldWay::Lanes) && !self.options.is_off(choice::NAME);
+        let choice = is_selected.then(|| choice::of(&combiner)).flatten();
         let combiner = match way {
             FoldWay::Kernels(_) => combiner,
             FoldWay::Lanes | FoldWay::OneByOne => self.with_vector_bytecode(combiner, elements),
@@ -412,6 +406,13 @@ impl<'m> Lowering<'m> {
         );
         Ok(view)
     }
+}
+
+/// A narrow float as `f32`.
+fn widened(builder: &mut ProgramBuilder, value: Register) -> Result<Register> {
+    let f32 = PrimitiveType::F32;
+    let widen = conversion(builder.ty(value), f32)?;
+    Ok(builder.known_step(widen, Some(Meaning::of(Op::Convert)), &[value], f32))
 }
 
 /// The dimensions to walk, as size and whether it is reduced: neighbours that are both reduced or both kept are merged.

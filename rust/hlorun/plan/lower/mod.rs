@@ -13,6 +13,7 @@ mod observe;
 mod operation;
 pub mod packed_operand;
 pub mod parts_of_state;
+pub mod result_order;
 pub mod state_in_place;
 mod structure;
 mod threefry;
@@ -154,7 +155,8 @@ impl<'m> Lowering<'m> {
             ));
         }
         let module = self.module;
-        let analysis = analysis::analyse(module, computation, self.options.fuse);
+        let results = self.row_major_results(computation);
+        let analysis = analysis::analyse(module, computation, self.options.fuse, &results);
         let mut scope = Scope {
             copied: match is_body {
                 true => self.parts_of_state(computation, &analysis),

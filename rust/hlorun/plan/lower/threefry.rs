@@ -1,6 +1,7 @@
 //! `cuda_threefry2x32` and its successors: the Threefry-2x32 block cipher of Salmon et al.,
 //! "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), 20 rounds, elementwise over four arrays.
 
+use hlorun_kernels::random::{PARITY, ROTATIONS};
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{self as kernels, BinaryOp, DType};
 
@@ -14,11 +15,6 @@ use crate::plan::error::unsupported;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, Store, ThunkKind};
 use crate::plan::view::{ArrayView, identity_order, is_one_run};
 use crate::types::PrimitiveType;
-
-/// Distances of the rotations, for even and odd groups of four rounds.
-const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-/// The constant that makes the third key word.
-const PARITY: u32 = 0x1BD1_1BDA;
 
 struct Code<'b> {
     builder: &'b mut ProgramBuilder,

@@ -152,7 +152,7 @@ enum Kernel {
     Copy(usize),
     /// One element.
     Add(P),
-    /// One element, of which most updates leave an extreme as it is, or many do not.
+    /// One element; whether there are so many updates of each that most leave it as it is.
     Maximum(P, bool),
     Minimum(P, bool),
     /// One element of one byte, or of four.
@@ -317,20 +317,37 @@ impl Kernel {
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n) => {
-                let mut places = [[0isize; 2]; AT_ONCE];
-                let mut found = 0;
-                windows.for_each::<true>(all, |to, from| {
-                    places[found] = [to, from];
-                    found += usize::from(is_own(to));
-                    if found == AT_ONCE {
-                        // SAFETY: as above.
-                        unsafe { kernel.run(target.get(), source.get(), &places, n) };
-                        found = 0;
-                    }
-                });
-                // SAFETY: as above.
-                unsafe { kernel.run(target.get(), source.get(), &places[..found], n) };
+                // SAFETY: the caller's promise.
+                unsafe { rows(kernel, n, windows, all, is_own, [target, source]) };
             }
         }
     }
+}
+
+/// Combines windows of `n` elements, some at a time.
+///
+/// # Safety
+///
+/// As [`Kernel::run`].
+unsafe fn rows(
+    kernel: hlorun_kernels::CombineRows,
+    n: usize,
+    windows: &Windows<'_>,
+    all: std::ops::Range<usize>,
+    is_own: impl Fn(isize) -> bool,
+    [target, source]: [Shared; 2],
+) {
+    let mut places = [[0isize; 2]; AT_ONCE];
+    let mut found = 0;
+    windows.for_each::<true>(all, |to, from| {
+        places[found] = [to, from];
+        found += usize::from(is_own(to));
+        if found == AT_ONCE {
+            // SAFETY: as above.
+            unsafe { kernel.run(target.get(), source.get(), &places, n) };
+            found = 0;
+        }
+    });
+    // SAFETY: as above.
+    unsafe { kernel.run(target.get(), source.get(), &places[..found], n) };
 }

@@ -7,5 +7,6 @@ pub mod dot_strength;
 pub mod gather_scatter;
 pub mod narrow_indices;
 pub mod range_analysis;
+mod readers;
 pub mod top_k;
 pub mod transpose_fold;

@@ -5,10 +5,11 @@
 //! them with each other and chooses among them. Its other operands are narrower. Values and indices then have vectors of
 //! as many elements, and the reducer is one piece of vector bytecode. What it chose is converted back.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::gather_scatter::become_one;
+use super::readers::{Readers, replace_each};
 use crate::error::Result;
 use crate::module::{
     AttrKey, AttrValue, ComputationId, HloComputation, HloModule, HloOpcode, InstructionId,
@@ -29,32 +30,16 @@ const NARROW: PrimitiveType = PrimitiveType::S32;
 
 /// Runs the pass on all computations; the number of reductions that changed.
 pub fn run(module: &mut HloModule) -> Result<usize> {
-    let mut changed = 0;
-    for computation in module.computation_ids().collect::<Vec<_>>() {
-        let ids = module.computation(computation).instructions.clone();
-        let is_reduce = |&id: &InstructionId| {
-            let data = module.instruction_data(id);
-            data.opcode == HloOpcode::Reduce && module.operand_ids(id).len() > 2
-        };
-        if !ids.iter().any(is_reduce) {
-            continue;
+    let is_wanted = |module: &HloModule, id| {
+        module.instruction_data(id).opcode == HloOpcode::Reduce && module.operand_ids(id).len() > 2
+    };
+    replace_each(module, is_wanted, |module, id, readers| {
+        let reduction = Reduction::of(module, id, readers);
+        if let Some(reduction) = &reduction {
+            reduction.replace(module)?;
         }
-        let mut users: FxHashMap<InstructionId, Vec<InstructionId>> = FxHashMap::default();
-        for &id in &ids {
-            for &operand in module.operand_ids(id) {
-                users.entry(operand).or_default().push(id);
-            }
-        }
-        module.computation_mut(computation).instructions.clear();
-        for id in ids {
-            module.computation_mut(computation).instructions.push(id);
-            if let Some(reduction) = Reduction::of(module, id, &users) {
-                reduction.replace(module)?;
-                changed += 1;
-            }
-        }
-    }
-    Ok(changed)
+        Ok(reduction.is_some())
+    })
 }
 
 /// An operand that counts.
@@ -75,15 +60,8 @@ struct Reduction {
 }
 
 impl Reduction {
-    fn of(
-        module: &HloModule,
-        id: InstructionId,
-        users: &FxHashMap<InstructionId, Vec<InstructionId>>,
-    ) -> Option<Reduction> {
+    fn of(module: &HloModule, id: InstructionId, users: &Readers) -> Option<Reduction> {
         let reduce = module.instruction(id);
-        if reduce.opcode() != HloOpcode::Reduce {
-            return None;
-        }
         let operands = reduce.operand_ids();
         let (arrays, initial) = operands.split_at(operands.len() / 2);
         let mut indices = Vec::new();
@@ -97,7 +75,7 @@ impl Reduction {
         }
         let reducer = reduce.computation_attribute(AttrKey::ToApply)?;
         let is_changed = indices.iter().any(Option::is_some);
-        if arrays.len() < 2 || !is_changed || !only_chooses(module, reducer) {
+        if !is_changed || !only_chooses(module, reducer) {
             return None;
         }
         let root = module.computation(reduce.computation()).root;

@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::gather_scatter::become_one;
+use super::readers::{Readers, replace_each};
+use crate::error::Result;
 use crate::module::{
     AttrKey, AttrValue, Attribute, HloModule, HloOpcode, InstructionId, InstructionRef,
 };
@@ -24,29 +26,12 @@ use crate::types::{ArrayShape, Dims, PrimitiveType};
 pub const NAME: &str = "sort-top-k";
 
 /// Runs the pass on all computations; the number of sorts that were replaced.
-pub fn run(module: &mut HloModule) -> usize {
-    let mut changed = 0;
-    for computation in module.computation_ids().collect::<Vec<_>>() {
-        let ids = module.computation(computation).instructions.clone();
-        let is_sort = |id: &InstructionId| module.instruction_data(*id).opcode == HloOpcode::Sort;
-        if !ids.iter().any(is_sort) {
-            continue;
-        }
-        let mut users: FxHashMap<InstructionId, Vec<InstructionId>> = FxHashMap::default();
-        for &id in &ids {
-            for &operand in module.operand_ids(id) {
-                users.entry(operand).or_default().push(id);
-            }
-        }
-        module.computation_mut(computation).instructions.clear();
-        for id in ids {
-            module.computation_mut(computation).instructions.push(id);
-            if let Some(sort) = Sort::of(module, id, &users) {
-                changed += usize::from(sort.replace(module).is_some());
-            }
-        }
-    }
-    changed
+pub fn run(module: &mut HloModule) -> Result<usize> {
+    let is_sort = |module: &HloModule, id| module.instruction_data(id).opcode == HloOpcode::Sort;
+    replace_each(module, is_sort, |module, id, readers| {
+        let sort = Sort::of(module, id, readers);
+        Ok(sort.is_some_and(|sort| sort.replace(module).is_some()))
+    })
 }
 
 /// A sort that can be replaced.
@@ -62,15 +47,8 @@ struct Sort {
 }
 
 impl Sort {
-    fn of(
-        module: &HloModule,
-        id: InstructionId,
-        users: &FxHashMap<InstructionId, Vec<InstructionId>>,
-    ) -> Option<Sort> {
+    fn of(module: &HloModule, id: InstructionId, users: &Readers) -> Option<Sort> {
         let sort = module.instruction(id);
-        if sort.opcode() != HloOpcode::Sort {
-            return None;
-        }
         let shape = sort.operand(0)?.array_shape()?;
         let last = shape.rank().checked_sub(1)?;
         let is_static =
@@ -170,7 +148,7 @@ impl Sort {
 fn results(
     module: &HloModule,
     sort: InstructionId,
-    users: &FxHashMap<InstructionId, Vec<InstructionId>>,
+    users: &Readers,
 ) -> Option<Vec<(InstructionId, usize)>> {
     if module.operand_ids(sort).len() == 1 && module.instruction(sort).array_shape().is_some() {
         return Some(vec![(sort, 0)]);

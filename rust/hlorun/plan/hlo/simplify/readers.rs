@@ -1,0 +1,39 @@
+//! What passes share that replace an instruction where those that read it allow it.
+
+use rustc_hash::FxHashMap;
+
+use crate::error::Result;
+use crate::module::{HloModule, InstructionId};
+
+/// For each instruction, those that read it, once for each operand.
+pub type Readers = FxHashMap<InstructionId, Vec<InstructionId>>;
+
+/// Calls `replace` for each instruction that is `wanted`. Later instructions are not in the computation yet, so that what
+/// `replace` adds follows directly. Returns how many were replaced.
+pub fn replace_each(
+    module: &mut HloModule,
+    wanted: impl Fn(&HloModule, InstructionId) -> bool,
+    replace: impl Fn(&mut HloModule, InstructionId, &Readers) -> Result<bool>,
+) -> Result<usize> {
+    let mut changed = 0;
+    for computation in module.computation_ids().collect::<Vec<_>>() {
+        let instructions = &module.computation(computation).instructions;
+        if !instructions.iter().any(|&id| wanted(module, id)) {
+            continue;
+        }
+        let ids = std::mem::take(&mut module.computation_mut(computation).instructions);
+        let mut readers = Readers::default();
+        for &id in &ids {
+            for &operand in module.operand_ids(id) {
+                readers.entry(operand).or_default().push(id);
+            }
+        }
+        for id in ids {
+            module.computation_mut(computation).instructions.push(id);
+            if wanted(module, id) {
+                changed += usize::from(replace(module, id, &readers)?);
+            }
+        }
+    }
+    Ok(changed)
+}

@@ -7,7 +7,8 @@
 The nets (`image_nets`) are ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-Tiny and a U-Net, with random f32 weights.
 hlorun and XLA:CPU run the HLO that JAX makes of them, the other two an ONNX model with the same weights. Those hold
 their weights as constants, which they lay out beforehand; `--weights arguments` hands ours over with each call instead.
-Results are compared before they are timed. Printed: the best times, and the median and best times of hlorun over each
+Results are compared before they are timed. Before each call, outside the time, is a pause of 20 ms in which threads of the
+other engines stop to wait for work. Printed: the best times, and the median and best times of hlorun over each
 other's. `--text` also writes hlorun's HLO. Needs jax, onnx, onnxruntime, openvino.
 """
 

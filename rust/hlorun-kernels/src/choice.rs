@@ -1,32 +1,32 @@
-//! Which of two pairs is first, element by element: what `argmax` and its kin fold with.
+//! Selects one of two pairs, element by element: the reducer of `argmax`, `argmin` and similar reductions.
 //!
-//! In: pairs of a value and another one, its index for example. Out: the pairs that are chosen, in the place of the left
-//! ones. Promise: elements keep their bits.
+//! In: left and right pairs of a value and a second element, such as its index. Out: the selected pairs, in the place of
+//! the left ones. Promise: elements keep their bits.
 
 use crate::low_float::{Bf16, F16, LowFloat};
 use crate::{CompareDirection, DType, Isa};
 
-/// How two values lie to each other.
+/// How two values compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// The left one is less.
     Less,
-    /// Neither.
+    /// They are equal.
     Equal,
     /// The left one is greater.
     Greater,
     /// The left one is NaN, the right one is not.
     LeftNan,
-    /// The other way round.
+    /// The right one is NaN, the left one is not.
     RightNan,
     /// Both are NaN.
     BothNan,
 }
 
 impl Relation {
-    /// All of integers, and first of those of floats.
+    /// All that two integers can have.
     pub const INTEGERS: [Relation; 3] = [Relation::Less, Relation::Equal, Relation::Greater];
-    /// All of floats.
+    /// All that two floats can have.
     pub const FLOATS: [Relation; 6] = [
         Relation::Less,
         Relation::Equal,
@@ -47,7 +47,7 @@ impl Relation {
         }
     }
 
-    /// That of the right value to the left one.
+    /// The relation of the right value to the left one.
     pub fn turned(self) -> Relation {
         match self {
             Relation::Less => Relation::Greater,
@@ -58,7 +58,7 @@ impl Relation {
         }
     }
 
-    /// That of the left value to itself.
+    /// The relation of the left value to itself.
     pub fn of_left(self) -> Relation {
         match self {
             Relation::LeftNan | Relation::BothNan => Relation::BothNan,
@@ -70,13 +70,13 @@ impl Relation {
 /// When the left pair is chosen: its value is greater, or less; or they are equal and its second element is less, or greater.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// The greater value is chosen, else the lesser one.
+    /// Whether the greater value is selected rather than the lesser one.
     pub greater: bool,
-    /// Of equal values that with the greater second element, else that with the lesser one.
+    /// Whether, of equal values, the greater second element is selected rather than the lesser one.
     pub later: bool,
-    /// A left value that is NaN is chosen.
+    /// Whether a left value that is NaN is selected.
     pub nan: bool,
-    /// Of equal values the chosen one is that of the chosen second element, else always the right one.
+    /// Whether, of equal values, the one beside the selected second element is selected rather than always the right one.
     pub together: bool,
 }
 
@@ -97,7 +97,7 @@ impl Choice {
         })
     }
 
-    /// Whether the value, and whether the second element, is the left one.
+    /// Whether the left value, and whether the left second element, is selected.
     pub fn takes_left(self, values: Relation, seconds: Relation) -> [bool; 2] {
         use CompareDirection::{Gt, Lt};
         let first = if self.greater { Gt } else { Lt };
@@ -108,7 +108,7 @@ impl Choice {
         [wins || ties && self.together, wins || ties]
     }
 
-    /// What chooses among pairs of these types; `None` where there is no such kernel.
+    /// The kernel for pairs of these types, if there is one.
     pub fn kernel(self, value: DType, second: DType) -> Option<Choose> {
         of_tier!(Isa::active(), pick(self, value, second))
     }

@@ -13,7 +13,7 @@ use crate::{DType, Isa};
 /// `out` has room for `n` elements of the looked-up type and is aligned to it.
 pub type Iota = unsafe fn(i64, i64, *mut u8, usize);
 
-/// An element type that numbers are written as.
+/// An element type of an iota.
 trait Sequence: Elem {
     /// Writes `first + i * step` for each `i`.
     fn write(first: i64, step: i64, out: &mut [Self]);

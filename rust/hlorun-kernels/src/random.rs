@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(four, [[0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]]);
     }
 
-    /// Counters alone and among others, over the ends of words.
+    /// A counter alone and among others, where the low words overflow.
     #[test]
     fn words_depend_on_their_counter_alone() {
         let key = [0x0123_4567, 0x89ab_cdef];

@@ -79,8 +79,8 @@ unsafe fn lines_by_16(from: *const u8, to: *mut u8, lines: usize, ahead: Option<
     }
 }
 
-/// Asks for `bytes` bytes at `at`, which may be nobody's, to be in the first-level cache when they are read, or with
-/// `LATER` in the second-level one.
+/// Prefetches `bytes` bytes at `at`, an address that need not be valid, into the first-level cache, or with `LATER` into
+/// the second-level one.
 #[inline(always)]
 pub fn expect<const LATER: bool>(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]

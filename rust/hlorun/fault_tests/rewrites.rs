@@ -1,4 +1,4 @@
-//! Faults of passes that compute something else than the text says.
+//! Faults in the conditions of rewrites, which then compute other numbers.
 
 use super::misleads;
 use crate::plan::faults::Fault;

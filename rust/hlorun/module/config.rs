@@ -69,7 +69,7 @@ pub struct HloModuleConfig {
 }
 
 impl HloModuleConfig {
-    /// Parts of parameters that results take over: numbers of parameters, and where in them.
+    /// Parameters, or parts of them, whose memory results may reuse: the parameter's number and the index in its shape.
     pub fn donated(&self) -> HashSet<(i64, &ShapeIndex)> {
         let aliases = self.input_output_alias.iter();
         aliases

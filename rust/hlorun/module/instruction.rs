@@ -244,7 +244,7 @@ impl<'m> InstructionRef<'m> {
         called
     }
 
-    /// Instructions that run before it though it takes nothing of theirs.
+    /// Instructions that must run before it without being operands.
     pub fn control_predecessors(self) -> &'m [InstructionId] {
         match self.attribute(AttrKey::ControlPredecessors) {
             Some(AttrValue::Instructions(ids)) => ids,

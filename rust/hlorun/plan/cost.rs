@@ -275,7 +275,7 @@ pub mod loops {
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
     /// as the loop.
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
-    /// Indices of all trips that are compared with those of others, to compute one loop as whole arrays.
+    /// Most index values, over all trips, that are compared to show that a loop computes rows of its own.
     pub const MAX_COMPARED: usize = 1 << 19;
     /// Fewest elements of state of which parts are copied.
     pub const MIN_STATE: i64 = 2048;
@@ -283,11 +283,11 @@ pub mod loops {
     pub const PARTS: i64 = 4;
 }
 
-/// Inner products of `f32` and `f64`, whose kernels are as fast as a sum where there is little to sum.
+/// Inner products of `f32` and `f64`: below these sizes their kernels are as fast as a reduction.
 pub mod inner_product {
-    /// Terms of one product from which on it is a sum.
+    /// Terms of one product from which it becomes a reduction.
     pub const MIN_TERMS: i64 = 256;
-    /// Terms of all products of a batch from which on they are sums.
+    /// Terms of all products of a batch from which they become reductions.
     pub const MIN_ALL_TERMS: i64 = 1 << 12;
 }
 
@@ -361,8 +361,8 @@ pub mod scatter {
     pub const MIN_WINDOW: usize = 4;
     /// Most tasks: each finds all windows.
     pub const MAX_TASKS: usize = 8;
-    /// Updates of an element, if they are spread evenly, from which few of them change an extreme, so that a branch that
-    /// leaves it alone is well predicted.
+    /// Mean number of updates of an element from which most leave its maximum or minimum as it is. A branch on that is then
+    /// well predicted.
     pub const MANY_UPDATES: usize = 64;
     /// Logarithm of the bytes of a block of the operand; the windows that begin in it belong to one task.
     pub const BLOCK_BITS: u32 = 10;

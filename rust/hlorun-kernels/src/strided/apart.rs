@@ -1,4 +1,4 @@
-//! Elements a few elements apart, put side by side.
+//! Gathers elements at a constant small step, as a slice with a stride or a reversal reads them.
 //!
 //! In: the first element, and how many bytes the next one is from it. Out: the elements. A loop whose step the compiler
 //! knows goes by vectors.

@@ -193,7 +193,7 @@ mod tests {
             (&order.dims[..], order.copies_outputs),
             (&[0, 2, 3, 1][..], true)
         );
-        // Nothing is long, or there is nothing to gain.
+        // No dimension is long, or no window covers more than one element.
         let small = array(&[9, 9, 9, 9], &[0, 1, 2, 3]);
         assert_eq!(Order::of(&windows(&[3, 3, 3, 3]), &small, &small), None);
         assert_eq!(Order::of(&windows(&[1, 1, 1, 1]), &short, &short), None);

@@ -506,6 +506,11 @@ fn simplification() {
   ROOT s = f32[16,16] subtract(rows, columns)",
     );
     misleads(Fault::RepeatsUnalike, &turned, "simplify");
+    let sums = entry(
+        "  p = f32[4096] parameter(0)
+  ROOT s = f32[2048] reduce-window(p, one), window={size=2 stride=2}, to_apply=add",
+    );
+    misleads(Fault::ReadsOneOfMany, &sums, "simplify");
     let drawn = entry(
         "  a = f32[64] rng(one, two), distribution=rng_uniform
   b = f32[64] rng(one, two), distribution=rng_uniform

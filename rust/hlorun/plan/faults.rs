@@ -71,6 +71,8 @@ pub enum Fault {
     ForgetsRounding,
     /// Values that are repeated in other ways do not stand for each other before they are repeated.
     RepeatsUnalike,
+    /// A window holds one element.
+    ReadsOneOfMany,
     /// A stable sort keeps keys that compare as equal in their order, whatever their bits.
     ReordersTies,
     /// Indices of fewer bits hold all of a reduction's.

@@ -17,6 +17,7 @@ mod arithmetic;
 mod broadcasts;
 mod control;
 mod facts;
+mod folds;
 mod movement;
 mod rule;
 
@@ -111,7 +112,7 @@ fn step(
     whole: &FxHashSet<InstructionId>,
 ) -> Result<Option<Change>> {
     let rules = movement::RULES.iter().chain(arithmetic::RULES);
-    for rule in rules.chain(broadcasts::RULES) {
+    for rule in rules.chain(broadcasts::RULES).chain(folds::RULES) {
         if let Some(change) = rule(builder) {
             return Ok(Some(change));
         }

@@ -219,8 +219,10 @@ pub mod machine_code {
     pub const MAX_ELEMENTS: usize = 1 << 16;
     /// Cells times blocks up to which it is worked out what trips hand on; beyond, all do.
     pub const MAX_FLOW: usize = 1 << 24;
-    /// Most elements that an operation computes or moves one by one.
+    /// Most blocks or elements that an operation computes or copies one by one.
     pub const MAX_LANES: usize = 32;
+    /// Most that a gather or scatter moves one by one: a call takes it apart in every trip.
+    pub const MAX_MOVES: usize = 64;
     /// Most multiplications of a product that are done one by one.
     pub const MAX_TERMS: usize = 1 << 8;
     /// Most rows or columns of such a product.

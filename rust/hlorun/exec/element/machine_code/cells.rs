@@ -12,8 +12,8 @@ use cranelift_codegen::ir::{Type, types};
 use hlorun_kernels::scalar_bytecode::Kind;
 use rustc_hash::FxHashMap;
 
+use super::blocks;
 use super::forms::{self, Form, Touch};
-use super::registers;
 use crate::plan::cost::machine_code::{MAX_ELEMENTS, MAX_FLOW};
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
 use crate::plan::thunk::{Thunk, ThunkKind};
@@ -148,7 +148,7 @@ impl Cells {
                 end = end.max(ranges[next].2);
                 next += 1;
             }
-            if let (1, Some(votes), Some(ty)) = (next - at, votes, registers::bits(end - from)) {
+            if let (1, Some(votes), Some(ty)) = (next - at, votes, blocks::bytes(end - from)) {
                 let ty = match (votes > 0, end - from) {
                     (true, 4) => types::F32,
                     (true, 8) => types::F64,

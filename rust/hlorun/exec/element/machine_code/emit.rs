@@ -78,6 +78,8 @@ pub(super) struct Emitter<'e> {
     pub context: Value,
     /// By byte of the scratch. Scalar code carries nothing in it across a jump.
     pub held: BTreeMap<usize, Held>,
+    /// Masks that truth values of blocks were made of.
+    pub masks: FxHashMap<Value, Value>,
     /// Bytes that indices have added up to.
     pub moved: Option<Value>,
     /// Room for elements on their way to a kernel and back.
@@ -128,6 +130,7 @@ impl<'e> Emitter<'e> {
             known: parameters[2],
             context: parameters[3],
             held: BTreeMap::new(),
+            masks: FxHashMap::default(),
             moved: None,
             passing: [None; 4],
             signatures: FxHashMap::default(),

@@ -152,13 +152,16 @@ pub fn binary(b: &mut Builder<'_>, op: BinaryOp, x: Value, y: Value) -> Option<V
 }
 
 pub fn compare(b: &mut Builder<'_>, direction: CompareDirection, x: Value, y: Value) -> Value {
-    let relation = match direction {
+    b.ins().fcmp(relation(direction), x, y)
+}
+
+pub fn relation(direction: CompareDirection) -> FloatCC {
+    match direction {
         CompareDirection::Eq => FloatCC::Equal,
         CompareDirection::Ne => FloatCC::NotEqual,
         CompareDirection::Lt => FloatCC::LessThan,
         CompareDirection::Le => FloatCC::LessThanOrEqual,
         CompareDirection::Gt => FloatCC::GreaterThan,
         CompareDirection::Ge => FloatCC::GreaterThanOrEqual,
-    };
-    b.ins().fcmp(relation, x, y)
+    }
 }

@@ -9,9 +9,9 @@ use hlorun_kernels::scalar_bytecode::Kind;
 use hlorun_kernels::vector_bytecode;
 use hlorun_kernels::{DType, Gemm, Matrix};
 
-use super::elements;
 use super::registers::{bits, register};
-use crate::plan::cost::machine_code::{MAX_LANES, MAX_SIDE, MAX_TERMS, MIN_VECTOR};
+use super::{blocks, elements};
+use crate::plan::cost::machine_code::{MAX_LANES, MAX_MOVES, MAX_SIDE, MAX_TERMS, MIN_VECTOR};
 use crate::plan::thunk::scalar_bytecode::{Code, Element, Place, ScalarLoop, ScalarOp};
 use crate::plan::view::offset_in;
 
@@ -25,7 +25,7 @@ pub enum Form {
     Control,
     /// It adds an index to the place of the next load or store.
     Index,
-    /// Instructions for each element.
+    /// Instructions for each block of elements, or for each element.
     Lanes,
     /// A kernel gets the elements through the stack.
     Passed,
@@ -35,7 +35,7 @@ pub enum Form {
     Fold,
     /// A kernel folds the elements in their place.
     KernelFold,
-    /// Elements are read one by one, then written one by one.
+    /// Blocks or elements are read one by one, then written one by one.
     Moves,
     /// Bytes are copied where they are.
     Bytes,
@@ -85,7 +85,9 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
         }
         Code::Gather(walk, _) | Code::Scatter(walk, _) => {
             let is_forward = prepared.walks[walk].iter().all(|&(_, stride)| stride >= 0);
-            return Some(match is_forward && op.n * words(op) <= MAX_LANES {
+            let fewest = op.n * words(op) / blocks::lanes_of(word(op));
+            let is_short = || moves(prepared, op).len() <= MAX_MOVES;
+            return Some(match is_forward && fewest <= MAX_MOVES && is_short() {
                 true => Form::Moves,
                 false => Form::Bytes,
             });
@@ -105,9 +107,7 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
             elements::is_known(&op.element?).then_some(())?;
             Form::Lanes
         }
-        Kind::Kernel if op.n <= MAX_LANES && op.element.is_some_and(|e| is_short(&e, op.n)) => {
-            Form::Lanes
-        }
+        Kind::Kernel if op.element.is_some_and(|e| is_short(&e, op.n)) => Form::Lanes,
         Kind::Kernel
             if op.n <= MAX_LANES
                 && op.sizes.into_iter().all(|size| size.max(op.unit) <= WIDEST) =>
@@ -120,16 +120,21 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
             _ => Form::KernelFold,
         },
         Kind::FoldRows => Form::KernelFold,
-        Kind::Copy | Kind::Load(..) | Kind::Store(..) => match op.n <= MAX_LANES * word(op) {
-            true => Form::Moves,
-            false => Form::Bytes,
-        },
+        Kind::Copy | Kind::Load(..) | Kind::Store(..) => {
+            let (word, count) = (word(op), op.n / word(op));
+            match blocks::pieces(count, blocks::lanes_of(word)).count() <= MAX_LANES {
+                true => Form::Moves,
+                false => Form::Bytes,
+            }
+        }
     })
 }
 
-/// Whether elements are computed one by one.
+/// Whether elements are computed by instructions.
 fn is_short(element: &Element, n: usize) -> bool {
-    elements::is_known(element) && (n < MIN_VECTOR || !elements::is_call(element))
+    elements::is_known(element)
+        && (n < MIN_VECTOR || !elements::is_call(element))
+        && blocks::pieces(n, blocks::lanes(element)).count() <= MAX_LANES
 }
 
 /// How many rows a fold has, each with a result of its own.
@@ -156,27 +161,67 @@ fn words(op: &ScalarOp) -> usize {
     }
 }
 
-/// Bytes by which the moves of an operation lie apart from its places: of what is read, of what is
-/// written.
-pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<(usize, usize)> {
+/// A move of an operation.
+#[derive(Clone, Copy)]
+pub struct Move {
+    /// Bytes from the operation's places on: of what is read, of what is written.
+    pub from: usize,
+    pub to: usize,
+    /// Bytes that are written.
+    pub bytes: usize,
+    /// Bytes that are read: as many, or one element that is written several times.
+    pub read: usize,
+}
+
+/// The moves of an operation.
+pub fn moves(prepared: &ScalarLoop, op: &ScalarOp) -> Vec<Move> {
     let word = word(op);
     let (walk, size, is_gather) = match op.code {
         Code::Function(_) | Code::Product(_) => {
-            return (0..op.n / word).map(|at| (at * word, at * word)).collect();
+            let pieces = blocks::pieces(op.n / word, blocks::lanes_of(word));
+            let moves = pieces.map(|(at, count)| Move {
+                from: at * word,
+                to: at * word,
+                bytes: count * word,
+                read: count * word,
+            });
+            return moves.collect();
         }
         Code::Gather(walk, size) => (walk, size, true),
         Code::Scatter(walk, size) => (walk, size, false),
     };
     let parts = size / word;
+    let walk = &prepared.walks[walk];
+    // Not negative: `form` looked at the strides.
+    let far = |element: usize| offset_in(walk, element as i64) as usize * size;
+    let lanes = blocks::lanes_of(word);
+    if let Some(&(row, stride @ (0 | 1))) = walk.last()
+        && is_gather
+        && parts == 1
+        && (row as usize).is_multiple_of(lanes)
+    {
+        let pieces = blocks::pieces(op.n, lanes);
+        let moves = pieces.map(|(at, count)| Move {
+            from: far(at),
+            to: at * size,
+            bytes: count * size,
+            read: if stride == 0 { size } else { count * size },
+        });
+        return moves.collect();
+    }
     (0..op.n * parts)
         .map(|at| {
             let (element, part) = (at / parts, at % parts * word);
-            // Not negative: `form` looked at the strides.
-            let far = offset_in(&prepared.walks[walk], element as i64) as usize * size + part;
-            let near = element * size + part;
-            match is_gather {
+            let (far, near) = (far(element) + part, element * size + part);
+            let (from, to) = match is_gather {
                 true => (far, near),
                 false => (near, far),
+            };
+            Move {
+                from,
+                to,
+                bytes: word,
+                read: word,
             }
         })
         .collect()
@@ -217,27 +262,33 @@ pub fn touches(
         Form::Lanes => {
             let known = op.element?;
             let size = known.to.size_bytes();
-            for lane in 0..op.n {
-                for (place, ty) in lane_operands(op, &known, lane) {
-                    element(place, ty.size_bytes(), register(ty), false);
+            for (lane, count) in blocks::pieces(op.n, blocks::lanes(&known)) {
+                for (place, ty, own) in lane_operands(op, &known, (lane, count)) {
+                    let bytes = own * ty.size_bytes();
+                    element(place, bytes, blocks::held(ty, own), false);
                 }
-                element(op.out.behind(lane * size), size, register(known.to), true);
+                let holder = blocks::held(known.to, count);
+                element(op.out.behind(lane * size), count * size, holder, true);
             }
         }
         Form::Passed => {
             for (place, size) in op.operands.into_iter().zip(op.sizes) {
-                for lane in 0..if size == 0 { 0 } else { op.n } {
-                    element(place.behind(lane * size), size, None, false);
+                let n = if size == 0 { 0 } else { op.n };
+                for (lane, count) in blocks::pieces(n, blocks::lanes_of(size)) {
+                    element(place.behind(lane * size), count * size, None, false);
                 }
             }
-            for lane in 0..op.n {
-                element(op.out.behind(lane * op.unit), op.unit, None, true);
+            for (lane, count) in blocks::pieces(op.n, blocks::lanes_of(op.unit)) {
+                let place = op.out.behind(lane * op.unit);
+                element(place, count * op.unit, None, true);
             }
         }
         Form::Fold => {
             let (holder, size) = (register(op.element?.to), op.element?.to.size_bytes());
-            for lane in 0..op.n {
-                element(op.operands[0].behind(lane * size), size, holder, false);
+            let known = op.element?;
+            for (lane, count) in blocks::pieces(op.n, blocks::lanes(&known)) {
+                let place = op.operands[0].behind(lane * size);
+                element(place, count * size, blocks::held(known.to, count), false);
             }
             element(op.out, size, holder, false);
             element(op.out, size, holder, true);
@@ -335,27 +386,33 @@ pub fn index_type(op: &ScalarOp) -> Option<DType> {
     }
 }
 
-/// The operands of an element, in the order of the operation.
+/// The operands of `count` elements from `lane` on, in the order of the operation: where they are, their type, and how
+/// many there are, which is one where all elements read the same.
 pub fn lane_operands(
     op: &ScalarOp,
     element: &Element,
-    lane: usize,
-) -> impl Iterator<Item = (Place, DType)> {
-    let mut found = [(Place::Nowhere, element.from); 3];
-    let count = elements::operands(element.op);
-    for (at, (found, &place)) in found.iter_mut().zip(&op.operands).enumerate().take(count) {
+    (lane, count): (usize, usize),
+) -> impl Iterator<Item = (Place, DType, usize)> {
+    let mut found = [(Place::Nowhere, element.from, count); 3];
+    let operands = elements::operands(element.op);
+    for (at, (found, &place)) in found
+        .iter_mut()
+        .zip(&op.operands)
+        .enumerate()
+        .take(operands)
+    {
         let ty = match (element.op, at) {
             (vector_bytecode::Op::Select, 0) => DType::Pred,
             _ => element.from,
         };
         let is_one = element.scalar.is_some() && at == 1;
-        let by = if is_one { 0 } else { lane * ty.size_bytes() };
-        *found = (place.behind(by), ty);
+        let (first, own) = if is_one { (0, 1) } else { (lane, count) };
+        *found = (place.behind(first * ty.size_bytes()), ty, own);
     }
     if element.scalar == Some(hlorun_kernels::Side::Left) {
         found.swap(0, 1);
     }
-    found.into_iter().take(count)
+    found.into_iter().take(operands)
 }
 
 fn moves_touch(
@@ -364,12 +421,11 @@ fn moves_touch(
     moved: (isize, isize),
     f: &mut dyn FnMut(Touch),
 ) -> Option<()> {
-    let word = word(op);
-    bits(word)?;
-    let mut one = |place, writes| {
+    bits(word(op))?;
+    let mut one = |place, bytes, writes| {
         f(Touch {
             place,
-            bytes: word,
+            bytes,
             element: Some(None),
             writes,
         });
@@ -383,28 +439,28 @@ fn moves_touch(
         Kind::Load(dtype, _) => {
             f(index_touch(op, dtype));
             f(range(op.operands[0], moved, op.n, false)?);
-            for (_, to) in moves {
+            for Move { to, bytes, .. } in moves {
                 f(Touch {
                     place: op.out.behind(to),
-                    bytes: word,
+                    bytes,
                     element: Some(None),
                     writes: true,
                 });
             }
         }
         Kind::Store(dtype, _) => {
-            for (from, _) in moves {
-                one(op.operands[0].behind(from), false);
+            for Move { from, read, .. } in moves {
+                one(op.operands[0].behind(from), read, false);
             }
             f(index_touch(op, dtype));
             f(range(op.out, moved, op.n, true)?);
         }
         _ => {
-            for &(from, _) in &moves {
-                one(op.operands[0].behind(from), false);
+            for &Move { from, read, .. } in &moves {
+                one(op.operands[0].behind(from), read, false);
             }
-            for &(_, to) in &moves {
-                one(op.out.behind(to), true);
+            for &Move { to, bytes, .. } in &moves {
+                one(op.out.behind(to), bytes, true);
             }
         }
     }

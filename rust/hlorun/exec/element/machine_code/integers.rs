@@ -289,7 +289,7 @@ fn multiply_high(b: &mut Builder<'_>, dtype: DType, x: Value, y: Value) -> Optio
     Some(b.ins().ireduce(registers::register(dtype)?, high))
 }
 
-fn relation(direction: CompareDirection, signed: bool) -> IntCC {
+pub fn relation(direction: CompareDirection, signed: bool) -> IntCC {
     use CompareDirection::*;
     match (direction, signed) {
         (Eq, _) => IntCC::Equal,

@@ -1,15 +1,15 @@
 //! Elements of an operation one by one, and calls of kernels where there are no instructions.
 
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type, Value, types};
 use hlorun_kernels::DType;
 use hlorun_kernels::scalar_bytecode::Call;
 use hlorun_kernels::vector_bytecode::Op;
 
-use super::calls;
 use super::elements::compute;
 use super::emit::Emitter;
 use super::forms;
-use super::registers::{bits, register};
+use super::registers::register;
+use super::{blocks, calls};
 use crate::plan::cost::machine_code::MAX_LANES;
 use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 
@@ -17,21 +17,28 @@ use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 const PASSED_BYTES: u32 = 8 * MAX_LANES as u32;
 
 impl Emitter<'_> {
-    /// Instructions for each element.
+    /// Instructions for each block of elements, and for each element behind them.
     pub(super) fn lanes(&mut self, op: &ScalarOp) -> Option<()> {
         let element = op.element?;
-        for lane in 0..op.n {
+        for (lane, count) in blocks::pieces(op.n, blocks::lanes(&element)) {
             let mut values = [self.known; 3];
-            for (value, (place, ty)) in values
-                .iter_mut()
-                .zip(forms::lane_operands(op, &element, lane))
-            {
+            let operands = forms::lane_operands(op, &element, (lane, count));
+            for (value, (place, ty, own)) in values.iter_mut().zip(operands) {
+                let holder = blocks::held(ty, own)?;
                 *value = match element.op {
                     Op::Bitcast | Op::Select if ty != DType::Pred => {
-                        self.read_any(place, register(ty)?)?
+                        self.read_any(place, holder)?
                     }
-                    _ => self.read(place, register(ty)?)?,
+                    _ => self.read(place, holder)?,
                 };
+                if own < count {
+                    *value = self.repeated(*value, count)?;
+                }
+            }
+            if count > 1 {
+                let result = self.block(&element, values)?;
+                self.write(result, op.out.behind(lane * element.to.size_bytes()))?;
+                continue;
             }
             if element.op == Op::Select {
                 // Both arms have to be of one type; which one plays no role.
@@ -53,8 +60,9 @@ impl Emitter<'_> {
                 addresses.push(self.address(place).unwrap_or(self.known));
                 continue;
             }
-            for lane in 0..op.n {
-                let value = self.read_any(place.behind(lane * size), bits(size)?)?;
+            for (lane, count) in blocks::pieces(op.n, blocks::lanes_of(size)) {
+                let ty = blocks::bytes(count * size)?;
+                let value = self.read_any(place.behind(lane * size), ty)?;
                 let slot = self.slot(which);
                 let offset = i32::try_from(lane * size).ok()?;
                 self.b.ins().stack_store(value, slot, offset);
@@ -65,11 +73,11 @@ impl Emitter<'_> {
         let slot = self.slot(3);
         let out = self.b.ins().stack_addr(types::I64, slot, 0);
         self.call_kernel(op, &addresses, out)?;
-        for lane in 0..op.n {
+        for (lane, count) in blocks::pieces(op.n, blocks::lanes_of(op.unit)) {
             let offset = i32::try_from(lane * op.unit).ok()?;
             let ty = match op.element {
-                Some(element) => register(element.to)?,
-                None => bits(op.unit)?,
+                Some(element) => blocks::held(element.to, count)?,
+                None => blocks::bytes(count * op.unit)?,
             };
             let value = self.b.ins().stack_load(ty, slot, offset);
             self.write(value, op.out.behind(lane * op.unit))?;
@@ -118,11 +126,32 @@ impl Emitter<'_> {
     pub(super) fn fold(&mut self, op: &ScalarOp) -> Option<()> {
         let element = op.element?;
         let (ty, size) = (register(element.to)?, element.to.size_bytes());
-        let mut lanes = Vec::with_capacity(op.n);
-        for lane in 0..op.n {
-            lanes.push(self.read(op.operands[0].behind(lane * size), ty)?);
+        let each = blocks::lanes(&element);
+        let is_whole = op.n.is_multiple_of(each);
+        let (mut whole, mut lanes) = (Vec::new(), Vec::new());
+        for (lane, count) in blocks::pieces(op.n, each) {
+            let place = op.operands[0].behind(lane * size);
+            let value = self.read(place, blocks::held(element.to, count)?)?;
+            match count {
+                1 => lanes.push(value),
+                _ if is_whole => whole.push(value),
+                _ => self.take_apart(value, ty, &mut lanes)?,
+            }
         }
         let mut width = MAX_LANES;
+        while let Some(&first) = whole.first() {
+            let apart = width / each;
+            if apart == 0 {
+                self.take_apart(first, ty, &mut lanes)?;
+                break;
+            }
+            for at in apart..whole.len() {
+                let both = [whole[at - apart], whole[at], whole[at]];
+                whole[at - apart] = self.block(&element, both)?;
+            }
+            whole.truncate(apart);
+            width /= 2;
+        }
         while width > 0 {
             for at in width..lanes.len() {
                 let both = [lanes[at - width], lanes[at], lanes[at]];
@@ -134,6 +163,16 @@ impl Emitter<'_> {
         let start = self.read(op.out, ty)?;
         let all = compute(&mut self.b, &element, [start, lanes[0], lanes[0]])?;
         self.write(all, op.out)
+    }
+
+    /// The elements of a block, in registers of type `ty`.
+    fn take_apart(&mut self, block: Value, ty: Type, lanes: &mut Vec<Value>) -> Option<()> {
+        let size = ty.bytes() as usize;
+        for at in (0..self.size_of(block)).step_by(size) {
+            let value = self.part(block, at, size)?;
+            lanes.push(self.cast(value, ty));
+        }
+        Some(())
     }
 
     /// A kernel folds the elements, or rows of them, in their place.

@@ -14,6 +14,7 @@
 //! are read from their places on the way in and written to them on the way out, or when they
 //! change; nothing else that the code runs may touch these places ([`cells`] finds out).
 
+mod blocks;
 mod calls;
 mod cells;
 mod convert;

@@ -9,7 +9,7 @@ use hlorun_kernels::scalar_bytecode::Kind;
 
 use super::calls;
 use super::emit::{Emitter, flags};
-use super::{forms, registers};
+use super::{blocks, forms, registers};
 use crate::plan::thunk::scalar_bytecode::{Code, ScalarOp};
 
 impl Emitter<'_> {
@@ -60,35 +60,40 @@ impl Emitter<'_> {
         })
     }
 
-    /// Elements one by one: all are read before any is written, as they may overlap.
+    /// Blocks or elements one by one: all are read before any is written, as they may overlap.
     pub(super) fn moves(&mut self, op: &ScalarOp) -> Option<()> {
-        let word = registers::bits(forms::word(op))?;
         let moves = forms::moves(self.prepared, op);
         let mut values = Vec::with_capacity(moves.len());
         match kind(op) {
             Some(Kind::Load(_, more)) => {
                 let from = self.displaced(op, op.operands[0], more, false)?;
-                for &(offset, _) in &moves {
-                    let offset = i32::try_from(offset).ok()?;
-                    values.push(self.b.ins().load(word, flags(), from, offset));
+                for part in &moves {
+                    let offset = i32::try_from(part.from).ok()?;
+                    let ty = blocks::bytes(part.bytes)?;
+                    values.push(self.b.ins().load(ty, flags(), from, offset));
                 }
             }
             _ => {
-                for &(from, _) in &moves {
-                    values.push(self.read_any(op.operands[0].behind(from), word)?);
+                for part in &moves {
+                    let ty = blocks::bytes(part.read)?;
+                    let mut value = self.read_any(op.operands[0].behind(part.from), ty)?;
+                    if part.read < part.bytes {
+                        value = self.repeated(value, part.bytes / part.read)?;
+                    }
+                    values.push(value);
                 }
             }
         }
         if let Some(Kind::Store(_, more)) = kind(op) {
             let to = self.displaced(op, op.out, more, true)?;
-            for (&(_, offset), value) in moves.iter().zip(values) {
-                let offset = i32::try_from(offset).ok()?;
+            for (part, value) in moves.iter().zip(values) {
+                let offset = i32::try_from(part.to).ok()?;
                 self.b.ins().store(flags(), value, to, offset);
             }
             return Some(());
         }
-        for (&(_, to), value) in moves.iter().zip(values) {
-            self.write(value, op.out.behind(to))?;
+        for (part, value) in moves.iter().zip(values) {
+            self.write(value, op.out.behind(part.to))?;
         }
         Some(())
     }

@@ -1,20 +1,22 @@
 //! Elements as values: where they are read from and written to.
 
-use cranelift_codegen::ir::{InstBuilder, MemFlags, Type, Value};
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlags, Type, Value};
+use smallvec::SmallVec;
 
+use super::blocks;
 use super::emit::{Emitter, Held, flags};
 use super::forms::{self, Form};
 use super::registers;
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
 
 impl Emitter<'_> {
-    /// The element at a place, as a value of a type.
+    /// The element or block at a place, as a value of a type.
     pub(super) fn read(&mut self, place: Place, ty: Type) -> Option<Value> {
         let value = self.read_any(place, ty)?;
         Some(self.cast(value, ty))
     }
 
-    /// The element at a place, of whichever type of the same size it is.
+    /// The element or block at a place, of whichever type of the same size it is.
     pub(super) fn read_any(&mut self, place: Place, ty: Type) -> Option<Value> {
         let bytes = ty.bytes() as usize;
         if let Some(value) = self.known_bytes(place, bytes) {
@@ -31,9 +33,34 @@ impl Emitter<'_> {
             {
                 return Some(held.value);
             }
+            if let Some(value) = self.held_otherwise(offset, bytes) {
+                return Some(value);
+            }
             self.settle(offset, bytes, false)?;
         }
         self.load_place(place, ty)
+    }
+
+    /// An element of the scratch that is part of a block in a register, or a block whose elements all are in registers.
+    fn held_otherwise(&mut self, offset: usize, bytes: usize) -> Option<Value> {
+        let (&at, &held) = self.held.range(..=offset).next_back()?;
+        if at + self.size_of(held.value) >= offset + bytes {
+            return self.part(held.value, offset - at, bytes);
+        }
+        if at != offset {
+            return None;
+        }
+        let size = self.size_of(held.value);
+        let lanes = blocks::lanes_of(size);
+        if lanes == 1 || lanes * size != bytes {
+            return None;
+        }
+        let parts = (0..lanes).map(|lane| {
+            let held = self.held.get(&(offset + lane * size))?;
+            (self.size_of(held.value) == size).then_some(held.value)
+        });
+        let parts = parts.collect::<Option<SmallVec<[Value; 4]>>>()?;
+        self.joined(&parts)
     }
 
     /// Lets the element at a place be `value`.
@@ -96,7 +123,7 @@ impl Emitter<'_> {
 
     /// See [`Emitter::touch`].
     fn settle(&mut self, offset: usize, bytes: usize, writes: bool) -> Option<()> {
-        let widest = size_of::<u64>();
+        let widest = blocks::BYTES;
         let near = offset.saturating_sub(widest)..offset + bytes;
         let found: Vec<(usize, Held)> = self
             .held
@@ -156,7 +183,10 @@ impl Emitter<'_> {
     pub(super) fn cast(&mut self, value: Value, ty: Type) -> Value {
         match self.b.func.dfg.value_type(value) == ty {
             true => value,
-            false => self.b.ins().bitcast(ty, MemFlags::new(), value),
+            false => {
+                let flags = MemFlags::new().with_endianness(Endianness::Little);
+                self.b.ins().bitcast(ty, flags, value)
+            }
         }
     }
 

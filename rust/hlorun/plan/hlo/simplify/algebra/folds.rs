@@ -68,7 +68,11 @@ fn is_elementwise_of(module: &HloModule, reducer: ComputationId, ty: PrimitiveTy
 }
 
 /// The elements of `operand` that the windows hold, if each of the `results` windows holds one.
-fn at_windows(b: &mut Builder<'_>, operand: InstructionId, results: &[i64]) -> Option<InstructionId> {
+fn at_windows(
+    b: &mut Builder<'_>,
+    operand: InstructionId,
+    results: &[i64],
+) -> Option<InstructionId> {
     let window = b.module.instruction(b.like).window()?.clone();
     let sizes = b.shape(operand).dims;
     if window.0.len() != results.len() || sizes.len() != results.len() {

@@ -78,7 +78,7 @@ pub(super) struct Emitter<'e> {
     pub context: Value,
     /// By byte of the scratch. Scalar code carries nothing in it across a jump.
     pub held: BTreeMap<usize, Held>,
-    /// Masks that truth values of blocks were made of.
+    /// Masks of truth values of blocks; none is used where a jump may skip its instructions.
     pub masks: FxHashMap<Value, Value>,
     /// Bytes that indices have added up to.
     pub moved: Option<Value>,
@@ -172,6 +172,7 @@ impl<'e> Emitter<'e> {
             self.b.switch_to_block(block);
             self.is_over = false;
             self.held.clear();
+            self.masks.clear();
             self.moved = None;
         }
     }

@@ -125,6 +125,39 @@ def test_it_can_be_switched_off() -> None:
     assert fast(0) == slow(0)
 
 
+ARRAYS = """
+import sys, numpy as np, hlorun, random_array_loops
+for seed in range(int(sys.argv[1]), int(sys.argv[2])):
+    made = random_array_loops.made(seed, trips=9)
+    module, inputs = hlorun.parse(made.text), made.inputs(seed)
+    wanted = hlorun.compile(module, disable=["machine-code"])(*inputs)
+    for k, (a, b) in enumerate(zip(hlorun.compile(module)(*inputs), wanted, strict=True)):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype.kind in "iub":
+            same = (a == b).all()
+        else:
+            a, b = a.astype(np.float64), b.astype(np.float64)
+            numbers = ~np.isnan(b)
+            same = np.array_equal(a, b, equal_nan=True) and (np.signbit(a) == np.signbit(b))[numbers].all()
+        if not same:
+            print(f"seed {seed}, result {k}: {a} instead of {b}")
+"""
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_loops_over_arrays_are_the_same_as_interpreted(part: int) -> None:
+    """Blocks of elements, single ones behind them, and what puts one together of the other."""
+    done = subprocess.run(
+        [sys.executable, "-c", ARRAYS, str(part * 100), str(part * 100 + 100)],
+        env={**os.environ, "HLORUN_JIT": "always"},
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stdout
+
+
 def dims(sizes: list[int]) -> str:
     return ",".join(map(str, sizes))
 

@@ -279,6 +279,8 @@ pub mod loops {
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
     /// Most index values, over all trips, that are compared to show that a loop computes rows of its own.
     pub const MAX_COMPARED: usize = 1 << 19;
+    /// Most elements of what is computed once in a trip and stored, instead of by each of its readers.
+    pub const MAX_SHARED: i64 = 64;
     /// Fewest elements of state of which parts are copied.
     pub const MIN_STATE: i64 = 2048;
     /// The parts together are at most one in so many of these elements.

@@ -28,6 +28,7 @@ mod moves;
 mod products;
 mod registers;
 mod values;
+mod vectors;
 
 use std::sync::{Arc, OnceLock};
 

@@ -4,8 +4,10 @@
 //! operands of the same numbers, the same attributes, and called computations that do the same. The
 //! later ones give way to the first, loops and branches included. Elementwise operations and movements
 //! stay where they are: they are fused into their readers, and to store one for several costs more
-//! than to compute it again. What is assembled of pieces is stored in any case. Scalars that are only broadcast are stored in any case, so they give
-//! way too: what is computed from them is then seen to be the same (see [`crate::plan::schedule::loop_merging`]).
+//! than to compute it again. What is assembled of pieces is stored in any case. Scalars that are only broadcast are
+//! stored in any case, so they give way too: what is computed from them is then seen to be the same (see
+//! [`crate::plan::schedule::loop_merging`]). Inside loops a few elements are kept in registers (see
+//! [`crate::plan::schedule::scalar_bytecode`]), so there they give way as well.
 //!
 //! Applies to pure instructions only (see [`Effects`]).
 
@@ -14,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::mem::{Discriminant, discriminant};
 
 use foldhash::HashMap;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 use smallvec::SmallVec;
 
 use crate::module::opcode::elementwise_classes;
@@ -22,8 +24,10 @@ use crate::module::{
     AttrKey, AttrValue, Attribute, ComputationId, Effects, HloModule, HloOpcode, Id, IdMap,
     InstructionId, OpClass,
 };
+use crate::plan::cost::loops::MAX_SHARED;
 use crate::plan::faults::{self, Fault};
 use crate::plan::hlo::inline;
+use crate::plan::hlo::loops::info::while_loops;
 
 /// Name by which it is switched off.
 pub const NAME: &str = "common-subexpressions";
@@ -39,8 +43,12 @@ pub fn run(module: &mut HloModule) -> usize {
     let mut changed = 0;
     let mut called = Called::default();
     let mut notes = IdMap::new(module.instruction_count(), Note::default());
+    let loops = while_loops(module).into_iter();
+    let called_by = loops.flat_map(|id| module.instruction(id).called_computations());
+    let in_loops: FxHashSet<ComputationId> = called_by.collect();
     for computation in module.computation_ids().collect::<Vec<_>>() {
-        let twins = twins(module, computation, &mut called, &mut notes);
+        let is_loop = in_loops.contains(&computation);
+        let twins = twins(module, (computation, is_loop), &mut called, &mut notes);
         if twins.is_empty() {
             continue;
         }
@@ -111,10 +119,21 @@ fn is_spread(module: &HloModule, id: InstructionId, note: &Note) -> bool {
         && (module.instruction(id).array_shape()).is_some_and(|shape| shape.dims.is_empty())
 }
 
+/// Whether it computes few elements.
+fn is_few(module: &HloModule, id: InstructionId) -> bool {
+    let is_elementwise = matches!(
+        module.instruction_data(id).opcode.class(),
+        elementwise_classes!() | OpClass::BitcastConvert
+    );
+    let shape = module.instruction(id).array_shape();
+    let count = shape.and_then(|shape| shape.element_count());
+    is_elementwise && count.is_some_and(|count| count <= MAX_SHARED)
+}
+
 /// The first of its kind for every expensive instruction that is not.
 fn twins(
     module: &HloModule,
-    computation: ComputationId,
+    (computation, is_loop): (ComputationId, bool),
     called: &mut Called,
     notes: &mut IdMap<InstructionId, Note>,
 ) -> HashMap<InstructionId, InstructionId> {
@@ -123,7 +142,9 @@ fn twins(
     let mut twins = HashMap::default();
     note_readers(module, ids, notes);
     let gives_way = |id: InstructionId, notes: &IdMap<InstructionId, Note>| {
-        is_stored(module.instruction_data(id).opcode) || is_spread(module, id, &notes[id])
+        is_stored(module.instruction_data(id).opcode)
+            || is_spread(module, id, &notes[id])
+            || (is_loop && is_few(module, id))
     };
     let mut some = ids.iter().filter(|&&id| gives_way(id, notes));
     if some.nth(1).is_none() {

@@ -194,7 +194,7 @@ pub mod scalar_bytecode {
     /// Most operations that are put together at a time.
     pub const MAX_PIECE: usize = 24;
     /// Most elements that are computed one by one rather than by a call of their kernel.
-    pub const MAX_UNROLLED: usize = 8;
+    pub const MAX_UNROLLED: usize = 4;
     /// Most operations of one code.
     pub const MAX_OPS: usize = 1 << 14;
     /// Most multiplications of a product.

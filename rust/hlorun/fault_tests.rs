@@ -16,12 +16,12 @@ use crate::plan::{Executable, compile};
 use crate::text::{ParseOptions, parse};
 use crate::verify::verify;
 
-fn planned(text: &str, options: &CompileOptions) -> Result<Executable> {
+pub(crate) fn planned(text: &str, options: &CompileOptions) -> Result<Executable> {
     let module = parse(text.as_bytes().into(), &ParseOptions::default())?;
     compile(&verify(&module)?, options)
 }
 
-fn options(check: Check) -> CompileOptions {
+pub(crate) fn options(check: Check) -> CompileOptions {
     CompileOptions {
         check,
         threads: 1,
@@ -45,7 +45,7 @@ fn refused(fault: Fault, text: &str) {
 }
 
 /// The bytes of all outputs of all devices; inputs count up, other numbers on every device.
-fn run(executable: &Executable, devices: usize) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn run(executable: &Executable, devices: usize) -> Result<Vec<Vec<u8>>> {
     let mut inputs = Vec::new();
     let mut outputs = Vec::new();
     for device in 0..devices {
@@ -425,6 +425,56 @@ ENTRY main {
     };
     let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
     differs(Fault::ShiftsByWidth, text, &faulty, &plain);
+}
+
+#[test]
+fn machine_code_whose_blocks_overlap() {
+    // The rows that are folded begin inside the blocks of the product.
+    let text = "HloModule rows
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+condition {
+  p = (s32[], f32[3,5], f32[5]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(40)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[3,5], f32[5]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[3,5] get-tuple-element(p), index=1
+  sum = f32[5] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  half = f32[] constant(0.5)
+  halves = f32[3,5] broadcast(half), dimensions={}
+  y = f32[3,5] multiply(x, halves)
+  zero = f32[] constant(0)
+  column = f32[5] reduce(y, zero), dimensions={0}, to_apply=add
+  more = f32[5] add(sum, column)
+  changed = f32[3,5] add(x, halves)
+  ROOT t = (s32[], f32[3,5], f32[5]) tuple(next, changed, more)
+}
+ENTRY main {
+  p = f32[15] parameter(0)
+  x = f32[3,5] reshape(p)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  sum = f32[5] broadcast(none), dimensions={}
+  t = (s32[], f32[3,5], f32[5]) tuple(zero, x, sum)
+  w = (s32[], f32[3,5], f32[5]) while(t), condition=condition, body=body
+  ROOT r = f32[5] get-tuple-element(w), index=2
+}
+";
+    let options = |machine_code| CompileOptions {
+        machine_code,
+        ..options(Check::Plan)
+    };
+    let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
+    differs(Fault::ReadsBehindRegisters, text, &faulty, &plain);
 }
 
 /// A pass on HLO with the fault, and the module without the pass.

@@ -49,6 +49,8 @@ pub enum Fault {
     FoldsInOtherOrder,
     /// Scalar code leaves for the thunks that it cannot run.
     ScalarCodeSkipsThunk,
+    /// Machine code stores what registers hold of the scratch before a part of it is read with other bytes.
+    ReadsBehindRegisters,
     /// Machine code looks whether a shift is by less than the width.
     ShiftsByWidth,
     /// A value computed once is the same on every device.

@@ -27,6 +27,8 @@ mod lanes;
 mod moves;
 mod products;
 mod registers;
+#[cfg(test)]
+mod tests;
 mod values;
 mod vectors;
 

@@ -7,6 +7,7 @@ use super::blocks;
 use super::emit::{Emitter, Held, flags};
 use super::forms::{self, Form};
 use super::registers;
+use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarOp};
 
 impl Emitter<'_> {
@@ -136,7 +137,8 @@ impl Emitter<'_> {
                 continue;
             }
             let is_replaced = writes && at >= offset && at + size <= offset + bytes;
-            if held.is_dirty && !is_replaced {
+            let is_kept = held.is_dirty && !is_replaced;
+            if !faults::holds(Fault::ReadsBehindRegisters, !is_kept) {
                 self.store_place(held.value, Place::Scratch(at))?;
             }
             if writes {

@@ -16,12 +16,12 @@ use crate::plan::{Executable, compile};
 use crate::text::{ParseOptions, parse};
 use crate::verify::verify;
 
-pub(crate) fn planned(text: &str, options: &CompileOptions) -> Result<Executable> {
+fn planned(text: &str, options: &CompileOptions) -> Result<Executable> {
     let module = parse(text.as_bytes().into(), &ParseOptions::default())?;
     compile(&verify(&module)?, options)
 }
 
-pub(crate) fn options(check: Check) -> CompileOptions {
+fn options(check: Check) -> CompileOptions {
     CompileOptions {
         check,
         threads: 1,
@@ -45,7 +45,7 @@ fn refused(fault: Fault, text: &str) {
 }
 
 /// The bytes of all outputs of all devices; inputs count up, other numbers on every device.
-pub(crate) fn run(executable: &Executable, devices: usize) -> Result<Vec<Vec<u8>>> {
+fn run(executable: &Executable, devices: usize) -> Result<Vec<Vec<u8>>> {
     let mut inputs = Vec::new();
     let mut outputs = Vec::new();
     for device in 0..devices {

@@ -128,7 +128,8 @@ ENTRY main {{
     )
 }
 
-/// Compares `lines` on all pairs of edges of a type, one by one and several at a time.
+/// Compares `lines` on all pairs of edges of a type: one by one, and several at a time, of which fifteen are blocks of
+/// machine code and single elements behind them.
 fn on_edges(from: &str, to: &str, lines: &str) {
     let edges = edges(from);
     let mut columns = [Vec::new(), Vec::new(), Vec::new()];
@@ -141,7 +142,7 @@ fn on_edges(from: &str, to: &str, lines: &str) {
             n += 1;
         }
     }
-    while n % 12 != 0 {
+    while n % 15 != 0 {
         for column in &mut columns {
             let element = column[..ty(from).size_bytes()].to_vec();
             column.extend(element);
@@ -149,7 +150,7 @@ fn on_edges(from: &str, to: &str, lines: &str) {
         n += 1;
     }
     let empty = vec![0; n * ty(to).size_bytes()];
-    for lanes in [1, 3, 12] {
+    for lanes in [1, 3, 15] {
         let source = elementwise(from, to, n, lanes, lines);
         let what = format!("{from} to {to}, {lanes} at a time: {lines}");
         compare(

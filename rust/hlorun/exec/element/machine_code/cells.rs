@@ -1,8 +1,8 @@
 //! Which elements of allocations the machine code of a loop keeps in registers.
 //!
-//! In: scalar code and the thunks it leaves for. Out: [`Cells`]: places of single elements that
-//! nothing touches otherwise: no wider or narrower element, no place that an index names, no kernel
-//! and no thunk outside. For each, whether a trip reads what the trip before it wrote: such a cell
+//! In: scalar code and the thunks it leaves for. Out: [`Cells`]: places of single elements or blocks that
+//! nothing touches otherwise: no wider or narrower one, no place that an index names, no kernel and no
+//! thunk outside. For each, whether a trip reads what the trip before it wrote: such a cell
 //! is written to its place when the loop ends, any other when it changes, so that it lives in a
 //! register no longer than until its last use.
 

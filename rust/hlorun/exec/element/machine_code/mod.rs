@@ -2,7 +2,8 @@
 //!
 //! In: the scalar bytecode of a loop ([`crate::plan::schedule::scalar_bytecode`]). Out: a function of the CPU's own
 //! instructions, made by Cranelift, that writes what the interpreter ([`super::scalar_bytecode`]) would have
-//! written, to the bit. What every trip reads and writes of single elements is kept in registers.
+//! written, to the bit. What every trip reads and writes of single elements, or of blocks of four
+//! ([`blocks`]), is kept in registers.
 //!
 //! A loop is interpreted until it has done so much work that making code pays ([`crate::plan::cost`]).
 //! Where no code can be made, because an operation is unknown, or the system gives no memory that
@@ -27,8 +28,6 @@ mod lanes;
 mod moves;
 mod products;
 mod registers;
-#[cfg(test)]
-mod tests;
 mod values;
 mod vectors;
 

@@ -92,6 +92,33 @@ def test_convolutions(seed: int) -> None:
 
     name = list(KINDS)[one_of(0, 0, 0, 1, 1, 2)]
     sizes = Sizes(one_of(1, 1, 3, 9), one_of(1, 1, 1, 4), one_of(1, 1, 2, 3), one_of(1, 1, 2, 5, 9))
+    run_case(stream, name, sizes, dense=False)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_features_side_by_side(seed: int) -> None:
+    """Rows of windows are copied at once, and outputs of a spread input are computed apart."""
+    stream = Stream("convolutions of many features", seed)
+    name = list(KINDS)[int(stream.choice((0, 0, 1, 2), 1)[0])]
+    sizes = Sizes(*(int(stream.choice(of, 1)[0]) for of in ((1, 1, 2), (1, 1, 2), (1, 3, 4), (9, 12, 20))))
+    run_case(stream, name, sizes, dense=True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_features_that_do_not_mix(seed: int) -> None:
+    """Outputs are sums of weighted vectors, some of them at a time."""
+    stream = Stream("convolutions feature by feature", seed)
+    name = list(KINDS)[int(stream.choice((0, 0, 1, 2), 1)[0])]
+    sizes = Sizes(int(stream.choice((1, 2), 1)[0]), int(stream.choice((2, 3, 5, 16, 17, 40), 1)[0]), 1, 1)
+    run_case(stream, name, sizes, dense=seed % 4 > 0)
+
+
+def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool) -> None:
+    """Draws the rest of a case and compares; if `dense`, features lie side by side."""
+
+    def one_of(*values: int) -> int:
+        return int(stream.choice(values, 1)[0])
+
     rank = one_of(1, 2, 2, 3)
     inputs = [one_of(1, 3, 7) for _ in range(rank - 1)] + [one_of(5, 12, 25, 70)]
     windows = [window(stream, n) for n in inputs]
@@ -101,7 +128,10 @@ def test_convolutions(seed: int) -> None:
     want = naive(x, k, sizes, windows)
 
     def shape(array: Array) -> str:
-        layout = stream.permutation(array.ndim)
+        layout = list(stream.permutation(array.ndim))
+        if dense:
+            spatial = reversed(range(2, array.ndim))
+            layout = [0, 1, *spatial] if array is k else [1, *spatial, 0]
         return f"{name}[{','.join(map(str, array.shape))}]{{{','.join(map(str, layout))}}}"
 
     def per_window(key: str, text: list[str]) -> str:

@@ -17,6 +17,24 @@ pub struct OpEnvironment<'e> {
     pub threads: usize,
 }
 
+impl OpEnvironment<'static> {
+    /// Everything on the calling thread.
+    pub const SERIAL: OpEnvironment<'static> = OpEnvironment {
+        parallel: hlorun_kernels::Parallel::SERIAL.run,
+        threads: 1,
+    };
+}
+
+impl OpEnvironment<'_> {
+    /// The same for products.
+    pub fn products(&self) -> hlorun_kernels::Parallel<'_> {
+        hlorun_kernels::Parallel {
+            threads: self.threads,
+            run: self.parallel,
+        }
+    }
+}
+
 impl OpEnvironment<'_> {
     /// Copies every element of `source` to `destination`, which has the same sizes and element size.
     pub fn copy(&self, source: &RawArray, destination: &RawArray) {

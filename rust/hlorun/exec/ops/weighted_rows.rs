@@ -21,15 +21,17 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
 /// Outputs of a row that see inputs at the same positions of the window, along the row.
-struct Segment {
-    /// The first output, and how far they are apart.
-    first: usize,
-    step: usize,
-    count: usize,
+pub struct Segment {
+    /// The first output.
+    pub first: usize,
+    /// How far they are apart.
+    pub step: usize,
+    /// How many.
+    pub count: usize,
     /// Positions of the window, and the input that the first output sees there.
-    positions: SmallVec<[(usize, i64); 8]>,
+    pub positions: SmallVec<[(usize, i64); 8]>,
     /// Inputs between those of neighbouring outputs.
-    input_step: i64,
+    pub input_step: i64,
 }
 
 /// What all rows of outputs share.
@@ -71,9 +73,7 @@ pub fn run(
     let input_step = op.input.spatial.last().map_or(0, |&d| input.strides[d]);
     let is_dense = input_step == 1 && op.window.0.last().is_some_and(|w| w.stride == 1);
     let pays = features <= MAX_FEATURES && inner >= MIN_LENGTH && is_dense;
-    // All spans of a dimension have one step; with it outputs are apart that no position has in common.
-    let spans = geometry.spans[last].iter().flatten();
-    let step = spans.map(|span| span.step).max().unwrap_or(1);
+    let step = step_between(geometry);
     let Some(sum) = dtype(input.element_type).and_then(weighted_rows) else {
         return Ok(false);
     };
@@ -96,7 +96,7 @@ pub fn run(
         sum,
         size,
         segments: segments(geometry, step),
-        weights: Shared::new(weights.shared_ptr()),
+        weights: weights.pointer(),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
         along: (
@@ -121,9 +121,45 @@ pub fn run(
     Ok(true)
 }
 
+/// How far outputs of a row are apart that have positions of the window in common: all spans of a dimension have one step.
+pub fn step_between(geometry: &Geometry) -> i64 {
+    let spans = geometry.spans.last().into_iter().flatten().flatten();
+    spans.map(|span| span.step).max().unwrap_or(1)
+}
+
+/// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
+pub type OuterPositions = SmallVec<[(usize, isize); 8]>;
+
+/// Finds those that row `index` of the image that begins at byte `image` sees; `from` is the bytes between inputs.
+pub fn outer_positions(
+    op: &ConvolutionOp,
+    geometry: &Geometry,
+    (index, image): (&[i64], isize),
+    from: &[isize],
+    found: &mut OuterPositions,
+) {
+    found.clear();
+    found.push((0, image));
+    let spatial = &op.input.spatial;
+    for ((spans, &at), &dim) in geometry.spans.iter().zip(index).zip(spatial) {
+        // In place of each, those along one more dimension; they are appended and the old ones removed.
+        let old = found.len();
+        for n in 0..old {
+            let (position, byte) = found[n];
+            for (k, span) in spans.iter().enumerate() {
+                if let Some(input) = span.and_then(|span| span.input(at)) {
+                    let byte = byte + input as isize * from[dim];
+                    found.push((position * spans.len() + k, byte));
+                }
+            }
+        }
+        found.drain(..old);
+    }
+}
+
 /// Cuts a row, of whose outputs only each `step`th have positions in common, where outputs begin or cease to see inputs
 /// at a position of the window.
-fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
+pub fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
     let last = geometry.outputs.len() - 1;
     let (spans, inner) = (&geometry.spans[last], geometry.outputs[last]);
     let mut found = Vec::new();
@@ -167,8 +203,7 @@ fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
 
 /// What a task needs besides.
 struct Scratch {
-    /// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
-    outer: SmallVec<[(usize, isize); 8]>,
+    outer: OuterPositions,
     /// Rows of inputs that a segment sees, and the rows that are summed: the same, or copies without gaps.
     seen: Vec<*const u8>,
     rows: Vec<*const u8>,
@@ -241,7 +276,7 @@ impl Job<'_> {
         to += image as isize * self.to[op.output.outer];
         let feature = (group * geometry.features) as isize * self.from[op.input.feature];
         let from = image as isize * self.from[op.input.outer] + feature;
-        self.outer_positions(&index, from, &mut scratch.outer);
+        outer_positions(op, geometry, (&index, from), &self.from, &mut scratch.outer);
         let (count, to_step, from_step) = self.alike(&index, range.len());
         let rows = Rows {
             group,
@@ -289,32 +324,6 @@ impl Job<'_> {
                 self.to[op.output.spatial[d]],
                 step as isize * self.from[op.input.spatial[d]],
             ),
-        }
-    }
-
-    /// Finds the rows of inputs that row `index` of outputs of an image sees.
-    fn outer_positions(
-        &self,
-        index: &[i64],
-        image: isize,
-        found: &mut SmallVec<[(usize, isize); 8]>,
-    ) {
-        found.clear();
-        found.push((0, image));
-        let spatial = &self.op.input.spatial;
-        for ((spans, &at), &dim) in self.geometry.spans.iter().zip(index).zip(spatial) {
-            // In place of each, those along one more dimension; they are appended and the old ones removed.
-            let old = found.len();
-            for n in 0..old {
-                let (position, byte) = found[n];
-                for (k, span) in spans.iter().enumerate() {
-                    if let Some(input) = span.and_then(|span| span.input(at)) {
-                        let byte = byte + input as isize * self.from[dim];
-                        found.push((position * spans.len() + k, byte));
-                    }
-                }
-            }
-            found.drain(..old);
         }
     }
 

@@ -17,15 +17,12 @@ pub struct OpEnvironment<'e> {
     pub threads: usize,
 }
 
-impl OpEnvironment<'static> {
-    /// Everything on the calling thread.
-    pub const SERIAL: OpEnvironment<'static> = OpEnvironment {
-        parallel: hlorun_kernels::Parallel::SERIAL.run,
-        threads: 1,
-    };
-}
-
 impl OpEnvironment<'_> {
+    /// Leaves the operation if the run is to end, for work that is not a loop over tasks.
+    pub fn check(&self) {
+        (self.parallel)(1, &|_| {});
+    }
+
     /// The same for products.
     pub fn products(&self) -> hlorun_kernels::Parallel<'_> {
         hlorun_kernels::Parallel {

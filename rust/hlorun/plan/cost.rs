@@ -348,8 +348,10 @@ pub mod convolution {
     pub const FEW_TILES: usize = 8;
     /// Bytes of weights from which they do, too: laying them out takes long, and they fill a second-level cache.
     pub const LARGE_WEIGHTS: usize = 1 << 20;
-    /// Most bytes of patches of a product, if a position of the window takes less.
+    /// Most bytes of patches of a product, if one output's of one position of the window take less.
     pub const SHARED_BYTES: usize = 8 << 20;
+    /// Fewest outputs of a product that threads share, if those bytes allow: weights are laid out for each.
+    pub const MIN_SHARED: usize = 512;
     /// Bytes of patches that are worth another thread.
     pub const FILL_GRAIN: usize = 1 << 16;
     /// Most convolutions that one of a spread input is cut into.

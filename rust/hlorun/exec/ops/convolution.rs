@@ -19,7 +19,7 @@ use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
 use crate::plan::cost::convolution::{
-    FEW_TILES, LARGE_WEIGHTS, MAX_TILE, MIN_TILE, SHARED_BYTES, TILE_BYTES,
+    FEW_TILES, LARGE_WEIGHTS, MAX_TILE, MIN_SHARED, MIN_TILE, SHARED_BYTES, TILE_BYTES,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
@@ -260,13 +260,8 @@ fn linear(
     let size = input.element_type.size_bytes();
     let columns = (output.dims[op.output.feature] as usize) / groups;
     let k = geometry.positions_in_window() * geometry.features;
-    let per_position = (k * size).max(1);
-    let tile = (TILE_BYTES / per_position)
-        .clamp(MIN_TILE, MAX_TILE)
-        .min(positions.length)
-        .max(1);
-    let tiles = positions.length.div_ceil(tile);
-    let jobs = positions.blocks * tiles * groups;
+    let patch = [k, geometry.features].map(|n| (n * size).max(1));
+    let cut = Cut::of(&positions, patch, columns, groups);
     let job = Job {
         dtype: dtype(input.element_type).unwrap_or(DType::F32),
         size,
@@ -283,24 +278,66 @@ fn linear(
         feature_groups: op.feature_group_count,
         batches: output.dims[op.output.outer] as usize,
     };
-    let piece = |index: usize, rows: Range<usize>| Piece {
-        group: index / positions.blocks,
-        block: index % positions.blocks,
-        rows,
-    };
-    // All threads share a product of few tiles, or of weights that none should lay out for itself.
-    if jobs < FEW_TILES || k * columns * size >= LARGE_WEIGHTS {
-        return (0..positions.blocks * groups)
-            .try_for_each(|index| job.run(&piece(index, 0..positions.length), environment));
-    }
-    try_split(environment, jobs, 1, &|range| {
-        for index in range {
-            let (t, index) = (index % tiles, index / tiles);
-            let rows = t * tile..((t + 1) * tile).min(positions.length);
-            job.run(&piece(index, rows), &OpEnvironment::SERIAL)?;
+    let piece = |index: usize| {
+        let (t, index) = (index % cut.tiles, index / cut.tiles);
+        Piece {
+            group: index / positions.blocks,
+            block: index % positions.blocks,
+            rows: t * cut.rows..((t + 1) * cut.rows).min(positions.length),
         }
-        Ok(())
+    };
+    if cut.is_shared {
+        return (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment));
+    }
+    // A product on the thread of its task, which is left like any other when the run is to end.
+    let one_by_one = |count: usize, task: &(dyn Fn(usize) + Sync)| {
+        (0..count).for_each(|index| (environment.parallel)(1, &|_| task(index)));
+    };
+    let alone = OpEnvironment {
+        parallel: &one_by_one,
+        threads: 1,
+    };
+    try_split(environment, cut.jobs, 1, &|mut range| {
+        range.try_for_each(|index| job.run(&piece(index), &alone))
     })
+}
+
+/// How positions are cut into products; it depends on the shapes only.
+struct Cut {
+    /// Positions of a product.
+    rows: usize,
+    /// Products of a block, and of all blocks and groups.
+    tiles: usize,
+    jobs: usize,
+    /// Whether all threads share each product, rather than take one each.
+    is_shared: bool,
+}
+
+impl Cut {
+    /// `bytes` are those of a patch, and of the features of one position of its window.
+    fn of(positions: &Positions, bytes: [usize; 2], columns: usize, groups: usize) -> Cut {
+        let [patch, features] = bytes;
+        let blocks = positions.blocks * groups;
+        // Patches hold all features of at least one position of the window.
+        let most = SHARED_BYTES / features;
+        let cut = |rows: usize, is_shared: bool| {
+            let rows = rows.min(most).min(positions.length).max(1);
+            let tiles = positions.length.div_ceil(rows);
+            Cut {
+                rows,
+                tiles,
+                jobs: blocks * tiles,
+                is_shared,
+            }
+        };
+        let own = cut((TILE_BYTES / patch).clamp(MIN_TILE, MAX_TILE), false);
+        // All threads share a product of few tiles, or of weights that none should lay out for itself.
+        if own.jobs < FEW_TILES || patch.saturating_mul(columns) >= LARGE_WEIGHTS {
+            cut((SHARED_BYTES / patch).max(MIN_SHARED), true)
+        } else {
+            own
+        }
+    }
 }
 
 /// How a convolution walks the spatial positions of its result: in blocks, each with one stride.
@@ -394,6 +431,7 @@ impl Job<'_> {
             },
             ..Gemm::dense(self.dtype, piece.rows.len(), 0, 0)
         };
+        environment.check();
         let Some(step) = self.positions.in_step else {
             return self.by_patches(piece, gemm, c, environment);
         };
@@ -464,6 +502,7 @@ impl Job<'_> {
                 first_batch,
                 first_feature,
             };
+            environment.check();
             // SAFETY: the scratch holds the tile; kernel, patches and result have the sizes given.
             unsafe {
                 gemm.a = self

@@ -15,7 +15,7 @@ use super::weighted_rows::{OuterPositions, Segment, outer_positions, segments, s
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::narrow_convolution::GRAIN;
+use crate::plan::cost::narrow_convolution::{GRAIN, MAX_STEP};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
@@ -37,6 +37,10 @@ pub fn run(
     let Some(sum) = dtype(input.element_type).and_then(weighted_lanes) else {
         return Ok(false);
     };
+    let step = step_between(geometry);
+    if step > MAX_STEP {
+        return Ok(false);
+    }
     // By window position, all features together.
     let weights = pack_kernel(op, kernel, 1, false)?;
     let size = input.element_type.size_bytes();
@@ -50,26 +54,29 @@ pub fn run(
         weights: weights.pointer(),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
-        segments: segments(geometry, step_between(geometry)),
+        segments: segments(geometry, step),
         from: byte_strides(&input.strides, size),
         to: byte_strides(&output.strides, size),
-        inner,
         columns,
     };
     let outer: usize = geometry.outputs[..last].iter().product();
-    let rows = output.dims[op.output.outer] as usize * outer;
+    let pieces = output.dims[op.output.outer] as usize * outer * job.segments.len();
+    let longest = job.segments.iter().map(|segment| segment.count).max();
+    let room = match job.is_in_place() {
+        true => 0,
+        false => longest.unwrap_or(0) * columns * size,
+    };
     let work = (inner * columns * geometry.positions_in_window()).max(1);
-    try_split(environment, rows, (GRAIN / work).max(1), &|range| {
-        let room = if job.is_in_place() {
-            0
-        } else {
-            inner * columns
-        };
-        let mut scratch = Scratch::new::<u8>(room * size)?;
-        let (mut positions, mut terms) = (OuterPositions::new(), Vec::new());
-        for row in range {
-            job.row(row, &mut positions, &mut terms, scratch.get());
-        }
+    let grain = (GRAIN / work).max(1).saturating_mul(job.segments.len());
+    // A row of more work than that is cut, too.
+    let grain = if work > GRAIN {
+        grain.div_ceil(work / GRAIN)
+    } else {
+        grain
+    };
+    try_split(environment, pieces, grain, &|range| {
+        let mut scratch = Scratch::new::<u8>(room)?;
+        job.pieces(range, scratch.get());
         Ok(())
     })?;
     Ok(true)
@@ -91,8 +98,7 @@ struct Rows<'a> {
     /// Bytes between inputs and between outputs, by dimension.
     from: SmallVec<[isize; 6]>,
     to: SmallVec<[isize; 6]>,
-    /// Outputs of a row, and features.
-    inner: usize,
+    /// Features.
     columns: usize,
 }
 
@@ -102,8 +108,23 @@ impl Rows<'_> {
         self.to[self.op.output.feature] == self.size as isize
     }
 
-    /// Computes one row; `room` holds one that cannot be written where it belongs.
-    fn row(&self, row: usize, positions: &mut OuterPositions, terms: &mut Terms, room: *mut u8) {
+    /// Computes segments, numbered row by row; `room` holds one that cannot be written where it belongs.
+    fn pieces(&self, range: std::ops::Range<usize>, room: *mut u8) {
+        let (mut positions, mut terms) = (OuterPositions::new(), Terms::new());
+        let mut current = None;
+        for piece in range {
+            let (row, at) = (piece / self.segments.len(), piece % self.segments.len());
+            let target = match current {
+                Some((known, target)) if known == row => target,
+                _ => self.row(row, &mut positions),
+            };
+            current = Some((row, target));
+            self.segment(&self.segments[at], &positions, &mut terms, (target, room));
+        }
+    }
+
+    /// Where a row of outputs begins; finds the positions of the window that it sees.
+    fn row(&self, row: usize, positions: &mut OuterPositions) -> *mut u8 {
         let (op, geometry) = (self.op, self.geometry);
         let outer = geometry.outputs.len() - 1;
         let mut index: SmallVec<[i64; 3]> = SmallVec::from_elem(0, outer);
@@ -115,46 +136,25 @@ impl Rows<'_> {
             at += index[d] as isize * self.to[op.output.spatial[d]];
         }
         at += rest as isize * self.to[op.output.outer];
-        let target = self.output.at(at);
         let image = rest as isize * self.from[op.input.outer];
         outer_positions(op, geometry, (&index, image), &self.from, positions);
-        let step = op.output.spatial.last().map_or(0, |&d| self.to[d]);
-        let size = self.size as isize;
-        let (to, to_step) = match self.is_in_place() {
-            true => (target, step),
-            false => (room, self.columns as isize * size),
-        };
-        for segment in &self.segments {
-            self.segment(segment, positions, terms, (to, to_step));
-        }
-        if !self.is_in_place() {
-            // SAFETY: one output row of all features.
-            unsafe {
-                hlorun_kernels::copy_strided(
-                    self.size,
-                    &[self.inner, self.columns],
-                    room,
-                    &[to_step, size],
-                    target,
-                    &[step, self.to[op.output.feature]],
-                );
-            }
-        }
+        self.output.at(at)
     }
 
+    /// Computes one segment of the row at `target`.
     fn segment(
         &self,
         segment: &Segment,
         positions: &OuterPositions,
         terms: &mut Terms,
-        (to, to_step): (*mut u8, isize),
+        (target, room): (*mut u8, *mut u8),
     ) {
         let size = self.size as isize;
         let along = self.op.input.spatial.last().map_or(0, |&d| self.from[d]);
         let width = self.geometry.spans.last().map_or(1, Vec::len);
         terms.clear();
         for &(outer, byte) in positions {
-            for &(position, input) in &segment.positions {
+            for (position, input) in segment.positions(self.geometry) {
                 let weights = (outer * width + position) * self.columns * self.size;
                 terms.push((
                     self.input.at(byte + input as isize * along).cast_const(),
@@ -162,16 +162,41 @@ impl Rows<'_> {
                 ));
             }
         }
+        let row = self.op.output.spatial.last().map_or(0, |&d| self.to[d]);
+        let target = target.wrapping_offset(segment.first as isize * row);
+        // Bytes from an output to the next; a single one has none.
+        let step = match segment.count {
+            1 => 0,
+            _ => segment.step as isize * row,
+        };
+        let dense = self.columns as isize * size;
+        let (to, to_step) = match self.is_in_place() {
+            true => (target, step),
+            false => (room, dense),
+        };
         let job = WeightedLanes {
             terms,
             lanes: self.columns,
             count: segment.count,
             input_step: segment.input_step as isize * along / size,
-            to: to.wrapping_offset(segment.first as isize * to_step),
-            to_step: segment.step as isize * to_step / size,
+            to,
+            to_step: to_step / size,
         };
         // SAFETY: spans name inputs inside the array and outputs of the row; every position has a weight for each
-        // feature, and features lie side by side.
-        unsafe { (self.sum)(&job) };
+        // feature, and features lie side by side. The room holds the longest segment, and is written to the outputs that
+        // the segment names.
+        unsafe {
+            (self.sum)(&job);
+            if !self.is_in_place() {
+                hlorun_kernels::copy_strided(
+                    self.size,
+                    &[segment.count, self.columns],
+                    room,
+                    &[dense, size],
+                    target,
+                    &[step, self.to[self.op.output.feature]],
+                );
+            }
+        }
     }
 }

@@ -216,17 +216,26 @@ impl Geometry {
         let span = self.spans[last][window % width]?;
         let skip = (low as i64 - span.first).max(0);
         let skip = skip / span.step + i64::from(skip % span.step != 0);
+        if skip >= span.count {
+            return None;
+        }
         let first = span.first + skip * span.step;
-        if skip >= span.count || first >= high as i64 {
+        if first >= high as i64 {
             return None;
         }
         let room = (high as i64 - 1 - first) / span.step + 1;
+        let count = room.min(span.count - skip) as usize;
+        // Steps of a single output may reach beyond any array.
+        let (step, input_step) = match count {
+            1 => (1, 1),
+            _ => (span.step, span.base_step),
+        };
         Some(Run {
             first: (first - low as i64) as usize,
-            step: span.step as usize,
-            count: room.min(span.count - skip) as usize,
+            step: step as usize,
+            count,
             input: input + (span.base + skip * span.base_step) * self.strides[last],
-            input_step: span.base_step.saturating_mul(self.strides[last]),
+            input_step: input_step * self.strides[last],
         })
     }
 

@@ -28,10 +28,24 @@ pub struct Segment {
     pub step: usize,
     /// How many.
     pub count: usize,
-    /// Positions of the window, and the input that the first output sees there.
-    pub positions: SmallVec<[(usize, i64); 8]>,
-    /// Inputs between those of neighbouring outputs.
+    /// Inputs between those of neighbouring outputs; zero for a single one.
     pub input_step: i64,
+}
+
+impl Segment {
+    /// Positions of the window, and the input that the first output sees there. They are found anew for each row: all
+    /// lists of all segments together would be as long as the square of the window.
+    pub fn positions<'g>(&self, geometry: &'g Geometry) -> impl Iterator<Item = (usize, i64)> + 'g {
+        let (first, step) = (self.first as i64, self.step);
+        let spans = geometry.spans.last().into_iter().flatten().flatten();
+        // Outputs of one step are all seen or none: a row is cut where spans begin and end.
+        spans.filter_map(move |span| {
+            let delta = first - span.first;
+            let nth = if step == 1 { delta } else { delta / span.step };
+            let is_here = delta >= 0 && nth < span.count && nth * span.step == delta;
+            is_here.then(|| (span.position as usize, span.base + nth * span.base_step))
+        })
+    }
 }
 
 /// What all rows of outputs share.
@@ -181,20 +195,13 @@ pub fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
             let starts = (begin..end).step_by(MAX_LENGTH as usize);
             starts.map(move |start| (start, end.min(start + MAX_LENGTH)))
         });
+        let input_step = here().next().map_or(1, |(_, span)| span.base_step);
         for (begin, end) in pieces {
-            let covers = |first: i64, count: i64| first <= begin && end <= first + count;
-            let positions = here()
-                .filter(|&(first, span)| covers(first, span.count))
-                .map(|(first, span)| {
-                    let input = span.base + (begin - first) * span.base_step;
-                    (span.position as usize, input)
-                });
             found.push(Segment {
                 first: (residue + begin * step) as usize,
                 step: step as usize,
                 count: (end - begin) as usize,
-                positions: positions.collect(),
-                input_step: here().next().map_or(1, |(_, span)| span.base_step),
+                input_step: if end - begin > 1 { input_step } else { 0 },
             });
         }
     }
@@ -204,6 +211,8 @@ pub fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
 /// What a task needs besides.
 struct Scratch {
     outer: OuterPositions,
+    /// Positions of the window along the row, and inputs there, of a segment.
+    positions: Vec<(usize, i64)>,
     /// Rows of inputs that a segment sees, and the rows that are summed: the same, or copies without gaps.
     seen: Vec<*const u8>,
     rows: Vec<*const u8>,
@@ -223,6 +232,7 @@ impl Scratch {
         let copies = if are_apart { rows * inner } else { 0 };
         Ok(Scratch {
             outer: SmallVec::new(),
+            positions: Vec::new(),
             seen: Vec::with_capacity(rows),
             rows: Vec::with_capacity(rows),
             weights: SmallVec::new(),
@@ -332,7 +342,7 @@ impl Job<'_> {
         self.find_rows(segment, scratch);
         scratch.weights.clear();
         for feature in 0..self.features {
-            let weights = self.weights_of(segment, rows.group * self.features, feature, scratch);
+            let weights = self.weights_of(rows.group * self.features, feature, scratch);
             scratch.weights.push(weights);
         }
         let size = self.size as isize;
@@ -375,9 +385,11 @@ impl Job<'_> {
 
     /// Lists the rows of inputs of a segment, features changing fastest.
     fn find_rows(&self, segment: &Segment, scratch: &mut Scratch) {
+        scratch.positions.clear();
+        scratch.positions.extend(segment.positions(self.geometry));
         scratch.seen.clear();
         for &(_, outer) in &scratch.outer {
-            for &(_, input) in &segment.positions {
+            for &(_, input) in &scratch.positions {
                 for feature in 0..self.geometry.features {
                     let feature = feature as isize * self.from[self.op.input.feature];
                     let at = outer + input as isize * self.along.0 + feature;
@@ -405,13 +417,7 @@ impl Job<'_> {
     }
 
     /// The weights of those rows for output feature `feature` of those from `first` on, in their order.
-    fn weights_of(
-        &self,
-        segment: &Segment,
-        first: usize,
-        feature: usize,
-        scratch: &mut Scratch,
-    ) -> *const u8 {
+    fn weights_of(&self, first: usize, feature: usize, scratch: &mut Scratch) -> *const u8 {
         let width = self.geometry.spans.last().map_or(1, Vec::len);
         let bytes = self.geometry.features * self.size;
         let windows = self.geometry.positions_in_window();
@@ -422,14 +428,14 @@ impl Job<'_> {
         let (Some(front), Some(back)) = (scratch.outer.first(), scratch.outer.last()) else {
             return weights(0);
         };
-        if segment.positions.len() == width && back.0 - front.0 + 1 == scratch.outer.len() {
+        if scratch.positions.len() == width && back.0 - front.0 + 1 == scratch.outer.len() {
             return weights(front.0 * width);
         }
-        let rows = scratch.outer.len() * segment.positions.len();
+        let rows = scratch.outer.len() * scratch.positions.len();
         let all = (scratch.gathered.as_mut_ptr()).wrapping_add(feature * rows * bytes);
         let mut to = all;
         for &(outer, _) in &scratch.outer {
-            for &(position, _) in &segment.positions {
+            for &(position, _) in &scratch.positions {
                 // SAFETY: the kernel has these weights, and there is room for one of each row and feature.
                 unsafe { hlorun_kernels::copy(weights(outer * width + position), to, bytes) };
                 to = to.wrapping_add(bytes);

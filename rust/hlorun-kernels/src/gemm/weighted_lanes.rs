@@ -33,6 +33,10 @@ const WIDE: usize = 16;
 const SHORT: usize = 4;
 /// Outputs whose sums are: as many as the registers of any tier hold, so that weights are read once for all of them.
 const OUTPUTS: usize = 6;
+/// Lanes of one output, and of each of up to `FEW`: a sum waits for its last addition, so that there have to be others.
+const ALONE: usize = 64;
+const SOME: usize = 32;
+const FEW: usize = 3;
 
 /// Lanes `at..at + N` of the outputs `first..first + P`.
 #[inline(always)]
@@ -73,20 +77,20 @@ unsafe fn block<T: Tier, F: Real, const N: usize, const P: usize>(
 /// Lanes `at..at + N` of all outputs.
 #[inline(always)]
 unsafe fn lanes<T: Tier, F: Real, const N: usize>(job: &WeightedLanes, at: usize) {
-    let mut first = 0;
-    // SAFETY: the caller's contract.
-    unsafe {
-        while first + OUTPUTS <= job.count {
-            block::<T, F, N, OUTPUTS>(job, at, first);
-            first += OUTPUTS;
-        }
-        match job.count - first {
-            1 => block::<T, F, N, 1>(job, at, first),
-            2 => block::<T, F, N, 2>(job, at, first),
-            3 => block::<T, F, N, 3>(job, at, first),
-            4 => block::<T, F, N, 4>(job, at, first),
-            5 => block::<T, F, N, 5>(job, at, first),
-            _ => {}
+    // Parts of nearly the same size, so that none has too few sums at a time.
+    let parts = job.count.div_ceil(OUTPUTS);
+    for part in 0..parts {
+        let own = super::share(job.count, parts, part, 1);
+        // SAFETY: the caller's contract.
+        unsafe {
+            match own.len() {
+                1 => block::<T, F, N, 1>(job, at, own.start),
+                2 => block::<T, F, N, 2>(job, at, own.start),
+                3 => block::<T, F, N, 3>(job, at, own.start),
+                4 => block::<T, F, N, 4>(job, at, own.start),
+                5 => block::<T, F, N, 5>(job, at, own.start),
+                _ => block::<T, F, N, OUTPUTS>(job, at, own.start),
+            }
         }
     }
 }
@@ -94,20 +98,37 @@ unsafe fn lanes<T: Tier, F: Real, const N: usize>(job: &WeightedLanes, at: usize
 #[inline(always)]
 unsafe fn sum<T: Tier, F: Real>(job: &WeightedLanes) {
     let n = job.lanes;
-    // The last lanes reach back where fewer are left.
-    let width = match n {
-        WIDE.. => WIDE,
-        SHORT.. => SHORT,
-        _ => 1,
-    };
-    for at in (0..n).step_by(width) {
-        let at = at.min(n - width);
-        // SAFETY: the caller's contract.
-        unsafe {
-            match width {
-                WIDE => lanes::<T, F, WIDE>(job, at),
-                SHORT => lanes::<T, F, SHORT>(job, at),
-                _ => lanes::<T, F, 1>(job, at),
+    let mut at = 0;
+    // SAFETY: the caller's contract; lanes end at `n`.
+    unsafe {
+        while job.count == 1 && n - at >= ALONE {
+            block::<T, F, ALONE, 1>(job, at, 0);
+            at += ALONE;
+        }
+        while job.count <= FEW && n - at >= SOME {
+            match job.count {
+                0 => {}
+                1 => block::<T, F, SOME, 1>(job, at, 0),
+                2 => block::<T, F, SOME, 2>(job, at, 0),
+                _ => block::<T, F, SOME, FEW>(job, at, 0),
+            }
+            at += SOME;
+        }
+        // The last lanes reach back where fewer are left.
+        while at < n {
+            match n {
+                WIDE.. => {
+                    lanes::<T, F, WIDE>(job, at.min(n - WIDE));
+                    at += WIDE;
+                }
+                SHORT.. => {
+                    lanes::<T, F, SHORT>(job, at.min(n - SHORT));
+                    at += SHORT;
+                }
+                _ => {
+                    lanes::<T, F, 1>(job, at);
+                    at += 1;
+                }
             }
         }
     }
@@ -149,14 +170,14 @@ mod tests {
 
     #[test]
     fn an_element_is_one_sum_in_the_order_of_the_terms() {
-        let values: Vec<f32> = (0..900)
+        let values: Vec<f32> = (0..1000)
             .map(|i| [1e8, 1.5, -1e8, 0.1, -0.0, 3.0, 1e-3][i * 5 % 7])
             .collect();
         let kernel = weighted_lanes(DType::F32).unwrap();
         let starts = [0usize, 7, 1, 30, 64, 2, 90];
         let at = |start: usize| values[start..].as_ptr().cast();
         let terms = starts.map(|start| (at(start), at(2 * start + 3)));
-        for n in [1usize, 3, 4, 7, 15, 16, 17, 40] {
+        for n in [1usize, 3, 4, 7, 15, 16, 17, 31, 32, 40, 64, 65, 100, 131] {
             for count in [1usize, 2, 3, 4, 5, 6, 7, 13] {
                 let mut got = vec![f32::NAN; count * (n + 1)];
                 let job = WeightedLanes {

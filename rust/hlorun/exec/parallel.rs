@@ -18,6 +18,21 @@ pub struct OpEnvironment<'e> {
 }
 
 impl OpEnvironment<'_> {
+    /// Leaves the operation if the run is to end, for work that is not a loop over tasks.
+    pub fn check(&self) {
+        (self.parallel)(1, &|_| {});
+    }
+
+    /// The same for products.
+    pub fn products(&self) -> hlorun_kernels::Parallel<'_> {
+        hlorun_kernels::Parallel {
+            threads: self.threads,
+            run: self.parallel,
+        }
+    }
+}
+
+impl OpEnvironment<'_> {
     /// Copies every element of `source` to `destination`, which has the same sizes and element size.
     pub fn copy(&self, source: &RawArray, destination: &RawArray) {
         let parts = if destination.byte_size() < PARALLEL_BYTES {

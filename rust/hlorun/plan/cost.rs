@@ -341,6 +341,27 @@ pub mod windowed {
     pub const RUNNING_GRAIN: usize = 1 << 14;
 }
 
+/// Convolutions as matrix products of patches and weights.
+pub mod convolution {
+    /// Bytes of patches a task makes at a time: they stay in its second-level cache.
+    pub const TILE_BYTES: usize = 1 << 19;
+    /// Fewest and most outputs they are for.
+    pub const MIN_TILE: usize = 128;
+    pub const MAX_TILE: usize = 4096;
+    /// Below so many tiles all threads share the product.
+    pub const FEW_TILES: usize = 8;
+    /// Bytes of weights from which they do, too: laying them out takes long, and they fill a second-level cache.
+    pub const LARGE_WEIGHTS: usize = 1 << 20;
+    /// Most bytes of patches of a product, if one output's of one position of the window take less.
+    pub const SHARED_BYTES: usize = 8 << 20;
+    /// Fewest outputs of a product that threads share, if those bytes allow: weights are laid out for each.
+    pub const MIN_SHARED: usize = 512;
+    /// Bytes of patches that are worth another thread.
+    pub const FILL_GRAIN: usize = 1 << 16;
+    /// Most convolutions that one of a spread input is cut into.
+    pub const MAX_PHASES: i64 = 64;
+}
+
 /// Convolutions of few features, which are no matrix products.
 pub mod narrow_convolution {
     /// Most output features of a group: more are faster as a matrix product.

@@ -42,6 +42,7 @@ mod strips;
 mod tiles;
 mod units;
 mod vector;
+pub mod weighted_lanes;
 pub mod weighted_rows;
 
 use crate::DType;

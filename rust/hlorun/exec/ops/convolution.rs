@@ -6,25 +6,24 @@
 
 use std::ops::Range;
 
-use hlorun_kernels::{DType, Gemm, Matrix, Parallel};
+use hlorun_kernels::{DType, Gemm, Matrix, Scratch};
 use smallvec::SmallVec;
 
-use super::depthwise;
 use super::im2col::{Geometry, Tile};
 use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, try_split};
-use super::weighted_rows;
+use super::{depthwise, phases, weighted_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
+use crate::plan::cost::convolution::{
+    FEW_TILES, LARGE_WEIGHTS, MAX_TILE, MIN_SHARED, MIN_TILE, SHARED_BYTES, TILE_BYTES,
+};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
-
-/// Bytes of patches a task keeps.
-const TILE_BYTES: usize = 1 << 20;
 
 /// Runs `op`: input and kernel in, one array out.
 pub fn run(
@@ -40,10 +39,7 @@ pub fn run(
         return Ok(());
     }
     if input.count() == 0 || kernel.count() == 0 {
-        let mut zero = AlignedBytes::zeroed(16)?;
-        let zero = RawArray::over(&mut zero, output.element_type, &[]);
-        super::reduce_window::broadcast(&zero, output);
-        return Ok(());
+        return clear(output);
     }
     let compute = compute_type(input, kernel, output)?;
     let input = Typed::new(input, compute)?;
@@ -59,6 +55,14 @@ pub fn run(
     Typed::new(&result, output.element_type)?
         .array
         .copy_to(output);
+    Ok(())
+}
+
+/// Sums of nothing.
+fn clear(output: &RawArray) -> Result<()> {
+    let mut zero = AlignedBytes::zeroed(16)?;
+    let zero = RawArray::over(&mut zero, output.element_type, &[]);
+    super::reduce_window::broadcast(&zero, output);
     Ok(())
 }
 
@@ -194,7 +198,17 @@ fn in_type(
     if let Some((op, [input, kernel, output])) = images_innermost(op, [input, kernel, output]) {
         return by_layout(&op, &input, &kernel, &output, environment);
     }
-    by_layout(op, input, kernel, output, environment)
+    let Some(phases) = phases::cut(op, kernel, output) else {
+        return by_layout(op, input, kernel, output, environment);
+    };
+    for phase in phases {
+        if phase.kernel.count() == 0 {
+            clear(&phase.output)?;
+        } else {
+            by_layout(&phase.op, input, &phase.kernel, &phase.output, environment)?;
+        }
+    }
+    Ok(())
 }
 
 fn by_layout(
@@ -246,25 +260,14 @@ fn linear(
     let size = input.element_type.size_bytes();
     let columns = (output.dims[op.output.feature] as usize) / groups;
     let k = geometry.positions_in_window() * geometry.features;
-    let per_position = (k * size).max(1);
-    let tile = (TILE_BYTES / per_position)
-        .clamp(128, 4096)
-        .min(positions.length)
-        .max(1);
-    let tiles = positions.length.div_ceil(tile);
-    let jobs = positions.blocks * tiles * groups;
-    // Few tiles: tasks share the result's features as well.
-    let parts = if jobs < 8 {
-        (8 / jobs).min(columns / 64).max(1)
-    } else {
-        1
-    };
+    let patch = [k, geometry.features].map(|n| (n * size).max(1));
+    let cut = Cut::of(&positions, patch, columns, groups);
     let job = Job {
         dtype: dtype(input.element_type).unwrap_or(DType::F32),
         size,
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
-        weights: Shared::new(weights.shared_ptr()),
+        weights: weights.pointer(),
         geometry: &geometry,
         positions: &positions,
         feature_step: output.strides[op.output.feature],
@@ -275,21 +278,66 @@ fn linear(
         feature_groups: op.feature_group_count,
         batches: output.dims[op.output.outer] as usize,
     };
-    try_split(environment, jobs * parts, 1, &|range| {
-        let mut scratch = Vec::new();
-        for index in range {
-            let (part, index) = (index % parts, index / parts);
-            let (t, index) = (index % tiles, index / tiles);
-            let piece = Piece {
-                group: index / positions.blocks,
-                block: index % positions.blocks,
-                rows: t * tile..((t + 1) * tile).min(positions.length),
-                columns: columns * part / parts..columns * (part + 1) / parts,
-            };
-            job.run(&piece, &mut scratch)?;
+    let piece = |index: usize| {
+        let (t, index) = (index % cut.tiles, index / cut.tiles);
+        Piece {
+            group: index / positions.blocks,
+            block: index % positions.blocks,
+            rows: t * cut.rows..((t + 1) * cut.rows).min(positions.length),
         }
-        Ok(())
+    };
+    if cut.is_shared {
+        return (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment));
+    }
+    // A product on the thread of its task, which is left like any other when the run is to end.
+    let one_by_one = |count: usize, task: &(dyn Fn(usize) + Sync)| {
+        (0..count).for_each(|index| (environment.parallel)(1, &|_| task(index)));
+    };
+    let alone = OpEnvironment {
+        parallel: &one_by_one,
+        threads: 1,
+    };
+    try_split(environment, cut.jobs, 1, &|mut range| {
+        range.try_for_each(|index| job.run(&piece(index), &alone))
     })
+}
+
+/// How positions are cut into products; it depends on the shapes only.
+struct Cut {
+    /// Positions of a product.
+    rows: usize,
+    /// Products of a block, and of all blocks and groups.
+    tiles: usize,
+    jobs: usize,
+    /// Whether all threads share each product, rather than take one each.
+    is_shared: bool,
+}
+
+impl Cut {
+    /// `bytes` are those of a patch, and of the features of one position of its window.
+    fn of(positions: &Positions, bytes: [usize; 2], columns: usize, groups: usize) -> Cut {
+        let [patch, features] = bytes;
+        let blocks = positions.blocks * groups;
+        // Patches hold all features of at least one position of the window.
+        let most = SHARED_BYTES / features;
+        let cut = |rows: usize, is_shared: bool| {
+            let rows = rows.min(most).min(positions.length).max(1);
+            let tiles = positions.length.div_ceil(rows);
+            Cut {
+                rows,
+                tiles,
+                jobs: blocks * tiles,
+                is_shared,
+            }
+        };
+        let own = cut((TILE_BYTES / patch).clamp(MIN_TILE, MAX_TILE), false);
+        // All threads share a product of few tiles, or of weights that none should lay out for itself.
+        if own.jobs < FEW_TILES || patch.saturating_mul(columns) >= LARGE_WEIGHTS {
+            cut((SHARED_BYTES / patch).max(MIN_SHARED), true)
+        } else {
+            own
+        }
+    }
 }
 
 /// How a convolution walks the spatial positions of its result: in blocks, each with one stride.
@@ -344,8 +392,6 @@ struct Piece {
     block: usize,
     /// Positions of the block.
     rows: Range<usize>,
-    /// Output features of the group.
-    columns: Range<usize>,
 }
 
 /// What every tile of a convolution shares. Strides are in elements.
@@ -368,15 +414,15 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, piece: &Piece, scratch: &mut Vec<AlignedBytes>) -> Result<()> {
+    fn run(&self, piece: &Piece, environment: &OpEnvironment<'_>) -> Result<()> {
         let row = |step: i64| piece.rows.start as i64 * step;
-        let out_feature = (piece.group * self.columns + piece.columns.start) as i64;
+        let out_feature = (piece.group * self.columns) as i64;
         let at = piece.block as i64 * self.out_batch
             + row(self.positions.out_step)
             + out_feature * self.feature_step;
         let c = self.element(self.output, at);
         let mut gemm = Gemm {
-            n: piece.columns.len(),
+            n: self.columns,
             b: Matrix::row_major(self.columns, 0),
             c: Matrix {
                 row_stride: self.positions.out_step as isize,
@@ -385,8 +431,9 @@ impl Job<'_> {
             },
             ..Gemm::dense(self.dtype, piece.rows.len(), 0, 0)
         };
+        environment.check();
         let Some(step) = self.positions.in_step else {
-            return self.by_patches(piece, gemm, c, scratch);
+            return self.by_patches(piece, gemm, c, environment);
         };
         let (first_batch, first_feature) = self.first_of(piece.group);
         let at = (first_batch + piece.block) as i64 * self.in_batch
@@ -401,7 +448,8 @@ impl Job<'_> {
         // SAFETY: positions have one stride in the input and in the result, and lie inside.
         unsafe {
             let a = self.element(self.input, at);
-            hlorun_kernels::gemm(&gemm, a, self.weights_from(piece, 0), c, &Parallel::SERIAL)?;
+            let parallel = environment.products();
+            hlorun_kernels::gemm(&gemm, a, self.weights_from(piece, 0), c, &parallel)?;
         }
         Ok(())
     }
@@ -423,8 +471,7 @@ impl Job<'_> {
     fn weights_from(&self, piece: &Piece, window: usize) -> *mut u8 {
         let windows = self.geometry.positions_in_window();
         let row = (piece.group * windows + window) * self.geometry.features;
-        let at = row * self.columns + piece.columns.start;
-        self.element(self.weights, at as i64)
+        self.element(self.weights, (row * self.columns) as i64)
     }
 
     /// Sums products of patches, each of which holds as many window positions as there is room for.
@@ -433,18 +480,20 @@ impl Job<'_> {
         piece: &Piece,
         mut gemm: Gemm,
         c: *mut u8,
-        scratch: &mut Vec<AlignedBytes>,
+        environment: &OpEnvironment<'_>,
     ) -> Result<()> {
         let (features, windows) = (self.geometry.features, self.geometry.positions_in_window());
         let (first_batch, first_feature) = self.first_of(piece.group);
         let window_bytes = piece.rows.len() * features * self.size;
-        let step = (4 * TILE_BYTES / window_bytes.max(1)).clamp(1, windows);
-        let bytes = step * window_bytes;
-        if scratch.first().is_none_or(|block| block.len() < bytes) {
-            scratch.clear();
-            scratch.push(AlignedBytes::uninitialized(bytes)?);
-        }
-        let patches = scratch[0].as_mut_ptr();
+        let step = (SHARED_BYTES / window_bytes.max(1)).clamp(1, windows);
+        let width = self.geometry.width();
+        let step = if step > width {
+            step / width * width
+        } else {
+            step
+        };
+        let mut scratch = Scratch::new::<u8>(step * window_bytes)?;
+        let patches = Shared::new(scratch.get());
         let start = piece.block * self.positions.spatial + piece.rows.start;
         for window in (0..windows).step_by(step) {
             let tile = Tile {
@@ -453,13 +502,17 @@ impl Job<'_> {
                 first_batch,
                 first_feature,
             };
+            environment.check();
             // SAFETY: the scratch holds the tile; kernel, patches and result have the sizes given.
             unsafe {
-                gemm.a = self.geometry.fill(&tile, self.input.get(), patches);
+                gemm.a = self
+                    .geometry
+                    .fill_by_all(&tile, self.input, patches, environment);
                 gemm.k = tile.windows.len() * features;
                 gemm.beta = if window == 0 { 0.0 } else { 1.0 };
                 let weights = self.weights_from(piece, window);
-                hlorun_kernels::gemm(&gemm, patches, weights, c, &Parallel::SERIAL)?;
+                let parallel = environment.products();
+                hlorun_kernels::gemm(&gemm, patches.get(), weights, c, &parallel)?;
             }
         }
         Ok(())

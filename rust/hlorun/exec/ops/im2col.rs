@@ -8,8 +8,11 @@ use std::ops::Range;
 use hlorun_kernels::Matrix;
 use smallvec::SmallVec;
 
+use super::walk::{Shared, split};
 use super::window::{Span, span};
 use crate::exec::array::RawArray;
+use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::convolution::FILL_GRAIN;
 use crate::plan::ops::convolution::ConvolutionOp;
 
 /// Where windows lie in an input.
@@ -26,9 +29,12 @@ pub struct Geometry {
     feature_stride: i64,
     padded: bool,
     pointwise: bool,
+    /// Features of the inputs that a row of the window sees lie side by side, and outputs are one apart that see them.
+    joined: bool,
 }
 
 /// A part of the patches.
+#[derive(Clone)]
 pub struct Tile {
     /// Output positions, images outermost.
     pub positions: Range<usize>,
@@ -38,6 +44,16 @@ pub struct Tile {
     pub first_batch: usize,
     /// The first input feature.
     pub first_feature: usize,
+}
+
+/// Outputs `low..high` of a row.
+struct Piece<'a> {
+    /// The row: outputs along the outer dimensions.
+    index: &'a [usize],
+    low: usize,
+    high: usize,
+    /// The first element of its image.
+    image: i64,
 }
 
 /// One run of outputs along the last spatial dimension that sees inputs.
@@ -89,8 +105,15 @@ impl Geometry {
                 base_step: 1,
             })]);
         }
+        let features = input.dims[op.input.feature] as usize / op.feature_group_count;
+        let dense = features == 1 || input.strides[op.input.feature] == 1;
+        let last = op.window.0.last();
+        let joined = dense
+            && strides.last() == Some(&(features as i64))
+            && last.is_some_and(|w| w.window_dilation == 1 && w.base_dilation == 1);
         Geometry {
-            features: input.dims[op.input.feature] as usize / op.feature_group_count,
+            features,
+            joined,
             size: input.element_type.size_bytes(),
             outputs,
             spans,
@@ -118,6 +141,11 @@ impl Geometry {
         self.spans.iter().map(Vec::len).product()
     }
 
+    /// Positions of a row of the window.
+    pub fn width(&self) -> usize {
+        self.spans.last().map_or(1, Vec::len)
+    }
+
     /// Calls `f(piece start, run)` for every piece of `positions` (a stretch of one output row) and
     /// every window position of `windows`, where outputs see inputs; `start` is relative to
     /// `positions`.
@@ -127,6 +155,22 @@ impl Geometry {
         windows: &Range<usize>,
         first_batch: usize,
         mut f: impl FnMut(usize, usize, Run),
+    ) {
+        self.pieces(positions, first_batch, |start, place| {
+            for window in windows.clone() {
+                if let Some(run) = self.run(window, place) {
+                    f(start, window, run);
+                }
+            }
+        });
+    }
+
+    /// Calls `f(start, piece)` for every stretch of an output row.
+    fn pieces(
+        &self,
+        positions: &Range<usize>,
+        first_batch: usize,
+        mut f: impl FnMut(usize, &Piece<'_>),
     ) {
         let rank = self.outputs.len();
         let last = rank - 1;
@@ -141,24 +185,24 @@ impl Geometry {
                 index[d] = rest % self.outputs[d];
                 rest /= self.outputs[d];
             }
-            let image = (first_batch + rest) as i64 * self.batch_stride;
-            for window in windows.clone() {
-                if let Some(run) = self.run(window, &index, low, high, image) {
-                    f(at - positions.start, window, run);
-                }
-            }
+            let piece = Piece {
+                index: &index,
+                low,
+                high,
+                image: (first_batch + rest) as i64 * self.batch_stride,
+            };
+            f(at - positions.start, &piece);
             at += high - low;
         }
     }
 
-    fn run(
-        &self,
-        window: usize,
-        index: &[usize],
-        low: usize,
-        high: usize,
-        image: i64,
-    ) -> Option<Run> {
+    fn run(&self, window: usize, piece: &Piece<'_>) -> Option<Run> {
+        let &Piece {
+            index,
+            low,
+            high,
+            image,
+        } = piece;
         let last = self.outputs.len() - 1;
         let mut input = image;
         let width = self.spans[last].len();
@@ -172,18 +216,129 @@ impl Geometry {
         let span = self.spans[last][window % width]?;
         let skip = (low as i64 - span.first).max(0);
         let skip = skip / span.step + i64::from(skip % span.step != 0);
+        if skip >= span.count {
+            return None;
+        }
         let first = span.first + skip * span.step;
-        if skip >= span.count || first >= high as i64 {
+        if first >= high as i64 {
             return None;
         }
         let room = (high as i64 - 1 - first) / span.step + 1;
+        let count = room.min(span.count - skip) as usize;
+        // Steps of a single output may reach beyond any array.
+        let (step, input_step) = match count {
+            1 => (1, 1),
+            _ => (span.step, span.base_step),
+        };
         Some(Run {
             first: (first - low as i64) as usize,
-            step: span.step as usize,
-            count: room.min(span.count - skip) as usize,
+            step: step as usize,
+            count,
             input: input + (span.base + skip * span.base_step) * self.strides[last],
-            input_step: span.base_step.saturating_mul(self.strides[last]),
+            input_step: input_step * self.strides[last],
         })
+    }
+
+    /// Whether the patches hold features of a position together.
+    fn is_by_position(&self) -> bool {
+        let spatial = self.strides[self.strides.len() - 1].unsigned_abs();
+        // A single feature lies along the positions.
+        spatial == 0
+            || self.feature_stride.unsigned_abs() <= spatial && (self.features > 1 || spatial > 1)
+    }
+
+    /// [`Geometry::fill`], by all threads.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn fill_by_all(
+        &self,
+        tile: &Tile,
+        input: Shared,
+        patches: Shared,
+        environment: &OpEnvironment<'_>,
+    ) -> Matrix {
+        let (rows, windows) = (tile.positions.len(), tile.windows.len());
+        // Parts that lie one after the other.
+        let (parts, each) = match self.is_by_position() {
+            true => (rows, windows * self.features * self.size),
+            false => (windows, rows * self.features * self.size),
+        };
+        let part = |range: &Range<usize>| {
+            let mut own = tile.clone();
+            let whole = match self.is_by_position() {
+                true => &mut own.positions,
+                false => &mut own.windows,
+            };
+            *whole = whole.start + range.start..whole.start + range.end;
+            let to = patches.at((range.start * each) as isize);
+            // SAFETY: the caller's promise; parts are disjoint.
+            unsafe { self.fill(&own, input.get(), to) }
+        };
+        if environment.threads == 1 {
+            return part(&(0..parts));
+        }
+        let grain = (FILL_GRAIN / each.max(1)).max(1);
+        split(environment, parts, grain, &|range| {
+            part(&range);
+        });
+        self.layout(rows, windows * self.features)
+    }
+
+    /// How patches lie.
+    fn layout(&self, rows: usize, columns: usize) -> Matrix {
+        match self.is_by_position() {
+            true => Matrix::row_major(columns, 0),
+            false => Matrix::row_major(rows, 0).transposed(),
+        }
+    }
+
+    /// [`Geometry::fill`], where what a row of the window sees lies side by side.
+    unsafe fn fill_joined(&self, tile: &Tile, input: *const u8, patches: *mut u8) {
+        let width = self.width();
+        let bytes = self.features * self.size;
+        let (row, patch) = (width * bytes, tile.windows.len() * bytes);
+        let feature = tile.first_feature as i64 * self.feature_stride;
+        let from =
+            |element: i64| input.wrapping_offset((feature + element) as isize * self.size as isize);
+        self.pieces(&tile.positions, tile.first_batch, |start, piece| {
+            let mut runs: SmallVec<[Option<Run>; 8]> = SmallVec::new();
+            for (nth, window) in tile.windows.clone().step_by(width).enumerate() {
+                runs.clear();
+                runs.extend((window..window + width).map(|window| self.run(window, piece)));
+                let inside = |run: &Run, i: usize| (run.first..run.first + run.count).contains(&i);
+                // Outputs that see all of the row.
+                let first = runs
+                    .iter()
+                    .map(|run| run.map_or(usize::MAX, |run| run.first));
+                let end = runs
+                    .iter()
+                    .map(|run| run.map_or(0, |run| run.first + run.count));
+                let whole = first.max().unwrap_or(0)..end.min().unwrap_or(0);
+                let to = patches.wrapping_add(start * patch + nth * row);
+                for i in 0..piece.high - piece.low {
+                    let to = to.wrapping_add(i * patch);
+                    // SAFETY: runs name inputs inside the array, and the patches have room for the row of the window.
+                    unsafe {
+                        if whole.contains(&i)
+                            && let Some(run) = runs[0]
+                        {
+                            let at = run.input + (i - run.first) as i64 * run.input_step;
+                            hlorun_kernels::copy(from(at), to, row);
+                            continue;
+                        }
+                        std::ptr::write_bytes(to, 0, row);
+                        for (k, run) in runs.iter().enumerate() {
+                            if let Some(run) = run.filter(|run| inside(run, i)) {
+                                let at = run.input + (i - run.first) as i64 * run.input_step;
+                                hlorun_kernels::copy(from(at), to.wrapping_add(k * bytes), bytes);
+                            }
+                        }
+                    }
+                }
+            }
+        });
     }
 
     /// Writes the patches of `tile` and says how they lie: features of a position together where
@@ -197,15 +352,18 @@ impl Geometry {
         let (rows, windows) = (tile.positions.len(), tile.windows.len());
         let (size, features) = (self.size, self.features);
         let columns = windows * features;
-        let spatial = self.strides[self.strides.len() - 1].unsigned_abs();
-        // A single feature lies along the positions.
-        let by_position = spatial == 0
-            || self.feature_stride.unsigned_abs() <= spatial && (features > 1 || spatial > 1);
-        let layout = if by_position {
-            Matrix::row_major(columns, 0)
-        } else {
-            Matrix::row_major(rows, 0).transposed()
-        };
+        let by_position = self.is_by_position();
+        let layout = self.layout(rows, columns);
+        let width = self.width();
+        if by_position
+            && self.joined
+            && tile.windows.start.is_multiple_of(width)
+            && windows.is_multiple_of(width)
+        {
+            // SAFETY: the caller's promise.
+            unsafe { self.fill_joined(tile, input, patches) };
+            return layout;
+        }
         if self.padded {
             // SAFETY: the caller's promise.
             unsafe { std::ptr::write_bytes(patches, 0, rows * columns * size) };

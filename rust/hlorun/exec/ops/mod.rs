@@ -15,6 +15,7 @@ pub mod index_map;
 pub mod lanes;
 pub mod linalg;
 mod pack_kernel;
+mod phases;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;

@@ -1,10 +1,24 @@
 //! The kernel of a convolution in the order in which it is read.
 
+use super::walk::Shared;
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::Dims;
+
+/// A kernel in the order in which it is read: a copy, unless it lies that way.
+pub struct PackedKernel {
+    pointer: Shared,
+    _copy: Option<AlignedBytes<u8>>,
+}
+
+impl PackedKernel {
+    /// Its first element.
+    pub fn pointer(&self) -> Shared {
+        self.pointer
+    }
+}
 
 /// The kernel as `[group][window position][input feature][output feature of the group]`, or by output
 /// feature, `[output feature][window position][input feature]`, whatever `groups` is.
@@ -13,7 +27,7 @@ pub fn pack_kernel(
     kernel: &RawArray,
     groups: i64,
     by_output: bool,
-) -> Result<AlignedBytes<u8>> {
+) -> Result<PackedKernel> {
     let size = kernel.element_type.size_bytes();
     let out = op.kernel.outer;
     let per_group = kernel.dims[out] / groups;
@@ -52,5 +66,15 @@ pub fn pack_kernel(
     view.pointer = view
         .pointer
         .wrapping_offset(reversed as isize * size as isize);
-    view.to_row_major()
+    if view.is_row_major() {
+        return Ok(PackedKernel {
+            pointer: Shared::new(view.pointer),
+            _copy: None,
+        });
+    }
+    let copy = view.to_row_major()?;
+    Ok(PackedKernel {
+        pointer: Shared::new(copy.shared_ptr()),
+        _copy: Some(copy),
+    })
 }

@@ -21,15 +21,31 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
 /// Outputs of a row that see inputs at the same positions of the window, along the row.
-struct Segment {
-    /// The first output, and how far they are apart.
-    first: usize,
-    step: usize,
-    count: usize,
-    /// Positions of the window, and the input that the first output sees there.
-    positions: SmallVec<[(usize, i64); 8]>,
-    /// Inputs between those of neighbouring outputs.
-    input_step: i64,
+pub struct Segment {
+    /// The first output.
+    pub first: usize,
+    /// How far they are apart.
+    pub step: usize,
+    /// How many.
+    pub count: usize,
+    /// Inputs between those of neighbouring outputs; zero for a single one.
+    pub input_step: i64,
+}
+
+impl Segment {
+    /// Positions of the window, and the input that the first output sees there. They are found anew for each row: all
+    /// lists of all segments together would be as long as the square of the window.
+    pub fn positions<'g>(&self, geometry: &'g Geometry) -> impl Iterator<Item = (usize, i64)> + 'g {
+        let (first, step) = (self.first as i64, self.step);
+        let spans = geometry.spans.last().into_iter().flatten().flatten();
+        // Outputs of one step are all seen or none: a row is cut where spans begin and end.
+        spans.filter_map(move |span| {
+            let delta = first - span.first;
+            let nth = if step == 1 { delta } else { delta / span.step };
+            let is_here = delta >= 0 && nth < span.count && nth * span.step == delta;
+            is_here.then(|| (span.position as usize, span.base + nth * span.base_step))
+        })
+    }
 }
 
 /// What all rows of outputs share.
@@ -71,9 +87,7 @@ pub fn run(
     let input_step = op.input.spatial.last().map_or(0, |&d| input.strides[d]);
     let is_dense = input_step == 1 && op.window.0.last().is_some_and(|w| w.stride == 1);
     let pays = features <= MAX_FEATURES && inner >= MIN_LENGTH && is_dense;
-    // All spans of a dimension have one step; with it outputs are apart that no position has in common.
-    let spans = geometry.spans[last].iter().flatten();
-    let step = spans.map(|span| span.step).max().unwrap_or(1);
+    let step = step_between(geometry);
     let Some(sum) = dtype(input.element_type).and_then(weighted_rows) else {
         return Ok(false);
     };
@@ -96,7 +110,7 @@ pub fn run(
         sum,
         size,
         segments: segments(geometry, step),
-        weights: Shared::new(weights.shared_ptr()),
+        weights: weights.pointer(),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
         along: (
@@ -121,9 +135,45 @@ pub fn run(
     Ok(true)
 }
 
+/// How far outputs of a row are apart that have positions of the window in common: all spans of a dimension have one step.
+pub fn step_between(geometry: &Geometry) -> i64 {
+    let spans = geometry.spans.last().into_iter().flatten().flatten();
+    spans.map(|span| span.step).max().unwrap_or(1)
+}
+
+/// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
+pub type OuterPositions = SmallVec<[(usize, isize); 8]>;
+
+/// Finds those that row `index` of the image that begins at byte `image` sees; `from` is the bytes between inputs.
+pub fn outer_positions(
+    op: &ConvolutionOp,
+    geometry: &Geometry,
+    (index, image): (&[i64], isize),
+    from: &[isize],
+    found: &mut OuterPositions,
+) {
+    found.clear();
+    found.push((0, image));
+    let spatial = &op.input.spatial;
+    for ((spans, &at), &dim) in geometry.spans.iter().zip(index).zip(spatial) {
+        // In place of each, those along one more dimension; they are appended and the old ones removed.
+        let old = found.len();
+        for n in 0..old {
+            let (position, byte) = found[n];
+            for (k, span) in spans.iter().enumerate() {
+                if let Some(input) = span.and_then(|span| span.input(at)) {
+                    let byte = byte + input as isize * from[dim];
+                    found.push((position * spans.len() + k, byte));
+                }
+            }
+        }
+        found.drain(..old);
+    }
+}
+
 /// Cuts a row, of whose outputs only each `step`th have positions in common, where outputs begin or cease to see inputs
 /// at a position of the window.
-fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
+pub fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
     let last = geometry.outputs.len() - 1;
     let (spans, inner) = (&geometry.spans[last], geometry.outputs[last]);
     let mut found = Vec::new();
@@ -145,20 +195,13 @@ fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
             let starts = (begin..end).step_by(MAX_LENGTH as usize);
             starts.map(move |start| (start, end.min(start + MAX_LENGTH)))
         });
+        let input_step = here().next().map_or(1, |(_, span)| span.base_step);
         for (begin, end) in pieces {
-            let covers = |first: i64, count: i64| first <= begin && end <= first + count;
-            let positions = here()
-                .filter(|&(first, span)| covers(first, span.count))
-                .map(|(first, span)| {
-                    let input = span.base + (begin - first) * span.base_step;
-                    (span.position as usize, input)
-                });
             found.push(Segment {
                 first: (residue + begin * step) as usize,
                 step: step as usize,
                 count: (end - begin) as usize,
-                positions: positions.collect(),
-                input_step: here().next().map_or(1, |(_, span)| span.base_step),
+                input_step: if end - begin > 1 { input_step } else { 0 },
             });
         }
     }
@@ -167,8 +210,9 @@ fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
 
 /// What a task needs besides.
 struct Scratch {
-    /// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
-    outer: SmallVec<[(usize, isize); 8]>,
+    outer: OuterPositions,
+    /// Positions of the window along the row, and inputs there, of a segment.
+    positions: Vec<(usize, i64)>,
     /// Rows of inputs that a segment sees, and the rows that are summed: the same, or copies without gaps.
     seen: Vec<*const u8>,
     rows: Vec<*const u8>,
@@ -188,6 +232,7 @@ impl Scratch {
         let copies = if are_apart { rows * inner } else { 0 };
         Ok(Scratch {
             outer: SmallVec::new(),
+            positions: Vec::new(),
             seen: Vec::with_capacity(rows),
             rows: Vec::with_capacity(rows),
             weights: SmallVec::new(),
@@ -241,7 +286,7 @@ impl Job<'_> {
         to += image as isize * self.to[op.output.outer];
         let feature = (group * geometry.features) as isize * self.from[op.input.feature];
         let from = image as isize * self.from[op.input.outer] + feature;
-        self.outer_positions(&index, from, &mut scratch.outer);
+        outer_positions(op, geometry, (&index, from), &self.from, &mut scratch.outer);
         let (count, to_step, from_step) = self.alike(&index, range.len());
         let rows = Rows {
             group,
@@ -292,38 +337,12 @@ impl Job<'_> {
         }
     }
 
-    /// Finds the rows of inputs that row `index` of outputs of an image sees.
-    fn outer_positions(
-        &self,
-        index: &[i64],
-        image: isize,
-        found: &mut SmallVec<[(usize, isize); 8]>,
-    ) {
-        found.clear();
-        found.push((0, image));
-        let spatial = &self.op.input.spatial;
-        for ((spans, &at), &dim) in self.geometry.spans.iter().zip(index).zip(spatial) {
-            // In place of each, those along one more dimension; they are appended and the old ones removed.
-            let old = found.len();
-            for n in 0..old {
-                let (position, byte) = found[n];
-                for (k, span) in spans.iter().enumerate() {
-                    if let Some(input) = span.and_then(|span| span.input(at)) {
-                        let byte = byte + input as isize * self.from[dim];
-                        found.push((position * spans.len() + k, byte));
-                    }
-                }
-            }
-            found.drain(..old);
-        }
-    }
-
     /// The outputs of one segment of `rows`.
     fn segment(&self, segment: &Segment, rows: Rows, scratch: &mut Scratch) {
         self.find_rows(segment, scratch);
         scratch.weights.clear();
         for feature in 0..self.features {
-            let weights = self.weights_of(segment, rows.group * self.features, feature, scratch);
+            let weights = self.weights_of(rows.group * self.features, feature, scratch);
             scratch.weights.push(weights);
         }
         let size = self.size as isize;
@@ -366,9 +385,11 @@ impl Job<'_> {
 
     /// Lists the rows of inputs of a segment, features changing fastest.
     fn find_rows(&self, segment: &Segment, scratch: &mut Scratch) {
+        scratch.positions.clear();
+        scratch.positions.extend(segment.positions(self.geometry));
         scratch.seen.clear();
         for &(_, outer) in &scratch.outer {
-            for &(_, input) in &segment.positions {
+            for &(_, input) in &scratch.positions {
                 for feature in 0..self.geometry.features {
                     let feature = feature as isize * self.from[self.op.input.feature];
                     let at = outer + input as isize * self.along.0 + feature;
@@ -396,13 +417,7 @@ impl Job<'_> {
     }
 
     /// The weights of those rows for output feature `feature` of those from `first` on, in their order.
-    fn weights_of(
-        &self,
-        segment: &Segment,
-        first: usize,
-        feature: usize,
-        scratch: &mut Scratch,
-    ) -> *const u8 {
+    fn weights_of(&self, first: usize, feature: usize, scratch: &mut Scratch) -> *const u8 {
         let width = self.geometry.spans.last().map_or(1, Vec::len);
         let bytes = self.geometry.features * self.size;
         let windows = self.geometry.positions_in_window();
@@ -413,14 +428,14 @@ impl Job<'_> {
         let (Some(front), Some(back)) = (scratch.outer.first(), scratch.outer.last()) else {
             return weights(0);
         };
-        if segment.positions.len() == width && back.0 - front.0 + 1 == scratch.outer.len() {
+        if scratch.positions.len() == width && back.0 - front.0 + 1 == scratch.outer.len() {
             return weights(front.0 * width);
         }
-        let rows = scratch.outer.len() * segment.positions.len();
+        let rows = scratch.outer.len() * scratch.positions.len();
         let all = (scratch.gathered.as_mut_ptr()).wrapping_add(feature * rows * bytes);
         let mut to = all;
         for &(outer, _) in &scratch.outer {
-            for &(position, _) in &segment.positions {
+            for &(position, _) in &scratch.positions {
                 // SAFETY: the kernel has these weights, and there is room for one of each row and feature.
                 unsafe { hlorun_kernels::copy(weights(outer * width + position), to, bytes) };
                 to = to.wrapping_add(bytes);

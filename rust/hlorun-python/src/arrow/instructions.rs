@@ -204,7 +204,8 @@ impl Instructions {
     ) {
         let module = instruction.module;
         self.id.count(instruction.id.index());
-        self.name.push(&instruction.name());
+        self.name
+            .push_bytes(module.text().bytes(instruction.data().name));
         let opcode = match instruction.opcode() {
             HloOpcode::Unknown => self.opcode.place(&instruction.opcode_name()),
             known => *places.opcodes[known as usize]

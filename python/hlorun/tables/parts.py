@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hlorun._hlorun import _batch_schema
+from hlorun._hlorun import _batch_schema, _copy_rows, _read_stored
 from hlorun.errors import HloArgumentError
 
 PART_BYTES = 64 << 20
@@ -201,13 +201,8 @@ def whole_parts(folder: Path) -> list[Path]:
 
 def _stored(part: Path) -> tuple[list[File], str]:
     """The files of a part, and what it was made with."""
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(part / "modules.parquet")
-    with file:
-        table = file.read(columns=["path", "file_bytes", "modified_ns"])
-        made_with = (file.metadata.metadata or {}).get(OPTIONS_KEY.encode(), b"").decode()
-    return [File(*row.values()) for row in table.to_pylist()], made_with
+    stored, metadata = _read_stored(part / "modules.parquet")
+    return [File(*file) for file in stored], dict(metadata).get(OPTIONS_KEY, "")
 
 
 def metadata_of(options: Options) -> list[tuple[str, str]]:
@@ -217,34 +212,17 @@ def metadata_of(options: Options) -> list[tuple[str, str]]:
 
 def _rewrite(path: Path, part: Part) -> None:
     """Put a part in the place of another that has rows of more files."""
-    from pyarrow import compute, parquet
-
     if part.files:
         kept = {file.path for file in part.files}
         hidden = hidden_name(path.parent, part)
         hidden.mkdir()
         for source in path.glob("*.parquet"):
-            with (
-                parquet.ParquetFile(source) as file,
-                parquet.ParquetWriter(
-                    hidden / source.name, file.schema_arrow, compression="lz4", store_schema=False
-                ) as writer,
-            ):
-                writer.add_key_value_metadata(file.metadata.metadata or {})
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group)
-                    writer.write_table(table.filter(compute.is_in(table["path"], value_set=_strings(kept))))
+            _copy_rows(source, hidden / source.name, kept)
         # Whoever is ended between the two makes the rows again, and has none of them twice.
         drop(path)
         hidden.rename(path.parent / part.name)
     else:
         drop(path)
-
-
-def _strings(values: set[str]) -> Any:
-    import pyarrow
-
-    return pyarrow.array(sorted(values), pyarrow.string())
 
 
 def drop(path: Path) -> None:

@@ -410,7 +410,9 @@ impl Builder for Features {
     }
 
     fn bytes(&self) -> usize {
-        8 * self.runs.len() + 4 * self.words.len() + 8 * self.places.capacity()
+        // What a reader of the row group takes counts as well, as few runs may stand for many numbers.
+        let runs = 8 * self.runs.len() + 4 * self.words.len() + 8 * self.places.capacity();
+        runs.max(4 * self.count)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::handle::SharedModule;
 use columns::{Builder, Lists, TableRows, Texts, written_out};
 use ffi::{Table, export_array, export_schema, export_stream};
 use instructions::{Instructions, in_order};
-pub use rows::{_batch_schema, PyTableRows};
+pub use rows::{_batch_schema, _copy_rows, _read_stored, PyTableRows};
 
 /// A table that speaks the Arrow PyCapsule interface.
 ///

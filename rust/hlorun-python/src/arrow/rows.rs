@@ -2,6 +2,7 @@
 //!
 //! Comes in: modules and what is known of their files. Goes out: a Parquet file of each kind. Promise: what a module does not give, for whatever reason, is a typed error in its row.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use pyo3::types::PyDict;
 use super::columns::{Floats, Schema, TableRows};
 use super::graph::{Graphs, feature_names};
 use super::instructions::{Instructions, in_order};
-use super::parquet::ParquetFile;
+use super::parquet::{ParquetFile, Stored, copy_rows, read_stored};
 use super::tables::{
     Buffers, Collectives, Computations, CustomCalls, Edges, Modules, opcode_counts,
 };
@@ -164,6 +165,25 @@ fn os_error(py: Python<'_>, path: &Path, error: io::Error) -> Error {
         Ok(text) => PyOSError::new_err((number, text, path.to_owned())),
         Err(error) => error,
     })
+}
+
+/// What a table `modules` has of its files, path, bytes and time each, and what it says of itself.
+#[pyfunction]
+pub fn _read_stored(py: Python<'_>, path: PathBuf) -> Result<Stored> {
+    let stored = detached(py, || Ok(read_stored(&path)))?;
+    stored.map_err(|error| os_error(py, &path, error))
+}
+
+/// Copies a table with the rows of some files.
+#[pyfunction]
+pub fn _copy_rows(
+    py: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    paths: HashSet<String>,
+) -> Result<()> {
+    let copied = detached(py, || Ok(copy_rows(&source, &target, &paths)))?;
+    copied.map_err(|error| os_error(py, &target, error))
 }
 
 impl Rows {

@@ -84,24 +84,26 @@ impl<'o> Hybrid<'o> {
             self.header = self.out.len();
             self.out.push(0);
         }
-        // Halves of a group fit 128 bits each; of narrow numbers all of it does.
         let width = self.width;
-        let pack = |all: u128, &value: &u32| all << width | u128::from(value);
-        let low = self.group[..4].iter().rev().fold(0, pack);
-        let high = self.group[4..].iter().rev().fold(0, pack);
         let end = self.out.len() + width;
         if width <= 16 {
+            let pack = |all: u64, &value: &u32| all << width | u64::from(value);
+            let low = self.group[..4].iter().rev().fold(0, pack);
+            let high = self.group[4..].iter().rev().fold(0, pack);
+            let all = u128::from(low) | u128::from(high) << (4 * width);
             // A known number of bytes is copied faster, and the rest is cut off.
-            let all = low | high << (4 * width);
             self.out.extend_from_slice(&all.to_le_bytes());
         } else {
-            let shift = 4 * width % 8;
-            let bytes = 4 * width / 8;
-            self.out.extend_from_slice(&low.to_le_bytes()[..bytes]);
-            let middle = if shift > 0 { low >> (8 * bytes) } else { 0 };
-            // Four numbers of an odd width end within a byte; then there are 4 bits to spare above them.
-            self.out
-                .extend_from_slice(&(high << shift | middle).to_le_bytes());
+            let (mut bits, mut count) = (0u64, 0);
+            for &value in &self.group {
+                bits |= u64::from(value) << count;
+                count += width;
+                while count >= 8 {
+                    self.out.push(bits as u8);
+                    bits >>= 8;
+                    count -= 8;
+                }
+            }
         }
         self.out.truncate(end);
         self.held = 0;

@@ -5,9 +5,11 @@
 
 mod hybrid;
 mod pages;
+mod rewrite;
 mod schema;
 mod typed;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +20,11 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::TypePtr;
+use parquet::schema::types::{SchemaDescriptor, TypePtr};
 
 use super::ffi::{Column, Table};
 use pages::{Chunk, Repeats, Rows, Words};
+pub use rewrite::Stored;
 use schema::{properties_of, schema_of};
 use typed::{write_column, write_list, write_map};
 
@@ -44,10 +47,12 @@ impl ParquetFile {
         table: &Table,
         metadata: &[(String, String)],
     ) -> io::Result<ParquetFile> {
+        let schema = schema_of(table).map_err(of_system)?;
+        let columns = SchemaDescriptor::new(schema.clone());
         Ok(ParquetFile {
             path,
-            schema: schema_of(table).map_err(of_system)?,
-            properties: Arc::new(properties_of(table, metadata)),
+            schema,
+            properties: Arc::new(properties_of(&columns, metadata)),
             writer: None,
         })
     }
@@ -88,6 +93,22 @@ impl ParquetFile {
         let finished = self.open().and_then(SerializedFileWriter::finish);
         finished.map(|_| ()).map_err(of_system)
     }
+}
+
+/// [`rewrite::copy_rows`] with errors of the system.
+///
+/// # Errors
+/// Where the system does not give or take the table, or it is none.
+pub fn copy_rows(from: &Path, to: &Path, paths: &HashSet<String>) -> io::Result<()> {
+    rewrite::copy_rows(from, to, paths).map_err(of_system)
+}
+
+/// [`rewrite::read_stored`] with errors of the system.
+///
+/// # Errors
+/// As [`copy_rows`].
+pub fn read_stored(path: &Path) -> io::Result<Stored> {
+    rewrite::read_stored(path).map_err(of_system)
 }
 
 /// What the system says, where it is at fault.

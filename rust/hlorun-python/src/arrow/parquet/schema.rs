@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parquet::basic::{Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type, TypePtr};
 
 use super::pages::PACKED;
 use crate::arrow::ffi::{Column, Table};
@@ -85,36 +85,57 @@ pub fn schema_of(table: &Table) -> Result<TypePtr> {
     Ok(Arc::new(schema.build()?))
 }
 
-/// How a file of the columns of a table is written; `metadata` is what it says of itself.
-pub fn properties_of(table: &Table, metadata: &[(String, String)]) -> WriterProperties {
-    let pairs = metadata.iter();
-    let pairs = pairs.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let mut properties = WriterProperties::builder()
+/// What all files are written with.
+fn common(metadata: Vec<KeyValue>) -> WriterPropertiesBuilder {
+    WriterProperties::builder()
         .set_created_by(concat!("hlorun version ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(pairs.collect()))
+        .set_key_value_metadata(Some(metadata))
         .set_compression(PACKED)
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true)
         .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_write_batch_size(BATCH_ROWS);
-    for (name, column) in &table.columns {
-        let path = ColumnPath::from(*name);
-        // Nobody looks for rows by the extremes of their lists.
-        if !matches!(column, Column::List(..) | Column::Map(..)) {
-            properties =
-                properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk);
-        }
-        let whole = match column {
-            Column::Int64(..) => Some(path),
-            Column::List(_, items) if matches!(**items, Column::Int64(..)) => Some(
-                ColumnPath::new([name, "list", "element"].map(str::to_owned).to_vec()),
-            ),
-            _ => None,
-        };
-        if let Some(path) = whole {
-            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-        }
+        .set_write_batch_size(BATCH_ROWS)
+}
+
+/// How a column is written whose words are not known beforehand: those of lists have no extremes, as nobody
+/// looks for rows by them.
+fn with_column(
+    properties: WriterPropertiesBuilder,
+    column: &ColumnDescriptor,
+) -> WriterPropertiesBuilder {
+    let path = column.path().clone();
+    let properties = match column.max_rep_level() {
+        0 => properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk),
+        _ => properties,
+    };
+    match column.physical_type() {
+        Physical::INT64 => properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+        _ => properties,
     }
+}
+
+/// How a file of these columns is written; `metadata` is what it says of itself.
+pub fn properties_of(schema: &SchemaDescriptor, metadata: &[(String, String)]) -> WriterProperties {
+    let pairs = metadata.iter();
+    let pairs = pairs.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    let columns = schema.columns().iter();
+    let properties = columns.fold(common(pairs.collect()), |properties, column| {
+        with_column(properties, column)
+    });
+    properties.build()
+}
+
+/// How a copy of a file is written, whose words and features are looked up again.
+pub fn copy_properties(schema: &SchemaDescriptor, metadata: Vec<KeyValue>) -> WriterProperties {
+    let columns = schema.columns().iter();
+    let properties = columns.fold(common(metadata), |properties, column| {
+        let is_word = matches!(
+            column.physical_type(),
+            Physical::BYTE_ARRAY | Physical::FLOAT
+        );
+        let path = column.path().clone();
+        with_column(properties, column).set_column_dictionary_enabled(path, is_word)
+    });
     properties.build()
 }

@@ -245,16 +245,25 @@ impl Words {
 
     /// Where a word is, for [`Words::push_place`] until the rows are taken.
     pub fn place(&mut self, word: &str) -> i32 {
-        let hash = self.seed.hash_one(word.as_bytes());
+        self.place_bytes(word.as_bytes())
+    }
+
+    /// Where a word of bytes is that need not be text, but become it.
+    pub fn place_bytes(&mut self, word: &[u8]) -> i32 {
+        let hash = self.seed.hash_one(word);
         let (words, seed) = (&self.words, &self.seed);
-        let is_word = |&place: &i32| words.get(place as usize) == word.as_bytes();
+        let is_word = |&place: &i32| words.get(place as usize) == word;
         let hash_of = |&place: &i32| seed.hash_one(words.get(place as usize));
         let place = words.len() as i32;
         match self.places.entry(hash, is_word, hash_of) {
             Entry::Occupied(entry) => return *entry.get(),
-            Entry::Vacant(entry) => entry.insert(place),
+            // What is there is text, so that only new words are looked at.
+            Entry::Vacant(entry) => match str::from_utf8(word) {
+                Ok(_) => entry.insert(place),
+                Err(_) => return self.place(&String::from_utf8_lossy(word)),
+            },
         };
-        self.words.push(word);
+        self.words.push_bytes(word);
         place
     }
 

@@ -54,8 +54,11 @@ impl<'o> Hybrid<'o> {
         // Runs begin between groups, so that a group that was begun is filled first.
         if self.held > 0 || count < GROUP {
             let filled = count.min(GROUP - self.held);
-            self.group[self.held..self.held + filled].fill(value);
-            self.held += filled;
+            // A loop, as almost all of these are of one or two numbers.
+            for _ in 0..filled {
+                self.group[self.held % GROUP] = value;
+                self.held += 1;
+            }
             if self.held < GROUP {
                 return;
             }

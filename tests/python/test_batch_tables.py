@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 import hlorun
 from conftest import dump_path
-from hlorun._hlorun import _TableRows
+from hlorun._hlorun import _copy_rows, _read_stored, _TableRows
 from hlorun.cli import app
 from hlorun.report.cost import costs
 from hlorun.tables import drive, parts, write
@@ -307,6 +308,50 @@ def test_all_readers_agree(long: Path) -> None:
         ("name >= 'x'", sum(i.name >= "x" for i in module.instructions)),
     ):
         assert duckdb.sql(f"{count} {condition}").fetchall() == [(rows_of,)], condition
+
+
+def test_rows_that_stay_are_copied_as_they_are(long: Path, dumps: Path, tmp_path: Path) -> None:
+    for part in [*parts.whole_parts(long / "tables"), *parts.whole_parts(dumps)]:
+        files, metadata = _read_stored(part / "modules.parquet")
+        for kept in ({path for path, _, _ in files}, {files[0][0]}, {files[-1][0]}, {"none"}):
+            for source in part.glob("*.parquet"):
+                copy = tmp_path / source.name
+                _copy_rows(source, copy, kept)
+                before, after = parquet.read_table(source), parquet.read_table(copy)
+                assert after.schema.equals(before.schema, check_metadata=True)
+                rows = [row for row in before.to_pylist() if row["path"] in kept]
+                assert repr(after.to_pylist()) == repr(rows), (source, kept)
+        assert _read_stored(tmp_path / "modules.parquet") == ([], metadata)
+
+
+def test_tables_need_no_pyarrow(files: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import hlorun; print(hlorun.batch(sys.argv[1], out=sys.argv[2]).skipped)"
+    )
+    command = [sys.executable, "-c", code, str(files), str(tmp_path / "out")]
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == "0\n"
+    (files / "03.hlo").write_text(GOOD.replace("SIZE", "77"))
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == "21\n"
+    shapes = [row["shape"] for row in read(tmp_path / "out", "instructions")]
+    assert len(shapes) == 40 and shapes.count("f32[77]") == 2
+
+
+def test_errors_of_the_system_name_the_file(tmp_path: Path) -> None:
+    rows = _TableRows(["modules"], tmp_path / "absent", [])
+    with pytest.raises(FileNotFoundError) as absent:
+        rows.close()
+    path = tmp_path / "modules.parquet"
+    path.symlink_to("/dev/full")
+    rows = _TableRows(["modules"], tmp_path, [])
+    with pytest.raises(OSError) as full:
+        rows.close()
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    with pytest.raises(OSError, match=r"torn\.parquet"):
+        _read_stored(tmp_path / "torn.parquet")
+    for error, number in ((absent.value, errno.ENOENT), (full.value, errno.ENOSPC)):
+        assert (error.errno, error.strerror) == (number, os.strerror(number))
+        assert Path(error.filename).name == "modules.parquet"
 
 
 def test_a_bad_file_is_a_row(files: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 //! Comes in: modules and what is known of their files. Goes out: a Parquet file of each kind. Promise: what a module does not give, for whatever reason, is a typed error in its row.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -151,10 +152,11 @@ impl PyTableRows {
     }
 }
 
-/// The `OSError` of a file, with its number and path where the system gave one.
+/// The `OSError` of a file.
 fn os_error(py: Python<'_>, path: &Path, error: io::Error) -> Error {
     let Some(number) = error.raw_os_error() else {
-        return Error::Python(error.into());
+        let message = format!("{}: {error}", path.display());
+        return Error::Python(PyOSError::new_err(message));
     };
     let text = || {
         py.import("os")?
@@ -182,8 +184,13 @@ pub fn _copy_rows(
     target: PathBuf,
     paths: HashSet<String>,
 ) -> Result<()> {
-    let copied = detached(py, || Ok(copy_rows(&source, &target, &paths)))?;
-    copied.map_err(|error| os_error(py, &target, error))
+    let file = File::open(&source).map_err(|error| os_error(py, &source, error))?;
+    let copied = detached(py, || Ok(copy_rows(file, &target, &paths)))?;
+    // What the system does not find wrong is the table that is there.
+    copied.map_err(|error| match error.raw_os_error() {
+        Some(_) => os_error(py, &target, error),
+        None => os_error(py, &source, error),
+    })
 }
 
 impl Rows {

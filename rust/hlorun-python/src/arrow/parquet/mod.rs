@@ -99,7 +99,7 @@ impl ParquetFile {
 ///
 /// # Errors
 /// Where the system does not give or take the table, or it is none.
-pub fn copy_rows(from: &Path, to: &Path, paths: &HashSet<String>) -> io::Result<()> {
+pub fn copy_rows(from: File, to: &Path, paths: &HashSet<String>) -> io::Result<()> {
     rewrite::copy_rows(from, to, paths).map_err(of_system)
 }
 

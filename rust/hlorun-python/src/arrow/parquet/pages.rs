@@ -1,11 +1,11 @@
 //! Columns that are dictionaries already, as pages: the library's own writers would look each row's word up again.
 
 use bytes::Bytes;
-use lz4_flex::block::{compress_into, get_maximum_output_size};
+use lz4_flex::block::compress;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
@@ -136,12 +136,8 @@ impl Chunk {
 
     /// Appends a page whose buffer is packed first.
     fn page(&mut self, page: &[u8], made: impl FnOnce(Bytes) -> Page) -> Result<()> {
-        let mut packed = vec![0; get_maximum_output_size(page.len())];
-        let size = compress_into(page, &mut packed)
-            .map_err(|error| ParquetError::External(Box::new(error)))?;
-        packed.truncate(size);
         let mut writer = SerializedPageWriter::new(&mut self.sink);
-        let page = CompressedPage::new(made(Bytes::from(packed)), page.len());
+        let page = CompressedPage::new(made(compress(page).into()), page.len());
         self.unpacked += writer.write_page(page)?.uncompressed_size;
         Ok(())
     }

@@ -115,8 +115,8 @@ fn copy_group(
 ///
 /// # Errors
 /// Where the system does not give or take it, or it is no such table.
-pub fn copy_rows(from: &Path, to: &Path, paths: &HashSet<String>) -> Result<()> {
-    let reader = SerializedFileReader::new(File::open(from)?)?;
+pub fn copy_rows(from: File, to: &Path, paths: &HashSet<String>) -> Result<()> {
+    let reader = SerializedFileReader::new(from)?;
     let metadata = reader.metadata().file_metadata();
     let schema = metadata.schema_descr().root_schema_ptr();
     let pairs = metadata.key_value_metadata().cloned().unwrap_or_default();

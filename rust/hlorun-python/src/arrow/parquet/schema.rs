@@ -98,8 +98,7 @@ fn common(metadata: Vec<KeyValue>) -> WriterPropertiesBuilder {
         .set_write_batch_size(BATCH_ROWS)
 }
 
-/// How a column is written whose words are not known beforehand: those of lists have no extremes, as nobody
-/// looks for rows by them.
+/// Adds how a column is written. Lists have no extremes, as nobody looks for rows by them.
 fn with_column(
     properties: WriterPropertiesBuilder,
     column: &ColumnDescriptor,

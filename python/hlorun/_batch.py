@@ -130,7 +130,7 @@ def batch(
             but for what XLA writes on memory, thunks and options beside a module), or several of them.
         fn: Called with each module; its result becomes `.value`. Without it `.module` is set.
         workers: Number of threads; the number of CPUs by default.
-        out: The folder of the tables. Needs pyarrow: `pip install hlorun[arrow]`.
+        out: The folder of the tables.
         run: With `out`, run each module once, on one device with random inputs.
         check: With `out`, verify each module; with `run`, prove its plan, too.
         resume: With `out`, leave files alone that are in the tables and have not changed.
@@ -151,7 +151,6 @@ def batch(
         HloArgumentError: `out` and `fn` are both given, `shard` is none, there is no such table, or the
             folder holds tables that were made with other options.
         HloUnsupportedError: With `out` on Windows, which has no `flock`.
-        ModuleNotFoundError: pyarrow is not installed.
 
     Examples:
         >>> done = hlorun.batch("dumps", out="tables")
@@ -165,7 +164,7 @@ def batch(
         return _records(paths, fn, count)
     if fn is not None:
         raise HloArgumentError("batch takes fn, for records, or out, for tables, not both")
-    # NumPy and pyarrow are slow to import, and records need none of them.
+    # NumPy is slow to import, and records do not need it.
     from hlorun.tables.drive import options_of, prepare, write_tables
 
     options = options_of(tables, run=run, check=check, seed=seed, timeout=timeout)

@@ -74,7 +74,7 @@ def batch(
     Raises:
         ValueError: `workers` is less than 1.
         HloArgumentError: As `hlorun.batch`.
-        ModuleNotFoundError: Ray or pyarrow is not installed.
+        ModuleNotFoundError: Ray is not installed.
 
     Examples:
         >>> hlorun.ray.batch("/shared/dumps", out="/shared/tables").failed

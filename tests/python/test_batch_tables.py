@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -15,10 +16,10 @@ from typer.testing import CliRunner
 
 import hlorun
 from conftest import dump_path
-from hlorun._hlorun import _TableRows
+from hlorun._hlorun import _copy_rows, _read_stored, _TableRows
 from hlorun.cli import app
 from hlorun.report.cost import costs
-from hlorun.tables import parts, write
+from hlorun.tables import drive, parts, write
 from streams import Stream
 from test_cli import hlorun as command
 
@@ -209,6 +210,150 @@ def test_polars_and_duckdb_read_them(dumps: Path) -> None:
     assert duckdb.sql(query).fetchall() == [(18, 3)]
 
 
+LONG = 10_000
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a module whose columns have several pages, lists that go on from one to the next, and gaps."""
+    folder = tmp_path_factory.mktemp("long")
+    array, end = "f32[3,2]{1,0}", "n" * 120
+    lines = [f"  i0_{end} = {array} parameter(0)"]
+    for k in range(1, LONG):
+        kind = ("negate", "while", "tuple", "cosine")[k % 7 % 4]
+        operand, of = f"i{k - 1}_{end}", ""
+        if kind == "tuple":
+            lines.append(f"  t{k} = ({array}) tuple({operand})")
+            kind, operand, of = "get-tuple-element", f"t{k}", ", index=0"
+        elif kind == "while":
+            of = ", condition=c, body=b"
+        else:
+            of = f", metadata={{source_line={k}}}"
+        lines.append(f"  i{k}_{end} = {array} {kind}({operand}){of}")
+    lines[-1] = lines[-1].replace("  i", "  ROOT i")
+    called = (
+        "c {\n  x = f32[3,2]{1,0} parameter(0)\n  ROOT p = pred[] constant(false)\n}\n"
+        "b {\n  ROOT x = f32[3,2]{1,0} parameter(0)\n}\n"
+    )
+    text = "HloModule long\n" + called + "ENTRY e {\n" + "\n".join(lines) + "\n}\n"
+    (folder / "long.hlo").write_text(text)
+    (folder / "none.hlo").write_text("HloModule none\nENTRY e {\n  ROOT t = () tuple()\n}\n")
+    (folder / "tables").mkdir()
+    part = parts.Part(tuple(parts.state_of([folder / "long.hlo", folder / "none.hlo"])))
+    options = drive.options_of(None, run=False, check=False, seed=0, timeout=None)
+    assert write.write_part(folder / "tables", part, options).failed == ()
+    return folder
+
+
+def test_every_page_is_read(long: Path) -> None:
+    """Columns are those that Arrow gets, which go another way."""
+    import pyarrow
+
+    (part,) = parts.whole_parts(long / "tables")
+    rows = parquet.read_table(part / "instructions.parquet")
+    modules = [hlorun.load(long / name) for name in ("long.hlo", "none.hlo")]
+    tables = [pyarrow.record_batch(module.to_arrow()) for module in modules]
+    names = [name for name in rows.column_names if name != "path"]
+    wanted = pyarrow.concat_tables(pyarrow.Table.from_batches([t]).select(names) for t in tables)
+    for name in names:
+        assert rows[name].to_pylist() == wanted[name].to_pylist(), name
+    graph, empty = hlorun.graphs(long / "tables")
+    assert len(graph.opcode) == modules[0].instruction_count and graph.features.size > 1 << 19
+    features = hlorun.batch_schema()["features"]
+    operands = graph.features[:, features.index("operands")]
+    assert operands.tolist() == [len(i.operands) for i in modules[0].instructions]
+    assert (len(empty.opcode), empty.edge_sources.size, empty.call_edges.shape) == (1, 0, (0, 2))
+
+
+def test_numbers_may_be_far_apart(tmp_path: Path) -> None:
+    """Sizes whose differences do not fit into 64 bits, and all differ."""
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    most = (1 << 63) - 1
+    sizes = [int(size) for size in Stream("far apart").integers(0, most, 5000)]
+    sizes[1000:1004] = [0, most, 0, most]
+    lines = [f"  p{k} = s8[{size}]{{0}} parameter({k})" for k, size in enumerate(sizes)]
+    lines[-1] = lines[-1].replace("  p", "  ROOT p")
+    (tmp_path / "far.hlo").write_text("HloModule far\n\nENTRY e {\n" + "\n".join(lines) + "\n}\n")
+    hlorun.batch(tmp_path / "far.hlo", out=tmp_path / "out")
+    assert [row["dims"] for row in read(tmp_path / "out", "instructions")] == [[size] for size in sizes]
+    (file,) = (tmp_path / "out").glob("part-*/instructions.parquet")
+    assert polars.read_parquet(file)["bytes"].to_list() == sizes
+    assert duckdb.sql(f"SELECT bytes FROM '{file}'").fetchall() == [(size,) for size in sizes]
+
+
+def test_all_readers_agree(long: Path) -> None:
+    polars = pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    (part,) = parts.whole_parts(long / "tables")
+    for table in hlorun.batch_schema()["tables"]:
+        path = part / f"{table}.parquet"
+        rows = parquet.read_table(path)
+        frame = polars.read_parquet(path)
+        relation = duckdb.read_parquet(str(path)).to_arrow_table()
+        assert len(rows) == len(frame) == len(relation)
+        for name in rows.column_names:
+            if table == "modules" and name in ("opcodes", "collective_bytes"):
+                continue
+            wanted = rows[name].to_pylist()
+            assert frame[name].to_list() == wanted, (table, name)
+            assert relation[name].to_pylist() == wanted, (table, name)
+    count = f"SELECT count(*) FROM '{part}/instructions.parquet' WHERE"
+    module = hlorun.load(long / "long.hlo")
+    trips = sum(i.opcode == "parameter" for i in module.instructions)
+    for condition, rows_of in (
+        (f"path = '{long}/none.hlo'", 1),
+        ("id > 9000", module.instruction_count - 9_001),
+        ("parameter_number IS NOT NULL", trips),
+        ("flops >= 0", module.instruction_count + 1),
+        ("name >= 'x'", sum(i.name >= "x" for i in module.instructions)),
+    ):
+        assert duckdb.sql(f"{count} {condition}").fetchall() == [(rows_of,)], condition
+
+
+def test_rows_that_stay_are_copied_as_they_are(long: Path, dumps: Path, tmp_path: Path) -> None:
+    for part in [*parts.whole_parts(long / "tables"), *parts.whole_parts(dumps)]:
+        files, metadata = _read_stored(part / "modules.parquet")
+        for kept in ({path for path, _, _ in files}, {files[0][0]}, {files[-1][0]}, {"none"}):
+            for source in part.glob("*.parquet"):
+                copy = tmp_path / source.name
+                _copy_rows(source, copy, kept)
+                before, after = parquet.read_table(source), parquet.read_table(copy)
+                assert after.schema.equals(before.schema, check_metadata=True)
+                rows = [row for row in before.to_pylist() if row["path"] in kept]
+                assert repr(after.to_pylist()) == repr(rows), (source, kept)
+        assert _read_stored(tmp_path / "modules.parquet") == ([], metadata)
+
+
+def test_tables_need_no_pyarrow(files: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import hlorun; print(hlorun.batch(sys.argv[1], out=sys.argv[2]).skipped)"
+    )
+    command = [sys.executable, "-c", code, str(files), str(tmp_path / "out")]
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == "0\n"
+    (files / "03.hlo").write_text(GOOD.replace("SIZE", "77"))
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == "21\n"
+    shapes = [row["shape"] for row in read(tmp_path / "out", "instructions")]
+    assert len(shapes) == 40 and shapes.count("f32[77]") == 2
+
+
+def test_errors_of_the_system_name_the_file(tmp_path: Path) -> None:
+    rows = _TableRows(["modules"], tmp_path / "absent", [])
+    with pytest.raises(FileNotFoundError) as absent:
+        rows.close()
+    path = tmp_path / "modules.parquet"
+    path.symlink_to("/dev/full")
+    rows = _TableRows(["modules"], tmp_path, [])
+    with pytest.raises(OSError) as full:
+        rows.close()
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    with pytest.raises(OSError, match=r"torn\.parquet"):
+        _read_stored(tmp_path / "torn.parquet")
+    for error, number in ((absent.value, errno.ENOENT), (full.value, errno.ENOSPC)):
+        assert (error.errno, error.strerror) == (number, os.strerror(number))
+        assert Path(error.filename).name == "modules.parquet"
+
+
 def test_a_bad_file_is_a_row(files: Path, tmp_path: Path) -> None:
     (files / "empty").mkdir()
     done = hlorun.batch([files, files / "absent.hlo"], out=tmp_path / "out", workers=3)
@@ -247,18 +392,22 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import hlorun
-from hlorun.tables import parts, write
+from hlorun.tables import drive, parts, write
 parts.PART_FILES = 3
 left = 8
-writers = write._Writers
-class Killing(writers):
-    def write(self, tables):
+rows = write._TableRows
+class Killing:
+    def __init__(self, *given):
+        self.rows = rows(*given)
+    def write(self):
         global left
         left -= 1
         if left == 0:
             os._exit(7)
-        super().write(tables)
-write._Writers = Killing
+        self.rows.write()
+    def __getattr__(self, name):
+        return getattr(self.rows, name)
+write._TableRows = Killing
 hlorun.batch(sys.argv[1], out=sys.argv[2], workers=2)
 """
 
@@ -303,8 +452,8 @@ def test_a_file_whose_rows_cannot_be_made(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing:
-        def __init__(self, tables: Any) -> None:
-            self.rows = _TableRows(tables)
+        def __init__(self, *given: Any) -> None:
+            self.rows = _TableRows(*given)
 
         def add(self, module: Any, facts: dict[str, Any]) -> str:
             if module is not None and "07" in facts["path"]:

@@ -55,7 +55,7 @@ def batch(
             "--out",
             "-o",
             help="A table of the files, .csv, .jsonl or .parquet; or a folder, for tables of all that is in "
-            "them. Parquet needs pyarrow: pip install 'hlorun\\[arrow]'.",
+            "them. A .parquet table needs pyarrow: pip install 'hlorun\\[arrow]'.",
         ),
     ] = None,
     workers: Annotated[Optional[int], typer.Option(min=1, help="Threads; all CPUs by default.")] = None,  # noqa: UP045

@@ -99,7 +99,6 @@ def prepare(
     Raises:
         HloArgumentError: A table has no such name, the shard is none, or `out` holds other tables.
         HloUnsupportedError: The system has no `flock`, which keeps processes out of each other's way.
-        ModuleNotFoundError: pyarrow is not installed.
     """
     if find_spec("fcntl") is None:
         raise HloUnsupportedError("tables are written on Linux and macOS: this system has no flock")
@@ -107,10 +106,6 @@ def prepare(
     if unknown:
         known = f"tables are {', '.join(TABLES)}{hint(unknown[0], TABLES)}"
         raise UnknownWordError(f"there is no table {unknown[0]}: {known}")
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ModuleNotFoundError("tables need pyarrow: pip install 'hlorun[arrow]'") from error
     files = shard_of(sorted(state_of(find_files(paths)), key=lambda file: file.path), shard)
     return plan(Path(out), files, options, resume=resume, workers=workers)
 

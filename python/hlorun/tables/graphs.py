@@ -67,14 +67,17 @@ def graphs(folder: str | os.PathLike[str]) -> Iterator[ModuleGraph]:
 
     Raises:
         HloArgumentError: The folder has no table `graphs`.
+        ModuleNotFoundError: pyarrow is not installed.
 
     Examples:
         >>> done = hlorun.batch("dumps", out="tables")
         >>> next(hlorun.graphs("tables")).features.shape
         (133, 62)
     """
-    from pyarrow import parquet
-
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ModuleNotFoundError("this needs pyarrow: pip install 'hlorun[arrow]'") from error
     parts = [part / "graphs.parquet" for part in whole_parts(Path(folder))]
     parts = [part for part in parts if part.exists()]
     if not parts:

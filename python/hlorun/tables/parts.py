@@ -12,13 +12,13 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hlorun._hlorun import _batch_schema
+from hlorun._hlorun import _batch_schema, _copy_rows, _read_stored
 from hlorun.errors import HloArgumentError
 
 PART_BYTES = 64 << 20
@@ -26,9 +26,8 @@ PART_BYTES = 64 << 20
 PART_FILES = 1000
 """Most files in one part."""
 PREFIX = "part-"
-COMPRESSION = "lz4"
-"""Packs features of graphs twice as well as snappy in less time; zstd packs better and takes longer."""
-OPTIONS_KEY = b"hlorun.options"
+SCHEMA_KEY = "hlorun.schema_version"
+OPTIONS_KEY = "hlorun.options"
 """Where the metadata of a table keeps what it was made with."""
 
 
@@ -202,77 +201,28 @@ def whole_parts(folder: Path) -> list[Path]:
 
 def _stored(part: Path) -> tuple[list[File], str]:
     """The files of a part, and what it was made with."""
-    from pyarrow import parquet
-
-    file = parquet.ParquetFile(part / "modules.parquet")
-    with file:
-        table = file.read(columns=["path", "file_bytes", "modified_ns"])
-        made_with = (file.metadata.metadata or {}).get(OPTIONS_KEY, b"").decode()
-    return [File(*row.values()) for row in table.to_pylist()], made_with
+    stored, metadata = _read_stored(part / "modules.parquet")
+    return [File(*file) for file in stored], dict(metadata).get(OPTIONS_KEY, "")
 
 
-def open_writer(path: Path, schema: Any, metadata: Mapping[bytes, bytes]) -> Any:
-    """A writer of a table; columns of words have dictionaries, which readers see as plain texts.
-
-    Args:
-        path: The file.
-        schema: The pyarrow schema of the rows.
-        metadata: What the file says of itself.
-
-    Returns:
-        A `pyarrow.parquet.ParquetWriter`.
-    """
-    from pyarrow import parquet, types
-
-    words = [field.name for field in schema if types.is_dictionary(field.type)]
-    # Nobody looks for rows by the extremes of their lists, or of their opcodes and names.
-    plain = [
-        field.name
-        for field in schema
-        if field.name == "path" or not (types.is_nested(field.type) or types.is_dictionary(field.type))
-    ]
-    writer = parquet.ParquetWriter(
-        path,
-        schema,
-        compression=COMPRESSION,
-        # Rows that come from a file have lost theirs; pyarrow makes them again.
-        use_dictionary=words or True,
-        write_statistics=plain,
-        store_schema=False,
-        write_batch_size=1 << 16,
-    )
-    writer.add_key_value_metadata(dict(metadata))
-    return writer
+def metadata_of(options: Options) -> list[tuple[str, str]]:
+    """What every table says of itself."""
+    return [(SCHEMA_KEY, str(options.version)), (OPTIONS_KEY, options.to_json())]
 
 
 def _rewrite(path: Path, part: Part) -> None:
     """Put a part in the place of another that has rows of more files."""
-    from pyarrow import compute, parquet
-
     if part.files:
         kept = {file.path for file in part.files}
         hidden = hidden_name(path.parent, part)
         hidden.mkdir()
         for source in path.glob("*.parquet"):
-            with parquet.ParquetFile(source) as file:
-                metadata = file.metadata.metadata or {}
-                with open_writer(hidden / source.name, file.schema_arrow, metadata) as writer:
-                    for group in range(file.num_row_groups):
-                        table = file.read_row_group(group)
-                        writer.write_table(
-                            table.filter(compute.is_in(table["path"], value_set=_strings(kept)))
-                        )
+            _copy_rows(source, hidden / source.name, kept)
         # Whoever is ended between the two makes the rows again, and has none of them twice.
         drop(path)
         hidden.rename(path.parent / part.name)
     else:
         drop(path)
-
-
-def _strings(values: set[str]) -> Any:
-    import pyarrow
-
-    return pyarrow.array(sorted(values), pyarrow.string())
 
 
 def drop(path: Path) -> None:

@@ -7,16 +7,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-from hlorun._hlorun import ArrowTable, HloModule, _TableRows, load
+from hlorun._hlorun import HloModule, _TableRows, load
 from hlorun.errors import HloExecutionError, describe
-from hlorun.tables.parts import OPTIONS_KEY, File, Options, Part, as_text, hidden_name, open_writer
+from hlorun.tables.parts import File, Options, Part, as_text, hidden_name, metadata_of
 
 FLUSH_BYTES = 16 << 20
 """Bytes of rows that are kept before they are written as a row group."""
-SCHEMA_KEY = b"hlorun.schema_version"
 
 
 class Stopped(Exception):
@@ -53,42 +50,6 @@ class _Facts:
         if not self.error_stage:
             self.error_stage, self.error_kind = stage, type(error).__name__
             self.error_message = as_text(describe(error))
-
-
-class _Writers:
-    """A Parquet file per table."""
-
-    def __init__(self, folder: Path, options: Options) -> None:
-        self._folder = folder
-        self._metadata = {
-            SCHEMA_KEY: str(options.version).encode(),
-            OPTIONS_KEY: options.to_json().encode(),
-        }
-        self._open: dict[str, Any] = {}
-
-    def write(self, tables: Mapping[str, ArrowTable]) -> None:
-        """Append rows, as a row group of each table."""
-        import pyarrow
-
-        for name, table in tables.items():
-            batch = pyarrow.record_batch(table)
-            if name not in self._open:
-                path = self._folder / f"{name}.parquet"
-                self._open[name] = open_writer(path, batch.schema, self._metadata)
-            if batch.num_rows:
-                self._open[name].write_batch(batch, row_group_size=batch.num_rows)
-
-    def __enter__(self) -> _Writers:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for writer in self._open.values():
-            writer.close()
 
 
 def write_part(
@@ -166,29 +127,29 @@ def _write(
     share: int,
 ) -> Written:
     failed = []
-    rows = _TableRows(options.tables)
-    with _Writers(hidden, options) as writers:
-        for file in part.files:
-            if stop is not None and stop.is_set():
-                raise Stopped
-            stored = file.as_stored()
-            facts = _Facts(stored.path, stored.bytes, stored.modified_ns)
-            if file.path in broken:
-                facts.fail("read", HloExecutionError(broken[file.path]))
-                module = None
-            else:
-                module = _module(file.path, facts, options, share)
-            try:
-                message = rows.add(module, vars(facts))
-            except Exception as error:
-                raise _Broken(file.path, describe(error)) from None
-            if message:
-                failed.append((stored.path, message))
-            if tell is not None:
-                tell(file)
-            if rows.nbytes > FLUSH_BYTES:
-                writers.write(rows.take())
-        writers.write(rows.take())
+    rows = _TableRows(options.tables, hidden, metadata_of(options))
+    for file in part.files:
+        if stop is not None and stop.is_set():
+            raise Stopped
+        stored = file.as_stored()
+        facts = _Facts(stored.path, stored.bytes, stored.modified_ns)
+        if file.path in broken:
+            facts.fail("read", HloExecutionError(broken[file.path]))
+            module = None
+        else:
+            module = _module(file.path, facts, options, share)
+        try:
+            message = rows.add(module, vars(facts))
+        except Exception as error:
+            raise _Broken(file.path, describe(error)) from None
+        if message:
+            failed.append((stored.path, message))
+        if tell is not None:
+            tell(file)
+        if rows.nbytes > FLUSH_BYTES:
+            rows.write()
+    rows.write()
+    rows.close()
     return Written(len(part.files), sum(file.bytes for file in part.files), tuple(failed))
 
 

@@ -41,7 +41,7 @@ mod _hlorun {
     #[pymodule_export]
     use super::array::Memory;
     #[pymodule_export]
-    use super::arrow::{_batch_schema, PyArrowTable, PyTableRows};
+    use super::arrow::{_batch_schema, _copy_rows, _read_stored, PyArrowTable, PyTableRows};
     #[pymodule_export]
     use super::assignment::{
         PyAssignedValue, PyBufferAllocation, PyBufferAssignment, PyBufferFinding, PyBufferValue,

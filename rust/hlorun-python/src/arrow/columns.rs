@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::ffi::Column;
+use super::ffi::{Column, Table};
 
 /// What makes a column.
 pub trait Builder: Default {
@@ -19,15 +19,16 @@ pub trait Builder: Default {
     const TYPE: &'static str;
     /// The rows so far; none are left.
     fn take(&mut self) -> Column;
+    /// Takes over the memory of a column that this made, for the rows to come.
+    fn put_back(&mut self, column: Column);
     /// Bytes that the rows take, about.
     fn bytes(&self) -> usize;
 }
 
-/// The values so far; none are left, but room for about as many.
-fn taken<T>(values: &mut Vec<T>) -> Vec<T> {
-    // Rows are taken when there are about so many bytes of them, a little more at times.
-    let room = Vec::with_capacity(values.len() + values.len() / 8);
-    replace(values, room)
+/// Without values, but with the memory for them.
+fn emptied<T>(mut values: Vec<T>) -> Vec<T> {
+    values.clear();
+    values
 }
 
 fn set_bit(bits: &mut Vec<u8>, at: usize, value: bool) {
@@ -60,6 +61,7 @@ macro_rules! optional_numbers {
 
         impl $name {
             /// Adds a row.
+            #[inline]
             pub fn push(&mut self, value: impl Into<Option<$element>>) {
                 let value = value.into();
                 let rows = self.values.len();
@@ -77,7 +79,13 @@ macro_rules! optional_numbers {
             const TYPE: &'static str = $type;
 
             fn take(&mut self) -> Column {
-                Column::$column(taken(&mut self.values), self.valid.take())
+                Column::$column(take(&mut self.values), self.valid.take())
+            }
+
+            fn put_back(&mut self, column: Column) {
+                if let Column::$column(values, _) = column {
+                    self.values = emptied(values);
+                }
             }
 
             fn bytes(&self) -> usize {
@@ -116,7 +124,13 @@ impl Builder for Flags {
     const TYPE: &'static str = "bool";
 
     fn take(&mut self) -> Column {
-        Column::Bool(taken(&mut self.bits), take(&mut self.rows))
+        Column::Bool(take(&mut self.bits), take(&mut self.rows))
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Bool(bits, _) = column {
+            self.bits = emptied(bits);
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -147,7 +161,7 @@ impl Ends {
     fn take(&mut self) -> Vec<i64> {
         match self.0.is_empty() {
             true => vec![0],
-            false => taken(&mut self.0),
+            false => take(&mut self.0),
         }
     }
 }
@@ -162,8 +176,22 @@ pub struct Texts {
 impl Texts {
     /// Adds a row.
     pub fn push(&mut self, text: &str) {
-        self.data.extend_from_slice(text.as_bytes());
+        self.push_bytes(text.as_bytes());
+    }
+
+    /// Adds a row of bytes that need not be text; where they are none, they become it when rows are taken.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.data.extend_from_slice(bytes);
         self.ends.push(self.data.len());
+    }
+
+    /// Makes text of rows that are none.
+    fn mend(&mut self) {
+        let mut mended = Texts::default();
+        for row in 0..self.len() {
+            mended.push(&String::from_utf8_lossy(self.get(row)));
+        }
+        *self = mended;
     }
 
     fn len(&self) -> usize {
@@ -179,7 +207,18 @@ impl Builder for Texts {
     const TYPE: &'static str = "string";
 
     fn take(&mut self) -> Column {
-        Column::Utf8(self.ends.take(), taken(&mut self.data))
+        // All rows at once are looked at faster than each when it comes.
+        if !self.data.is_ascii() {
+            self.mend();
+        }
+        Column::Utf8(self.ends.take(), take(&mut self.data))
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Utf8(ends, data) = column {
+            self.ends.0 = emptied(ends);
+            self.data = emptied(data);
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -206,16 +245,25 @@ impl Words {
 
     /// Where a word is, for [`Words::push_place`] until the rows are taken.
     pub fn place(&mut self, word: &str) -> i32 {
-        let hash = self.seed.hash_one(word.as_bytes());
+        self.place_bytes(word.as_bytes())
+    }
+
+    /// Where a word of bytes is that need not be text, but become it.
+    pub fn place_bytes(&mut self, word: &[u8]) -> i32 {
+        let hash = self.seed.hash_one(word);
         let (words, seed) = (&self.words, &self.seed);
-        let is_word = |&place: &i32| words.get(place as usize) == word.as_bytes();
+        let is_word = |&place: &i32| words.get(place as usize) == word;
         let hash_of = |&place: &i32| seed.hash_one(words.get(place as usize));
         let place = words.len() as i32;
         match self.places.entry(hash, is_word, hash_of) {
             Entry::Occupied(entry) => return *entry.get(),
-            Entry::Vacant(entry) => entry.insert(place),
+            // What is there is text, so that only new words are looked at.
+            Entry::Vacant(entry) => match str::from_utf8(word) {
+                Ok(_) => entry.insert(place),
+                Err(_) => return self.place(&String::from_utf8_lossy(word)),
+            },
         };
-        self.words.push(word);
+        self.words.push_bytes(word);
         place
     }
 
@@ -230,7 +278,14 @@ impl Builder for Words {
 
     fn take(&mut self) -> Column {
         self.places.clear();
-        Column::Dictionary(taken(&mut self.rows), Box::new(self.words.take()))
+        Column::Dictionary(take(&mut self.rows), Box::new(self.words.take()))
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Dictionary(rows, words) = column {
+            self.rows = emptied(rows);
+            self.words.put_back(*words);
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -263,6 +318,13 @@ macro_rules! lists {
                 Column::List(self.ends.take(), Box::new(self.items.take()))
             }
 
+            fn put_back(&mut self, column: Column) {
+                if let Column::List(ends, items) = column {
+                    self.ends.0 = emptied(ends);
+                    self.items.put_back(*items);
+                }
+            }
+
             fn bytes(&self) -> usize {
                 self.items.bytes() + 8 * self.ends.len()
             }
@@ -278,7 +340,13 @@ impl Builder for Numbers {
     const TYPE: &'static str = "int64";
 
     fn take(&mut self) -> Column {
-        Column::Int64(taken(&mut self.0), None)
+        Column::Int64(take(&mut self.0), None)
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Int64(values, _) = column {
+            self.0 = emptied(values);
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -286,24 +354,79 @@ impl Builder for Numbers {
     }
 }
 
-/// Single-precision numbers that are all there.
+/// Single-precision numbers that mostly repeat each other.
 #[derive(Default)]
-pub struct Features(pub Vec<f32>);
+pub struct Features {
+    /// Those that differ, and their places by their bits.
+    words: Vec<f32>,
+    places: HashTable<u32>,
+    seed: RandomState,
+    /// Places of all numbers: each with how often it follows itself.
+    runs: Vec<(u32, u32)>,
+    count: usize,
+}
+
+impl Features {
+    /// Where a number is, for [`Features::push_place`] until the rows are taken.
+    pub fn place(&mut self, number: f32) -> u32 {
+        let (words, seed) = (&self.words, &self.seed);
+        let bits = number.to_bits();
+        let is_word = |&place: &u32| words[place as usize].to_bits() == bits;
+        let hash_of = |&place: &u32| seed.hash_one(words[place as usize].to_bits());
+        let place = words.len() as u32;
+        match self.places.entry(seed.hash_one(bits), is_word, hash_of) {
+            Entry::Occupied(entry) => return *entry.get(),
+            Entry::Vacant(entry) => entry.insert(place),
+        };
+        self.words.push(number);
+        place
+    }
+
+    /// What `add` adds, which is not kept.
+    pub fn apart(&mut self, add: impl FnOnce(&mut Features)) -> Vec<(u32, u32)> {
+        let (runs, count) = (take(&mut self.runs), self.count);
+        add(self);
+        self.count = count;
+        replace(&mut self.runs, runs)
+    }
+
+    /// Adds a number that is there `count` times.
+    #[inline]
+    pub fn push_place(&mut self, place: u32, count: u32) {
+        self.count += count as usize;
+        match self.runs.last_mut() {
+            Some((last, times)) if *last == place && *times <= u32::MAX - count => *times += count,
+            _ if count > 0 => self.runs.push((place, count)),
+            _ => {}
+        }
+    }
+}
 
 impl Builder for Features {
     const TYPE: &'static str = "float";
 
     fn take(&mut self) -> Column {
-        Column::Float32(taken(&mut self.0))
+        self.places.clear();
+        let (words, runs) = (take(&mut self.words), take(&mut self.runs));
+        Column::Repeats(words, runs, take(&mut self.count))
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Repeats(words, runs, _) = column {
+            self.words = emptied(words);
+            self.runs = emptied(runs);
+        }
     }
 
     fn bytes(&self) -> usize {
-        4 * self.0.len()
+        // What a reader of the row group takes counts as well, as few runs may stand for many numbers.
+        let runs = 8 * self.runs.len() + 4 * self.words.len() + 8 * self.places.capacity();
+        runs.max(4 * self.count)
     }
 }
 
 lists!(Numbers, "list of int64", |items| items.0.len());
-lists!(Features, "list of float", |items| items.0.len());
+lists!(Features, "list of float", |items| items.count);
 lists!(Texts, "list of string", Texts::len);
 
 impl Lists<Numbers> {
@@ -339,8 +462,18 @@ impl Builder for Counts {
     fn take(&mut self) -> Column {
         let mut ends = vec![0];
         ends.append(&mut self.ends);
-        let values = Column::Int64(taken(&mut self.values), None);
+        let values = Column::Int64(take(&mut self.values), None);
         Column::Map(ends, Box::new((self.keys.take(), values)))
+    }
+
+    fn put_back(&mut self, column: Column) {
+        if let Column::Map(ends, entries) = column {
+            self.ends = emptied(ends);
+            self.keys.put_back(entries.0);
+            if let Column::Int64(values, _) = entries.1 {
+                self.values = emptied(values);
+            }
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -364,6 +497,18 @@ pub fn written_out(column: Column) -> Column {
         out.ends.push(out.data.len());
     }
     out.take()
+}
+
+/// The rows of a table in the making.
+pub trait TableRows {
+    /// What the table is.
+    fn schema(&self) -> Schema;
+    /// The rows so far; none are left.
+    fn take(&mut self) -> Table;
+    /// Takes over the memory of rows that were taken, for those to come.
+    fn put_back(&mut self, table: Table);
+    /// Bytes that the rows take, about.
+    fn bytes(&self) -> usize;
 }
 
 /// Defines a table: a builder for each column, its name and what it says.
@@ -394,17 +539,27 @@ macro_rules! table {
                     concat!($($doc),+),
                 )),*],
             );
+        }
 
-            /// The rows so far; none are left.
-            pub fn take(&mut self) -> crate::arrow::ffi::Table {
+        impl crate::arrow::columns::TableRows for $name {
+            fn schema(&self) -> crate::arrow::columns::Schema {
+                $name::SCHEMA
+            }
+
+            fn take(&mut self) -> crate::arrow::ffi::Table {
                 use crate::arrow::columns::Builder;
                 crate::arrow::ffi::Table {
                     columns: vec![$((stringify!($field), self.$field.take())),*],
                 }
             }
 
-            /// Bytes that the rows take, about.
-            pub fn bytes(&self) -> usize {
+            fn put_back(&mut self, table: crate::arrow::ffi::Table) {
+                use crate::arrow::columns::Builder;
+                let mut columns = table.columns.into_iter().map(|column| column.1);
+                $(columns.next().into_iter().for_each(|column| self.$field.put_back(column));)*
+            }
+
+            fn bytes(&self) -> usize {
                 use crate::arrow::columns::Builder;
                 0 $(+ self.$field.bytes())*
             }

@@ -15,8 +15,9 @@ pub enum Column {
     Int64(Vec<i64>, Option<Vec<u8>>),
     /// `double`, as above.
     Float64(Vec<f64>, Option<Vec<u8>>),
-    /// `float`, all rows with a value.
-    Float32(Vec<f32>),
+    /// `float`: numbers, and for each run of rows which of these it is and how many rows it has; the number
+    /// of rows.
+    Repeats(Vec<f32>, Vec<(u32, u32)>, usize),
     /// `bool`, one bit per row, and the number of rows.
     Bool(Vec<u8>, usize),
     /// `large_utf8`: the end of row `i` is entry `i + 1`.
@@ -29,13 +30,16 @@ pub enum Column {
     Map(Vec<i32>, Box<(Column, Column)>),
 }
 
+/// Tables of one module, which Arrow gets, have none of these: words are written out.
+const NOT_EXPORTED: &str = "columns that only tables of many modules have";
+
 impl Column {
     /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Column::Int64(values, _) => values.len(),
             Column::Float64(values, _) => values.len(),
-            Column::Float32(values) => values.len(),
+            Column::Repeats(_, _, rows) => *rows,
             Column::Bool(_, rows) => *rows,
             Column::Utf8(offsets, _) | Column::List(offsets, _) => offsets.len() - 1,
             Column::Dictionary(indices, _) => indices.len(),
@@ -47,12 +51,12 @@ impl Column {
         match self {
             Column::Int64(..) => b"l\0",
             Column::Float64(..) => b"g\0",
-            Column::Float32(_) => b"f\0",
             Column::Bool(..) => b"b\0",
             Column::Utf8(..) => b"U\0",
             Column::List(..) => b"+L\0",
-            Column::Dictionary(..) => b"i\0",
-            Column::Map(..) => b"+m\0",
+            Column::Dictionary(..) | Column::Repeats(..) | Column::Map(..) => {
+                unreachable!("{NOT_EXPORTED}")
+            }
         }
     }
 
@@ -74,12 +78,12 @@ impl Column {
         match self {
             Column::Int64(values, bits) => vec![valid(bits), of(values)],
             Column::Float64(values, bits) => vec![valid(bits), of(values)],
-            Column::Float32(values) => vec![ptr::null(), of(values)],
             Column::Bool(bits, _) => vec![ptr::null(), of(bits)],
             Column::Utf8(offsets, data) => vec![ptr::null(), of(offsets), of(data)],
             Column::List(offsets, _) => vec![ptr::null(), of(offsets)],
-            Column::Dictionary(indices, _) => vec![ptr::null(), of(indices)],
-            Column::Map(offsets, _) => vec![ptr::null(), of(offsets)],
+            Column::Dictionary(..) | Column::Repeats(..) | Column::Map(..) => {
+                unreachable!("{NOT_EXPORTED}")
+            }
         }
     }
 }
@@ -181,9 +185,6 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
         for &child in &parts.children {
             drop(Box::from_raw(child));
         }
-        if !(*schema).dictionary.is_null() {
-            drop(Box::from_raw((*schema).dictionary));
-        }
         (*schema).release = None;
     }
 }
@@ -195,9 +196,6 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
         let parts = Box::from_raw((*array).private_data.cast::<ArrayParts>());
         for &child in &parts.children {
             drop(Box::from_raw(child));
-        }
-        if !(*array).dictionary.is_null() {
-            drop(Box::from_raw((*array).dictionary));
         }
         (*array).release = None;
     }
@@ -236,11 +234,6 @@ fn column_schema(name: &str, column: &Column) -> ArrowSchema {
             items.flags = 0;
             vec![items]
         }
-        Column::Map(_, entries) => {
-            let key = column_schema("key", &entries.0);
-            let value = column_schema("value", &entries.1);
-            vec![schema_of("entries", b"+s\0", 0, vec![key, value])]
-        }
         _ => Vec::new(),
     };
     // Numbers alone may be absent. Which rows have one is not looked at, as all batches of a column must agree.
@@ -248,11 +241,7 @@ fn column_schema(name: &str, column: &Column) -> ArrowSchema {
         Column::Int64(..) | Column::Float64(..) => NULLABLE,
         _ => 0,
     };
-    let mut schema = schema_of(name, column.format(), flags, children);
-    if let Column::Dictionary(_, values) = column {
-        schema.dictionary = Box::into_raw(Box::new(column_schema("", values)));
-    }
-    schema
+    schema_of(name, column.format(), flags, children)
 }
 
 fn array_of(
@@ -287,32 +276,15 @@ fn array_of(
 fn column_array(table: &Arc<Table>, column: &Column) -> ArrowArray {
     let children = match column {
         Column::List(_, items) => vec![column_array(table, items)],
-        Column::Map(_, entries) => {
-            let pairs = vec![
-                column_array(table, &entries.0),
-                column_array(table, &entries.1),
-            ];
-            vec![array_of(
-                table,
-                entries.0.len(),
-                0,
-                vec![ptr::null()],
-                pairs,
-            )]
-        }
         _ => Vec::new(),
     };
-    let mut array = array_of(
+    array_of(
         table,
         column.len(),
         column.null_count(),
         column.buffers(),
         children,
-    );
-    if let Column::Dictionary(_, values) = column {
-        array.dictionary = Box::into_raw(Box::new(column_array(table, values)));
-    }
-    array
+    )
 }
 
 /// The schema of the table: a struct of its columns.

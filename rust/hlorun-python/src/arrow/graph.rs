@@ -87,41 +87,62 @@ pub fn feature_names() -> Vec<String> {
     names
 }
 
-/// Numbers of a shape: type, bits, parts, rank, elements and bytes, and three per dimension.
-const SHAPE: usize = 6 + 3 * RANK;
+/// Numbers of a shape by their places: each with how often it follows itself.
+type ShapeRuns = Vec<(u32, u32)>;
 
-/// The features of one node that are there; -1, which no such number is, stands for the rest.
+/// The features of nodes as they are added.
 struct Row<'r> {
-    numbers: &'r mut [f32],
-    at: usize,
+    features: &'r mut Features,
+    /// The place of -1, which no such number is and which stands for what is not there.
+    none: u32,
 }
 
 impl Row<'_> {
     fn number(&mut self, value: f32) {
-        self.numbers[self.at] = value;
-        self.at += 1;
+        let place = self.features.place(value);
+        self.features.push_place(place, 1);
+    }
+
+    fn maybe(&mut self, value: Option<i64>) {
+        match value {
+            Some(value) => self.number(value as f32),
+            None => self.features.push_place(self.none, 1),
+        }
+    }
+
+    /// The numbers of a shape, which are found out once.
+    fn shape(&mut self, instruction: InstructionRef<'_>, known: &mut Option<ShapeRuns>) {
+        if let Some(runs) = known {
+            for &(place, count) in &*runs {
+                self.features.push_place(place, count);
+            }
+            return;
+        }
+        // Made apart, as runs of a row may go on from those before.
+        *known = Some(self.features.apart(|features| {
+            let none = self.none;
+            shape_features(&mut Row { features, none }, instruction.shape());
+        }));
+        self.shape(instruction, known);
     }
 
     /// Up to `count` numbers in the places of `count`.
     fn fill(&mut self, values: impl IntoIterator<Item = i64>, count: usize) {
-        let places = self.numbers[self.at..].iter_mut().take(count);
-        for (place, value) in places.zip(values) {
-            *place = value as f32;
+        let mut left = count as u32;
+        for value in values.into_iter().take(count) {
+            self.number(value as f32);
+            left -= 1;
         }
-        self.at += count;
+        self.features.push_place(self.none, left);
     }
 }
 
-fn shape_features(shape: &Shape) -> [f32; SHAPE] {
-    let mut numbers = [-1.0; SHAPE];
-    let mut row = Row {
-        numbers: &mut numbers,
-        at: 0,
-    };
+/// The numbers of a shape: type, bits, parts, rank, elements and bytes, and three per dimension.
+fn shape_features(row: &mut Row<'_>, shape: &Shape) {
     let array = shape.as_array();
     let parts = shape.as_tuple().map_or(0, <[_]>::len);
     let elements = array.and_then(ArrayShape::element_count);
-    row.number(array.map_or(-1.0, |array| f32::from(array.element_type as u8)));
+    row.maybe(array.map(|array| array.element_type as i64));
     row.number(array.map_or(0, |array| array.element_type.bit_width()) as f32);
     row.number(parts as f32);
     row.number(array.map_or(0, ArrayShape::rank) as f32);
@@ -133,15 +154,10 @@ fn shape_features(shape: &Shape) -> [f32; SHAPE] {
     row.fill((0..dims.len()).map(|dim| i64::from(dynamic(dim))), RANK);
     let order = array.map(ArrayShape::minor_to_major).unwrap_or_default();
     row.fill(order.iter().map(|&dim| i64::from(dim)), RANK);
-    numbers
 }
 
-/// Writes the features of a node over numbers that are -1.
-fn features(numbers: &mut [f32], instruction: InstructionRef<'_>, shape: &[f32; SHAPE]) {
-    let mut row = Row { numbers, at: 0 };
-    row.number(f32::from(u8::from(instruction.is_root())));
-    row.numbers[row.at..row.at + SHAPE].copy_from_slice(shape);
-    row.at += SHAPE;
+/// The numbers of a node that follow those of its shape.
+fn node_features(row: &mut Row<'_>, instruction: InstructionRef<'_>) {
     row.fill(instruction.dimensions().iter().copied(), RANK);
     let window = instruction.window().map_or(&[][..], |window| &window.0);
     let parts: [fn(&WindowDimension) -> i64; 6] = [
@@ -163,11 +179,10 @@ fn features(numbers: &mut [f32], instruction: InstructionRef<'_>, shape: &[f32; 
     ] {
         row.fill(instruction.ints(key).iter().copied(), SIDE);
     }
-    let number = |value: Option<i64>| value.unwrap_or(-1) as f32;
-    row.number(number(instruction.int(AttrKey::FeatureGroupCount)));
-    row.number(number(instruction.int(AttrKey::BatchGroupCount)));
-    row.number(number(instruction.parameter_number().map(|n| n as i64)));
-    row.number(number(instruction.tuple_index().map(|n| n as i64)));
+    row.maybe(instruction.int(AttrKey::FeatureGroupCount));
+    row.maybe(instruction.int(AttrKey::BatchGroupCount));
+    row.maybe(instruction.parameter_number().map(|n| n as i64));
+    row.maybe(instruction.tuple_index().map(|n| n as i64));
     row.number(instruction.operand_ids().len() as f32);
 }
 
@@ -178,20 +193,20 @@ impl Graphs {
         self.fingerprint.push(fingerprint);
         self.nodes.count(module.instruction_count());
         let mut sources = 0i64;
-        let mut shapes: Vec<Option<[f32; SHAPE]>> = vec![None; module.shapes().len() + 1];
-        let width = feature_names().len();
+        let mut shapes: Vec<Option<ShapeRuns>> = vec![None; module.shapes().len() + 1];
+        let features = &mut self.features.items;
+        let (none, [no, yes]) = (features.place(-1.0), [0.0, 1.0].map(|n| features.place(n)));
         self.edge_starts.items.0.push(sources);
         for id in (0..module.instruction_count()).map(InstructionId::from_index) {
             let instruction = module.instruction(id);
             self.opcode.items.0.push(instruction.opcode() as i64);
             let computation = instruction.computation().index() as i64;
             self.computation.items.0.push(computation);
-            let numbers = &mut self.features.items.0;
-            let start = numbers.len();
-            numbers.resize(start + width, -1.0);
-            let shape = shapes[instruction.shape_id().index()]
-                .get_or_insert_with(|| shape_features(instruction.shape()));
-            features(&mut numbers[start..], instruction, shape);
+            let features = &mut self.features.items;
+            features.push_place(if instruction.is_root() { yes } else { no }, 1);
+            let mut row = Row { features, none };
+            row.shape(instruction, &mut shapes[instruction.shape_id().index()]);
+            node_features(&mut row, instruction);
             let operands = instruction.operand_ids();
             sources += operands.len() as i64;
             self.edge_starts.items.0.push(sources);

@@ -204,7 +204,8 @@ impl Instructions {
     ) {
         let module = instruction.module;
         self.id.count(instruction.id.index());
-        self.name.push(&instruction.name());
+        self.name
+            .push_bytes(module.text().bytes(instruction.data().name));
         let opcode = match instruction.opcode() {
             HloOpcode::Unknown => self.opcode.place(&instruction.opcode_name()),
             known => *places.opcodes[known as usize]
@@ -283,10 +284,10 @@ impl Instructions {
         }
         match out.is_empty() {
             true => self.attributes.push_place(places.no_attributes),
-            false => match std::str::from_utf8(out) {
-                Ok(text) => self.attributes.push(text),
-                Err(_) => self.attributes.push(&String::from_utf8_lossy(out)),
-            },
+            false => {
+                let place = self.attributes.place_bytes(out);
+                self.attributes.push_place(place);
+            }
         }
     }
 

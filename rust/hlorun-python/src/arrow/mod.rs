@@ -8,6 +8,7 @@ mod columns;
 mod ffi;
 mod graph;
 mod instructions;
+mod parquet;
 mod rows;
 mod tables;
 
@@ -17,10 +18,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::handle::SharedModule;
-use columns::{Builder, Lists, Texts, written_out};
+use columns::{Builder, Lists, TableRows, Texts, written_out};
 use ffi::{Table, export_array, export_schema, export_stream};
 use instructions::{Instructions, in_order};
-pub use rows::{_batch_schema, PyTableRows};
+pub use rows::{_batch_schema, _copy_rows, _read_stored, PyTableRows};
 
 /// A table that speaks the Arrow PyCapsule interface.
 ///

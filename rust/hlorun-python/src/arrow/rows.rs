@@ -1,7 +1,11 @@
 //! `_TableRows`: the rows of all tables of `hlorun.batch`, collected file by file.
 //!
-//! Comes in: modules and what is known of their files. Goes out: a table of each kind, and the rows are
-//! empty again. Promise: what a module does not give, for whatever reason, is a typed error in its row.
+//! Comes in: modules and what is known of their files. Goes out: a Parquet file of each kind. Promise: what a module does not give, for whatever reason, is a typed error in its row.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use hlorun::analysis::buffer_assignment::PlacedBuffers;
 use hlorun::analysis::cost::{CostAnalysis, Key, Properties, cost_sums};
@@ -9,19 +13,18 @@ use hlorun::analysis::runs::trip_count;
 use hlorun::error::HloError;
 use hlorun::module::{HloModule, HloOpcode};
 use hlorun::types::PrimitiveType;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::PyArrowTable;
-use super::columns::{Floats, Schema};
-use super::ffi::Table;
+use super::columns::{Floats, Schema, TableRows};
 use super::graph::{Graphs, feature_names};
 use super::instructions::{Instructions, in_order};
+use super::parquet::{ParquetFile, Stored, copy_rows, read_stored};
 use super::tables::{
     Buffers, Collectives, Computations, CustomCalls, Edges, Modules, opcode_counts,
 };
-use crate::error::{Result, class_name, detached, guarded};
+use crate::error::{Error, Result, class_name, detached, guarded};
 use crate::handle::{ModuleHandle, SharedModule};
 use crate::memory::{place, placed_statistics};
 use crate::module::PyHloModule;
@@ -57,10 +60,16 @@ pub struct FileFacts {
     output_inf: Option<i64>,
 }
 
-/// Rows of the tables of `hlorun.batch`.
+/// Rows of the tables of `hlorun.batch`, and the files that they are written to.
 #[pyclass(module = "hlorun", name = "_TableRows")]
-#[derive(Default)]
 pub struct PyTableRows {
+    rows: Rows,
+    /// In the order of [`Rows::tables`].
+    files: Vec<ParquetFile>,
+}
+
+#[derive(Default)]
+struct Rows {
     modules: Modules,
     computations: Option<Computations>,
     instructions: Option<Instructions>,
@@ -81,11 +90,113 @@ struct Facts<'m> {
 
 #[pymethods]
 impl PyTableRows {
-    /// No rows yet; `tables` are those that are wanted.
+    /// Files without rows in a folder; `tables` are those that are wanted, `metadata` is what each says of itself.
     #[new]
-    fn new(tables: Vec<String>) -> PyResult<PyTableRows> {
-        let mut rows = PyTableRows::default();
-        for name in &tables {
+    fn new(
+        tables: Vec<String>,
+        folder: PathBuf,
+        metadata: Vec<(String, String)>,
+    ) -> Result<PyTableRows> {
+        let mut rows = Rows::of(&tables)?;
+        let mut files = Vec::new();
+        for table in rows.tables() {
+            let path = folder.join(format!("{}.parquet", table.schema().0));
+            let file = ParquetFile::new(path, &table.take(), &metadata);
+            files.push(file.map_err(PyErr::from)?);
+        }
+        Ok(PyTableRows { rows, files })
+    }
+
+    /// Adds a file: its module, where it has one, and what else is known of it. What failed first, as
+    /// its row says it; "" where nothing did.
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        module: Option<&PyHloModule>,
+        facts: FileFacts,
+    ) -> Result<String> {
+        let handle = module.map(|module| module.handle.clone());
+        detached(py, || Ok(self.rows.add_file(handle, facts)))
+    }
+
+    /// Bytes that the rows take, about.
+    #[getter]
+    fn nbytes(&mut self) -> usize {
+        self.rows.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// Appends the rows to the files, as a row group of each; none are left.
+    fn write(&mut self, py: Python<'_>) -> Result<()> {
+        let written = detached(py, || {
+            let mut tables = self.rows.tables().zip(&mut self.files);
+            Ok(tables.try_for_each(|(table, file)| {
+                let rows = table.take();
+                let written = file.write(&rows);
+                table.put_back(rows);
+                written.map_err(|error| (file.path().to_owned(), error))
+            }))
+        })?;
+        written.map_err(|(path, error)| os_error(py, &path, error))
+    }
+
+    /// Ends the files.
+    fn close(&mut self, py: Python<'_>) -> Result<()> {
+        let finished = detached(py, || {
+            let mut files = self.files.drain(..);
+            Ok(files.try_for_each(|mut file| {
+                let finished = file.finish();
+                finished.map_err(|error| (file.path().to_owned(), error))
+            }))
+        })?;
+        finished.map_err(|(path, error)| os_error(py, &path, error))
+    }
+}
+
+/// The `OSError` of a file.
+fn os_error(py: Python<'_>, path: &Path, error: io::Error) -> Error {
+    let Some(number) = error.raw_os_error() else {
+        let message = format!("{}: {error}", path.display());
+        return Error::Python(PyOSError::new_err(message));
+    };
+    let text = || {
+        py.import("os")?
+            .call_method1("strerror", (number,))?
+            .extract::<String>()
+    };
+    Error::Python(match text() {
+        Ok(text) => PyOSError::new_err((number, text, path.to_owned())),
+        Err(error) => error,
+    })
+}
+
+/// What a table `modules` has of its files, path, bytes and time each, and what it says of itself.
+#[pyfunction]
+pub fn _read_stored(py: Python<'_>, path: PathBuf) -> Result<Stored> {
+    let stored = detached(py, || Ok(read_stored(&path)))?;
+    stored.map_err(|error| os_error(py, &path, error))
+}
+
+/// Copies a table with the rows of some files.
+#[pyfunction]
+pub fn _copy_rows(
+    py: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    paths: HashSet<String>,
+) -> Result<()> {
+    let file = File::open(&source).map_err(|error| os_error(py, &source, error))?;
+    let copied = detached(py, || Ok(copy_rows(file, &target, &paths)))?;
+    // What the system does not find wrong is the table that is there.
+    copied.map_err(|error| match error.raw_os_error() {
+        Some(_) => os_error(py, &target, error),
+        None => os_error(py, &source, error),
+    })
+}
+
+impl Rows {
+    fn of(tables: &[String]) -> PyResult<Rows> {
+        let mut rows = Rows::default();
+        for name in tables {
             match name.as_str() {
                 "modules" => {}
                 "computations" => rows.computations = Some(Computations::default()),
@@ -101,58 +212,24 @@ impl PyTableRows {
         Ok(rows)
     }
 
-    /// Adds a file: its module, where it has one, and what else is known of it. What failed first, as
-    /// its row says it; "" where nothing did.
-    fn add(
-        &mut self,
-        py: Python<'_>,
-        module: Option<&PyHloModule>,
-        facts: FileFacts,
-    ) -> Result<String> {
-        let handle = module.map(|module| module.handle.clone());
-        detached(py, || Ok(self.add_file(handle, facts)))
-    }
-
-    /// Bytes that the rows take, about.
-    #[getter]
-    fn nbytes(&self) -> usize {
-        fn of<T>(table: &Option<T>, bytes: fn(&T) -> usize) -> usize {
-            table.as_ref().map_or(0, bytes)
+    /// All tables that are wanted.
+    fn tables(&mut self) -> impl Iterator<Item = &mut dyn TableRows> {
+        fn of<T: TableRows>(table: &mut Option<T>) -> Option<&mut dyn TableRows> {
+            table.as_mut().map(|table| table as &mut dyn TableRows)
         }
-        self.modules.bytes()
-            + of(&self.computations, Computations::bytes)
-            + of(&self.instructions, Instructions::bytes)
-            + of(&self.edges, Edges::bytes)
-            + of(&self.collectives, Collectives::bytes)
-            + of(&self.custom_calls, CustomCalls::bytes)
-            + of(&self.buffers, Buffers::bytes)
-            + of(&self.graphs, Graphs::bytes)
+        let tables: [Option<&mut dyn TableRows>; SCHEMAS.len()] = [
+            Some(&mut self.modules),
+            of(&mut self.computations),
+            of(&mut self.instructions),
+            of(&mut self.edges),
+            of(&mut self.collectives),
+            of(&mut self.custom_calls),
+            of(&mut self.buffers),
+            of(&mut self.graphs),
+        ];
+        tables.into_iter().flatten()
     }
 
-    /// The rows by the names of their tables; none are left.
-    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tables = PyDict::new(py);
-        let set = |schema: Schema, table: Option<Table>| match table {
-            Some(table) => tables.set_item(schema.0, PyArrowTable::new(table)),
-            None => Ok(()),
-        };
-        set(Modules::SCHEMA, Some(self.modules.take()))?;
-        let table = self.computations.as_mut().map(Computations::take);
-        set(Computations::SCHEMA, table)?;
-        let table = self.instructions.as_mut().map(Instructions::take);
-        set(Instructions::SCHEMA, table)?;
-        set(Edges::SCHEMA, self.edges.as_mut().map(Edges::take))?;
-        let table = self.collectives.as_mut().map(Collectives::take);
-        set(Collectives::SCHEMA, table)?;
-        let table = self.custom_calls.as_mut().map(CustomCalls::take);
-        set(CustomCalls::SCHEMA, table)?;
-        set(Buffers::SCHEMA, self.buffers.as_mut().map(Buffers::take))?;
-        set(Graphs::SCHEMA, self.graphs.as_mut().map(Graphs::take))?;
-        Ok(tables)
-    }
-}
-
-impl PyTableRows {
     fn add_file(&mut self, handle: Option<SharedModule>, mut facts: FileFacts) -> String {
         let Some(shared) = handle else {
             self.modules.add_file(&facts, None);

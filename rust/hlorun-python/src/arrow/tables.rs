@@ -382,8 +382,9 @@ impl Buffers {
                 self.is_thread_local.push(allocation.flags.thread_local);
                 self.maybe_live_out.push(allocation.flags.maybe_live_out);
                 self.is_temporary.push(allocation.flags.preallocated_temp);
-                self.instruction
-                    .push(&module.instruction(value.instruction).name());
+                let name = module.instruction(value.instruction).data().name;
+                let name = self.instruction.place_bytes(module.text().bytes(name));
+                self.instruction.push_place(name);
                 match &value.index {
                     Some(index) => self.index.push(&index.to_string()),
                     None => self.index.push_place(whole),

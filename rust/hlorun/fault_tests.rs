@@ -5,13 +5,14 @@
 //! is not, a shadow run or a run without the pass has to differ.
 
 mod loops;
+mod machine_code;
 mod rewrites;
 
 use crate::buffers::AlignedBytes;
 use crate::error::Result;
 use crate::exec::{DeviceArrays, RunOptions};
 use crate::plan::faults::{self, Fault};
-use crate::plan::options::{Check, CompileOptions, MachineCode};
+use crate::plan::options::{Check, CompileOptions};
 use crate::plan::{Executable, compile};
 use crate::text::{ParseOptions, parse};
 use crate::verify::verify;
@@ -390,91 +391,6 @@ fn replication() {
   ROOT y = f32[524288] add(x, s)",
     );
     differs(Fault::SharesDeviceId, &number, &devices(&[]), &alone);
-}
-
-#[test]
-fn machine_code_that_shifts_by_the_width() {
-    let text = "HloModule shifts
-condition {
-  p = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(40)
-  ROOT c = pred[] compare(i, n), direction=LT
-}
-body {
-  p = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  s = s32[] get-tuple-element(p), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  x = s32[] shift-left(one, i)
-  y = s32[] add(s, x)
-  ROOT t = (s32[], s32[]) tuple(next, y)
-}
-ENTRY main {
-  p = f32[] parameter(0)
-  zero = s32[] constant(0)
-  t = (s32[], s32[]) tuple(zero, zero)
-  w = (s32[], s32[]) while(t), condition=condition, body=body
-  ROOT r = s32[] get-tuple-element(w), index=1
-}
-";
-    let options = |machine_code| CompileOptions {
-        machine_code,
-        ..options(Check::Plan)
-    };
-    let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
-    differs(Fault::ShiftsByWidth, text, &faulty, &plain);
-}
-
-#[test]
-fn machine_code_whose_blocks_overlap() {
-    // The rows that are folded begin inside the blocks of the product.
-    let text = "HloModule rows
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = f32[] add(a, b)
-}
-condition {
-  p = (s32[], f32[3,5], f32[5]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(40)
-  ROOT c = pred[] compare(i, n), direction=LT
-}
-body {
-  p = (s32[], f32[3,5], f32[5]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  x = f32[3,5] get-tuple-element(p), index=1
-  sum = f32[5] get-tuple-element(p), index=2
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  half = f32[] constant(0.5)
-  halves = f32[3,5] broadcast(half), dimensions={}
-  y = f32[3,5] multiply(x, halves)
-  zero = f32[] constant(0)
-  column = f32[5] reduce(y, zero), dimensions={0}, to_apply=add
-  more = f32[5] add(sum, column)
-  changed = f32[3,5] add(x, halves)
-  ROOT t = (s32[], f32[3,5], f32[5]) tuple(next, changed, more)
-}
-ENTRY main {
-  p = f32[15] parameter(0)
-  x = f32[3,5] reshape(p)
-  zero = s32[] constant(0)
-  none = f32[] constant(0)
-  sum = f32[5] broadcast(none), dimensions={}
-  t = (s32[], f32[3,5], f32[5]) tuple(zero, x, sum)
-  w = (s32[], f32[3,5], f32[5]) while(t), condition=condition, body=body
-  ROOT r = f32[5] get-tuple-element(w), index=2
-}
-";
-    let options = |machine_code| CompileOptions {
-        machine_code,
-        ..options(Check::Plan)
-    };
-    let (faulty, plain) = (options(MachineCode::AtOnce), options(MachineCode::Never));
-    differs(Fault::ReadsBehindRegisters, text, &faulty, &plain);
 }
 
 /// A pass on HLO with the fault, and the module without the pass.

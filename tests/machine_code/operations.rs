@@ -261,3 +261,69 @@ fn conversions() {
         on_edges(from, to, "  r = $to bitcast-convert(x)");
     }
 }
+
+/// Truth values from before a branch are selected by in both of its computations, and after them.
+#[test]
+fn truth_values_across_branches() {
+    let source = "HloModule branches
+first {
+  q = (pred[12], f32[12], f32[12]) parameter(0)
+  c = pred[12] get-tuple-element(q), index=0
+  x = f32[12] get-tuple-element(q), index=1
+  y = f32[12] get-tuple-element(q), index=2
+  ROOT s = f32[12] select(c, x, y)
+}
+second {
+  q = (pred[12], f32[12], f32[12]) parameter(0)
+  c = pred[12] get-tuple-element(q), index=0
+  x = f32[12] get-tuple-element(q), index=1
+  y = f32[12] get-tuple-element(q), index=2
+  w = f32[12] select(c, y, x)
+  ROOT s = f32[12] add(w, x)
+}
+condition {
+  p = (s32[], f32[12], f32[12], pred[12], f32[12]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(40)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[12], f32[12], pred[12], f32[12]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[12] get-tuple-element(p), index=1
+  y = f32[12] get-tuple-element(p), index=2
+  c = pred[12] get-tuple-element(p), index=3
+  z = f32[12] get-tuple-element(p), index=4
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  which = s32[] and(i, one)
+  q = (pred[12], f32[12], f32[12]) tuple(c, x, y)
+  b = f32[12] conditional(which, q, q), branch_computations={first, second}
+  m = f32[12] select(c, b, z)
+  less = pred[12] compare(m, y), direction=LT
+  other = pred[12] xor(c, less)
+  ROOT t = (s32[], f32[12], f32[12], pred[12], f32[12]) tuple(next, m, x, other, y)
+}
+ENTRY main {
+  x = f32[12] parameter(0)
+  y = f32[12] parameter(1)
+  c = pred[12] parameter(2)
+  zero = s32[] constant(0)
+  t = (s32[], f32[12], f32[12], pred[12], f32[12]) tuple(zero, x, y, c, y)
+  w = (s32[], f32[12], f32[12], pred[12], f32[12]) while(t), condition=condition, body=body
+  ROOT r = f32[12] get-tuple-element(w), index=1
+}
+";
+    let numbers = |by: f32| -> Vec<u8> {
+        (0..12)
+            .flat_map(|at| (at as f32 * by - 3.0).to_ne_bytes())
+            .collect()
+    };
+    // Any byte but zero is true.
+    let truths = [0u8, 1, 2, 255, 0, 1, 0, 4, 1, 0, 0, 1];
+    compare(
+        source,
+        &[&numbers(0.5), &numbers(0.75), &truths],
+        "branches",
+    );
+}

@@ -44,6 +44,23 @@ pub fn held(dtype: DType, lanes: usize) -> Option<Type> {
     }
 }
 
+/// How many times as long the instructions of an operation are as those of others: bounds of floats in blocks look for
+/// zeros and NaN.
+pub fn length(element: &Element) -> usize {
+    use BinaryOp as B;
+    let is_bound = matches!(element.op, Op::Clamp | Op::Binary(B::Maximum | B::Minimum));
+    match is_bound && class(element.from) == Class::Float {
+        true => lanes(element),
+        false => 1,
+    }
+}
+
+/// Elements that so many bytes count as where the time that making code takes is bounded: an operation on a block is
+/// several instructions.
+pub fn weight(bytes: usize) -> usize {
+    if bytes == BYTES { TRUTHS } else { 1 }
+}
+
 /// The type of registers that hold so many bytes, of a block or of an element.
 pub fn bytes(count: usize) -> Option<Type> {
     match count {

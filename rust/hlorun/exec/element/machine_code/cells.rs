@@ -106,7 +106,7 @@ impl Cells {
             };
             let mut own = Vec::new();
             forms::touches(prepared, op, form, total, &mut |touch| {
-                elements += usize::from(touch.element.is_some());
+                elements += touch.element.map_or(0, |_| blocks::weight(touch.bytes));
                 touched.add(&touch, &mut own);
             })?;
             if kind == Some(Kind::Outside) {

@@ -132,9 +132,10 @@ pub fn form(prepared: &ScalarLoop, op: &ScalarOp) -> Option<Form> {
 
 /// Whether elements are computed by instructions.
 fn is_short(element: &Element, n: usize) -> bool {
+    let pieces = blocks::pieces(n, blocks::lanes(element)).count();
     elements::is_known(element)
         && (n < MIN_VECTOR || !elements::is_call(element))
-        && blocks::pieces(n, blocks::lanes(element)).count() <= MAX_LANES
+        && pieces.saturating_mul(blocks::length(element)) <= MAX_LANES
 }
 
 /// How many rows a fold has, each with a result of its own.

@@ -88,8 +88,8 @@ impl Emitter<'_> {
                 B::Subtract => self.b.ins().fsub(x, y),
                 B::Multiply => self.b.ins().fmul(x, y),
                 B::Divide => self.b.ins().fdiv(x, y),
-                B::Maximum => self.extreme(FloatCC::GreaterThan, x, y),
-                B::Minimum => self.extreme(FloatCC::LessThan, x, y),
+                B::Maximum => self.extreme(true, x, y),
+                B::Minimum => self.extreme(false, x, y),
                 _ => return None,
             });
         }
@@ -111,18 +111,20 @@ impl Emitter<'_> {
 
     /// The larger or the smaller of two floats. A NaN is what a sum makes of it, as it is of single elements; of two zeros
     /// the larger has no sign.
-    fn extreme(&mut self, is_first: FloatCC, x: Value, y: Value) -> Value {
-        let first = self.b.ins().fcmp(is_first, x, y);
-        let second = self.b.ins().fcmp(is_first, y, x);
+    fn extreme(&mut self, is_larger: bool, x: Value, y: Value) -> Value {
+        // Each is one instruction where the CPU chooses that way. They differ for zeros alone.
+        let first = self.b.ins().fcmp(FloatCC::LessThan, x, y);
+        let second = self.b.ins().fcmp(FloatCC::LessThan, y, x);
+        let number = if is_larger {
+            let (a, b) = (self.choose(second, x, y), self.choose(first, y, x));
+            self.b.ins().band(a, b)
+        } else {
+            let (a, b) = (self.choose(first, x, y), self.choose(second, y, x));
+            self.b.ins().bor(a, b)
+        };
         let unordered = self.b.ins().fcmp(FloatCC::Unordered, x, y);
         let sum = self.b.ins().fadd(x, y);
-        let same = match is_first {
-            FloatCC::GreaterThan => self.b.ins().band(x, y),
-            _ => self.b.ins().bor(x, y),
-        };
-        let otherwise = self.choose(unordered, sum, same);
-        let otherwise = self.choose(second, y, otherwise);
-        self.choose(first, x, otherwise)
+        self.choose(unordered, sum, number)
     }
 
     /// Elements of `x` where a mask has ones, else of `y`.

@@ -61,18 +61,31 @@ def text_of(folder: Path, licence: str) -> str | None:
     return None
 
 
+def notices(packages: list[tuple[str, Path]]) -> list[str]:
+    """The notices of crates, which Apache-2.0 has everyone repeat."""
+    blocks = []
+    for name, folder in packages:
+        for path in sorted(folder.glob("NOTICE*")):
+            text = path.read_text(encoding="utf-8").strip()
+            blocks.append(f"## Notice of {name}\n\n````text\n{text}\n````\n")
+    return blocks
+
+
 def document() -> str:
     """The whole page."""
     metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1"))
     packages = {(package["name"], package["version"]): package for package in metadata["packages"]}
     rows: list[str] = []
+    folders: list[tuple[str, Path]] = []
     texts: dict[tuple[str, str | None], list[str]] = {}
     for key in sorted(set().union(*map(linked, TARGETS))):
         package = packages[key]
         licence = taken(package["license"])
         rows.append(f"| {key[0]} | {key[1]} | {package['license']} | {licence} |")
+        folder = Path(package["manifest_path"]).parent
+        folders.append((key[0], folder))
         if FILES[licence]:
-            text = text_of(Path(package["manifest_path"]).parent, licence)
+            text = text_of(folder, licence)
             texts.setdefault((licence, text), []).append(key[0])
     shared = {licence: text for licence, text in texts if licence in IMPERSONAL and text is not None}
     for licence, text in [key for key in texts if key[1] is None]:
@@ -91,7 +104,7 @@ def document() -> str:
         f"## {licence}: {', '.join(sorted(names))}\n\n````text\n{text}\n````\n"
         for (licence, text), names in sorted(texts.items(), key=lambda item: (item[0][0], item[1]))
     ]
-    return head + "\n".join(rows) + "\n\n" + "\n".join(blocks)
+    return head + "\n".join(rows) + "\n\n" + "\n".join(blocks + notices(folders))
 
 
 if __name__ == "__main__":

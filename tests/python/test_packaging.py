@@ -113,6 +113,7 @@ def test_every_crate_of_the_wheel_has_its_licence() -> None:
     assert len(linked) > 40 and linked <= listed, f"without a licence: {sorted(linked - listed)}"
     for licence in ("MIT", "BSD-2-Clause", "ISC", "Zlib", "Apache-2.0 WITH LLVM-exception"):
         assert f"## {licence}: " in LICENCES
+    assert "## Notice of parquet\n" in LICENCES
 
 
 def test_wheels_are_built_by_one_command(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ pub fn pack(intervals: &[Interval], alignment: u64) -> Packing {
     best.unwrap_or_else(|| pack_by_events(intervals, alignment))
 }
 
-/// Bytes that no packing can do without: at some moment all that is live, each with what is lost up to the
-/// next multiple of `alignment`, but for the highest, after which nothing has to begin.
+/// A lower bound of every packing: the live bytes of some moment, each block rounded up to `alignment` but for
+/// the one with the most padding, which may be on top.
 pub fn least_bytes(intervals: &[Interval], alignment: u64) -> u64 {
     let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(2 * intervals.len());
     for interval in intervals.iter().filter(|interval| interval.size > 0) {
@@ -82,7 +82,7 @@ pub fn least_bytes(intervals: &[Interval], alignment: u64) -> u64 {
     // Ends sort before starts of the same moment.
     events.sort_unstable_by_key(|e| (e.0, e.1));
     let (mut live, mut least) = (0u64, 0u64);
-    // How many lose how many bytes.
+    // How many live blocks have how many bytes of padding.
     let mut lost: BTreeMap<u64, u32> = BTreeMap::new();
     for (_, starts, size) in events {
         let room = align(size, alignment.max(1));

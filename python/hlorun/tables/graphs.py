@@ -77,7 +77,7 @@ def graphs(folder: str | os.PathLike[str]) -> Iterator[ModuleGraph]:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise ModuleNotFoundError("this needs pyarrow: pip install 'hlorun[arrow]'") from error
+        raise ModuleNotFoundError("hlorun.graphs needs pyarrow: pip install 'hlorun[arrow]'") from error
     parts = [part / "graphs.parquet" for part in whole_parts(Path(folder))]
     parts = [part for part in parts if part.exists()]
     if not parts:

@@ -185,13 +185,13 @@ impl Texts {
         self.ends.push(self.data.len());
     }
 
-    /// Makes text of rows that are none.
-    fn mend(&mut self) {
-        let mut mended = Texts::default();
+    /// Replaces what is not UTF-8.
+    fn replace_invalid(&mut self) {
+        let mut replaced = Texts::default();
         for row in 0..self.len() {
-            mended.push(&String::from_utf8_lossy(self.get(row)));
+            replaced.push(&String::from_utf8_lossy(self.get(row)));
         }
-        *self = mended;
+        *self = replaced;
     }
 
     fn len(&self) -> usize {
@@ -209,7 +209,7 @@ impl Builder for Texts {
     fn take(&mut self) -> Column {
         // All rows at once are looked at faster than each when it comes.
         if !self.data.is_ascii() {
-            self.mend();
+            self.replace_invalid();
         }
         Column::Utf8(self.ends.take(), take(&mut self.data))
     }
@@ -382,7 +382,7 @@ impl Features {
         place
     }
 
-    /// What `add` adds, which is not kept.
+    /// The runs that `add` would add, without adding them.
     pub fn apart(&mut self, add: impl FnOnce(&mut Features)) -> Vec<(u32, u32)> {
         let (runs, count) = (take(&mut self.runs), self.count);
         add(self);

@@ -1,8 +1,8 @@
-//! The hybrid of run lengths and packed bits that Parquet has levels and places in dictionaries in.
+//! Parquet's hybrid of run lengths and bit packing, for levels and dictionary indices.
 
-/// Numbers that are packed together, and the least that are worth a run.
+/// Values of a bit-packed group; shorter runs are packed.
 const GROUP: usize = 8;
-/// Most groups of one stretch of packed numbers, whose count then fits a byte.
+/// Most groups of a bit-packed run, so that its header is one byte.
 const MOST_GROUPS: u8 = 63;
 
 /// Bits that numbers up to `most` take.
@@ -19,7 +19,7 @@ pub struct Hybrid<'o> {
     group: [u32; GROUP],
     /// Numbers of `group` that are set.
     held: usize,
-    /// Groups of the current stretch, and where their count stands.
+    /// Groups of the current bit-packed run, and where its header is.
     groups: u8,
     header: usize,
 }
@@ -66,7 +66,7 @@ impl<'o> Hybrid<'o> {
             count -= filled;
         }
         if count >= GROUP {
-            self.end_stretch();
+            self.end_packed();
             let mut header = (count as u64) << 1;
             while header >= 0x80 {
                 self.out.push(header as u8 | 0x80);
@@ -112,11 +112,11 @@ impl<'o> Hybrid<'o> {
         self.held = 0;
         self.groups += 1;
         if self.groups == MOST_GROUPS {
-            self.end_stretch();
+            self.end_packed();
         }
     }
 
-    fn end_stretch(&mut self) {
+    fn end_packed(&mut self) {
         if self.groups > 0 {
             self.out[self.header] = self.groups << 1 | 1;
             self.groups = 0;
@@ -130,6 +130,6 @@ impl<'o> Hybrid<'o> {
             self.group[self.held..].fill(0);
             self.end_group();
         }
-        self.end_stretch();
+        self.end_packed();
     }
 }

@@ -349,9 +349,10 @@ def test_errors_of_the_system_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
     with pytest.raises(OSError, match=r"torn\.parquet"):
         _read_stored(tmp_path / "torn.parquet")
-    for error, number in ((absent.value, errno.ENOENT), (full.value, errno.ENOSPC)):
+    there = tmp_path / "absent" / "modules.parquet"
+    for error, number, name in ((absent.value, errno.ENOENT, there), (full.value, errno.ENOSPC, path)):
         assert (error.errno, error.strerror) == (number, os.strerror(number))
-        assert Path(error.filename).name == "modules.parquet"
+        assert error.filename == str(name)
 
 
 def test_a_bad_file_is_a_row(files: Path, tmp_path: Path) -> None:

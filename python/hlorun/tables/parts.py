@@ -216,8 +216,12 @@ def _rewrite(path: Path, part: Part) -> None:
         kept = {file.path for file in part.files}
         hidden = hidden_name(path.parent, part)
         hidden.mkdir()
-        for source in path.glob("*.parquet"):
-            _copy_rows(source, hidden / source.name, kept)
+        try:
+            for source in path.glob("*.parquet"):
+                _copy_rows(source, hidden / source.name, kept)
+        except BaseException:
+            shutil.rmtree(hidden, ignore_errors=True)
+            raise
         # Whoever is ended between the two makes the rows again, and has none of them twice.
         drop(path)
         hidden.rename(path.parent / part.name)

@@ -126,8 +126,27 @@ def _write(
     broken: Mapping[str, str],
     share: int,
 ) -> Written:
-    failed = []
     rows = _TableRows(options.tables, hidden, metadata_of(options))
+    try:
+        failed = _write_rows(rows, part, options, tell, stop, broken, share)
+        rows.close()
+    finally:
+        # Errors keep the frame of this call, and with it the files.
+        rows.abandon()
+    return Written(len(part.files), sum(file.bytes for file in part.files), tuple(failed))
+
+
+def _write_rows(
+    rows: _TableRows,
+    part: Part,
+    options: Options,
+    tell: Callable[[File], None] | None,
+    stop: threading.Event | None,
+    broken: Mapping[str, str],
+    share: int,
+) -> list[tuple[str, str]]:
+    """Write the rows of all files of a part; path and message of those that failed."""
+    failed = []
     for file in part.files:
         if stop is not None and stop.is_set():
             raise Stopped
@@ -149,8 +168,7 @@ def _write(
         if rows.nbytes > FLUSH_BYTES:
             rows.write()
     rows.write()
-    rows.close()
-    return Written(len(part.files), sum(file.bytes for file in part.files), tuple(failed))
+    return failed
 
 
 def _module(path: str, facts: _Facts, options: Options, share: int) -> HloModule | None:

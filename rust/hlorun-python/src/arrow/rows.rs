@@ -1,9 +1,9 @@
 //! `_TableRows`: the rows of all tables of `hlorun.batch`, collected file by file.
 //!
-//! Comes in: modules and what is known of their files. Goes out: a Parquet file of each kind. Promise: what a module does not give, for whatever reason, is a typed error in its row.
+//! Comes in: modules and what is known of their files. Goes out: a Parquet file per table. Promise:
+//! what a module does not give, for whatever reason, is a typed error in its row.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -127,6 +127,10 @@ impl PyTableRows {
 
     /// Appends the rows to the files, as a row group of each; none are left.
     fn write(&mut self, py: Python<'_>) -> Result<()> {
+        if self.files.is_empty() {
+            let error = PyValueError::new_err("the tables are closed");
+            return Err(Error::Python(error));
+        }
         let written = detached(py, || {
             let mut tables = self.rows.tables().zip(&mut self.files);
             Ok(tables.try_for_each(|(table, file)| {
@@ -150,6 +154,11 @@ impl PyTableRows {
         })?;
         finished.map_err(|(path, error)| os_error(py, &path, error))
     }
+
+    /// Closes the files, which are not to be finished.
+    fn abandon(&mut self) {
+        self.files.clear();
+    }
 }
 
 /// The `OSError` of a file.
@@ -164,7 +173,7 @@ fn os_error(py: Python<'_>, path: &Path, error: io::Error) -> Error {
             .extract::<String>()
     };
     Error::Python(match text() {
-        Ok(text) => PyOSError::new_err((number, text, path.to_owned())),
+        Ok(text) => PyOSError::new_err((number, text, path.as_os_str().to_owned())),
         Err(error) => error,
     })
 }
@@ -184,13 +193,8 @@ pub fn _copy_rows(
     target: PathBuf,
     paths: HashSet<String>,
 ) -> Result<()> {
-    let file = File::open(&source).map_err(|error| os_error(py, &source, error))?;
-    let copied = detached(py, || Ok(copy_rows(file, &target, &paths)))?;
-    // What the system does not find wrong is the table that is there.
-    copied.map_err(|error| match error.raw_os_error() {
-        Some(_) => os_error(py, &target, error),
-        None => os_error(py, &source, error),
-    })
+    let copied = detached(py, || Ok(copy_rows(&source, &target, &paths)))?;
+    copied.map_err(|(path, error)| os_error(py, &path, error))
 }
 
 impl Rows {

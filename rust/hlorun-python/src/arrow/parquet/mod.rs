@@ -1,7 +1,7 @@
 //! Parquet files of tables, row group by row group.
 //!
-//! Comes in: tables of the same columns. Goes out: a file that every reader of Parquet takes. Promise: memory in
-//! proportion to a row group; a file that was not finished is none.
+//! Comes in: tables of the same columns. Goes out: a Parquet file. Promise: memory in proportion to a row
+//! group; an unfinished file has no footer, so readers refuse it.
 
 mod hybrid;
 mod pages;
@@ -12,6 +12,7 @@ mod typed;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,9 +24,11 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 
 use super::ffi::{Column, Table};
-use pages::{Chunk, Repeats, Rows, Words};
+use crate::error::panic_message;
+use pages::{Chunk, DICTIONARY_BYTES, Repeats, Rows, Words};
+use rewrite::CopyError;
 pub use rewrite::Stored;
-use schema::{properties_of, schema_of};
+use schema::{has_statistics, properties_of, schema_of};
 use typed::{write_column, write_list, write_map};
 
 /// A file in the making.
@@ -95,12 +98,22 @@ impl ParquetFile {
     }
 }
 
-/// [`rewrite::copy_rows`] with errors of the system.
+/// [`rewrite::copy_rows`] with errors of the system, and the file at fault.
 ///
 /// # Errors
 /// Where the system does not give or take the table, or it is none.
-pub fn copy_rows(from: File, to: &Path, paths: &HashSet<String>) -> io::Result<()> {
-    rewrite::copy_rows(from, to, paths).map_err(of_system)
+pub fn copy_rows(
+    from: &Path,
+    to: &Path,
+    paths: &HashSet<String>,
+) -> std::result::Result<(), (PathBuf, io::Error)> {
+    let source = |error| (from.to_owned(), error);
+    let file = File::open(from).map_err(source)?;
+    let copied = caught(|| Ok(rewrite::copy_rows(&file, to, paths))).map_err(source)?;
+    copied.map_err(|error| match error {
+        CopyError::Source(error) => source(of_system(error)),
+        CopyError::Target(error) => (to.to_owned(), of_system(error)),
+    })
 }
 
 /// [`rewrite::read_stored`] with errors of the system.
@@ -108,10 +121,19 @@ pub fn copy_rows(from: File, to: &Path, paths: &HashSet<String>) -> io::Result<(
 /// # Errors
 /// As [`copy_rows`].
 pub fn read_stored(path: &Path) -> io::Result<Stored> {
-    rewrite::read_stored(path).map_err(of_system)
+    caught(|| rewrite::read_stored(path).map_err(of_system))
 }
 
-/// What the system says, where it is at fault.
+/// Runs `work` on a file of others: the library panics at some that are damaged.
+fn caught<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    // What `work` touches is read only or given up after it.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let message = panic_message(payload.as_ref());
+        Err(io::Error::other(format!("the table is damaged: {message}")))
+    })
+}
+
+/// The error of the operating system inside, where there is one.
 fn of_system(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast() {
@@ -127,14 +149,18 @@ fn write_group(writer: &mut SerializedFileWriter<File>, table: &Table) -> Result
     let columns = writer.schema_descr().columns().to_vec();
     let mut group = writer.next_row_group()?;
     let mut leaf = 0;
-    for (name, column) in &table.columns {
+    for (_, column) in &table.columns {
         match column {
-            Column::Dictionary(places, texts) => {
+            Column::Dictionary(indices, texts) => {
                 let words = words_of(texts);
-                // Nobody looks for rows by the extremes of their opcodes and names.
-                let extremes = (*name == "path").then(|| extremes_of(places, texts));
+                let statistics = has_statistics(&columns[leaf], true);
+                let statistics = statistics.then(|| statistics_of(indices, texts));
                 let chunk = Chunk::new(columns[leaf].clone());
-                let (bytes, close) = chunk.write(&words, Rows(places), None, rows, extremes)?;
+                let (bytes, close) = if words.plain.len() > DICTIONARY_BYTES {
+                    chunk.write_plain(&words, indices, statistics)?
+                } else {
+                    chunk.write(&words, Rows(indices), None, rows, statistics)?
+                };
                 group.append_column(&bytes, close)?;
             }
             Column::List(ends, items) => match &**items {
@@ -179,13 +205,15 @@ fn words_of(texts: &Column) -> Words {
     }
 }
 
-/// The extremes of words that rows have.
-fn extremes_of(places: &[i32], texts: &Column) -> Statistics {
+/// The minimum and maximum of the words that rows have.
+fn statistics_of(indices: &[i32], texts: &Column) -> Statistics {
     let Column::Utf8(ends, data) = texts else {
         unreachable!("words are texts");
     };
     let mut used = vec![false; ends.len() - 1];
-    places.iter().for_each(|&place| used[place as usize] = true);
+    indices
+        .iter()
+        .for_each(|&index| used[index as usize] = true);
     let text = |word: usize| &data[ends[word] as usize..ends[word + 1] as usize];
     let used = || (0..used.len()).filter(|&word| used[word]).map(text);
     let extreme = |text: Option<&[u8]>| text.map(|text| ByteArray::from(text.to_vec()));

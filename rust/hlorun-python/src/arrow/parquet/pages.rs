@@ -13,16 +13,33 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::hybrid::{Hybrid, width_of};
 
-/// Most slots of a page.
-const PAGE_SLOTS: usize = 1 << 17;
+/// Most rows of a page, and most slots of one of lists: absent values have no bytes that could bound it.
+pub const PAGE_ROWS: usize = 1 << 17;
+/// Bytes of words after which a page of words without a dictionary ends.
+const PAGE_BYTES: usize = 4 << 20;
+/// Most bytes of a dictionary, whose page has to be smaller than 2 GiB.
+pub const DICTIONARY_BYTES: usize = 256 << 20;
 
-/// What a column is packed with: zstd packs better and takes longer.
+/// Compression of pages; zstd makes smaller files and takes longer.
 pub const PACKED: Compression = Compression::LZ4_RAW;
 
-/// Words that differ, as `PLAIN` has them, and their number.
+/// Distinct values in `PLAIN` encoding, and their number.
 pub struct Words {
     pub plain: Vec<u8>,
     pub count: usize,
+}
+
+impl Words {
+    /// Where each text begins, and the end of the last.
+    fn starts(&self) -> Vec<usize> {
+        let mut starts = vec![0];
+        let mut rest = &*self.plain;
+        while let Some((length, after)) = rest.split_first_chunk() {
+            rest = &after[u32::from_le_bytes(*length) as usize..];
+            starts.push(self.plain.len() - rest.len());
+        }
+        starts
+    }
 }
 
 /// Rows of a column: which words they are, each with how often it follows itself.
@@ -116,7 +133,7 @@ impl Levels<'_> {
     }
 }
 
-/// A column chunk in memory: a page of words, and pages that say which of them each row is.
+/// A column chunk in memory: a page of words, and pages of the index of each row's word.
 pub struct Chunk {
     sink: TrackedWrite<Vec<u8>>,
     descr: ColumnDescPtr,
@@ -134,7 +151,7 @@ impl Chunk {
         }
     }
 
-    /// Appends a page whose buffer is packed first.
+    /// Appends a page whose buffer is compressed first.
     fn page(&mut self, page: &[u8], made: impl FnOnce(Bytes) -> Page) -> Result<()> {
         let mut writer = SerializedPageWriter::new(&mut self.sink);
         let page = CompressedPage::new(made(compress(page).into()), page.len());
@@ -152,7 +169,7 @@ impl Chunk {
     }
 
     /// Appends a page of `slots` slots, `items` of which have a word.
-    fn places(
+    fn indices(
         &mut self,
         page: &mut Vec<u8>,
         (slots, items): (usize, usize),
@@ -160,20 +177,24 @@ impl Chunk {
         runs: &mut impl Runs,
     ) -> Result<()> {
         page.push(width as u8);
-        let mut places = Hybrid::new(page, width);
-        runs.next(items, |word, count| places.push(word, count));
-        places.end();
+        let mut indices = Hybrid::new(page, width);
+        runs.next(items, |word, count| indices.push(word, count));
+        indices.end();
+        self.data(page, slots, Encoding::RLE_DICTIONARY)?;
+        page.clear();
+        Ok(())
+    }
+
+    fn data(&mut self, page: &[u8], slots: usize, encoding: Encoding) -> Result<()> {
         self.slots += slots;
         self.page(page, |buf| Page::DataPage {
             buf,
             num_values: slots as u32,
-            encoding: Encoding::RLE_DICTIONARY,
+            encoding,
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
-        })?;
-        page.clear();
-        Ok(())
+        })
     }
 
     /// The chunk of a column, and what its file says of it; `ends` are those of lists.
@@ -190,7 +211,7 @@ impl Chunk {
     ) -> Result<(Bytes, ColumnCloseResult)> {
         self.words(words)?;
         let start = self.sink.bytes_written();
-        // One word alone takes a bit, too, as readers expect it.
+        // Writers of Parquet use at least one bit.
         let width = width_of(words.count.saturating_sub(1) as u32).max(1);
         let mut page = Vec::new();
         match ends {
@@ -198,27 +219,64 @@ impl Chunk {
                 let (row, within) = (0, 0);
                 let mut levels = Levels { ends, row, within };
                 while levels.row < rows {
-                    let counts = levels.next(PAGE_SLOTS, &mut page);
-                    self.places(&mut page, counts, width, &mut runs)?;
+                    let counts = levels.next(PAGE_ROWS, &mut page);
+                    self.indices(&mut page, counts, width, &mut runs)?;
                 }
             }
             None => {
-                for first in (0..rows).step_by(PAGE_SLOTS) {
-                    let slots = PAGE_SLOTS.min(rows - first);
-                    self.places(&mut page, (slots, slots), width, &mut runs)?;
+                for first in (0..rows).step_by(PAGE_ROWS) {
+                    let slots = PAGE_ROWS.min(rows - first);
+                    self.indices(&mut page, (slots, slots), width, &mut runs)?;
                 }
             }
         }
-        let bytes_written = self.sink.bytes_written();
         let encodings = vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY];
+        self.end(encodings, Some(start), rows, statistics)
+    }
+
+    /// The chunk of a column of words that are too large for a dictionary: the word of each row.
+    ///
+    /// # Errors
+    /// As [`Chunk::write`].
+    pub fn write_plain(
+        mut self,
+        words: &Words,
+        indices: &[i32],
+        statistics: Option<Statistics>,
+    ) -> Result<(Bytes, ColumnCloseResult)> {
+        let starts = words.starts();
+        let (mut page, mut slots) = (Vec::new(), 0);
+        for (row, &index) in indices.iter().enumerate() {
+            let index = index as usize;
+            page.extend_from_slice(&words.plain[starts[index]..starts[index + 1]]);
+            slots += 1;
+            if page.len() >= PAGE_BYTES || slots == PAGE_ROWS || row + 1 == indices.len() {
+                self.data(&page, slots, Encoding::PLAIN)?;
+                page.clear();
+                slots = 0;
+            }
+        }
+        let encodings = vec![Encoding::PLAIN, Encoding::RLE];
+        self.end(encodings, None, indices.len(), statistics)
+    }
+
+    /// The chunk, and what its file says of it; `start` is where the pages after the dictionary begin.
+    fn end(
+        self,
+        encodings: Vec<Encoding>,
+        start: Option<usize>,
+        rows: usize,
+        statistics: Option<Statistics>,
+    ) -> Result<(Bytes, ColumnCloseResult)> {
+        let bytes_written = self.sink.bytes_written();
         let mut metadata = ColumnChunkMetaData::builder(self.descr)
             .set_compression(PACKED)
             .set_encodings(encodings)
             .set_total_compressed_size(bytes_written as i64)
             .set_total_uncompressed_size(self.unpacked as i64)
             .set_num_values(self.slots as i64)
-            .set_dictionary_page_offset(Some(0))
-            .set_data_page_offset(start as i64);
+            .set_dictionary_page_offset(start.map(|_| 0))
+            .set_data_page_offset(start.unwrap_or(0) as i64);
         if let Some(statistics) = statistics {
             metadata = metadata.set_statistics(statistics);
         }

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use parquet::basic::{Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::errors::Result;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type, TypePtr};
 
-use super::pages::PACKED;
+use super::pages::{PACKED, PAGE_ROWS};
 use crate::arrow::ffi::{Column, Table};
 
-/// Most rows of a page, as columns of absent numbers have no bytes that could bound it.
-const PAGE_ROWS: usize = 1 << 17;
 /// Rows between looks at the size of a page.
 const BATCH_ROWS: usize = 1 << 12;
 
@@ -93,48 +91,56 @@ fn common(metadata: Vec<KeyValue>) -> WriterPropertiesBuilder {
         .set_compression(PACKED)
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
+        .set_statistics_truncate_length(None)
         .set_offset_index_disabled(true)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(BATCH_ROWS)
 }
 
-/// Adds how a column is written. Lists have no extremes, as nobody looks for rows by them.
-fn with_column(
-    properties: WriterPropertiesBuilder,
-    column: &ColumnDescriptor,
-) -> WriterPropertiesBuilder {
-    let path = column.path().clone();
-    let properties = match column.max_rep_level() {
-        0 => properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk),
-        _ => properties,
-    };
-    match column.physical_type() {
-        Physical::INT64 => properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-        _ => properties,
+/// Whether row groups have the minimum and maximum of a column; `has_words` says that it is dictionary-encoded.
+/// Nobody looks for rows by items of lists or by opcodes and names.
+pub fn has_statistics(column: &ColumnDescriptor, has_words: bool) -> bool {
+    column.max_rep_level() == 0 && (!has_words || column.path().parts() == ["path"])
+}
+
+/// How columns are written, the dictionaries of those that have words by the library.
+fn properties(
+    schema: &SchemaDescriptor,
+    metadata: Vec<KeyValue>,
+    has_words: impl Fn(usize) -> bool,
+) -> WriterProperties {
+    let mut properties = common(metadata);
+    for (leaf, column) in schema.columns().iter().enumerate() {
+        let (path, has_words) = (column.path().clone(), has_words(leaf));
+        if has_statistics(column, has_words) {
+            properties =
+                properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk);
+        }
+        if column.physical_type() == Physical::INT64 {
+            properties =
+                properties.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
+        }
+        properties = properties.set_column_dictionary_enabled(path, has_words);
     }
+    properties.build()
 }
 
 /// How a file of these columns is written; `metadata` is what it says of itself.
 pub fn properties_of(schema: &SchemaDescriptor, metadata: &[(String, String)]) -> WriterProperties {
     let pairs = metadata.iter();
     let pairs = pairs.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let columns = schema.columns().iter();
-    let properties = columns.fold(common(pairs.collect()), |properties, column| {
-        with_column(properties, column)
-    });
-    properties.build()
+    // Columns that have words are pages already when the library gets them.
+    properties(schema, pairs.collect(), |_| false)
 }
 
-/// How a copy of a file is written, whose words and features are looked up again.
-pub fn copy_properties(schema: &SchemaDescriptor, metadata: Vec<KeyValue>) -> WriterProperties {
-    let columns = schema.columns().iter();
-    let properties = columns.fold(common(metadata), |properties, column| {
-        let is_word = matches!(
-            column.physical_type(),
-            Physical::BYTE_ARRAY | Physical::FLOAT
-        );
-        let path = column.path().clone();
-        with_column(properties, column).set_column_dictionary_enabled(path, is_word)
-    });
-    properties.build()
+/// How a copy of a file is written: columns that have words have them in the copy.
+pub fn copy_properties(source: &ParquetMetaData) -> WriterProperties {
+    let file = source.file_metadata();
+    let metadata = file.key_value_metadata().cloned().unwrap_or_default();
+    let is_dictionary = |column: &ColumnChunkMetaData| column.dictionary_page_offset().is_some();
+    let has_words = |leaf| {
+        let mut groups = source.row_groups().iter();
+        groups.any(|group| group.columns().get(leaf).is_some_and(is_dictionary))
+    };
+    properties(file.schema_descr(), metadata, has_words)
 }

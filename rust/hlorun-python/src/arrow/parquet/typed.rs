@@ -13,7 +13,10 @@ use crate::arrow::ffi::Column;
 type Group<'g> = SerializedRowGroupWriter<'g, File>;
 
 /// Appends a column of values with the levels of its slots.
-fn append<T: DataType>(
+///
+/// # Errors
+/// Where the system does not take it.
+pub fn append<T: DataType>(
     group: &mut Group<'_>,
     values: &[T::T],
     definition: Option<&[i16]>,

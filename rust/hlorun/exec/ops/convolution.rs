@@ -290,7 +290,7 @@ fn linear(
     if cut.is_shared {
         return (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment));
     }
-    // A product on the thread of its task, which is left like any other when the run is to end.
+    // A product on the thread of its task is one step: whether the run is to end is looked at before each.
     let one_by_one = |count: usize, task: &(dyn Fn(usize) + Sync)| {
         (0..count).for_each(|index| (environment.parallel)(1, &|_| task(index)));
     };

@@ -191,6 +191,11 @@ LARGE = {
         "p = f32[1,8192,4096] parameter(0); q = f32[1,4096,64] parameter(1); ROOT r = f32[1,8194,64] "
         "convolution(p, q), window={size=1 pad=1_1}, dim_labels=b0f_0io->b0f"
     ),
+    # Of the positions of the window, one sees the input.
+    "spread": (
+        "p = f32[1,1,1] parameter(0); q = f32[4194304,1,1] parameter(1); ROOT r = f32[1,64,1] convolution(p, q), "
+        f"window={{size=4194304 pad=0_4194366 lhs_dilate={(1 << 62) + 1}}}, dim_labels=b0f_0io->b0f"
+    ),
 }
 
 # Runs a small module so that all is loaded and started, then the other one with so many megabytes more.

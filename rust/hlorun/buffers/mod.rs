@@ -207,6 +207,19 @@ pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
+/// Makes room for `count` more elements.
+pub(crate) fn reserve<T>(values: &mut Vec<T>, count: usize) -> Result<()> {
+    let room = values.try_reserve(count);
+    room.map_err(|_| no_room::<T>(values.len() + count))
+}
+
+/// Appends `value`.
+pub(crate) fn push<T>(values: &mut Vec<T>, value: T) -> Result<()> {
+    reserve(values, 1)?;
+    values.push(value);
+    Ok(())
+}
+
 /// `count` times `value`.
 pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     let mut values = with_room(count)?;

@@ -343,7 +343,7 @@ pub mod windowed {
 
 /// Convolutions as matrix products of patches and weights.
 pub mod convolution {
-    /// Bytes of patches a task makes at a time: they stay in its second-level cache.
+    /// Bytes of patches by which the outputs of a task are chosen: they stay in its second-level cache.
     pub const TILE_BYTES: usize = 1 << 19;
     /// Fewest and most outputs they are for.
     pub const MIN_TILE: usize = 128;
@@ -352,12 +352,16 @@ pub mod convolution {
     pub const FEW_TILES: usize = 8;
     /// Bytes of weights from which they do, too: laying them out takes long, and they fill a second-level cache.
     pub const LARGE_WEIGHTS: usize = 1 << 20;
-    /// Most bytes of patches of a product, if one output's of one position of the window take less.
-    pub const SHARED_BYTES: usize = 8 << 20;
+    /// Most bytes of patches of a product, shared by threads or not, if one output's of one position of the window take less.
+    pub const PATCH_BYTES: usize = 8 << 20;
     /// Fewest outputs of a product that threads share, if those bytes allow: weights are laid out for each.
     pub const MIN_SHARED: usize = 512;
     /// Bytes of patches that are worth another thread.
     pub const FILL_GRAIN: usize = 1 << 16;
+    /// Longest row of a window whose inputs are copied together: where each position's lie is kept in memory.
+    pub const MAX_JOINED: usize = 1 << 16;
+    /// Positions of a window that are looked at between two looks at whether the run is to end.
+    pub const CHECKED_POSITIONS: i64 = 1 << 16;
     /// Most convolutions that one of a spread input is cut into.
     pub const MAX_PHASES: i64 = 64;
 }
@@ -375,6 +379,10 @@ pub mod narrow_convolution {
     pub const MAX_LENGTH: i64 = 1 << 12;
     /// Multiplications that make a task.
     pub const GRAIN: usize = 256 << 10;
+    /// Multiplications between two looks at whether the run is to end: some milliseconds.
+    pub const CHECKED: usize = 16 << 20;
+    /// Most bytes of depthwise results that are moved to their places at a time, if one output's features take less.
+    pub const ROOM_BYTES: usize = 1 << 20;
 }
 
 /// Scatters of windows whose elements lie side by side, shared among threads.

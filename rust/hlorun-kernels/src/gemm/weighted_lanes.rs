@@ -89,7 +89,10 @@ unsafe fn lanes<T: Tier, F: Real, const N: usize>(job: &WeightedLanes, at: usize
                 3 => block::<T, F, N, 3>(job, at, own.start),
                 4 => block::<T, F, N, 4>(job, at, own.start),
                 5 => block::<T, F, N, 5>(job, at, own.start),
-                _ => block::<T, F, N, OUTPUTS>(job, at, own.start),
+                outputs => {
+                    debug_assert_eq!(outputs, OUTPUTS, "no part is empty");
+                    block::<T, F, N, OUTPUTS>(job, at, own.start);
+                }
             }
         }
     }

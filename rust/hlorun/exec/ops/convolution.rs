@@ -1,7 +1,7 @@
 //! Runs `convolution` as matrix products of patches (im2col) and the kernel.
 //!
-//! Promise: memory beyond the operands' is bounded by tiles (and one repacked kernel); how work is
-//! cut depends on the shapes only, so results are the same for every number of threads. Low floats
+//! Promise: memory is bounded by patches, and by copies of the kernel, of operands in another type and of results of
+//! another type or layout; how work is cut depends on the shapes only, so results are the same for every number of threads. Low floats
 //! accumulate in `f32` and round once, integers wrap in the result's type.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
 use crate::plan::cost::convolution::{
-    FEW_TILES, LARGE_WEIGHTS, MAX_TILE, MIN_SHARED, MIN_TILE, SHARED_BYTES, TILE_BYTES,
+    FEW_TILES, LARGE_WEIGHTS, MAX_TILE, MIN_SHARED, MIN_TILE, PATCH_BYTES, TILE_BYTES,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
@@ -202,6 +202,7 @@ fn in_type(
         return by_layout(op, input, kernel, output, environment);
     };
     for phase in phases {
+        environment.check();
         if phase.kernel.count() == 0 {
             clear(&phase.output)?;
         } else {
@@ -249,7 +250,7 @@ fn linear(
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
     let groups = op.feature_group_count * op.batch_group_count;
-    let geometry = Geometry::new(op, input, output);
+    let geometry = Geometry::new(op, input, output, environment)?;
     if depthwise::run(op, &geometry, kernel, input, output, environment)?
         || weighted_rows::run(op, &geometry, kernel, input, output, environment)?
     {
@@ -289,7 +290,7 @@ fn linear(
     if cut.is_shared {
         return (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment));
     }
-    // A product on the thread of its task, which is left like any other when the run is to end.
+    // A product on the thread of its task is one step: whether the run is to end is looked at before each.
     let one_by_one = |count: usize, task: &(dyn Fn(usize) + Sync)| {
         (0..count).for_each(|index| (environment.parallel)(1, &|_| task(index)));
     };
@@ -319,7 +320,7 @@ impl Cut {
         let [patch, features] = bytes;
         let blocks = positions.blocks * groups;
         // Patches hold all features of at least one position of the window.
-        let most = SHARED_BYTES / features;
+        let most = PATCH_BYTES / features;
         let cut = |rows: usize, is_shared: bool| {
             let rows = rows.min(most).min(positions.length).max(1);
             let tiles = positions.length.div_ceil(rows);
@@ -333,7 +334,7 @@ impl Cut {
         let own = cut((TILE_BYTES / patch).clamp(MIN_TILE, MAX_TILE), false);
         // All threads share a product of few tiles, or of weights that none should lay out for itself.
         if own.jobs < FEW_TILES || patch.saturating_mul(columns) >= LARGE_WEIGHTS {
-            cut((SHARED_BYTES / patch).max(MIN_SHARED), true)
+            cut((PATCH_BYTES / patch).max(MIN_SHARED), true)
         } else {
             own
         }
@@ -485,7 +486,7 @@ impl Job<'_> {
         let (features, windows) = (self.geometry.features, self.geometry.positions_in_window());
         let (first_batch, first_feature) = self.first_of(piece.group);
         let window_bytes = piece.rows.len() * features * self.size;
-        let step = (SHARED_BYTES / window_bytes.max(1)).clamp(1, windows);
+        let step = (PATCH_BYTES / window_bytes.max(1)).clamp(1, windows);
         let width = self.geometry.width();
         let step = if step > width {
             step / width * width

@@ -5,6 +5,8 @@
 //! inputs at the same positions of the window are one segment, so no input is padded. Promise: an element is one sum over
 //! positions of the window, whatever thread computes it.
 
+use std::ops::Range;
+
 use hlorun_kernels::{Scratch, WeightedLanes, WeightedLanesKernel, weighted_lanes};
 use smallvec::SmallVec;
 
@@ -12,10 +14,11 @@ use super::im2col::Geometry;
 use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, byte_strides, try_split};
 use super::weighted_rows::{OuterPositions, Segment, outer_positions, segments, step_between};
+use crate::buffers::reserve;
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::narrow_convolution::{GRAIN, MAX_STEP};
+use crate::plan::cost::narrow_convolution::{CHECKED, GRAIN, MAX_STEP, ROOM_BYTES};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
@@ -37,8 +40,7 @@ pub fn run(
     let Some(sum) = dtype(input.element_type).and_then(weighted_lanes) else {
         return Ok(false);
     };
-    let step = step_between(geometry);
-    if step > MAX_STEP {
+    if step_between(geometry) > MAX_STEP {
         return Ok(false);
     }
     // By window position, all features together.
@@ -54,7 +56,7 @@ pub fn run(
         weights: weights.pointer(),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
-        segments: segments(geometry, step),
+        segments: segments(geometry, environment)?,
         from: byte_strides(&input.strides, size),
         to: byte_strides(&output.strides, size),
         columns,
@@ -64,11 +66,11 @@ pub fn run(
     let longest = job.segments.iter().map(|segment| segment.count).max();
     let room = match job.is_in_place() {
         true => 0,
-        false => longest.unwrap_or(0) * columns * size,
+        false => longest.unwrap_or(0).min(job.most_moved()) * columns * size,
     };
     let work = (inner * columns * geometry.positions_in_window()).max(1);
     let grain = (GRAIN / work).max(1).saturating_mul(job.segments.len());
-    // A row of more work than that is cut, too.
+    // A row of more work than that is shared, too, by its segments.
     let grain = if work > GRAIN {
         grain.div_ceil(work / GRAIN)
     } else {
@@ -76,8 +78,7 @@ pub fn run(
     };
     try_split(environment, pieces, grain, &|range| {
         let mut scratch = Scratch::new::<u8>(room)?;
-        job.pieces(range, scratch.get());
-        Ok(())
+        job.pieces(range, scratch.get(), environment)
     })?;
     Ok(true)
 }
@@ -108,23 +109,52 @@ impl Rows<'_> {
         self.to[self.op.output.feature] == self.size as isize
     }
 
-    /// Computes segments, numbered row by row; `room` holds one that cannot be written where it belongs.
-    fn pieces(&self, range: std::ops::Range<usize>, room: *mut u8) {
+    /// Most outputs that are moved at a time, where features do not.
+    fn most_moved(&self) -> usize {
+        (ROOM_BYTES / (self.columns * self.size)).max(1)
+    }
+
+    /// Computes segments, numbered row by row; `room` is for outputs that cannot be written where they belong.
+    fn pieces(
+        &self,
+        range: Range<usize>,
+        room: *mut u8,
+        environment: &OpEnvironment<'_>,
+    ) -> Result<()> {
+        // Multiplications since the last look at whether the run is to end.
+        let mut unchecked = 0;
         let (mut positions, mut terms) = (OuterPositions::new(), Terms::new());
         let mut current = None;
         for piece in range {
             let (row, at) = (piece / self.segments.len(), piece % self.segments.len());
             let target = match current {
                 Some((known, target)) if known == row => target,
-                _ => self.row(row, &mut positions),
+                _ => self.row(row, &mut positions)?,
             };
             current = Some((row, target));
-            self.segment(&self.segments[at], &positions, &mut terms, (target, room));
+            let segment = &self.segments[at];
+            self.find_terms(segment, &positions, &mut terms)?;
+            // Parts of a segment, so that none takes long, nor more than the room.
+            let work = (terms.len() + 1) * self.columns;
+            let mut most = (CHECKED / work).max(1);
+            if !self.is_in_place() {
+                most = most.min(self.most_moved());
+            }
+            for first in (0..segment.count).step_by(most) {
+                let part = first..segment.count.min(first + most);
+                unchecked += work * part.len();
+                if unchecked > CHECKED {
+                    unchecked = 0;
+                    environment.check();
+                }
+                self.part(segment, part, &mut terms, (target, room));
+            }
         }
+        Ok(())
     }
 
     /// Where a row of outputs begins; finds the positions of the window that it sees.
-    fn row(&self, row: usize, positions: &mut OuterPositions) -> *mut u8 {
+    fn row(&self, row: usize, positions: &mut OuterPositions) -> Result<*mut u8> {
         let (op, geometry) = (self.op, self.geometry);
         let outer = geometry.outputs.len() - 1;
         let mut index: SmallVec<[i64; 3]> = SmallVec::from_elem(0, outer);
@@ -137,37 +167,58 @@ impl Rows<'_> {
         }
         at += rest as isize * self.to[op.output.outer];
         let image = rest as isize * self.from[op.input.outer];
-        outer_positions(op, geometry, (&index, image), &self.from, positions);
-        self.output.at(at)
+        outer_positions(op, geometry, (&index, image), &self.from, positions)?;
+        Ok(self.output.at(at))
     }
 
-    /// Computes one segment of the row at `target`.
-    fn segment(
+    /// Lists what the first output of a segment sees.
+    fn find_terms(
         &self,
         segment: &Segment,
         positions: &OuterPositions,
         terms: &mut Terms,
+    ) -> Result<()> {
+        let along = self.along_input();
+        let width = self.geometry.width();
+        terms.clear();
+        for &(outer, byte) in positions {
+            let seen = segment.positions(self.geometry);
+            reserve(terms, seen.len())?;
+            terms.extend(seen.map(|(position, input)| {
+                let weights = (outer * width + position) * self.columns * self.size;
+                (
+                    self.input.at(byte + input as isize * along).cast_const(),
+                    self.weights.at(weights as isize).cast_const(),
+                )
+            }));
+        }
+        Ok(())
+    }
+
+    /// Bytes between inputs along a row.
+    fn along_input(&self) -> isize {
+        self.op.input.spatial.last().map_or(0, |&d| self.from[d])
+    }
+
+    /// Computes outputs `part` of a segment of the row at `target`; moves `terms` on to what the output behind them sees.
+    fn part(
+        &self,
+        segment: &Segment,
+        part: Range<usize>,
+        terms: &mut Terms,
         (target, room): (*mut u8, *mut u8),
     ) {
         let size = self.size as isize;
-        let along = self.op.input.spatial.last().map_or(0, |&d| self.from[d]);
-        let width = self.geometry.spans.last().map_or(1, Vec::len);
-        terms.clear();
-        for &(outer, byte) in positions {
-            for (position, input) in segment.positions(self.geometry) {
-                let weights = (outer * width + position) * self.columns * self.size;
-                terms.push((
-                    self.input.at(byte + input as isize * along).cast_const(),
-                    self.weights.at(weights as isize).cast_const(),
-                ));
-            }
-        }
         let row = self.op.output.spatial.last().map_or(0, |&d| self.to[d]);
-        let target = target.wrapping_offset(segment.first as isize * row);
+        let first = segment.first + part.start * segment.step;
+        let target = target.wrapping_offset(first as isize * row);
         // Bytes from an output to the next; a single one has none.
-        let step = match segment.count {
-            1 => 0,
-            _ => segment.step as isize * row,
+        let (step, input_step) = match segment.count {
+            1 => (0, 0),
+            _ => (
+                segment.step as isize * row,
+                segment.input_step as isize * self.along_input(),
+            ),
         };
         let dense = self.columns as isize * size;
         let (to, to_step) = match self.is_in_place() {
@@ -177,25 +228,29 @@ impl Rows<'_> {
         let job = WeightedLanes {
             terms,
             lanes: self.columns,
-            count: segment.count,
-            input_step: segment.input_step as isize * along / size,
+            count: part.len(),
+            input_step: input_step / size,
             to,
             to_step: to_step / size,
         };
         // SAFETY: spans name inputs inside the array and outputs of the row; every position has a weight for each
-        // feature, and features lie side by side. The room holds the longest segment, and is written to the outputs that
-        // the segment names.
+        // feature, and features lie side by side. The room holds the part, and is written to the outputs that it names.
         unsafe {
             (self.sum)(&job);
             if !self.is_in_place() {
                 hlorun_kernels::copy_strided(
                     self.size,
-                    &[segment.count, self.columns],
+                    &[part.len(), self.columns],
                     room,
                     &[dense, size],
                     target,
                     &[step, self.to[self.op.output.feature]],
                 );
+            }
+        }
+        if part.end < segment.count {
+            for (inputs, _) in terms {
+                *inputs = inputs.wrapping_offset(part.len() as isize * input_step);
             }
         }
     }

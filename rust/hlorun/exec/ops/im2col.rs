@@ -9,10 +9,11 @@ use hlorun_kernels::Matrix;
 use smallvec::SmallVec;
 
 use super::walk::{Shared, split};
-use super::window::{Span, span};
+use super::window_axis::WindowAxis;
+use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::convolution::FILL_GRAIN;
+use crate::plan::cost::convolution::{FILL_GRAIN, MAX_JOINED};
 use crate::plan::ops::convolution::ConvolutionOp;
 
 /// Where windows lie in an input.
@@ -22,8 +23,8 @@ pub struct Geometry {
     size: usize,
     /// Sizes of the result's spatial dimensions, at least one.
     pub outputs: SmallVec<[usize; 3]>,
-    /// For every spatial dimension and window position, the outputs that see an input.
-    pub spans: SmallVec<[Vec<Option<Span>>; 3]>,
+    /// For every spatial dimension, the window positions that see inputs.
+    pub axes: SmallVec<[WindowAxis; 3]>,
     strides: SmallVec<[i64; 3]>,
     batch_stride: i64,
     feature_stride: i64,
@@ -73,37 +74,36 @@ pub struct Run {
 
 impl Geometry {
     /// The geometry of `op`.
-    pub fn new(op: &ConvolutionOp, input: &RawArray, output: &RawArray) -> Geometry {
+    pub fn new(
+        op: &ConvolutionOp,
+        input: &RawArray,
+        output: &RawArray,
+        environment: &OpEnvironment<'_>,
+    ) -> Result<Geometry> {
         let mut outputs: SmallVec<[usize; 3]> = SmallVec::new();
-        let mut spans: SmallVec<[Vec<Option<Span>>; 3]> = SmallVec::new();
+        let mut axes: SmallVec<[WindowAxis; 3]> = SmallVec::new();
         let mut strides: SmallVec<[i64; 3]> = SmallVec::new();
         let mut padded = false;
         let mut pointwise = true;
         for (i, window) in op.window.0.iter().enumerate() {
             let count = output.dims[op.output.spatial[i]];
             let size = input.dims[op.input.spatial[i]];
-            let list: Vec<Option<Span>> = (0..window.size)
-                .map(|k| span(window, size, &(0..count), k))
-                .collect();
-            padded |= list.iter().any(|s| s.is_none_or(|s| s.count != count));
+            let axis = WindowAxis::new(window, size, count, environment)?;
+            let seen = axis.seen();
+            padded |= seen.len() != axis.width || seen.iter().any(|s| s.count != count);
             pointwise &= window.size == 1
                 && (count == 1 || window.stride == 1)
-                && list[0].is_some_and(|s| s.count == count && s.base == 0);
+                && seen
+                    .first()
+                    .is_some_and(|s| s.count == count && s.base == 0);
             outputs.push(count as usize);
             strides.push(input.strides[op.input.spatial[i]]);
-            spans.push(list);
+            axes.push(axis);
         }
         if outputs.is_empty() {
             outputs.push(1);
             strides.push(0);
-            spans.push(vec![Some(Span {
-                position: 0,
-                first: 0,
-                step: 1,
-                count: 1,
-                base: 0,
-                base_step: 1,
-            })]);
+            axes.push(WindowAxis::single());
         }
         let features = input.dims[op.input.feature] as usize / op.feature_group_count;
         let dense = features == 1 || input.strides[op.input.feature] == 1;
@@ -111,39 +111,34 @@ impl Geometry {
         let joined = dense
             && strides.last() == Some(&(features as i64))
             && last.is_some_and(|w| w.window_dilation == 1 && w.base_dilation == 1);
-        Geometry {
+        Ok(Geometry {
             features,
             joined,
             size: input.element_type.size_bytes(),
             outputs,
-            spans,
+            axes,
             strides,
             batch_stride: input.strides[op.input.outer],
             feature_stride: input.strides[op.input.feature],
             padded,
             pointwise,
-        }
+        })
     }
 
     /// Every output sees exactly the input at its own position.
     pub fn is_pointwise(&self) -> bool {
-        self.pointwise
-            && self
-                .spans
-                .iter()
-                .flatten()
-                .flatten()
-                .all(|s| s.base_step == 1 || s.count == 1)
+        let mut spans = self.axes.iter().flat_map(|axis| axis.seen());
+        self.pointwise && spans.all(|s| s.base_step == 1 || s.count == 1)
     }
 
     /// Number of window positions.
     pub fn positions_in_window(&self) -> usize {
-        self.spans.iter().map(Vec::len).product()
+        self.axes.iter().map(|axis| axis.width).product()
     }
 
     /// Positions of a row of the window.
     pub fn width(&self) -> usize {
-        self.spans.last().map_or(1, Vec::len)
+        self.axes.last().map_or(1, |axis| axis.width)
     }
 
     /// Calls `f(piece start, run)` for every piece of `positions` (a stretch of one output row) and
@@ -205,15 +200,15 @@ impl Geometry {
         } = piece;
         let last = self.outputs.len() - 1;
         let mut input = image;
-        let width = self.spans[last].len();
+        let width = self.axes[last].width;
         let mut rest = window / width;
         for d in (0..last).rev() {
-            let list = &self.spans[d];
-            let span = list[rest % list.len()]?;
-            rest /= list.len();
+            let axis = &self.axes[d];
+            let span = axis.at(rest % axis.width)?;
+            rest /= axis.width;
             input += span.input(index[d] as i64)? * self.strides[d];
         }
-        let span = self.spans[last][window % width]?;
+        let span = self.axes[last].at(window % width)?;
         let skip = (low as i64 - span.first).max(0);
         let skip = skip / span.step + i64::from(skip % span.step != 0);
         if skip >= span.count {
@@ -276,6 +271,7 @@ impl Geometry {
             // SAFETY: the caller's promise; parts are disjoint.
             unsafe { self.fill(&own, input.get(), to) }
         };
+        // Features of a position lie together in all parts or in none, so each has the strides of the whole.
         if environment.threads == 1 {
             return part(&(0..parts));
         }
@@ -357,6 +353,7 @@ impl Geometry {
         let width = self.width();
         if by_position
             && self.joined
+            && width <= MAX_JOINED
             && tile.windows.start.is_multiple_of(width)
             && windows.is_multiple_of(width)
         {

@@ -29,6 +29,7 @@ pub mod topk;
 pub mod walk;
 mod weighted_rows;
 pub mod window;
+mod window_axis;
 mod window_order;
 mod window_rows;
 

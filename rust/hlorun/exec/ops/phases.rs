@@ -5,6 +5,7 @@
 
 use smallvec::SmallVec;
 
+use super::window::{gcd, inverse};
 use crate::exec::array::RawArray;
 use crate::module::attributes::WindowDimension;
 use crate::plan::cost::{convolution::MAX_PHASES, narrow_convolution::MAX_FEATURES};
@@ -64,8 +65,10 @@ impl Phase {
         let place =
             |k: i64| i128::from(k) * dilation + i128::from(first) - i128::from(window.padding_low);
         // Of the positions, each `step`th sees inputs, from `begin` on.
-        let step = spread / gcd(spread, window.window_dilation);
-        let begin = (0..window.size.min(step)).find(|&k| place(k) % wide_spread == 0);
+        let common = gcd(wide_spread, dilation);
+        let step = (wide_spread / common) as i64;
+        let begin =
+            first_multiple([place(0), dilation, wide_spread], common).filter(|&k| k < window.size);
         let size = begin.map_or(0, |begin| (window.size - begin - 1) / step + 1);
         let skipped = match (begin, window.window_reversal) {
             (None, _) => 0,
@@ -92,12 +95,16 @@ impl Phase {
     }
 }
 
-/// The greatest common divisor of two positive numbers.
-fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
+/// The least `k` from zero on for which `spread` divides `start + k * dilation`, if there is one; `common` is the greatest
+/// common divisor of `spread` and `dilation`.
+fn first_multiple([start, dilation, spread]: [i128; 3], common: i128) -> Option<i64> {
+    if start % common != 0 {
+        return None;
     }
-    a
+    let step = spread / common;
+    // Both factors are less than the step, so that their product fits.
+    let wanted = (-start / common).rem_euclid(step);
+    Some((wanted * inverse(dilation / common, step) % step) as i64)
 }
 
 /// Keeps `count` indices of a dimension from `first` on, `step` apart; they lie in the array.
@@ -189,6 +196,19 @@ mod tests {
         }
         written.sort_unstable();
         assert_eq!(written, (0..outputs).collect::<Vec<_>>(), "{window:?}");
+    }
+
+    #[test]
+    fn first_multiples_are_those_of_a_search() {
+        for spread in 1..20 {
+            for dilation in 1..20 {
+                for start in -45..45 {
+                    let found = (0..spread).find(|k| (start + k * dilation) % spread == 0);
+                    let got = first_multiple([start, dilation, spread], gcd(spread, dilation));
+                    assert_eq!(got.map(i128::from), found, "{start} {dilation} {spread}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,18 +4,22 @@
 //! inputs at the same positions of the window are one segment, so no input is padded. Promise: an element is one sum over
 //! features and positions of the window, whatever thread computes it.
 
+use std::ops::Range;
+
 use hlorun_kernels::{WeightedRows, weighted_rows};
 use smallvec::SmallVec;
 
 use super::im2col::Geometry;
 use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, byte_strides, try_split};
-use crate::buffers::AlignedBytes;
-use crate::error::Result;
+use super::window::Span;
+use crate::buffers::{AlignedBytes, push, with_room};
+use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::convolution::CHECKED_POSITIONS;
 use crate::plan::cost::narrow_convolution::{
-    GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MAX_STEP, MIN_LENGTH,
+    CHECKED, GRAIN, MAX_FEATURES, MAX_LENGTH, MAX_ROWS, MAX_STEP, MIN_LENGTH,
 };
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
@@ -30,20 +34,24 @@ pub struct Segment {
     pub count: usize,
     /// Inputs between those of neighbouring outputs; zero for a single one.
     pub input_step: i64,
+    /// Of the spans of its outputs modulo the step, those of its positions.
+    spans: Range<usize>,
 }
 
 impl Segment {
-    /// Positions of the window, and the input that the first output sees there. They are found anew for each row: all
-    /// lists of all segments together would be as long as the square of the window.
-    pub fn positions<'g>(&self, geometry: &'g Geometry) -> impl Iterator<Item = (usize, i64)> + 'g {
-        let (first, step) = (self.first as i64, self.step);
-        let spans = geometry.spans.last().into_iter().flatten().flatten();
-        // Outputs of one step are all seen or none: a row is cut where spans begin and end.
-        spans.filter_map(move |span| {
+    /// Positions of the window, and the input that the first output sees there. They are found anew for each segment of
+    /// each row: all lists of all segments together would be as long as the square of the window.
+    pub fn positions<'g>(
+        &self,
+        geometry: &'g Geometry,
+    ) -> impl ExactSizeIterator<Item = (usize, i64)> + 'g {
+        let (first, step) = (self.first as i64, self.step as i64);
+        let last = geometry.axes.last();
+        let all: &[Span] = last.map_or(&[], |axis| axis.of_residue(first % step));
+        all[self.spans.clone()].iter().map(move |span| {
             let delta = first - span.first;
-            let nth = if step == 1 { delta } else { delta / span.step };
-            let is_here = delta >= 0 && nth < span.count && nth * span.step == delta;
-            is_here.then(|| (span.position as usize, span.base + nth * span.base_step))
+            let nth = if step == 1 { delta } else { delta / step };
+            (span.position as usize, span.base + nth * span.base_step)
         })
     }
 }
@@ -109,7 +117,7 @@ pub fn run(
         geometry,
         sum,
         size,
-        segments: segments(geometry, step),
+        segments: segments(geometry, environment)?,
         weights: weights.pointer(),
         input: Shared::new(input.pointer),
         output: Shared::new(output.pointer),
@@ -128,17 +136,16 @@ pub fn run(
         let mut scratch = Scratch::new(&job, rows, inner)?;
         let mut row = range.start;
         while row < range.end {
-            row += job.rows(row..range.end, &mut scratch);
+            row += job.rows(row..range.end, &mut scratch, environment)?;
         }
         Ok(())
     })?;
     Ok(true)
 }
 
-/// How far outputs of a row are apart that have positions of the window in common: all spans of a dimension have one step.
+/// How far outputs of a row are apart that have positions of the window in common.
 pub fn step_between(geometry: &Geometry) -> i64 {
-    let spans = geometry.spans.last().into_iter().flatten().flatten();
-    spans.map(|span| span.step).max().unwrap_or(1)
+    geometry.axes.last().map_or(1, |axis| axis.step)
 }
 
 /// Positions of the window in front of the one along the row, and the first byte of the row of inputs at each.
@@ -151,61 +158,75 @@ pub fn outer_positions(
     (index, image): (&[i64], isize),
     from: &[isize],
     found: &mut OuterPositions,
-) {
+) -> Result<()> {
     found.clear();
     found.push((0, image));
     let spatial = &op.input.spatial;
-    for ((spans, &at), &dim) in geometry.spans.iter().zip(index).zip(spatial) {
+    for ((axis, &at), &dim) in geometry.axes.iter().zip(index).zip(spatial) {
         // In place of each, those along one more dimension; they are appended and the old ones removed.
-        let old = found.len();
+        let (old, spans) = (found.len(), axis.of_output(at));
+        let room = found.try_reserve(old.saturating_mul(spans.len()));
+        room.map_err(|_| HloError::execution("out of memory for positions of a window"))?;
         for n in 0..old {
             let (position, byte) = found[n];
-            for (k, span) in spans.iter().enumerate() {
-                if let Some(input) = span.and_then(|span| span.input(at)) {
+            for span in spans {
+                if let Some(input) = span.input(at) {
                     let byte = byte + input as isize * from[dim];
-                    found.push((position * spans.len() + k, byte));
+                    found.push((position * axis.width + span.position as usize, byte));
                 }
             }
         }
         found.drain(..old);
     }
+    Ok(())
 }
 
-/// Cuts a row, of whose outputs only each `step`th have positions in common, where outputs begin or cease to see inputs
-/// at a position of the window.
-pub fn segments(geometry: &Geometry, step: i64) -> Vec<Segment> {
-    let last = geometry.outputs.len() - 1;
-    let (spans, inner) = (&geometry.spans[last], geometry.outputs[last]);
+/// Cuts a row where outputs begin or cease to see inputs at a position of the window; outputs that have no positions in
+/// common are in different segments.
+pub fn segments(geometry: &Geometry, environment: &OpEnvironment<'_>) -> Result<Vec<Segment>> {
     let mut found = Vec::new();
+    let (Some(axis), Some(&inner)) = (geometry.axes.last(), geometry.outputs.last()) else {
+        return Ok(found);
+    };
+    let step = axis.step;
     for residue in 0..step.min(inner as i64) {
         let outputs = 1 + (inner as i64 - 1 - residue) / step;
-        let here = || {
-            let seen = spans.iter().flatten();
-            seen.filter(move |span| span.first % step == residue)
-                .map(move |span| (span.first / step, span))
-        };
-        let mut cuts: Vec<i64> = here()
-            .flat_map(|(first, span)| [first, first + span.count])
-            .chain([0, outputs])
-            .collect();
-        cuts.sort_unstable();
-        cuts.dedup();
-        let pieces = cuts.windows(2).flat_map(|pair| {
-            let (begin, end) = (pair[0], pair[1]);
-            let starts = (begin..end).step_by(MAX_LENGTH as usize);
-            starts.map(move |start| (start, end.min(start + MAX_LENGTH)))
-        });
-        let input_step = here().next().map_or(1, |(_, span)| span.base_step);
-        for (begin, end) in pieces {
-            found.push(Segment {
+        let spans = axis.of_residue(residue);
+        let input_step = spans.first().map_or(1, |span| span.base_step);
+        let first = |at: usize| spans[at].first / step;
+        // Later outputs look further, so that they see inputs through earlier positions: those of `seen`.
+        let mut seen = spans.len()..spans.len();
+        let mut begin = 0;
+        while begin < outputs {
+            while seen.start > 0 && first(seen.start - 1) <= begin {
+                seen.start -= 1;
+            }
+            let end_of = |at: usize| first(at) + spans[at].count;
+            while seen.end > seen.start && end_of(seen.end - 1) <= begin {
+                seen.end -= 1;
+            }
+            let mut end = outputs.min(begin + MAX_LENGTH);
+            if seen.start > 0 {
+                end = end.min(first(seen.start - 1));
+            }
+            if seen.end > seen.start {
+                end = end.min(end_of(seen.end - 1));
+            }
+            let segment = Segment {
                 first: (residue + begin * step) as usize,
                 step: step as usize,
                 count: (end - begin) as usize,
                 input_step: if end - begin > 1 { input_step } else { 0 },
-            });
+                spans: seen.clone(),
+            };
+            if found.len().is_multiple_of(CHECKED_POSITIONS as usize) {
+                environment.check();
+            }
+            push(&mut found, segment)?;
+            begin = end;
         }
     }
-    found
+    Ok(found)
 }
 
 /// What a task needs besides.
@@ -223,6 +244,8 @@ struct Scratch {
     copies: AlignedBytes,
     /// Results that are to be put apart.
     results: AlignedBytes,
+    /// Multiplications since the last look at whether the run is to end.
+    unchecked: usize,
 }
 
 impl Scratch {
@@ -232,14 +255,24 @@ impl Scratch {
         let copies = if are_apart { rows * inner } else { 0 };
         Ok(Scratch {
             outer: SmallVec::new(),
-            positions: Vec::new(),
-            seen: Vec::with_capacity(rows),
-            rows: Vec::with_capacity(rows),
+            positions: with_room(rows)?,
+            seen: with_room(rows)?,
+            rows: with_room(rows)?,
             weights: SmallVec::new(),
             gathered: AlignedBytes::uninitialized(job.features * rows * job.size)?,
             copies: AlignedBytes::uninitialized(copies * job.size)?,
             results: AlignedBytes::uninitialized(inner * job.size)?,
+            unchecked: 0,
         })
+    }
+
+    /// Counts multiplications, and now and then leaves if the run is to end.
+    fn check(&mut self, multiplications: usize, environment: &OpEnvironment<'_>) {
+        self.unchecked += multiplications;
+        if self.unchecked > CHECKED {
+            self.unchecked = 0;
+            environment.check();
+        }
     }
 }
 
@@ -270,7 +303,12 @@ impl Job<'_> {
 
     /// Rows of outputs from the first of `range` on that are computed alike; how many. Of the numbers of a row that of
     /// the image changes slowest, then that of the group.
-    fn rows(&self, range: std::ops::Range<usize>, scratch: &mut Scratch) -> usize {
+    fn rows(
+        &self,
+        range: Range<usize>,
+        scratch: &mut Scratch,
+        environment: &OpEnvironment<'_>,
+    ) -> Result<usize> {
         let (op, geometry) = (self.op, self.geometry);
         let outer = geometry.outputs.len() - 1;
         let mut rest = range.start;
@@ -286,7 +324,7 @@ impl Job<'_> {
         to += image as isize * self.to[op.output.outer];
         let feature = (group * geometry.features) as isize * self.from[op.input.feature];
         let from = image as isize * self.from[op.input.outer] + feature;
-        outer_positions(op, geometry, (&index, from), &self.from, &mut scratch.outer);
+        outer_positions(op, geometry, (&index, from), &self.from, &mut scratch.outer)?;
         let (count, to_step, from_step) = self.alike(&index, range.len());
         let rows = Rows {
             group,
@@ -296,9 +334,9 @@ impl Job<'_> {
             from_step,
         };
         for segment in &self.segments {
-            self.segment(segment, rows, scratch);
+            self.segment(segment, rows, scratch, environment);
         }
-        count
+        Ok(count)
     }
 
     /// How many rows from row `index` on, at most `most`, see inputs at the same positions of the window, and the bytes
@@ -312,7 +350,7 @@ impl Job<'_> {
         };
         let mut end = geometry.outputs[d] as i64;
         let mut step = 0;
-        for span in geometry.spans[d].iter().flatten() {
+        for span in geometry.axes[d].seen() {
             if span.step != 1 {
                 return (1, 0, 0);
             }
@@ -338,7 +376,13 @@ impl Job<'_> {
     }
 
     /// The outputs of one segment of `rows`.
-    fn segment(&self, segment: &Segment, rows: Rows, scratch: &mut Scratch) {
+    fn segment(
+        &self,
+        segment: &Segment,
+        rows: Rows,
+        scratch: &mut Scratch,
+        environment: &OpEnvironment<'_>,
+    ) {
         self.find_rows(segment, scratch);
         scratch.weights.clear();
         for feature in 0..self.features {
@@ -353,6 +397,10 @@ impl Job<'_> {
         let to = rows.to + segment.first as isize * self.along.1;
         for row in 0..rows.count {
             self.bring(segment, scratch);
+            scratch.check(
+                (scratch.seen.len() * self.features + 1) * segment.count,
+                environment,
+            );
             let to = to + row as isize * rows.to_step;
             for (feature, &weights) in scratch.weights.iter().enumerate() {
                 let target = self
@@ -418,7 +466,7 @@ impl Job<'_> {
 
     /// The weights of those rows for output feature `feature` of those from `first` on, in their order.
     fn weights_of(&self, first: usize, feature: usize, scratch: &mut Scratch) -> *const u8 {
-        let width = self.geometry.spans.last().map_or(1, Vec::len);
+        let width = self.geometry.width();
         let bytes = self.geometry.features * self.size;
         let windows = self.geometry.positions_in_window();
         let weights = |window: usize| {

@@ -40,7 +40,7 @@ impl Span {
 }
 
 /// Inverse of `a` modulo `m`, both coprime, `m` at least 1.
-fn inverse(a: i128, m: i128) -> i128 {
+pub fn inverse(a: i128, m: i128) -> i128 {
     let (mut r, mut next, mut t, mut s) = (m, a.rem_euclid(m), 0i128, 1i128);
     while next != 0 {
         let q = r / next;
@@ -50,7 +50,8 @@ fn inverse(a: i128, m: i128) -> i128 {
     t.rem_euclid(m)
 }
 
-fn gcd(mut a: i128, mut b: i128) -> i128 {
+/// The greatest common divisor of two positive numbers.
+pub fn gcd(mut a: i128, mut b: i128) -> i128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

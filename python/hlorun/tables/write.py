@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -127,48 +128,33 @@ def _write(
     share: int,
 ) -> Written:
     rows = _TableRows(options.tables, hidden, metadata_of(options))
-    try:
-        failed = _write_rows(rows, part, options, tell, stop, broken, share)
-        rows.close()
-    finally:
+    with contextlib.ExitStack() as leaving:
         # Errors keep the frame of this call, and with it the files.
-        rows.abandon()
+        leaving.callback(rows.abandon)
+        failed = []
+        for file in part.files:
+            if stop is not None and stop.is_set():
+                raise Stopped
+            stored = file.as_stored()
+            facts = _Facts(stored.path, stored.bytes, stored.modified_ns)
+            if file.path in broken:
+                facts.fail("read", HloExecutionError(broken[file.path]))
+                module = None
+            else:
+                module = _module(file.path, facts, options, share)
+            try:
+                message = rows.add(module, vars(facts))
+            except Exception as error:
+                raise _Broken(file.path, describe(error)) from None
+            if message:
+                failed.append((stored.path, message))
+            if tell is not None:
+                tell(file)
+            if rows.nbytes > FLUSH_BYTES:
+                rows.write()
+        rows.write()
+        rows.close()
     return Written(len(part.files), sum(file.bytes for file in part.files), tuple(failed))
-
-
-def _write_rows(
-    rows: _TableRows,
-    part: Part,
-    options: Options,
-    tell: Callable[[File], None] | None,
-    stop: threading.Event | None,
-    broken: Mapping[str, str],
-    share: int,
-) -> list[tuple[str, str]]:
-    """Write the rows of all files of a part; path and message of those that failed."""
-    failed = []
-    for file in part.files:
-        if stop is not None and stop.is_set():
-            raise Stopped
-        stored = file.as_stored()
-        facts = _Facts(stored.path, stored.bytes, stored.modified_ns)
-        if file.path in broken:
-            facts.fail("read", HloExecutionError(broken[file.path]))
-            module = None
-        else:
-            module = _module(file.path, facts, options, share)
-        try:
-            message = rows.add(module, vars(facts))
-        except Exception as error:
-            raise _Broken(file.path, describe(error)) from None
-        if message:
-            failed.append((stored.path, message))
-        if tell is not None:
-            tell(file)
-        if rows.nbytes > FLUSH_BYTES:
-            rows.write()
-    rows.write()
-    return failed
 
 
 def _module(path: str, facts: _Facts, options: Options, share: int) -> HloModule | None:

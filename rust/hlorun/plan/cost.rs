@@ -221,7 +221,7 @@ pub mod machine_code {
     pub const MAX_FLOW: usize = 1 << 24;
     /// Most blocks or elements that an operation computes or copies one by one.
     pub const MAX_LANES: usize = 32;
-    /// Most that a gather or scatter moves one by one: a call takes it apart in every trip.
+    /// Most moves of a gather or scatter that are instructions: a call computes their places in every trip.
     pub const MAX_MOVES: usize = 64;
     /// Most multiplications of a product that are done one by one.
     pub const MAX_TERMS: usize = 1 << 8;
@@ -345,24 +345,25 @@ pub mod windowed {
 pub mod convolution {
     /// Bytes of patches by which the outputs of a task are chosen: they stay in its second-level cache.
     pub const TILE_BYTES: usize = 1 << 19;
-    /// Fewest and most outputs they are for.
+    /// Fewest and most outputs of a task.
     pub const MIN_TILE: usize = 128;
     pub const MAX_TILE: usize = 4096;
     /// Below so many tiles all threads share the product.
     pub const FEW_TILES: usize = 8;
-    /// Bytes of weights from which they do, too: laying them out takes long, and they fill a second-level cache.
+    /// Bytes of weights from which all threads share it, too: packing weights takes long, and they fill a second-level cache.
     pub const LARGE_WEIGHTS: usize = 1 << 20;
-    /// Most bytes of patches of a product, shared by threads or not, if one output's of one position of the window take less.
+    /// Most bytes of patches of a product, shared by threads or not, unless those of one output at one position of the window
+    /// take more.
     pub const PATCH_BYTES: usize = 8 << 20;
-    /// Fewest outputs of a product that threads share, if those bytes allow: weights are laid out for each.
+    /// Fewest outputs of a product that threads share, if those bytes allow: weights are packed for each product.
     pub const MIN_SHARED: usize = 512;
     /// Bytes of patches that are worth another thread.
     pub const FILL_GRAIN: usize = 1 << 16;
-    /// Longest row of a window whose inputs are copied together: where each position's lie is kept in memory.
+    /// Widest window whose rows of inputs are copied at once: a list in memory has an entry for each position.
     pub const MAX_JOINED: usize = 1 << 16;
-    /// Positions of a window that are looked at between two looks at whether the run is to end.
+    /// Positions of a window between two checks whether the run is to end.
     pub const CHECKED_POSITIONS: i64 = 1 << 16;
-    /// Most convolutions that one of a spread input is cut into.
+    /// Most convolutions that one with base dilation is cut into.
     pub const MAX_PHASES: i64 = 64;
 }
 
@@ -379,9 +380,9 @@ pub mod narrow_convolution {
     pub const MAX_LENGTH: i64 = 1 << 12;
     /// Multiplications that make a task.
     pub const GRAIN: usize = 256 << 10;
-    /// Multiplications between two looks at whether the run is to end: some milliseconds.
+    /// Multiplications between two checks whether the run is to end: some milliseconds.
     pub const CHECKED: usize = 16 << 20;
-    /// Most bytes of depthwise results that are moved to their places at a time, if one output's features take less.
+    /// Most bytes of depthwise results that are moved to their places at a time, unless the features of one output take more.
     pub const ROOM_BYTES: usize = 1 << 20;
 }
 

@@ -1,7 +1,7 @@
 //! Blocks: several elements in one register.
 //!
-//! A block has 16 bytes of elements of 4 or 8 bytes, or four truth values. Said here: which operations
-//! are done on blocks, how an array falls into them, and what holds them.
+//! A block has 16 bytes of elements of 4 or 8 bytes, or four truth values. Stated here: which operations
+//! have instructions for blocks, how an array is divided into blocks, and the types of their registers.
 
 use cranelift_codegen::ir::{Type, types};
 use hlorun_kernels::vector_bytecode::Op;
@@ -44,19 +44,19 @@ pub fn held(dtype: DType, lanes: usize) -> Option<Type> {
     }
 }
 
-/// How many times as long the instructions of an operation are as those of others: bounds of floats in blocks look for
-/// zeros and NaN.
-pub fn length(element: &Element) -> usize {
+/// Single elements that an operation on a block costs as much as: the maximum and minimum of floats also handle zeros and
+/// NaN.
+pub fn cost(element: &Element) -> usize {
     use BinaryOp as B;
-    let is_bound = matches!(element.op, Op::Clamp | Op::Binary(B::Maximum | B::Minimum));
-    match is_bound && class(element.from) == Class::Float {
+    let selects = matches!(element.op, Op::Clamp | Op::Binary(B::Maximum | B::Minimum));
+    match selects && class(element.from) == Class::Float {
         true => lanes(element),
         false => 1,
     }
 }
 
-/// Elements that so many bytes count as where the time that making code takes is bounded: an operation on a block is
-/// several instructions.
+/// Elements that an access to so many bytes counts as in [`crate::plan::cost::machine_code::MAX_ELEMENTS`]: a block takes as
+/// much code as its elements at most.
 pub fn weight(bytes: usize) -> usize {
     if bytes == BYTES { TRUTHS } else { 1 }
 }

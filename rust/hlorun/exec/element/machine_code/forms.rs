@@ -135,7 +135,7 @@ fn is_short(element: &Element, n: usize) -> bool {
     let pieces = blocks::pieces(n, blocks::lanes(element)).count();
     elements::is_known(element)
         && (n < MIN_VECTOR || !elements::is_call(element))
-        && pieces.saturating_mul(blocks::length(element)) <= MAX_LANES
+        && pieces.saturating_mul(blocks::cost(element)) <= MAX_LANES
 }
 
 /// How many rows a fold has, each with a result of its own.
@@ -285,8 +285,8 @@ pub fn touches(
             }
         }
         Form::Fold => {
-            let (holder, size) = (register(op.element?.to), op.element?.to.size_bytes());
             let known = op.element?;
+            let (holder, size) = (register(known.to), known.to.size_bytes());
             for (lane, count) in blocks::pieces(op.n, blocks::lanes(&known)) {
                 let place = op.operands[0].behind(lane * size);
                 element(place, count * size, blocks::held(known.to, count), false);
@@ -295,30 +295,45 @@ pub fn touches(
             element(op.out, size, holder, true);
         }
         Form::Moves => moves_touch(prepared, op, moved, f)?,
-        Form::Terms => {
-            let (g, [a, b, c]) = matrices(prepared, op)?;
-            let (size, ty) = (g.dtype.size_bytes(), register(g.dtype));
-            let old = if g.beta == 0.0 { Vec::new() } else { c.clone() };
-            for (places, writes) in [(a, false), (b, false), (old, false), (c, true)] {
-                for place in places {
-                    element(place, size, ty, writes);
-                }
-            }
-        }
-        Form::KernelProduct => {
-            let (g, all) = matrices(prepared, op)?;
-            for (at, places) in all.into_iter().enumerate() {
-                // Strides go forwards only.
-                let (first, last) = (*places.first()?, places.into_iter().max_by_key(offset)?);
+        Form::Terms | Form::KernelProduct => product_touches(prepared, op, form, f)?,
+        Form::Kernel | Form::KernelFold | Form::Bytes => blocks(prepared, op, form, moved, f)?,
+    }
+    Some(())
+}
+
+/// What a product touches: elements of its matrices, or in a kernel whole matrices.
+fn product_touches(
+    prepared: &ScalarLoop,
+    op: &ScalarOp,
+    form: Form,
+    f: &mut dyn FnMut(Touch),
+) -> Option<()> {
+    let (g, all) = matrices(prepared, op)?;
+    let size = g.dtype.size_bytes();
+    if form == Form::Terms {
+        let [a, b, c] = all;
+        let old = if g.beta == 0.0 { Vec::new() } else { c.clone() };
+        for (places, writes) in [(a, false), (b, false), (old, false), (c, true)] {
+            for place in places {
                 f(Touch {
-                    place: first,
-                    bytes: offset(&last) - offset(&first) + g.dtype.size_bytes(),
-                    element: None,
-                    writes: at == 2,
+                    place,
+                    bytes: size,
+                    element: Some(register(g.dtype)),
+                    writes,
                 });
             }
         }
-        Form::Kernel | Form::KernelFold | Form::Bytes => blocks(prepared, op, form, moved, f)?,
+        return Some(());
+    }
+    for (at, places) in all.into_iter().enumerate() {
+        // Strides go forwards only.
+        let (first, last) = (*places.first()?, places.into_iter().max_by_key(offset)?);
+        f(Touch {
+            place: first,
+            bytes: offset(&last) - offset(&first) + size,
+            element: None,
+            writes: at == 2,
+        });
     }
     Some(())
 }

@@ -6,8 +6,8 @@
 //! stay where they are: they are fused into their readers, and to store one for several costs more
 //! than to compute it again. What is assembled of pieces is stored in any case. Scalars that are only broadcast are
 //! stored in any case, so they give way too: what is computed from them is then seen to be the same (see
-//! [`crate::plan::schedule::loop_merging`]). Inside loops a few elements are kept in registers (see
-//! [`crate::plan::schedule::scalar_bytecode`]), so there they give way as well.
+//! [`crate::plan::schedule::loop_merging`]). In the body and the condition of a loop, arrays of few elements are
+//! cheap to store (see [`crate::plan::schedule::scalar_bytecode`]), so elementwise operations on them give way as well.
 //!
 //! Applies to pure instructions only (see [`Effects`]).
 

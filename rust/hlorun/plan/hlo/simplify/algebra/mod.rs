@@ -4,11 +4,11 @@
 //! one, a broadcast of a scalar is direct, a part of a tuple that is put together here is that part,
 //! each part of a tuple is taken once, a branch that is known is in its conditional's place, and
 //! nothing is computed that is its operand or a constant anyway, or for every repetition of an operand
-//! by itself.
+//! by itself. A fold of one element per result is its reducer.
 //!
 //! Each rule goes one way: what it puts in computes no more than what it takes out, whoever else reads
-//! that. It has no more instructions either, except where a broadcast moves behind what is computed. All
-//! rules keep every bit, but for the payload of a NaN and for squares, of which `power` may round the
+//! that. It has no more instructions either, except where a broadcast moves behind what is computed, and
+//! those of a reducer. All rules keep every bit, but for the payload of a NaN and for squares, of which `power` may round the
 //! last bit otherwise.
 //! An array of another layout stands for one as a copy, since loops walk arrays in the order of
 //! their layouts.

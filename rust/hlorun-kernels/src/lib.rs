@@ -39,6 +39,7 @@ pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use copy::copy;
 pub use dtype::DType;
 pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
+pub use gemm::indirect::{Indirect, IndirectRows};
 pub use gemm::packed::{gemm_packed, pack_operand, packed_size};
 pub use gemm::weighted_lanes::{WeightedLanes, WeightedLanesKernel, weighted_lanes};
 pub use gemm::weighted_rows::{WeightedRows, weighted_rows};

@@ -363,6 +363,19 @@ pub mod convolution {
     pub const MAX_JOINED: usize = 1 << 16;
     /// Positions of a window between two checks whether the run is to end.
     pub const CHECKED_POSITIONS: i64 = 1 << 16;
+    /// Fewest features of a group, read and written, and fewest outputs of a convolution that reads inputs where they lie: a
+    /// table has an entry for each output and position of the window, and the kernel is copied into strips.
+    pub const MIN_FEATURES: usize = 2;
+    pub const MIN_OUTPUTS: usize = 8;
+    /// Fewest and most outputs of its tasks: each reads the whole kernel.
+    pub const MIN_ROWS: usize = 48;
+    pub const MAX_ROWS: usize = 96;
+    /// Tasks that it is cut into, if its outputs and strips of features allow.
+    pub const TASKS: usize = 32;
+    /// Most entries of its table, unless one block of the depth has more.
+    pub const TABLE: usize = 1 << 14;
+    /// Elements of the kernel whose packing is worth another thread.
+    pub const PACK_GRAIN: usize = 1 << 15;
     /// Most convolutions that one with base dilation is cut into.
     pub const MAX_PHASES: i64 = 64;
 }

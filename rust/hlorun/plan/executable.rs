@@ -18,7 +18,7 @@ use super::options::{Check, CompileOptions, MachineCode};
 use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
-use super::schedule::{loop_merging, row_tiling, scalar_bytecode, small_loop};
+use super::schedule::{loop_merging, pack_constants, row_tiling, scalar_bytecode, small_loop};
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
 use super::thunk::{BufferKind, LogicalBuffer};
@@ -111,7 +111,7 @@ pub fn compile(module: &VerifiedModule<'_>, options: &CompileOptions) -> Result<
         pipeline.run(&mut module, super::hlo::TABLE, &mut cx)?;
     }
     let mut entry = lower_entry(&module, &cx)?;
-    let assignment = schedule(&mut entry, &module, &mut pipeline, options)?;
+    let assignment = schedule(&mut entry, &mut module, &mut pipeline, options)?;
     let leaf = |view: &ArrayView| Leaf {
         element_type: view.element_type,
         dims: view.dims.clone(),
@@ -187,11 +187,14 @@ fn lower_entry(module: &HloModule, cx: &PassContext<'_>) -> Result<LoweredEntry>
 /// Runs the passes on thunks, and gives their buffers memory.
 fn schedule(
     entry: &mut LoweredEntry,
-    module: &HloModule,
+    module: &mut HloModule,
     pipeline: &mut Pipeline<'_>,
     options: &CompileOptions,
 ) -> Result<Assignment> {
     let (thunks, buffers) = (&mut entry.thunks, &mut entry.buffers);
+    pipeline.step(pack_constants::NAME, || {
+        pack_constants::run(thunks, buffers, module)
+    });
     if options.fuse {
         pipeline.step(row_tiling::NAME, || {
             row_tiling::run(thunks, buffers);

@@ -5,15 +5,13 @@
 
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
-use super::tiles::{BAND, GROUP, KC, SHARED, Tiles, strip_vectors, worth};
+use super::tiles::{BAND, GROUP, KC, READERS, SHARED, Tiles, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
 use std::ops::Range;
 
 /// Elements of a B that stays in a cache while it is read in place.
 const CACHED: usize = 1 << 14;
-/// Tiles of rows up to which B is read in place by each.
-const READERS: usize = 2;
 /// Bytes of a B of which no cache keeps much: it is read in place by one tile only, and asked for some rows ahead.
 const LARGE: usize = 16 << 20;
 const FAR_AHEAD: usize = 96;
@@ -102,7 +100,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     fn new(g: &'g Product<E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
         let vectors = match panels {
             Some(_) => 1,
-            None => strip_vectors(E::kernels().lanes, g.m, g.n),
+            None => strip_vectors(E::kernels(), g.m, g.n),
         };
         let cut = Strips::<E>::new(vectors, g.n);
         let strips = cut.count;
@@ -120,10 +118,14 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             }
             None => Right::Copied,
         };
-        // Few columns, or few multiplications: tiles of A are read in place.
+        // Few columns, or few multiplications: tiles of A are read in place. So are rows that are contiguous, where tiles
+        // are as high without packing.
+        let rows = cut.most_rows(false);
+        let in_rows = g.a.layout.col_stride == 1 && rows == cut.most_rows(true);
         let is_packed = !g.is_plain
-            || (strips > 2 && g.m.min(BAND) * g.k * strips > 1 << 12)
-            || (strips == 1 && g.k >= 128 && g.m > cut.most_rows(false));
+            || (!in_rows
+                && ((strips > 2 && g.m.min(BAND) * g.k * strips > 1 << 12)
+                    || (strips == 1 && g.k >= 128 && g.m > rows)));
         Driver {
             g,
             cut,

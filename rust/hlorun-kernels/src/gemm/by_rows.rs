@@ -59,7 +59,7 @@ pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel)
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     fn new(g: &'g Product<E, S>) -> Driver<'g, E, S> {
-        let cut = Strips::<E>::new(strip_vectors(E::kernels().lanes, 8, g.n), g.n);
+        let cut = Strips::<E>::new(strip_vectors(E::kernels(), g.m, g.n), g.n);
         let direct_a = g.is_plain && cut.count <= 4;
         let (most, width) = (cut.most_rows(!direct_a), cut.width);
         Driver {

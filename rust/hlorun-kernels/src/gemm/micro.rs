@@ -116,8 +116,9 @@ fn prefetch_far(at: *const u8) {
     let _ = at;
 }
 
+/// Asks for a row of a tile.
 #[inline(always)]
-fn prefetch_row<E, const NR: usize>(row: *const E) {
+pub(super) fn prefetch_row<E, const NR: usize>(row: *const E) {
     let mut at = 0;
     while at < NR {
         prefetch(row.wrapping_add(at));
@@ -161,18 +162,34 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
             b = b.wrapping_offset(t.b_row);
             a = a.wrapping_offset(a_col);
         }
-        let whole = t.width == NR;
+        finish_tile(t.c, t.c_row, t.width, [t.alpha, t.beta], &sums);
+    }
+}
+
+/// Writes the sums of a tile: `scales` are those of the sums and of the old C.
+#[inline(always)]
+pub(super) unsafe fn finish_tile<E: Real, const R: usize, const NR: usize>(
+    c: *mut E,
+    c_row: isize,
+    width: usize,
+    scales: [E; 2],
+    sums: &[[E; NR]; R],
+) {
+    let [alpha, beta] = scales;
+    let whole = width == NR;
+    // SAFETY: the caller's contract.
+    unsafe {
         for (r, sum) in sums.iter().enumerate() {
-            let row = t.c.offset(r as isize * t.c_row);
+            let row = c.offset(r as isize * c_row);
             if whole {
                 let old = row.cast::<[E; NR]>();
                 let mut y = [E::ZERO; NR];
                 for (y, &s) in y.iter_mut().zip(sum) {
-                    *y = t.alpha.mul(s);
+                    *y = alpha.mul(s);
                 }
-                if t.beta != E::ZERO {
+                if beta != E::ZERO {
                     for (y, &c) in y.iter_mut().zip(&old.read_unaligned()) {
-                        *y = y.add(t.beta.mul(c));
+                        *y = y.add(beta.mul(c));
                     }
                 }
                 old.write_unaligned(y);
@@ -185,24 +202,31 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
             for (r, sum) in sums.iter().enumerate() {
                 rows.add(r).write(*sum);
             }
-            edge(t, copy.assume_init_ref().as_flattened(), NR);
+            let sums = copy.assume_init_ref().as_flattened();
+            edge([c_row, width as isize], c, scales, sums, NR);
         }
     }
 }
 
-/// Writes the columns of a strip that is cut off.
+/// Writes the columns of a strip that is cut off: `[c_row, width]`.
 #[inline(never)]
-unsafe fn edge<E: Real>(t: &Tile<E>, sums: &[E], strip: usize) {
+unsafe fn edge<E: Real>(
+    [c_row, width]: [isize; 2],
+    c: *mut E,
+    [alpha, beta]: [E; 2],
+    sums: &[E],
+    strip: usize,
+) {
     for (r, sums) in sums.chunks_exact(strip).enumerate() {
-        for (j, &s) in sums[..t.width].iter().enumerate() {
+        for (j, &s) in sums[..width as usize].iter().enumerate() {
             // SAFETY: inside the tile of C.
             unsafe {
-                let at = t.c.offset(r as isize * t.c_row).add(j);
-                let y = t.alpha.mul(s);
-                at.write(if t.beta == E::ZERO {
+                let at = c.offset(r as isize * c_row).add(j);
+                let y = alpha.mul(s);
+                at.write(if beta == E::ZERO {
                     y
                 } else {
-                    y.add(t.beta.mul(at.read()))
+                    y.add(beta.mul(at.read()))
                 });
             }
         }
@@ -364,8 +388,8 @@ tier!(avx2, elementwise::Avx2, 32, 64 3 x 2, strips::by_element, strips::by_elem
     #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
 tier!(avx512, elementwise::Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
-    packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4],
-    direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4],
+    packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6],
+    direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4 5 6],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
 // A vector here is two registers of the 32: as wide as one of AVX2, so that widths choose the same paths, and sums have
 // the same bits. Six rows by sixteen columns of `f32` are 24 registers of sums, like eight by twelve, which leaves eight to

@@ -28,6 +28,7 @@ pub mod batch;
 pub mod blas;
 mod by_columns;
 mod by_rows;
+pub mod indirect;
 mod integer;
 mod memory;
 mod micro;

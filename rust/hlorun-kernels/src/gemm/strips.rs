@@ -35,7 +35,9 @@ pub(super) unsafe fn pack<E: Real, S: Source<E>>(job: &Job<E, S>, tier: &Strips<
         if job.lane == 1 {
             match job.width {
                 64 => rows::<E, S, 64>(job),
+                48 => rows::<E, S, 48>(job),
                 32 => rows::<E, S, 32>(job),
+                24 => rows::<E, S, 24>(job),
                 16 => rows::<E, S, 16>(job),
                 14 => rows::<E, S, 14>(job),
                 13 => rows::<E, S, 13>(job),

@@ -2,6 +2,7 @@
 //!
 //! In: sizes. Out: parts. Promise: the parts depend on the sizes alone, but for the number of tasks.
 
+use super::micro::Kernels;
 use super::{Parallel, share};
 use std::ops::Range;
 
@@ -51,11 +52,20 @@ impl Tiles {
     }
 }
 
+/// Tiles of rows up to which B is read in place by each.
+pub(super) const READERS: usize = 2;
+/// Rows of tiles four vectors wide that are as good as more rows of two vectors.
+const WIDE_ROWS: usize = 6;
+
 /// How many vectors wide the strips are: as a power of two.
-pub(super) fn strip_vectors(kernels_lanes: usize, rows: usize, columns: usize) -> usize {
-    if columns <= kernels_lanes {
+pub(super) fn strip_vectors<E>(kernels: &Kernels<E>, rows: usize, columns: usize) -> usize {
+    let lanes = kernels.lanes;
+    // Tiles of two vectors have more rows, so that fewer of them read B. A B that is copied may as well be read by more.
+    let is_copied = rows > READERS * kernels.packed_rows[1];
+    let is_wide = rows <= 4 || (is_copied && kernels.direct_rows[2] >= WIDE_ROWS);
+    if columns <= lanes {
         0
-    } else if rows <= 4 && columns >= 4 * kernels_lanes {
+    } else if is_wide && columns >= 4 * lanes {
         2
     } else {
         1

@@ -10,6 +10,7 @@ use hlorun_kernels::{DType, Gemm, Matrix, Scratch};
 use smallvec::SmallVec;
 
 use super::im2col::{Geometry, Tile};
+use super::indirect::Indirections;
 use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, try_split};
 use super::{depthwise, phases, weighted_rows};
@@ -32,7 +33,7 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let ([input, kernel], [output]) = (inputs, outputs) else {
+    let (&[ref input, ref kernel, ref strips @ ..], [output]) = (inputs, outputs) else {
         return Err(HloError::execution("convolution takes two arrays"));
     };
     if output.count() == 0 {
@@ -45,13 +46,20 @@ pub fn run(
     let input = Typed::new(input, compute)?;
     let kernel = Typed::new(kernel, compute)?;
     if output.element_type == compute {
-        return in_type(op, &input.array, &kernel.array, output, environment);
+        let arrays = Arrays {
+            input: &input.array,
+            kernel: &kernel.array,
+            output,
+            strips: strips.first().map(|strips| Shared::new(strips.pointer)),
+        };
+        return in_type(op, &arrays, environment);
     }
     let wide_size = output.count().checked_mul(compute.size_bytes());
     let wide_size = wide_size.ok_or_else(|| HloError::execution("convolution too large"))?;
     let mut wide = AlignedBytes::uninitialized(wide_size)?;
     let result = RawArray::over(&mut wide, compute, &output.dims);
-    in_type(op, &input.array, &kernel.array, &result, environment)?;
+    let arrays = Arrays::new(&input.array, &kernel.array, &result);
+    in_type(op, &arrays, environment)?;
     Typed::new(&result, output.element_type)?
         .array
         .copy_to(output);
@@ -187,26 +195,48 @@ fn images_innermost(
     Some((op, arrays))
 }
 
-/// Operands and result in one type.
-fn in_type(
-    op: &ConvolutionOp,
-    input: &RawArray,
-    kernel: &RawArray,
-    output: &RawArray,
-    environment: &OpEnvironment<'_>,
-) -> Result<()> {
+/// What a convolution reads and writes, in one type.
+#[derive(Clone, Copy)]
+pub struct Arrays<'a> {
+    pub input: &'a RawArray,
+    pub kernel: &'a RawArray,
+    pub output: &'a RawArray,
+    /// The kernel in strips, where the plan has them.
+    pub strips: Option<Shared>,
+}
+
+impl<'a> Arrays<'a> {
+    /// Without strips.
+    fn new(input: &'a RawArray, kernel: &'a RawArray, output: &'a RawArray) -> Arrays<'a> {
+        Arrays {
+            input,
+            kernel,
+            output,
+            strips: None,
+        }
+    }
+}
+
+fn in_type(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'_>) -> Result<()> {
+    let &Arrays {
+        input,
+        kernel,
+        output,
+        ..
+    } = arrays;
     if let Some((op, [input, kernel, output])) = images_innermost(op, [input, kernel, output]) {
-        return by_layout(&op, &input, &kernel, &output, environment);
+        return by_layout(&op, &Arrays::new(&input, &kernel, &output), environment);
     }
     let Some(phases) = phases::cut(op, kernel, output) else {
-        return by_layout(op, input, kernel, output, environment);
+        return by_layout(op, arrays, environment);
     };
     for phase in phases {
         environment.check();
         if phase.kernel.count() == 0 {
             clear(&phase.output)?;
         } else {
-            by_layout(&phase.op, input, &phase.kernel, &phase.output, environment)?;
+            let arrays = Arrays::new(input, &phase.kernel, &phase.output);
+            by_layout(&phase.op, &arrays, environment)?;
         }
     }
     Ok(())
@@ -214,15 +244,14 @@ fn in_type(
 
 fn by_layout(
     op: &ConvolutionOp,
-    input: &RawArray,
-    kernel: &RawArray,
-    output: &RawArray,
+    arrays: &Arrays<'_>,
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
+    let output = arrays.output;
     let spatial_dims = pick(&output.dims, &op.output.spatial);
     let spatial_strides = pick(&output.strides, &op.output.spatial);
     if merged(&spatial_dims, &spatial_strides).is_some() {
-        return linear(op, input, kernel, output, environment);
+        return linear(op, arrays, environment);
     }
     // A result of odd layout is computed channels last and moved.
     let mut order = vec![op.output.outer];
@@ -236,25 +265,32 @@ fn by_layout(
         view.strides[d] = dense.strides[at];
     }
     view.pointer = dense.pointer;
-    linear(op, input, kernel, &view, environment)?;
+    let output_view = Arrays {
+        output: &view,
+        ..*arrays
+    };
+    linear(op, &output_view, environment)?;
     view.copy_to(output);
     Ok(())
 }
 
 /// A result whose spatial dimensions have one stride.
-fn linear(
-    op: &ConvolutionOp,
-    input: &RawArray,
-    kernel: &RawArray,
-    output: &RawArray,
-    environment: &OpEnvironment<'_>,
-) -> Result<()> {
+fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'_>) -> Result<()> {
+    let &Arrays {
+        input,
+        kernel,
+        output,
+        ..
+    } = arrays;
     let groups = op.feature_group_count * op.batch_group_count;
     let geometry = Geometry::new(op, input, output, environment)?;
     if depthwise::run(op, &geometry, kernel, input, output, environment)?
         || weighted_rows::run(op, &geometry, kernel, input, output, environment)?
     {
         return Ok(());
+    }
+    if let Some(indirect) = Indirections::new(op, &geometry, arrays, environment)? {
+        return indirect.run(environment);
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let positions = Positions::of(op, &geometry, input, output);
@@ -342,20 +378,25 @@ impl Cut {
 }
 
 /// How a convolution walks the spatial positions of its result: in blocks, each with one stride.
-struct Positions {
+pub struct Positions {
     /// A block for each image, or a single one where the positions of all images have one stride.
-    blocks: usize,
+    pub blocks: usize,
     /// Positions of a block.
-    length: usize,
+    pub length: usize,
     /// Positions of an image.
-    spatial: usize,
-    out_step: i64,
+    pub spatial: usize,
+    pub out_step: i64,
     /// The stride in the input, where it is read without patches: windows have one element and no padding.
     in_step: Option<i64>,
 }
 
 impl Positions {
-    fn of(op: &ConvolutionOp, geometry: &Geometry, input: &RawArray, output: &RawArray) -> Self {
+    pub fn of(
+        op: &ConvolutionOp,
+        geometry: &Geometry,
+        input: &RawArray,
+        output: &RawArray,
+    ) -> Self {
         let spatial_dims = pick(&output.dims, &op.output.spatial);
         let spatial: i64 = spatial_dims.iter().product();
         let batches = output.dims[op.output.outer];

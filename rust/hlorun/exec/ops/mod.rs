@@ -12,6 +12,7 @@ pub mod fft;
 pub mod gather;
 pub(crate) mod im2col;
 pub mod index_map;
+pub mod indirect;
 pub mod lanes;
 pub mod linalg;
 mod pack_kernel;

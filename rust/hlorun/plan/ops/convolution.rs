@@ -11,7 +11,7 @@ use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
 
 /// Which dimension of an array means what.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvolutionDims {
     /// Batch of the input and the result, output feature of the kernel.
     pub outer: usize,

@@ -2,6 +2,7 @@
 
 pub mod fold_shape;
 pub mod loop_merging;
+pub mod pack_constants;
 pub mod row_tiling;
 pub mod scalar_bytecode;
 pub mod small_loop;

@@ -153,7 +153,7 @@ fn count_sort(sort: &SortOp, op: &OpThunk, counts: &mut Counts) {
 }
 
 fn count_convolution(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Counts) {
-    let ([_, kernel], [output]) = (op.inputs.as_slice(), op.outputs.as_slice()) else {
+    let ([_, kernel, ..], [output]) = (op.inputs.as_slice(), op.outputs.as_slice()) else {
         return;
     };
     let ty = kernel.element_type;

@@ -1,0 +1,391 @@
+//! Products whose rows of A lie anywhere: a table says where each begins.
+//!
+//! In: pointers to rows, of which an output has one for each term, and B in strips. Out: rows of C. Promise: sums run in
+//! blocks of the depth in ascending order, each block one sum in registers; how rows and columns are cut never
+//! changes a bit. Nothing of A is copied.
+//!
+//! A convolution is such a product: a term is a position of its window, and an output that sees no input there points to
+//! zeros (Dukhan, "The Indirect Convolution Algorithm", 2019).
+
+use std::ops::Range;
+
+use super::micro::{Real, Source, finish_tile, prefetch_row};
+use super::strips::Job;
+use super::tiles::{KC, Tiles};
+use crate::elementwise::{self, Tier};
+use crate::{DType, Isa};
+
+/// A product of `rows`\[row, term\]\[depth\] and B\[term, depth, columns\], summed over terms and depth.
+#[derive(Clone, Copy, Debug)]
+pub struct Indirect {
+    /// `F32` or `F64`.
+    pub dtype: DType,
+    /// Columns of B and C.
+    pub columns: usize,
+    /// Rows of A that an output sums over.
+    pub terms: usize,
+    /// Elements of a row of A.
+    pub depth: usize,
+}
+
+/// Rows of C to compute, and what they see.
+pub struct IndirectRows<'t> {
+    /// Where rows of A begin: for each of `terms`, as many as there are rows of C.
+    pub table: &'t [*const u8],
+    /// How many rows of C.
+    pub count: usize,
+    /// The terms that the table has, of all that there are: sums of the ones before are in C.
+    pub terms: Range<usize>,
+    /// Columns to compute. They begin with a strip, and end with one or with the last column.
+    pub columns: Range<usize>,
+    /// The first of these columns in the first row of C.
+    pub c: *mut u8,
+    /// Elements from one row of C to the next.
+    pub c_row: isize,
+}
+
+/// Steps along the depth in one block, as of other products.
+const DEPTH: usize = KC;
+/// Columns whose strips stay there.
+const CACHED_COLUMNS: usize = 256;
+
+/// A tile of C: some rows of a strip, for a block of the depth.
+struct Tile<E> {
+    /// Where rows of A begin: as many as the kernel has, for every term.
+    rows: *const *const E,
+    /// Entries from one term to the next.
+    next: usize,
+    terms: usize,
+    /// The first element of each row of A, and how many.
+    first: usize,
+    depth: usize,
+    /// The strip, from the block on.
+    b: *const E,
+    c: *mut E,
+    c_row: isize,
+    /// Columns to write.
+    width: usize,
+    /// Scale of the old C, not read when zero.
+    beta: E,
+}
+
+/// A compiled tile.
+type Kernel<E> = unsafe fn(&Tile<E>);
+
+#[inline(always)]
+unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
+    for r in 0..R as isize {
+        prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
+    }
+    let mut sums = [[E::ZERO; NR]; R];
+    let mut b = t.b;
+    // SAFETY: the caller's contract; `b` is moved past the end with wrapping arithmetic only.
+    unsafe {
+        for term in 0..t.terms {
+            let rows = t.rows.add(term * t.next).cast::<[*const E; R]>();
+            let rows = rows.read_unaligned().map(|row| row.wrapping_add(t.first));
+            for p in 0..t.depth {
+                let values = b.cast::<[E; NR]>().read_unaligned();
+                for (row, sum) in rows.iter().zip(&mut sums) {
+                    let x = row.add(p).read();
+                    for (s, &y) in sum.iter_mut().zip(&values) {
+                        *s = E::fma::<T>(x, y, *s);
+                    }
+                }
+                b = b.wrapping_add(NR);
+            }
+        }
+        finish_tile(t.c, t.c_row, t.width, [E::ONE, t.beta], &sums);
+    }
+}
+
+/// The kernels of one tier.
+pub(super) struct Kernels<E: 'static> {
+    lanes: usize,
+    /// By vectors of a strip less one, and rows less one.
+    tiles: &'static [&'static [Kernel<E>]],
+}
+
+// The bytes of a vector, and for strips of one vector, two and so on the rows of a tile.
+macro_rules! tier {
+    ($module:ident, $tier:ty, $bytes:literal, $([$vectors:literal: $($rows:literal)*])*, $(#[$features:meta])?) => {
+        mod $module {
+            use super::*;
+
+            $(#[$features])?
+            unsafe fn run<E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
+                // SAFETY: the caller's contract.
+                unsafe { tile::<$tier, E, R, NR>(t) }
+            }
+
+            pub const fn kernels32() -> Kernels<f32> {
+                const L: usize = $bytes / 4;
+                Kernels { lanes: L, tiles: &[$(&[$(run::<f32, $rows, { $vectors * L }>),*]),*] }
+            }
+
+            pub const fn kernels64() -> Kernels<f64> {
+                const L: usize = $bytes / 8;
+                Kernels { lanes: L, tiles: &[$(&[$(run::<f64, $rows, { $vectors * L }>),*]),*] }
+            }
+        }
+    };
+}
+
+tier!(portable, elementwise::Portable, 16, [1: 1 2 3 4] [2: 1 2 3 4],);
+#[cfg(target_arch = "x86_64")]
+tier!(avx2, elementwise::Avx2, 32, [1: 1 2 3 4 5 6 7 8] [2: 1 2 3 4 5 6],
+    #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+tier!(avx512, elementwise::Avx512, 64,
+    [1: 1 2 3 4 5 6 7 8] [2: 1 2 3 4 5 6 7 8] [3: 1 2 3 4 5 6 7 8] [4: 1 2 3 4 5 6],
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+// A vector is two registers, as in `micro`.
+#[cfg(target_arch = "aarch64")]
+tier!(neon, elementwise::Neon, 32, [1: 1 2 3 4 5 6 7 8] [2: 1 2 3 4 5 6],);
+
+/// Types with such kernels.
+trait Kerneled: Real + Source<Self> {
+    fn indirect() -> Kernels<Self>;
+}
+
+impl Kerneled for f32 {
+    fn indirect() -> Kernels<f32> {
+        of_tier!(Isa::active(), kernels32())
+    }
+}
+
+impl Kerneled for f64 {
+    fn indirect() -> Kernels<f64> {
+        of_tier!(Isa::active(), kernels64())
+    }
+}
+
+/// `$body`, in which `$E` is the type of the product.
+macro_rules! with_type {
+    ($dtype:expr, $E:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => {
+                type $E = f32;
+                $body
+            }
+            _ => {
+                type $E = f64;
+                $body
+            }
+        }
+    };
+}
+
+/// A strip of columns.
+struct Strip {
+    columns: Range<usize>,
+    /// Vectors.
+    vectors: usize,
+}
+
+impl Indirect {
+    /// The product, if there are kernels for it.
+    pub fn new(dtype: DType, columns: usize, terms: usize, depth: usize) -> Option<Indirect> {
+        matches!(dtype, DType::F32 | DType::F64).then_some(Indirect {
+            dtype,
+            columns,
+            terms,
+            depth,
+        })
+    }
+
+    /// Elements of a vector, and most vectors of a strip.
+    fn widths(&self) -> [usize; 2] {
+        with_type!(self.dtype, E => {
+            let kernels = E::indirect();
+            [kernels.lanes, kernels.tiles.len()]
+        })
+    }
+
+    /// Terms of a block of the depth. A table of some of the terms begins and ends where a block does, or with the last.
+    pub fn block_terms(&self) -> usize {
+        (DEPTH / self.depth.max(1)).max(1)
+    }
+
+    /// Columns of a strip; the last one may have fewer.
+    pub fn strip(&self) -> usize {
+        let [lanes, most] = self.widths();
+        lanes * most
+    }
+
+    /// Columns that B has in strips.
+    fn padded(&self) -> Option<usize> {
+        self.columns.checked_next_multiple_of(self.widths()[0])
+    }
+
+    /// Bytes of B in strips; `None` where they overflow.
+    pub fn packed_size(&self) -> Option<usize> {
+        self.padded()?
+            .checked_mul(self.terms)?
+            .checked_mul(self.depth)?
+            .checked_mul(self.dtype.size_bytes())
+    }
+
+    fn strip_at(&self, first: usize) -> Strip {
+        let [lanes, most] = self.widths();
+        let columns = first..self.columns.min(first + lanes * most);
+        Strip {
+            vectors: columns.len().div_ceil(lanes),
+            columns,
+        }
+    }
+
+    /// The first element of the strip that begins with column `first`, from a term and a step on.
+    fn offset(&self, strip: &Strip, term: usize, step: usize) -> usize {
+        let width = strip.vectors * self.widths()[0];
+        strip.columns.start * self.terms * self.depth + (term * self.depth + step) * width
+    }
+
+    /// Copies what one term multiplies into strips at `to`: element (p, j) of B is `p * steps[0] + j * steps[1]`
+    /// elements behind `from`.
+    ///
+    /// # Safety
+    /// These elements are readable, `to` has room for [`Indirect::packed_size`] bytes, and nobody else writes this term.
+    pub unsafe fn pack(&self, term: usize, from: *const u8, steps: [isize; 2], to: *mut u8) {
+        let lanes = self.widths()[0];
+        for first in (0..self.columns).step_by(self.strip()) {
+            let strip = self.strip_at(first);
+            let at = self.offset(&strip, term, 0);
+            with_type!(self.dtype, E => {
+                let job = Job::<E, E> {
+                    from: from.cast::<E>().wrapping_offset(first as isize * steps[1]),
+                    lane: steps[1],
+                    step: steps[0],
+                    count: strip.columns.len(),
+                    width: strip.vectors * lanes,
+                    depth: self.depth,
+                    to: to.cast::<E>().wrapping_add(at),
+                };
+                // SAFETY: the caller's contract; a strip has room for all terms.
+                unsafe { (E::loops().pack)(&job) }
+            });
+        }
+    }
+
+    /// The same of bytes, where every element that is read lies inside of `from`, and `to` has room for all strips;
+    /// `false` otherwise.
+    pub fn pack_bytes(&self, term: usize, from: &[u8], steps: [isize; 2], to: &mut [u8]) -> bool {
+        let counts = [self.depth, self.columns];
+        let last = counts
+            .iter()
+            .zip(steps)
+            .try_fold(0usize, |last, (&count, step)| {
+                let reach = usize::try_from(step)
+                    .ok()?
+                    .checked_mul(count.checked_sub(1)?)?;
+                last.checked_add(reach)
+            });
+        let end = last.and_then(|last| last.checked_add(1)?.checked_mul(self.dtype.size_bytes()));
+        let fits = end.is_some_and(|end| end <= from.len())
+            && self.packed_size().is_some_and(|size| size <= to.len())
+            && term < self.terms;
+        if fits {
+            // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
+            unsafe { self.pack(term, from.as_ptr(), steps, to.as_mut_ptr()) };
+        }
+        fits
+    }
+
+    /// Computes rows of C, on this thread.
+    ///
+    /// # Safety
+    /// Every entry of the table has `depth` readable elements behind it; `packed` is B as [`Indirect::pack`] makes it; the
+    /// rows of C are writable, hold the sums of earlier terms, if there are any, and overlap nothing else.
+    pub unsafe fn run(&self, rows: &IndirectRows<'_>, packed: *const u8) {
+        with_type!(self.dtype, E => {
+            // SAFETY: the caller's contract.
+            unsafe { self.blocks::<E>(rows, packed.cast()) }
+        });
+    }
+
+    /// Blocks of the depth in ascending order: of several terms, or of a part of one.
+    unsafe fn blocks<E: Kerneled>(&self, rows: &IndirectRows<'_>, packed: *const E) {
+        assert_eq!(rows.table.len(), rows.terms.len() * rows.count);
+        let kernels = E::indirect();
+        let strip = self.strip();
+        let cached = (CACHED_COLUMNS / strip).max(1) * strip;
+        let many = self.block_terms();
+        assert!(rows.terms.start.is_multiple_of(many));
+        for first in rows.columns.clone().step_by(cached) {
+            let columns = first..rows.columns.end.min(first + cached);
+            let mut term = rows.terms.start;
+            while term < rows.terms.end {
+                let next = rows.terms.end.min(term + many);
+                for step in (0..self.depth).step_by(DEPTH) {
+                    let block = Block {
+                        terms: term..next,
+                        steps: step..self.depth.min(step + DEPTH),
+                    };
+                    // SAFETY: the caller's contract.
+                    unsafe { self.block(&kernels, rows, packed, &columns, &block) };
+                }
+                term = next;
+            }
+        }
+    }
+
+    /// One block of the depth, by some columns.
+    unsafe fn block<E: Kerneled>(
+        &self,
+        kernels: &Kernels<E>,
+        rows: &IndirectRows<'_>,
+        packed: *const E,
+        columns: &Range<usize>,
+        block: &Block,
+    ) {
+        let width = self.strip();
+        // Strips as wide as there are kernels for, and a last one.
+        let whole = columns.start..columns.end - columns.len() % width;
+        for columns in [whole.clone(), whole.end..columns.end] {
+            if columns.is_empty() {
+                continue;
+            }
+            let vectors = columns.len().min(width).div_ceil(kernels.lanes);
+            let kernels = kernels.tiles[vectors - 1];
+            let tiles = Tiles::new(rows.count, kernels.len());
+            for tile in 0..tiles.count {
+                let own = tiles.get(tile);
+                let entry = (block.terms.start - rows.terms.start) * rows.count + own.start;
+                for first in columns.clone().step_by(width) {
+                    let strip = self.strip_at(first);
+                    let at = self.offset(&strip, block.terms.start, block.steps.start);
+                    let c = own.start as isize * rows.c_row;
+                    let part = Tile {
+                        rows: rows.table[entry..].as_ptr().cast(),
+                        next: rows.count,
+                        terms: block.terms.len(),
+                        first: block.steps.start,
+                        depth: block.steps.len(),
+                        b: packed.wrapping_add(at),
+                        c: rows
+                            .c
+                            .cast::<E>()
+                            .wrapping_offset(c + (first - rows.columns.start) as isize),
+                        c_row: rows.c_row,
+                        width: strip.columns.len(),
+                        beta: if block.is_first() { E::ZERO } else { E::ONE },
+                    };
+                    // SAFETY: a tile of the product; the table has as many entries for each of these terms.
+                    unsafe { kernels[own.len() - 1](&part) }
+                }
+            }
+        }
+    }
+}
+
+/// A block of the depth.
+struct Block {
+    terms: Range<usize>,
+    steps: Range<usize>,
+}
+
+impl Block {
+    fn is_first(&self) -> bool {
+        self.terms.start == 0 && self.steps.start == 0
+    }
+}

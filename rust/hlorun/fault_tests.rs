@@ -486,6 +486,26 @@ fn simplification() {
 }
 
 #[test]
+fn kernels_in_strips() {
+    let row = |k: i32| {
+        let weights = (0..16).map(|f| (k * 16 + f).to_string());
+        format!("{{{}}}", weights.collect::<Vec<_>>().join(","))
+    };
+    let rows: Vec<String> = (0..4)
+        .map(|k| format!("{{{},{}}}", row(2 * k), row(2 * k + 1)))
+        .collect();
+    let sides = entry(&format!(
+        "  p = f32[1,64,2] parameter(0)
+  k = f32[4,2,16] constant({{{}}})
+  a = f32[1,61,16] convolution(p, k), window={{size=4}}, dim_labels=b0f_0io->b0f
+  b = f32[1,61,16] convolution(p, k), window={{size=4 rhs_reversal=1}}, dim_labels=b0f_0io->b0f
+  ROOT d = f32[1,61,16] subtract(a, b)",
+        rows.join(",")
+    ));
+    misleads(Fault::SharesOtherStrips, &sides, "pack-constants");
+}
+
+#[test]
 fn windows_that_lie_in_pieces() {
     let text = "HloModule windows
 condition {

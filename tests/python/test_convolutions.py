@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -115,7 +116,17 @@ def test_features_that_do_not_mix(seed: int) -> None:
     run_case(stream, name, sizes, dense=seed % 4 > 0)
 
 
-def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool) -> None:
+@pytest.mark.parametrize("seed", range(60))
+def test_inputs_where_they_lie(seed: int) -> None:
+    """Strips of features as wide as there are kernels for, and others, of kernels that are constants or not."""
+    stream = Stream("convolutions of strips", seed)
+    name = list(KINDS)[seed % 2]
+    choices = ((1, 1, 2, 3), (1, 1, 2), (2, 5, 16, 33, 70), (9, 16, 24, 40, 64, 65, 100, 140))
+    sizes = Sizes(*(int(stream.choice(of, 1)[0]) for of in choices))
+    run_case(stream, name, sizes, dense=True, constant=seed % 3 > 0)
+
+
+def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool, constant: bool = False) -> None:
     """Draws the rest of a case and compares; if `dense`, features lie side by side."""
 
     def one_of(*values: int) -> int:
@@ -148,13 +159,14 @@ def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool) -> None:
         per_window("rhs_dilate", [str(w.dilate) for w in windows]),
         per_window("rhs_reversal", [str(int(w.reverse)) for w in windows]),
     ]
+    kernel_text = f"constant({json.dumps(k.tolist()).replace('[', '{').replace(']', '}')})" if constant else "parameter(1)"
     text = f"""HloModule m
 ENTRY e {{
   x = {shape(x)} parameter(0)
-  k = {shape(k)} parameter(1)
+  k = {shape(k)} {kernel_text}
   ROOT y = {shape(want)} convolution(x, k), window={{{" ".join(attributes)}}}, dim_labels=bf{spatial}_oi{spatial}->bf{spatial}, feature_group_count={sizes.groups}
 }}"""
-    got = hlorun.run(hlorun.parse(text), x, k)
+    got = hlorun.run(hlorun.parse(text), *([x] if constant else [x, k]))
     np.testing.assert_array_equal(got, want)
 
 

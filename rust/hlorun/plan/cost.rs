@@ -363,8 +363,8 @@ pub mod convolution {
     pub const MAX_JOINED: usize = 1 << 16;
     /// Positions of a window between two checks whether the run is to end.
     pub const CHECKED_POSITIONS: i64 = 1 << 16;
-    /// Fewest features of a group, read and written, and fewest outputs of a convolution that reads inputs where they lie: a
-    /// table has an entry for each output and position of the window, and the kernel is copied into strips.
+    /// Fewest features that a group reads, and fewest outputs of a convolution that reads inputs where they lie: a table has
+    /// an entry for each output and position of the window, and the kernel is copied into strips.
     pub const MIN_FEATURES: usize = 2;
     pub const MIN_OUTPUTS: usize = 8;
     /// Fewest and most outputs of its tasks: each reads the whole kernel.

@@ -85,6 +85,8 @@ pub enum Fault {
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.
     GathersApart,
+    /// Strips that two convolutions read are of one kernel, which both read in the same way.
+    SharesOtherStrips,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

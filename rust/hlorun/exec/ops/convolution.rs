@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use hlorun_kernels::{DType, Gemm, Matrix, Scratch};
-use smallvec::SmallVec;
 
 use super::im2col::{Geometry, Tile};
-use super::indirect::Indirections;
+use super::indirect::{Arrays, Indirections};
 use super::pack_kernel::pack_kernel;
+use super::positions::{Positions, merged, pick};
 use super::walk::{Shared, try_split};
-use super::{depthwise, phases, weighted_rows};
+use super::{depthwise, indirect, phases, weighted_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -137,27 +137,6 @@ impl Typed {
     }
 }
 
-/// The one stride of dimensions walked in row-major order, if they have one.
-fn merged(dims: &[i64], strides: &[i64]) -> Option<i64> {
-    let mut found: Option<(i64, i64)> = None;
-    for (&dim, &stride) in dims.iter().zip(strides).rev() {
-        if dim == 1 {
-            continue;
-        }
-        match &mut found {
-            None => found = Some((stride, dim)),
-            Some((step, count)) if stride == *step * *count => *count *= dim,
-            Some(_) => return None,
-        }
-    }
-    Some(found.map_or(1, |(step, _)| step))
-}
-
-/// Picks sizes or strides by dimension numbers.
-fn pick(from: &Dims, dims: &[usize]) -> SmallVec<[i64; 4]> {
-    dims.iter().map(|&d| from[d]).collect()
-}
-
 /// The same convolution with the images as one more spatial dimension, where the input has them side
 /// by side, as the gradient of a kernel has: so patches are copied in runs of images.
 fn images_innermost(
@@ -195,28 +174,7 @@ fn images_innermost(
     Some((op, arrays))
 }
 
-/// What a convolution reads and writes, in one type.
-#[derive(Clone, Copy)]
-pub struct Arrays<'a> {
-    pub input: &'a RawArray,
-    pub kernel: &'a RawArray,
-    pub output: &'a RawArray,
-    /// The kernel in strips, where the plan has them.
-    pub strips: Option<Shared>,
-}
-
-impl<'a> Arrays<'a> {
-    /// Without strips.
-    fn new(input: &'a RawArray, kernel: &'a RawArray, output: &'a RawArray) -> Arrays<'a> {
-        Arrays {
-            input,
-            kernel,
-            output,
-            strips: None,
-        }
-    }
-}
-
+/// Operands and result in one type.
 fn in_type(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'_>) -> Result<()> {
     let &Arrays {
         input,
@@ -289,8 +247,8 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
     {
         return Ok(());
     }
-    if let Some(indirect) = Indirections::new(op, &geometry, arrays, environment)? {
-        return indirect.run(environment);
+    if let Some(layout) = indirect::layout(op, arrays) {
+        return Indirections::new(op, geometry, layout, arrays, environment)?.run(environment);
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let positions = Positions::of(op, &geometry, input, output);
@@ -373,57 +331,6 @@ impl Cut {
             cut((PATCH_BYTES / patch).max(MIN_SHARED), true)
         } else {
             own
-        }
-    }
-}
-
-/// How a convolution walks the spatial positions of its result: in blocks, each with one stride.
-pub struct Positions {
-    /// A block for each image, or a single one where the positions of all images have one stride.
-    pub blocks: usize,
-    /// Positions of a block.
-    pub length: usize,
-    /// Positions of an image.
-    pub spatial: usize,
-    pub out_step: i64,
-    /// The stride in the input, where it is read without patches: windows have one element and no padding.
-    in_step: Option<i64>,
-}
-
-impl Positions {
-    pub fn of(
-        op: &ConvolutionOp,
-        geometry: &Geometry,
-        input: &RawArray,
-        output: &RawArray,
-    ) -> Self {
-        let spatial_dims = pick(&output.dims, &op.output.spatial);
-        let spatial: i64 = spatial_dims.iter().product();
-        let batches = output.dims[op.output.outer];
-        let stride_of =
-            |array: &RawArray, dims: &[usize]| merged(&spatial_dims, &pick(&array.strides, dims));
-        let out_step = stride_of(output, &op.output.spatial).unwrap_or(1);
-        let out_batch = output.strides[op.output.outer];
-        let in_batch = input.strides[op.input.outer];
-        let in_step = geometry
-            .is_pointwise()
-            .then(|| stride_of(input, &op.input.spatial))
-            .flatten();
-        let whole = |step: i64, batch: i64| spatial == 1 || batches == 1 || batch == step * spatial;
-        // Positions of all images are one block where strides of the result, and of an input without patches, allow it.
-        let joined = whole(out_step, out_batch) && in_step.is_none_or(|step| whole(step, in_batch));
-        let step = |step: i64, batch: i64| if joined && spatial == 1 { batch } else { step };
-        let (blocks, length) = if joined {
-            (1, batches * spatial)
-        } else {
-            (batches, spatial)
-        };
-        Positions {
-            blocks: blocks as usize,
-            length: length as usize,
-            spatial: spatial as usize,
-            out_step: step(out_step, out_batch),
-            in_step: in_step.map(|in_step| step(in_step, in_batch)),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use hlorun_kernels::IndirectRows;
 
-use super::convolution::{Arrays, Positions};
 use super::im2col::Geometry;
+use super::positions::Positions;
 use super::walk::{Shared, try_split};
 use crate::buffers::{AlignedBytes, reserve};
 use crate::error::Result;
@@ -17,11 +17,36 @@ use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::convolution::{MAX_ROWS, MIN_ROWS, PACK_GRAIN, TABLE, TASKS};
 use crate::plan::ops::convolution::ConvolutionOp;
-use crate::plan::ops::kernel_strips::{KernelStrips, Lay};
+use crate::plan::schedule::kernel_strips::{KernelStrips, Lay};
+
+/// What a convolution reads and writes, in one type.
+#[derive(Clone, Copy)]
+pub struct Arrays<'a> {
+    /// Images.
+    pub input: &'a RawArray,
+    /// Weights.
+    pub kernel: &'a RawArray,
+    /// Result.
+    pub output: &'a RawArray,
+    /// The kernel in strips, where the plan has them.
+    pub strips: Option<Shared>,
+}
+
+impl<'a> Arrays<'a> {
+    /// Without strips.
+    pub fn new(input: &'a RawArray, kernel: &'a RawArray, output: &'a RawArray) -> Arrays<'a> {
+        Arrays {
+            input,
+            kernel,
+            output,
+            strips: None,
+        }
+    }
+}
 
 /// A convolution with its kernel in strips.
-pub struct Indirections<'a> {
-    geometry: &'a Geometry,
+pub struct Indirections {
+    geometry: Geometry,
     positions: Positions,
     layout: KernelStrips,
     size: usize,
@@ -76,23 +101,26 @@ struct Piece {
     columns: Range<usize>,
 }
 
-impl<'a> Indirections<'a> {
-    /// The convolution, if it is one of these; packs its kernel, unless it comes with strips.
+/// The strips of the kernel of `op`, if it is to read its inputs where they lie.
+pub fn layout(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
+    KernelStrips::of(op, [arrays.input, arrays.kernel, arrays.output].map(lay))
+}
+
+impl Indirections {
+    /// The convolution; packs its kernel, unless it comes with strips.
     pub fn new(
         op: &ConvolutionOp,
-        geometry: &'a Geometry,
+        geometry: Geometry,
+        layout: KernelStrips,
         arrays: &Arrays<'_>,
         environment: &OpEnvironment<'_>,
-    ) -> Result<Option<Indirections<'a>>> {
+    ) -> Result<Indirections> {
         let Arrays {
             input,
             kernel,
             output,
             strips,
         } = *arrays;
-        let Some(layout) = KernelStrips::of(op, [input, kernel, output].map(lay)) else {
-            return Ok(None);
-        };
         let size = input.element_type.size_bytes();
         let (strips, packed) = match strips {
             Some(strips) => (strips, None),
@@ -103,7 +131,7 @@ impl<'a> Indirections<'a> {
                 (strips, Some(packed))
             }
         };
-        Ok(Some(Indirections {
+        Ok(Indirections {
             strips,
             _packed: packed,
             zeros: AlignedBytes::zeroed(geometry.features * size)?,
@@ -112,11 +140,11 @@ impl<'a> Indirections<'a> {
             feature_groups: op.feature_group_count,
             batches: output.dims[op.output.outer] as usize,
             out_batch: output.strides[op.output.outer],
-            positions: Positions::of(op, geometry, input, output),
+            positions: Positions::of_output(op, output),
             geometry,
             layout,
             size,
-        }))
+        })
     }
 
     /// Computes the result.
@@ -167,8 +195,8 @@ impl<'a> Indirections<'a> {
             .min(product.terms);
         let mut table: Vec<*const u8> = Vec::new();
         reserve(&mut table, many * count)?;
+        let check = || environment.check();
         for first in (0..product.terms).step_by(many) {
-            environment.check();
             let terms = first..product.terms.min(first + many);
             self.fill(&mut table, piece, &terms);
             let rows = IndirectRows {
@@ -178,6 +206,7 @@ impl<'a> Indirections<'a> {
                 columns: piece.columns.clone(),
                 c,
                 c_row: self.positions.out_step as isize,
+                check: &check,
             };
             let strips = self
                 .strips

@@ -17,6 +17,7 @@ pub mod lanes;
 pub mod linalg;
 mod pack_kernel;
 mod phases;
+mod positions;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;

@@ -14,7 +14,6 @@ pub mod dimension_size;
 pub mod fft;
 pub mod gather;
 pub mod index_map;
-pub mod kernel_strips;
 pub mod kind;
 pub mod library_call;
 pub mod linalg;

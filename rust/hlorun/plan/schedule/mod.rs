@@ -1,6 +1,7 @@
 //! Thunks to thunks: which run together, and which become bytecode.
 
 pub mod fold_shape;
+pub mod kernel_strips;
 pub mod loop_merging;
 pub mod pack_constants;
 pub mod row_tiling;

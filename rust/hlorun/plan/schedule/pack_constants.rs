@@ -8,9 +8,10 @@
 
 use rustc_hash::FxHashMap;
 
+use super::kernel_strips::{KernelStrips, Lay};
 use crate::module::{HloModule, InstructionId};
+use crate::plan::faults::{self, Fault};
 use crate::plan::ops::convolution::{ConvolutionDims, ConvolutionOp};
-use crate::plan::ops::kernel_strips::{KernelStrips, Lay};
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::thunk::{BufferKind, LogicalBuffer, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
@@ -98,11 +99,16 @@ impl Packing<'_> {
         else {
             return None;
         };
+        // Such a convolution is cut into others, each with a part of the kernel.
+        if convolution.window.0.iter().any(|w| w.base_dilation != 1) {
+            return None;
+        }
         let arrays = [input, kernel, op.outputs.first()?];
         let strips = KernelStrips::of(convolution, arrays.map(Lay::of_view))?;
         let way = Way::of(convolution, kernel, &strips);
         let known = self.known.entry(kernel.slice.allocation).or_default();
-        let found = known.iter().find(|(other, _)| *other == way);
+        let is_same = |other: &Way| faults::holds(Fault::SharesOtherStrips, *other == way);
+        let found = known.iter().find(|(other, _)| is_same(other));
         let slice = match found {
             Some(&(_, slice)) => slice,
             None if known.len() >= MAX_WAYS => return None,

@@ -1,14 +1,15 @@
 //! The kernel of a convolution that reads inputs where they lie, in the order in which its products read it.
 //!
 //! In: a convolution and how its arrays lie. Out: which products it is made of, and what part of the kernel goes where.
-//! A kernel that is a constant is copied when the module is compiled ([`crate::plan::schedule::pack_constants`]), others
+//! A kernel that is a constant is copied when the module is compiled ([`super::pack_constants`]), others
 //! in every run.
 
 use hlorun_kernels::Indirect;
 
-use super::convolution::ConvolutionOp;
 use crate::plan::cost::convolution::{MIN_FEATURES, MIN_OUTPUTS};
+use crate::plan::cost::narrow_convolution;
 use crate::plan::element::elementwise::dtype;
+use crate::plan::ops::convolution::ConvolutionOp;
 use crate::plan::view::ArrayView;
 use crate::types::{Dims, PrimitiveType};
 
@@ -75,7 +76,8 @@ impl KernelStrips {
         let outputs = spatial.fold(output.dims[op.output.outer], i64::saturating_mul);
         let window = op.window.0.iter().map(|window| window.size);
         let terms = window.fold(1, i64::saturating_mul);
-        if depth < MIN_FEATURES || columns < MIN_FEATURES || outputs < MIN_OUTPUTS as i64 {
+        let is_narrow = columns <= narrow_convolution::MAX_FEATURES;
+        if depth < MIN_FEATURES || is_narrow || outputs < MIN_OUTPUTS as i64 {
             return None;
         }
         let product = Indirect::new(dtype(input.element_type)?, columns, size(terms)?, depth)?;

@@ -19,8 +19,8 @@ pub fn pack(thunk: &PackOperandThunk, environment: &Environment<'_>) -> Result<(
     unsafe {
         hlorun_kernels::pack_operand(
             ty,
-            thunk.b.dims[1] as usize,
-            thunk.b.dims[2] as usize,
+            thunk.width,
+            [1, 2].map(|dim| thunk.b.dims[dim] as usize),
             memory.first(&thunk.b),
             matrix(&thunk.b),
             memory.pointer(&thunk.to),

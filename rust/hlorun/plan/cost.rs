@@ -287,6 +287,16 @@ pub mod loops {
     pub const PARTS: i64 = 4;
 }
 
+/// Products whose right operand is put into panels beforehand.
+pub mod products {
+    /// Fewest elements of a matrix worth packing.
+    pub const MIN_PACKED: i64 = 1 << 14;
+    /// Most rows of the other operand of a product in a loop; with more, packing at every product costs little.
+    pub const MAX_ROWS: i64 = 64;
+    /// Fewest columns of a constant, which would fill panels badly else.
+    pub const MIN_COLUMNS: i64 = 32;
+}
+
 /// Inner products of `f32` and `f64`: below these sizes their kernels are as fast as a reduction.
 pub mod inner_product {
     /// Terms of one product from which it becomes a reduction.

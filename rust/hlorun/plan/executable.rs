@@ -192,9 +192,6 @@ fn schedule(
     options: &CompileOptions,
 ) -> Result<Assignment> {
     let (thunks, buffers) = (&mut entry.thunks, &mut entry.buffers);
-    pipeline.step(pack_constants::NAME, || {
-        pack_constants::run(thunks, buffers, module)
-    });
     if options.fuse {
         pipeline.step(row_tiling::NAME, || {
             row_tiling::run(thunks, buffers);
@@ -206,6 +203,10 @@ fn schedule(
             loop_merging::run(thunks, buffers, joins_steps)
         });
     }
+    pipeline.step(pack_constants::NAME, || {
+        let has_peers = options.replicas * options.partitions > 1;
+        pack_constants::run(thunks, buffers, module, has_peers)
+    });
     let assignment = place(thunks, buffers, module, options)?;
     if options.replicas * options.partitions > 1 {
         replication::products::divide(thunks, &assignment);

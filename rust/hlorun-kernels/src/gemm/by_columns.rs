@@ -98,10 +98,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     fn new(g: &'g Product<E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
-        let vectors = match panels {
-            Some(_) => 1,
-            None => strip_vectors(E::kernels(), g.m, g.n),
-        };
+        let vectors = strip_vectors(E::kernels(), g.m, g.n);
         let cut = Strips::<E>::new(vectors, g.n);
         let strips = cut.count;
         let is_large = g.k.saturating_mul(g.n) > LARGE / size_of::<S>();

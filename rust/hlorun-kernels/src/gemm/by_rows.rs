@@ -9,6 +9,17 @@ use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
 use std::ops::Range;
 
+/// Where B is read.
+#[derive(Clone, Copy)]
+enum Right<E> {
+    /// In place.
+    Direct,
+    /// In strips that were copied for all tasks.
+    Copied(Shared<E>),
+    /// In the panels of [`super::packed`].
+    Panels(Shared<E>),
+}
+
 /// A product, and how it is cut.
 struct Driver<'g, E: 'static, S> {
     g: &'g Product<E, S>,
@@ -21,9 +32,16 @@ struct Driver<'g, E: 'static, S> {
     direct_b: bool,
 }
 
-/// Runs the product.
-pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
-    let driver = Driver::new(g);
+/// Runs the product, whose B lies in `panels` if there are any.
+pub(super) fn run<E: Real, S: Source<E>>(
+    g: &Product<E, S>,
+    panels: Option<Shared<E>>,
+    parallel: &Parallel,
+) -> Outcome {
+    let driver = Driver::new(g, panels.is_some());
+    if let Some(panels) = panels {
+        return driver.multiply(&(0..g.k), Right::Panels(panels), parallel);
+    }
     let row = driver.cut.count * driver.cut.width;
     let step = if driver.direct_b {
         g.k.next_multiple_of(KC)
@@ -52,13 +70,17 @@ pub(super) fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel)
                 Ok(())
             })?;
         }
+        let right = match driver.direct_b {
+            true => Right::Direct,
+            false => Right::Copied(right),
+        };
         driver.multiply(&depth, right, parallel)?;
     }
     Ok(())
 }
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
-    fn new(g: &'g Product<E, S>) -> Driver<'g, E, S> {
+    fn new(g: &'g Product<E, S>, has_panels: bool) -> Driver<'g, E, S> {
         let cut = Strips::<E>::new(strip_vectors(E::kernels(), g.m, g.n), g.n);
         let direct_a = g.is_plain && cut.count <= 4;
         let (most, width) = (cut.most_rows(!direct_a), cut.width);
@@ -68,15 +90,16 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             tiles: Tiles::new(g.m, most),
             most,
             direct_a,
-            direct_b: g.is_plain
+            direct_b: !has_panels
+                && g.is_plain
                 && g.b.layout.col_stride == 1
                 && g.n.is_multiple_of(width)
                 && g.k * g.n <= 1 << 12,
         }
     }
 
-    /// Multiplies all rows of A, which the tasks share, by some of the depth of B, of which copied strips are at `right`.
-    fn multiply(&self, depth: &Range<usize>, right: Shared<E>, parallel: &Parallel) -> Outcome {
+    /// Multiplies all rows of A, which the tasks share, by some of the depth of B.
+    fn multiply(&self, depth: &Range<usize>, right: Right<E>, parallel: &Parallel) -> Outcome {
         let (g, tiles) = (self.g, self.tiles);
         let work = g.m * depth.len() * g.n;
         let tasks = worth(parallel, work, g.m * depth.len(), tiles.count);
@@ -87,8 +110,17 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                 let own = tiles.get(tile);
                 for p in depth.clone().step_by(KC) {
                     let block = p..depth.end.min(p + KC);
-                    let row = (p - depth.start) * self.cut.count * self.cut.width;
-                    let right = right.get().wrapping_add(row);
+                    let right = match right {
+                        Right::Direct => None,
+                        // The strips of a block of the depth lie one after the other.
+                        Right::Copied(strips) => {
+                            let row = (p - depth.start) * self.cut.count * self.cut.width;
+                            Some((strips.get().wrapping_add(row), block.len()))
+                        }
+                        Right::Panels(panels) => {
+                            Some((panels.get().wrapping_add(p * self.cut.width), g.k))
+                        }
+                    };
                     self.block(own.clone(), block, right, scratch.get());
                 }
             }
@@ -96,8 +128,15 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         })
     }
 
-    /// One block of the depth: one tile of A by all strips of B.
-    fn block(&self, own: Range<usize>, depth: Range<usize>, right: *const E, scratch: *mut E) {
+    /// One block of the depth: one tile of A by all strips of B, which are in place, or begin at `right`, each of so many
+    /// rows.
+    fn block(
+        &self,
+        own: Range<usize>,
+        depth: Range<usize>,
+        right: Option<(*mut E, usize)>,
+        scratch: *mut E,
+    ) {
         let (g, width) = (self.g, self.cut.width);
         if !self.direct_a {
             g.pack_a(own.clone(), depth.clone(), scratch);
@@ -109,8 +148,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             if !self.direct_a {
                 part.a = scratch;
             }
-            if !self.direct_b {
-                part.b = right.wrapping_add(s * width * depth.len());
+            if let Some((right, rows)) = right {
+                part.b = right.wrapping_add(s * width * rows);
                 part.b_row = width as isize;
             }
             part.asks_ahead();

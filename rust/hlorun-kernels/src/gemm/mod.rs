@@ -18,7 +18,7 @@
 //!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in
-//! gemm_packed ─── by_columns        B in panels
+//! gemm_packed ─── by_rows, by_columns  B in panels
 //! ```
 //!
 //! Reals and integers have a micro-kernel each. A tile of reals fuses every step, reads either operand packed or in place

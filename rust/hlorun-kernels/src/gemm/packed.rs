@@ -1,49 +1,81 @@
-//! A matrix B in panels, for the products of a loop that use it again and again.
+//! A matrix B in panels, for products that use it again and again.
 //!
-//! In: B once, and then a [`Gemm`] per product. Out: panels of two vectors' width, each as deep as B, and C. Promise: the
-//! same bits as the product without panels would have by columns; B is read once from memory, in order.
+//! In: B once, and then a [`Gemm`] per product. Out: panels as wide as strips of the product are, each as deep as B, and C.
+//! Promise: the same bits as the product without panels would have in strips; B is read once from memory, in order.
 
 use super::micro::{Real, Source};
 use super::product::{Operand, Product};
-use super::{Gemm, Matrix, Outcome, Parallel, Shared, by_columns, pack, portable, real, share};
+use super::tiles::strip_vectors;
+use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, portable, real, share};
 use crate::DType;
 use crate::scratch::Scratch;
 
-/// Columns of a panel.
-fn panel_width(dtype: DType) -> usize {
-    if dtype == DType::F32 {
-        real::panel_width::<f32>()
-    } else {
-        real::panel_width::<f64>()
+/// Columns of a panel, for products of `m` rows and `n` columns.
+pub fn panel_width(dtype: DType, m: usize, n: usize) -> usize {
+    fn width<E: Real>(m: usize, n: usize) -> usize {
+        let kernels = E::kernels();
+        kernels.lanes << strip_vectors(kernels, m, n)
+    }
+    match dtype {
+        DType::F32 => width::<f32>(m, n),
+        _ => width::<f64>(m, n),
     }
 }
 
-/// Bytes of `k`×`n` elements in panels; `None` unless `dtype` is `F32` or `F64`, or when the size overflows.
-pub fn packed_size(dtype: DType, k: usize, n: usize) -> Option<usize> {
+/// Bytes of `k`×`n` elements in panels of so many columns; `None` unless `dtype` is `F32` or `F64`, or when the size
+/// overflows.
+pub fn packed_size(dtype: DType, width: usize, k: usize, n: usize) -> Option<usize> {
     if !matches!(dtype, DType::F32 | DType::F64) {
         return None;
     }
-    let width = panel_width(dtype);
     n.div_ceil(width)
         .checked_mul(width)?
         .checked_mul(k)?
         .checked_mul(dtype.size_bytes())
 }
 
-/// Copies `b`\[k,n\] into panels at `to`.
+/// The same as [`pack_operand`] of bytes, on this thread, where every element that is read lies inside of `b`, and `to` has
+/// room for all panels; `false` otherwise.
+pub fn pack_bytes(
+    dtype: DType,
+    width: usize,
+    [k, n]: [usize; 2],
+    b: &[u8],
+    layout: Matrix,
+    to: &mut [u8],
+) -> bool {
+    let steps = [(k, layout.row_stride), (n, layout.col_stride)];
+    let last = steps.iter().try_fold(0usize, |last, &(count, step)| {
+        let reach = usize::try_from(step)
+            .ok()?
+            .checked_mul(count.checked_sub(1)?)?;
+        last.checked_add(reach)
+    });
+    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(dtype.size_bytes()));
+    let size = packed_size(dtype, width, k, n);
+    let fits = end.is_some_and(|end| end <= b.len()) && size.is_some_and(|size| size <= to.len());
+    if fits {
+        let (b, to) = (b.as_ptr(), to.as_mut_ptr());
+        // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
+        unsafe { pack_operand(dtype, width, [k, n], b, layout, to, &Parallel::SERIAL) };
+    }
+    fits
+}
+
+/// Copies `b`\[k,n\] into panels of `width` columns at `to`.
 ///
 /// # Safety
 /// Every element `layout` reaches from `b` is readable, and `to` has room for [`packed_size`] bytes.
 pub unsafe fn pack_operand(
     dtype: DType,
-    k: usize,
-    n: usize,
+    width: usize,
+    [k, n]: [usize; 2],
     b: *const u8,
     layout: Matrix,
     to: *mut u8,
     parallel: &Parallel,
 ) {
-    let (size, width) = (dtype.size_bytes(), panel_width(dtype));
+    let size = dtype.size_bytes();
     let panels = n.div_ceil(width);
     let (b, to) = (Shared(b.cast_mut()), Shared(to));
     let tasks = if k * n < 1 << 16 {
@@ -79,7 +111,7 @@ pub unsafe fn pack_operand(
     }
 }
 
-/// One product whose B lies in panels made by [`pack_operand`]; `g.b` is not looked at.
+/// One product whose B lies in panels made by [`pack_operand`], of the width of its sizes; `g.b` is not looked at.
 ///
 /// # Errors
 /// When there is no memory for sums beside C.
@@ -105,7 +137,7 @@ pub unsafe fn gemm_packed(
     }
 }
 
-/// One product whose B lies in panels of two vectors' width, each as deep as B.
+/// One product whose B lies in panels, each as deep as B.
 ///
 /// # Safety
 /// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
@@ -135,7 +167,7 @@ unsafe fn with_packed<E: Real + Source<E>>(
         beta: if in_place { E::of(g.beta) } else { E::ZERO },
         is_plain: true,
     };
-    by_columns::run(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
+    real::with_strips(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
     if !in_place {
         for i in 0..g.m {
             let from = sums.get().wrapping_add(i * g.n);

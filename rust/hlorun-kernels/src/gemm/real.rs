@@ -53,15 +53,24 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
     if by_row || by_column {
         return few_rows(g, parallel);
     }
-    let shallow =
-        g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;
     if is_narrow {
         return narrow(g);
     }
+    with_strips(g, None, parallel)
+}
+
+/// Runs a product with B in strips: those of `panels`, if there are any.
+pub(super) fn with_strips<E: Real, S: Source<E>>(
+    g: &Product<E, S>,
+    panels: Option<Shared<E>>,
+    parallel: &Parallel,
+) -> Outcome {
+    let shallow =
+        g.k <= SHALLOW && g.n >= FEW && g.m >= 2 * SKINNY && g.k * g.n <= SHALLOW_ELEMENTS;
     if shallow || (g.n <= FEW && g.m >= 2 * g.n.max(FEW_ROWS)) {
-        by_rows::run(g, parallel)
+        by_rows::run(g, panels, parallel)
     } else {
-        by_columns::run(g, None, parallel)
+        by_columns::run(g, panels, parallel)
     }
 }
 
@@ -139,9 +148,4 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         })?;
     }
     Ok(())
-}
-
-/// Columns of a panel.
-pub(super) fn panel_width<E: Real>() -> usize {
-    2 * E::kernels().lanes
 }

@@ -171,10 +171,19 @@ fn packed_products_match_the_plain_ones_for_every_remainder() {
                 // SAFETY: dense matrices.
                 unsafe {
                     portable::gemm(&g, a.as_ptr(), b.as_ptr(), plain.as_mut_ptr()).expect("memory");
-                    let size = packed::packed_size(dtype, k, n).unwrap();
+                    let width = packed::panel_width(dtype, m, n);
+                    let size = packed::packed_size(dtype, width, k, n).unwrap();
                     let mut panels = crate::scratch::Buffer::new(size).expect("memory");
                     let to = panels.as_mut_ptr();
-                    packed::pack_operand(dtype, k, n, b.as_ptr(), g.b, to, &Parallel::SERIAL);
+                    packed::pack_operand(
+                        dtype,
+                        width,
+                        [k, n],
+                        b.as_ptr(),
+                        g.b,
+                        to,
+                        &Parallel::SERIAL,
+                    );
                     let c = packed.as_mut_ptr();
                     packed::gemm_packed(&g, a.as_ptr(), panels.as_ptr(), c, &Parallel::SERIAL)
                         .expect("memory");

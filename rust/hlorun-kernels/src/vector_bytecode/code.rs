@@ -18,6 +18,8 @@ pub(super) enum Code {
     /// The call `c` on the value `a`; its result is written to `b` and loaded.
     Call,
     Add, AddC, Sub, SubC, RSub, RSubC, Mul, MulC, Div, DivC, RDiv, RDivC, Max, MaxC, Min, MinC,
+    /// The larger or smaller one of the accumulator and a constant for which [`plain_bound`] has them.
+    AtLeastC, AtMostC,
     Square, Neg, Abs, Sqrt, Floor, Ceil, RoundEven, RoundBf16, RoundF16,
     IntAdd, IntAddC, IntSub, IntSubC, RIntSub, RIntSubC, IntMul, IntMulC, And, AndC, Or, OrC, Xor, XorC,
     Shl, ShlC, Shr, ShrC, Sar, SarC, IntMax, IntMaxC, IntMin, IntMinC, UintMax, UintMaxC, UintMin, UintMinC,
@@ -224,6 +226,23 @@ pub(super) fn constant(bytes: [u8; 16], dtype: DType) -> u64 {
             eight.copy_from_slice(&bytes[..8]);
             u64::from_le_bytes(eight)
         }
+    }
+}
+
+/// The code for `code` and its constant: a shorter one, where one comparison finds the bound, NaN and zeros of either sign
+/// included.
+pub(super) fn plain_bound(code: Code, bits: u64, dtype: DType) -> Code {
+    let (is_nan, negative_zero) = match dtype {
+        DType::F64 => (f64::from_bits(bits).is_nan(), (-0f64).to_bits()),
+        _ => (
+            f32::from_bits(bits as u32).is_nan(),
+            u64::from((-0f32).to_bits()),
+        ),
+    };
+    match code {
+        Code::MaxC if !is_nan && bits != negative_zero => Code::AtLeastC,
+        Code::MinC if !is_nan && bits != 0 => Code::AtMostC,
+        _ => code,
     }
 }
 

@@ -188,6 +188,8 @@ macro_rules! block {
                         $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
                         $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
                         $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
+                        Code::AtLeastC => constant!($each, acc, micro, V, at_least),
+                        Code::AtMostC => constant!($each, acc, micro, V, at_most),
                         Code::Square => $each!(acc, |_k, v| v.mul(v)),
                         Code::Turn => {
                             let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));

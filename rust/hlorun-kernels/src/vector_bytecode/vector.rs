@@ -112,6 +112,14 @@ pub(super) trait Vector: Copy {
             let ordered = Self::select(equal, zeros, picked);
             Self::select(self.compare(self, CompareDirection::Ne), self, ordered)
         }
+        /// The larger one of `self` and a bound that is neither NaN nor a negative zero.
+        fn at_least(self, bound: Self) -> Self {
+            Self::select(self.compare(bound, CompareDirection::Le), bound, self)
+        }
+        /// The smaller one of `self` and a bound that is neither NaN nor a positive zero.
+        fn at_most(self, bound: Self) -> Self {
+            Self::select(self.compare(bound, CompareDirection::Ge), bound, self)
+        }
         fn neg(self) -> Self { self.xor(Self::splat(Self::SIGN)) }
         fn abs(self) -> Self { self.and(Self::splat(Self::SIGN - 1)) }
     }

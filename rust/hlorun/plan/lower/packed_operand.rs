@@ -8,15 +8,11 @@ use rustc_hash::FxHashMap;
 
 use super::Lowering;
 use crate::module::InstructionId;
-use crate::plan::element::elementwise::dtype;
+use crate::plan::cost::products::{MAX_ROWS, MIN_PACKED};
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{GemmThunk, GemmWay, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
 
-/// Most rows of the other operand; with more, packing at every product costs little.
-const MAX_ROWS: i64 = 64;
-/// Fewest elements of a matrix worth packing.
-const MIN_ELEMENTS: i64 = 1 << 14;
 /// Name by which it is switched off.
 pub const NAME: &str = "loop-pack";
 
@@ -33,7 +29,7 @@ impl Lowering<'_> {
         }
         let mut written = vec![false; self.buffers.len()];
         mark_written(body, &mut written);
-        let mut known: Vec<(ArrayView, BufferSlice)> = Vec::new();
+        let mut known: Vec<(ArrayView, usize, BufferSlice)> = Vec::new();
         let mut cache: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for thunk in body.iter_mut() {
             let ThunkKind::Gemm(gemm) = &mut thunk.kind else {
@@ -45,31 +41,27 @@ impl Lowering<'_> {
             if !invariant(&gemm.b) && invariant(&gemm.a) {
                 transpose(gemm);
             }
-            let (batch, m, n, k) = gemm.sizes();
-            let suits = batch == 1
-                && (2..=MAX_ROWS).contains(&m)
-                && k.saturating_mul(n) >= MIN_ELEMENTS
-                && gemm.a.element_type == gemm.c.element_type
-                && gemm.b.element_type == gemm.c.element_type
-                && gemm.alpha.1 == 0.0
+            let (_, m, n, k) = gemm.sizes();
+            let suits = (2..=MAX_ROWS).contains(&m)
+                && k.saturating_mul(n) >= MIN_PACKED
                 && invariant(&gemm.b);
-            let size = dtype(gemm.b.element_type)
-                .and_then(|ty| hlorun_kernels::packed_size(ty, k as usize, n as usize));
-            let (true, Some(size)) = (suits, size) else {
+            let (true, Some((width, size))) = (suits, gemm.panels()) else {
                 continue;
             };
             let same = cache.entry(gemm.b.slice.allocation).or_default();
-            let found = same.iter().find(|&&at| known[at].0 == gemm.b);
+            let is_same = |at: usize| known[at].0 == gemm.b && known[at].1 == width;
+            let found = same.iter().find(|&&at| is_same(at));
             let packed = match found {
-                Some(&at) => known[at].1,
+                Some(&at) => known[at].2,
                 None => {
                     let packed = self.buffer(size, BufferKind::Temp, Some(instruction));
                     same.push(known.len());
-                    known.push((gemm.b.clone(), packed));
+                    known.push((gemm.b.clone(), width, packed));
                     packs.push(Thunk {
                         instruction,
                         kind: ThunkKind::PackOperand(Box::new(PackOperandThunk {
                             b: gemm.b.clone(),
+                            width,
                             to: packed,
                         })),
                     });

@@ -1,26 +1,30 @@
-//! `pack-constants`: kernels of convolutions that are constants are copied into strips when a module is compiled.
+//! `pack-constants`: constants are put into the order in which products read them when a module is compiled.
 //!
-//! A convolution that reads its inputs where they lie needs its kernel in the order in which it is read. One that never
-//! changes need not be copied in every run.
+//! A convolution that reads its inputs where they lie needs its kernel in strips, and a matrix product its right operand in
+//! panels. What never changes need not be copied in every run.
 //!
-//! Applies to convolutions whose kernel is all of a constant, and which [`KernelStrips`] is for. The strips are a constant
-//! of their own, which the convolution reads beside the kernel.
+//! Applies to convolutions whose kernel is all of a constant, and which [`KernelStrips`] is for, and to products with
+//! [`GemmThunk::panels`] for a constant of some size. What is packed is a constant of its own: a convolution reads it beside
+//! the kernel, a product in place of the operand.
 
 use rustc_hash::FxHashMap;
 
 use super::kernel_strips::{KernelStrips, Lay};
 use crate::module::{HloModule, InstructionId};
+use crate::plan::cost::products::{MIN_COLUMNS, MIN_PACKED};
+use crate::plan::element::elementwise::dtype;
 use crate::plan::faults::{self, Fault};
 use crate::plan::ops::convolution::{ConvolutionDims, ConvolutionOp};
 use crate::plan::ops::{OpKind, OpThunk};
-use crate::plan::thunk::{BufferKind, LogicalBuffer, ThunkKind, ThunkSequence};
+use crate::plan::schedule::scalar_bytecode::products::matrix;
+use crate::plan::thunk::{BufferKind, GemmThunk, GemmWay, LogicalBuffer, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
 use crate::types::{ArrayShape, Literal, PrimitiveType};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "pack-constants";
 
-/// Bytes of a cache line: vectors of strips that begin with one lie in one each.
+/// Bytes of a cache line: vectors of what begins with one lie in one each.
 const LINE: usize = 64;
 /// Most ways in which one constant is packed.
 const MAX_WAYS: usize = 4;
@@ -28,34 +32,34 @@ const MAX_WAYS: usize = 4;
 /// What was packed of a constant, in which way, and where it is.
 type Known = FxHashMap<u32, Vec<(Way, BufferSlice)>>;
 
-/// All that the strips of a constant depend on.
+/// Packs the bytes of a constant into others; `None` where the constant is too short.
+type Pack<'p> = dyn Fn(&[u8], &mut [u8]) -> Option<()> + 'p;
+
+/// All that what is packed of a constant depends on.
 #[derive(PartialEq)]
-struct Way {
-    kernel: ArrayView,
-    dims: ConvolutionDims,
-    reversed: Vec<bool>,
-    groups: usize,
+enum Way {
+    Strips {
+        kernel: ArrayView,
+        dims: ConvolutionDims,
+        reversed: Vec<bool>,
+        groups: usize,
+    },
+    Panels {
+        operand: ArrayView,
+        width: usize,
+    },
 }
 
-impl Way {
-    fn of(convolution: &ConvolutionOp, kernel: &ArrayView, strips: &KernelStrips) -> Way {
-        let window = convolution.window.0.iter();
-        Way {
-            kernel: kernel.clone(),
-            dims: convolution.kernel.clone(),
-            reversed: window.map(|w| w.window_reversal).collect(),
-            groups: strips.groups,
-        }
-    }
-}
-
-/// Packs what `thunks` and everything nested in them allow; returns for how many convolutions.
+/// Packs what `thunks` and everything nested in them allow; returns for how many steps. With `has_peers`, there are other
+/// devices, for which products may be cut into blocks of rows instead.
 pub fn run(
     thunks: &mut ThunkSequence,
     buffers: &mut Vec<LogicalBuffer>,
     module: &mut HloModule,
+    has_peers: bool,
 ) -> usize {
     let mut packing = Packing {
+        has_peers,
         buffers,
         module,
         known: Known::default(),
@@ -64,6 +68,7 @@ pub fn run(
 }
 
 struct Packing<'a> {
+    has_peers: bool,
     buffers: &'a mut Vec<LogicalBuffer>,
     module: &'a mut HloModule,
     known: Known,
@@ -78,87 +83,129 @@ impl Packing<'_> {
             for nested in thunk.nested_mut() {
                 packed += self.sequence(nested);
             }
-            let ThunkKind::Op(op) = &mut thunk.kind else {
-                continue;
+            let done = match &mut thunk.kind {
+                ThunkKind::Op(op) => self.convolution(op, instruction),
+                ThunkKind::Gemm(gemm) => self.product(gemm, instruction),
+                _ => None,
             };
-            if let Some(strips) = self.strips(op, instruction) {
-                op.inputs.push(strips);
-                packed += 1;
-            }
+            packed += usize::from(done.is_some());
         }
         packed
     }
 
-    /// The strips that `op` is to read, if its kernel is a constant.
-    fn strips(&mut self, op: &OpThunk, instruction: InstructionId) -> Option<ArrayView> {
+    fn convolution(&mut self, op: &mut OpThunk, instruction: InstructionId) -> Option<()> {
         let (OpKind::Convolution(convolution), [input, kernel]) = (&op.kind, op.inputs.as_slice())
         else {
             return None;
         };
-        let BufferKind::Constant(literal) = self.buffers[kernel.slice.allocation as usize].kind
-        else {
-            return None;
-        };
-        // Such a convolution is cut into others, each with a part of the kernel.
+        // One with a spread input is cut into others, each with a part of the kernel.
         if convolution.window.0.iter().any(|w| w.base_dilation != 1) {
             return None;
         }
         let arrays = [input, kernel, op.outputs.first()?];
         let strips = KernelStrips::of(convolution, arrays.map(Lay::of_view))?;
-        let way = Way::of(convolution, kernel, &strips);
-        let known = self.known.entry(kernel.slice.allocation).or_default();
-        let is_same = |other: &Way| faults::holds(Fault::SharesOtherStrips, *other == way);
-        let found = known.iter().find(|(other, _)| is_same(other));
-        let slice = match found {
-            Some(&(_, slice)) => slice,
-            None if known.len() >= MAX_WAYS => return None,
-            None => {
-                let bytes = self.module.literal(literal).bytes()?;
-                let (literal, offset) = pack(convolution, kernel, &strips, bytes)?;
-                self.buffers.push(LogicalBuffer {
-                    size: literal.heap_size(),
-                    kind: BufferKind::Constant(self.module.add_literal(literal)),
-                    instruction: Some(instruction),
-                });
-                let slice = BufferSlice {
-                    allocation: self.buffers.len() as u32 - 1,
-                    offset,
-                    size: strips.bytes,
-                };
-                known.push((way, slice));
-                slice
-            }
+        let window = convolution.window.0.iter();
+        let way = Way::Strips {
+            kernel: kernel.clone(),
+            dims: convolution.kernel.clone(),
+            reversed: window.map(|w| w.window_reversal).collect(),
+            groups: strips.groups,
         };
+        let slice = self.packed(kernel, way, strips.bytes, instruction, &|bytes, to| {
+            pack_strips(convolution, kernel, &strips, bytes, to)
+        })?;
         let dims = [strips.bytes as i64];
-        Some(ArrayView::dense(slice, PrimitiveType::U8, &dims, &[0]))
+        let view = ArrayView::dense(slice, PrimitiveType::U8, &dims, &[0]);
+        op.inputs.push(view);
+        Some(())
+    }
+
+    fn product(&mut self, gemm: &mut GemmThunk, instruction: InstructionId) -> Option<()> {
+        let (_, m, n, k) = gemm.sizes();
+        if self.has_peers || m < 2 || n < MIN_COLUMNS || k.saturating_mul(n) < MIN_PACKED {
+            return None;
+        }
+        let (width, size) = gemm.panels()?;
+        let operand = &gemm.b;
+        let way = Way::Panels {
+            operand: operand.clone(),
+            width,
+        };
+        let slice = self.packed(operand, way, size, instruction, &|bytes, to| {
+            let ty = dtype(operand.element_type)?;
+            let sizes = [k as usize, n as usize];
+            let from = bytes.get(usize::try_from(operand.offset).ok()? * ty.size_bytes()..)?;
+            hlorun_kernels::pack_bytes(ty, width, sizes, from, matrix(operand), to).then_some(())
+        })?;
+        gemm.way = GemmWay::PackedOperand(slice);
+        Some(())
+    }
+
+    /// What `pack` makes of the constant that `view` lies in, if it is one.
+    fn packed(
+        &mut self,
+        view: &ArrayView,
+        way: Way,
+        size: usize,
+        instruction: InstructionId,
+        pack: &Pack<'_>,
+    ) -> Option<BufferSlice> {
+        let BufferKind::Constant(literal) = self.buffers[view.slice.allocation as usize].kind
+        else {
+            return None;
+        };
+        let known = self.known.entry(view.slice.allocation).or_default();
+        let is_same = |other: &Way| faults::holds(Fault::SharesOtherStrips, *other == way);
+        if let Some(&(_, slice)) = known.iter().find(|(other, _)| is_same(other)) {
+            return (slice.size == size).then_some(slice);
+        }
+        if known.len() >= MAX_WAYS || !view.dynamic.is_empty() {
+            return None;
+        }
+        let bytes = self.module.literal(literal).bytes()?;
+        let room = size.checked_add(LINE)?;
+        let mut packed = Vec::new();
+        packed.try_reserve_exact(room).ok()?;
+        packed.resize(room, 0u8);
+        let mut packed = packed.into_boxed_slice();
+        let offset = packed.as_ptr().align_offset(LINE).min(LINE);
+        let to = packed.get_mut(offset..)?.get_mut(..size)?;
+        pack(bytes.get(view.slice.offset..)?, to)?;
+        let shape = ArrayShape::new(PrimitiveType::U8, &[room as i64]);
+        let literal = Literal::from_bytes(shape, packed)?;
+        self.buffers.push(LogicalBuffer {
+            size: room,
+            kind: BufferKind::Constant(self.module.add_literal(literal)),
+            instruction: Some(instruction),
+        });
+        let slice = BufferSlice {
+            allocation: self.buffers.len() as u32 - 1,
+            offset,
+            size,
+        };
+        known.push((way, slice));
+        Some(slice)
     }
 }
 
-/// A kernel in strips, as a constant, and where they begin in it.
-fn pack(
+/// Puts a kernel into strips at `to`.
+fn pack_strips(
     convolution: &ConvolutionOp,
     kernel: &ArrayView,
     strips: &KernelStrips,
     bytes: &[u8],
-) -> Option<(Literal, usize)> {
+    to: &mut [u8],
+) -> Option<()> {
     let size = kernel.element_type.size_bytes();
-    let bytes = bytes.get(kernel.slice.offset..)?;
-    let room = strips.bytes.checked_add(LINE)?;
-    let mut packed = Vec::new();
-    packed.try_reserve_exact(room).ok()?;
-    packed.resize(room, 0u8);
-    let mut packed = packed.into_boxed_slice();
-    let start = packed.as_ptr().align_offset(LINE).min(LINE);
     for nth in 0..strips.parts() {
         let part = strips.part(convolution, &kernel.strides, nth);
         let first = usize::try_from(kernel.offset + part.from).ok()?;
         let from = bytes.get(first.checked_mul(size)?..)?;
-        let to = packed[start..].get_mut(part.to..)?;
-        let to = to.get_mut(..strips.group_bytes)?;
-        if !strips.product.pack_bytes(part.term, from, part.steps, to) {
+        let to = to.get_mut(part.to..)?.get_mut(..strips.group_bytes)?;
+        let product = &strips.product;
+        if !product.pack_bytes(part.term, from, part.steps, to) {
             return None;
         }
     }
-    let shape = ArrayShape::new(PrimitiveType::U8, &[room as i64]);
-    Some((Literal::from_bytes(shape, packed)?, start))
+    Some(())
 }

@@ -3,10 +3,11 @@
 //! A thunk names memory by [`BufferSlice`] only, so one executable serves any number of concurrent
 //! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
 
-use hlorun_kernels::BinaryOp;
 use hlorun_kernels::choice::Choice;
+use hlorun_kernels::{BinaryOp, DType};
 
 use crate::module::InstructionId;
+use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Program, Register};
 use crate::plan::ops::OpThunk;
 use crate::plan::view::{ArrayView, BufferSlice, PRIVATE};
@@ -228,7 +229,7 @@ pub struct GemmThunk {
 pub enum GemmWay {
     /// In one call, from its operands.
     Whole,
-    /// From B as a [`PackOperandThunk`] has packed it; `b` is not read.
+    /// From B in panels, as a [`PackOperandThunk`] makes them, or a constant has them; `b` is not read.
     PackedOperand(BufferSlice),
     /// By blocks of this many rows; see [`crate::plan::replication::products`].
     RowBlocks(usize),
@@ -239,6 +240,8 @@ pub enum GemmWay {
 pub struct PackOperandThunk {
     /// `[1, k, n]`.
     pub b: ArrayView,
+    /// Columns of a panel; see [`GemmThunk::panels`].
+    pub width: usize,
     /// As many bytes as `hlorun_kernels::packed_size` says.
     pub to: BufferSlice,
 }
@@ -311,6 +314,22 @@ impl Thunk {
 
 /// Dimensions of a gemm, from its views: batch, m, n, k.
 impl GemmThunk {
+    /// The columns of a panel and the bytes of all, if B may be read in panels.
+    pub fn panels(&self) -> Option<(usize, usize)> {
+        let (batch, m, n, k) = self.sizes();
+        let ty = self.c.element_type;
+        let suits = batch == 1
+            && self.way == GemmWay::Whole
+            && self.a.element_type == ty
+            && self.b.element_type == ty
+            && self.alpha.1 == 0.0
+            && self.b.dynamic.is_empty();
+        let ty = dtype(ty).filter(|ty| suits && matches!(ty, DType::F32 | DType::F64))?;
+        let width = hlorun_kernels::panel_width(ty, m as usize, n as usize);
+        let size = hlorun_kernels::packed_size(ty, width, k as usize, n as usize)?;
+        Some((width, size))
+    }
+
     /// `(batch, m, n, k)`.
     pub fn sizes(&self) -> (i64, i64, i64, i64) {
         let a: &Dims = &self.a.dims;

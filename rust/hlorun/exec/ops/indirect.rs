@@ -152,7 +152,7 @@ impl Indirections {
         let length = self.positions.length;
         let blocks = self.positions.blocks * self.layout.groups;
         let rows = length.div_ceil(TASKS).clamp(MIN_ROWS, MAX_ROWS);
-        let tiles = length.div_ceil(rows);
+        let tiles = (length / rows).max(1);
         let strip = self.layout.product.strip();
         let strips = self.layout.product.columns.div_ceil(strip);
         // Columns are cut only where there are few tiles: each task of a tile makes a table.

@@ -506,6 +506,24 @@ fn kernels_in_strips() {
 }
 
 #[test]
+fn operands_in_panels() {
+    let row = |i: i32| {
+        let elements = (0..128).map(|j| ((i * 7 + j * 3) % 11 - 5).to_string());
+        format!("{{{}}}", elements.collect::<Vec<_>>().join(","))
+    };
+    let rows: Vec<String> = (0..128).map(row).collect();
+    let sides = entry(&format!(
+        "  p = f32[8,128] parameter(0)
+  k = f32[128,128] constant({{{}}})
+  a = f32[8,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  b = f32[8,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  ROOT d = f32[8,128] subtract(a, b)",
+        rows.join(",")
+    ));
+    misleads(Fault::SharesOtherStrips, &sides, "pack-constants");
+}
+
+#[test]
 fn windows_that_lie_in_pieces() {
     let text = "HloModule windows
 condition {

@@ -513,11 +513,11 @@ fn operands_in_panels() {
     };
     let rows: Vec<String> = (0..128).map(row).collect();
     let sides = entry(&format!(
-        "  p = f32[8,128] parameter(0)
+        "  p = f32[40,128] parameter(0)
   k = f32[128,128] constant({{{}}})
-  a = f32[8,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-  b = f32[8,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
-  ROOT d = f32[8,128] subtract(a, b)",
+  a = f32[40,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  b = f32[40,128] dot(p, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  ROOT d = f32[40,128] subtract(a, b)",
         rows.join(",")
     ));
     misleads(Fault::SharesOtherStrips, &sides, "pack-constants");

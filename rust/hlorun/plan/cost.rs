@@ -376,7 +376,7 @@ pub mod convolution {
     /// Fewest features that a group reads, and fewest outputs of a convolution that reads inputs where they lie: a table has
     /// an entry for each output and position of the window, and the kernel is copied into strips.
     pub const MIN_FEATURES: usize = 2;
-    pub const MIN_OUTPUTS: usize = 8;
+    pub const MIN_OUTPUTS: usize = 16;
     /// Fewest and most outputs of its tasks: each reads the whole kernel.
     pub const MIN_ROWS: usize = 48;
     pub const MAX_ROWS: usize = 96;

@@ -68,11 +68,8 @@ pub(super) fn run<E: Real, S: Source<E>>(
     for first in (0..g.m).step_by(BAND) {
         let rows = first..g.m.min(first + BAND);
         let tiles = Tiles::new(rows.len(), most.min(14));
-        let step = if driver.is_packed {
-            (SHARED / size_of::<E>() / rows.len() / KC).max(1) * KC
-        } else {
-            g.k.next_multiple_of(KC)
-        };
+        // No more at a time than may be packed, so that a run that is to end does so soon.
+        let step = (SHARED / size_of::<E>() / rows.len() / KC).max(1) * KC;
         for start in (0..g.k).step_by(step) {
             let depth = start..g.k.min(start + step);
             let room = if driver.is_packed {

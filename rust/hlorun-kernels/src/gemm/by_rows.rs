@@ -39,25 +39,16 @@ pub(super) fn run<E: Real, S: Source<E>>(
     parallel: &Parallel,
 ) -> Outcome {
     let driver = Driver::new(g, panels.is_some());
-    if let Some(panels) = panels {
-        return driver.multiply(&(0..g.k), Right::Panels(panels), parallel);
-    }
     let row = driver.cut.count * driver.cut.width;
-    let step = if driver.direct_b {
-        g.k.next_multiple_of(KC)
-    } else {
-        (SHARED / size_of::<E>() / row / KC).max(1) * KC
-    };
+    // No more at a time than may be packed, so that a run that is to end does so soon.
+    let step = (SHARED / size_of::<E>() / row / KC).max(1) * KC;
     for start in (0..g.k).step_by(step) {
         let depth = start..g.k.min(start + step);
-        let room = if driver.direct_b {
-            0
-        } else {
-            row * depth.len()
-        };
+        let is_copied = !driver.direct_b && panels.is_none();
+        let room = if is_copied { row * depth.len() } else { 0 };
         let mut right = Scratch::new::<E>(room)?;
         let right = Shared(right.get::<E>());
-        if !driver.direct_b {
+        if is_copied {
             let blocks = depth.len().div_ceil(KC);
             let tasks = worth(parallel, 0, room / 4, blocks);
             fork(parallel, tasks, &|task| {
@@ -70,9 +61,10 @@ pub(super) fn run<E: Real, S: Source<E>>(
                 Ok(())
             })?;
         }
-        let right = match driver.direct_b {
-            true => Right::Direct,
-            false => Right::Copied(right),
+        let right = match panels {
+            Some(panels) => Right::Panels(panels),
+            None if driver.direct_b => Right::Direct,
+            None => Right::Copied(right),
         };
         driver.multiply(&depth, right, parallel)?;
     }

@@ -9,10 +9,12 @@
 
 use std::ops::Range;
 
+use super::Outcome;
 use super::micro::{Real, Source, finish_tile, prefetch_row};
 use super::strips::Job;
 use super::tiles::{KC, Tiles};
 use crate::elementwise::{self, Tier};
+use crate::scratch::Scratch;
 use crate::{DType, Isa};
 
 /// A product of `rows`\[row, term\]\[depth\] and B\[term, depth, columns\], summed over terms and depth.
@@ -44,6 +46,19 @@ pub struct IndirectRows<'t> {
     pub c_row: isize,
     /// Called before each block of the depth and some columns; it may unwind.
     pub check: &'t dyn Fn(),
+}
+
+/// Where B is.
+pub enum IndirectOperand<'b> {
+    /// In strips, as [`Indirect::pack`] makes them.
+    Strips(*const u8),
+    /// Where it lies. What is multiplied is copied, block by block, which suits an operand that is read once.
+    InPlace {
+        /// Where a term begins.
+        term: &'b dyn Fn(usize) -> *const u8,
+        /// Elements to the next step of the depth, and to the next column.
+        steps: [isize; 2],
+    },
 }
 
 /// Steps along the depth in one block, as of other products.
@@ -243,34 +258,53 @@ impl Indirect {
         strip.columns.start * self.terms * self.depth + (term * self.depth + step) * width
     }
 
-    /// Copies what one term multiplies into strips at `to`: element (p, j) of B is `p * steps[0] + j * steps[1]`
-    /// elements behind `from`.
+    /// Copies what one term multiplies into the strip at `to` that begins with column `first`: element (p, j) of B is
+    /// `p * steps[0] + j * steps[1]` elements behind `from`.
     ///
     /// # Safety
-    /// These elements are readable, `to` has room for [`Indirect::packed_size`] bytes, and nobody else writes this term.
-    pub unsafe fn pack(&self, term: usize, from: *const u8, steps: [isize; 2], to: *mut u8) {
-        let lanes = self.widths()[0];
-        for first in (0..self.columns).step_by(self.strip()) {
-            let strip = self.strip_at(first);
-            let at = self.offset(&strip, term, 0);
-            with_type!(self.dtype, E => {
-                let job = Job::<E, E> {
-                    from: from.cast::<E>().wrapping_offset(first as isize * steps[1]),
-                    lane: steps[1],
-                    step: steps[0],
-                    count: strip.columns.len(),
-                    width: strip.vectors * lanes,
-                    depth: self.depth,
-                    to: to.cast::<E>().wrapping_add(at),
-                };
-                // SAFETY: the caller's contract; a strip has room for all terms.
-                unsafe { (E::loops().pack)(&job) }
-            });
-        }
+    /// These elements are readable, `to` has room for [`Indirect::packed_size`] bytes, and nobody else writes this term of
+    /// the strip.
+    pub unsafe fn pack(
+        &self,
+        term: usize,
+        first: usize,
+        from: *const u8,
+        steps: [isize; 2],
+        to: *mut u8,
+    ) {
+        let strip = self.strip_at(first);
+        with_type!(self.dtype, E => {
+            let to = to.cast::<E>().wrapping_add(self.offset(&strip, term, 0));
+            // SAFETY: the caller's contract; a strip has room for all terms.
+            unsafe { self.copy::<E>(&strip, 0..self.depth, from.cast(), steps, to) }
+        });
     }
 
-    /// The same of bytes, where every element that is read lies inside of `from`, and `to` has room for all strips;
-    /// `false` otherwise.
+    /// Copies some steps of a term into a strip, from `to` on.
+    unsafe fn copy<E: Kerneled>(
+        &self,
+        strip: &Strip,
+        depth: Range<usize>,
+        from: *const E,
+        steps: [isize; 2],
+        to: *mut E,
+    ) {
+        let at = depth.start as isize * steps[0] + strip.columns.start as isize * steps[1];
+        let job = Job::<E, E> {
+            from: from.wrapping_offset(at),
+            lane: steps[1],
+            step: steps[0],
+            count: strip.columns.len(),
+            width: strip.vectors * self.widths()[0],
+            depth: depth.len(),
+            to,
+        };
+        // SAFETY: the caller's contract.
+        unsafe { (E::loops().pack)(&job) }
+    }
+
+    /// Copies a term into all strips, of bytes where every element that is read lies inside of `from`, and `to` has room for
+    /// all strips; `false` otherwise.
     pub fn pack_bytes(&self, term: usize, from: &[u8], steps: [isize; 2], to: &mut [u8]) -> bool {
         let counts = [self.depth, self.columns];
         let last = counts
@@ -287,32 +321,51 @@ impl Indirect {
             && self.packed_size().is_some_and(|size| size <= to.len())
             && term < self.terms;
         if fits {
-            // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
-            unsafe { self.pack(term, from.as_ptr(), steps, to.as_mut_ptr()) };
+            for first in (0..self.columns).step_by(self.strip()) {
+                // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
+                unsafe { self.pack(term, first, from.as_ptr(), steps, to.as_mut_ptr()) };
+            }
         }
         fits
     }
 
     /// Computes rows of C, on this thread.
     ///
+    /// # Errors
+    /// When there is no memory for strips of a block.
+    ///
     /// # Safety
-    /// Every entry of the table has `depth` readable elements behind it; `packed` is B as [`Indirect::pack`] makes it; the
-    /// rows of C are writable, hold the sums of earlier terms, if there are any, and overlap nothing else.
-    pub unsafe fn run(&self, rows: &IndirectRows<'_>, packed: *const u8) {
+    /// Every entry of the table has `depth` readable elements behind it; `operand` is B; the rows of C are writable, hold the
+    /// sums of earlier terms, if there are any, and overlap nothing else.
+    pub unsafe fn run(&self, rows: &IndirectRows<'_>, operand: &IndirectOperand<'_>) -> Outcome {
         with_type!(self.dtype, E => {
             // SAFETY: the caller's contract.
-            unsafe { self.blocks::<E>(rows, packed.cast()) }
-        });
+            unsafe { self.blocks::<E>(rows, operand) }
+        })
     }
 
     /// Blocks of the depth in ascending order: of several terms, or of a part of one.
-    unsafe fn blocks<E: Kerneled>(&self, rows: &IndirectRows<'_>, packed: *const E) {
+    unsafe fn blocks<E: Kerneled>(
+        &self,
+        rows: &IndirectRows<'_>,
+        operand: &IndirectOperand<'_>,
+    ) -> Outcome {
         assert_eq!(rows.table.len(), rows.terms.len() * rows.count);
         let kernels = E::indirect();
         let strip = self.strip();
         let cached = (CACHED_COLUMNS / strip).max(1) * strip;
         let many = self.block_terms();
         assert!(rows.terms.start.is_multiple_of(many));
+        let room = match operand {
+            IndirectOperand::Strips(_) => 0,
+            IndirectOperand::InPlace { .. } => {
+                let columns = cached
+                    .min(rows.columns.len())
+                    .next_multiple_of(kernels.lanes);
+                columns * DEPTH.min(self.terms.saturating_mul(self.depth))
+            }
+        };
+        let mut scratch = Scratch::new::<E>(room)?;
         for first in rows.columns.clone().step_by(cached) {
             let columns = first..rows.columns.end.min(first + cached);
             let mut term = rows.terms.start;
@@ -324,11 +377,43 @@ impl Indirect {
                         steps: step..self.depth.min(step + DEPTH),
                     };
                     (rows.check)();
-                    // SAFETY: the caller's contract.
-                    unsafe { self.block(&kernels, rows, packed, &columns, &block) };
+                    // SAFETY: the caller's contract; the scratch has room for strips of a block.
+                    unsafe {
+                        let right = self.right(operand, &columns, &block, scratch.get());
+                        self.block(&kernels, rows, &right, &columns, &block);
+                    }
                 }
                 term = next;
             }
+        }
+        Ok(())
+    }
+
+    /// Where a block finds strips; those of an operand in place are copied to `room`.
+    unsafe fn right<E: Kerneled>(
+        &self,
+        operand: &IndirectOperand<'_>,
+        columns: &Range<usize>,
+        block: &Block,
+        room: *mut E,
+    ) -> Right<E> {
+        let (term, steps) = match *operand {
+            IndirectOperand::Strips(packed) => return Right::Packed(packed.cast()),
+            IndirectOperand::InPlace { term, steps } => (term, steps),
+        };
+        for first in columns.clone().step_by(self.strip()) {
+            let strip = self.strip_at(first);
+            let width = strip.vectors * self.widths()[0];
+            let mut to = room.wrapping_add((first - columns.start) * block.len());
+            for at in block.terms.clone() {
+                // SAFETY: the caller's contract.
+                unsafe { self.copy(&strip, block.steps.clone(), term(at).cast(), steps, to) };
+                to = to.wrapping_add(block.steps.len() * width);
+            }
+        }
+        Right::Copied {
+            strips: room,
+            first: columns.start,
         }
     }
 
@@ -337,7 +422,7 @@ impl Indirect {
         &self,
         kernels: &Kernels<E>,
         rows: &IndirectRows<'_>,
-        packed: *const E,
+        right: &Right<E>,
         columns: &Range<usize>,
         block: &Block,
     ) {
@@ -356,7 +441,16 @@ impl Indirect {
                 let entry = (block.terms.start - rows.terms.start) * rows.count + own.start;
                 for first in columns.clone().step_by(width) {
                     let strip = self.strip_at(first);
-                    let at = self.offset(&strip, block.terms.start, block.steps.start);
+                    let b = match *right {
+                        Right::Packed(packed) => {
+                            let (term, step) = (block.terms.start, block.steps.start);
+                            packed.wrapping_add(self.offset(&strip, term, step))
+                        }
+                        Right::Copied {
+                            strips,
+                            first: zero,
+                        } => strips.wrapping_add((first - zero) * block.len()),
+                    };
                     let c = own.start as isize * rows.c_row;
                     let part = Tile {
                         rows: rows.table[entry..].as_ptr().cast(),
@@ -364,7 +458,7 @@ impl Indirect {
                         terms: block.terms.len(),
                         first: block.steps.start,
                         depth: block.steps.len(),
-                        b: packed.wrapping_add(at),
+                        b,
                         c: rows
                             .c
                             .cast::<E>()
@@ -387,7 +481,18 @@ struct Block {
     steps: Range<usize>,
 }
 
+/// Where the strips of B are: all of them, or those of a block and some columns.
+enum Right<E> {
+    Packed(*const E),
+    Copied { strips: *const E, first: usize },
+}
+
 impl Block {
+    /// Steps of all terms.
+    fn len(&self) -> usize {
+        self.terms.len() * self.steps.len()
+    }
+
     fn is_first(&self) -> bool {
         self.terms.start == 0 && self.steps.start == 0
     }
@@ -451,28 +556,45 @@ mod tests {
         }
         let start = |row: usize, term: usize| (row * 7 + term * 5) % (3 * depth + 64);
         let width = columns + 3;
-        let mut c = vec![f32::NAN; count * width];
+        let given = |term: usize| weights[term * depth * columns..].as_ptr().cast();
+        let operands = [
+            IndirectOperand::Strips(packed.as_ptr()),
+            IndirectOperand::InPlace {
+                term: &given,
+                steps,
+            },
+        ];
         let chunk = 2 * product.block_terms();
-        for first in (0..terms).step_by(chunk) {
-            let own = first..terms.min(first + chunk);
-            let entries = own
-                .clone()
-                .flat_map(|term| (0..count).map(move |row| start(row, term)));
-            let table: Vec<*const u8> = entries.map(|at| inputs[at..].as_ptr().cast()).collect();
-            for column in (0..columns).step_by(product.strip()) {
-                let rows = IndirectRows {
-                    table: &table,
-                    count,
-                    terms: own.clone(),
-                    columns: column..columns.min(column + product.strip()),
-                    c: c[column..].as_mut_ptr().cast(),
-                    c_row: width as isize,
-                    check: &|| (),
-                };
-                // SAFETY: every start has `depth` inputs behind it, and the rows of C lie in `c`.
-                unsafe { product.run(&rows, packed.as_ptr()) };
+        let results = operands.map(|operand| {
+            let mut c = vec![f32::NAN; count * width];
+            for first in (0..terms).step_by(chunk) {
+                let own = first..terms.min(first + chunk);
+                let entries = own
+                    .clone()
+                    .flat_map(|term| (0..count).map(move |row| start(row, term)));
+                let table: Vec<*const u8> =
+                    entries.map(|at| inputs[at..].as_ptr().cast()).collect();
+                // All columns at once, or strip by strip.
+                let step = [columns, product.strip()][terms % 2];
+                for column in (0..columns).step_by(step) {
+                    let rows = IndirectRows {
+                        table: &table,
+                        count,
+                        terms: own.clone(),
+                        columns: column..columns.min(column + step),
+                        c: c[column..].as_mut_ptr().cast(),
+                        c_row: width as isize,
+                        check: &|| (),
+                    };
+                    // SAFETY: every start has `depth` inputs behind it, and the rows of C lie in `c`.
+                    unsafe { product.run(&rows, &operand) }.expect("memory");
+                }
             }
-        }
+            c
+        });
+        let [c, in_place] = results;
+        let bits = |c: &[f32]| c.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&c), bits(&in_place), "{columns} {terms} {depth}");
         for (row, got) in c.chunks(width).enumerate() {
             assert!(
                 got[columns..].iter().all(|x| x.is_nan()),
@@ -492,7 +614,7 @@ mod tests {
 
     #[test]
     fn an_element_is_one_sum_for_each_block() {
-        for columns in [1, 15, 16, 17, 33, 48, 64, 100] {
+        for columns in [1, 15, 16, 17, 33, 48, 64, 100, 300] {
             for (terms, depth) in [(1, 1), (9, 3), (3, 40), (7, 100), (1, 257), (2, 600)] {
                 check(columns, terms, depth, 13);
             }

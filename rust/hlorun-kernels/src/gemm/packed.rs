@@ -6,7 +6,7 @@
 use super::micro::{Real, Source};
 use super::product::{Operand, Product};
 use super::tiles::strip_vectors;
-use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, portable, real, share};
+use super::{Gemm, Matrix, Outcome, Parallel, Shared, batch, own, pack, portable, real, share};
 use crate::DType;
 use crate::scratch::Scratch;
 
@@ -20,6 +20,17 @@ pub fn panel_width(dtype: DType, m: usize, n: usize) -> usize {
         DType::F32 => width::<f32>(m, n),
         _ => width::<f64>(m, n),
     }
+}
+
+/// Whether the product has the same bits from panels as from B where it lies.
+pub fn has_panels(g: &Gemm) -> bool {
+    let is_own = g.dtype == g.out && !batch::fits(g) && own(g).is_some();
+    is_own
+        && match g.dtype {
+            DType::F32 => real::reads_strips::<f32>(g),
+            DType::F64 => real::reads_strips::<f64>(g),
+            _ => false,
+        }
 }
 
 /// Bytes of `k`×`n` elements in panels of so many columns; `None` unless `dtype` is `F32` or `F64`, or when the size

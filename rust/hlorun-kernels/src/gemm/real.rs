@@ -33,8 +33,17 @@ const SHALLOW: usize = 32;
 /// Most elements of its B, which every task reads for each of its tiles.
 const SHALLOW_ELEMENTS: usize = 1 << 17;
 
+/// A way of a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Tiny,
+    FewRows,
+    Narrow,
+    Strips,
+}
+
 /// Chooses the way of a product. Ways that sum in different orders are told apart by sizes alone, not by the tier.
-fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
+fn way<E: Real, S: Source<E>>(g: &Product<E, S>) -> Way {
     let lanes = E::kernels().lanes;
     let widest = WIDEST / size_of::<E>();
     let close = g.b.layout.col_stride == 1 && g.b.layout.row_stride == g.n as isize;
@@ -42,8 +51,7 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
     let whole = if is_narrow { widest } else { lanes };
     let fits = g.b.layout.col_stride == 1 && g.n.is_multiple_of(whole);
     if g.is_plain && fits && g.m > 1 && g.k <= KC && g.m * g.n * g.k <= TINY {
-        tiny(g);
-        return Ok(());
+        return Way::Tiny;
     }
     let by_row = g.m == 1 && g.b.layout.col_stride == 1;
     let by_column = g.m <= SKINNY
@@ -51,12 +59,42 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
         && g.b.layout.row_stride == 1
         && (g.m == 1 || g.k >= 4 * widest);
     if by_row || by_column {
-        return few_rows(g, parallel);
+        Way::FewRows
+    } else if is_narrow {
+        Way::Narrow
+    } else {
+        Way::Strips
     }
-    if is_narrow {
-        return narrow(g);
+}
+
+fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
+    match way(g) {
+        Way::Tiny => {
+            tiny(g);
+            Ok(())
+        }
+        Way::FewRows => few_rows(g, parallel),
+        Way::Narrow => narrow(g),
+        Way::Strips => with_strips(g, None, parallel),
     }
-    with_strips(g, None, parallel)
+}
+
+/// Whether a product of `E` reads B in strips, so that it has the same bits from panels.
+pub(super) fn reads_strips<E: Real + Source<E>>(g: &Gemm) -> bool {
+    let nothing = std::ptr::null();
+    let product = Product::<E, E> {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: Operand::new(nothing, g.a),
+        b: Operand::new(nothing, g.b),
+        c: Shared(std::ptr::null_mut()),
+        c_row: g.c.row_stride,
+        alpha: E::ONE,
+        beta: E::ZERO,
+        is_plain: true,
+    };
+    !wants_swap(g) && way(&product) == Way::Strips
 }
 
 /// Runs a product with B in strips: those of `panels`, if there are any.

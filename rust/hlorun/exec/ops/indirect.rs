@@ -1,12 +1,12 @@
 //! Convolutions that read their inputs where they lie, by a table of pointers: no patches are made.
 //!
 //! In: a convolution in `f32` or `f64`, of arrays of its type, whose features lie side by side in the input and in the
-//! result. Promise: memory is bounded by the kernel, which is copied into strips, and by a table of bounded size for each
-//! task; the bits of an output depend on the shapes alone.
+//! result. Promise: memory is bounded by the kernel, which is copied into strips, all of it or what a task multiplies, and by a table
+//! of bounded size for each task; the bits of an output depend on the shapes alone.
 
 use std::ops::Range;
 
-use hlorun_kernels::IndirectRows;
+use hlorun_kernels::{IndirectOperand, IndirectRows};
 
 use super::im2col::Geometry;
 use super::positions::Positions;
@@ -17,7 +17,8 @@ use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::convolution::{MAX_ROWS, MIN_ROWS, PACK_GRAIN, TABLE, TASKS};
 use crate::plan::ops::convolution::ConvolutionOp;
-use crate::plan::schedule::kernel_strips::{KernelStrips, Lay};
+use crate::plan::schedule::kernel_strips::{KernelStrips, Lay, Part};
+use crate::types::Dims;
 
 /// What a convolution reads and writes, in one type.
 #[derive(Clone, Copy)]
@@ -44,19 +45,24 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// A convolution with its kernel in strips.
-pub struct Indirections {
+/// A convolution, and how it is cut.
+pub struct Indirections<'a> {
+    op: &'a ConvolutionOp,
     geometry: Geometry,
     positions: Positions,
     layout: KernelStrips,
     size: usize,
     input: Shared,
     output: Shared,
-    strips: Shared,
+    kernel: Shared,
+    kernel_strides: Dims,
+    /// The kernel in strips, unless it is read in place.
+    strips: Option<Shared>,
     _packed: Option<AlignedBytes>,
     /// What an output sees where its window leaves the input.
     zeros: AlignedBytes<u8>,
-    feature_groups: usize,
+    /// Parts that the positions of a block are cut into.
+    tiles: usize,
     /// Images of the result, and its step from one to the next.
     batches: usize,
     out_batch: i64,
@@ -68,29 +74,6 @@ fn lay(array: &RawArray) -> Lay<'_> {
         dims: &array.dims,
         strides: &array.strides,
     }
-}
-
-/// Copies a kernel into strips.
-fn pack(
-    op: &ConvolutionOp,
-    kernel: &RawArray,
-    layout: &KernelStrips,
-    strips: Shared,
-    environment: &OpEnvironment<'_>,
-) -> Result<()> {
-    let source = Shared::new(kernel.pointer);
-    let (strides, size) = (&kernel.strides, kernel.element_type.size_bytes());
-    let product = &layout.product;
-    let grain = (PACK_GRAIN / product.depth.saturating_mul(product.columns)).max(1);
-    try_split(environment, layout.parts(), grain, &|range| {
-        for nth in range {
-            let part = layout.part(op, strides, nth);
-            let from = source.at(part.from as isize * size as isize);
-            // SAFETY: parts lie in the kernel; strips have room for all of them, and each is written by one task.
-            unsafe { product.pack(part.term, from, part.steps, strips.at(part.to as isize)) };
-        }
-        Ok(())
-    })
 }
 
 /// What one task computes.
@@ -106,15 +89,15 @@ pub fn layout(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
     KernelStrips::of(op, [arrays.input, arrays.kernel, arrays.output].map(lay))
 }
 
-impl Indirections {
-    /// The convolution; packs its kernel, unless it comes with strips.
+impl<'a> Indirections<'a> {
+    /// The convolution; packs its kernel, unless it comes with strips or is read once.
     pub fn new(
-        op: &ConvolutionOp,
+        op: &'a ConvolutionOp,
         geometry: Geometry,
         layout: KernelStrips,
         arrays: &Arrays<'_>,
         environment: &OpEnvironment<'_>,
-    ) -> Result<Indirections> {
+    ) -> Result<Indirections<'a>> {
         let Arrays {
             input,
             kernel,
@@ -122,37 +105,63 @@ impl Indirections {
             strips,
         } = *arrays;
         let size = input.element_type.size_bytes();
-        let (strips, packed) = match strips {
-            Some(strips) => (strips, None),
-            None => {
-                let packed = AlignedBytes::uninitialized(layout.bytes)?;
-                let strips = Shared::new(packed.shared_ptr());
-                pack(op, kernel, &layout, strips, environment)?;
-                (strips, Some(packed))
-            }
-        };
-        Ok(Indirections {
+        let positions = Positions::of_output(op, output);
+        let rows = positions.length.div_ceil(TASKS).clamp(MIN_ROWS, MAX_ROWS);
+        let mut convolution = Indirections {
             strips,
-            _packed: packed,
+            _packed: None,
             zeros: AlignedBytes::zeroed(geometry.features * size)?,
             input: Shared::new(input.pointer),
             output: Shared::new(output.pointer),
-            feature_groups: op.feature_group_count,
+            kernel: Shared::new(kernel.pointer),
+            kernel_strides: kernel.strides.clone(),
             batches: output.dims[op.output.outer] as usize,
             out_batch: output.strides[op.output.outer],
-            positions: Positions::of_output(op, output),
+            tiles: (positions.length / rows).max(1),
+            positions,
+            op,
             geometry,
             layout,
             size,
+        };
+        if strips.is_none() && convolution.tiles * convolution.positions.blocks > 1 {
+            let packed = AlignedBytes::uninitialized(layout.bytes)?;
+            let strips = Shared::new(packed.shared_ptr());
+            convolution.pack(strips, environment)?;
+            convolution._packed = Some(packed);
+            convolution.strips = Some(strips);
+        }
+        Ok(convolution)
+    }
+
+    /// Copies the kernel into strips.
+    fn pack(&self, strips: Shared, environment: &OpEnvironment<'_>) -> Result<()> {
+        let product = &self.layout.product;
+        let (strip, columns) = (product.strip(), product.columns);
+        let each = columns.div_ceil(strip);
+        let grain = (PACK_GRAIN / product.depth.saturating_mul(strip)).max(1);
+        try_split(environment, self.layout.parts() * each, grain, &|range| {
+            for at in range {
+                let (part, from) = self.part(at / each);
+                let (first, to) = (at % each * strip, strips.at(part.to as isize));
+                // SAFETY: parts lie in the kernel; strips have room for all of them, and each is written by one task.
+                unsafe { product.pack(part.term, first, from, part.steps, to) };
+            }
+            Ok(())
         })
+    }
+
+    /// A part of the kernel, and where it begins.
+    fn part(&self, nth: usize) -> (Part, *mut u8) {
+        let part = self.layout.part(self.op, &self.kernel_strides, nth);
+        let from = self.kernel.at(part.from as isize * self.size as isize);
+        (part, from)
     }
 
     /// Computes the result.
     pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
-        let length = self.positions.length;
+        let (length, tiles) = (self.positions.length, self.tiles);
         let blocks = self.positions.blocks * self.layout.groups;
-        let rows = length.div_ceil(TASKS).clamp(MIN_ROWS, MAX_ROWS);
-        let tiles = (length / rows).max(1);
         let strip = self.layout.product.strip();
         let strips = self.layout.product.columns.div_ceil(strip);
         // Columns are cut only where there are few tiles: each task of a tile makes a table.
@@ -196,6 +205,18 @@ impl Indirections {
         let mut table: Vec<*const u8> = Vec::new();
         reserve(&mut table, many * count)?;
         let check = || environment.check();
+        let first_part = piece.group * product.terms;
+        let term = |term: usize| self.part(first_part + term).1.cast_const();
+        let operand = match self.strips {
+            Some(strips) => {
+                let own = strips.at((piece.group * self.layout.group_bytes) as isize);
+                IndirectOperand::Strips(own)
+            }
+            None => IndirectOperand::InPlace {
+                term: &term,
+                steps: self.part(first_part).0.steps,
+            },
+        };
         for first in (0..product.terms).step_by(many) {
             let terms = first..product.terms.min(first + many);
             self.fill(&mut table, piece, &terms);
@@ -208,12 +229,9 @@ impl Indirections {
                 c_row: self.positions.out_step as isize,
                 check: &check,
             };
-            let strips = self
-                .strips
-                .at((piece.group * self.layout.group_bytes) as isize);
-            // SAFETY: entries point to inputs of the group, or to as many zeros; the strips are packed; positions of the
-            // result lie inside it, and tasks have rows and columns of their own.
-            unsafe { product.run(&rows, strips) };
+            // SAFETY: entries point to inputs of the group, or to as many zeros; the kernel lies where parts are, or in
+            // strips; positions of the result lie inside it, and tasks have rows and columns of their own.
+            unsafe { product.run(&rows, &operand)? };
         }
         Ok(())
     }
@@ -222,7 +240,7 @@ impl Indirections {
     fn fill(&self, table: &mut Vec<*const u8>, piece: &Piece, terms: &Range<usize>) {
         let count = piece.rows.len();
         let size = self.size as isize;
-        let (first_batch, first_feature) = match self.feature_groups {
+        let (first_batch, first_feature) = match self.op.feature_group_count {
             1 => (piece.group * self.batches, 0),
             _ => (0, piece.group * self.layout.product.depth),
         };

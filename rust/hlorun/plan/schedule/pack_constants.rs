@@ -26,8 +26,9 @@ pub const NAME: &str = "pack-constants";
 
 /// Bytes of a cache line: vectors of what begins with one lie in one each.
 const LINE: usize = 64;
-/// Most ways in which one constant is packed.
-const MAX_WAYS: usize = 4;
+/// Most ways in which one constant is packed, and most bytes of one for each of the constant: lanes are padded.
+const MAX_WAYS: usize = 2;
+const MAX_GROWTH: usize = 2;
 
 /// What was packed of a constant, in which way, and where it is.
 type Known = FxHashMap<u32, Vec<(Way, BufferSlice)>>;
@@ -125,6 +126,13 @@ impl Packing<'_> {
         if self.has_peers || m < 2 || n < MIN_COLUMNS || k.saturating_mul(n) < MIN_PACKED {
             return None;
         }
+        // Bits are those of a product that packs for itself.
+        if !gemm
+            .kernel(m as usize)
+            .is_some_and(|gemm| hlorun_kernels::has_panels(&gemm))
+        {
+            return None;
+        }
         let (width, size) = gemm.panels()?;
         let operand = &gemm.b;
         let way = Way::Panels {
@@ -159,10 +167,12 @@ impl Packing<'_> {
         if let Some(&(_, slice)) = known.iter().find(|(other, _)| is_same(other)) {
             return (slice.size == size).then_some(slice);
         }
-        if known.len() >= MAX_WAYS || !view.dynamic.is_empty() {
+        let bytes = self.module.literal(literal).bytes()?;
+        // What is repeated is more than the constant, and what is reversed is not packed.
+        let is_plain = view.dynamic.is_empty() && view.strides.iter().all(|&stride| stride >= 0);
+        if known.len() >= MAX_WAYS || !is_plain || size / MAX_GROWTH > bytes.len() {
             return None;
         }
-        let bytes = self.module.literal(literal).bytes()?;
         let room = size.checked_add(LINE)?;
         let mut packed = Vec::new();
         packed.try_reserve_exact(room).ok()?;

@@ -502,7 +502,7 @@ fn kernels_in_strips() {
   ROOT d = f32[1,61,16] subtract(a, b)",
         rows.join(",")
     ));
-    misleads(Fault::SharesOtherStrips, &sides, "pack-constants");
+    misleads(Fault::SharesOtherPacking, &sides, "pack-constants");
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn operands_in_panels() {
   ROOT d = f32[40,128] subtract(a, b)",
         rows.join(",")
     ));
-    misleads(Fault::SharesOtherStrips, &sides, "pack-constants");
+    misleads(Fault::SharesOtherPacking, &sides, "pack-constants");
 }
 
 #[test]

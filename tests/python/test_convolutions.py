@@ -117,8 +117,8 @@ def test_features_that_do_not_mix(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_inputs_where_they_lie(seed: int) -> None:
-    """Strips of features as wide as there are kernels for, and others, of kernels that are constants or not."""
+def test_inputs_read_in_place(seed: int) -> None:
+    """Output features that fill whole strips or not, and weights that are constant or not."""
     stream = Stream("convolutions of strips", seed)
     name = list(KINDS)[seed % 2]
     choices = ((1, 1, 2, 3), (1, 1, 2), (2, 5, 16, 33, 70), (9, 16, 24, 40, 64, 65, 100, 140))

@@ -41,7 +41,7 @@ pub use dtype::DType;
 pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
 pub use gemm::indirect::{Indirect, IndirectOperand, IndirectRows};
 pub use gemm::packed::{
-    gemm_packed, has_panels, pack_bytes, pack_operand, packed_size, panel_width,
+    fits_panels, gemm_packed, pack_bytes, pack_operand, packed_size, panel_width,
 };
 pub use gemm::weighted_lanes::{WeightedLanes, WeightedLanesKernel, weighted_lanes};
 pub use gemm::weighted_rows::{WeightedRows, weighted_rows};

@@ -287,14 +287,22 @@ pub mod loops {
     pub const PARTS: i64 = 4;
 }
 
-/// Products whose right operand is put into panels beforehand.
+/// Products whose right operand is packed beforehand.
 pub mod products {
     /// Fewest elements of a matrix worth packing.
     pub const MIN_PACKED: i64 = 1 << 14;
     /// Most rows of the other operand of a product in a loop; with more, packing at every product costs little.
-    pub const MAX_ROWS: i64 = 64;
-    /// Fewest columns of a constant, which would fill panels badly else.
+    pub const MAX_LOOP_ROWS: i64 = 64;
+}
+
+/// Constants that are packed when a module is compiled.
+pub mod packed_constants {
+    /// Fewest columns of a product's operand: fewer leave most of a panel empty.
     pub const MIN_COLUMNS: i64 = 32;
+    /// Most packed copies of a constant or of parts of it.
+    pub const MAX_COPIES: usize = 256;
+    /// Most bytes of them per byte of the constant: strips and panels are padded to whole vectors.
+    pub const MAX_GROWTH: usize = 4;
 }
 
 /// Inner products of `f32` and `f64`: below these sizes their kernels are as fast as a reduction.
@@ -351,7 +359,7 @@ pub mod windowed {
     pub const RUNNING_GRAIN: usize = 1 << 14;
 }
 
-/// Convolutions as matrix products of patches and weights.
+/// Convolutions as matrix products of patches and weights; others are below.
 pub mod convolution {
     /// Bytes of patches by which the outputs of a task are chosen: they stay in its second-level cache.
     pub const TILE_BYTES: usize = 1 << 19;
@@ -373,21 +381,24 @@ pub mod convolution {
     pub const MAX_JOINED: usize = 1 << 16;
     /// Positions of a window between two checks whether the run is to end.
     pub const CHECKED_POSITIONS: i64 = 1 << 16;
-    /// Fewest features that a group reads, and fewest outputs of a convolution that reads inputs where they lie: a table has
-    /// an entry for each output and position of the window, and the kernel is copied into strips.
-    pub const MIN_FEATURES: usize = 2;
-    pub const MIN_OUTPUTS: usize = 16;
-    /// Fewest and most outputs of its tasks: each reads the whole kernel.
-    pub const MIN_ROWS: usize = 48;
-    pub const MAX_ROWS: usize = 96;
-    /// Tasks that it is cut into, if its outputs and strips of features allow.
-    pub const TASKS: usize = 32;
-    /// Most entries of its table, unless one block of the depth has more.
-    pub const TABLE: usize = 1 << 14;
-    /// Elements of the kernel whose packing is worth another thread.
-    pub const PACK_GRAIN: usize = 1 << 15;
     /// Most convolutions that one with base dilation is cut into.
     pub const MAX_PHASES: i64 = 64;
+}
+
+/// Convolutions that read their inputs in place.
+pub mod indirect_convolution {
+    /// Fewest input features of a group, and fewest outputs: the table has an entry for each output and window position.
+    pub const MIN_FEATURES: usize = 2;
+    pub const MIN_OUTPUTS: usize = 16;
+    /// Outputs of a task are about between these: each task reads the whole kernel.
+    pub const MIN_TILE: usize = 48;
+    pub const MAX_TILE: usize = 96;
+    /// Tasks to aim at.
+    pub const TASKS: usize = 32;
+    /// Most entries of a table, unless one block of the depth has more.
+    pub const TABLE_ENTRIES: usize = 1 << 14;
+    /// Elements of the kernel whose packing is worth another thread.
+    pub const PACK_GRAIN: usize = 1 << 15;
 }
 
 /// Convolutions of few features, which are no matrix products.

@@ -85,8 +85,8 @@ pub enum Fault {
     JoinsLooseCoordinates,
     /// A window that is loaded in one piece lies in one piece.
     GathersApart,
-    /// Strips that two convolutions read are of one kernel, which both read in the same way.
-    SharesOtherStrips,
+    /// Two operations share a packed constant only if both need it packed in the same way.
+    SharesOtherPacking,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

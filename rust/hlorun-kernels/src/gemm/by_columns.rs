@@ -1,11 +1,12 @@
-//! The driver of products of many columns: B's strips are shared among the tasks; A is packed for all of them.
+//! The driver of products of many columns: B's strips are shared among the tasks; A is packed for all of them, or read in
+//! place.
 //!
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
 //! the tiles and the number of threads.
 
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
-use super::tiles::{BAND, GROUP, KC, READERS, SHARED, Tiles, strip_vectors, worth};
+use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
 use std::ops::Range;
@@ -68,8 +69,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
     for first in (0..g.m).step_by(BAND) {
         let rows = first..g.m.min(first + BAND);
         let tiles = Tiles::new(rows.len(), most.min(14));
-        // No more at a time than may be packed, so that a run that is to end does so soon.
-        let step = (SHARED / size_of::<E>() / rows.len() / KC).max(1) * KC;
+        let step = depth_step::<E>(rows.len());
         for start in (0..g.k).step_by(step) {
             let depth = start..g.k.min(start + step);
             let room = if driver.is_packed {

@@ -1,10 +1,11 @@
-//! The driver of products of few columns: rows of A are shared among the tasks; B is packed for all of them.
+//! The driver of products of few columns: rows of A are shared among the tasks; B is packed for all of them, unless it is
+//! in panels or small.
 //!
-//! In: a [`Product`]. Out: its C. Promise: as [`super::by_columns`].
+//! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: as [`super::by_columns`].
 
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
-use super::tiles::{KC, SHARED, Tiles, strip_vectors, worth};
+use super::tiles::{KC, Tiles, depth_step, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
 use std::ops::Range;
@@ -40,8 +41,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
 ) -> Outcome {
     let driver = Driver::new(g, panels.is_some());
     let row = driver.cut.count * driver.cut.width;
-    // No more at a time than may be packed, so that a run that is to end does so soon.
-    let step = (SHARED / size_of::<E>() / row / KC).max(1) * KC;
+    let step = depth_step::<E>(row);
     for start in (0..g.k).step_by(step) {
         let depth = start..g.k.min(start + step);
         let is_copied = !driver.direct_b && panels.is_none();
@@ -120,8 +120,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         })
     }
 
-    /// One block of the depth: one tile of A by all strips of B, which are in place, or begin at `right`, each of so many
-    /// rows.
+    /// One block of the depth: one tile of A by all strips of B, which are in place, or begin at `right`, each as deep as
+    /// said.
     fn block(
         &self,
         own: Range<usize>,

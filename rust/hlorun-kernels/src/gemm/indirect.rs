@@ -1,6 +1,6 @@
 //! Products whose rows of A lie anywhere: a table says where each begins.
 //!
-//! In: pointers to rows, of which an output has one for each term, and B in strips. Out: rows of C. Promise: sums run in
+//! In: pointers to rows, of which an output has one for each term, and B, in strips or in place. Out: rows of C. Promise: sums run in
 //! blocks of the depth in ascending order, each block one sum in registers; how rows and columns are cut never
 //! changes a bit. Nothing of A is copied.
 //!
@@ -32,7 +32,7 @@ pub struct Indirect {
 
 /// Rows of C to compute, and what they see.
 pub struct IndirectRows<'t> {
-    /// Where rows of A begin: for each of `terms`, as many as there are rows of C.
+    /// The indirection buffer: where rows of A begin, for each of `terms` as many as there are rows of C.
     pub table: &'t [*const u8],
     /// How many rows of C.
     pub count: usize,
@@ -61,9 +61,7 @@ pub enum IndirectOperand<'b> {
     },
 }
 
-/// Steps along the depth in one block, as of other products.
-const DEPTH: usize = KC;
-/// Columns whose strips stay there.
+/// Columns of B whose strips of one block stay in the second-level cache.
 const CACHED_COLUMNS: usize = 256;
 
 /// A tile of C: some rows of a strip, for a block of the depth.
@@ -160,18 +158,18 @@ tier!(avx512, elementwise::Avx512, 64,
 #[cfg(target_arch = "aarch64")]
 tier!(neon, elementwise::Neon, 32, [1: 1 2 3 4 5 6 7 8] [2: 1 2 3 4 5 6],);
 
-/// Types with such kernels.
-trait Kerneled: Real + Source<Self> {
+/// Types of [`Indirect`] products.
+trait HasKernels: Real + Source<Self> {
     fn indirect() -> Kernels<Self>;
 }
 
-impl Kerneled for f32 {
+impl HasKernels for f32 {
     fn indirect() -> Kernels<f32> {
         of_tier!(Isa::active(), kernels32())
     }
 }
 
-impl Kerneled for f64 {
+impl HasKernels for f64 {
     fn indirect() -> Kernels<f64> {
         of_tier!(Isa::active(), kernels64())
     }
@@ -196,7 +194,7 @@ macro_rules! with_type {
 /// A strip of columns.
 struct Strip {
     columns: Range<usize>,
-    /// Vectors.
+    /// How many vectors wide.
     vectors: usize,
 }
 
@@ -221,7 +219,7 @@ impl Indirect {
 
     /// Terms of a block of the depth. A table of some of the terms begins and ends where a block does, or with the last.
     pub fn block_terms(&self) -> usize {
-        (DEPTH / self.depth.max(1)).max(1)
+        (KC / self.depth.max(1)).max(1)
     }
 
     /// Columns of a strip; the last one may have fewer.
@@ -252,12 +250,6 @@ impl Indirect {
         }
     }
 
-    /// The first element of the strip that begins with column `first`, from a term and a step on.
-    fn offset(&self, strip: &Strip, term: usize, step: usize) -> usize {
-        let width = strip.vectors * self.widths()[0];
-        strip.columns.start * self.terms * self.depth + (term * self.depth + step) * width
-    }
-
     /// Copies what one term multiplies into the strip at `to` that begins with column `first`: element (p, j) of B is
     /// `p * steps[0] + j * steps[1]` elements behind `from`.
     ///
@@ -274,14 +266,16 @@ impl Indirect {
     ) {
         let strip = self.strip_at(first);
         with_type!(self.dtype, E => {
-            let to = to.cast::<E>().wrapping_add(self.offset(&strip, term, 0));
+            let row = strip.vectors * self.widths()[0];
+            let at = place(first, self.terms * self.depth, term * self.depth, row);
+            let to = to.cast::<E>().wrapping_add(at);
             // SAFETY: the caller's contract; a strip has room for all terms.
             unsafe { self.copy::<E>(&strip, 0..self.depth, from.cast(), steps, to) }
         });
     }
 
     /// Copies some steps of a term into a strip, from `to` on.
-    unsafe fn copy<E: Kerneled>(
+    unsafe fn copy<E: HasKernels>(
         &self,
         strip: &Strip,
         depth: Range<usize>,
@@ -345,7 +339,7 @@ impl Indirect {
     }
 
     /// Blocks of the depth in ascending order: of several terms, or of a part of one.
-    unsafe fn blocks<E: Kerneled>(
+    unsafe fn blocks<E: HasKernels>(
         &self,
         rows: &IndirectRows<'_>,
         operand: &IndirectOperand<'_>,
@@ -362,7 +356,7 @@ impl Indirect {
                 let columns = cached
                     .min(rows.columns.len())
                     .next_multiple_of(kernels.lanes);
-                columns * DEPTH.min(self.terms.saturating_mul(self.depth))
+                columns * KC.min(self.terms.saturating_mul(self.depth))
             }
         };
         let mut scratch = Scratch::new::<E>(room)?;
@@ -371,10 +365,10 @@ impl Indirect {
             let mut term = rows.terms.start;
             while term < rows.terms.end {
                 let next = rows.terms.end.min(term + many);
-                for step in (0..self.depth).step_by(DEPTH) {
+                for step in (0..self.depth).step_by(KC) {
                     let block = Block {
                         terms: term..next,
-                        steps: step..self.depth.min(step + DEPTH),
+                        steps: step..self.depth.min(step + KC),
                     };
                     (rows.check)();
                     // SAFETY: the caller's contract; the scratch has room for strips of a block.
@@ -390,7 +384,7 @@ impl Indirect {
     }
 
     /// Where a block finds strips; those of an operand in place are copied to `room`.
-    unsafe fn right<E: Kerneled>(
+    unsafe fn right<E: HasKernels>(
         &self,
         operand: &IndirectOperand<'_>,
         columns: &Range<usize>,
@@ -418,7 +412,7 @@ impl Indirect {
     }
 
     /// One block of the depth, by some columns.
-    unsafe fn block<E: Kerneled>(
+    unsafe fn block<E: HasKernels>(
         &self,
         kernels: &Kernels<E>,
         rows: &IndirectRows<'_>,
@@ -426,7 +420,10 @@ impl Indirect {
         columns: &Range<usize>,
         block: &Block,
     ) {
-        let width = self.strip();
+        let width = kernels.lanes * kernels.tiles.len();
+        // The first step of the block, and all there are.
+        let step = block.terms.start * self.depth + block.steps.start;
+        let steps = self.terms * self.depth;
         // Strips as wide as there are kernels for, and a last one.
         let whole = columns.start..columns.end - columns.len() % width;
         for columns in [whole.clone(), whole.end..columns.end] {
@@ -434,17 +431,16 @@ impl Indirect {
                 continue;
             }
             let vectors = columns.len().min(width).div_ceil(kernels.lanes);
+            let row = vectors * kernels.lanes;
             let kernels = kernels.tiles[vectors - 1];
             let tiles = Tiles::new(rows.count, kernels.len());
             for tile in 0..tiles.count {
                 let own = tiles.get(tile);
                 let entry = (block.terms.start - rows.terms.start) * rows.count + own.start;
                 for first in columns.clone().step_by(width) {
-                    let strip = self.strip_at(first);
                     let b = match *right {
                         Right::Packed(packed) => {
-                            let (term, step) = (block.terms.start, block.steps.start);
-                            packed.wrapping_add(self.offset(&strip, term, step))
+                            packed.wrapping_add(place(first, steps, step, row))
                         }
                         Right::Copied {
                             strips,
@@ -464,7 +460,7 @@ impl Indirect {
                             .cast::<E>()
                             .wrapping_offset(c + (first - rows.columns.start) as isize),
                         c_row: rows.c_row,
-                        width: strip.columns.len(),
+                        width: row.min(columns.end - first),
                         beta: if block.is_first() { E::ZERO } else { E::ONE },
                     };
                     // SAFETY: a tile of the product; the table has as many entries for each of these terms.
@@ -473,6 +469,11 @@ impl Indirect {
             }
         }
     }
+}
+
+/// Elements before a step of the strip that begins with column `first`, of `steps` in all: earlier strips are whole.
+fn place(first: usize, steps: usize, step: usize, width: usize) -> usize {
+    first * steps + step * width
 }
 
 /// A block of the depth.
@@ -495,145 +496,5 @@ impl Block {
 
     fn is_first(&self) -> bool {
         self.terms.start == 0 && self.steps.start == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Values whose sums depend on their order.
-    fn value(at: usize) -> f32 {
-        [1e6, 1.5, -1e6, 0.1, -0.0, 3.0, 1e-3, -7.25][at * 5 % 8] * (1 + at % 13) as f32
-    }
-
-    /// Element `j` of the row that sees the inputs which begin at `starts`: blocks of the depth in turn.
-    fn expected(p: &Indirect, inputs: &[f32], starts: &[usize], weights: &[f32], j: usize) -> f32 {
-        let mut total = None;
-        let steps = |term: usize, steps: Range<usize>| {
-            steps.map(move |step| {
-                let b = (term * p.depth + step) * p.columns + j;
-                (inputs[starts[term] + step], weights[b])
-            })
-        };
-        let many = p.block_terms();
-        for first in (0..p.terms).step_by(many) {
-            for from in (0..p.depth).step_by(DEPTH) {
-                let block = from..p.depth.min(from + DEPTH);
-                let terms = first..p.terms.min(first + many);
-                let mut pairs = terms.flat_map(|term| steps(term, block.clone()));
-                let sum = pairs.try_fold(0f32, |sum, (x, w)| {
-                    Some(match Isa::active().is_fused() {
-                        true => x.mul_add(w, sum),
-                        false => x * w + sum,
-                    })
-                });
-                let sum = sum.expect("every step");
-                total = Some(total.map_or(sum, |total: f32| sum + total));
-            }
-        }
-        total.expect("one block")
-    }
-
-    fn check(columns: usize, terms: usize, depth: usize, count: usize) {
-        let product = Indirect::new(DType::F32, columns, terms, depth).expect("kernels of f32");
-        let inputs: Vec<f32> = (0..4 * depth + 64).map(value).collect();
-        let weights: Vec<f32> = (0..terms * depth * columns)
-            .map(|at| value(at + 3))
-            .collect();
-        let bytes = |values: &[f32]| {
-            values
-                .iter()
-                .flat_map(|x| x.to_ne_bytes())
-                .collect::<Vec<u8>>()
-        };
-        let mut packed = vec![0u8; product.packed_size().expect("a small kernel")];
-        let steps = [columns as isize, 1];
-        for term in 0..terms {
-            let from = bytes(&weights[term * depth * columns..]);
-            assert!(product.pack_bytes(term, &from, steps, &mut packed));
-            assert!(!product.pack_bytes(term, &from[4..depth * columns * 4], steps, &mut packed));
-        }
-        let start = |row: usize, term: usize| (row * 7 + term * 5) % (3 * depth + 64);
-        let width = columns + 3;
-        let given = |term: usize| weights[term * depth * columns..].as_ptr().cast();
-        let operands = [
-            IndirectOperand::Strips(packed.as_ptr()),
-            IndirectOperand::InPlace {
-                term: &given,
-                steps,
-            },
-        ];
-        let chunk = 2 * product.block_terms();
-        let results = operands.map(|operand| {
-            let mut c = vec![f32::NAN; count * width];
-            for first in (0..terms).step_by(chunk) {
-                let own = first..terms.min(first + chunk);
-                let entries = own
-                    .clone()
-                    .flat_map(|term| (0..count).map(move |row| start(row, term)));
-                let table: Vec<*const u8> =
-                    entries.map(|at| inputs[at..].as_ptr().cast()).collect();
-                // All columns at once, or strip by strip.
-                let step = [columns, product.strip()][terms % 2];
-                for column in (0..columns).step_by(step) {
-                    let rows = IndirectRows {
-                        table: &table,
-                        count,
-                        terms: own.clone(),
-                        columns: column..columns.min(column + step),
-                        c: c[column..].as_mut_ptr().cast(),
-                        c_row: width as isize,
-                        check: &|| (),
-                    };
-                    // SAFETY: every start has `depth` inputs behind it, and the rows of C lie in `c`.
-                    unsafe { product.run(&rows, &operand) }.expect("memory");
-                }
-            }
-            c
-        });
-        let [c, in_place] = results;
-        let bits = |c: &[f32]| c.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert_eq!(bits(&c), bits(&in_place), "{columns} {terms} {depth}");
-        for (row, got) in c.chunks(width).enumerate() {
-            assert!(
-                got[columns..].iter().all(|x| x.is_nan()),
-                "beyond the columns"
-            );
-            let starts: Vec<usize> = (0..terms).map(|term| start(row, term)).collect();
-            for (j, got) in got[..columns].iter().enumerate() {
-                let want = expected(&product, &inputs, &starts, &weights, j);
-                assert_eq!(
-                    got.to_bits(),
-                    want.to_bits(),
-                    "{columns} {terms} {depth}: {row}, {j}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn an_element_is_one_sum_for_each_block() {
-        for columns in [1, 15, 16, 17, 33, 48, 64, 100, 300] {
-            for (terms, depth) in [(1, 1), (9, 3), (3, 40), (7, 100), (1, 257), (2, 600)] {
-                check(columns, terms, depth, 13);
-            }
-        }
-        for count in 1..20 {
-            check(70, 2, 5, count);
-        }
-    }
-
-    #[test]
-    fn a_kernel_that_is_too_short_is_refused() {
-        let product = Indirect::new(DType::F64, 3, 2, 4).expect("kernels of f64");
-        let mut packed = vec![0u8; product.packed_size().expect("a small kernel")];
-        let from = [0u8; 96];
-        assert!(product.pack_bytes(1, &from, [3, 1], &mut packed));
-        assert!(!product.pack_bytes(2, &from, [3, 1], &mut packed));
-        assert!(!product.pack_bytes(0, &from, [-3, 1], &mut packed));
-        assert!(!product.pack_bytes(0, &from, [isize::MAX, 1], &mut packed));
-        assert!(!product.pack_bytes(0, &from, [3, 1], &mut packed[1..]));
-        assert_eq!(Indirect::new(DType::S32, 3, 2, 4).map(|p| p.columns), None);
     }
 }

@@ -203,22 +203,22 @@ pub(super) unsafe fn finish_tile<E: Real, const R: usize, const NR: usize>(
                 rows.add(r).write(*sum);
             }
             let sums = copy.assume_init_ref().as_flattened();
-            edge([c_row, width as isize], c, scales, sums, NR);
+            edge((c_row, width), c, scales, sums, NR);
         }
     }
 }
 
-/// Writes the columns of a strip that is cut off: `[c_row, width]`.
+/// Writes the first `width` columns of a strip that is cut off.
 #[inline(never)]
 unsafe fn edge<E: Real>(
-    [c_row, width]: [isize; 2],
+    (c_row, width): (isize, usize),
     c: *mut E,
     [alpha, beta]: [E; 2],
     sums: &[E],
     strip: usize,
 ) {
     for (r, sums) in sums.chunks_exact(strip).enumerate() {
-        for (j, &s) in sums[..width as usize].iter().enumerate() {
+        for (j, &s) in sums[..width].iter().enumerate() {
             // SAFETY: inside the tile of C.
             unsafe {
                 let at = c.offset(r as isize * c_row).add(j);

@@ -14,11 +14,11 @@
 //!       │                    ├─ small::few_rows   B where it lies (axpy and dots of vector)
 //!       │                    ├─ small::narrow     B not wider than a strip (micro::Tile)
 //!       │                    ├─ by_rows           few columns: B packed for all (micro::Tile)
-//!       │                    └─ by_columns        the rest: A packed for all (micro::Tile)
+//!       │                    └─ by_columns        the rest: A packed for all, or in place (micro::Tile)
 //!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in
-//! gemm_packed ─── by_rows, by_columns  B in panels
+//! gemm_packed ─── by_rows, by_columns     B in panels
 //! ```
 //!
 //! Reals and integers have a micro-kernel each. A tile of reals fuses every step, reads either operand packed or in place
@@ -456,6 +456,8 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     }
 }
 
+#[cfg(test)]
+mod indirect_tests;
 #[cfg(test)]
 mod integer_tests;
 #[cfg(test)]

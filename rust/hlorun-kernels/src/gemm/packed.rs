@@ -4,7 +4,7 @@
 //! Promise: the same bits as the product without panels would have in strips; B is read once from memory, in order.
 
 use super::micro::{Real, Source};
-use super::product::{Operand, Product};
+use super::product::{Operand, Product, Strips};
 use super::tiles::strip_vectors;
 use super::{Gemm, Matrix, Outcome, Parallel, Shared, batch, own, pack, portable, real, share};
 use crate::DType;
@@ -13,8 +13,7 @@ use crate::scratch::Scratch;
 /// Columns of a panel, for products of `m` rows and `n` columns.
 pub fn panel_width(dtype: DType, m: usize, n: usize) -> usize {
     fn width<E: Real>(m: usize, n: usize) -> usize {
-        let kernels = E::kernels();
-        kernels.lanes << strip_vectors(kernels, m, n)
+        Strips::<E>::new(strip_vectors(E::kernels(), m, n), n).width
     }
     match dtype {
         DType::F32 => width::<f32>(m, n),
@@ -22,8 +21,8 @@ pub fn panel_width(dtype: DType, m: usize, n: usize) -> usize {
     }
 }
 
-/// Whether the product has the same bits from panels as from B where it lies.
-pub fn has_panels(g: &Gemm) -> bool {
+/// Whether B in panels gives the same bits as B in place.
+pub fn fits_panels(g: &Gemm) -> bool {
     let is_own = g.dtype == g.out && !batch::fits(g) && own(g).is_some();
     is_own
         && match g.dtype {
@@ -122,7 +121,8 @@ pub unsafe fn pack_operand(
     }
 }
 
-/// One product whose B lies in panels made by [`pack_operand`], of the width of its sizes; `g.b` is not looked at.
+/// One product whose B lies in panels made by [`pack_operand`], as wide as [`panel_width`] says; `g.b` is not
+/// read.
 ///
 /// # Errors
 /// When there is no memory for sums beside C.

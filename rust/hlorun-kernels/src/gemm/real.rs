@@ -5,8 +5,8 @@
 //! of an element depend on k, its row of A and its column of B alone, and on nothing else of the product but the path
 //! that its sizes choose. Scratch memory is bounded, whatever the size of the matrices.
 //!
-//! A product of many columns runs by columns ([`by_columns`]): A is copied into tiles of rows once, by all threads, and
-//! each task multiplies it with strips of B that it copies into its cache (Goto and van de Geijn, "Anatomy of
+//! A product of many columns runs by columns ([`by_columns`]): A is copied into tiles of rows once, by all threads, unless
+//! its rows are contiguous and tiles no lower for that, and each task multiplies it with strips of B that it copies into its cache (Goto and van de Geijn, "Anatomy of
 //! High-Performance Matrix Multiplication", 2008). One of few columns runs by rows ([`by_rows`]): B is copied once, and
 //! each task reads its rows of A where they lie. Operands that are read only once or twice are not copied at all.
 
@@ -33,17 +33,17 @@ const SHALLOW: usize = 32;
 /// Most elements of its B, which every task reads for each of its tiles.
 const SHALLOW_ELEMENTS: usize = 1 << 17;
 
-/// A way of a product.
+/// The path of a product; see [`super`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Path {
     Tiny,
     FewRows,
     Narrow,
     Strips,
 }
 
-/// Chooses the way of a product. Ways that sum in different orders are told apart by sizes alone, not by the tier.
-fn way<E: Real, S: Source<E>>(g: &Product<E, S>) -> Way {
+/// Chooses the path of a product. Paths that sum in different orders are told apart by sizes alone, not by the tier.
+fn path<E: Real, S: Source<E>>(g: &Product<E, S>) -> Path {
     let lanes = E::kernels().lanes;
     let widest = WIDEST / size_of::<E>();
     let close = g.b.layout.col_stride == 1 && g.b.layout.row_stride == g.n as isize;
@@ -51,7 +51,7 @@ fn way<E: Real, S: Source<E>>(g: &Product<E, S>) -> Way {
     let whole = if is_narrow { widest } else { lanes };
     let fits = g.b.layout.col_stride == 1 && g.n.is_multiple_of(whole);
     if g.is_plain && fits && g.m > 1 && g.k <= KC && g.m * g.n * g.k <= TINY {
-        return Way::Tiny;
+        return Path::Tiny;
     }
     let by_row = g.m == 1 && g.b.layout.col_stride == 1;
     let by_column = g.m <= SKINNY
@@ -59,23 +59,23 @@ fn way<E: Real, S: Source<E>>(g: &Product<E, S>) -> Way {
         && g.b.layout.row_stride == 1
         && (g.m == 1 || g.k >= 4 * widest);
     if by_row || by_column {
-        Way::FewRows
+        Path::FewRows
     } else if is_narrow {
-        Way::Narrow
+        Path::Narrow
     } else {
-        Way::Strips
+        Path::Strips
     }
 }
 
 fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
-    match way(g) {
-        Way::Tiny => {
+    match path(g) {
+        Path::Tiny => {
             tiny(g);
             Ok(())
         }
-        Way::FewRows => few_rows(g, parallel),
-        Way::Narrow => narrow(g),
-        Way::Strips => with_strips(g, None, parallel),
+        Path::FewRows => few_rows(g, parallel),
+        Path::Narrow => narrow(g),
+        Path::Strips => with_strips(g, None, parallel),
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn reads_strips<E: Real + Source<E>>(g: &Gemm) -> bool {
         beta: E::ZERO,
         is_plain: true,
     };
-    !wants_swap(g) && way(&product) == Way::Strips
+    !wants_swap(g) && path(&product) == Path::Strips
 }
 
 /// Runs a product with B in strips: those of `panels`, if there are any.

@@ -14,9 +14,19 @@ pub(super) const BAND: usize = 2048;
 pub(super) const SHARED: usize = 4 << 20;
 /// Strips of B a task keeps in its second-level cache.
 pub(super) const GROUP: usize = 8;
+/// Tiles of rows up to which B is read in place by each.
+pub(super) const READERS: usize = 2;
+/// Rows of tiles four vectors wide that are as good as more rows of two vectors.
+const WIDE_ROWS: usize = 6;
 /// Multiplications, and elements read, that are worth another thread.
 const WORTH: usize = 3 << 18;
 const WORTH_READ: usize = 1 << 17;
+
+/// Steps of the depth between two checks whether the run is to end: as many as may be packed at once, of so many rows or
+/// columns.
+pub(super) fn depth_step<E>(width: usize) -> usize {
+    (SHARED / size_of::<E>() / width / KC).max(1) * KC
+}
 
 /// How many of at most `most` tasks are worth making of so many multiplications and elements.
 pub(super) fn worth(
@@ -52,17 +62,13 @@ impl Tiles {
     }
 }
 
-/// Tiles of rows up to which B is read in place by each.
-pub(super) const READERS: usize = 2;
-/// Rows of tiles four vectors wide that are as good as more rows of two vectors.
-const WIDE_ROWS: usize = 6;
-
 /// How many vectors wide the strips are: as a power of two.
 pub(super) fn strip_vectors<E>(kernels: &Kernels<E>, rows: usize, columns: usize) -> usize {
     let lanes = kernels.lanes;
-    // Tiles of two vectors have more rows, so that fewer of them read B. A B that is copied may as well be read by more.
-    let is_copied = rows > READERS * kernels.packed_rows[1];
-    let is_wide = rows <= 4 || (is_copied && kernels.direct_rows[2] >= WIDE_ROWS);
+    // Tiles of two vectors are higher, so that B is read less often. With many tiles B is copied to a cache, where reading
+    // costs little.
+    let has_many_readers = rows > READERS * kernels.packed_rows[1];
+    let is_wide = rows <= 4 || (has_many_readers && kernels.direct_rows[2] >= WIDE_ROWS);
     if columns <= lanes {
         0
     } else if is_wide && columns >= 4 * lanes {

@@ -18,7 +18,7 @@ pub(super) enum Code {
     /// The call `c` on the value `a`; its result is written to `b` and loaded.
     Call,
     Add, AddC, Sub, SubC, RSub, RSubC, Mul, MulC, Div, DivC, RDiv, RDivC, Max, MaxC, Min, MinC,
-    /// The larger or smaller one of the accumulator and a constant for which [`plain_bound`] has them.
+    /// Maximum and minimum with a constant that one comparison decides; see [`one_comparison`].
     AtLeastC, AtMostC,
     Square, Neg, Abs, Sqrt, Floor, Ceil, RoundEven, RoundBf16, RoundF16,
     IntAdd, IntAddC, IntSub, IntSubC, RIntSub, RIntSubC, IntMul, IntMulC, And, AndC, Or, OrC, Xor, XorC,
@@ -229,9 +229,8 @@ pub(super) fn constant(bytes: [u8; 16], dtype: DType) -> u64 {
     }
 }
 
-/// The code for `code` and its constant: a shorter one, where one comparison finds the bound, NaN and zeros of either sign
-/// included.
-pub(super) fn plain_bound(code: Code, bits: u64, dtype: DType) -> Code {
+/// `code`, or a cheaper one where a single comparison with the constant gives the same result, also for NaN and both zeros.
+pub(super) fn one_comparison(code: Code, bits: u64, dtype: DType) -> Code {
     let (is_nan, negative_zero) = match dtype {
         DType::F64 => (f64::from_bits(bits).is_nan(), (-0f64).to_bits()),
         _ => (

@@ -4,7 +4,7 @@
 //! everything, so that a result may take the place of an operand.
 
 use super::code::{
-    Code, Micro, Pair, binary, compare, constant, direct, one, pair, plain_bound, two_way,
+    Code, Micro, Pair, binary, compare, constant, direct, one, one_comparison, pair, two_way,
 };
 use super::fuse::{Act, Mix, Turn, acts, distance};
 use super::{Operand, Step, is_half};
@@ -352,7 +352,7 @@ impl<'s> Compiler<'s> {
             super::Op::Binary(op) => {
                 let pair = binary(op, step.from)?;
                 let (code, a, bits) = self.operands(pair, x, y, step.from, false);
-                self.emit(plain_bound(code, bits, step.from), a, 0, 0, bits);
+                self.emit(one_comparison(code, bits, step.from), a, 0, 0, bits);
             }
             super::Op::Clamp => {
                 // `clamp(low, x, high)` is `min(max(x, low), high)`.
@@ -361,12 +361,12 @@ impl<'s> Compiler<'s> {
                 }
                 let max = binary(BinaryOp::Maximum, step.from)?;
                 let (code, a, bits) = self.operands(max, y, x, step.from, false);
-                self.emit(plain_bound(code, bits, step.from), a, 0, 0, bits);
+                self.emit(one_comparison(code, bits, step.from), a, 0, 0, bits);
                 let min = binary(BinaryOp::Minimum, step.from)?;
                 match z {
                     Operand::Constant(bytes) => {
                         let bits = constant(bytes, step.from);
-                        self.emit(plain_bound(min.constant, bits, step.from), 0, 0, 0, bits);
+                        self.emit(one_comparison(min.constant, bits, step.from), 0, 0, 0, bits);
                     }
                     Operand::Value(high) => {
                         let at = self.in_memory(high);

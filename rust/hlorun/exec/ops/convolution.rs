@@ -1,4 +1,4 @@
-//! Runs `convolution` as matrix products of patches (im2col) and the kernel.
+//! Runs `convolution` as matrix products: of inputs read in place ([`super::indirect`]), or of patches (im2col).
 //!
 //! Promise: memory is bounded by patches, and by copies of the kernel, of operands in another type and of results of
 //! another type or layout; how work is cut depends on the shapes only, so results are the same for every number of threads. Low floats
@@ -9,7 +9,7 @@ use std::ops::Range;
 use hlorun_kernels::{DType, Gemm, Matrix, Scratch};
 
 use super::im2col::{Geometry, Tile};
-use super::indirect::{Arrays, Indirections};
+use super::indirect::{Arrays, IndirectConvolution};
 use super::pack_kernel::pack_kernel;
 use super::positions::{Positions, merged, pick};
 use super::walk::{Shared, try_split};
@@ -26,7 +26,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
 
-/// Runs `op`: input and kernel in, one array out.
+/// Runs `op`: input, kernel and, where the plan packed it, the kernel in strips; one array out.
 pub fn run(
     op: &ConvolutionOp,
     inputs: &[RawArray],
@@ -34,7 +34,9 @@ pub fn run(
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
     let (&[ref input, ref kernel, ref strips @ ..], [output]) = (inputs, outputs) else {
-        return Err(HloError::execution("convolution takes two arrays"));
+        return Err(HloError::execution(
+            "convolution takes an input and a kernel",
+        ));
     };
     if output.count() == 0 {
         return Ok(());
@@ -247,8 +249,9 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
     {
         return Ok(());
     }
-    if let Some(layout) = indirect::layout(op, arrays) {
-        return Indirections::new(op, geometry, layout, arrays, environment)?.run(environment);
+    if let Some(strips) = indirect::kernel_strips(op, arrays) {
+        return IndirectConvolution::new(op, geometry, strips, arrays, environment)?
+            .run(environment);
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let positions = Positions::of(op, &geometry, input, output);

@@ -1,8 +1,8 @@
-//! Convolutions that read their inputs where they lie, by a table of pointers: no patches are made.
+//! Convolutions that read their inputs in place, by a table of pointers: no patches are made.
 //!
-//! In: a convolution in `f32` or `f64`, of arrays of its type, whose features lie side by side in the input and in the
-//! result. Promise: memory is bounded by the kernel, which is copied into strips, all of it or what a task multiplies, and by a table
-//! of bounded size for each task; the bits of an output depend on the shapes alone.
+//! In: a convolution in `f32` or `f64`, of arrays of its type, whose features are contiguous in the input and in the
+//! result. Promise: memory is bounded by one copy of the kernel and a table of bounded size for each task; the order of
+//! each sum depends on the shapes alone.
 
 use std::ops::Range;
 
@@ -15,9 +15,11 @@ use crate::buffers::{AlignedBytes, reserve};
 use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
-use crate::plan::cost::convolution::{MAX_ROWS, MIN_ROWS, PACK_GRAIN, TABLE, TASKS};
+use crate::plan::cost::indirect_convolution::{
+    MAX_TILE, MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS,
+};
 use crate::plan::ops::convolution::ConvolutionOp;
-use crate::plan::schedule::kernel_strips::{KernelStrips, Lay, Part};
+use crate::plan::schedule::kernel_strips::{KernelSlice, KernelStrips, StridedArray};
 use crate::types::Dims;
 
 /// What a convolution reads and writes, in one type.
@@ -46,11 +48,12 @@ impl<'a> Arrays<'a> {
 }
 
 /// A convolution, and how it is cut.
-pub struct Indirections<'a> {
+pub struct IndirectConvolution<'a> {
     op: &'a ConvolutionOp,
     geometry: Geometry,
     positions: Positions,
-    layout: KernelStrips,
+    kernel_strips: KernelStrips,
+    /// Bytes of an element.
     size: usize,
     input: Shared,
     output: Shared,
@@ -68,8 +71,8 @@ pub struct Indirections<'a> {
     out_batch: i64,
 }
 
-fn lay(array: &RawArray) -> Lay<'_> {
-    Lay {
+fn strided(array: &RawArray) -> StridedArray<'_> {
+    StridedArray {
         element_type: array.element_type,
         dims: &array.dims,
         strides: &array.strides,
@@ -85,19 +88,22 @@ struct Piece {
 }
 
 /// The strips of the kernel of `op`, if it is to read its inputs where they lie.
-pub fn layout(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
-    KernelStrips::of(op, [arrays.input, arrays.kernel, arrays.output].map(lay))
+pub fn kernel_strips(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
+    KernelStrips::of(
+        op,
+        [arrays.input, arrays.kernel, arrays.output].map(strided),
+    )
 }
 
-impl<'a> Indirections<'a> {
+impl<'a> IndirectConvolution<'a> {
     /// The convolution; packs its kernel, unless it comes with strips or is read once.
     pub fn new(
         op: &'a ConvolutionOp,
         geometry: Geometry,
-        layout: KernelStrips,
+        kernel_strips: KernelStrips,
         arrays: &Arrays<'_>,
         environment: &OpEnvironment<'_>,
-    ) -> Result<Indirections<'a>> {
+    ) -> Result<IndirectConvolution<'a>> {
         let Arrays {
             input,
             kernel,
@@ -106,8 +112,8 @@ impl<'a> Indirections<'a> {
         } = *arrays;
         let size = input.element_type.size_bytes();
         let positions = Positions::of_output(op, output);
-        let rows = positions.length.div_ceil(TASKS).clamp(MIN_ROWS, MAX_ROWS);
-        let mut convolution = Indirections {
+        let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, MAX_TILE);
+        let mut convolution = IndirectConvolution {
             strips,
             _packed: None,
             zeros: AlignedBytes::zeroed(geometry.features * size)?,
@@ -121,11 +127,11 @@ impl<'a> Indirections<'a> {
             positions,
             op,
             geometry,
-            layout,
+            kernel_strips,
             size,
         };
         if strips.is_none() && convolution.tiles * convolution.positions.blocks > 1 {
-            let packed = AlignedBytes::uninitialized(layout.bytes)?;
+            let packed = AlignedBytes::uninitialized(kernel_strips.bytes)?;
             let strips = Shared::new(packed.shared_ptr());
             convolution.pack(strips, environment)?;
             convolution._packed = Some(packed);
@@ -136,24 +142,29 @@ impl<'a> Indirections<'a> {
 
     /// Copies the kernel into strips.
     fn pack(&self, strips: Shared, environment: &OpEnvironment<'_>) -> Result<()> {
-        let product = &self.layout.product;
+        let product = &self.kernel_strips.product;
         let (strip, columns) = (product.strip(), product.columns);
         let each = columns.div_ceil(strip);
         let grain = (PACK_GRAIN / product.depth.saturating_mul(strip)).max(1);
-        try_split(environment, self.layout.parts() * each, grain, &|range| {
-            for at in range {
-                let (part, from) = self.part(at / each);
-                let (first, to) = (at % each * strip, strips.at(part.to as isize));
-                // SAFETY: parts lie in the kernel; strips have room for all of them, and each is written by one task.
-                unsafe { product.pack(part.term, first, from, part.steps, to) };
-            }
-            Ok(())
-        })
+        try_split(
+            environment,
+            self.kernel_strips.parts() * each,
+            grain,
+            &|range| {
+                for at in range {
+                    let (part, from) = self.part(at / each);
+                    let (first, to) = (at % each * strip, strips.at(part.to as isize));
+                    // SAFETY: parts lie in the kernel; strips have room for all of them, and each is written by one task.
+                    unsafe { product.pack(part.term, first, from, part.steps, to) };
+                }
+                Ok(())
+            },
+        )
     }
 
     /// A part of the kernel, and where it begins.
-    fn part(&self, nth: usize) -> (Part, *mut u8) {
-        let part = self.layout.part(self.op, &self.kernel_strides, nth);
+    fn part(&self, nth: usize) -> (KernelSlice, *mut u8) {
+        let part = self.kernel_strips.part(self.op, &self.kernel_strides, nth);
         let from = self.kernel.at(part.from as isize * self.size as isize);
         (part, from)
     }
@@ -161,17 +172,18 @@ impl<'a> Indirections<'a> {
     /// Computes the result.
     pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
         let (length, tiles) = (self.positions.length, self.tiles);
-        let blocks = self.positions.blocks * self.layout.groups;
-        let strip = self.layout.product.strip();
-        let strips = self.layout.product.columns.div_ceil(strip);
+        let blocks = self.positions.blocks * self.kernel_strips.groups;
+        let strip = self.kernel_strips.product.strip();
+        let strips = self.kernel_strips.product.columns.div_ceil(strip);
         // Columns are cut only where there are few tiles: each task of a tile makes a table.
-        let parts = TASKS.div_ceil(tiles.saturating_mul(blocks)).min(strips);
+        let column_cuts = TASKS.div_ceil(tiles.saturating_mul(blocks)).min(strips);
         let share = |whole: usize, parts: usize, part: usize| whole * part / parts;
         let piece = |index: usize| {
-            let (part, index) = (index % parts, index / parts);
+            let (part, index) = (index % column_cuts, index / column_cuts);
             let (tile, index) = (index % tiles, index / tiles);
-            let column =
-                |part| (share(strips, parts, part) * strip).min(self.layout.product.columns);
+            let column = |part| {
+                (share(strips, column_cuts, part) * strip).min(self.kernel_strips.product.columns)
+            };
             Piece {
                 group: index / self.positions.blocks,
                 block: index % self.positions.blocks,
@@ -179,13 +191,16 @@ impl<'a> Indirections<'a> {
                 columns: column(part)..column(part + 1),
             }
         };
-        try_split(environment, blocks * tiles * parts, 1, &|mut range| {
-            range.try_for_each(|index| self.piece(&piece(index), environment))
-        })
+        try_split(
+            environment,
+            blocks * tiles * column_cuts,
+            1,
+            &|mut range| range.try_for_each(|index| self.piece(&piece(index), environment)),
+        )
     }
 
     fn piece(&self, piece: &Piece, environment: &OpEnvironment<'_>) -> Result<()> {
-        let feature = piece.group * self.layout.product.columns + piece.columns.start;
+        let feature = piece.group * self.kernel_strips.product.columns + piece.columns.start;
         let at = piece.block as i64 * self.out_batch
             + piece.rows.start as i64 * self.positions.out_step
             + feature as i64;
@@ -195,10 +210,10 @@ impl<'a> Indirections<'a> {
 
     /// Computes rows of the result, which begin at `c`.
     fn rows(&self, piece: &Piece, c: *mut u8, environment: &OpEnvironment<'_>) -> Result<()> {
-        let product = &self.layout.product;
+        let product = &self.kernel_strips.product;
         let count = piece.rows.len();
         let block = product.block_terms();
-        let many = (TABLE / count / block)
+        let many = (TABLE_ENTRIES / count / block)
             .max(1)
             .saturating_mul(block)
             .min(product.terms);
@@ -209,7 +224,7 @@ impl<'a> Indirections<'a> {
         let term = |term: usize| self.part(first_part + term).1.cast_const();
         let operand = match self.strips {
             Some(strips) => {
-                let own = strips.at((piece.group * self.layout.group_bytes) as isize);
+                let own = strips.at((piece.group * self.kernel_strips.group_bytes) as isize);
                 IndirectOperand::Strips(own)
             }
             None => IndirectOperand::InPlace {
@@ -242,7 +257,7 @@ impl<'a> Indirections<'a> {
         let size = self.size as isize;
         let (first_batch, first_feature) = match self.op.feature_group_count {
             1 => (piece.group * self.batches, 0),
-            _ => (0, piece.group * self.layout.product.depth),
+            _ => (0, piece.group * self.kernel_strips.product.depth),
         };
         let start = piece.block * self.positions.spatial + piece.rows.start;
         let positions = start..start + count;

@@ -22,7 +22,7 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// As a product reads and writes them.
+    /// Blocks of one stride in the result and, where no patches are made, in the input.
     pub fn of(
         op: &ConvolutionOp,
         geometry: &Geometry,
@@ -38,7 +38,7 @@ impl Positions {
         Positions::joined(op, output, in_step.map(|step| (step, in_batch)))
     }
 
-    /// As they are written.
+    /// Blocks of one stride in the result.
     pub fn of_output(op: &ConvolutionOp, output: &RawArray) -> Positions {
         Positions::joined(op, output, None)
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::Lowering;
 use crate::module::InstructionId;
-use crate::plan::cost::products::{MAX_ROWS, MIN_PACKED};
+use crate::plan::cost::products::{MAX_LOOP_ROWS, MIN_PACKED};
 use crate::plan::thunk::BufferKind;
 use crate::plan::thunk::{GemmThunk, GemmWay, PackOperandThunk, Thunk, ThunkKind, ThunkSequence};
 use crate::plan::view::{ArrayView, BufferSlice};
@@ -42,7 +42,7 @@ impl Lowering<'_> {
                 transpose(gemm);
             }
             let (_, m, n, k) = gemm.sizes();
-            let suits = (2..=MAX_ROWS).contains(&m)
+            let suits = (2..=MAX_LOOP_ROWS).contains(&m)
                 && k.saturating_mul(n) >= MIN_PACKED
                 && invariant(&gemm.b);
             let (true, Some((width, size))) = (suits, gemm.panels()) else {

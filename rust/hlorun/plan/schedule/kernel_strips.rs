@@ -1,33 +1,32 @@
-//! The kernel of a convolution that reads inputs where they lie, in the order in which its products read it.
+//! The kernel of a convolution that reads inputs in place, in the order in which its products read it.
 //!
-//! In: a convolution and how its arrays lie. Out: which products it is made of, and what part of the kernel goes where.
+//! In: a convolution and its arrays. Out: which products it is made of, and what part of the kernel goes where.
 //! A kernel that is a constant is copied when the module is compiled ([`super::pack_constants`]), others
 //! in every run.
 
 use hlorun_kernels::Indirect;
 
-use crate::plan::cost::convolution::{MIN_FEATURES, MIN_OUTPUTS};
+use crate::plan::cost::indirect_convolution::{MIN_FEATURES, MIN_OUTPUTS};
 use crate::plan::cost::narrow_convolution;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::plan::view::ArrayView;
 use crate::types::{Dims, PrimitiveType};
 
-/// How an array lies.
+/// An array of any strides.
 #[derive(Clone, Copy)]
-pub struct Lay<'a> {
+pub struct StridedArray<'a> {
     /// Type of an element.
     pub element_type: PrimitiveType,
     /// Sizes.
     pub dims: &'a Dims,
-    /// Elements from one to the next.
+    /// Elements from one index to the next, by dimension.
     pub strides: &'a Dims,
 }
 
-impl<'a> Lay<'a> {
-    /// That of a view.
-    pub fn of_view(view: &'a ArrayView) -> Lay<'a> {
-        Lay {
+impl<'a> From<&'a ArrayView> for StridedArray<'a> {
+    fn from(view: &'a ArrayView) -> Self {
+        StridedArray {
             element_type: view.element_type,
             dims: &view.dims,
             strides: &view.strides,
@@ -47,8 +46,8 @@ pub struct KernelStrips {
     pub bytes: usize,
 }
 
-/// What one group and position of the window multiply.
-pub struct Part {
+/// The kernel of one group at one position of the window.
+pub struct KernelSlice {
     /// The position.
     pub term: usize,
     /// Its first element in the kernel.
@@ -60,9 +59,12 @@ pub struct Part {
 }
 
 impl KernelStrips {
-    /// The strips of `op` for an input, a kernel and a result that lie so, if it is to read its inputs where they lie.
-    pub fn of(op: &ConvolutionOp, [input, kernel, output]: [Lay<'_>; 3]) -> Option<KernelStrips> {
-        let has_type = |array: &Lay<'_>| array.element_type == input.element_type;
+    /// The strips of `op` for these arrays, if it is to read its inputs in place.
+    pub fn of(
+        op: &ConvolutionOp,
+        [input, kernel, output]: [StridedArray<'_>; 3],
+    ) -> Option<KernelStrips> {
+        let has_type = |array: &StridedArray<'_>| array.element_type == input.element_type;
         let lies_ready =
             input.strides[op.input.feature] == 1 && output.strides[op.output.feature] == 1;
         if !has_type(&kernel) || !has_type(&output) || !lies_ready {
@@ -96,7 +98,7 @@ impl KernelStrips {
     }
 
     /// The part `nth` of a kernel with these strides.
-    pub fn part(&self, op: &ConvolutionOp, strides: &Dims, nth: usize) -> Part {
+    pub fn part(&self, op: &ConvolutionOp, strides: &Dims, nth: usize) -> KernelSlice {
         let (group, term) = (nth / self.product.terms, nth % self.product.terms);
         let [feature, outer] = [op.kernel.feature, op.kernel.outer].map(|dim| strides[dim]);
         let mut from = (group * self.product.columns) as i64 * outer;
@@ -110,7 +112,7 @@ impl KernelStrips {
                     false => position,
                 };
         }
-        Part {
+        KernelSlice {
             term,
             from,
             steps: [feature as isize, outer as isize],

@@ -1,17 +1,18 @@
-//! `pack-constants`: constants are put into the order in which products read them when a module is compiled.
+//! `pack-constants`: constant operands are packed once, when the module is compiled.
 //!
-//! A convolution that reads its inputs where they lie needs its kernel in strips, and a matrix product its right operand in
-//! panels. What never changes need not be copied in every run.
+//! A convolution that reads its inputs in place needs its kernel in strips, a matrix product its right operand in panels.
 //!
-//! Applies to convolutions whose kernel is all of a constant, and which [`KernelStrips`] is for, and to products with
-//! [`GemmThunk::panels`] for a constant of some size. What is packed is a constant of its own: a convolution reads it beside
-//! the kernel, a product in place of the operand.
+//! Applies to convolutions with [`KernelStrips`] and no base dilation, and on a single device to products with
+//! [`GemmThunk::panels`], whose operand lies in a constant, at a fixed place and with no negative stride. What is packed is
+//! a constant of its own: a convolution reads it beside the kernel, a product in place of the operand.
 
 use rustc_hash::FxHashMap;
 
-use super::kernel_strips::{KernelStrips, Lay};
+use super::kernel_strips::{KernelStrips, StridedArray};
+use crate::buffers::ALIGNMENT;
 use crate::module::{HloModule, InstructionId};
-use crate::plan::cost::products::{MIN_COLUMNS, MIN_PACKED};
+use crate::plan::cost::packed_constants::{MAX_COPIES, MAX_GROWTH, MIN_COLUMNS};
+use crate::plan::cost::products::MIN_PACKED;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::faults::{self, Fault};
 use crate::plan::ops::convolution::{ConvolutionDims, ConvolutionOp};
@@ -24,21 +25,15 @@ use crate::types::{ArrayShape, Literal, PrimitiveType};
 /// Name by which it is switched off.
 pub const NAME: &str = "pack-constants";
 
-/// Bytes of a cache line: vectors of what begins with one lie in one each.
-const LINE: usize = 64;
-/// Most ways in which one constant is packed, and most bytes of one for each of the constant: lanes are padded.
-const MAX_WAYS: usize = 2;
-const MAX_GROWTH: usize = 2;
-
-/// What was packed of a constant, in which way, and where it is.
-type Known = FxHashMap<u32, Vec<(Way, BufferSlice)>>;
+/// What was packed of a constant, and where it is.
+type Known = FxHashMap<u32, Vec<(Key, BufferSlice)>>;
 
 /// Packs the bytes of a constant into others; `None` where the constant is too short.
 type Pack<'p> = dyn Fn(&[u8], &mut [u8]) -> Option<()> + 'p;
 
-/// All that what is packed of a constant depends on.
+/// What the bytes of a packed constant depend on.
 #[derive(PartialEq)]
-enum Way {
+enum Key {
     Strips {
         kernel: ArrayView,
         dims: ConvolutionDims,
@@ -51,8 +46,8 @@ enum Way {
     },
 }
 
-/// Packs what `thunks` and everything nested in them allow; returns for how many steps. With `has_peers`, there are other
-/// devices, for which products may be cut into blocks of rows instead.
+/// Packs what `thunks` and everything nested in them allow; returns the number of operations changed. With `has_peers`,
+/// products stay whole: they may be divided among devices by rows.
 pub fn run(
     thunks: &mut ThunkSequence,
     buffers: &mut Vec<LogicalBuffer>,
@@ -104,15 +99,15 @@ impl Packing<'_> {
             return None;
         }
         let arrays = [input, kernel, op.outputs.first()?];
-        let strips = KernelStrips::of(convolution, arrays.map(Lay::of_view))?;
+        let strips = KernelStrips::of(convolution, arrays.map(StridedArray::from))?;
         let window = convolution.window.0.iter();
-        let way = Way::Strips {
+        let key = Key::Strips {
             kernel: kernel.clone(),
             dims: convolution.kernel.clone(),
             reversed: window.map(|w| w.window_reversal).collect(),
             groups: strips.groups,
         };
-        let slice = self.packed(kernel, way, strips.bytes, instruction, &|bytes, to| {
+        let slice = self.packed(kernel, key, strips.bytes, instruction, &|bytes, to| {
             pack_strips(convolution, kernel, &strips, bytes, to)
         })?;
         let dims = [strips.bytes as i64];
@@ -123,23 +118,24 @@ impl Packing<'_> {
 
     fn product(&mut self, gemm: &mut GemmThunk, instruction: InstructionId) -> Option<()> {
         let (_, m, n, k) = gemm.sizes();
-        if self.has_peers || m < 2 || n < MIN_COLUMNS || k.saturating_mul(n) < MIN_PACKED {
+        let is_worth = m > 1 && n >= MIN_COLUMNS && k.saturating_mul(n) >= MIN_PACKED;
+        if self.has_peers || !is_worth {
             return None;
         }
         // Bits are those of a product that packs for itself.
         if !gemm
             .kernel(m as usize)
-            .is_some_and(|gemm| hlorun_kernels::has_panels(&gemm))
+            .is_some_and(|gemm| hlorun_kernels::fits_panels(&gemm))
         {
             return None;
         }
         let (width, size) = gemm.panels()?;
         let operand = &gemm.b;
-        let way = Way::Panels {
+        let key = Key::Panels {
             operand: operand.clone(),
             width,
         };
-        let slice = self.packed(operand, way, size, instruction, &|bytes, to| {
+        let slice = self.packed(operand, key, size, instruction, &|bytes, to| {
             let ty = dtype(operand.element_type)?;
             let sizes = [k as usize, n as usize];
             let from = bytes.get(usize::try_from(operand.offset).ok()? * ty.size_bytes()..)?;
@@ -153,7 +149,7 @@ impl Packing<'_> {
     fn packed(
         &mut self,
         view: &ArrayView,
-        way: Way,
+        key: Key,
         size: usize,
         instruction: InstructionId,
         pack: &Pack<'_>,
@@ -163,22 +159,25 @@ impl Packing<'_> {
             return None;
         };
         let known = self.known.entry(view.slice.allocation).or_default();
-        let is_same = |other: &Way| faults::holds(Fault::SharesOtherStrips, *other == way);
+        let is_same = |other: &Key| faults::holds(Fault::SharesOtherPacking, *other == key);
         if let Some(&(_, slice)) = known.iter().find(|(other, _)| is_same(other)) {
             return (slice.size == size).then_some(slice);
         }
         let bytes = self.module.literal(literal).bytes()?;
-        // What is repeated is more than the constant, and what is reversed is not packed.
+        // Elements that are repeated would be stored many times, and negative strides are not packed.
         let is_plain = view.dynamic.is_empty() && view.strides.iter().all(|&stride| stride >= 0);
-        if known.len() >= MAX_WAYS || !is_plain || size / MAX_GROWTH > bytes.len() {
+        let copies = known.iter().map(|(_, slice)| slice.size).sum::<usize>();
+        let is_much = copies.saturating_add(size) / MAX_GROWTH > bytes.len();
+        if known.len() >= MAX_COPIES || !is_plain || is_much {
             return None;
         }
-        let room = size.checked_add(LINE)?;
+        // Vectors must not straddle cache lines.
+        let room = size.checked_add(ALIGNMENT)?;
         let mut packed = Vec::new();
         packed.try_reserve_exact(room).ok()?;
         packed.resize(room, 0u8);
         let mut packed = packed.into_boxed_slice();
-        let offset = packed.as_ptr().align_offset(LINE).min(LINE);
+        let offset = packed.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let to = packed.get_mut(offset..)?.get_mut(..size)?;
         pack(bytes.get(view.slice.offset..)?, to)?;
         let shape = ArrayShape::new(PrimitiveType::U8, &[room as i64]);
@@ -193,7 +192,7 @@ impl Packing<'_> {
             offset,
             size,
         };
-        known.push((way, slice));
+        known.push((key, slice));
         Some(slice)
     }
 }

@@ -312,9 +312,8 @@ impl Thunk {
     }
 }
 
-/// Dimensions of a gemm, from its views: batch, m, n, k.
 impl GemmThunk {
-    /// The columns of a panel and the bytes of all, if B may be read in panels.
+    /// Columns of a panel and bytes of all panels, if B may be packed.
     pub fn panels(&self) -> Option<(usize, usize)> {
         let (batch, m, n, k) = self.sizes();
         let ty = self.c.element_type;
@@ -330,7 +329,7 @@ impl GemmThunk {
         Some((width, size))
     }
 
-    /// `(batch, m, n, k)`.
+    /// Its dimensions, from its views: `(batch, m, n, k)`.
     pub fn sizes(&self) -> (i64, i64, i64, i64) {
         let a: &Dims = &self.a.dims;
         (a[0], a[1], self.b.dims[2], a[2])

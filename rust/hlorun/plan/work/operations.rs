@@ -174,7 +174,8 @@ fn count_convolution(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Cou
         counts.add("narrow-convolution", ty, flops);
     } else {
         counts.add("product", ty, flops);
-        // Patches are copied for each group of features; a window of one element needs none.
+        // What a window costs beside products is measured by elements of patches, for each group, whether they are copied
+        // or read in place; a window of one element needs none.
         let patches = outputs / per_group * depth;
         let class = match (window > 1.0, has_dense_features(convolution, op)) {
             (true, true) => "patch",

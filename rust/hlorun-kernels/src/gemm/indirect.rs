@@ -1,7 +1,7 @@
 //! Products whose rows of A lie anywhere: a table says where each begins.
 //!
-//! In: pointers to rows, of which an output has one for each term, and B, in strips or in place. Out: rows of C. Promise: sums run in
-//! blocks of the depth in ascending order, each block one sum in registers; how rows and columns are cut never
+//! In: pointers to rows, of which an output has one for each term, and B, in strips or in place. Out: rows of C. Promise:
+//! sums run in blocks of the depth in ascending order, each block one sum in registers; how rows and columns are cut never
 //! changes a bit. Nothing of A is copied.
 //!
 //! A convolution is such a product: a term is a position of its window, and an output that sees no input there points to

@@ -6,9 +6,10 @@
 //! that its sizes choose. Scratch memory is bounded, whatever the size of the matrices.
 //!
 //! A product of many columns runs by columns ([`by_columns`]): A is copied into tiles of rows once, by all threads, unless
-//! its rows are contiguous and tiles no lower for that, and each task multiplies it with strips of B that it copies into its cache (Goto and van de Geijn, "Anatomy of
-//! High-Performance Matrix Multiplication", 2008). One of few columns runs by rows ([`by_rows`]): B is copied once, and
-//! each task reads its rows of A where they lie. Operands that are read only once or twice are not copied at all.
+//! its rows are contiguous and tiles no lower for that, and each task multiplies it with strips of B that it copies into its
+//! cache (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). One of few columns runs by rows
+//! ([`by_rows`]): B is copied once, and each task reads its rows of A where they lie. Operands that are read only once or
+//! twice are not copied at all.
 
 use super::memory::fork;
 use super::micro::{Real, Source};

@@ -1,8 +1,7 @@
 //! The kernel of a convolution that reads inputs in place, in the order in which its products read it.
 //!
-//! In: a convolution and its arrays. Out: which products it is made of, and what part of the kernel goes where.
-//! A kernel that is a constant is copied when the module is compiled ([`super::pack_constants`]), others
-//! in every run.
+//! In: a convolution and its arrays. Out: which products it is made of, and what part of the kernel goes where. A kernel that
+//! is a constant is packed when the module is compiled ([`super::pack_constants`]), others in every run.
 
 use hlorun_kernels::Indirect;
 

@@ -9,10 +9,10 @@
 
 use std::ops::Range;
 
-use super::Outcome;
 use super::micro::{Real, Source, finish_tile, prefetch_row};
 use super::strips::Job;
 use super::tiles::{KC, Tiles};
+use super::{Outcome, pack};
 use crate::elementwise::{self, Tier};
 use crate::scratch::Scratch;
 use crate::{DType, Isa};
@@ -297,26 +297,16 @@ impl Indirect {
         unsafe { (E::loops().pack)(&job) }
     }
 
-    /// Copies a term into all strips, of bytes where every element that is read lies inside of `from`, and `to` has room for
-    /// all strips; `false` otherwise.
+    /// [`Indirect::pack`] of all strips of a term, on slices; `false`, and nothing written, where one is too short.
     pub fn pack_bytes(&self, term: usize, from: &[u8], steps: [isize; 2], to: &mut [u8]) -> bool {
-        let counts = [self.depth, self.columns];
-        let last = counts
-            .iter()
-            .zip(steps)
-            .try_fold(0usize, |last, (&count, step)| {
-                let reach = usize::try_from(step)
-                    .ok()?
-                    .checked_mul(count.checked_sub(1)?)?;
-                last.checked_add(reach)
-            });
-        let end = last.and_then(|last| last.checked_add(1)?.checked_mul(self.dtype.size_bytes()));
+        let sizes = [self.depth, self.columns];
+        let end = pack::extent(sizes, steps, self.dtype.size_bytes());
         let fits = end.is_some_and(|end| end <= from.len())
             && self.packed_size().is_some_and(|size| size <= to.len())
             && term < self.terms;
         if fits {
             for first in (0..self.columns).step_by(self.strip()) {
-                // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
+                // SAFETY: what is read ends at `end`; `to` has room for all strips.
                 unsafe { self.pack(term, first, from.as_ptr(), steps, to.as_mut_ptr()) };
             }
         }

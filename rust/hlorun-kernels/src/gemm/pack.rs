@@ -6,6 +6,18 @@
 use super::{Matrix, OutOfMemory};
 use crate::scratch::Buffer;
 
+/// Bytes from the first to behind the last element of a matrix; `None` with a negative stride or without elements.
+pub(super) fn extent(sizes: [usize; 2], strides: [isize; 2], element: usize) -> Option<usize> {
+    let mut last = 0usize;
+    for (size, stride) in sizes.into_iter().zip(strides) {
+        let reach = usize::try_from(stride)
+            .ok()?
+            .checked_mul(size.checked_sub(1)?)?;
+        last = last.checked_add(reach)?;
+    }
+    last.checked_add(1)?.checked_mul(element)
+}
+
 /// A row-major copy of a `rows`×`cols` matrix of elements of `size` bytes.
 ///
 /// # Safety

@@ -44,8 +44,7 @@ pub fn packed_size(dtype: DType, width: usize, k: usize, n: usize) -> Option<usi
         .checked_mul(dtype.size_bytes())
 }
 
-/// The same as [`pack_operand`] of bytes, on this thread, where every element that is read lies inside of `b`, and `to` has
-/// room for all panels; `false` otherwise.
+/// [`pack_operand`] on slices and this thread; `false`, and nothing written, where `b` or `to` is too short.
 pub fn pack_bytes(
     dtype: DType,
     width: usize,
@@ -54,19 +53,13 @@ pub fn pack_bytes(
     layout: Matrix,
     to: &mut [u8],
 ) -> bool {
-    let steps = [(k, layout.row_stride), (n, layout.col_stride)];
-    let last = steps.iter().try_fold(0usize, |last, &(count, step)| {
-        let reach = usize::try_from(step)
-            .ok()?
-            .checked_mul(count.checked_sub(1)?)?;
-        last.checked_add(reach)
-    });
-    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(dtype.size_bytes()));
+    let strides = [layout.row_stride, layout.col_stride];
+    let end = pack::extent([k, n], strides, dtype.size_bytes());
     let size = packed_size(dtype, width, k, n);
     let fits = end.is_some_and(|end| end <= b.len()) && size.is_some_and(|size| size <= to.len());
     if fits {
         let (b, to) = (b.as_ptr(), to.as_mut_ptr());
-        // SAFETY: no step is negative, so that the last element is the farthest; the rest was looked at.
+        // SAFETY: what is read ends at `end`, and what is written after `size` bytes.
         unsafe { pack_operand(dtype, width, [k, n], b, layout, to, &Parallel::SERIAL) };
     }
     fits

@@ -273,7 +273,7 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
         columns,
         out_batch: output.strides[op.output.outer],
         in_batch: input.strides[op.input.outer],
-        feature_groups: op.feature_group_count,
+        op,
         batches: output.dims[op.output.outer] as usize,
     };
     let piece = |index: usize| {
@@ -361,7 +361,7 @@ struct Job<'a> {
     columns: usize,
     out_batch: i64,
     in_batch: i64,
-    feature_groups: usize,
+    op: &'a ConvolutionOp,
     batches: usize,
 }
 
@@ -387,7 +387,7 @@ impl Job<'_> {
         let Some(step) = self.positions.in_step else {
             return self.by_patches(piece, gemm, c, environment);
         };
-        let (first_batch, first_feature) = self.first_of(piece.group);
+        let (first_batch, first_feature) = self.first_of_group(piece.group);
         let at = (first_batch + piece.block) as i64 * self.in_batch
             + row(step)
             + first_feature as i64 * self.in_feature_step;
@@ -406,13 +406,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The first image and the first input feature of a group.
-    fn first_of(&self, group: usize) -> (usize, usize) {
-        if self.feature_groups > 1 {
-            (0, group * self.geometry.features)
-        } else {
-            (group * self.batches, 0)
-        }
+    fn first_of_group(&self, group: usize) -> (usize, usize) {
+        self.op
+            .first_of(group, self.batches, self.geometry.features)
     }
 
     fn element(&self, array: Shared, at: i64) -> *mut u8 {
@@ -435,7 +431,7 @@ impl Job<'_> {
         environment: &OpEnvironment<'_>,
     ) -> Result<()> {
         let (features, windows) = (self.geometry.features, self.geometry.positions_in_window());
-        let (first_batch, first_feature) = self.first_of(piece.group);
+        let (first_batch, first_feature) = self.first_of_group(piece.group);
         let window_bytes = piece.rows.len() * features * self.size;
         let step = (PATCH_BYTES / window_bytes.max(1)).clamp(1, windows);
         let width = self.geometry.width();

@@ -87,7 +87,7 @@ struct Piece {
     columns: Range<usize>,
 }
 
-/// The strips of the kernel of `op`, if it is to read its inputs where they lie.
+/// The strips of the kernel of `op`, if it is to read its inputs in place.
 pub fn kernel_strips(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
     KernelStrips::of(
         op,
@@ -255,10 +255,8 @@ impl<'a> IndirectConvolution<'a> {
     fn fill(&self, table: &mut Vec<*const u8>, piece: &Piece, terms: &Range<usize>) {
         let count = piece.rows.len();
         let size = self.size as isize;
-        let (first_batch, first_feature) = match self.op.feature_group_count {
-            1 => (piece.group * self.batches, 0),
-            _ => (0, piece.group * self.kernel_strips.product.depth),
-        };
+        let depth = self.kernel_strips.product.depth;
+        let (first_batch, first_feature) = self.op.first_of(piece.group, self.batches, depth);
         let start = piece.block * self.positions.spatial + piece.rows.start;
         let positions = start..start + count;
         table.clear();

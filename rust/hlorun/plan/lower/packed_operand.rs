@@ -41,11 +41,8 @@ impl Lowering<'_> {
             if !invariant(&gemm.b) && invariant(&gemm.a) {
                 transpose(gemm);
             }
-            let (_, m, n, k) = gemm.sizes();
-            let suits = (2..=MAX_LOOP_ROWS).contains(&m)
-                && k.saturating_mul(n) >= MIN_PACKED
-                && invariant(&gemm.b);
-            let (true, Some((width, size))) = (suits, gemm.panels()) else {
+            let suits = gemm.sizes().1 <= MAX_LOOP_ROWS && invariant(&gemm.b);
+            let (true, Some((width, size))) = (suits, gemm.panels(MIN_PACKED)) else {
                 continue;
             };
             let same = cache.entry(gemm.b.slice.allocation).or_default();

@@ -38,6 +38,16 @@ pub struct ConvolutionOp {
     pub batch_group_count: usize,
 }
 
+impl ConvolutionOp {
+    /// The first image and the first input feature of a group, of so many images or features.
+    pub fn first_of(&self, group: usize, images: usize, features: usize) -> (usize, usize) {
+        match self.feature_group_count {
+            1 => (group * images, 0),
+            _ => (0, group * features),
+        }
+    }
+}
+
 /// Reads the parameters.
 pub fn plan(instruction: InstructionRef<'_>) -> Result<ConvolutionOp> {
     let Some(result) = instruction.array_shape() else {

@@ -94,7 +94,7 @@ impl Packing<'_> {
         else {
             return None;
         };
-        // One with a spread input is cut into others, each with a part of the kernel.
+        // One with base dilation is cut into others, each with a part of the kernel.
         if convolution.window.0.iter().any(|w| w.base_dilation != 1) {
             return None;
         }
@@ -118,8 +118,7 @@ impl Packing<'_> {
 
     fn product(&mut self, gemm: &mut GemmThunk, instruction: InstructionId) -> Option<()> {
         let (_, m, n, k) = gemm.sizes();
-        let is_worth = m > 1 && n >= MIN_COLUMNS && k.saturating_mul(n) >= MIN_PACKED;
-        if self.has_peers || !is_worth {
+        if self.has_peers || n < MIN_COLUMNS {
             return None;
         }
         // Bits are those of a product that packs for itself.
@@ -129,7 +128,7 @@ impl Packing<'_> {
         {
             return None;
         }
-        let (width, size) = gemm.panels()?;
+        let (width, size) = gemm.panels(MIN_PACKED)?;
         let operand = &gemm.b;
         let key = Key::Panels {
             operand: operand.clone(),

@@ -313,11 +313,14 @@ impl Thunk {
 }
 
 impl GemmThunk {
-    /// Columns of a panel and bytes of all panels, if B may be packed.
-    pub fn panels(&self) -> Option<(usize, usize)> {
+    /// Columns of a panel and bytes of all panels, if B may be packed, has at least so many elements, and is multiplied with
+    /// more than one row.
+    pub fn panels(&self, min_elements: i64) -> Option<(usize, usize)> {
         let (batch, m, n, k) = self.sizes();
         let ty = self.c.element_type;
         let suits = batch == 1
+            && m > 1
+            && k.saturating_mul(n) >= min_elements
             && self.way == GemmWay::Whole
             && self.a.element_type == ty
             && self.b.element_type == ty

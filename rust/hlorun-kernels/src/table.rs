@@ -93,6 +93,10 @@ pub fn unary(op: UnaryOp, dtype: DType) -> Option<Unary> {
 
 /// [`unary`] for a given tier, which must be available.
 pub fn unary_on(isa: Isa, op: UnaryOp, dtype: DType) -> Option<Unary> {
+    #[cfg(target_arch = "x86_64")]
+    if (isa, op, dtype) == (Isa::Avx512, UnaryOp::Exp, DType::F32) {
+        return Some(crate::math::exp::exp_of_many);
+    }
     with_tier!(isa, T => unary_tier::<T>(op, dtype))
 }
 

@@ -119,6 +119,33 @@ fn unary_kernels_agree_on_all_tiers_and_in_place() {
 }
 
 #[test]
+fn exponentials_have_the_same_bits_on_all_tiers_that_fuse() {
+    // All exponents with a few hundred fractions each, and what surrounds the edges of the formula.
+    let edges = [-104f32, 89.0, -87.336_55, 88.722_84, 0.0, f32::INFINITY];
+    let around = edges.iter().flat_map(|x| {
+        let bits = x.to_bits();
+        (0..200u32).map(move |k| bits.wrapping_add(k).wrapping_sub(100))
+    });
+    let x: Vec<u32> = (0..u32::MAX).step_by(40_009).chain(around).collect();
+    let on = |isa| {
+        let mut y = vec![0u32; x.len()];
+        let kernel = unary_on(isa, UnaryOp::Exp, DType::F32).unwrap();
+        // SAFETY: as many elements on both sides.
+        unsafe { kernel(x.as_ptr().cast(), y.as_mut_ptr().cast(), x.len()) };
+        y
+    };
+    let fused: Vec<Isa> = Isa::available();
+    let mut fused = fused.into_iter().filter(|isa| isa.is_fused());
+    let Some(first) = fused.next() else {
+        return;
+    };
+    let want = on(first);
+    for isa in fused {
+        assert!(on(isa) == want, "{isa:?}");
+    }
+}
+
+#[test]
 fn binary_kernels_agree_on_all_tiers_and_in_place() {
     for dtype in DType::ALL {
         for op in BinaryOp::ALL {

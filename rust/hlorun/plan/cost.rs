@@ -100,7 +100,7 @@ pub mod vector_bytecode {
     /// Fewest elements for which steps are joined into vector bytecode.
     pub const MIN_ELEMENTS: usize = 256;
     /// Least weight of a piece: below, single steps are as fast.
-    pub const MIN_WEIGHT: usize = 4;
+    pub const MIN_WEIGHT: usize = 3;
     /// The same in a program of several results, whose steps share what they read.
     pub const MIN_SHARED_WEIGHT: usize = 2;
     /// Most steps of a piece.

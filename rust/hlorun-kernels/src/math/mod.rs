@@ -20,6 +20,7 @@ macro_rules! horner {
 pub mod complex;
 pub mod complex_single;
 pub mod double;
+pub(crate) mod exp;
 mod inverse;
 pub mod single;
 

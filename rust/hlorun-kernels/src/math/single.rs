@@ -2,17 +2,15 @@
 //!
 //! In: one `f32`. Out: the value within 2 ulp. Promise: branch-free, so a loop over these vectorizes.
 
+pub use super::exp::exp;
+use super::exp::{LEAST, pow2};
 use crate::elementwise::Tier;
 
 /// Adding this to |x| < 2^22 leaves the nearest integer in the low bits.
-const ROUND: f32 = 12_582_912.0;
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
-const LN2_HI: f32 = 0.693_359_4;
-const LN2_LO: f32 = -2.121_944_4e-4;
-/// e^x is zero below. The result is then a constant: some CPUs take a hundred times as long for a product that
-/// underflows, and masked values are as low as that.
-const LEAST: f32 = -104.0;
-
+pub(super) const ROUND: f32 = 12_582_912.0;
+pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub(super) const LN2_HI: f32 = 0.693_359_4;
+pub(super) const LN2_LO: f32 = -2.121_944_4e-4;
 #[inline(always)]
 fn horner<T: Tier>(x: f32, coefficients: &[f32]) -> f32 {
     let mut sum = coefficients[0];
@@ -20,12 +18,6 @@ fn horner<T: Tier>(x: f32, coefficients: &[f32]) -> f32 {
         sum = T::fma32(sum, x, c);
     }
     sum
-}
-
-/// 2^n for -126 <= n <= 127.
-#[inline(always)]
-fn pow2(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
 /// `x = n·ln 2 + r` with |r| <= ln 2 / 2.
@@ -38,26 +30,20 @@ fn reduce<T: Tier>(x: f32) -> (f32, i32) {
     (r, n)
 }
 
+/// The coefficients of [`exp_tail`], the highest first.
+pub(super) const EXP_TAIL: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_199_9e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_6e-1,
+    0.5,
+];
+
 /// `(exp(r) - 1 - r) / r²` for |r| <= ln 2 / 2.
 #[inline(always)]
 fn exp_tail<T: Tier>(r: f32) -> f32 {
-    horner!(T, r;
-        1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 0.5)
-}
-
-/// e^x.
-#[inline(always)]
-pub fn exp<T: Tier>(x: f32) -> f32 {
-    // Comparisons written so that NaN passes through.
-    let is_zero = x < LEAST;
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if is_zero { 0.0 } else { x };
-    let (r, n) = reduce::<T>(x);
-    let y = T::fma32(exp_tail::<T>(r), r * r, r) + 1.0;
-    // In two steps, because 2^n alone may overflow or be subnormal.
-    let half = n >> 1;
-    let y = y * pow2(half) * pow2(n.wrapping_sub(half));
-    if is_zero { 0.0 } else { y }
+    horner::<T>(r, &EXP_TAIL)
 }
 
 /// e^x - 1.

@@ -20,7 +20,12 @@ pub(super) enum Code {
     Add, AddC, Sub, SubC, RSub, RSubC, Mul, MulC, Div, DivC, RDiv, RDivC, Max, MaxC, Min, MinC,
     /// Maximum and minimum with a constant that one comparison decides; see [`one_comparison`].
     AtLeastC, AtMostC,
-    Square, Neg, Abs, Sqrt, Floor, Ceil, RoundEven, RoundBf16, RoundF16,
+    /// A product and a sum, each rounded: `accumulator * a + b`, `accumulator * a + bits`, `accumulator * bits + a`,
+    /// `accumulator * bits + more`.
+    MulAdd, MulAddC, ScaleAdd, ScaleAddC,
+    /// `AtLeastC` by `bits`, then `AtMostC` by `more`.
+    Bounds,
+    Square, Neg, Abs, Sqrt, Floor, Ceil, RoundEven, Exp, RoundBf16, RoundF16,
     IntAdd, IntAddC, IntSub, IntSubC, RIntSub, RIntSubC, IntMul, IntMulC, And, AndC, Or, OrC, Xor, XorC,
     Shl, ShlC, Shr, ShrC, Sar, SarC, IntMax, IntMaxC, IntMin, IntMinC, UintMax, UintMaxC, UintMin, UintMinC,
     IntToFloat, FloatToInt,
@@ -46,6 +51,8 @@ pub(super) struct Micro {
     pub(super) b: u16,
     pub(super) c: u16,
     pub(super) bits: u64,
+    /// The second constant.
+    pub(super) more: u64,
 }
 
 impl Micro {
@@ -167,7 +174,7 @@ pub(super) fn is_supported(op: super::Op, from: DType, to: DType) -> bool {
                 from.is_float()
                     && from == to
                     && word(from)
-                    && (direct(op).is_some() || crate::unary(op, from).is_some())
+                    && (direct(op, from).is_some() || crate::unary(op, from).is_some())
                     && !(is_half(from) && matches!(op, UnaryOp::IsFinite))
             }
         },
@@ -198,8 +205,9 @@ pub(super) fn is_supported(op: super::Op, from: DType, to: DType) -> bool {
 }
 
 /// Unary operations of floats that are one code.
-pub(super) fn direct(op: UnaryOp) -> Option<Code> {
+pub(super) fn direct(op: UnaryOp, dtype: DType) -> Option<Code> {
     Some(match op {
+        UnaryOp::Exp if dtype != DType::F64 => Code::Exp,
         UnaryOp::Abs => Code::Abs,
         UnaryOp::Negate => Code::Neg,
         UnaryOp::Sqrt => Code::Sqrt,
@@ -211,8 +219,8 @@ pub(super) fn direct(op: UnaryOp) -> Option<Code> {
 }
 
 /// Whether an operation of floats is a code of its own.
-pub(super) fn is_direct(op: UnaryOp) -> bool {
-    direct(op).is_some()
+pub(super) fn is_direct(op: UnaryOp, dtype: DType) -> bool {
+    direct(op, dtype).is_some()
 }
 
 /// The bits of a constant as a lane holds it.
@@ -243,6 +251,26 @@ pub(super) fn one_comparison(code: Code, bits: u64, dtype: DType) -> Code {
         Code::MinC if !is_nan && bits != 0 => Code::AtMostC,
         _ => code,
     }
+}
+
+/// `first` and then `second` as one operation of the same bits, where there is one.
+pub(super) fn joined(first: &Micro, second: &Micro) -> Option<Micro> {
+    let (code, a, b, bits, more) = match (first.code, second.code) {
+        (Code::Mul, Code::Add) => (Code::MulAdd, first.a, second.a, 0, 0),
+        (Code::Mul, Code::AddC) => (Code::MulAddC, first.a, 0, second.bits, 0),
+        (Code::MulC, Code::Add) => (Code::ScaleAdd, second.a, 0, first.bits, 0),
+        (Code::MulC, Code::AddC) => (Code::ScaleAddC, 0, 0, first.bits, second.bits),
+        (Code::AtLeastC, Code::AtMostC) => (Code::Bounds, 0, 0, first.bits, second.bits),
+        _ => return None,
+    };
+    Some(Micro {
+        code,
+        a,
+        b,
+        c: 0,
+        bits,
+        more,
+    })
 }
 
 /// The bits of one.

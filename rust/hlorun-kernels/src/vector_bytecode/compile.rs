@@ -4,7 +4,8 @@
 //! everything, so that a result may take the place of an operand.
 
 use super::code::{
-    Code, Micro, Pair, binary, compare, constant, direct, one, one_comparison, pair, two_way,
+    Code, Micro, Pair, binary, compare, constant, direct, joined, one, one_comparison, pair,
+    two_way,
 };
 use super::fuse::{Act, Mix, Turn, acts, distance};
 use super::{Operand, Step, is_half};
@@ -129,13 +130,19 @@ impl<'s> Compiler<'s> {
     }
 
     fn emit(&mut self, code: Code, a: u16, b: u16, c: u16, bits: u64) {
-        self.code.push(Micro {
+        let micro = Micro {
             code,
             a,
             b,
             c,
             bits,
-        });
+            more: 0,
+        };
+        // Nothing is stored between neighbours, so that the second one reads what the first one left.
+        match self.code.last_mut() {
+            Some(last) if let Some(both) = joined(last, &micro) => *last = both,
+            _ => self.code.push(micro),
+        }
     }
 
     fn local(&mut self) -> u16 {
@@ -465,7 +472,7 @@ impl<'s> Compiler<'s> {
             }
             return Some(());
         }
-        if let Some(code) = direct(op) {
+        if let Some(code) = direct(op, dtype) {
             self.load_operand(x, dtype);
             self.vacate();
             self.emit(code, 0, 0, 0, 0);

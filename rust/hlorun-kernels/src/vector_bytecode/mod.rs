@@ -23,8 +23,7 @@ mod x86;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod run {
     pub(super) const WIDE: usize = 1;
-    pub(super) type RunBlock = unsafe fn(&[super::Micro], &[super::Unary], *const *mut u8, bool);
-    pub(super) fn of(_: super::Isa, _: super::Width) -> Option<(RunBlock, usize, usize)> {
+    pub(super) fn of(_: super::Isa, _: super::Width) -> Option<(super::RunBlocks, usize, usize)> {
         None
     }
 }
@@ -34,7 +33,7 @@ use crate::table::Unary;
 use crate::{DType, Isa};
 use code::Micro;
 use compile::{Compiled, Compiler};
-use run::{RunBlock, WIDE};
+use run::WIDE;
 
 /// What a step of vector bytecode does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +121,7 @@ pub fn is_supported(op: Op, from: DType, to: DType) -> bool {
 
 /// Whether the operation is a call of its kernel rather than a few instructions.
 pub fn is_call(op: Op, dtype: DType) -> bool {
-    matches!(op, Op::Unary(op) if dtype.is_float() && !code::is_direct(op))
+    matches!(op, Op::Unary(op) if dtype.is_float() && !code::is_direct(op, dtype))
 }
 
 /// Most addresses of vector bytecode's own, so that they stay in the first-level cache.
@@ -131,17 +130,36 @@ const MAX_LOCALS: usize = 40;
 /// Most results that are stored.
 pub const MAX_OUTPUTS: usize = 8;
 
+/// Most elements of a large block. What runs in multiples of it leaves no rest, which takes longer.
+pub const MAX_BLOCK: usize = 128;
+
+/// About what an operation costs on a small block, on a large one, and what copying an operand of a block costs, in cycles.
+const SMALL_COST: usize = 6;
+const LARGE_COST: usize = 15;
+const COPY_COST: usize = 25;
+
+/// What runs blocks one after the other: code, calls, the address of every value, how the addresses outside move on, how
+/// many blocks there are, and whether they are large.
+type RunBlocks = unsafe fn(&[Micro], &[Unary], *mut *mut u8, &Strides, usize, bool);
+
+/// How the addresses outside move on from block to block.
+#[derive(Clone, Debug)]
+struct Strides {
+    /// How many addresses are before them.
+    first: usize,
+    /// Bytes of a vector at each.
+    bytes: Vec<u16>,
+}
+
 /// Operations in one pass.
 #[derive(Clone, Debug)]
 pub struct VectorBytecode {
     code: Vec<Micro>,
     calls: Vec<Unary>,
-    /// Addresses of its own.
-    locals: usize,
-    /// Bytes of an element of every input, then of every output.
-    sizes: Vec<u8>,
+    /// Addresses of its own come first, then those of every input, then those of every output.
+    strides: Strides,
     inputs: usize,
-    run: RunBlock,
+    run: RunBlocks,
     /// Elements of a vector, and bytes of one of them.
     lanes: usize,
     size: usize,
@@ -198,12 +216,16 @@ impl VectorBytecode {
         }
         let all: Vec<DType> = types().collect();
         let stored = outputs.iter().map(|&v| all[v as usize]);
-        let sizes = inputs.iter().copied().chain(stored);
+        let outside = inputs.iter().copied().chain(stored);
         Some(VectorBytecode {
             code,
             calls,
-            locals,
-            sizes: sizes.map(|dtype| dtype.size_bytes() as u8).collect(),
+            strides: Strides {
+                first: locals,
+                bytes: outside
+                    .map(|dtype| (lanes * dtype.size_bytes()) as u16)
+                    .collect(),
+            },
             inputs: inputs.len(),
             run,
             lanes,
@@ -213,9 +235,9 @@ impl VectorBytecode {
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
     pub fn scratch_bytes(&self) -> usize {
-        let outside = self.sizes.len();
-        let pointers = (self.locals + outside) * size_of::<*mut u8>();
-        pointers.next_multiple_of(64) + self.locals * self.block_bytes() + outside * 64
+        let addresses = self.strides.first + self.strides.bytes.len();
+        let pointers = addresses * size_of::<*mut u8>();
+        pointers.next_multiple_of(64) + addresses * self.block_bytes()
     }
 
     /// Bytes of a value of a large block.
@@ -234,56 +256,89 @@ impl VectorBytecode {
         n: usize,
         scratch: *mut u8,
     ) {
-        let count = self.sizes.len();
+        let (own, count) = (self.strides.first, self.strides.bytes.len());
         debug_assert_eq!(outside.len(), count);
         let pointers = scratch.cast::<*mut u8>();
-        let table = ((self.locals + count) * size_of::<*mut u8>()).next_multiple_of(64);
-        // SAFETY: scratch holds a table of addresses, a large block per local, and a vector per address outside; the
-        // addresses outside hold n elements, of which every block takes its own.
+        let table = ((own + count) * size_of::<*mut u8>()).next_multiple_of(64);
+        let large = n / (WIDE * self.lanes);
+        let rest = n % (WIDE * self.lanes);
+        // SAFETY: scratch holds a table of addresses, and a large block per address; the addresses outside hold n elements,
+        // of which every block takes its own.
         unsafe {
-            let locals = scratch.add(table);
-            let stage = locals.add(self.locals * self.block_bytes());
-            for at in 0..self.locals {
-                pointers.add(at).write(locals.add(at * self.block_bytes()));
+            let blocks = scratch.add(table);
+            for at in 0..own {
+                pointers.add(at).write(blocks.add(at * self.block_bytes()));
             }
-            let own = pointers.add(self.locals);
             for (k, pointer) in outside.enumerate().take(count) {
-                own.add(k).write(pointer);
+                pointers.add(own + k).write(pointer);
             }
-            let mut done = 0;
-            for (vectors, is_large) in [(WIDE, true), (1, false)] {
-                let block = vectors * self.lanes;
-                while done + block <= n {
-                    (self.run)(&self.code, &self.calls, pointers, is_large);
-                    for (k, &size) in self.sizes.iter().enumerate() {
-                        let pointer = own.add(k);
-                        pointer.write(pointer.read().add(block * usize::from(size)));
-                    }
-                    done += block;
-                }
-            }
-            let rest = n - done;
-            if rest == 0 {
+            self.blocks(pointers, large, true);
+            let vectors = rest / self.lanes;
+            if self.is_copied(rest) {
+                self.run_copy(pointers, rest, blocks, true);
                 return;
             }
-            // The last elements, which make no whole vector, are run in a copy.
-            let mut targets = [std::ptr::null_mut::<u8>(); MAX_OUTPUTS];
-            let kept = count - self.inputs;
-            for (k, target) in targets.iter_mut().enumerate().take(kept) {
-                *target = own.add(self.inputs + k).read();
+            self.blocks(pointers, vectors, false);
+            let rest = rest % self.lanes;
+            if rest > 0 {
+                self.run_copy(pointers, rest, blocks, false);
             }
-            for (k, &size) in self.sizes.iter().enumerate() {
-                let at = stage.add(k * 64);
+        }
+    }
+
+    /// Whether `rest` elements, which make no large block, take less time as a copy that does.
+    fn is_copied(&self, rest: usize) -> bool {
+        let copy = COPY_COST * self.strides.bytes.len();
+        let ragged = usize::from(!rest.is_multiple_of(self.lanes));
+        let small = rest.div_ceil(self.lanes) * SMALL_COST * self.code.len() + ragged * copy;
+        small > LARGE_COST * self.code.len() + copy
+    }
+
+    /// Runs `count` blocks, and moves the addresses outside behind them.
+    unsafe fn blocks(&self, pointers: *mut *mut u8, count: usize, is_large: bool) {
+        if count > 0 {
+            // SAFETY: the caller's promise: the elements of these blocks are there.
+            unsafe {
+                (self.run)(
+                    &self.code,
+                    &self.calls,
+                    pointers,
+                    &self.strides,
+                    count,
+                    is_large,
+                );
+            }
+        }
+    }
+
+    /// Runs one block whose first `rest` elements are those outside, in a copy.
+    unsafe fn run_copy(
+        &self,
+        pointers: *mut *mut u8,
+        rest: usize,
+        blocks: *mut u8,
+        is_large: bool,
+    ) {
+        let (own, count) = (self.strides.first, self.strides.bytes.len());
+        let bytes = |k: usize| rest * (usize::from(self.strides.bytes[k]) / self.lanes);
+        let mut targets = [std::ptr::null_mut::<u8>(); MAX_OUTPUTS];
+        // SAFETY: the caller's promise: there are `rest` elements at the addresses outside, and a large block for each of
+        // them behind those of the bytecode's own.
+        unsafe {
+            for k in 0..count {
+                let pointer = pointers.add(own + k);
+                let at = blocks.add((own + k) * self.block_bytes());
                 if k < self.inputs {
-                    std::ptr::copy_nonoverlapping(own.add(k).read(), at, rest * usize::from(size));
+                    std::ptr::copy_nonoverlapping(*pointer, at, bytes(k));
+                } else {
+                    targets[k - self.inputs] = *pointer;
                 }
-                own.add(k).write(at);
+                pointer.write(at);
             }
-            (self.run)(&self.code, &self.calls, pointers, false);
-            for (k, target) in targets.iter().enumerate().take(kept) {
-                let at = self.inputs + k;
-                let bytes = rest * usize::from(self.sizes[at]);
-                std::ptr::copy_nonoverlapping(stage.add(at * 64), *target, bytes);
+            self.blocks(pointers, 1, is_large);
+            for (k, target) in (self.inputs..count).zip(targets) {
+                let at = blocks.add((own + k) * self.block_bytes());
+                std::ptr::copy_nonoverlapping(at, target, bytes(k));
             }
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! In: registers. Out: registers. Promise: that of [`super::vector`].
 
-use super::vector::{Halves, Vector, lane_ops, methods};
+use super::vector::{Halves, Vector, lane_map, lane_ops, methods};
+use crate::elementwise::Neon;
+use crate::math::exp::exp;
 use crate::ops::CompareDirection;
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -186,6 +188,7 @@ unsafe fn not64(mask: uint64x2_t) -> uint64x2_t {
 impl Halves for D2 {}
 
 impl Halves for W4 {
+    lane_map! { exp: f32 => f32, exp::<Neon> }
     methods! {
         fn load_bf16(p: *const u8) -> Self {
             W4(vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(vld1_u16(p.cast())))))

@@ -3,22 +3,19 @@
 //! In: code and the addresses of values. Out: values. Eight registers hold one value of a block of elements from one
 //! operation to the next; the choice of the operation is made once per block, not once per vector.
 
-use super::Width;
 use super::code::{Code, Micro};
 #[cfg(target_arch = "aarch64")]
 use super::neon::{D2, W4};
 use super::vector::Halves;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{D4, D8, W8, W16};
+use super::{RunBlocks, Strides, Width};
 use crate::Isa;
 use crate::ops::CompareDirection as Is;
 use crate::table::Unary;
 
 /// Vectors of a large block.
 pub(super) const WIDE: usize = 8;
-
-/// What runs one block: code, calls, the address of every value, whether the block is large.
-pub(super) type RunBlock = unsafe fn(&[Micro], &[Unary], *const *mut u8, bool);
 
 /// A large block's values, in registers.
 #[derive(Clone, Copy)]
@@ -133,13 +130,19 @@ macro_rules! block {
     ($name:ident, $each:ident, $vectors:expr; $($value:ident $constant:ident $f:ident,)*;
      $($reverse:ident $reverse_c:ident $g:ident,)*; $($compare:ident $compare_c:ident $h:ident $is:ident,)*;
      $($unary:ident $u:ident,)*) => {
-        /// Runs the code on one block. Long because it is the interpreter's loop, whose cases share
+        /// Runs the code block by block. Long because it is the interpreter's loop, whose cases share
         /// registers.
         ///
         /// # Safety
         /// The CPU has V's instruction set; every address the code names is that of a block of its kind.
         #[inline(always)]
-        unsafe fn $name<V: Halves>(code: &[Micro], calls: &[Unary], pointers: *const *mut u8) {
+        unsafe fn $name<V: Halves>(
+            code: &[Micro],
+            calls: &[Unary],
+            pointers: *mut *mut u8,
+            strides: &Strides,
+            blocks: usize,
+        ) {
             // SAFETY: the caller's promise; code names addresses and calls that exist.
             unsafe {
                 let zero = V::splat(0);
@@ -147,6 +150,7 @@ macro_rules! block {
                     let from = Large(zero, zero, zero, zero, zero, zero, zero, zero);
                     $each!(from, |_k, v| v)
                 };
+                for _ in 0..blocks {
                 for micro in code {
                     let p = *pointers.add(micro.a as usize);
                     let vector = |k: usize| p.add(k * V::LANES * V::SIZE);
@@ -190,6 +194,28 @@ macro_rules! block {
                         $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
                         Code::AtLeastC => constant!($each, acc, micro, V, at_least),
                         Code::AtMostC => constant!($each, acc, micro, V, at_most),
+                        Code::MulAdd => {
+                            let q = *pointers.add(micro.b as usize);
+                            $each!(acc, |k, v| {
+                                v.mul(V::load(vector(k))).add(V::load(q.add(k * V::LANES * V::SIZE)))
+                            })
+                        }
+                        Code::MulAddC => {
+                            let c = V::splat(micro.bits);
+                            $each!(acc, |k, v| v.mul(V::load(vector(k))).add(c))
+                        }
+                        Code::ScaleAdd => {
+                            let c = V::splat(micro.bits);
+                            $each!(acc, |k, v| v.mul(c).add(V::load(vector(k))))
+                        }
+                        Code::ScaleAddC => {
+                            let (c, d) = (V::splat(micro.bits), V::splat(micro.more));
+                            $each!(acc, |_k, v| v.mul(c).add(d))
+                        }
+                        Code::Bounds => {
+                            let (low, high) = (V::splat(micro.bits), V::splat(micro.more));
+                            $each!(acc, |_k, v| v.at_least(low).at_most(high))
+                        }
                         Code::Square => $each!(acc, |_k, v| v.mul(v)),
                         Code::Turn => {
                             let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
@@ -240,6 +266,11 @@ macro_rules! block {
                         }),
                     };
                 }
+                for (k, &bytes) in strides.bytes.iter().enumerate() {
+                    let pointer = pointers.add(strides.first + k);
+                    pointer.write((*pointer).wrapping_add($vectors * usize::from(bytes)));
+                }
+                }
             }
         }
     };
@@ -249,8 +280,8 @@ macro_rules! block {
 /// comparisons, and those of the accumulator alone.
 macro_rules! blocks {
     ($($alike:tt)*) => {
-        block!(large_block, large, WIDE; $($alike)*);
-        block!(small_block, small, 1; $($alike)*);
+        block!(large_blocks, large, WIDE; $($alike)*);
+        block!(small_blocks, small, 1; $($alike)*);
     };
 }
 blocks! {
@@ -263,12 +294,12 @@ blocks! {
     IntEq IntEqC int_compare Eq, IntNe IntNeC int_compare Ne, IntLt IntLtC int_compare Lt, IntLe IntLeC int_compare Le,
     IntGt IntGtC int_compare Gt, IntGe IntGeC int_compare Ge, UintLt UintLtC uint_compare Lt,
     UintLe UintLeC uint_compare Le, UintGt UintGtC uint_compare Gt, UintGe UintGeC uint_compare Ge,;
-    Neg neg, Abs abs, Sqrt sqrt, Floor floor, Ceil ceil, RoundEven round_even, RoundBf16 round_bf16,
+    Neg neg, Abs abs, Sqrt sqrt, Floor floor, Ceil ceil, RoundEven round_even, Exp exp, RoundBf16 round_bf16,
     RoundF16 round_f16, IntToFloat int_to_float, FloatToInt float_to_int,
 }
 
 /// The code that runs blocks, elements of a vector, and bytes of one.
-pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {
+pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlocks, usize, usize)> {
     match (isa, width) {
         #[cfg(target_arch = "x86_64")]
         (Isa::Avx512, Width::Eight) => Some((doubles_avx512, 8, 8)),
@@ -289,13 +320,20 @@ pub(super) fn of(isa: Isa, width: Width) -> Option<(RunBlock, usize, usize)> {
 macro_rules! run {
     ($name:ident, $v:ty, $(#[$features:meta])?) => {
         $(#[$features])?
-        unsafe fn $name(code: &[Micro], calls: &[Unary], pointers: *const *mut u8, large: bool) {
+        unsafe fn $name(
+            code: &[Micro],
+            calls: &[Unary],
+            pointers: *mut *mut u8,
+            strides: &Strides,
+            blocks: usize,
+            large: bool,
+        ) {
             // SAFETY: the caller's promise, which names this instruction set.
             unsafe {
                 if large {
-                    large_block::<$v>(code, calls, pointers);
+                    large_blocks::<$v>(code, calls, pointers, strides, blocks);
                 } else {
-                    small_block::<$v>(code, calls, pointers);
+                    small_blocks::<$v>(code, calls, pointers, strides, blocks);
                 }
             }
         }

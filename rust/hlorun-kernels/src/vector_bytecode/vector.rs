@@ -35,7 +35,22 @@ macro_rules! lane_ops {
         )*}
     };
 }
-pub(super) use {lane_ops, methods};
+/// As [`lane_ops`], of one operand.
+macro_rules! lane_map {
+    ($name:ident: $from:ty => $to:ty, $f:expr) => {
+        methods! {
+            fn $name(self) -> Self {
+                let a = std::mem::transmute_copy::<Self, [$from; Self::LANES]>(&self);
+                let mut out = std::mem::transmute_copy::<Self, [$to; Self::LANES]>(&self);
+                for (z, &x) in out.iter_mut().zip(&a) {
+                    *z = $f(x);
+                }
+                std::mem::transmute_copy::<[$to; Self::LANES], Self>(&out)
+            }
+        }
+    };
+}
+pub(super) use {lane_map, lane_ops, methods};
 
 /// One vector register. All functions need the instruction set of the type they are implemented for.
 ///
@@ -125,11 +140,13 @@ pub(super) trait Vector: Copy {
     }
 }
 
-/// Narrow floats in lanes of `f32`: widened as they are read, rounded after every operation. Eight-byte elements have
-/// none: no bytecode of theirs asks for these.
+/// Narrow floats in lanes of `f32`: widened as they are read, rounded after every operation; and the exponential of
+/// `f32`. Eight-byte elements have none: no bytecode of theirs asks for these.
 #[allow(clippy::missing_safety_doc, missing_docs, reason = "as Vector")]
 pub(super) trait Halves: Vector {
     methods! {
+        /// e^x of 4-byte floats.
+        fn exp(self) -> Self { self }
         fn load_bf16(p: *const u8) -> Self { Self::load(p) }
         /// Stores a value that `round_bf16` leaves as it is.
         fn store_bf16(self, p: *mut u8) { self.store(p) }

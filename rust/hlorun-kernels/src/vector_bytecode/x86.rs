@@ -2,9 +2,10 @@
 //!
 //! In: registers. Out: registers. Promise: that of [`super::vector`].
 
-use super::vector::{Halves, Vector, lane_ops, methods};
+use super::vector::{Halves, Vector, lane_map, lane_ops, methods};
 use crate::convert::Truncate;
-use crate::elementwise::{Portable, Un};
+use crate::elementwise::{Avx2, Portable, Un};
+use crate::math::exp::{exp, exp_avx512};
 use crate::ops::CompareDirection;
 use std::arch::x86_64::*;
 
@@ -24,22 +25,6 @@ pub(super) struct W8(pub(super) __m256);
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct D4(pub(super) __m256d);
-
-/// As [`lane_ops`], of one operand.
-macro_rules! lane_map {
-    ($name:ident: $from:ty => $to:ty, $f:expr) => {
-        methods! {
-            fn $name(self) -> Self {
-                let a = std::mem::transmute_copy::<Self, [$from; Self::LANES]>(&self);
-                let mut out = std::mem::transmute_copy::<Self, [$to; Self::LANES]>(&self);
-                for (z, &x) in out.iter_mut().zip(&a) {
-                    *z = $f(x);
-                }
-                std::mem::transmute_copy::<[$to; Self::LANES], Self>(&out)
-            }
-        }
-    };
-}
 
 /// `$f` with the number of the relation.
 macro_rules! relation {
@@ -261,6 +246,7 @@ impl Halves for D4 {}
 
 impl Halves for W16 {
     methods! {
+        fn exp(self) -> Self { W16(exp_avx512(self.0)) }
         fn load_bf16(p: *const u8) -> Self {
             let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
             W16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
@@ -292,6 +278,7 @@ unsafe fn halves(x: W16) -> __m256i {
 }
 
 impl Halves for W8 {
+    lane_map! { exp: f32 => f32, exp::<Avx2> }
     methods! {
         fn load_bf16(p: *const u8) -> Self {
             let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::elementwise::Kernel;
 use hlorun_kernels::Side;
-use hlorun_kernels::vector_bytecode::VectorBytecode;
+use hlorun_kernels::vector_bytecode::{self, VectorBytecode};
 
 use crate::plan::cost::tiles::{MAX_TILE, MIN_TILE, SCRATCH_TARGET};
 use crate::types::PrimitiveType;
@@ -258,7 +258,8 @@ impl Program {
     /// Elements of a tile that keep its scratch in the first-level cache; no more than `count` needs.
     pub fn tile(&self, count: usize) -> usize {
         let per_element = self.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, MAX_TILE) & !63;
+        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, MAX_TILE);
+        let tile = tile - tile % vector_bytecode::MAX_BLOCK;
         tile.min(count.next_multiple_of(64)).max(64)
     }
 

@@ -258,7 +258,7 @@ impl Program {
     /// Elements of a tile that keep its scratch in the first-level cache; no more than `count` needs.
     pub fn tile(&self, count: usize) -> usize {
         let per_element = self.scratch_per_element.max(8) as usize;
-        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, MAX_TILE) & !63;
+        let tile = (SCRATCH_TARGET / per_element).clamp(MIN_TILE, MAX_TILE) & !127;
         tile.min(count.next_multiple_of(64)).max(64)
     }
 

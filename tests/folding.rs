@@ -357,3 +357,41 @@ fn leaves_that_grow_by_a_constant_are_counters_too() {
         );
     }
 }
+
+/// What counts the trips of a loop that is written out is known in each of them.
+#[test]
+fn trips_that_are_written_out_begin_with_constants() {
+    let text = "HloModule m
+cond { p = (s32[], f32[4096]) parameter(0)
+i = s32[] get-tuple-element(p), index=0
+n = s32[] constant(3)
+ROOT r = pred[] compare(i, n), direction=LT }
+body { p = (s32[], f32[4096]) parameter(0)
+i = s32[] get-tuple-element(p), index=0
+x = f32[4096] get-tuple-element(p), index=1
+one = s32[] constant(1)
+j = s32[] add(i, one)
+h = f32[] convert(j)
+w = f32[4096] broadcast(h), dimensions={}
+y = f32[4096] multiply(x, w)
+ROOT r = (s32[], f32[4096]) tuple(j, y) }
+ENTRY e { x = f32[4096] parameter(0)
+z = s32[] constant(0)
+s = (s32[], f32[4096]) tuple(z, x)
+l = (s32[], f32[4096]) while(s), condition=cond, body=body
+ROOT r = f32[4096] get-tuple-element(l), index=1 }
+";
+    let counts = |disable: &[&str]| {
+        let executable = build(text, disable);
+        let module = executable.module();
+        let all = module.computation_ids();
+        let all = all.flat_map(|id| module.computation(id).instructions.clone());
+        let counts = all
+            .filter(|&id| module.instruction_data(id).opcode == hlorun::module::HloOpcode::Convert);
+        (counts.count(), run(&executable))
+    };
+    let (left, results) = counts(&[]);
+    let (unknown, same) = counts(&["constant-folding"]);
+    assert_eq!((left, unknown), (0, 3));
+    assert_eq!(results, same);
+}

@@ -11,8 +11,11 @@ use crate::ops::BinaryOp;
 use crate::table::{Binary, binary};
 use crate::{DType, Isa};
 
-/// `unsafe fn(to, from, places, n)`: places are byte offsets from either pointer.
-type Rows = unsafe fn(*mut u8, *const u8, &[[isize; 2]], usize);
+/// Byte offsets of rows that are written, and of as many that are read.
+type Places<'p> = [&'p [isize]; 2];
+
+/// `unsafe fn(to, from, places, n)`: places are offsets from either pointer.
+type Rows = unsafe fn(*mut u8, *const u8, Places<'_>, usize);
 
 /// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the
 /// other, each onto the result that is there, in order.
@@ -32,13 +35,13 @@ impl CombineRows {
     ///
     /// # Safety
     /// Every place is that of `n` elements of the type behind its pointer; what is written is nowhere read as `from`.
-    pub unsafe fn run(self, to: *mut u8, from: *const u8, places: &[[isize; 2]], n: usize) {
+    pub unsafe fn run(self, to: *mut u8, from: *const u8, places: [&[isize]; 2], n: usize) {
         // SAFETY: the same contract; kernels may write onto an operand.
         unsafe {
             match self {
                 CombineRows::Together(rows) => rows(to, from, places, n),
                 CombineRows::OneByOne(kernel) => {
-                    for &[t, f] in places {
+                    for (&t, &f) in places[0].iter().zip(places[1]) {
                         let to = to.offset(t);
                         kernel(to, from.offset(f), to, n);
                     }
@@ -48,81 +51,151 @@ impl CombineRows {
     }
 }
 
-/// Elements, or rows that are folded, in one step.
+/// Rows that are folded in one step.
 const LANES: usize = 8;
+
+/// Elements from which a row is long, and that are combined in one step.
+const LONG: usize = 32;
 
 /// Neighbouring places that are compared together.
 const PLACES: usize = 4;
 
-/// Sorted places are often the same as their neighbours: the row stays in registers between them. Four places are compared
-/// by one branch: in places of no order, a branch for each would be mispredicted.
+/// Short rows that are combined together: what they read stays in the first-level cache from one part of them to the next.
+const TOGETHER: usize = 128;
+
+/// Most parts of a row that are combined one after the other.
+const PARTS: u32 = 3;
+
+/// Rows that go to places of no order, as short ones do, are combined part by part: a loop over all of them has nothing to
+/// decide. Sorted places are often the same as their neighbours, and of long rows each part takes longer than a decision.
 #[inline(always)]
 unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     to: *mut u8,
     from: *const u8,
-    places: &[[isize; 2]],
+    [targets, sources]: Places<'_>,
     n: usize,
 ) {
-    if n == 1 {
-        for &[t, f] in places {
-            // SAFETY: the caller's contract.
-            unsafe {
-                let (at, new) = (to.offset(t).cast::<A>(), from.offset(f).cast::<A>());
-                at.write_unaligned(O::f::<T>(at.read_unaligned(), new.read_unaligned()));
-            }
-        }
-        return;
-    }
-    for places in places.chunks(PLACES) {
-        let first = places[0][0];
+    let has_parts = n < LONG && n.count_ones() <= PARTS;
+    for (targets, sources) in targets.chunks(TOGETHER).zip(sources.chunks(TOGETHER)) {
         // SAFETY: the caller's contract.
         unsafe {
-            let is_whole = places.len() == PLACES && n >= LANES;
-            if is_whole && places.iter().all(|place| place[0] == first) {
-                combine_onto::<T, A, O>(to.offset(first), from, places, n);
+            if has_parts && (n == 1 || !are_sorted(targets)) {
+                combine_parts::<T, A, O>(to, from, [targets, sources], n);
             } else {
-                for place in places {
-                    let one = std::slice::from_ref(place);
-                    combine_onto::<T, A, O>(to.offset(place[0]), from, one, n);
+                combine_in_order::<T, A, O>(to, from, [targets, sources], n);
+            }
+        }
+    }
+}
+
+/// Whether most places are the same as their neighbours.
+#[inline(always)]
+fn are_sorted(places: &[isize]) -> bool {
+    let (fours, _) = places.as_chunks::<PLACES>();
+    let same = fours.iter().filter(|four| four[0] == four[PLACES - 1]);
+    same.count() > fours.len() / 2
+}
+
+/// Combines rows of fewer than [`LONG`] elements, each part of which goes by halves of that.
+#[inline(always)]
+unsafe fn combine_parts<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+    to: *mut u8,
+    from: *const u8,
+    [targets, sources]: Places<'_>,
+    n: usize,
+) {
+    let mut i = 0;
+    macro_rules! part {
+        ($($length:literal)*) => {$(
+            if n & $length != 0 {
+                for (&t, &f) in targets.iter().zip(sources) {
+                    // SAFETY: the caller's contract: parts end where the row does.
+                    unsafe { combine_lanes::<T, A, O, 1, $length>(to.offset(t), from, [f], i) };
+                }
+                i += $length;
+            }
+        )*};
+    }
+    part!(16 8 4 2 1);
+    debug_assert_eq!(i, n);
+}
+
+/// Combines row after row. A row stays in registers between places that are the same; four of them are compared by one
+/// branch: in places of no order, a branch for each would be mispredicted.
+#[inline(always)]
+unsafe fn combine_in_order<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+    to: *mut u8,
+    from: *const u8,
+    [targets, sources]: Places<'_>,
+    n: usize,
+) {
+    let (fours, rest) = targets.as_chunks::<PLACES>();
+    let (four_sources, rest_sources) = sources.as_chunks::<PLACES>();
+    // SAFETY: the caller's contract.
+    unsafe {
+        for (four, sources) in fours.iter().zip(four_sources) {
+            let [first, second, third, last] = *four;
+            if first == last && first == second && first == third {
+                combine_onto::<T, A, O, PLACES>(to.offset(first), from, *sources, n);
+            } else {
+                for (&t, &f) in four.iter().zip(sources) {
+                    combine_onto::<T, A, O, 1>(to.offset(t), from, [f], n);
                 }
             }
+        }
+        for (&t, &f) in rest.iter().zip(rest_sources) {
+            combine_onto::<T, A, O, 1>(to.offset(t), from, [f], n);
         }
     }
 }
 
 /// Combines the row at `to` with rows at some places of `from`.
 #[inline(always)]
-unsafe fn combine_onto<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+unsafe fn combine_onto<T: Tier, A: Copy, O: Bin<A, Out = A>, const K: usize>(
     to: *mut u8,
     from: *const u8,
-    places: &[[isize; 2]],
+    sources: [isize; K],
     n: usize,
 ) {
-    let to = to.cast::<A>();
     let mut i = 0;
-    // SAFETY: the caller's contract.
+    macro_rules! rest {
+        ($($length:literal)*) => {$(
+            if n & $length != 0 {
+                combine_lanes::<T, A, O, K, $length>(to, from, sources, i);
+                i += $length;
+            }
+        )*};
+    }
+    // SAFETY: the caller's contract: steps end where the row does.
     unsafe {
-        while i + LANES <= n {
-            let at = to.add(i).cast::<[A; LANES]>();
-            let mut x = at.read_unaligned();
-            for &[_, f] in places {
-                let y = from.offset(f).cast::<A>().add(i).cast::<[A; LANES]>();
-                for (x, &y) in x.iter_mut().zip(&y.read_unaligned()) {
-                    *x = O::f::<T>(*x, y);
-                }
-            }
-            at.write_unaligned(x);
-            i += LANES;
+        while i + LONG <= n {
+            combine_lanes::<T, A, O, K, LONG>(to, from, sources, i);
+            i += LONG;
         }
-        while i < n {
-            let mut x = to.add(i).read_unaligned();
-            for &[_, f] in places {
-                let y = from.offset(f).cast::<A>().add(i);
-                x = O::f::<T>(x, y.read_unaligned());
+        rest!(16 8 4 2 1);
+    }
+    debug_assert_eq!(i, n);
+}
+
+/// Combines `L` elements of the row at `to` from `i` on.
+#[inline(always)]
+unsafe fn combine_lanes<T: Tier, A: Copy, O: Bin<A, Out = A>, const K: usize, const L: usize>(
+    to: *mut u8,
+    from: *const u8,
+    sources: [isize; K],
+    i: usize,
+) {
+    // SAFETY: the caller's contract: all rows have `L` elements from `i` on.
+    unsafe {
+        let at = to.cast::<A>().add(i).cast::<[A; L]>();
+        let mut x = at.read_unaligned();
+        for f in sources {
+            let y = from.offset(f).cast::<A>().add(i).cast::<[A; L]>();
+            for (x, &y) in x.iter_mut().zip(&y.read_unaligned()) {
+                *x = O::f::<T>(*x, y);
             }
-            to.add(i).write_unaligned(x);
-            i += 1;
         }
+        at.write_unaligned(x);
     }
 }
 
@@ -232,7 +305,7 @@ macro_rules! tier {
             unsafe fn combined<A: Copy, O: Bin<A, Out = A>>(
                 to: *mut u8,
                 from: *const u8,
-                places: &[[isize; 2]],
+                places: Places<'_>,
                 n: usize,
             ) {
                 // SAFETY: the caller's contract.
@@ -386,11 +459,15 @@ mod tests {
             .into_iter()
             .flat_map(|dtype| ops.map(|op| (dtype, op)))
         {
-            for n in [1, 2, 7, 8, 9, 19, 32] {
+            // Places that are mostly the same as their neighbours, and places of no order.
+            for (n, run) in [1, 2, 7, 8, 9, 19, 31, 32, 63, 70]
+                .into_iter()
+                .flat_map(|n| [(n, 6), (n, 1)])
+            {
                 let places: Vec<[isize; 2]> = (0..40)
                     .map(|i| {
                         [
-                            (i / 6 * 13 % (200 - n)) as isize * 4,
+                            (i / run * 13 % (200 - n)) as isize * 4,
                             (i * 29 % (400 - n)) as isize * 4,
                         ]
                     })
@@ -405,7 +482,11 @@ mod tests {
                         kernel(to, from.offset(f), to, n);
                     }
                     let rows = combine_rows(op, dtype).unwrap();
-                    rows.run(got.as_mut_ptr().cast(), from, &places, n);
+                    let [targets, sources] = [0, 1].map(|side| {
+                        let places = places.iter().map(|place| place[side]);
+                        places.collect::<Vec<isize>>()
+                    });
+                    rows.run(got.as_mut_ptr().cast(), from, [&targets, &sources], n);
                 }
                 for (x, y) in want.iter().zip(&got) {
                     let is_same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();

@@ -426,7 +426,7 @@ pub mod scatter {
     pub const MIN_SPLIT: usize = 128;
     /// Fewest elements of a window for which threads take windows by their places: shorter ones take longer to find than
     /// to combine.
-    pub const MIN_WINDOW: usize = 4;
+    pub const MIN_WINDOW: usize = 64;
     /// Most tasks: each finds all windows.
     pub const MAX_TASKS: usize = 8;
     /// Mean number of updates of an element from which most leave its maximum or minimum as it is. A branch on that is then

@@ -33,6 +33,8 @@ pub(super) enum Code {
     Turn, TurnC,
     /// The sum of the accumulator and `a` is written to `b`, and combined with the turned accumulator by exclusive or.
     Mix, MixC,
+    /// The same of an accumulator that is turned by `bits`, without loss.
+    RotateC, MixRotateC,
     /// Comparisons write the mask `b`.
     Eq, EqC, Ne, NeC, Lt, LtC, Le, LeC, Gt, GtC, Ge, GeC,
     IntEq, IntEqC, IntNe, IntNeC, IntLt, IntLtC, IntLe, IntLeC, IntGt, IntGtC, IntGe, IntGeC,

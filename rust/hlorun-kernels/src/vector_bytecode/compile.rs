@@ -451,13 +451,17 @@ impl<'s> Compiler<'s> {
             }
         }
         self.free.extend(own);
-        let code = match (mix, are_values) {
-            (None, true) => Code::Turn,
-            (None, false) => Code::TurnC,
-            (Some(_), true) => Code::Mix,
-            (Some(_), false) => Code::MixC,
+        let bits = 8 * self.types[turn.x as usize].size_bytes();
+        let is_rotation = !are_values && held.map(usize::from).iter().sum::<usize>() == bits;
+        let (code, bits) = match (mix, are_values) {
+            (None, true) => (Code::Turn, pair(held)),
+            (None, false) if is_rotation => (Code::RotateC, u64::from(held[0])),
+            (None, false) => (Code::TurnC, pair(held)),
+            (Some(_), true) => (Code::Mix, pair(held)),
+            (Some(_), false) if is_rotation => (Code::MixRotateC, u64::from(held[0])),
+            (Some(_), false) => (Code::MixC, pair(held)),
         };
-        self.emit(code, other.unwrap_or(0), to.unwrap_or(0), 0, pair(held));
+        self.emit(code, other.unwrap_or(0), to.unwrap_or(0), 0, bits);
         self.places[result as usize] = Place::Accumulator;
         self.held = Some(result);
     }

@@ -114,14 +114,15 @@ macro_rules! masks {
     };
 }
 
-/// A round of a hash: stores the sum with a value, and combines it with the rotated accumulator.
+/// A round of a hash: stores the sum with a value, and combines it with the turned accumulator.
 macro_rules! mix {
-    ($each:ident, $acc:ident, $at:ident, $v:ident, $to:ident, |$k:ident| [$l:expr, $r:expr]) => {
+    ($each:ident, $acc:ident, $at:ident, $v:ident, $to:ident, |$k:ident, $x:ident| $turned:expr) => {
         $each!($acc, |$k, v| {
-            let rotated = v.shl($l).or(v.shr($r));
+            let $x = v;
+            let turned = $turned;
             let sum = $v::load($at($k)).int_add(v);
             sum.store($to.add($k * $v::LANES * $v::SIZE));
-            rotated.xor(sum)
+            turned.xor(sum)
         })
     };
 }
@@ -232,16 +233,22 @@ macro_rules! block {
                         Code::Mix => {
                             let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
                             let to = *pointers.add(micro.b as usize);
-                            mix!($each, acc, vector, V, to, |k| [
-                                V::load(l.add(k * V::LANES * V::SIZE)),
-                                V::load(r.add(k * V::LANES * V::SIZE))
-                            ])
+                            mix!($each, acc, vector, V, to, |k, x| {
+                                let at = k * V::LANES * V::SIZE;
+                                x.shl(V::load(l.add(at))).or(x.shr(V::load(r.add(at))))
+                            })
                         }
                         Code::MixC => {
                             let [l, r] = micro.pair();
                             let (l, r) = (V::splat(l.into()), V::splat(r.into()));
                             let to = *pointers.add(micro.b as usize);
-                            mix!($each, acc, vector, V, to, |k| [l, r])
+                            mix!($each, acc, vector, V, to, |k, x| x.shl(l).or(x.shr(r)))
+                        }
+                        Code::RotateC => constant!($each, acc, micro, V, rotate),
+                        Code::MixRotateC => {
+                            let by = V::splat(micro.bits);
+                            let to = *pointers.add(micro.b as usize);
+                            mix!($each, acc, vector, V, to, |k, x| x.rotate(by))
                         }
                         Code::Select => $each!(acc, |k, v| {
                             V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))

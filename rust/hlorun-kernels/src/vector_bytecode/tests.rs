@@ -319,7 +319,8 @@ fn turns_and_mixes_give_what_their_steps_give() {
                         1 => (small(13), Operand::Value(2)),
                         _ => {
                             let by = (random.next() % 70) as u16;
-                            (small(by), small(32u16.abs_diff(by)))
+                            let bits = random.pick(&[32, 8 * dtype.size_bytes() as u16]);
+                            (small(by), small(bits.abs_diff(by)))
                         }
                     };
                     let sum = match random.next() % 2 {

@@ -135,6 +135,11 @@ pub(super) trait Vector: Copy {
         fn at_most(self, bound: Self) -> Self {
             Self::select(self.compare(bound, CompareDirection::Ge), bound, self)
         }
+        /// Turned left by no more bits than an element has.
+        fn rotate(self, by: Self) -> Self {
+            let back = Self::splat(8 * Self::SIZE as u64).int_sub(by);
+            self.shl(by).or(self.shr(back))
+        }
         fn neg(self) -> Self { self.xor(Self::splat(Self::SIGN)) }
         fn abs(self) -> Self { self.and(Self::splat(Self::SIGN - 1)) }
     }

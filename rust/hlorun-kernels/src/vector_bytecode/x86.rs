@@ -98,10 +98,11 @@ fn plain<M>(mask: M) -> M {
 
 /// What AVX-512 has.
 macro_rules! avx512 {
-    ($mask:ty, $cast:path, $back:path, $blend:path; $imul:path, $sar:path, $imax:path, $imin:path, $umax:path,
-     $umin:path, $icompare:ident, $ucompare:ident) => {
+    ($mask:ty, $cast:path, $back:path, $blend:path; $imul:path, $sar:path, $rotate:path, $imax:path, $imin:path,
+     $umax:path, $umin:path, $icompare:ident, $ucompare:ident) => {
         int_ops! { $cast, $back;
-            int_mul => $imul; sar => $sar; int_max => $imax; int_min => $imin; uint_max => $umax; uint_min => $umin;
+            int_mul => $imul; sar => $sar; rotate => $rotate; int_max => $imax; int_min => $imin; uint_max => $umax;
+            uint_min => $umin;
         }
         methods! {
             fn int_compare(self, o: Self, direction: CompareDirection) -> $mask {
@@ -127,7 +128,7 @@ vector! { W16, 16, 4, __mmask16, plain, f32, i32, _mm512_castps_si512, _mm512_ca
     _mm512_add_epi32, _mm512_sub_epi32, _mm512_and_si512, _mm512_or_si512, _mm512_xor_si512, _mm512_sllv_epi32,
     _mm512_srlv_epi32; {
     avx512! { __mmask16, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_mask_blend_ps; _mm512_mullo_epi32,
-        _mm512_srav_epi32, _mm512_max_epi32, _mm512_min_epi32, _mm512_max_epu32, _mm512_min_epu32,
+        _mm512_srav_epi32, _mm512_rolv_epi32, _mm512_max_epi32, _mm512_min_epi32, _mm512_max_epu32, _mm512_min_epu32,
         _mm512_cmp_epi32_mask, _mm512_cmp_epu32_mask }
     methods! {
         fn mask_from_bytes(p: *const u8) -> __mmask16 {
@@ -144,7 +145,7 @@ vector! { D8, 8, 8, __mmask8, plain, f64, i64, _mm512_castpd_si512, _mm512_casts
     _mm512_add_epi64, _mm512_sub_epi64, _mm512_and_si512, _mm512_or_si512, _mm512_xor_si512, _mm512_sllv_epi64,
     _mm512_srlv_epi64; {
     avx512! { __mmask8, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_mask_blend_pd; _mm512_mullo_epi64,
-        _mm512_srav_epi64, _mm512_max_epi64, _mm512_min_epi64, _mm512_max_epu64, _mm512_min_epu64,
+        _mm512_srav_epi64, _mm512_rolv_epi64, _mm512_max_epi64, _mm512_min_epi64, _mm512_max_epu64, _mm512_min_epu64,
         _mm512_cmp_epi64_mask, _mm512_cmp_epu64_mask }
     methods! {
         fn mask_from_bytes(p: *const u8) -> __mmask8 {

@@ -133,7 +133,7 @@ impl Starts {
 }
 
 /// Components and windows read at a time.
-const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 
 /// Where windows begin: in the array that the indices place them in, and in the other one.
 pub struct Windows<'s> {
@@ -162,6 +162,36 @@ impl<'s> Windows<'s> {
     /// From one window to the next along the fastest batch dimension, in the array they are not placed in.
     pub fn plain_step(&self) -> isize {
         self.batches.inner.1[1]
+    }
+
+    /// Whether a window is where its component says, and in the array they are not placed in one step behind the last one.
+    pub fn are_one_row(&self) -> bool {
+        self.batches.rows() == 1 && self.batches.inner.1[0] == 0
+    }
+
+    /// Calls `f(placed, first)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time, which
+    /// [are one row](Self::are_one_row), and with that of the first one in the array they are not placed in. A window that
+    /// begins outside is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
+    pub fn for_each_block<const SKIP: bool>(
+        &self,
+        range: Range<usize>,
+        mut f: impl FnMut(&[isize], isize),
+    ) {
+        let width = self.starts.width;
+        let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
+        let (mut values, mut moves) = (
+            SmallVec::<[i64; BLOCK]>::new(),
+            SmallVec::<[isize; BLOCK]>::new(),
+        );
+        values.resize(at_once * width, 0);
+        moves.resize(at_once, 0);
+        for n in range.clone().step_by(at_once) {
+            let end = range.end.min(n + at_once);
+            self.starts.read(n..end, &mut values);
+            let moves = &mut moves[..end - n];
+            places(&values, &self.components, SKIP, moves);
+            f(moves, n as isize * self.plain_step());
+        }
     }
 
     /// Calls `f(placed, plain)` with the byte offsets of the windows `range` in order. A window

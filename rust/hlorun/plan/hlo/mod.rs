@@ -79,7 +79,15 @@ const ORDER: &[Pass] = &[
     optional(
         loops::unroll::NAME,
         &[simplify::range_analysis::NAME],
-        |module, _| loops::unroll::run(module),
+        |module, cx| {
+            let changed = loops::unroll::run(module)?;
+            let name = simplify::constant_folding::NAME;
+            // What counts trips is known in each of them.
+            if changed > 0 && !cx.options.is_off(name) {
+                simplify::constant_folding::run(module, cx.options);
+            }
+            Ok(changed)
+        },
     ),
     optional(simplify::narrow_indices::NAME, &[], |module, _| {
         simplify::narrow_indices::run(module)

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::super::index_map::{Starts, Windows};
+use super::super::index_map::{BLOCK, Starts, Windows};
 use super::super::walk::{Nest, Shared, byte_strides};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
@@ -17,10 +17,8 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::PrimitiveType as P;
+use hlorun_kernels::places::OUTSIDE;
 use hlorun_kernels::{BinaryOp, Extremes};
-
-/// Windows that are combined at once.
-const AT_ONCE: usize = 256;
 
 /// Scatters the updates and returns true; or does nothing and returns false, where elements of a window do not lie side by
 /// side or where it pays to split each window among threads.
@@ -333,21 +331,56 @@ unsafe fn rows(
     kernel: hlorun_kernels::CombineRows,
     n: usize,
     windows: &Windows<'_>,
-    all: std::ops::Range<usize>,
+    all: Range<usize>,
     is_own: impl Fn(isize) -> bool,
     [target, source]: [Shared; 2],
 ) {
-    let mut places = [[0isize; 2]; AT_ONCE];
+    let (mut targets, mut sources) = ([0isize; BLOCK], [0isize; BLOCK]);
+    if windows.are_one_row() {
+        let step = windows.plain_step();
+        let places: [isize; BLOCK] = std::array::from_fn(|k| k as isize * step);
+        windows.for_each_block::<true>(all, |moves, first| {
+            let is_left_out = |moved: isize| (moved == OUTSIDE) | !is_own(moved);
+            let is_any = moves.iter().fold(false, |any, &m| any | is_left_out(m));
+            let mut found = moves.len();
+            let (mut to, mut from) = (moves, &places);
+            if is_any {
+                found = 0;
+                for (&moved, &place) in moves.iter().zip(&places) {
+                    (targets[found], sources[found]) = (moved, place);
+                    found += usize::from(!is_left_out(moved));
+                }
+                (to, from) = (&targets, &sources);
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                kernel.run(
+                    target.get(),
+                    source.at(first),
+                    [&to[..found], &from[..found]],
+                    n,
+                )
+            };
+        });
+        return;
+    }
     let mut found = 0;
     windows.for_each::<true>(all, |to, from| {
-        places[found] = [to, from];
+        (targets[found], sources[found]) = (to, from);
         found += usize::from(is_own(to));
-        if found == AT_ONCE {
+        if found == BLOCK {
             // SAFETY: as above.
-            unsafe { kernel.run(target.get(), source.get(), &places, n) };
+            unsafe { kernel.run(target.get(), source.get(), [&targets, &sources], n) };
             found = 0;
         }
     });
     // SAFETY: as above.
-    unsafe { kernel.run(target.get(), source.get(), &places[..found], n) };
+    unsafe {
+        kernel.run(
+            target.get(),
+            source.get(),
+            [&targets[..found], &sources[..found]],
+            n,
+        )
+    };
 }

@@ -1,7 +1,8 @@
-//! The exponential of `f32`: one formula for numbers, and for vectors that scale by an instruction.
+//! The exponential of `f32`: one formula for single numbers, which the compiler makes vectors of, and for vectors of AVX-512,
+//! which has an instruction for the last step.
 //!
-//! In: one number or a vector. Out: e^x within 2 units in the last place. Promise: branch-free, and the same bits for
-//! numbers whose tier fuses multiply-adds as for vectors.
+//! In: one number or a vector. Out: e^x within 2 units in the last place. Promise: branch-free, and the same bits
+//! on all tiers that fuse multiply-adds.
 
 use std::marker::PhantomData;
 
@@ -11,7 +12,7 @@ use crate::elementwise::Tier;
 /// e^x is zero below. The result is then a constant: some CPUs take a hundred times as long for a product that
 /// underflows, and masked values are as low as that.
 pub(super) const LEAST: f32 = -104.0;
-/// e^x is infinite above.
+/// Keeps `2^n` in range: n is at most 128. e^x is infinite from 88.73 on.
 const MOST: f32 = 89.0;
 
 /// What the formula needs of a number, or of each number of a vector.
@@ -24,7 +25,7 @@ trait Lanes: Copy {
     unsafe fn add(self, o: Self) -> Self;
     unsafe fn sub(self, o: Self) -> Self;
     unsafe fn mul(self, o: Self) -> Self;
-    /// `self * by + plus`, fused where that is free.
+    /// `self * by + plus`, fused on all tiers but the portable one.
     unsafe fn fma(self, by: Self, plus: Self) -> Self;
     /// The bound where that is less; NaN stays.
     unsafe fn at_most(self, bound: Self) -> Self;
@@ -72,7 +73,7 @@ impl<T> Clone for Number<T> {
 }
 impl<T> Copy for Number<T> {}
 
-/// 2^n for -126 <= n <= 127.
+/// 2^n for -126 <= n <= 127. Here the halves of an exponent are between -75 and 64.
 #[inline(always)]
 pub(super) fn pow2(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)

@@ -11,6 +11,7 @@ pub(super) const ROUND: f32 = 12_582_912.0;
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 pub(super) const LN2_HI: f32 = 0.693_359_4;
 pub(super) const LN2_LO: f32 = -2.121_944_4e-4;
+
 #[inline(always)]
 fn horner<T: Tier>(x: f32, coefficients: &[f32]) -> f32 {
     let mut sum = coefficients[0];

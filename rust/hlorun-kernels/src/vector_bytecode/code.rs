@@ -8,7 +8,8 @@ use crate::low_float::{Bf16, F16, LowFloat};
 use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 
 /// What a [`Micro`] does. `C` ends the names of those whose operand is the constant in `bits`, `R` begins the names of
-/// those whose accumulator is the right operand; the others' operand is the value `a`.
+/// those whose accumulator is the right operand; the others' operand is the value `a`. Codes of several operations say
+/// themselves where their operands are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[rustfmt::skip]
 pub(super) enum Code {

@@ -138,7 +138,8 @@ impl<'s> Compiler<'s> {
             bits,
             more: 0,
         };
-        // Nothing is stored between neighbours, so that the second one reads what the first one left.
+        // Neighbours may be joined: a result that is read again is stored first, and that of a narrow float rounded, so that
+        // another code stands between.
         match self.code.last_mut() {
             Some(last) if let Some(both) = joined(last, &micro) => *last = both,
             _ => self.code.push(micro),

@@ -130,12 +130,15 @@ const MAX_LOCALS: usize = 40;
 /// Most results that are stored.
 pub const MAX_OUTPUTS: usize = 8;
 
-/// Most elements of a large block. What runs in multiples of it leaves no rest, which takes longer.
+/// Most elements of a large block. Fused loops and reductions go by tiles of a multiple of it, as elements left over take
+/// longer. So it also decides how sums of floats are grouped: another value gives them other bits.
 pub const MAX_BLOCK: usize = 128;
 
-/// About what an operation costs on a small block, on a large one, and what copying an operand of a block costs, in cycles.
+/// About how many cycles an operation takes on a small block.
 const SMALL_COST: usize = 6;
+/// The same on a large block.
 const LARGE_COST: usize = 15;
+/// About how many cycles it takes to copy an operand, or a result, of a block.
 const COPY_COST: usize = 25;
 
 /// What runs blocks one after the other: code, calls, the address of every value, how the addresses outside move on, how
@@ -265,23 +268,23 @@ impl VectorBytecode {
         // SAFETY: scratch holds a table of addresses, and a large block per address; the addresses outside hold n elements,
         // of which every block takes its own.
         unsafe {
-            let blocks = scratch.add(table);
+            let room = scratch.add(table);
             for at in 0..own {
-                pointers.add(at).write(blocks.add(at * self.block_bytes()));
+                pointers.add(at).write(room.add(at * self.block_bytes()));
             }
             for (k, pointer) in outside.enumerate().take(count) {
                 pointers.add(own + k).write(pointer);
             }
-            self.blocks(pointers, large, true);
+            self.run_blocks(pointers, large, true);
             let vectors = rest / self.lanes;
             if self.is_copied(rest) {
-                self.run_copy(pointers, rest, blocks, true);
+                self.run_copy(pointers, rest, room, true);
                 return;
             }
-            self.blocks(pointers, vectors, false);
+            self.run_blocks(pointers, vectors, false);
             let rest = rest % self.lanes;
             if rest > 0 {
-                self.run_copy(pointers, rest, blocks, false);
+                self.run_copy(pointers, rest, room, false);
             }
         }
     }
@@ -295,7 +298,7 @@ impl VectorBytecode {
     }
 
     /// Runs `count` blocks, and moves the addresses outside behind them.
-    unsafe fn blocks(&self, pointers: *mut *mut u8, count: usize, is_large: bool) {
+    unsafe fn run_blocks(&self, pointers: *mut *mut u8, count: usize, is_large: bool) {
         if count > 0 {
             // SAFETY: the caller's promise: the elements of these blocks are there.
             unsafe {
@@ -311,14 +314,9 @@ impl VectorBytecode {
         }
     }
 
-    /// Runs one block whose first `rest` elements are those outside, in a copy.
-    unsafe fn run_copy(
-        &self,
-        pointers: *mut *mut u8,
-        rest: usize,
-        blocks: *mut u8,
-        is_large: bool,
-    ) {
+    /// Runs one block whose first `rest` elements are those outside, in a copy; behind them is what an earlier run left. The
+    /// table of addresses is of no use afterwards.
+    unsafe fn run_copy(&self, pointers: *mut *mut u8, rest: usize, room: *mut u8, is_large: bool) {
         let (own, count) = (self.strides.first, self.strides.bytes.len());
         let bytes = |k: usize| rest * (usize::from(self.strides.bytes[k]) / self.lanes);
         let mut targets = [std::ptr::null_mut::<u8>(); MAX_OUTPUTS];
@@ -327,7 +325,7 @@ impl VectorBytecode {
         unsafe {
             for k in 0..count {
                 let pointer = pointers.add(own + k);
-                let at = blocks.add((own + k) * self.block_bytes());
+                let at = room.add((own + k) * self.block_bytes());
                 if k < self.inputs {
                     std::ptr::copy_nonoverlapping(*pointer, at, bytes(k));
                 } else {
@@ -335,9 +333,9 @@ impl VectorBytecode {
                 }
                 pointer.write(at);
             }
-            self.blocks(pointers, 1, is_large);
+            self.run_blocks(pointers, 1, is_large);
             for (k, target) in (self.inputs..count).zip(targets) {
-                let at = blocks.add((own + k) * self.block_bytes());
+                let at = room.add((own + k) * self.block_bytes());
                 std::ptr::copy_nonoverlapping(at, target, bytes(k));
             }
         }

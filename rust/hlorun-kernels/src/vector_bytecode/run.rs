@@ -135,7 +135,8 @@ macro_rules! block {
         /// registers.
         ///
         /// # Safety
-        /// The CPU has V's instruction set; every address the code names is that of a block of its kind.
+        /// The CPU has V's instruction set. Every address the code names is that of a block of its kind, and those that
+        /// `strides` describes are those of as many blocks one after the other; they are moved behind them.
         #[inline(always)]
         unsafe fn $name<V: Halves>(
             code: &[Micro],
@@ -152,131 +153,131 @@ macro_rules! block {
                     $each!(from, |_k, v| v)
                 };
                 for _ in 0..blocks {
-                for micro in code {
-                    let p = *pointers.add(micro.a as usize);
-                    let vector = |k: usize| p.add(k * V::LANES * V::SIZE);
-                    let half = |k: usize| p.add(k * V::LANES * 2);
-                    let byte = |k: usize| p.add(k * V::LANES);
-                    let mask_of =
-                        |at: u16, k: usize| (*pointers.add(at as usize)).cast::<V::Mask>().add(k);
-                    acc = match micro.code {
-                        Code::Load => $each!(acc, |k, _v| V::load(vector(k))),
-                        Code::LoadBf16 => $each!(acc, |k, _v| V::load_bf16(half(k))),
-                        Code::LoadF16 => $each!(acc, |k, _v| V::load_f16(half(k))),
-                        Code::LoadConstant => {
-                            let c = V::splat(micro.bits);
-                            $each!(acc, |_k, _v| c)
-                        },
-                        Code::Store => store!($each, acc, |k, v| v.store(vector(k))),
-                        Code::StoreBf16 => store!($each, acc, |k, v| v.store_bf16(half(k))),
-                        Code::StoreF16 => store!($each, acc, |k, v| v.store_f16(half(k))),
-                        Code::LoadMask => store!($each, acc, |k, v| {
-                            mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)))
-                        }),
-                        Code::StoreMask => store!($each, acc, |k, v| {
-                            V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k))
-                        }),
-                        Code::Call => {
-                            // The kernel does not know these registers, so they are not live across it.
-                            calls.get_unchecked(micro.c as usize)(
-                                p,
-                                *pointers.add(micro.b as usize),
-                                $vectors * V::LANES,
-                            );
-                            let result = *pointers.add(micro.b as usize);
-                            $each!(acc, |k, _v| V::load(result.add(k * V::LANES * V::SIZE)))
-                        }
-                        $(Code::$value => value!($each, acc, vector, V, $f),)*
-                        $(Code::$constant => constant!($each, acc, micro, V, $f),)*
-                        $(Code::$reverse => value!($each, acc, vector, V, reverse $g),)*
-                        $(Code::$reverse_c => constant!($each, acc, micro, V, reverse $g),)*
-                        $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
-                        $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
-                        $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
-                        Code::AtLeastC => constant!($each, acc, micro, V, at_least),
-                        Code::AtMostC => constant!($each, acc, micro, V, at_most),
-                        Code::MulAdd => {
-                            let q = *pointers.add(micro.b as usize);
-                            $each!(acc, |k, v| {
-                                v.mul(V::load(vector(k))).add(V::load(q.add(k * V::LANES * V::SIZE)))
-                            })
-                        }
-                        Code::MulAddC => {
-                            let c = V::splat(micro.bits);
-                            $each!(acc, |k, v| v.mul(V::load(vector(k))).add(c))
-                        }
-                        Code::ScaleAdd => {
-                            let c = V::splat(micro.bits);
-                            $each!(acc, |k, v| v.mul(c).add(V::load(vector(k))))
-                        }
-                        Code::ScaleAddC => {
-                            let (c, d) = (V::splat(micro.bits), V::splat(micro.more));
-                            $each!(acc, |_k, v| v.mul(c).add(d))
-                        }
-                        Code::Bounds => {
-                            let (low, high) = (V::splat(micro.bits), V::splat(micro.more));
-                            $each!(acc, |_k, v| v.at_least(low).at_most(high))
-                        }
-                        Code::Square => $each!(acc, |_k, v| v.mul(v)),
-                        Code::Turn => {
-                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
-                            $each!(acc, |k, v| {
-                                let at = k * V::LANES * V::SIZE;
-                                v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))))
-                            })
-                        }
-                        Code::TurnC => {
-                            let [l, r] = micro.pair();
-                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
-                            $each!(acc, |_k, v| v.shl(l).or(v.shr(r)))
-                        }
-                        Code::Mix => {
-                            let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
-                            let to = *pointers.add(micro.b as usize);
-                            mix!($each, acc, vector, V, to, |k, x| {
-                                let at = k * V::LANES * V::SIZE;
-                                x.shl(V::load(l.add(at))).or(x.shr(V::load(r.add(at))))
-                            })
-                        }
-                        Code::MixC => {
-                            let [l, r] = micro.pair();
-                            let (l, r) = (V::splat(l.into()), V::splat(r.into()));
-                            let to = *pointers.add(micro.b as usize);
-                            mix!($each, acc, vector, V, to, |k, x| x.shl(l).or(x.shr(r)))
-                        }
-                        Code::RotateC => constant!($each, acc, micro, V, rotate),
-                        Code::MixRotateC => {
-                            let by = V::splat(micro.bits);
-                            let to = *pointers.add(micro.b as usize);
-                            mix!($each, acc, vector, V, to, |k, x| x.rotate(by))
-                        }
-                        Code::Select => $each!(acc, |k, v| {
-                            V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
-                        }),
-                        Code::RSelect => $each!(acc, |k, v| {
-                            V::select(mask_of(micro.b, k).read_unaligned(), V::load(vector(k)), v)
-                        }),
-                        Code::SelectC => {
-                            let c = V::splat(micro.bits);
-                            $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), v, c))
-                        }
-                        Code::RSelectC => {
-                            let c = V::splat(micro.bits);
-                            $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), c, v))
-                        }
-                        Code::MaskAnd => masks!($each, acc, micro, mask_of, V, mask_and),
-                        Code::MaskOr => masks!($each, acc, micro, mask_of, V, mask_or),
-                        Code::MaskXor => masks!($each, acc, micro, mask_of, V, mask_xor),
-                        Code::MaskNot => store!($each, acc, |k, v| {
-                            let x = mask_of(micro.a, k).read_unaligned();
-                            mask_of(micro.c, k).write_unaligned(V::mask_not(x))
-                        }),
-                    };
-                }
-                for (k, &bytes) in strides.bytes.iter().enumerate() {
-                    let pointer = pointers.add(strides.first + k);
-                    pointer.write((*pointer).wrapping_add($vectors * usize::from(bytes)));
-                }
+                    for micro in code {
+                        let p = *pointers.add(micro.a as usize);
+                        let vector = |k: usize| p.add(k * V::LANES * V::SIZE);
+                        let half = |k: usize| p.add(k * V::LANES * 2);
+                        let byte = |k: usize| p.add(k * V::LANES);
+                        let mask_of =
+                            |at: u16, k: usize| (*pointers.add(at as usize)).cast::<V::Mask>().add(k);
+                        acc = match micro.code {
+                            Code::Load => $each!(acc, |k, _v| V::load(vector(k))),
+                            Code::LoadBf16 => $each!(acc, |k, _v| V::load_bf16(half(k))),
+                            Code::LoadF16 => $each!(acc, |k, _v| V::load_f16(half(k))),
+                            Code::LoadConstant => {
+                                let c = V::splat(micro.bits);
+                                $each!(acc, |_k, _v| c)
+                            },
+                            Code::Store => store!($each, acc, |k, v| v.store(vector(k))),
+                            Code::StoreBf16 => store!($each, acc, |k, v| v.store_bf16(half(k))),
+                            Code::StoreF16 => store!($each, acc, |k, v| v.store_f16(half(k))),
+                            Code::LoadMask => store!($each, acc, |k, v| {
+                                mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)))
+                            }),
+                            Code::StoreMask => store!($each, acc, |k, v| {
+                                V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k))
+                            }),
+                            Code::Call => {
+                                // The kernel does not know these registers, so they are not live across it.
+                                calls.get_unchecked(micro.c as usize)(
+                                    p,
+                                    *pointers.add(micro.b as usize),
+                                    $vectors * V::LANES,
+                                );
+                                let result = *pointers.add(micro.b as usize);
+                                $each!(acc, |k, _v| V::load(result.add(k * V::LANES * V::SIZE)))
+                            }
+                            $(Code::$value => value!($each, acc, vector, V, $f),)*
+                            $(Code::$constant => constant!($each, acc, micro, V, $f),)*
+                            $(Code::$reverse => value!($each, acc, vector, V, reverse $g),)*
+                            $(Code::$reverse_c => constant!($each, acc, micro, V, reverse $g),)*
+                            $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
+                            $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
+                            $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
+                            Code::AtLeastC => constant!($each, acc, micro, V, at_least),
+                            Code::AtMostC => constant!($each, acc, micro, V, at_most),
+                            Code::MulAdd => {
+                                let q = *pointers.add(micro.b as usize);
+                                $each!(acc, |k, v| {
+                                    v.mul(V::load(vector(k))).add(V::load(q.add(k * V::LANES * V::SIZE)))
+                                })
+                            }
+                            Code::MulAddC => {
+                                let c = V::splat(micro.bits);
+                                $each!(acc, |k, v| v.mul(V::load(vector(k))).add(c))
+                            }
+                            Code::ScaleAdd => {
+                                let c = V::splat(micro.bits);
+                                $each!(acc, |k, v| v.mul(c).add(V::load(vector(k))))
+                            }
+                            Code::ScaleAddC => {
+                                let (c, d) = (V::splat(micro.bits), V::splat(micro.more));
+                                $each!(acc, |_k, v| v.mul(c).add(d))
+                            }
+                            Code::Bounds => {
+                                let (low, high) = (V::splat(micro.bits), V::splat(micro.more));
+                                $each!(acc, |_k, v| v.at_least(low).at_most(high))
+                            }
+                            Code::Square => $each!(acc, |_k, v| v.mul(v)),
+                            Code::Turn => {
+                                let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                                $each!(acc, |k, v| {
+                                    let at = k * V::LANES * V::SIZE;
+                                    v.shl(V::load(l.add(at))).or(v.shr(V::load(r.add(at))))
+                                })
+                            }
+                            Code::TurnC => {
+                                let [l, r] = micro.pair();
+                                let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                                $each!(acc, |_k, v| v.shl(l).or(v.shr(r)))
+                            }
+                            Code::Mix => {
+                                let [l, r] = micro.pair().map(|at| *pointers.add(at as usize));
+                                let to = *pointers.add(micro.b as usize);
+                                mix!($each, acc, vector, V, to, |k, x| {
+                                    let at = k * V::LANES * V::SIZE;
+                                    x.shl(V::load(l.add(at))).or(x.shr(V::load(r.add(at))))
+                                })
+                            }
+                            Code::MixC => {
+                                let [l, r] = micro.pair();
+                                let (l, r) = (V::splat(l.into()), V::splat(r.into()));
+                                let to = *pointers.add(micro.b as usize);
+                                mix!($each, acc, vector, V, to, |k, x| x.shl(l).or(x.shr(r)))
+                            }
+                            Code::RotateC => constant!($each, acc, micro, V, rotate),
+                            Code::MixRotateC => {
+                                let by = V::splat(micro.bits);
+                                let to = *pointers.add(micro.b as usize);
+                                mix!($each, acc, vector, V, to, |k, x| x.rotate(by))
+                            }
+                            Code::Select => $each!(acc, |k, v| {
+                                V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
+                            }),
+                            Code::RSelect => $each!(acc, |k, v| {
+                                V::select(mask_of(micro.b, k).read_unaligned(), V::load(vector(k)), v)
+                            }),
+                            Code::SelectC => {
+                                let c = V::splat(micro.bits);
+                                $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), v, c))
+                            }
+                            Code::RSelectC => {
+                                let c = V::splat(micro.bits);
+                                $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), c, v))
+                            }
+                            Code::MaskAnd => masks!($each, acc, micro, mask_of, V, mask_and),
+                            Code::MaskOr => masks!($each, acc, micro, mask_of, V, mask_or),
+                            Code::MaskXor => masks!($each, acc, micro, mask_of, V, mask_xor),
+                            Code::MaskNot => store!($each, acc, |k, v| {
+                                let x = mask_of(micro.a, k).read_unaligned();
+                                mask_of(micro.c, k).write_unaligned(V::mask_not(x))
+                            }),
+                        };
+                    }
+                    for (k, &bytes) in strides.bytes.iter().enumerate() {
+                        let pointer = pointers.add(strides.first + k);
+                        pointer.write((*pointer).wrapping_add($vectors * usize::from(bytes)));
+                    }
                 }
             }
         }

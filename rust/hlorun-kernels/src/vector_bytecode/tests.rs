@@ -436,7 +436,7 @@ fn joined_neighbours_give_what_their_steps_give() {
 }
 
 #[test]
-fn blocks_divide_the_most_elements_of_one() {
+fn all_blocks_divide_the_largest() {
     for isa in Isa::available() {
         for width in [super::Width::Four, super::Width::Eight] {
             if let Some((_, lanes, _)) = super::run::of(isa, width) {

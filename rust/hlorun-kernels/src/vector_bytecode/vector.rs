@@ -145,8 +145,8 @@ pub(super) trait Vector: Copy {
     }
 }
 
-/// Narrow floats in lanes of `f32`: widened as they are read, rounded after every operation; and the exponential of
-/// `f32`. Eight-byte elements have none: no bytecode of theirs asks for these.
+/// What only vectors of `f32` have: narrow floats in its lanes, widened as they are read and rounded after every operation,
+/// and the exponential. Eight-byte elements have none: no bytecode of theirs asks for these.
 #[allow(clippy::missing_safety_doc, missing_docs, reason = "as Vector")]
 pub(super) trait Halves: Vector {
     methods! {

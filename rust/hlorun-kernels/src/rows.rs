@@ -14,8 +14,8 @@ use crate::{DType, Isa};
 /// Byte offsets of rows that are written, and of as many that are read.
 type Places<'p> = [&'p [isize]; 2];
 
-/// `unsafe fn(to, from, places, n)`: places are offsets from either pointer.
-type Rows = unsafe fn(*mut u8, *const u8, Places<'_>, usize);
+/// `unsafe fn(to, from, places, n, is_disjoint)`: see [`CombineRows::run`].
+type Rows = unsafe fn(*mut u8, *const u8, Places<'_>, usize, bool);
 
 /// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the
 /// other, each onto the result that is there, in order.
@@ -31,15 +31,23 @@ pub enum CombineRows {
 }
 
 impl CombineRows {
-    /// Combines rows of `n` elements.
+    /// Combines rows of `n` elements. That they are disjoint means: any two rows that are written are the same or share no
+    /// element; otherwise they may overlap.
     ///
     /// # Safety
     /// Every place is that of `n` elements of the type behind its pointer; what is written is nowhere read as `from`.
-    pub unsafe fn run(self, to: *mut u8, from: *const u8, places: [&[isize]; 2], n: usize) {
+    pub unsafe fn run(
+        self,
+        to: *mut u8,
+        from: *const u8,
+        places: [&[isize]; 2],
+        n: usize,
+        is_disjoint: bool,
+    ) {
         // SAFETY: the same contract; kernels may write onto an operand.
         unsafe {
             match self {
-                CombineRows::Together(rows) => rows(to, from, places, n),
+                CombineRows::Together(rows) => rows(to, from, places, n, is_disjoint),
                 CombineRows::OneByOne(kernel) => {
                     for (&t, &f) in places[0].iter().zip(places[1]) {
                         let to = to.offset(t);
@@ -56,30 +64,38 @@ const LANES: usize = 8;
 
 /// Elements from which a row is long, and that are combined in one step.
 const LONG: usize = 32;
+/// Most bytes of a row that is combined part by part.
+const SHORT_BYTES: usize = 96;
 
 /// Neighbouring places that are compared together.
 const PLACES: usize = 4;
 
-/// Short rows that are combined together: what they read stays in the first-level cache from one part of them to the next.
+/// Short rows that are combined together: what they read, and where they are written, stays in the first-level cache from
+/// one part of them to the next.
 const TOGETHER: usize = 128;
 
 /// Most parts of a row that are combined one after the other.
 const PARTS: u32 = 3;
 
-/// Rows that go to places of no order, as short ones do, are combined part by part: a loop over all of them has nothing to
-/// decide. Sorted places are often the same as their neighbours, and of long rows each part takes longer than a decision.
+/// Short rows that do not repeat each other are combined part by part, where no part of one is another part of the next: a
+/// loop over all rows has nothing to decide. Rows at sorted places often repeat, and of long rows each part takes longer
+/// than a decision.
 #[inline(always)]
 unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     to: *mut u8,
     from: *const u8,
     [targets, sources]: Places<'_>,
     n: usize,
+    is_disjoint: bool,
 ) {
-    let has_parts = n < LONG && n.count_ones() <= PARTS;
+    // Of rows that overlap, a part of one may be another part of the next, which must come later.
+    let keeps_order = is_disjoint || n.is_power_of_two();
+    let is_short = n < LONG && n * size_of::<A>() <= SHORT_BYTES;
+    let has_parts = keeps_order && is_short && n.count_ones() <= PARTS;
     for (targets, sources) in targets.chunks(TOGETHER).zip(sources.chunks(TOGETHER)) {
         // SAFETY: the caller's contract.
         unsafe {
-            if has_parts && (n == 1 || !are_sorted(targets)) {
+            if has_parts && (n == 1 || !repeat(targets)) {
                 combine_parts::<T, A, O>(to, from, [targets, sources], n);
             } else {
                 combine_in_order::<T, A, O>(to, from, [targets, sources], n);
@@ -88,15 +104,16 @@ unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     }
 }
 
-/// Whether most places are the same as their neighbours.
+/// Whether most fours of places begin and end with the same.
 #[inline(always)]
-fn are_sorted(places: &[isize]) -> bool {
+fn repeat(places: &[isize]) -> bool {
     let (fours, _) = places.as_chunks::<PLACES>();
     let same = fours.iter().filter(|four| four[0] == four[PLACES - 1]);
     same.count() > fours.len() / 2
 }
 
-/// Combines rows of fewer than [`LONG`] elements, each part of which goes by halves of that.
+/// Combines rows of fewer than [`LONG`] elements part by part: for each bit that is set in `n`, the highest first, so many
+/// elements of all rows.
 #[inline(always)]
 unsafe fn combine_parts<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     to: *mut u8,
@@ -104,6 +121,7 @@ unsafe fn combine_parts<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     [targets, sources]: Places<'_>,
     n: usize,
 ) {
+    debug_assert!(n < LONG);
     let mut i = 0;
     macro_rules! part {
         ($($length:literal)*) => {$(
@@ -307,9 +325,10 @@ macro_rules! tier {
                 from: *const u8,
                 places: Places<'_>,
                 n: usize,
+                is_disjoint: bool,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { combine::<$tier, A, O>(to, from, places, n) }
+                unsafe { combine::<$tier, A, O>(to, from, places, n, is_disjoint) }
             }
 
             $(#[$features])?
@@ -442,12 +461,23 @@ mod tests {
     #[test]
     fn rows_are_combined_in_order() {
         let special = [f32::NAN, -0.0, 0.0, f32::INFINITY, 1.5, -3.0, 1e30, -1e-30];
-        let from: Vec<f32> = (0..400)
-            .map(|i| special[i * 7 % 8] + (i % 3) as f32)
-            .collect();
-        let start: Vec<f32> = (0..200)
-            .map(|i| special[i * 5 % 8] - (i % 5) as f32)
-            .collect();
+        // Sums of these show in which order they were made.
+        let rounding = [1e8, 1.5, -1e8, -0.0, 3.0, 1e-3, -7.0, 2.5e7];
+        for values in [special, rounding] {
+            let from: Vec<f32> = (0..400)
+                .map(|i| values[i * 7 % 8] + (i % 3) as f32)
+                .collect();
+            let start: Vec<f32> = (0..200)
+                .map(|i| values[i * 5 % 8] - (i % 5) as f32)
+                .collect();
+            for is_disjoint in [false, true] {
+                compare_rows(&from, &start, is_disjoint);
+            }
+        }
+    }
+
+    /// Combines rows of many sizes, which overlap or do not, and compares them with rows that are combined one by one.
+    fn compare_rows(from: &[f32], start: &[f32], is_disjoint: bool) {
         let ops = [
             BinaryOp::Add,
             BinaryOp::Multiply,
@@ -464,15 +494,14 @@ mod tests {
                 .into_iter()
                 .flat_map(|n| [(n, 6), (n, 1)])
             {
+                let target = |i: usize| match is_disjoint {
+                    true => i / run * 13 % (200 / n) * n,
+                    false => i / run * 13 % (200 - n),
+                };
                 let places: Vec<[isize; 2]> = (0..40)
-                    .map(|i| {
-                        [
-                            (i / run * 13 % (200 - n)) as isize * 4,
-                            (i * 29 % (400 - n)) as isize * 4,
-                        ]
-                    })
+                    .map(|i| [target(i), i * 29 % (400 - n)].map(|at| at as isize * 4))
                     .collect();
-                let (mut want, mut got) = (start.clone(), start.clone());
+                let (mut want, mut got) = (start.to_vec(), start.to_vec());
                 let kernel = binary(op, dtype).unwrap();
                 let from = from.as_ptr().cast::<u8>();
                 // SAFETY: every place is that of n elements.
@@ -486,7 +515,8 @@ mod tests {
                         let places = places.iter().map(|place| place[side]);
                         places.collect::<Vec<isize>>()
                     });
-                    rows.run(got.as_mut_ptr().cast(), from, [&targets, &sources], n);
+                    let places = [&targets[..], &sources];
+                    rows.run(got.as_mut_ptr().cast(), from, places, n, is_disjoint);
                 }
                 for (x, y) in want.iter().zip(&got) {
                     let is_same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();

@@ -164,14 +164,14 @@ impl<'s> Windows<'s> {
         self.batches.inner.1[1]
     }
 
-    /// Whether a window is where its component says, and in the array they are not placed in one step behind the last one.
+    /// Whether windows are where their components alone say, and each is one step behind the last one in the other array.
     pub fn are_one_row(&self) -> bool {
         self.batches.rows() == 1 && self.batches.inner.1[0] == 0
     }
 
     /// Calls `f(placed, first)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time, which
-    /// [are one row](Self::are_one_row), and with that of the first one in the array they are not placed in. A window that
-    /// begins outside is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
+    /// [are one row](Self::are_one_row), and with the offset of the first of these in the other array. A window that begins
+    /// outside is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
     pub fn for_each_block<const SKIP: bool>(
         &self,
         range: Range<usize>,

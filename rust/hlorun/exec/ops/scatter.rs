@@ -21,7 +21,7 @@ use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::strided::advance;
-use runs::window_nest;
+use runs::{are_disjoint, window_nest};
 
 /// Runs `op`: operands, indices and updates in, one array per operand out.
 pub fn run(
@@ -174,9 +174,13 @@ fn simple(
     let (inner, steps) = nest.inner;
     let dense = inner == 1 || steps == [size as isize; 2];
     let (target, source) = (Shared::new(output.pointer), Shared::new(update.pointer));
-    // Every task walks all windows in order, over its own part of their elements.
+    // Every task walks all windows in order, over its own part of their elements. Of windows that overlap, a part may have
+    // elements of another part.
     let total = windows.len() * nest.rows() * inner;
-    let parts = (total / GRAIN).clamp(1, 64);
+    let parts = match windows.len() < 2 || are_disjoint(op, output, update) {
+        true => (total / GRAIN).clamp(1, 64),
+        false => 1,
+    };
     let by_row = nest.rows() > inner;
     let length = if by_row { nest.rows() } else { inner };
     let grain = length.div_ceil(parts).max(64);
@@ -201,8 +205,8 @@ fn simple(
                 let at = columns.start as isize;
                 let to = target.at(to + t + at * steps[0]);
                 let from = source.at(from + f + at * steps[1]);
-                // SAFETY: only windows inside the operand are in the list, and tasks have disjoint
-                // rows or columns of them; a kernel may write onto an operand.
+                // SAFETY: only windows inside the operand are in the list, and tasks have disjoint rows or columns of
+                // windows that are the same or share no element; a kernel may write onto an operand.
                 unsafe {
                     match (combine, &mut lanes) {
                         (Combine::Kernel(kernel), None) => kernel(to, from, to, columns.len()),

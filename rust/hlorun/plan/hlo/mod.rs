@@ -82,7 +82,7 @@ const ORDER: &[Pass] = &[
         |module, cx| {
             let changed = loops::unroll::run(module)?;
             let name = simplify::constant_folding::NAME;
-            // What counts trips is known in each of them.
+            // Where trips are written out, their counters are constants.
             if changed > 0 && !cx.options.is_off(name) {
                 simplify::constant_folding::run(module, cx.options);
             }

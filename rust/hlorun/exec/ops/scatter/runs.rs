@@ -35,16 +35,17 @@ pub(super) fn run(
     let size = output.element_type.size_bytes();
     let nest = window_nest(op, output, update, Nest::by_memory);
     let (n, steps) = nest.inner;
-    let splits_windows = n >= MIN_SPLIT && n * starts.count() >= 2 * GRAIN;
+    let is_disjoint = are_disjoint(op, output, update);
+    let splits_windows = is_disjoint && n >= MIN_SPLIT && n * starts.count() >= 2 * GRAIN;
     if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
         return false;
     }
-    let Some((windows, is_disjoint)) = windows(op, starts, output, update) else {
+    let Some(windows) = windows(op, starts, output, update) else {
         return false;
     };
     let count = starts.count();
     let has_many = count / output.count().max(1) >= MANY_UPDATES;
-    let Some(kernel) = kernel(shortcut, output.element_type, n, has_many) else {
+    let Some(kernel) = kernel(shortcut, output.element_type, n, has_many, is_disjoint) else {
         return false;
     };
     let blocks = (output.count() * size) >> BLOCK_BITS;
@@ -94,23 +95,27 @@ pub(super) fn window_nest(
     nest(&sizes, [to.as_slice(), from.as_slice()])
 }
 
-/// Where windows begin in the operand and the updates, and whether any two are the same or share no element; `None` where
-/// what is named by the indices cannot be walked so.
+/// Whether any two windows are the same or share no element, wherever they begin. Only then may they be combined part by
+/// part, or by several threads: an element may be in one part of a window and in another part of the next.
+pub(super) fn are_disjoint(op: &ScatterOp, output: &RawArray, update: &RawArray) -> bool {
+    let mut dims = op.map.window.iter().zip(&op.update_window_dims);
+    dims.all(|(&dim, &from)| update.dims[from] == 1 || update.dims[from] == output.dims[dim])
+}
+
+/// Where windows begin in the operand and the updates; `None` where what is named by the indices cannot be walked so.
 fn windows<'s>(
     op: &ScatterOp,
     starts: &'s Starts,
     output: &RawArray,
     update: &RawArray,
-) -> Option<(Windows<'s>, bool)> {
+) -> Option<Windows<'s>> {
     let to = byte_strides(&output.strides, output.element_type.size_bytes());
     let from = byte_strides(&update.strides, update.element_type.size_bytes());
     // The window has the size of the update's, and one element along all other dimensions.
     let mut limits = output.dims.clone();
     limits.iter_mut().for_each(|limit| *limit -= 1);
-    let mut is_disjoint = true;
     for (&dim, &from) in op.map.window.iter().zip(&op.update_window_dims) {
         limits[dim] = output.dims[dim] - update.dims[from];
-        is_disjoint &= update.dims[from] == 1 || limits[dim] == 0;
     }
     let batch = op.scatter_dims.iter().zip(&starts.batch);
     let fits = limits.iter().all(|&limit| limit >= 0)
@@ -135,10 +140,7 @@ fn windows<'s>(
     let placed = op.map.batch_steps(starts.batch.len(), &to);
     let plain: SmallVec<[isize; 6]> = op.scatter_dims.iter().map(|&d| from[d]).collect();
     let components = components.iter().map(|&d| (to[d], limits[d])).collect();
-    Some((
-        Windows::new(starts, components, &placed, &plain),
-        is_disjoint,
-    ))
+    Some(Windows::new(starts, components, &placed, &plain))
 }
 
 /// How a window and its updates become one.
@@ -156,11 +158,17 @@ enum Kernel {
     /// One element of one byte, or of four.
     Byte(fn(u8, u8) -> u8),
     Word(fn(u32, u32) -> u32),
-    /// So many elements.
-    Rows(hlorun_kernels::CombineRows, usize),
+    /// So many elements; whether windows are disjoint.
+    Rows(hlorun_kernels::CombineRows, usize, bool),
 }
 
-fn kernel(shortcut: Shortcut, ty: P, n: usize, has_many: bool) -> Option<Kernel> {
+fn kernel(
+    shortcut: Shortcut,
+    ty: P,
+    n: usize,
+    has_many: bool,
+    is_disjoint: bool,
+) -> Option<Kernel> {
     Some(match shortcut {
         Shortcut::First => Kernel::Nothing,
         Shortcut::Second => Kernel::Copy(n * ty.size_bytes()),
@@ -182,7 +190,8 @@ fn kernel(shortcut: Shortcut, ty: P, n: usize, has_many: bool) -> Option<Kernel>
             Kernel::Word(word(binary, ty)?)
         }
         Shortcut::Binary(binary) => {
-            Kernel::Rows(hlorun_kernels::combine_rows(binary, dtype(ty)?)?, n)
+            let rows = hlorun_kernels::combine_rows(binary, dtype(ty)?)?;
+            Kernel::Rows(rows, n, is_disjoint)
         }
     })
 }
@@ -314,73 +323,59 @@ impl Kernel {
             }
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
-            Kernel::Rows(kernel, n) => {
-                // SAFETY: the caller's promise.
-                unsafe { rows(kernel, n, windows, all, is_own, [target, source]) };
+            Kernel::Rows(kernel, n, is_disjoint) => {
+                let combine = |[to, from]: [*mut u8; 2], places: [&[isize]; 2]| {
+                    // SAFETY: the caller's promise; places are those of windows and their updates.
+                    unsafe { kernel.run(to, from, places, n, is_disjoint) }
+                };
+                rows(combine, windows, all, is_own, [target, source]);
             }
         }
     }
 }
 
-/// Combines windows of `n` elements, some at a time.
-///
-/// # Safety
-///
-/// As [`Kernel::run`].
-unsafe fn rows(
-    kernel: hlorun_kernels::CombineRows,
-    n: usize,
+/// Calls `combine(arrays, places)` with the byte offsets of windows that are `is_own`, some at a time and in order, from the
+/// first of two arrays, and those of their updates from the second one.
+fn rows(
+    combine: impl Fn([*mut u8; 2], [&[isize]; 2]),
     windows: &Windows<'_>,
     all: Range<usize>,
     is_own: impl Fn(isize) -> bool,
     [target, source]: [Shared; 2],
 ) {
-    let (mut targets, mut sources) = ([0isize; BLOCK], [0isize; BLOCK]);
+    let at_once = all.len().min(BLOCK);
+    let mut targets = SmallVec::<[isize; BLOCK]>::new();
+    let mut sources = SmallVec::<[isize; BLOCK]>::new();
+    targets.resize(at_once, 0);
+    sources.resize(at_once, 0);
     if windows.are_one_row() {
-        let step = windows.plain_step();
-        let places: [isize; BLOCK] = std::array::from_fn(|k| k as isize * step);
+        let mut updates = SmallVec::<[isize; BLOCK]>::new();
+        updates.extend((0..at_once as isize).map(|k| k * windows.plain_step()));
         windows.for_each_block::<true>(all, |moves, first| {
             let is_left_out = |moved: isize| (moved == OUTSIDE) | !is_own(moved);
-            let is_any = moves.iter().fold(false, |any, &m| any | is_left_out(m));
-            let mut found = moves.len();
-            let (mut to, mut from) = (moves, &places);
-            if is_any {
-                found = 0;
-                for (&moved, &place) in moves.iter().zip(&places) {
-                    (targets[found], sources[found]) = (moved, place);
-                    found += usize::from(!is_left_out(moved));
-                }
-                (to, from) = (&targets, &sources);
+            let is_any_left_out = moves.iter().fold(false, |any, &m| any | is_left_out(m));
+            let arrays = [target.get(), source.at(first)];
+            if !is_any_left_out {
+                return combine(arrays, [moves, &updates[..moves.len()]]);
             }
-            // SAFETY: the caller's promise.
-            unsafe {
-                kernel.run(
-                    target.get(),
-                    source.at(first),
-                    [&to[..found], &from[..found]],
-                    n,
-                )
-            };
+            let mut found = 0;
+            for (&moved, &update) in moves.iter().zip(&updates) {
+                (targets[found], sources[found]) = (moved, update);
+                found += usize::from(!is_left_out(moved));
+            }
+            combine(arrays, [&targets[..found], &sources[..found]]);
         });
         return;
     }
     let mut found = 0;
+    let arrays = [target.get(), source.get()];
     windows.for_each::<true>(all, |to, from| {
         (targets[found], sources[found]) = (to, from);
         found += usize::from(is_own(to));
-        if found == BLOCK {
-            // SAFETY: as above.
-            unsafe { kernel.run(target.get(), source.get(), [&targets, &sources], n) };
+        if found == at_once {
+            combine(arrays, [&targets, &sources]);
             found = 0;
         }
     });
-    // SAFETY: as above.
-    unsafe {
-        kernel.run(
-            target.get(),
-            source.get(),
-            [&targets[..found], &sources[..found]],
-            n,
-        )
-    };
+    combine(arrays, [&targets[..found], &sources[..found]]);
 }

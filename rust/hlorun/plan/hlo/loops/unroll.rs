@@ -9,6 +9,7 @@
 //! Applies to loops of 2 to [`MAX_UNROLLED_TRIPS`] trips, known from the condition, whose body has
 //! nothing but elementwise operations and movements, few of them, and changes [`MIN_CHANGED`] bytes or
 //! more. A loop of one trip is its body, whatever that is, and one of none what it starts with.
+//! Where a loop was written out, `constant-folding` runs once more, with its bounds anew.
 
 use super::info::{Callers, LoopInfo};
 use crate::error::Result;

@@ -261,7 +261,12 @@ def _is_alive(process: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    # One that has ended answers, too, until its parent has asked for its status.
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 @contextmanager

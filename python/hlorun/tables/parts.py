@@ -254,6 +254,10 @@ def sweep(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+_EXITING = 4
+"""The flag `PF_EXITING` of Linux."""
+
+
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -261,12 +265,12 @@ def _is_alive(process: int) -> bool:
         return False
     except PermissionError:
         return True
-    # One that has ended answers, too, until its parent has asked for its status.
+    # One that ends, or that nobody has asked for its status since, answers, too; see proc_pid_stat(5).
     try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
+        state, *_, flags = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:7]
+    except (OSError, ValueError):
         return True
-    return status.rpartition(")")[2].split()[0] not in {"Z", "X"}
+    return state not in {"Z", "X"} and not int(flags) & _EXITING
 
 
 @contextmanager

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +169,15 @@ def test_closed_tables_take_no_rows(tmp_path: Path) -> None:
     rows.close()
     with pytest.raises(ValueError, match="closed"):
         rows.write()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks the system for the state of a process")
+def test_what_a_process_left_that_nobody_waited_for_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        left = tmp_path / f".{parts.PREFIX}0+0+{ended.pid}+{socket.gethostname()}"
+        own = tmp_path / f".{parts.PREFIX}0+0+{os.getpid()}+{socket.gethostname()}"
+        left.mkdir()
+        own.mkdir()
+        parts.sweep(tmp_path)
+    assert not left.exists() and own.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -590,15 +589,3 @@ def test_verify_in_a_folder_is_check(tmp_path: Path) -> None:
     assert row["error_stage"] == "verify"
     both = ["batch", str(illegal), "--out", out, "--check", "--no-verify"]
     assert CliRunner().invoke(app, both).exit_code == 2
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks the system for the state of a process")
-def test_what_a_process_left_that_nobody_waited_for_is_removed(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        left = tmp_path / f".{parts.PREFIX}0+0+{ended.pid}+{socket.gethostname()}"
-        own = tmp_path / f".{parts.PREFIX}0+0+{os.getpid()}+{socket.gethostname()}"
-        left.mkdir()
-        own.mkdir()
-        parts.sweep(tmp_path)
-    assert not left.exists() and own.exists()

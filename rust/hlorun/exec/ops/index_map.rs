@@ -169,6 +169,25 @@ impl<'s> Windows<'s> {
         self.batches.rows() == 1 && self.batches.inner.1[0] == 0
     }
 
+    /// Windows of `range` that are read at a time.
+    fn at_once(&self, range: &Range<usize>) -> usize {
+        (BLOCK / self.starts.width.max(1)).clamp(1, range.len().max(1))
+    }
+
+    /// How far the components of these windows move them, in bytes.
+    #[inline(always)]
+    fn read<'m, const SKIP: bool>(
+        &self,
+        windows: Range<usize>,
+        values: &mut [i64],
+        moves: &'m mut [isize],
+    ) -> &'m [isize] {
+        let moves = &mut moves[..windows.len()];
+        self.starts.read(windows, values);
+        places(values, &self.components, SKIP, moves);
+        moves
+    }
+
     /// Calls `f(placed, first)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time, which
     /// [are one row](Self::are_one_row), and with the offset of the first of these in the other array. A window that begins
     /// outside is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
@@ -177,19 +196,16 @@ impl<'s> Windows<'s> {
         range: Range<usize>,
         mut f: impl FnMut(&[isize], isize),
     ) {
-        let width = self.starts.width;
-        let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
+        let at_once = self.at_once(&range);
         let (mut values, mut moves) = (
             SmallVec::<[i64; BLOCK]>::new(),
             SmallVec::<[isize; BLOCK]>::new(),
         );
-        values.resize(at_once * width, 0);
+        values.resize(at_once * self.starts.width, 0);
         moves.resize(at_once, 0);
         for n in range.clone().step_by(at_once) {
             let end = range.end.min(n + at_once);
-            self.starts.read(n..end, &mut values);
-            let moves = &mut moves[..end - n];
-            places(&values, &self.components, SKIP, moves);
+            let moves = self.read::<SKIP>(n..end, &mut values, &mut moves);
             f(moves, n as isize * self.plain_step());
         }
     }
@@ -198,27 +214,24 @@ impl<'s> Windows<'s> {
     /// that begins outside is moved to the nearest place inside, or with `SKIP` left out.
     #[inline(always)]
     pub fn for_each<const SKIP: bool>(&self, range: Range<usize>, mut f: impl FnMut(isize, isize)) {
-        let width = self.starts.width;
-        let at_once = (BLOCK / width.max(1)).clamp(1, range.len().max(1));
+        let at_once = self.at_once(&range);
         // Resized in place: `from_elem` makes them elsewhere and then copies their whole inline room.
         let (mut values, mut moves) = (
             SmallVec::<[i64; BLOCK]>::new(),
             SmallVec::<[isize; BLOCK]>::new(),
         );
-        values.resize(at_once * width, 0);
+        values.resize(at_once * self.starts.width, 0);
         moves.resize(at_once, 0);
         let mut rows: SmallVec<[[isize; 2]; 8]> = SmallVec::new();
         let (length, [placed, plain]) = self.batches.inner;
         let mut n = range.start;
         while n < range.end {
             let end = range.end.min(n + at_once);
-            self.starts.read(n..end, &mut values);
-            let moves = &mut moves[..end - n];
-            places(&values, &self.components, SKIP, moves);
+            let moves = self.read::<SKIP>(n..end, &mut values, &mut moves);
             rows.clear();
             let all = n / length..(end - 1) / length + 1;
             self.batches.for_rows(all, |offsets| rows.push(offsets));
-            let mut left = &*moves;
+            let mut left = moves;
             // Not in the closure above, which would keep what `f` captures in memory.
             for [a, b] in &rows {
                 let first = n % length;

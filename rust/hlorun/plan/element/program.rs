@@ -20,6 +20,8 @@ use hlorun_kernels::vector_bytecode::Op;
 /// What inputs and outputs of one element take of the cache, roughly.
 const EXTERNAL_BYTES: u32 = 16;
 
+const _: () = assert!(MIN_TILE >= vector_bytecode::MAX_BLOCK);
+
 /// A value of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Register(pub u32);

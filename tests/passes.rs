@@ -42,13 +42,14 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 13] = [
+const ON_THUNKS: [(&str, &[&str]); 14] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
     ("pack-constants", &["fusion"]),
+    ("product-epilogues", &["fusion"]),
     ("result-order", &["fusion"]),
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),

@@ -135,6 +135,7 @@ pub const PLAN: &[(&str, &[&str])] = &[
             "element",
             "executable",
             "memory",
+            "ops",
             "options",
             "thunk",
             "view",
@@ -169,6 +170,7 @@ pub const PLAN: &[(&str, &[&str])] = &[
 pub const EXEC: &[(&str, &[&str])] = &[
     ("array", &[]),
     ("parallel", &["array"]),
+    ("epilogue", &["array"]),
     ("threads", &[]),
     ("hooks", &["array"]),
     ("memory", &["array"]),
@@ -187,8 +189,8 @@ pub const EXEC: &[(&str, &[&str])] = &[
         ],
     ),
     ("element", &["environment", "memory"]),
-    ("gemm", &["environment", "memory"]),
-    ("ops", &["array", "element", "parallel"]),
+    ("gemm", &["array", "environment", "epilogue", "memory"]),
+    ("ops", &["array", "element", "epilogue", "parallel"]),
     ("reduce", &["element", "environment", "memory"]),
     (
         "row_tiling",

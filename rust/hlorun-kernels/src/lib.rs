@@ -39,13 +39,17 @@ pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use copy::copy;
 pub use dtype::DType;
 pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
+pub use gemm::epilogue::{Epilogue, EpilogueOp, EpilogueOperand};
 pub use gemm::indirect::{Indirect, IndirectOperand, IndirectRows};
 pub use gemm::packed::{
     fits_panels, gemm_packed, pack_bytes, pack_operand, packed_size, panel_width,
 };
 pub use gemm::weighted_lanes::{WeightedLanes, WeightedLanesKernel, weighted_lanes};
 pub use gemm::weighted_rows::{WeightedRows, weighted_rows};
-pub use gemm::{Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_path, gemm};
+pub use gemm::{
+    Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_path, finish_product, gemm,
+    gemm_then, takes_epilogue,
+};
 pub use iota::{Iota, iota};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};

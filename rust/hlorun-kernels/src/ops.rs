@@ -1,5 +1,7 @@
 //! The names of the operations, as XLA names its opcodes.
 
+use crate::DType;
+
 listed! {
 /// Unary elementwise operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,4 +42,25 @@ pub enum CompareOrder {
     Partial,
     /// `-NaN < -inf < … < -0 < +0 < … < +inf < +NaN`.
     Total,
+}
+
+/// Whether one comparison with a float of these bits finds the larger one: it is neither NaN nor a negative zero.
+pub(crate) fn is_lower_bound(bits: u64, dtype: DType) -> bool {
+    let (is_nan, negative_zero) = match dtype {
+        DType::F64 => (f64::from_bits(bits).is_nan(), (-0f64).to_bits()),
+        _ => (
+            f32::from_bits(bits as u32).is_nan(),
+            u64::from((-0f32).to_bits()),
+        ),
+    };
+    !is_nan && bits != negative_zero
+}
+
+/// Whether one comparison with a float of these bits finds the smaller one: it is neither NaN nor a positive zero.
+pub(crate) fn is_upper_bound(bits: u64, dtype: DType) -> bool {
+    let is_nan = match dtype {
+        DType::F64 => f64::from_bits(bits).is_nan(),
+        _ => f32::from_bits(bits as u32).is_nan(),
+    };
+    !is_nan && bits != 0
 }

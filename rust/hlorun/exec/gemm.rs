@@ -1,8 +1,11 @@
 //! Matrix products.
 
-use hlorun_kernels::Gemm;
+use hlorun_kernels::{Epilogue, Gemm};
+use smallvec::SmallVec;
 
+use super::array::RawArray;
 use super::environment::{Environment, try_parallel};
+use super::epilogue;
 use super::memory::Memory;
 use crate::error::{HloError, Result};
 use crate::plan::element::elementwise::dtype;
@@ -81,18 +84,28 @@ unsafe fn run_block(
     memory: &Memory,
     c: *mut u8,
 ) -> Result<()> {
+    let epilogue = epilogue_of(thunk, first, memory);
     let offset = first as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
     // SAFETY: by the caller's promise; the views have these sizes and strides.
     unsafe {
-        hlorun_kernels::gemm(
+        hlorun_kernels::gemm_then(
             gemm,
             memory.first(&thunk.a).offset(offset),
             memory.first(&thunk.b),
             c,
+            &epilogue,
             &hlorun_kernels::Parallel::SERIAL,
         )?;
     }
     Ok(())
+}
+
+/// What is done to the rows of the product from `first` on.
+fn epilogue_of(thunk: &GemmThunk, first: usize, memory: &Memory) -> Epilogue {
+    let arrays = thunk.epilogue_arrays.iter();
+    let arrays: SmallVec<[RawArray; 4]> = arrays.map(|view| memory.array(view)).collect();
+    let size = thunk.c.element_type.size_bytes();
+    epilogue::resolve(&thunk.epilogue, &arrays, first, size)
 }
 
 /// The blocks of a product: their rows.
@@ -110,17 +123,18 @@ pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
     let memory = &environment.memory;
     let (a, c) = (memory.first(&thunk.a), memory.first(&thunk.c));
     let parallel = environment.products();
+    let epilogue = epilogue_of(thunk, 0, memory);
     // SAFETY: the views have these sizes and strides and stay inside their allocations; the
-    // assignment never lets C share memory with A or B; the plan packed B of this very product.
+    // assignment never lets C share memory with what is read; the plan packed B of this very product.
     unsafe {
         match thunk.way {
             GemmWay::Whole => {
                 let b = memory.first(&thunk.b);
-                hlorun_kernels::gemm(&gemm, a, b, c, &parallel)?;
+                hlorun_kernels::gemm_then(&gemm, a, b, c, &epilogue, &parallel)?;
             }
             GemmWay::PackedOperand(packed) => {
                 let b = memory.pointer(&packed);
-                hlorun_kernels::gemm_packed(&gemm, a, b, c, &parallel)?;
+                hlorun_kernels::gemm_packed(&gemm, a, b, c, &epilogue, &parallel)?;
             }
             GemmWay::RowBlocks(block_rows) => {
                 let blocks = blocks(thunk, block_rows);

@@ -34,6 +34,7 @@ macro_rules! by_size {
 pub(crate) mod array;
 pub(crate) mod element;
 pub(crate) mod environment;
+pub(crate) mod epilogue;
 pub(crate) mod gemm;
 pub(crate) mod hooks;
 pub(crate) mod memory;

@@ -142,6 +142,12 @@ pub mod padding {
     pub const MAX_PARTS: usize = 6;
 }
 
+/// Loops that become epilogues of products.
+pub mod product_epilogues {
+    /// Most thunks between a product and the loop after it, and before a product among which what it adds to is looked for.
+    pub const MAX_BETWEEN: usize = 24;
+}
+
 /// Loops over the same elements.
 pub mod loop_merging {
     /// Fewest steps that two loops of a group have in common to become one.

@@ -18,7 +18,9 @@ use super::options::{Check, CompileOptions, MachineCode};
 use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
-use super::schedule::{loop_merging, pack_constants, row_tiling, scalar_bytecode, small_loop};
+use super::schedule::{
+    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, small_loop,
+};
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
 use super::thunk::{BufferKind, LogicalBuffer};
@@ -193,6 +195,12 @@ fn schedule(
 ) -> Result<Assignment> {
     let (thunks, buffers) = (&mut entry.thunks, &mut entry.buffers);
     if options.fuse {
+        // Products may be divided among devices, and then added to each other.
+        if options.replicas * options.partitions == 1 {
+            pipeline.step(product_epilogues::NAME, || {
+                product_epilogues::run(thunks, buffers)
+            });
+        }
         pipeline.step(row_tiling::NAME, || {
             row_tiling::run(thunks, buffers);
             loop_merging::run_groups(thunks);

@@ -87,6 +87,10 @@ pub enum Fault {
     GathersApart,
     /// Two operations share a packed constant only if both need it packed in the same way.
     SharesOtherPacking,
+    /// A product whose result becomes that of a loop is read by that loop alone.
+    EpilogueForgetsResult,
+    /// An array that an epilogue takes lies as the result does.
+    EpilogueTurnsArray,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

@@ -9,9 +9,11 @@ use std::fmt::Write;
 
 use smallvec::SmallVec;
 
+use super::element::epilogue::EpilogueStep;
 use super::element::program::{Program, Step, Task};
 use super::executable::Executable;
 use super::memory::assign::AllocationKind;
+use super::ops::OpKind;
 use super::options::MachineCode;
 use super::thunk::{Access, FoldWay, GemmWay, Place, Thunk, ThunkKind, WhileThunk};
 use super::view::{BufferSlice, PRIVATE};
@@ -152,13 +154,36 @@ fn details(kind: &ThunkKind) -> String {
             own.tile_rows,
             own.privates.len()
         ),
-        ThunkKind::Gemm(own) => match own.way {
-            GemmWay::Whole => String::new(),
-            GemmWay::PackedOperand(_) => "packed".to_owned(),
-            GemmWay::RowBlocks(rows) => format!("{rows} rows at a time"),
+        ThunkKind::Gemm(own) => {
+            let way = match own.way {
+                GemmWay::Whole => String::new(),
+                GemmWay::PackedOperand(_) => "packed".to_owned(),
+                GemmWay::RowBlocks(rows) => format!("{rows} rows at a time"),
+            };
+            let steps = epilogue(&own.epilogue);
+            let comma = if way.is_empty() || steps.is_empty() {
+                ""
+            } else {
+                ", "
+            };
+            format!("{way}{comma}{steps}")
+        }
+        ThunkKind::Op(own) => match &own.kind {
+            OpKind::Convolution(convolution) => epilogue(&convolution.epilogue),
+            _ => String::new(),
         },
         ThunkKind::While(own) => repeated(own),
         _ => String::new(),
+    }
+}
+
+/// What is done to the elements of a product.
+fn epilogue(steps: &[EpilogueStep]) -> String {
+    let names = steps.iter().map(EpilogueStep::operation);
+    let names: Vec<&str> = names.collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("then {}", names.join(", ")),
     }
 }
 

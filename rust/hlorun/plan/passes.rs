@@ -1,14 +1,16 @@
 //! Names of all that `CompileOptions::disable` may switch off.
 
 use super::element::{choice, vector_bytecode};
-use super::schedule::{loop_merging, pack_constants, row_tiling, scalar_bytecode};
+use super::schedule::{
+    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
+};
 use super::thunk::machine_code;
 use super::{hlo, lower, replication};
 use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
@@ -16,6 +18,7 @@ const STEPS: [&str; 13] = [
     lower::result_order::NAME,
     choice::NAME,
     vector_bytecode::NAME,
+    product_epilogues::NAME,
     pack_constants::NAME,
     row_tiling::NAME,
     loop_merging::NAME,

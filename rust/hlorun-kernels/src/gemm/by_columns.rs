@@ -32,7 +32,7 @@ enum Right<E> {
 
 /// A product, and how it is cut.
 struct Driver<'g, E: 'static, S> {
-    g: &'g Product<E, S>,
+    g: &'g Product<'g, E, S>,
     cut: Strips<E>,
     right: Right<E>,
     /// B is read from memory, not from a cache.
@@ -94,7 +94,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
 }
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
-    fn new(g: &'g Product<E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
+    fn new(g: &'g Product<'g, E, S>, panels: Option<Shared<E>>) -> Driver<'g, E, S> {
         let vectors = strip_vectors(E::kernels(), g.m, g.n);
         let cut = Strips::<E>::new(vectors, g.n);
         let strips = cut.count;

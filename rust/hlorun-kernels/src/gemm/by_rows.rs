@@ -23,7 +23,7 @@ enum Right<E> {
 
 /// A product, and how it is cut.
 struct Driver<'g, E: 'static, S> {
-    g: &'g Product<E, S>,
+    g: &'g Product<'g, E, S>,
     cut: Strips<E>,
     tiles: Tiles,
     /// Most rows of a tile.
@@ -72,7 +72,7 @@ pub(super) fn run<E: Real, S: Source<E>>(
 }
 
 impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
-    fn new(g: &'g Product<E, S>, has_panels: bool) -> Driver<'g, E, S> {
+    fn new(g: &'g Product<'g, E, S>, has_panels: bool) -> Driver<'g, E, S> {
         let cut = Strips::<E>::new(strip_vectors(E::kernels(), g.m, g.n), g.n);
         let direct_a = g.is_plain && cut.count <= 4;
         let (most, width) = (cut.most_rows(!direct_a), cut.width);

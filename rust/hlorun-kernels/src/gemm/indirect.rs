@@ -9,11 +9,12 @@
 
 use std::ops::Range;
 
-use super::micro::{Real, Source, finish_tile, prefetch_row};
+use super::epilogue::{Ending, Epilogue, Vectors};
+use super::micro::{Destination, Real, Source, finish_tile, prefetch_row, step};
 use super::strips::Job;
 use super::tiles::{KC, Tiles};
 use super::{Outcome, pack};
-use crate::elementwise::{self, Tier};
+use crate::elementwise;
 use crate::scratch::Scratch;
 use crate::{DType, Isa};
 
@@ -44,6 +45,9 @@ pub struct IndirectRows<'t> {
     pub c: *mut u8,
     /// Elements from one row of C to the next.
     pub c_row: isize,
+    /// What is done to the sums of all terms, and the row and column of its operands that the first element has.
+    pub epilogue: &'t Epilogue,
+    pub place: [usize; 2],
     /// Called before each block of the depth and some columns; it may unwind.
     pub check: &'t dyn Fn(),
 }
@@ -82,13 +86,14 @@ struct Tile<E> {
     width: usize,
     /// Scale of the old C, not read when zero.
     beta: E,
+    ending: Ending,
 }
 
 /// A compiled tile.
 type Kernel<E> = unsafe fn(&Tile<E>);
 
 #[inline(always)]
-unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
+unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
     for r in 0..R as isize {
         prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
     }
@@ -100,17 +105,16 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
             let rows = t.rows.add(term * t.next).cast::<[*const E; R]>();
             let rows = rows.read_unaligned().map(|row| row.wrapping_add(t.first));
             for p in 0..t.depth {
-                let values = b.cast::<[E; NR]>().read_unaligned();
-                for (row, sum) in rows.iter().zip(&mut sums) {
-                    let x = row.add(p).read();
-                    for (s, &y) in sum.iter_mut().zip(&values) {
-                        *s = E::fma::<T>(x, y, *s);
-                    }
-                }
+                step::<T, E, R, NR>(&mut sums, b, |r| rows[r].add(p));
                 b = b.wrapping_add(NR);
             }
         }
-        finish_tile(t.c, t.c_row, t.width, [E::ONE, t.beta], &sums);
+        let to = Destination {
+            c: t.c,
+            c_row: t.c_row,
+            width: t.width,
+        };
+        finish_tile::<T, E, R, NR>(&to, [E::ONE, t.beta], &t.ending, &sums);
     }
 }
 
@@ -128,7 +132,10 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            unsafe fn run<E: Real, const R: usize, const NR: usize>(t: &Tile<E>) {
+            unsafe fn run<E: Real, const R: usize, const NR: usize>(t: &Tile<E>)
+            where
+                $tier: Vectors<E>,
+            {
                 // SAFETY: the caller's contract.
                 unsafe { tile::<$tier, E, R, NR>(t) }
             }
@@ -414,6 +421,7 @@ impl Indirect {
         // The first step of the block, and all there are.
         let step = block.terms.start * self.depth + block.steps.start;
         let steps = self.terms * self.depth;
+        let is_last = step + block.len() == steps;
         // Strips as wide as there are kernels for, and a last one.
         let whole = columns.start..columns.end - columns.len() % width;
         for columns in [whole.clone(), whole.end..columns.end] {
@@ -438,6 +446,7 @@ impl Indirect {
                         } => strips.wrapping_add((first - zero) * block.len()),
                     };
                     let c = own.start as isize * rows.c_row;
+                    let column = first - rows.columns.start;
                     let part = Tile {
                         rows: rows.table[entry..].as_ptr().cast(),
                         next: rows.count,
@@ -445,13 +454,16 @@ impl Indirect {
                         first: block.steps.start,
                         depth: block.steps.len(),
                         b,
-                        c: rows
-                            .c
-                            .cast::<E>()
-                            .wrapping_offset(c + (first - rows.columns.start) as isize),
+                        c: rows.c.cast::<E>().wrapping_offset(c + column as isize),
                         c_row: rows.c_row,
                         width: row.min(columns.end - first),
                         beta: if block.is_first() { E::ZERO } else { E::ONE },
+                        ending: match is_last {
+                            true => rows
+                                .epilogue
+                                .at(rows.place[0] + own.start, rows.place[1] + column),
+                            false => Ending::NONE,
+                        },
                     };
                     // SAFETY: a tile of the product; the table has as many entries for each of these terms.
                     unsafe { kernels[own.len() - 1](&part) }

@@ -1,5 +1,6 @@
 //! Products by a table of pointers against sums in their order.
 
+use super::epilogue::Epilogue;
 use super::indirect::*;
 use super::tiles::KC;
 use crate::{DType, Isa};
@@ -86,6 +87,8 @@ fn check(columns: usize, terms: usize, depth: usize, count: usize) {
                     columns: column..columns.min(column + step),
                     c: c[column..].as_mut_ptr().cast(),
                     c_row: width as isize,
+                    epilogue: Epilogue::none(),
+                    place: [0, 0],
                     check: &|| (),
                 };
                 // SAFETY: every start has `depth` inputs behind it, and the rows of C lie in `c`.

@@ -4,6 +4,7 @@
 //! the tier has fused multiply-add), then `α·sum`, to which `β·C` is added when C is read; the number of rows and columns
 //! handled at once never changes a bit.
 
+use super::epilogue::{Ending, StepVector, Vectors};
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
 use crate::elementwise::{self, Tier};
@@ -18,6 +19,11 @@ pub(super) trait Real: Copy + PartialEq + Send + Sync + 'static {
     fn fma<T: Tier>(a: Self, b: Self, c: Self) -> Self;
     fn mul(self, o: Self) -> Self;
     fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    /// The larger one, where `o` is neither NaN nor a negative zero.
+    fn at_least(self, o: Self) -> Self;
+    /// The smaller one, where `o` is neither NaN nor a positive zero.
+    fn at_most(self, o: Self) -> Self;
     /// An integer of its size.
     type Bits: Copy;
     /// Its bits that are set in the other.
@@ -47,7 +53,7 @@ pub(super) unsafe fn load<E: Real, S: Source<E>, const N: usize>(from: *const S)
     values
 }
 
-/// A block of the product: `c[rows, width] = α·a[rows, depth]·b[depth, strip] (+ β·c)`.
+/// A block of the product: `c[rows, width] = α·a[rows, depth]·b[depth, strip] (+ β·c)`, and what its ending makes of that.
 pub(super) struct Tile<E> {
     pub depth: usize,
     pub a: *const E,
@@ -68,6 +74,7 @@ pub(super) struct Tile<E> {
     pub alpha: E,
     /// Scale of the old C, not read when zero.
     pub beta: E,
+    pub ending: Ending,
 }
 
 /// Steps by which a strip that is read in place is asked for ahead.
@@ -127,7 +134,9 @@ pub(super) fn prefetch_row<E, const NR: usize>(row: *const E) {
 }
 
 #[inline(always)]
-unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: bool>(t: &Tile<E>) {
+unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PACKED: bool>(
+    t: &Tile<E>,
+) {
     let (a_row, a_col) = if PACKED {
         (1, R as isize)
     } else {
@@ -152,82 +161,118 @@ unsafe fn tile<T: Tier, E: Real, const R: usize, const NR: usize, const PACKED: 
                 at += 64;
             }
             ahead = ahead.wrapping_offset(t.ahead_step);
-            let values = b.cast::<[E; NR]>().read_unaligned();
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let x = a.offset(r as isize * a_row).read();
-                for (s, &y) in sum.iter_mut().zip(&values) {
-                    *s = E::fma::<T>(x, y, *s);
-                }
-            }
+            step::<T, E, R, NR>(&mut sums, b, |r| a.offset(r as isize * a_row));
             b = b.wrapping_offset(t.b_row);
             a = a.wrapping_offset(a_col);
         }
-        finish_tile(t.c, t.c_row, t.width, [t.alpha, t.beta], &sums);
+        let to = Destination {
+            c: t.c,
+            c_row: t.c_row,
+            width: t.width,
+        };
+        finish_tile::<T, E, R, NR>(&to, [t.alpha, t.beta], &t.ending, &sums);
     }
 }
 
-/// Writes the sums of a tile: `scales` are those of the sums and of the old C.
+/// One step of the depth: each row's element times a row of the strip at `b`, added to the sums.
 #[inline(always)]
-pub(super) unsafe fn finish_tile<E: Real, const R: usize, const NR: usize>(
-    c: *mut E,
-    c_row: isize,
-    width: usize,
+pub(super) unsafe fn step<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
+    sums: &mut [[E; NR]; R],
+    b: *const E,
+    element: impl Fn(usize) -> *const E,
+) {
+    // SAFETY: the caller passes elements and a whole row of the strip.
+    unsafe {
+        let values = b.cast::<[E; NR]>().read_unaligned();
+        for (r, sum) in sums.iter_mut().enumerate() {
+            let x = element(r);
+            // Rows of one vector are taken apart too early for the compiler to find vectors in them.
+            if NR == T::Vector::LANES {
+                let y = T::Vector::load(values.as_ptr().cast());
+                let to = sum.as_mut_ptr().cast();
+                let x = T::Vector::repeat(x.cast());
+                x.fma(y, T::Vector::load(to)).store(to);
+                continue;
+            }
+            let x = x.read();
+            for (s, &y) in sum.iter_mut().zip(&values) {
+                *s = E::fma::<T>(x, y, *s);
+            }
+        }
+    }
+}
+
+/// Writes the sums of a tile: `scales` are those of the sums and of the old C, to which the ending is applied.
+#[inline(always)]
+pub(super) unsafe fn finish_tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
+    to: &Destination<E>,
     scales: [E; 2],
+    ending: &Ending,
     sums: &[[E; NR]; R],
 ) {
-    let [alpha, beta] = scales;
-    let whole = width == NR;
     // SAFETY: the caller's contract.
     unsafe {
-        for (r, sum) in sums.iter().enumerate() {
-            let row = c.offset(r as isize * c_row);
-            if whole {
-                let old = row.cast::<[E; NR]>();
-                let mut y = [E::ZERO; NR];
-                for (y, &s) in y.iter_mut().zip(sum) {
-                    *y = alpha.mul(s);
-                }
-                if beta != E::ZERO {
-                    for (y, &c) in y.iter_mut().zip(&old.read_unaligned()) {
-                        *y = y.add(beta.mul(c));
-                    }
-                }
-                old.write_unaligned(y);
-            }
-        }
-        if !whole {
-            // A copy, so that the sums themselves can stay in registers.
-            let mut copy = std::mem::MaybeUninit::<[[E; NR]; R]>::uninit();
-            let rows = copy.as_mut_ptr().cast::<[E; NR]>();
-            for (r, sum) in sums.iter().enumerate() {
-                rows.add(r).write(*sum);
-            }
-            let sums = copy.assume_init_ref().as_flattened();
-            edge((c_row, width), c, scales, sums, NR);
+        // Three times the same, so that a whole tile without an ending is stored from where it was summed.
+        if to.width != NR {
+            write::<T, E, R, NR, false>(to, scales, ending, sums);
+        } else if ending.is_empty() {
+            write::<T, E, R, NR, true>(to, scales, &Ending::NONE, sums);
+        } else {
+            write::<T, E, R, NR, true>(to, scales, ending, sums);
         }
     }
 }
 
-/// Writes the first `width` columns of a strip that is cut off.
-#[inline(never)]
-unsafe fn edge<E: Real>(
-    (c_row, width): (isize, usize),
-    c: *mut E,
+/// Where a tile of C lies.
+pub(super) struct Destination<E> {
+    pub c: *mut E,
+    pub c_row: isize,
+    /// Columns to write.
+    pub width: usize,
+}
+
+#[inline(always)]
+unsafe fn write<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const WHOLE: bool>(
+    to: &Destination<E>,
     [alpha, beta]: [E; 2],
-    sums: &[E],
-    strip: usize,
+    ending: &Ending,
+    sums: &[[E; NR]; R],
 ) {
-    for (r, sums) in sums.chunks_exact(strip).enumerate() {
-        for (j, &s) in sums[..width].iter().enumerate() {
-            // SAFETY: inside the tile of C.
-            unsafe {
-                let at = c.offset(r as isize * c_row).add(j);
-                let y = alpha.mul(s);
-                at.write(if beta == E::ZERO {
-                    y
-                } else {
-                    y.add(beta.mul(at.read()))
-                });
+    let mut values = *sums;
+    let lanes = T::Vector::LANES;
+    // SAFETY: the caller's contract: rows have `width` elements, all of those of a whole tile.
+    unsafe {
+        let [alpha, by] = [&alpha, &beta].map(|x| T::Vector::repeat(std::ptr::from_ref(x).cast()));
+        for (r, row) in values.iter_mut().enumerate() {
+            let old = to.c.offset(r as isize * to.c_row);
+            let mut at = 0;
+            while at < NR {
+                let y = row.as_mut_ptr().add(at).cast();
+                let mut sum = alpha.mul(T::Vector::load(y));
+                if beta != E::ZERO {
+                    let old = old.wrapping_add(at).cast();
+                    let old = match WHOLE {
+                        true => T::Vector::load(old),
+                        false => T::Vector::load_part(old, to.width.saturating_sub(at)),
+                    };
+                    sum = sum.add(by.mul(old));
+                }
+                sum.store(y);
+                at += lanes;
+            }
+        }
+        ending.apply::<T, E, R, NR, WHOLE>(&mut values, to.width);
+        for (r, row) in values.iter().enumerate() {
+            let c = to.c.offset(r as isize * to.c_row);
+            let mut at = 0;
+            while at < NR {
+                let part = T::Vector::load(row.as_ptr().add(at).cast());
+                let to_part = c.wrapping_add(at).cast();
+                match WHOLE {
+                    true => part.store(to_part),
+                    false => part.store_part(to_part, to.width.saturating_sub(at)),
+                }
+                at += lanes;
             }
         }
     }
@@ -316,7 +361,10 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            unsafe fn run<E: Real, const R: usize, const NR: usize, const PACKED: bool>(t: &Tile<E>) {
+            unsafe fn run<E: Real, const R: usize, const NR: usize, const PACKED: bool>(t: &Tile<E>)
+            where
+                $tier: Vectors<E>,
+            {
                 // SAFETY: the caller's contract.
                 unsafe { tile::<$tier, E, R, NR, PACKED>(t) }
             }
@@ -420,6 +468,18 @@ macro_rules! real {
             #[inline(always)]
             fn add(self, o: Self) -> Self {
                 self + o
+            }
+            #[inline(always)]
+            fn sub(self, o: Self) -> Self {
+                self - o
+            }
+            #[inline(always)]
+            fn at_least(self, o: Self) -> Self {
+                if self <= o { o } else { self }
+            }
+            #[inline(always)]
+            fn at_most(self, o: Self) -> Self {
+                if self >= o { o } else { self }
             }
             #[inline(always)]
             fn and(self, bits: $bits) -> Self {

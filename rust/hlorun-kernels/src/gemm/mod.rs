@@ -28,6 +28,7 @@ pub mod batch;
 pub mod blas;
 mod by_columns;
 mod by_rows;
+pub mod epilogue;
 pub mod indirect;
 mod integer;
 mod memory;
@@ -50,6 +51,7 @@ use crate::DType;
 use crate::convert::convert;
 use crate::isa::Isa;
 use crate::low_float::{Bf16, F16};
+use epilogue::Epilogue;
 use memory::fork;
 
 pub use memory::{OutOfMemory, Outcome};
@@ -260,6 +262,77 @@ pub unsafe fn gemm(
     Ok(())
 }
 
+/// Runs the product, and does the steps of `epilogue` to the elements of C. They are done in registers where
+/// [`takes_epilogue`].
+///
+/// # Errors
+/// As [`gemm`].
+///
+/// # Safety
+/// As [`gemm`]; the operands of the epilogue have floats of C's type for all its rows and columns. `g.batch` is 1.
+pub unsafe fn gemm_then(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    epilogue: &Epilogue,
+    parallel: &Parallel,
+) -> Outcome {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if epilogue.is_empty() || !takes_epilogue(g) {
+            gemm(g, a, b, c, parallel)?;
+            return finish_product(g, c, epilogue, parallel);
+        }
+        let g = &g.settled();
+        match g.dtype {
+            DType::F32 => real::gemm_then::<f32>(g, a, b, c, epilogue, parallel),
+            _ => real::gemm_then::<f64>(g, a, b, c, epilogue, parallel),
+        }
+    }
+}
+
+/// Whether the steps of an epilogue cost `g` no pass over C.
+pub fn takes_epilogue(g: &Gemm) -> bool {
+    let is_plain = g.dtype == g.out && matches!(g.dtype, DType::F32 | DType::F64);
+    let is_one = g.batch == 1 && g.m != 0 && g.n != 0 && g.c.col_stride == 1;
+    let g = &g.settled();
+    is_plain && is_one && !batch::fits(g) && own(g).is_some() && !real::wants_swap(g)
+}
+
+/// Does the steps of an epilogue to C as it is.
+///
+/// # Safety
+/// As [`gemm_then`].
+pub unsafe fn finish_product(
+    g: &Gemm,
+    c: *mut u8,
+    epilogue: &Epilogue,
+    parallel: &Parallel,
+) -> Outcome {
+    if epilogue.is_empty() {
+        return Ok(());
+    }
+    let c = Shared(c);
+    let tasks = tiles::worth(parallel, 0, g.m.saturating_mul(g.n), g.m);
+    fork(parallel, tasks, &|task| {
+        for row in share(g.m, tasks, task, 1) {
+            let at = row as isize * g.c.row_stride * g.out.size_bytes() as isize;
+            // SAFETY: a row of C, which no other task writes.
+            unsafe {
+                let c = c.get().offset(at);
+                match g.out {
+                    DType::F32 => {
+                        epilogue.finish_row::<f32>([row, 0], c.cast(), g.c.col_stride, g.n)
+                    }
+                    _ => epilogue.finish_row::<f64>([row, 0], c.cast(), g.c.col_stride, g.n),
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
 /// One product of a batch.
 type One = unsafe fn(&Gemm, *const u8, *const u8, *mut u8, &Parallel) -> Outcome;
 
@@ -456,6 +529,8 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
     }
 }
 
+#[cfg(test)]
+mod epilogue_tests;
 #[cfg(test)]
 mod indirect_tests;
 #[cfg(test)]

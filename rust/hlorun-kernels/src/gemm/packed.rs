@@ -3,10 +3,14 @@
 //! In: B once, and then a [`Gemm`] per product. Out: panels as wide as strips of the product are, each as deep as B, and C.
 //! Promise: the same bits as the product without panels would have in strips; B is read once from memory, in order.
 
+use super::epilogue::Epilogue;
 use super::micro::{Real, Source};
 use super::product::{Operand, Product, Strips};
 use super::tiles::strip_vectors;
-use super::{Gemm, Matrix, Outcome, Parallel, Shared, batch, own, pack, portable, real, share};
+use super::{
+    Gemm, Matrix, Outcome, Parallel, Shared, batch, finish_product, own, pack, portable, real,
+    share,
+};
 use crate::DType;
 use crate::scratch::Scratch;
 
@@ -114,19 +118,20 @@ pub unsafe fn pack_operand(
     }
 }
 
-/// One product whose B lies in panels made by [`pack_operand`], as wide as [`panel_width`] says; `g.b` is not
-/// read.
+/// One product whose B lies in panels made by [`pack_operand`], as wide as [`panel_width`] says, and the steps of an
+/// epilogue; `g.b` is not read.
 ///
 /// # Errors
 /// When there is no memory for sums beside C.
 ///
 /// # Safety
-/// As [`super::gemm`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`; `g.out` is `g.dtype`.
+/// As [`super::gemm_then`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`; `g.out` is `g.dtype`.
 pub unsafe fn gemm_packed(
     g: &Gemm,
     a: *const u8,
     panels: *const u8,
     c: *mut u8,
+    epilogue: &Epilogue,
     parallel: &Parallel,
 ) -> Outcome {
     // SAFETY: the caller's contract.
@@ -134,9 +139,12 @@ pub unsafe fn gemm_packed(
         match g.dtype {
             _ if g.m == 0 || g.n == 0 => Ok(()),
             // Nothing is read of B.
-            _ if g.k == 0 => portable::gemm(g, a, panels, c),
-            DType::F32 => with_packed::<f32>(g, a, panels, c, parallel),
-            _ => with_packed::<f64>(g, a, panels, c, parallel),
+            _ if g.k == 0 => {
+                portable::gemm(g, a, panels, c)?;
+                finish_product(g, c, epilogue, parallel)
+            }
+            DType::F32 => with_packed::<f32>(g, a, panels, c, epilogue, parallel),
+            _ => with_packed::<f64>(g, a, panels, c, epilogue, parallel),
         }
     }
 }
@@ -144,12 +152,13 @@ pub unsafe fn gemm_packed(
 /// One product whose B lies in panels, each as deep as B.
 ///
 /// # Safety
-/// As [`super::gemm`], with `E` stored in A and C, and the panels of `g.k`×`g.n` elements at `panels`; `k` is not zero.
+/// As [`gemm_packed`], with `E` stored in A and C; `k` is not zero.
 unsafe fn with_packed<E: Real + Source<E>>(
     g: &Gemm,
     a: *const u8,
     panels: *const u8,
     c: *mut u8,
+    epilogue: &Epilogue,
     parallel: &Parallel,
 ) -> Outcome {
     let in_place = g.c.col_stride == 1;
@@ -170,6 +179,7 @@ unsafe fn with_packed<E: Real + Source<E>>(
         alpha: E::of(g.alpha.0),
         beta: if in_place { E::of(g.beta) } else { E::ZERO },
         is_plain: true,
+        epilogue: if in_place { epilogue } else { Epilogue::none() },
     };
     real::with_strips(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
     if !in_place {
@@ -179,6 +189,8 @@ unsafe fn with_packed<E: Real + Source<E>>(
             // SAFETY: a row of the sums and of C.
             unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
         }
+        // SAFETY: the caller's contract.
+        unsafe { finish_product(g, c, epilogue, parallel)? };
     }
     Ok(())
 }

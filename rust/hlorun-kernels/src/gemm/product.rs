@@ -3,6 +3,7 @@
 //! In: where the matrices lie. Out: their elements' places, packed blocks and tiles for the kernels. Promise: nothing is
 //! read here but by packing.
 
+use super::epilogue::{Ending, Epilogue};
 use super::micro::{Kernel, Kernels, Real, Source, Tile};
 use super::strips::Job;
 use super::{Matrix, Shared};
@@ -39,7 +40,7 @@ impl<S: Copy> Operand<S> {
 }
 
 /// The product, all of one type and one layout, of which C is row-major.
-pub(super) struct Product<E, S> {
+pub(super) struct Product<'e, E, S> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -51,9 +52,11 @@ pub(super) struct Product<E, S> {
     pub beta: E,
     /// The operands need no conversion.
     pub is_plain: bool,
+    /// What is done to the elements of C.
+    pub epilogue: &'e Epilogue,
 }
 
-impl<E: Real, S: Source<E>> Product<E, S> {
+impl<E: Real, S: Source<E>> Product<'_, E, S> {
     #[inline]
     pub fn c(&self, i: usize, j: usize) -> *mut E {
         self.c
@@ -114,6 +117,10 @@ impl<E: Real, S: Source<E>> Product<E, S> {
             width,
             alpha: self.alpha,
             beta: self.beta(depth.start),
+            ending: match depth.end == self.k {
+                true => self.epilogue.at(i, j),
+                false => Ending::NONE,
+            },
         }
     }
 }

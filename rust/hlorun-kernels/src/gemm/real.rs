@@ -11,6 +11,7 @@
 //! ([`by_rows`]): B is copied once, and each task reads its rows of A where they lie. Operands that are read only once or
 //! twice are not copied at all.
 
+use super::epilogue::Epilogue;
 use super::memory::fork;
 use super::micro::{Real, Source};
 use super::product::{Operand, Product};
@@ -94,6 +95,7 @@ pub(super) fn reads_strips<E: Real + Source<E>>(g: &Gemm) -> bool {
         alpha: E::ONE,
         beta: E::ZERO,
         is_plain: true,
+        epilogue: Epilogue::none(),
     };
     !wants_swap(g) && path(&product) == Path::Strips
 }
@@ -114,7 +116,7 @@ pub(super) fn with_strips<E: Real, S: Source<E>>(
 }
 
 /// Whether the columns of C should be the vectors.
-fn wants_swap(g: &Gemm) -> bool {
+pub(super) fn wants_swap(g: &Gemm) -> bool {
     let vector = g.n == 1 && g.m > 1;
     // Columns that would fill a vector badly.
     let few = g.n < 16 && g.n < g.m;
@@ -157,6 +159,7 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         alpha: E::of(g.alpha.0),
         beta: E::of(g.beta),
         is_plain,
+        epilogue: Epilogue::none(),
     };
     if in_place {
         return run(&product, parallel);
@@ -187,4 +190,32 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
         })?;
     }
     Ok(())
+}
+
+/// Runs one product that [`super::takes_epilogue`].
+///
+/// # Safety
+/// As [`super::gemm_then`].
+pub(super) unsafe fn gemm_then<E: Real + Source<E>>(
+    g: &Gemm,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+    epilogue: &Epilogue,
+    parallel: &Parallel,
+) -> Outcome {
+    let product = Product::<E, E> {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: Operand::new(a, g.a),
+        b: Operand::new(b, g.b),
+        c: Shared(c.cast()),
+        c_row: g.c.row_stride,
+        alpha: E::of(g.alpha.0),
+        beta: E::of(g.beta),
+        is_plain: true,
+        epilogue,
+    };
+    run(&product, parallel)
 }

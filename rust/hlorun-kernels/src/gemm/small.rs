@@ -68,12 +68,9 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
                     y_row,
                 });
             }
-            if is_sum {
-                return Ok(());
-            }
             for i in 0..g.m {
                 let c = g.c(i, own.start);
-                for j in 0..own.len() {
+                for j in 0..if is_sum { 0 } else { own.len() } {
                     let sum = g.alpha.mul(y.add(i * y_row + j).read());
                     let c = c.add(j);
                     c.write(if g.beta == E::ZERO {
@@ -82,6 +79,7 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
                         sum.add(g.beta.mul(c.read()))
                     });
                 }
+                g.epilogue.finish_row([i, own.start], c, 1, own.len());
             }
         }
         Ok(())

@@ -185,8 +185,15 @@ fn packed_products_match_the_plain_ones_for_every_remainder() {
                         &Parallel::SERIAL,
                     );
                     let c = packed.as_mut_ptr();
-                    packed::gemm_packed(&g, a.as_ptr(), panels.as_ptr(), c, &Parallel::SERIAL)
-                        .expect("memory");
+                    packed::gemm_packed(
+                        &g,
+                        a.as_ptr(),
+                        panels.as_ptr(),
+                        c,
+                        epilogue::Epilogue::none(),
+                        &Parallel::SERIAL,
+                    )
+                    .expect("memory");
                 }
                 assert_eq!(plain, packed, "{dtype:?} {m} {k}");
             }

@@ -5,7 +5,7 @@
 use super::{Width, is_half, width};
 use crate::DType;
 use crate::low_float::{Bf16, F16, LowFloat};
-use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
+use crate::ops::{BinaryOp, CompareDirection, UnaryOp, is_lower_bound, is_upper_bound};
 
 /// What a [`Micro`] does. `C` ends the names of those whose operand is the constant in `bits`, `R` begins the names of
 /// those whose accumulator is the right operand; the others' operand is the value `a`. Codes of several operations say
@@ -242,16 +242,9 @@ pub(super) fn constant(bytes: [u8; 16], dtype: DType) -> u64 {
 
 /// `code`, or a cheaper one where a single comparison with the constant gives the same result, also for NaN and both zeros.
 pub(super) fn one_comparison(code: Code, bits: u64, dtype: DType) -> Code {
-    let (is_nan, negative_zero) = match dtype {
-        DType::F64 => (f64::from_bits(bits).is_nan(), (-0f64).to_bits()),
-        _ => (
-            f32::from_bits(bits as u32).is_nan(),
-            u64::from((-0f32).to_bits()),
-        ),
-    };
     match code {
-        Code::MaxC if !is_nan && bits != negative_zero => Code::AtLeastC,
-        Code::MinC if !is_nan && bits != 0 => Code::AtMostC,
+        Code::MaxC if is_lower_bound(bits, dtype) => Code::AtLeastC,
+        Code::MinC if is_upper_bound(bits, dtype) => Code::AtMostC,
         _ => code,
     }
 }

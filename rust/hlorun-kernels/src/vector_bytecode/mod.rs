@@ -11,13 +11,13 @@ mod code;
 mod compile;
 mod fuse;
 #[cfg(target_arch = "aarch64")]
-mod neon;
+pub(crate) mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod run;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod vector;
+pub(crate) mod vector;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+pub(crate) mod x86;
 
 /// No tier of other architectures has vector bytecode.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -12,11 +12,11 @@ use std::arch::asm;
 /// Four 4-byte elements.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct W4(float32x4_t);
+pub(crate) struct W4(float32x4_t);
 /// Two 8-byte elements.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct D2(float64x2_t);
+pub(crate) struct D2(float64x2_t);
 
 /// Functions of one register, or of two, between two casts.
 macro_rules! between {
@@ -45,7 +45,7 @@ macro_rules! relation {
 /// element are set or clear.
 macro_rules! vector {
     ($t:ident, $lanes:literal, $size:literal, $mask:ty, $not:path, $select:path, $splat:path;
-     float: $load:path, $store:path, $add:path, $sub:path, $mul:path, $div:path, $max:path, $min:path, $sqrt:path,
+     float: $load:path, $store:path, $add:path, $sub:path, $mul:path, $div:path, $fma:path, $max:path, $min:path, $sqrt:path,
      $floor:path, $ceil:path, $round:path, $compare:tt;
      signed: $signed:path, $of_signed:path, $icompare:tt, $to_float:path, $to_int:path, $sar:path;
      unsigned: $unsigned:path, $of_unsigned:path, $ucompare:tt, $iadd:path, $isub:path, $and:path, $or:path, $xor:path,
@@ -63,6 +63,7 @@ macro_rules! vector {
                 fn sub(self, o: Self) -> Self { Self($sub(self.0, o.0)) }
                 fn mul(self, o: Self) -> Self { Self($mul(self.0, o.0)) }
                 fn div(self, o: Self) -> Self { Self($div(self.0, o.0)) }
+                fn fma(self, b: Self, c: Self) -> Self { Self($fma(c.0, self.0, b.0)) }
                 fn larger(self, o: Self) -> Self { Self($max(self.0, o.0)) }
                 fn smaller(self, o: Self) -> Self { Self($min(self.0, o.0)) }
                 fn max(self, o: Self) -> Self { self.or_nan(o, self.larger(o)) }
@@ -124,7 +125,7 @@ macro_rules! vector {
 }
 
 vector! { W4, 4, 4, uint32x4_t, vmvnq_u32, vbslq_f32, vdupq_n_u32;
-    float: vld1q_f32, vst1q_f32, vaddq_f32, vsubq_f32, vmulq_f32, vdivq_f32, vmaxq_f32, vminq_f32, vsqrtq_f32,
+    float: vld1q_f32, vst1q_f32, vaddq_f32, vsubq_f32, vmulq_f32, vdivq_f32, vfmaq_f32, vmaxq_f32, vminq_f32, vsqrtq_f32,
     vrndmq_f32, vrndpq_f32, vrndnq_f32, [vceqq_f32, vcltq_f32, vcleq_f32, vcgtq_f32, vcgeq_f32];
     signed: vreinterpretq_s32_f32, vreinterpretq_f32_s32, [vceqq_s32, vcltq_s32, vcleq_s32, vcgtq_s32, vcgeq_s32],
     vcvtq_f32_s32, vcvtq_s32_f32, vshlq_s32;
@@ -158,7 +159,7 @@ macro_rules! picked {
 }
 
 vector! { D2, 2, 8, uint64x2_t, not64, vbslq_f64, vdupq_n_u64;
-    float: vld1q_f64, vst1q_f64, vaddq_f64, vsubq_f64, vmulq_f64, vdivq_f64, vmaxq_f64, vminq_f64, vsqrtq_f64,
+    float: vld1q_f64, vst1q_f64, vaddq_f64, vsubq_f64, vmulq_f64, vdivq_f64, vfmaq_f64, vmaxq_f64, vminq_f64, vsqrtq_f64,
     vrndmq_f64, vrndpq_f64, vrndnq_f64, [vceqq_f64, vcltq_f64, vcleq_f64, vcgtq_f64, vcgeq_f64];
     signed: vreinterpretq_s64_f64, vreinterpretq_f64_s64, [vceqq_s64, vcltq_s64, vcleq_s64, vcgtq_s64, vcgeq_s64],
     vcvtq_f64_s64, vcvtq_s64_f64, vshlq_s64;

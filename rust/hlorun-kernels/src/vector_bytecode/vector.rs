@@ -61,7 +61,7 @@ pub(super) use {lane_map, lane_ops, methods};
     missing_docs,
     reason = "one contract for all, above"
 )]
-pub(super) trait Vector: Copy {
+pub(crate) trait Vector: Copy {
     /// Elements.
     const LANES: usize;
     /// Bytes of an element.
@@ -79,6 +79,8 @@ pub(super) trait Vector: Copy {
     unsafe fn sub(self, o: Self) -> Self;
     unsafe fn mul(self, o: Self) -> Self;
     unsafe fn div(self, o: Self) -> Self;
+    /// `self * b + c`, rounded once.
+    unsafe fn fma(self, b: Self, c: Self) -> Self;
     /// The larger one by the CPU's instruction, which knows neither NaN nor the order of zeros.
     unsafe fn larger(self, o: Self) -> Self;
     unsafe fn smaller(self, o: Self) -> Self;
@@ -119,6 +121,20 @@ pub(super) trait Vector: Copy {
     unsafe fn mask_to_bytes(mask: Self::Mask, p: *mut u8);
 
     methods! {
+        /// The first elements, as many as there are, at most a vector; the others are zero.
+        fn load_part(p: *const u8, count: usize) -> Self {
+            let mut room = [0u64; 8];
+            let bytes = count.min(Self::LANES) * Self::SIZE;
+            std::ptr::copy_nonoverlapping(p, room.as_mut_ptr().cast(), bytes);
+            Self::load(room.as_ptr().cast())
+        }
+        /// Stores the first elements, as many as there is room for.
+        fn store_part(self, p: *mut u8, count: usize) {
+            let mut room = [0u64; 8];
+            self.store(room.as_mut_ptr().cast());
+            let bytes = count.min(Self::LANES) * Self::SIZE;
+            std::ptr::copy_nonoverlapping(room.as_ptr().cast(), p, bytes);
+        }
         fn max(self, o: Self) -> Self { self.extremum(o, self.larger(o), self.and(o)) }
         fn min(self, o: Self) -> Self { self.extremum(o, self.smaller(o), self.or(o)) }
         /// What was picked, with NaN first and zeros in order.

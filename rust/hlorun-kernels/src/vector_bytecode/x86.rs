@@ -12,19 +12,19 @@ use std::arch::x86_64::*;
 /// Sixteen 4-byte elements, AVX-512.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct W16(pub(super) __m512);
+pub(crate) struct W16(pub(super) __m512);
 /// Eight 8-byte elements, AVX-512.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct D8(pub(super) __m512d);
+pub(crate) struct D8(pub(super) __m512d);
 /// Eight 4-byte elements, AVX2.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct W8(pub(super) __m256);
+pub(crate) struct W8(pub(super) __m256);
 /// Four 8-byte elements, AVX2.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct D4(pub(super) __m256d);
+pub(crate) struct D4(pub(super) __m256d);
 
 /// `$f` with the number of the relation.
 macro_rules! relation {
@@ -43,7 +43,7 @@ macro_rules! relation {
 /// What all vectors have an instruction for, and what only some have.
 macro_rules! vector {
     ($t:ident, $lanes:expr, $size:expr, $mask:ty, $as_mask:ident, $float:ty, $int:ty, $cast:path, $back:path;
-     $load:path, $store:path, $splat:expr, $add:path, $sub:path, $mul:path, $div:path, $larger:path, $smaller:path,
+     $load:path, $store:path, $splat:expr, $add:path, $sub:path, $mul:path, $div:path, $fma:path, $larger:path, $smaller:path,
      $sqrt:path, $round:ident, $compare:ident;
      $iadd:path, $isub:path, $and:path, $or:path, $xor:path, $shl:path, $shr:path; { $($own:tt)* }) => {
         impl Vector for $t {
@@ -59,6 +59,7 @@ macro_rules! vector {
                 fn sub(self, o: Self) -> Self { Self($sub(self.0, o.0)) }
                 fn mul(self, o: Self) -> Self { Self($mul(self.0, o.0)) }
                 fn div(self, o: Self) -> Self { Self($div(self.0, o.0)) }
+                fn fma(self, b: Self, c: Self) -> Self { Self($fma(self.0, b.0, c.0)) }
                 fn larger(self, o: Self) -> Self { Self($larger(self.0, o.0)) }
                 fn smaller(self, o: Self) -> Self { Self($smaller(self.0, o.0)) }
                 fn sqrt(self) -> Self { Self($sqrt(self.0)) }
@@ -89,6 +90,12 @@ macro_rules! int_ops {
             fn $name(self, o: Self) -> Self { Self($back($f($cast(self.0), $cast(o.0)))) }
         )*}
     };
+}
+
+/// A bit for each of the first lanes, at most 32.
+#[inline(always)]
+fn first_lanes(count: usize) -> u32 {
+    u32::MAX.checked_shr(32 - count.min(32) as u32).unwrap_or(0)
 }
 
 #[inline(always)]
@@ -123,7 +130,7 @@ macro_rules! avx512 {
 }
 
 vector! { W16, 16, 4, __mmask16, plain, f32, i32, _mm512_castps_si512, _mm512_castsi512_ps;
-    _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_epi32, _mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps, _mm512_div_ps,
+    _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_epi32, _mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps, _mm512_div_ps, _mm512_fmadd_ps,
     _mm512_max_ps, _mm512_min_ps, _mm512_sqrt_ps, _mm512_roundscale_ps, _mm512_cmp_ps_mask;
     _mm512_add_epi32, _mm512_sub_epi32, _mm512_and_si512, _mm512_or_si512, _mm512_xor_si512, _mm512_sllv_epi32,
     _mm512_srlv_epi32; {
@@ -135,12 +142,14 @@ vector! { W16, 16, 4, __mmask16, plain, f32, i32, _mm512_castps_si512, _mm512_ca
             let bytes = _mm_loadu_si128(p.cast());
             _mm_test_epi8_mask(bytes, bytes)
         }
+        fn load_part(p: *const u8, count: usize) -> Self { Self(_mm512_maskz_loadu_ps(first_lanes(count) as __mmask16, p.cast())) }
+        fn store_part(self, p: *mut u8, count: usize) { _mm512_mask_storeu_ps(p.cast(), first_lanes(count) as __mmask16, self.0) }
         fn mask_to_bytes(mask: __mmask16, p: *mut u8) { _mm_storeu_si128(p.cast(), _mm_maskz_set1_epi8(mask, 1)) }
     }
 }}
 
 vector! { D8, 8, 8, __mmask8, plain, f64, i64, _mm512_castpd_si512, _mm512_castsi512_pd;
-    _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_epi64, _mm512_add_pd, _mm512_sub_pd, _mm512_mul_pd, _mm512_div_pd,
+    _mm512_loadu_pd, _mm512_storeu_pd, _mm512_set1_epi64, _mm512_add_pd, _mm512_sub_pd, _mm512_mul_pd, _mm512_div_pd, _mm512_fmadd_pd,
     _mm512_max_pd, _mm512_min_pd, _mm512_sqrt_pd, _mm512_roundscale_pd, _mm512_cmp_pd_mask;
     _mm512_add_epi64, _mm512_sub_epi64, _mm512_and_si512, _mm512_or_si512, _mm512_xor_si512, _mm512_sllv_epi64,
     _mm512_srlv_epi64; {
@@ -152,6 +161,8 @@ vector! { D8, 8, 8, __mmask8, plain, f64, i64, _mm512_castpd_si512, _mm512_casts
             let bytes = _mm_loadl_epi64(p.cast());
             _mm_test_epi8_mask(bytes, bytes) as __mmask8
         }
+        fn load_part(p: *const u8, count: usize) -> Self { Self(_mm512_maskz_loadu_pd(first_lanes(count) as __mmask8, p.cast())) }
+        fn store_part(self, p: *mut u8, count: usize) { _mm512_mask_storeu_pd(p.cast(), first_lanes(count) as __mmask8, self.0) }
         fn mask_to_bytes(mask: __mmask8, p: *mut u8) {
             _mm_storel_epi64(p.cast(), _mm_maskz_set1_epi8(mask.into(), 1))
         }
@@ -206,7 +217,7 @@ fn spread(bits: u32) -> u32 {
 }
 
 vector! { W8, 8, 4, Self, Self, f32, i32, _mm256_castps_si256, _mm256_castsi256_ps;
-    _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_epi32, _mm256_add_ps, _mm256_sub_ps, _mm256_mul_ps, _mm256_div_ps,
+    _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_epi32, _mm256_add_ps, _mm256_sub_ps, _mm256_mul_ps, _mm256_div_ps, _mm256_fmadd_ps,
     _mm256_max_ps, _mm256_min_ps, _mm256_sqrt_ps, _mm256_round_ps, _mm256_cmp_ps;
     _mm256_add_epi32, _mm256_sub_epi32, _mm256_and_si256, _mm256_or_si256, _mm256_xor_si256, _mm256_sllv_epi32,
     _mm256_srlv_epi32; {
@@ -225,7 +236,7 @@ vector! { W8, 8, 4, Self, Self, f32, i32, _mm256_castps_si256, _mm256_castsi256_
 }}
 
 vector! { D4, 4, 8, Self, Self, f64, i64, _mm256_castpd_si256, _mm256_castsi256_pd;
-    _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_epi64x, _mm256_add_pd, _mm256_sub_pd, _mm256_mul_pd, _mm256_div_pd,
+    _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_epi64x, _mm256_add_pd, _mm256_sub_pd, _mm256_mul_pd, _mm256_div_pd, _mm256_fmadd_pd,
     _mm256_max_pd, _mm256_min_pd, _mm256_sqrt_pd, _mm256_round_pd, _mm256_cmp_pd;
     _mm256_add_epi64, _mm256_sub_epi64, _mm256_and_si256, _mm256_or_si256, _mm256_xor_si256, _mm256_sllv_epi64,
     _mm256_srlv_epi64; {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use hlorun_kernels::{DType, Gemm, Matrix, Scratch};
+use hlorun_kernels::{DType, Epilogue, Gemm, Matrix, Scratch};
 
 use super::im2col::{Geometry, Tile};
 use super::indirect::{Arrays, IndirectConvolution};
@@ -17,6 +17,7 @@ use super::{depthwise, indirect, phases, weighted_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
+use crate::exec::epilogue;
 use crate::exec::parallel::OpEnvironment;
 use crate::module::attributes::WindowDimension;
 use crate::plan::cost::convolution::{
@@ -26,23 +27,61 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
 
-/// Runs `op`: input, kernel and, where the plan packed it, the kernel in strips; one array out.
+/// Runs `op`: input, kernel, the arrays of its epilogue and, where the plan packed it, the kernel in strips; one array out.
 pub fn run(
     op: &ConvolutionOp,
     inputs: &[RawArray],
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let (&[ref input, ref kernel, ref strips @ ..], [output]) = (inputs, outputs) else {
+    let (&[ref input, ref kernel, ref others @ ..], [output]) = (inputs, outputs) else {
         return Err(HloError::execution(
             "convolution takes an input and a kernel",
         ));
     };
-    if output.count() == 0 {
+    let (arrays, strips) = others.split_at(op.epilogue_arrays().min(others.len()));
+    let epilogue = epilogue::resolve(&op.epilogue, arrays, 0, output.element_type.size_bytes());
+    if !sums(op, [input, kernel], output, strips, &epilogue, environment)? {
+        finish(op, output, &epilogue, environment)?;
+    }
+    Ok(())
+}
+
+/// Does an epilogue to results that are in memory.
+fn finish(
+    op: &ConvolutionOp,
+    output: &RawArray,
+    epilogue: &Epilogue,
+    environment: &OpEnvironment<'_>,
+) -> Result<()> {
+    if epilogue.is_empty() || output.count() == 0 {
         return Ok(());
     }
+    let ty = dtype(output.element_type).unwrap_or(DType::F32);
+    let columns = output.dims[op.output.feature] as usize;
+    let whole = Gemm::dense(ty, output.count() / columns, columns, 0);
+    // SAFETY: the plan has epilogues for dense results alone, of which the features are contiguous.
+    unsafe {
+        hlorun_kernels::finish_product(&whole, output.pointer, epilogue, &environment.products())?
+    };
+    Ok(())
+}
+
+/// Computes the result before or, where it returns `true`, after the epilogue.
+fn sums(
+    op: &ConvolutionOp,
+    [input, kernel]: [&RawArray; 2],
+    output: &RawArray,
+    strips: &[RawArray],
+    epilogue: &Epilogue,
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
+    if output.count() == 0 {
+        return Ok(true);
+    }
     if input.count() == 0 || kernel.count() == 0 {
-        return clear(output);
+        clear(output)?;
+        return Ok(false);
     }
     let compute = compute_type(input, kernel, output)?;
     let input = Typed::new(input, compute)?;
@@ -53,6 +92,7 @@ pub fn run(
             kernel: &kernel.array,
             output,
             strips: strips.first().map(|strips| Shared::new(strips.pointer)),
+            epilogue,
         };
         return in_type(op, &arrays, environment);
     }
@@ -65,7 +105,7 @@ pub fn run(
     Typed::new(&result, output.element_type)?
         .array
         .copy_to(output);
-    Ok(())
+    Ok(false)
 }
 
 /// Sums of nothing.
@@ -176,8 +216,12 @@ fn images_innermost(
     Some((op, arrays))
 }
 
-/// Operands and result in one type.
-fn in_type(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'_>) -> Result<()> {
+/// Operands and result in one type. Here and below, whether the epilogue is done.
+fn in_type(
+    op: &ConvolutionOp,
+    arrays: &Arrays<'_>,
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
     let &Arrays {
         input,
         kernel,
@@ -185,7 +229,8 @@ fn in_type(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<
         ..
     } = arrays;
     if let Some((op, [input, kernel, output])) = images_innermost(op, [input, kernel, output]) {
-        return by_layout(&op, &Arrays::new(&input, &kernel, &output), environment);
+        by_layout(&op, &Arrays::new(&input, &kernel, &output), environment)?;
+        return Ok(false);
     }
     let Some(phases) = phases::cut(op, kernel, output) else {
         return by_layout(op, arrays, environment);
@@ -199,14 +244,14 @@ fn in_type(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<
             by_layout(&phase.op, &arrays, environment)?;
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn by_layout(
     op: &ConvolutionOp,
     arrays: &Arrays<'_>,
     environment: &OpEnvironment<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let output = arrays.output;
     let spatial_dims = pick(&output.dims, &op.output.spatial);
     let spatial_strides = pick(&output.strides, &op.output.spatial);
@@ -227,15 +272,20 @@ fn by_layout(
     view.pointer = dense.pointer;
     let output_view = Arrays {
         output: &view,
+        epilogue: Epilogue::none(),
         ..*arrays
     };
     linear(op, &output_view, environment)?;
     view.copy_to(output);
-    Ok(())
+    Ok(false)
 }
 
 /// A result whose spatial dimensions have one stride.
-fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'_>) -> Result<()> {
+fn linear(
+    op: &ConvolutionOp,
+    arrays: &Arrays<'_>,
+    environment: &OpEnvironment<'_>,
+) -> Result<bool> {
     let &Arrays {
         input,
         kernel,
@@ -247,11 +297,12 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
     if depthwise::run(op, &geometry, kernel, input, output, environment)?
         || weighted_rows::run(op, &geometry, kernel, input, output, environment)?
     {
-        return Ok(());
+        return Ok(false);
     }
     if let Some(strips) = indirect::kernel_strips(op, arrays) {
-        return IndirectConvolution::new(op, geometry, strips, arrays, environment)?
-            .run(environment);
+        let convolution = IndirectConvolution::new(op, geometry, strips, arrays, environment)?;
+        convolution.run(environment)?;
+        return Ok(convolution.has_rows());
     }
     let weights = pack_kernel(op, kernel, groups as i64, false)?;
     let positions = Positions::of(op, &geometry, input, output);
@@ -285,7 +336,8 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
         }
     };
     if cut.is_shared {
-        return (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment));
+        (0..cut.jobs).try_for_each(|index| job.run(&piece(index), environment))?;
+        return Ok(false);
     }
     // A product on the thread of its task is one step: whether the run is to end is looked at before each.
     let one_by_one = |count: usize, task: &(dyn Fn(usize) + Sync)| {
@@ -297,7 +349,8 @@ fn linear(op: &ConvolutionOp, arrays: &Arrays<'_>, environment: &OpEnvironment<'
     };
     try_split(environment, cut.jobs, 1, &|mut range| {
         range.try_for_each(|index| job.run(&piece(index), &alone))
-    })
+    })?;
+    Ok(false)
 }
 
 /// How positions are cut into products; it depends on the shapes only.

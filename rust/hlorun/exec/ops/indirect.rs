@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use hlorun_kernels::{IndirectOperand, IndirectRows};
+use hlorun_kernels::{Epilogue, IndirectOperand, IndirectRows};
 
 use super::im2col::Geometry;
 use super::positions::Positions;
@@ -33,6 +33,8 @@ pub struct Arrays<'a> {
     pub output: &'a RawArray,
     /// The kernel in strips, where the plan has them.
     pub strips: Option<Shared>,
+    /// What is done to the sums.
+    pub epilogue: &'a Epilogue,
 }
 
 impl<'a> Arrays<'a> {
@@ -43,6 +45,7 @@ impl<'a> Arrays<'a> {
             kernel,
             output,
             strips: None,
+            epilogue: Epilogue::none(),
         }
     }
 }
@@ -64,6 +67,9 @@ pub struct IndirectConvolution<'a> {
     _packed: Option<AlignedBytes>,
     /// What an output sees where its window leaves the input.
     zeros: AlignedBytes<u8>,
+    epilogue: &'a Epilogue,
+    /// Features of the result.
+    features: i64,
     /// Parts that the positions of a block are cut into.
     tiles: usize,
     /// Images of the result, and its step from one to the next.
@@ -101,7 +107,7 @@ impl<'a> IndirectConvolution<'a> {
         op: &'a ConvolutionOp,
         geometry: Geometry,
         kernel_strips: KernelStrips,
-        arrays: &Arrays<'_>,
+        arrays: &Arrays<'a>,
         environment: &OpEnvironment<'_>,
     ) -> Result<IndirectConvolution<'a>> {
         let Arrays {
@@ -109,12 +115,15 @@ impl<'a> IndirectConvolution<'a> {
             kernel,
             output,
             strips,
+            epilogue,
         } = *arrays;
         let size = input.element_type.size_bytes();
         let positions = Positions::of_output(op, output);
         let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, MAX_TILE);
         let mut convolution = IndirectConvolution {
             strips,
+            epilogue,
+            features: output.dims[op.output.feature],
             _packed: None,
             zeros: AlignedBytes::zeroed(geometry.features * size)?,
             input: Shared::new(input.pointer),
@@ -167,6 +176,13 @@ impl<'a> IndirectConvolution<'a> {
         let part = self.kernel_strips.part(self.op, &self.kernel_strides, nth);
         let from = self.kernel.at(part.from as isize * self.size as isize);
         (part, from)
+    }
+
+    /// Whether positions follow one another in memory as rows of a matrix, so that the epilogue is done to the sums.
+    pub fn has_rows(&self) -> bool {
+        let is_one = self.positions.blocks == 1;
+        self.positions.out_step == self.features
+            && (is_one || self.out_batch == self.features * self.positions.length as i64)
     }
 
     /// Computes the result.
@@ -242,6 +258,14 @@ impl<'a> IndirectConvolution<'a> {
                 columns: piece.columns.clone(),
                 c,
                 c_row: self.positions.out_step as isize,
+                epilogue: match self.has_rows() {
+                    true => self.epilogue,
+                    false => Epilogue::none(),
+                },
+                place: [
+                    piece.block * self.positions.length + piece.rows.start,
+                    piece.group * product.columns + piece.columns.start,
+                ],
                 check: &check,
             };
             // SAFETY: entries point to inputs of the group, or to as many zeros; the kernel lies where parts are, or in

@@ -139,6 +139,7 @@ mod tests {
             window: Window([window].into_iter().collect()),
             feature_group_count: 1,
             batch_group_count: 1,
+            epilogue: Vec::new(),
         };
         // Only addresses are computed.
         let array = |dims: [i64; 3]| RawArray {

@@ -2,6 +2,7 @@
 
 pub mod choice;
 pub mod elementwise;
+pub mod epilogue;
 pub mod program;
 pub mod scalar;
 pub mod vector_bytecode;

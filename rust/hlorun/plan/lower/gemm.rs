@@ -118,6 +118,8 @@ impl<'m> Lowering<'m> {
                 alpha,
                 beta,
                 way: GemmWay::Whole,
+                epilogue: Vec::new(),
+                epilogue_arrays: Vec::new(),
             })),
         );
         Ok(result)

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::module::attributes::Window;
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 use crate::plan::element::elementwise;
+use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::error::unsupported;
 use crate::types::ArrayShape;
 
@@ -36,9 +37,18 @@ pub struct ConvolutionOp {
     pub feature_group_count: usize,
     /// Groups the batch falls into.
     pub batch_group_count: usize,
+    /// What is done to the elements of the result, as to a matrix of positions and features. The arrays it takes are operands
+    /// behind the kernel.
+    pub epilogue: Vec<EpilogueStep>,
 }
 
 impl ConvolutionOp {
+    /// How many arrays the epilogue takes.
+    pub fn epilogue_arrays(&self) -> usize {
+        let steps = self.epilogue.iter();
+        steps.filter(|step| step.constant.is_none()).count()
+    }
+
     /// The first image and the first input feature of a group, of so many images or features.
     pub fn first_of(&self, group: usize, images: usize, features: usize) -> (usize, usize) {
         match self.feature_group_count {
@@ -91,6 +101,7 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<ConvolutionOp> {
         window: instruction.window().cloned().unwrap_or_default(),
         feature_group_count: group(AttrKey::FeatureGroupCount),
         batch_group_count: group(AttrKey::BatchGroupCount),
+        epilogue: Vec::new(),
     };
     check(instruction, &op, (input, kernel, result))?;
     Ok(op)

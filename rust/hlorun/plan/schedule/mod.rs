@@ -4,6 +4,7 @@ pub mod fold_shape;
 pub mod kernel_strips;
 pub mod loop_merging;
 pub mod pack_constants;
+pub mod product_epilogues;
 pub mod row_tiling;
 pub mod scalar_bytecode;
 pub mod small_loop;

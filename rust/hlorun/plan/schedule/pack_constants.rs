@@ -90,7 +90,8 @@ impl Packing<'_> {
     }
 
     fn convolution(&mut self, op: &mut OpThunk, instruction: InstructionId) -> Option<()> {
-        let (OpKind::Convolution(convolution), [input, kernel]) = (&op.kind, op.inputs.as_slice())
+        let (OpKind::Convolution(convolution), [input, kernel, ..]) =
+            (&op.kind, op.inputs.as_slice())
         else {
             return None;
         };

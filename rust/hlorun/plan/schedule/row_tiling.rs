@@ -45,7 +45,7 @@ pub fn run(thunks: &mut ThunkSequence, buffers: &mut [LogicalBuffer]) -> usize {
 }
 
 /// Recursion is bounded by the nesting the lowering allows.
-fn count_touches(thunks: &ThunkSequence, touches: &mut [u32]) {
+pub(super) fn count_touches(thunks: &ThunkSequence, touches: &mut [u32]) {
     for thunk in thunks {
         for access in thunk.accesses() {
             touches[access.slice.allocation as usize] += 1;

@@ -8,6 +8,7 @@ use hlorun_kernels::{BinaryOp, DType};
 
 use crate::module::InstructionId;
 use crate::plan::element::elementwise::dtype;
+use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::element::program::{Program, Register};
 use crate::plan::ops::OpThunk;
 use crate::plan::view::{ArrayView, BufferSlice, PRIVATE};
@@ -19,7 +20,7 @@ pub type ThunkSequence = Vec<Thunk>;
 /// One step.
 #[derive(Clone, Debug)]
 pub struct Thunk {
-    /// The instruction it computes; the last one, where it computes several.
+    /// The instruction it computes. Of several it is the last one, but of a product with an epilogue the product.
     pub instruction: InstructionId,
     /// What it does.
     pub kind: ThunkKind,
@@ -207,7 +208,7 @@ pub struct Private {
     pub row_bytes: usize,
 }
 
-/// `D = alpha·A·B + beta·D`, batched.
+/// `D = alpha·A·B + beta·D`, batched, and what an epilogue makes of that.
 #[derive(Clone, Debug)]
 pub struct GemmThunk {
     /// The batch dimension and then m, k.
@@ -222,6 +223,10 @@ pub struct GemmThunk {
     pub beta: f64,
     /// How it is computed.
     pub way: GemmWay,
+    /// What is done to the elements of D, and the arrays it takes, of two dimensions; of a single product.
+    pub epilogue: Vec<EpilogueStep>,
+    /// See [`EpilogueStep::constant`].
+    pub epilogue_arrays: Vec<ArrayView>,
 }
 
 /// How a product is computed.

@@ -2,6 +2,7 @@
 
 use super::counts::Counts;
 use crate::plan::cost::reduce::SHORT_ROW;
+use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::element::program::{Program, Register, Task};
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{CopyThunk, FoldWay, Load, LoadKind, LoopThunk, ReduceThunk, Store};
@@ -109,6 +110,13 @@ pub fn program(program: &Program, count: usize, counts: &mut Counts) {
             Task::Vector(task) => size(&task.outside),
         };
         counts.add("register", PrimitiveType::Pred, (bytes * count) as f64);
+    }
+}
+
+/// Counts elements of each operation of an epilogue; what they pass to each other stays in registers.
+pub fn epilogue(steps: &[EpilogueStep], ty: PrimitiveType, count: usize, counts: &mut Counts) {
+    for step in steps {
+        counts.add(step.operation(), ty, count as f64);
     }
 }
 

@@ -130,6 +130,7 @@ fn gemm(product: &GemmThunk, counts: &mut Counts) {
     let (batch, m, n, k) = product.sizes();
     let [batch, m, n, k] = [batch, m, n, k].map(|size| size as f64);
     let steps = batch * m * n * k;
+    elements::epilogue(&product.epilogue, ty, product.c.count(), counts);
     if m.min(n) <= 1.0 {
         return counts.add("matrix-vector", ty, 2.0 * steps);
     }

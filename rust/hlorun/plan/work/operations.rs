@@ -1,6 +1,7 @@
 //! Counts the operations of thunks that are no loops, reductions or products: of each [`OpKind`].
 
 use super::counts::Counts;
+use super::elements;
 use crate::library::lapack::{LinalgOp, Routine};
 use crate::plan::cost::{narrow_convolution, small_matrices, windowed};
 use crate::plan::element::program::Program;
@@ -157,6 +158,7 @@ fn count_convolution(convolution: &ConvolutionOp, op: &OpThunk, counts: &mut Cou
         return;
     };
     let ty = kernel.element_type;
+    elements::epilogue(&convolution.epilogue, ty, output.count(), counts);
     let outputs = output.count() as f64;
     let features = kernel.dims[convolution.kernel.outer].max(1) as f64;
     let groups = convolution

@@ -47,7 +47,7 @@ impl GemmThunk {
 
 impl Builder {
     pub(crate) fn product(&mut self, product: &GemmThunk) -> Option<()> {
-        if product.way != GemmWay::Whole {
+        if product.way != GemmWay::Whole || !product.epilogue.is_empty() {
             return None;
         }
         let mut gemm = product.kernel(product.sizes().1 as usize)?;

@@ -1,0 +1,446 @@
+//! What is done to every element of a product before it is written.
+//!
+//! In: sums in registers, and operands that have a number for every row and column, or one for all. Out: what the steps make
+//! of the sums, one after the other. Promise: every step rounds, so that the bits are those of a pass over C for each.
+
+use super::micro::Real;
+use crate::DType;
+use crate::elementwise::{self, Tier};
+use crate::ops::{BinaryOp, is_lower_bound, is_upper_bound};
+
+/// What a step does with the value so far, `x`, and its operand, `y`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EpilogueOp {
+    /// `x + y`
+    Add,
+    /// `x - y`
+    Subtract,
+    /// `y - x`
+    SubtractFrom,
+    /// `x · y`
+    Multiply,
+    /// The larger one, where `y` is neither NaN nor a negative zero.
+    AtLeast,
+    /// The smaller one, where `y` is neither NaN nor a positive zero.
+    AtMost,
+}
+
+impl EpilogueOp {
+    /// The step that does `op` to a value on the left, or on the right, of an operand: of the bits of a constant, if it is
+    /// one.
+    pub fn of(
+        op: BinaryOp,
+        is_right: bool,
+        constant: Option<u64>,
+        dtype: DType,
+    ) -> Option<EpilogueOp> {
+        Some(match op {
+            BinaryOp::Add => EpilogueOp::Add,
+            BinaryOp::Subtract if is_right => EpilogueOp::SubtractFrom,
+            BinaryOp::Subtract => EpilogueOp::Subtract,
+            BinaryOp::Multiply => EpilogueOp::Multiply,
+            BinaryOp::Maximum if is_lower_bound(constant?, dtype) => EpilogueOp::AtLeast,
+            BinaryOp::Minimum if is_upper_bound(constant?, dtype) => EpilogueOp::AtMost,
+            _ => return None,
+        })
+    }
+}
+
+/// The operand of a step.
+#[derive(Clone, Copy, Debug)]
+pub enum EpilogueOperand {
+    /// The bits of one number for all elements.
+    Scalar(u64),
+    /// A number for every row and column of C.
+    Matrix {
+        /// That of the first element.
+        first: *const u8,
+        /// Elements from one row to the next, zero where all rows have the same; columns lie one after the other.
+        row_stride: isize,
+    },
+}
+
+/// Bytes of the widest tile of any tier.
+const WIDEST_TILE: usize = 4 * super::real::WIDEST;
+
+/// A number as often as a tile is wide.
+type Repeated = [u64; WIDEST_TILE / 8];
+
+#[derive(Clone, Copy)]
+struct Step {
+    op: EpilogueOp,
+    first: *const u8,
+    /// Elements from one row, and from one column, to the next.
+    row: isize,
+    column: isize,
+}
+
+/// Steps in order.
+pub struct Epilogue {
+    steps: Vec<Step>,
+    /// What steps with one number read.
+    _scalars: Vec<Repeated>,
+}
+
+// SAFETY: operands are only read.
+unsafe impl Send for Epilogue {}
+// SAFETY: as above.
+unsafe impl Sync for Epilogue {}
+
+impl Epilogue {
+    /// No step.
+    pub fn none() -> &'static Epilogue {
+        static NONE: Epilogue = Epilogue {
+            steps: Vec::new(),
+            _scalars: Vec::new(),
+        };
+        &NONE
+    }
+
+    /// The steps on elements of `size` bytes, 4 or 8.
+    pub fn new(
+        size: usize,
+        steps: impl IntoIterator<Item = (EpilogueOp, EpilogueOperand)>,
+    ) -> Epilogue {
+        let operands: Vec<_> = steps.into_iter().collect();
+        let repeated = |bits: u64| match size {
+            4 => [(bits & u64::from(u32::MAX)) * (1 << 32 | 1); WIDEST_TILE / 8],
+            _ => [bits; WIDEST_TILE / 8],
+        };
+        let scalars = operands.iter().filter_map(|(_, operand)| match operand {
+            EpilogueOperand::Scalar(bits) => Some(repeated(*bits)),
+            EpilogueOperand::Matrix { .. } => None,
+        });
+        let scalars: Vec<Repeated> = scalars.collect();
+        let mut known = scalars.iter();
+        let steps = operands.iter().map(|&(op, operand)| {
+            let (first, row, column) = match operand {
+                EpilogueOperand::Matrix { first, row_stride } => (first, row_stride, 1),
+                EpilogueOperand::Scalar(_) => (
+                    known
+                        .next()
+                        .map_or(std::ptr::null(), |own| own.as_ptr().cast()),
+                    0,
+                    0,
+                ),
+            };
+            Step {
+                op,
+                first,
+                row,
+                column,
+            }
+        });
+        Epilogue {
+            steps: steps.collect(),
+            _scalars: scalars,
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The steps for what begins at a row and column of C.
+    #[inline]
+    pub(super) fn at(&self, row: usize, column: usize) -> Ending {
+        Ending {
+            steps: self.steps.as_ptr(),
+            count: self.steps.len(),
+            row: row as isize,
+            column: column as isize,
+        }
+    }
+
+    /// Does the steps to `count` elements of a row of C, `column_stride` elements apart, of which the one at `place`, a row
+    /// and a column, lies at `c`.
+    ///
+    /// # Safety
+    /// They are floats of the size of the steps, as are those of the operands.
+    pub(super) unsafe fn finish_row<E: Real>(
+        &self,
+        place: [usize; 2],
+        c: *mut E,
+        column_stride: isize,
+        count: usize,
+    ) {
+        let ending = self.at(place[0], place[1]);
+        for step in &self.steps {
+            for j in 0..count {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    let at = c.offset(j as isize * column_stride);
+                    at.write(step.one(at.read(), ending.operand::<E>(step, 0, j)));
+                }
+            }
+        }
+    }
+}
+
+impl Step {
+    #[inline(always)]
+    unsafe fn one<E: Real>(&self, x: E, y: *const E) -> E {
+        // SAFETY: an element of the operand.
+        let y = unsafe { y.read() };
+        match self.op {
+            EpilogueOp::Add => x.add(y),
+            EpilogueOp::Subtract => x.sub(y),
+            EpilogueOp::SubtractFrom => y.sub(x),
+            EpilogueOp::Multiply => x.mul(y),
+            EpilogueOp::AtLeast => x.at_least(y),
+            EpilogueOp::AtMost => x.at_most(y),
+        }
+    }
+}
+
+/// Steps for a tile that begins at some row and column of C.
+#[derive(Clone, Copy)]
+pub(super) struct Ending {
+    steps: *const Step,
+    count: usize,
+    row: isize,
+    column: isize,
+}
+
+impl Ending {
+    /// No step.
+    pub const NONE: Ending = Ending {
+        steps: std::ptr::NonNull::dangling().as_ptr(),
+        count: 0,
+        row: 0,
+        column: 0,
+    };
+
+    /// Whether there is nothing to do.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    #[inline(always)]
+    unsafe fn steps(&self) -> &[Step] {
+        // SAFETY: the epilogue, which outlives its tiles, has so many.
+        unsafe { std::slice::from_raw_parts(self.steps, self.count) }
+    }
+
+    /// Where a step finds its operand for a row and column of the tile.
+    #[inline(always)]
+    fn operand<E>(&self, step: &Step, row: usize, column: usize) -> *const E {
+        let row = (self.row + row as isize) * step.row;
+        let column = (self.column + column as isize) * step.column;
+        step.first.cast::<E>().wrapping_offset(row + column)
+    }
+
+    /// Does the steps to a tile, of which the first `width` columns are there, all of them where it is `WHOLE`.
+    #[inline(always)]
+    pub unsafe fn apply<
+        T: Vectors<E>,
+        E: Real,
+        const R: usize,
+        const NR: usize,
+        const WHOLE: bool,
+    >(
+        &self,
+        values: &mut [[E; NR]; R],
+        width: usize,
+    ) {
+        const { assert!(NR.is_multiple_of(T::Vector::LANES)) };
+        let first = values.as_mut_ptr().cast::<E>();
+        // SAFETY: the caller's contract: operands have an element for each of the tile, or NR times the same.
+        unsafe {
+            for step in self.steps() {
+                let from = self.operand::<E>(step, 0, 0);
+                // One nest of loops for each operation, so that values stay in registers.
+                macro_rules! each {
+                    ($f:ident) => {
+                        for row in 0..R {
+                            let from = from.wrapping_offset(row as isize * step.row);
+                            let mut at = 0;
+                            while at < NR {
+                                let to = first.add(row * NR + at).cast();
+                                let y = match WHOLE || step.column == 0 {
+                                    true => T::Vector::load(from.wrapping_add(at).cast()),
+                                    false => {
+                                        let left = width.saturating_sub(at);
+                                        T::Vector::load_part(from.wrapping_add(at).cast(), left)
+                                    }
+                                };
+                                T::Vector::load(to).$f(y).store(to);
+                                at += T::Vector::LANES;
+                            }
+                        }
+                    };
+                }
+                match step.op {
+                    EpilogueOp::Add => each!(add),
+                    EpilogueOp::Subtract => each!(sub),
+                    EpilogueOp::SubtractFrom => each!(rsub),
+                    EpilogueOp::Multiply => each!(mul),
+                    EpilogueOp::AtLeast => each!(at_least),
+                    EpilogueOp::AtMost => each!(at_most),
+                }
+            }
+        }
+    }
+}
+
+/// The operations of steps, on a vector.
+///
+/// # Safety
+/// The CPU has the vector's instruction set; pointers are valid for one vector, aligned or not.
+#[allow(clippy::missing_safety_doc, reason = "one contract for all, above")]
+pub(super) trait StepVector: Copy {
+    const LANES: usize;
+    unsafe fn load(p: *const u8) -> Self;
+    unsafe fn store(self, p: *mut u8);
+    /// The first elements, as many as there are; the others are zero.
+    unsafe fn load_part(p: *const u8, count: usize) -> Self;
+    /// Stores the first elements, as many as there is room for.
+    unsafe fn store_part(self, p: *mut u8, count: usize);
+    /// The element in all lanes.
+    unsafe fn repeat(p: *const u8) -> Self;
+    /// `self * b + c`, rounded once where the tier fuses.
+    unsafe fn fma(self, b: Self, c: Self) -> Self;
+    unsafe fn add(self, o: Self) -> Self;
+    unsafe fn sub(self, o: Self) -> Self;
+    unsafe fn rsub(self, o: Self) -> Self;
+    unsafe fn mul(self, o: Self) -> Self;
+    unsafe fn at_least(self, o: Self) -> Self;
+    unsafe fn at_most(self, o: Self) -> Self;
+}
+
+/// The vectors of a tier.
+pub(super) trait Vectors<E>: Tier {
+    type Vector: StepVector;
+}
+
+macro_rules! step_vector {
+    (@body $($name:ident: ($self:ident, $o:ident) $e:expr;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name($self, $o: Self) -> Self {
+            // SAFETY: the trait's contract.
+            #[allow(unused_unsafe, reason = "numbers need no instruction set")]
+            unsafe { $e }
+        }
+    )*};
+}
+
+impl<V: crate::vector_bytecode::vector::Vector> StepVector for V {
+    const LANES: usize = V::LANES;
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe { V::load(p) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8) {
+        // SAFETY: the trait's contract.
+        unsafe { V::store(self, p) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const u8, count: usize) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe { V::load_part(p, count) }
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, p: *mut u8, count: usize) {
+        // SAFETY: the trait's contract.
+        unsafe { V::store_part(self, p, count) }
+    }
+    #[inline(always)]
+    unsafe fn repeat(p: *const u8) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe {
+            V::splat(match V::SIZE {
+                4 => u64::from(p.cast::<u32>().read_unaligned()),
+                _ => p.cast::<u64>().read_unaligned(),
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe { V::fma(self, b, c) }
+    }
+    step_vector! { @body
+        add: (self, o) V::add(self, o);
+        sub: (self, o) V::sub(self, o);
+        rsub: (self, o) V::sub(o, self);
+        mul: (self, o) V::mul(self, o);
+        at_least: (self, o) V::at_least(self, o);
+        at_most: (self, o) V::at_most(self, o);
+    }
+}
+
+/// A single number, for tiers without vectors of their own.
+#[derive(Clone, Copy)]
+pub(super) struct One<E>(E);
+
+impl<E: Real> StepVector for One<E> {
+    const LANES: usize = 1;
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> Self {
+        // SAFETY: the trait's contract.
+        One(unsafe { p.cast::<E>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8) {
+        // SAFETY: the trait's contract.
+        unsafe { p.cast::<E>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_part(p: *const u8, count: usize) -> Self {
+        match count {
+            0 => One(E::ZERO),
+            // SAFETY: the trait's contract.
+            _ => unsafe { Self::load(p) },
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, p: *mut u8, count: usize) {
+        if count > 0 {
+            // SAFETY: the trait's contract.
+            unsafe { self.store(p) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn repeat(p: *const u8) -> Self {
+        // SAFETY: the trait's contract.
+        unsafe { Self::load(p) }
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        One(E::fma::<elementwise::Portable>(self.0, b.0, c.0))
+    }
+    step_vector! { @body
+        add: (self, o) One(self.0.add(o.0));
+        sub: (self, o) One(self.0.sub(o.0));
+        rsub: (self, o) One(o.0.sub(self.0));
+        mul: (self, o) One(self.0.mul(o.0));
+        at_least: (self, o) One(self.0.at_least(o.0));
+        at_most: (self, o) One(self.0.at_most(o.0));
+    }
+}
+
+macro_rules! vectors {
+    ($($(#[$cfg:meta])? $tier:ident: $words:ty, $doubles:ty;)*) => {$(
+        $(#[$cfg])?
+        impl Vectors<f32> for elementwise::$tier {
+            type Vector = $words;
+        }
+        $(#[$cfg])?
+        impl Vectors<f64> for elementwise::$tier {
+            type Vector = $doubles;
+        }
+    )*};
+}
+vectors! {
+    Portable: One<f32>, One<f64>;
+    #[cfg(target_arch = "x86_64")]
+    Avx2: crate::vector_bytecode::x86::W8, crate::vector_bytecode::x86::D4;
+    #[cfg(target_arch = "x86_64")]
+    Avx512: crate::vector_bytecode::x86::W16, crate::vector_bytecode::x86::D8;
+    #[cfg(target_arch = "aarch64")]
+    Neon: crate::vector_bytecode::neon::W4, crate::vector_bytecode::neon::D2;
+}

@@ -1,0 +1,418 @@
+//! `product-epilogues`: what a loop does to the result of a product or of a convolution is done to its sums, in registers.
+//!
+//! A bias, a normalization by constants, bounds, a residual, a step against a gradient: the loop would read all of the result
+//! from memory again, and the threads would meet once more before it.
+//!
+//! Applies to a product that [`hlorun_kernels::takes_epilogue`], and to a convolution with [`KernelStrips`], whose result is a
+//! matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
+//! each with a number that is the same everywhere, or in a column, or with an array of the result's layout. The product runs
+//! where the loop ran; no thunk between the two writes what it reads.
+
+use rustc_hash::FxHashMap;
+
+use super::kernel_strips::{KernelStrips, StridedArray};
+use super::row_tiling::count_touches;
+use crate::plan::cost::product_epilogues::MAX_BETWEEN;
+use crate::plan::element::elementwise::{Kernel, dtype};
+use crate::plan::element::epilogue::EpilogueStep;
+use crate::plan::element::program::{Program, Register, Step};
+use crate::plan::faults::{self, Fault};
+use crate::plan::ops::{OpKind, OpThunk};
+use crate::plan::thunk::{
+    BufferKind, GemmThunk, Load, LoadKind, LogicalBuffer, LoopThunk, Thunk, ThunkKind,
+    ThunkSequence,
+};
+use crate::plan::view::{ArrayView, Walk};
+use crate::types::Dims;
+use hlorun_kernels::vector_bytecode::Op;
+use hlorun_kernels::{BinaryOp, DType, EpilogueOp, Side};
+
+/// Name by which it is switched off.
+pub const NAME: &str = "product-epilogues";
+
+/// Merges what `thunks` and everything nested in them allow; returns how many loops are gone.
+pub fn run(thunks: &mut ThunkSequence, buffers: &[LogicalBuffer]) -> usize {
+    let mut touches = vec![0u32; buffers.len()];
+    count_touches(thunks, &mut touches);
+    let mut merging = Merging {
+        buffers,
+        touches,
+        merged: 0,
+    };
+    merging.sequence(thunks);
+    merging.merged
+}
+
+struct Merging<'b> {
+    buffers: &'b [LogicalBuffer],
+    touches: Vec<u32>,
+    merged: usize,
+}
+
+/// A loop as an epilogue.
+struct Found {
+    /// Where the product is in its sequence.
+    product: usize,
+    /// Its result's buffer, that of the loop's result, and accesses to the former before the product.
+    own: u32,
+    target: u32,
+    earlier: u32,
+    steps: Vec<EpilogueStep>,
+    arrays: Vec<ArrayView>,
+}
+
+impl Merging<'_> {
+    /// Recursion is bounded by the nesting the lowering allows.
+    fn sequence(&mut self, thunks: &mut ThunkSequence) {
+        let before = self.merged;
+        // Products by the buffer they write, and how often buffers were touched so far.
+        let mut products: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut seen: FxHashMap<u32, u32> = FxHashMap::default();
+        for at in 0..thunks.len() {
+            for nested in thunks[at].nested_mut() {
+                self.sequence(nested);
+            }
+            if let Some(found) = self.find(thunks, at, &products, &seen) {
+                let (target, earlier) = (found.target, found.earlier);
+                self.merge(thunks, at, found);
+                // What touched the product's result before now touches the loop's.
+                self.touches[target as usize] += earlier;
+                *seen.entry(target).or_default() += earlier;
+            }
+            for access in thunks[at].accesses() {
+                *seen.entry(access.slice.allocation).or_default() += 1;
+            }
+            if let Some((result, _)) = matrix_of(&thunks[at]) {
+                products.insert(result.slice.allocation, at);
+            }
+        }
+        if self.merged > before {
+            thunks.retain(|thunk| !matches!(thunk.kind, ThunkKind::Nop));
+        }
+    }
+
+    /// The loop at `at` as an epilogue, if it may be one.
+    fn find(
+        &self,
+        thunks: &[Thunk],
+        at: usize,
+        products: &FxHashMap<u32, usize>,
+        seen: &FxHashMap<u32, u32>,
+    ) -> Option<Found> {
+        let ThunkKind::Loop(fused) = &thunks[at].kind else {
+            return None;
+        };
+        let ([store], [output]) = (fused.stores.as_slice(), fused.program.outputs.as_slice())
+        else {
+            return None;
+        };
+        if !store.is_dense || !store.covers_buffer || store.register != *output {
+            return None;
+        }
+        fused.loads.iter().find_map(|own| {
+            let LoadKind::View(view) = &own.kind else {
+                return None;
+            };
+            let buffer = view.slice.allocation;
+            let product = *products.get(&buffer)?;
+            let (result, [rows, columns]) = matrix_of(&thunks[product])?;
+            let data = &self.buffers[buffer as usize];
+            let size = result.element_type.size_bytes();
+            let is_whole = own.is_dense
+                && view.offset == 0
+                && view.slice == result.slice
+                && view.element_type == result.element_type
+                && fused.count == rows * columns
+                && data.size == fused.count * size
+                && self.buffers[store.view.slice.allocation as usize].size == data.size;
+            // Everything touches it before the loop, and nothing after.
+            let is_alone = faults::holds(
+                Fault::EpilogueForgetsResult,
+                self.touches[buffer as usize] == seen.get(&buffer)? + 1,
+            );
+            if !is_whole || !is_alone || data.kind != BufferKind::Temp {
+                return None;
+            }
+            let (steps, arrays) = chain(fused, own.register, rows, columns)?;
+            let found = Found {
+                product,
+                own: buffer,
+                target: store.view.slice.allocation,
+                earlier: seen[&buffer] - touches(&thunks[product], buffer),
+                steps,
+                arrays,
+            };
+            may_move(thunks, at, &found).then_some(found)
+        })
+    }
+
+    /// Makes the loop at `at` the epilogue of its product.
+    fn merge(&mut self, thunks: &mut ThunkSequence, at: usize, found: Found) {
+        let mut kind = std::mem::replace(&mut thunks[found.product].kind, ThunkKind::Nop);
+        match &mut kind {
+            ThunkKind::Gemm(gemm) => {
+                gemm.epilogue.extend(found.steps);
+                gemm.epilogue_arrays.extend(found.arrays);
+            }
+            ThunkKind::Op(op) => {
+                if let OpKind::Convolution(convolution) = &mut op.kind {
+                    convolution.epilogue.extend(found.steps);
+                }
+                op.inputs.extend(found.arrays);
+            }
+            _ => {}
+        }
+        thunks[at] = Thunk {
+            instruction: thunks[found.product].instruction,
+            kind,
+        };
+        let earlier = found.product.saturating_sub(MAX_BETWEEN)..found.product;
+        for at in earlier.chain([at]) {
+            thunks[at].rename(&mut |slice, _| {
+                if slice.allocation == found.own {
+                    slice.allocation = found.target;
+                }
+            });
+        }
+        self.merged += 1;
+    }
+}
+
+/// How often a thunk itself touches a buffer.
+fn touches(thunk: &Thunk, buffer: u32) -> u32 {
+    let accesses = thunk.accesses();
+    let own = accesses.filter(|access| access.slice.allocation == buffer);
+    own.count() as u32
+}
+
+/// Whether the product may run in place of the loop at `at`, and write the loop's result instead of its own.
+fn may_move(thunks: &[Thunk], at: usize, found: &Found) -> bool {
+    let product = &thunks[found.product];
+    let between = &thunks[found.product + 1..at];
+    let keeps_operands = |thunk: &Thunk| {
+        let mut writes = thunk.accesses().filter(|access| access.effect.writes());
+        thunk.nested().is_empty()
+            && writes.all(|access| touches(product, access.slice.allocation) == 0)
+    };
+    let mut arrays = found.arrays.iter();
+    if between.len() > MAX_BETWEEN
+        || !between.iter().all(keeps_operands)
+        || between.iter().any(|thunk| touches(thunk, found.own) > 0)
+        || touches(product, found.target) > 0
+        || arrays.any(|array| array.slice.allocation == found.target)
+    {
+        return false;
+    }
+    // What the product adds to has been written to its result, and is to be written to the loop's.
+    let is_free = |thunk: &Thunk| thunk.nested().is_empty() && touches(thunk, found.target) == 0;
+    let mut left = found.earlier;
+    if left > 0 && !between.iter().all(is_free) {
+        return false;
+    }
+    for thunk in thunks[..found.product].iter().rev().take(MAX_BETWEEN) {
+        if left == 0 {
+            break;
+        }
+        if !is_free(thunk) {
+            return false;
+        }
+        left -= touches(thunk, found.own);
+    }
+    left == 0
+}
+
+/// The result of a product or a convolution that takes an epilogue, and its rows and columns, which lie one after the other
+/// in a buffer of their own.
+fn matrix_of(thunk: &Thunk) -> Option<(&ArrayView, [usize; 2])> {
+    let (result, columns) = match &thunk.kind {
+        ThunkKind::Gemm(gemm) => (&gemm.c, columns_of_product(gemm)?),
+        ThunkKind::Op(op) => (op.outputs.first()?, columns_of_convolution(op)?),
+        _ => return None,
+    };
+    let is_whole = result.offset == 0 && result.slice.offset == 0 && result.dynamic.is_empty();
+    let count = result.count();
+    (is_whole && columns > 0 && count > 0).then(|| (result, [count / columns, columns]))
+}
+
+fn columns_of_product(gemm: &GemmThunk) -> Option<usize> {
+    let (_, m, n, _) = gemm.sizes();
+    let is_dense = gemm.c.strides[1..] == [n, 1] || (m == 1 && gemm.c.strides[2] == 1);
+    let kernel = gemm.kernel(usize::try_from(m).ok()?)?;
+    (is_dense && hlorun_kernels::takes_epilogue(&kernel)).then_some(kernel.n)
+}
+
+fn columns_of_convolution(op: &OpThunk) -> Option<usize> {
+    let OpKind::Convolution(convolution) = &op.kind else {
+        return None;
+    };
+    let ([input, kernel, ..], [output]) = (op.inputs.as_slice(), op.outputs.as_slice()) else {
+        return None;
+    };
+    let is_dilated = convolution.window.0.iter().any(|w| w.base_dilation != 1);
+    let columns = usize::try_from(output.dims[convolution.output.feature]).ok()?;
+    let strips = KernelStrips::of(convolution, [input, kernel, output].map(StridedArray::from));
+    (!is_dilated && columns > 1 && strips.is_some()).then_some(columns)
+}
+
+/// The steps of a loop that changes a value from `from` on, and the arrays they take; `None` where it does anything else.
+fn chain(
+    fused: &LoopThunk,
+    from: Register,
+    rows: usize,
+    columns: usize,
+) -> Option<(Vec<EpilogueStep>, Vec<ArrayView>)> {
+    let program = &fused.program;
+    let ty = program.types[from.0 as usize];
+    let kind = dtype(ty).filter(|kind| matches!(kind, DType::F32 | DType::F64))?;
+    let (mut steps, mut arrays) = (Vec::new(), Vec::new());
+    let mut value = from;
+    for step in &program.steps {
+        if program.types[step.result.0 as usize] != ty {
+            return None;
+        }
+        for (op, is_right, operand) in operations(program, step, value)? {
+            let constant = match operand {
+                Operand::Constant(bytes) => Some(bits(bytes, kind)),
+                Operand::Register(register) if program.types[register.0 as usize] == ty => {
+                    let mut loads = fused.loads.iter();
+                    let load = loads.find(|load| load.register == register)?;
+                    arrays.push(matrix(load, rows, columns)?);
+                    None
+                }
+                Operand::Register(_) => return None,
+            };
+            let op = EpilogueOp::of(op, is_right, constant, kind)?;
+            steps.push(EpilogueStep { op, constant });
+        }
+        value = step.result;
+    }
+    let is_used = fused.loads.len() == arrays.len() + 1;
+    (!steps.is_empty() && is_used && program.outputs == [value]).then_some((steps, arrays))
+}
+
+enum Operand {
+    Constant([u8; 16]),
+    Register(Register),
+}
+
+/// What a step does to `value`, which it reads once: operations, whether the value is their right operand, and the other one.
+fn operations(
+    program: &Program,
+    step: &Step,
+    value: Register,
+) -> Option<Vec<(BinaryOp, bool, Operand)>> {
+    let meaning = step.meaning?;
+    let reads = step.reads();
+    if reads.iter().filter(|&&register| register == value).count() != 1 {
+        return None;
+    }
+    let constant = |register: Register| {
+        let mut values = program.values.iter();
+        let (_, index) = values.find(|(known, _)| *known == register)?;
+        Some(program.constants[*index as usize])
+    };
+    Some(match (meaning.op, reads, step.kernel) {
+        (Op::Binary(op), [_], Kernel::WithScalar(_, bytes)) => {
+            vec![(
+                op,
+                meaning.side == Some(Side::Left),
+                Operand::Constant(bytes),
+            )]
+        }
+        (Op::Binary(op), &[a, b], _) => {
+            let other = if a == value { b } else { a };
+            let operand = constant(other).map_or(Operand::Register(other), Operand::Constant);
+            vec![(op, b == value, operand)]
+        }
+        (Op::Clamp, &[low, x, high], _) if x == value => vec![
+            (BinaryOp::Maximum, false, Operand::Constant(constant(low)?)),
+            (BinaryOp::Minimum, false, Operand::Constant(constant(high)?)),
+        ],
+        _ => return None,
+    })
+}
+
+fn bits(bytes: [u8; 16], kind: DType) -> u64 {
+    let mut eight = [0; 8];
+    eight[..kind.size_bytes()].copy_from_slice(&bytes[..kind.size_bytes()]);
+    u64::from_le_bytes(eight)
+}
+
+/// What a loop over a matrix reads, as an array of a number for every element, every column, or of one.
+fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
+    let LoadKind::View(view) = &load.kind else {
+        return None;
+    };
+    let [row, column] = steps_of(&load.walk, columns as i64)?;
+    let (dims, strides) = match (row, column) {
+        (0, 0) => ([1, 1], [1, 1]),
+        _ if !faults::holds(Fault::EpilogueTurnsArray, column == 1) => return None,
+        (0, _) => ([1, columns as i64], [columns as i64, 1]),
+        (1.., _) => ([rows as i64, columns as i64], [row, 1]),
+        _ => return None,
+    };
+    view.dynamic.is_empty().then(|| ArrayView {
+        dims: Dims::from_slice(&dims),
+        strides: Dims::from_slice(&strides),
+        ..view.clone()
+    })
+}
+
+/// Elements from one row, and from one column, of a matrix with so many columns to the next, where a walk has one of each.
+fn steps_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
+    let mut left = columns;
+    let (mut inner, mut outer) = (Walk::new(), Walk::new());
+    for &(size, stride) in walk.iter().rev() {
+        if left == 1 {
+            outer.push((size, stride));
+        } else if left % size == 0 {
+            inner.push((size, stride));
+            left /= size;
+        } else if size % left == 0 {
+            inner.push((left, stride));
+            outer.push((size / left, stride.checked_mul(left)?));
+            left = 1;
+        } else {
+            return None;
+        }
+    }
+    if left != 1 {
+        return None;
+    }
+    Some([one_step(&outer)?, one_step(&inner)?])
+}
+
+/// The one step of dimensions, fastest first: zero where there is a single element.
+fn one_step(dims: &Walk) -> Option<i64> {
+    let mut found: Option<(i64, i64)> = None;
+    for &(size, stride) in dims.iter().filter(|dim| dim.0 != 1) {
+        found = match found {
+            None => Some((size, stride)),
+            Some((count, step)) if stride == step * count => Some((count * size, step)),
+            Some(_) => return None,
+        };
+    }
+    Some(found.map_or(0, |(_, step)| step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(walk: &[(i64, i64)], columns: i64) -> Option<[i64; 2]> {
+        steps_of(&Walk::from_slice(walk), columns)
+    }
+
+    #[test]
+    fn walks_over_matrices_have_a_step_for_each_dimension() {
+        assert_eq!(steps(&[(60, 1)], 10), Some([10, 1]));
+        assert_eq!(steps(&[(6, 0), (10, 1)], 10), Some([0, 1]));
+        assert_eq!(steps(&[(60, 0)], 10), Some([0, 0]));
+        assert_eq!(steps(&[(2, 60), (3, 20), (10, 1)], 10), Some([20, 1]));
+        assert_eq!(steps(&[(6, 20), (2, 5), (5, 1)], 10), Some([20, 1]));
+        assert_eq!(steps(&[(6, 1), (10, 0)], 10), Some([1, 0]));
+        assert_eq!(steps(&[(2, 50), (3, 20), (10, 1)], 10), None);
+        assert_eq!(steps(&[(6, 10), (10, 1)], 4), None);
+        assert_eq!(steps(&[(10, 1)], 10), Some([0, 1]));
+    }
+}

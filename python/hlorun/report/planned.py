@@ -185,8 +185,8 @@ class PlannedStep:
     """A step of a plan, and what one run of it takes.
 
     Attributes:
-        instruction: The instruction it computes. Of several it is the last one, but of a product with what is
-            done to its result the product.
+        instruction: The last instruction it computes; for a product or a convolution with an epilogue, that
+            product or convolution.
         runs: How often it runs in a call; branches count in part.
         counts: Its operations: class, element type and number.
         bytes_accessed: Bytes that it moves.

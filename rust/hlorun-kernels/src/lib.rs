@@ -47,8 +47,8 @@ pub use gemm::packed::{
 pub use gemm::weighted_lanes::{WeightedLanes, WeightedLanesKernel, weighted_lanes};
 pub use gemm::weighted_rows::{WeightedRows, weighted_rows};
 pub use gemm::{
-    Gemm, Matrix, OutOfMemory, Parallel, adds_once, blas::set_blas_path, finish_product, gemm,
-    gemm_then, takes_epilogue,
+    Gemm, Matrix, OutOfMemory, Parallel, adds_once, apply_epilogue, blas::set_blas_path, gemm,
+    gemm_with_epilogue, takes_epilogue,
 };
 pub use iota::{Iota, iota};
 pub use isa::Isa;

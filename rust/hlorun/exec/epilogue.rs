@@ -3,32 +3,45 @@
 use hlorun_kernels::{Epilogue, EpilogueOperand};
 
 use super::array::RawArray;
+use crate::error::{HloError, Result};
 use crate::plan::element::epilogue::EpilogueStep;
 
-/// The steps on elements of `size` bytes, from a row on. `arrays` are those of steps without a constant, in order, of two
-/// dimensions.
+/// The steps from a row on. `operands` are those of steps without a constant, in order, of two dimensions.
+///
+/// Errors: an operand of another type than `f32` and `f64`, which the plan refuses.
 pub fn resolve(
     steps: &[EpilogueStep],
-    arrays: &[RawArray],
-    first_row: usize,
+    operands: &[RawArray],
     size: usize,
-) -> Epilogue {
-    let mut arrays = arrays.iter();
+    first_row: usize,
+) -> Result<Epilogue> {
+    if steps.is_empty() {
+        return Ok(Epilogue::new(size, []));
+    }
+    let is_known = |operand: &RawArray| operand.element_type.size_bytes() == size;
+    if !matches!(size, 4 | 8) || !operands.iter().all(is_known) {
+        return Err(HloError::execution(
+            "an epilogue of another type than f32 and f64",
+        ));
+    }
+    let mut operands = operands.iter();
     let steps = steps.iter().filter_map(|step| {
         let operand = match step.constant {
             Some(bits) => EpilogueOperand::Scalar(bits),
-            None => operand(arrays.next()?, first_row, size),
+            None => operand(operands.next()?, first_row),
         };
         Some((step.op, operand))
     });
-    Epilogue::new(size, steps)
+    Ok(Epilogue::new(size, steps))
 }
 
-fn operand(array: &RawArray, first_row: usize, size: usize) -> EpilogueOperand {
-    let first = array.pointer.cast_const();
+/// An operand of elements of four or eight bytes.
+fn operand(array: &RawArray, first_row: usize) -> EpilogueOperand {
+    let (first, size) = (array.pointer.cast_const(), array.element_type.size_bytes());
     if array.count() == 1 {
         let mut bits = [0; 8];
-        // SAFETY: the array has one element of so many bytes, at most eight.
+        let size = size.min(bits.len());
+        // SAFETY: the array has one element of so many bytes.
         unsafe { std::ptr::copy_nonoverlapping(first, bits.as_mut_ptr(), size) };
         return EpilogueOperand::Scalar(u64::from_le_bytes(bits));
     }

@@ -41,7 +41,8 @@ fn rows_of(thunk: &GemmThunk, rows: usize) -> Result<Gemm> {
 
 /// Whether [`add_block`] may be used: it then has the bits of a block and a sum.
 pub fn adds_blocks(thunk: &GemmThunk) -> bool {
-    rows_of(thunk, 1).is_ok_and(|gemm| hlorun_kernels::adds_once(&gemm))
+    thunk.epilogue.is_empty()
+        && rows_of(thunk, 1).is_ok_and(|gemm| hlorun_kernels::adds_once(&gemm))
 }
 
 /// Runs one block of a product that is made of blocks, on this thread, and writes its rows to `c`.
@@ -84,11 +85,11 @@ unsafe fn run_block(
     memory: &Memory,
     c: *mut u8,
 ) -> Result<()> {
-    let epilogue = epilogue_of(thunk, first, memory);
+    let epilogue = epilogue_of(thunk, first, memory)?;
     let offset = first as isize * gemm.a.row_stride * gemm.dtype.size_bytes() as isize;
     // SAFETY: by the caller's promise; the views have these sizes and strides.
     unsafe {
-        hlorun_kernels::gemm_then(
+        hlorun_kernels::gemm_with_epilogue(
             gemm,
             memory.first(&thunk.a).offset(offset),
             memory.first(&thunk.b),
@@ -101,11 +102,11 @@ unsafe fn run_block(
 }
 
 /// What is done to the rows of the product from `first` on.
-fn epilogue_of(thunk: &GemmThunk, first: usize, memory: &Memory) -> Epilogue {
-    let arrays = thunk.epilogue_arrays.iter();
-    let arrays: SmallVec<[RawArray; 4]> = arrays.map(|view| memory.array(view)).collect();
+fn epilogue_of(thunk: &GemmThunk, first: usize, memory: &Memory) -> Result<Epilogue> {
+    let operands = thunk.epilogue_operands.iter();
+    let operands: SmallVec<[RawArray; 4]> = operands.map(|view| memory.array(view)).collect();
     let size = thunk.c.element_type.size_bytes();
-    epilogue::resolve(&thunk.epilogue, &arrays, first, size)
+    epilogue::resolve(&thunk.epilogue, &operands, size, first)
 }
 
 /// The blocks of a product: their rows.
@@ -123,14 +124,14 @@ pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
     let memory = &environment.memory;
     let (a, c) = (memory.first(&thunk.a), memory.first(&thunk.c));
     let parallel = environment.products();
-    let epilogue = epilogue_of(thunk, 0, memory);
+    let epilogue = epilogue_of(thunk, 0, memory)?;
     // SAFETY: the views have these sizes and strides and stay inside their allocations; the
     // assignment never lets C share memory with what is read; the plan packed B of this very product.
     unsafe {
         match thunk.way {
             GemmWay::Whole => {
                 let b = memory.first(&thunk.b);
-                hlorun_kernels::gemm_then(&gemm, a, b, c, &epilogue, &parallel)?;
+                hlorun_kernels::gemm_with_epilogue(&gemm, a, b, c, &epilogue, &parallel)?;
             }
             GemmWay::PackedOperand(packed) => {
                 let b = memory.pointer(&packed);

@@ -144,7 +144,7 @@ pub mod padding {
 
 /// Loops that become epilogues of products.
 pub mod product_epilogues {
-    /// Most thunks between a product and the loop after it, and before a product among which what it adds to is looked for.
+    /// Most thunks between a product and its loop, and most before a product that are searched for writes to its result.
     pub const MAX_BETWEEN: usize = 24;
 }
 

@@ -1,7 +1,7 @@
-//! What is done to every element of a product before it is written.
+//! Elementwise operations on the sums of a product, before they are stored.
 //!
-//! In: sums in registers, and operands that have a number for every row and column, or one for all. Out: what the steps make
-//! of the sums, one after the other. Promise: every step rounds, so that the bits are those of a pass over C for each.
+//! In: sums in registers, and operands with a number for every row and column, for every column, or for all. Out: the results
+//! of the steps, one after the other. Promise: each step rounds, as in a pass of its own over C.
 
 use super::micro::Real;
 use crate::DType;
@@ -19,15 +19,14 @@ pub enum EpilogueOp {
     SubtractFrom,
     /// `x · y`
     Multiply,
-    /// The larger one, where `y` is neither NaN nor a negative zero.
+    /// The larger one; `y` is a lower bound ([`crate::ops::is_lower_bound`]).
     AtLeast,
-    /// The smaller one, where `y` is neither NaN nor a positive zero.
+    /// The smaller one; `y` is an upper bound ([`crate::ops::is_upper_bound`]).
     AtMost,
 }
 
 impl EpilogueOp {
-    /// The step that does `op` to a value on the left, or on the right, of an operand: of the bits of a constant, if it is
-    /// one.
+    /// The step for `op` with the value on the left, or on the right; `constant` has the bits of a constant operand.
     pub fn of(
         op: BinaryOp,
         is_right: bool,
@@ -60,11 +59,8 @@ pub enum EpilogueOperand {
     },
 }
 
-/// Bytes of the widest tile of any tier.
+/// Bytes of a row of the widest tile of any tier.
 const WIDEST_TILE: usize = 4 * super::real::WIDEST;
-
-/// A number as often as a tile is wide.
-type Repeated = [u64; WIDEST_TILE / 8];
 
 #[derive(Clone, Copy)]
 struct Step {
@@ -78,8 +74,8 @@ struct Step {
 /// Steps in order.
 pub struct Epilogue {
     steps: Vec<Step>,
-    /// What steps with one number read.
-    _scalars: Vec<Repeated>,
+    /// Rows of numbers that are the same for all elements.
+    _scalars: Vec<Box<[u64]>>,
 }
 
 // SAFETY: operands are only read.
@@ -102,27 +98,20 @@ impl Epilogue {
         size: usize,
         steps: impl IntoIterator<Item = (EpilogueOp, EpilogueOperand)>,
     ) -> Epilogue {
-        let operands: Vec<_> = steps.into_iter().collect();
-        let repeated = |bits: u64| match size {
-            4 => [(bits & u64::from(u32::MAX)) * (1 << 32 | 1); WIDEST_TILE / 8],
-            _ => [bits; WIDEST_TILE / 8],
-        };
-        let scalars = operands.iter().filter_map(|(_, operand)| match operand {
-            EpilogueOperand::Scalar(bits) => Some(repeated(*bits)),
-            EpilogueOperand::Matrix { .. } => None,
-        });
-        let scalars: Vec<Repeated> = scalars.collect();
-        let mut known = scalars.iter();
-        let steps = operands.iter().map(|&(op, operand)| {
+        let mut scalars: Vec<Box<[u64]>> = Vec::new();
+        let step = |(op, operand)| {
             let (first, row, column) = match operand {
                 EpilogueOperand::Matrix { first, row_stride } => (first, row_stride, 1),
-                EpilogueOperand::Scalar(_) => (
-                    known
-                        .next()
-                        .map_or(std::ptr::null(), |own| own.as_ptr().cast()),
-                    0,
-                    0,
-                ),
+                EpilogueOperand::Scalar(bits) => {
+                    let word = match size {
+                        4 => (bits & u64::from(u32::MAX)) * (1 << 32 | 1),
+                        _ => bits,
+                    };
+                    let row: Box<[u64]> = Box::new([word; WIDEST_TILE / 8]);
+                    let first = row.as_ptr().cast();
+                    scalars.push(row);
+                    (first, 0, 0)
+                }
             };
             Step {
                 op,
@@ -130,9 +119,9 @@ impl Epilogue {
                 row,
                 column,
             }
-        });
+        };
         Epilogue {
-            steps: steps.collect(),
+            steps: steps.into_iter().map(step).collect(),
             _scalars: scalars,
         }
     }
@@ -144,8 +133,8 @@ impl Epilogue {
 
     /// The steps for what begins at a row and column of C.
     #[inline]
-    pub(super) fn at(&self, row: usize, column: usize) -> Ending {
-        Ending {
+    pub(super) fn at(&self, row: usize, column: usize) -> TileEpilogue {
+        TileEpilogue {
             steps: self.steps.as_ptr(),
             count: self.steps.len(),
             row: row as isize,
@@ -153,25 +142,25 @@ impl Epilogue {
         }
     }
 
-    /// Does the steps to `count` elements of a row of C, `column_stride` elements apart, of which the one at `place`, a row
-    /// and a column, lies at `c`.
+    /// Does the steps to `count` elements of a row of C, `column_stride` elements apart, of which the first lies at `c` and has
+    /// the row and column `origin`.
     ///
     /// # Safety
-    /// They are floats of the size of the steps, as are those of the operands.
-    pub(super) unsafe fn finish_row<E: Real>(
+    /// These elements may be read and written, and the epilogue was made for their size; operands have an element for each.
+    pub(super) unsafe fn apply_to_row<E: Real>(
         &self,
-        place: [usize; 2],
+        origin: [usize; 2],
         c: *mut E,
         column_stride: isize,
         count: usize,
     ) {
-        let ending = self.at(place[0], place[1]);
+        let tile = self.at(origin[0], origin[1]);
         for step in &self.steps {
             for j in 0..count {
                 // SAFETY: the caller's contract.
                 unsafe {
                     let at = c.offset(j as isize * column_stride);
-                    at.write(step.one(at.read(), ending.operand::<E>(step, 0, j)));
+                    at.write(step.one(at.read(), tile.operand::<E>(step, 0, j)));
                 }
             }
         }
@@ -196,16 +185,16 @@ impl Step {
 
 /// Steps for a tile that begins at some row and column of C.
 #[derive(Clone, Copy)]
-pub(super) struct Ending {
+pub(super) struct TileEpilogue {
     steps: *const Step,
     count: usize,
     row: isize,
     column: isize,
 }
 
-impl Ending {
+impl TileEpilogue {
     /// No step.
-    pub const NONE: Ending = Ending {
+    pub const NONE: TileEpilogue = TileEpilogue {
         steps: std::ptr::NonNull::dangling().as_ptr(),
         count: 0,
         row: 0,
@@ -233,6 +222,9 @@ impl Ending {
     }
 
     /// Does the steps to a tile, of which the first `width` columns are there, all of them where it is `WHOLE`.
+    ///
+    /// # Safety
+    /// The CPU has the tier's instruction set; operands have an element for each row and each of these columns.
     #[inline(always)]
     pub unsafe fn apply<
         T: Vectors<E>,
@@ -245,9 +237,9 @@ impl Ending {
         values: &mut [[E; NR]; R],
         width: usize,
     ) {
-        const { assert!(NR.is_multiple_of(T::Vector::LANES)) };
+        const { assert!(NR.is_multiple_of(T::Vector::LANES) && NR * size_of::<E>() <= WIDEST_TILE) };
         let first = values.as_mut_ptr().cast::<E>();
-        // SAFETY: the caller's contract: operands have an element for each of the tile, or NR times the same.
+        // SAFETY: the caller's contract; a number that is the same for all is as often there as the widest row has columns.
         unsafe {
             for step in self.steps() {
                 let from = self.operand::<E>(step, 0, 0);
@@ -326,6 +318,7 @@ macro_rules! step_vector {
     )*};
 }
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl<V: crate::vector_bytecode::vector::Vector> StepVector for V {
     const LANES: usize = V::LANES;
     #[inline(always)]
@@ -375,14 +368,14 @@ impl<V: crate::vector_bytecode::vector::Vector> StepVector for V {
 
 /// A single number, for tiers without vectors of their own.
 #[derive(Clone, Copy)]
-pub(super) struct One<E>(E);
+pub(super) struct Scalar<E>(E);
 
-impl<E: Real> StepVector for One<E> {
+impl<E: Real> StepVector for Scalar<E> {
     const LANES: usize = 1;
     #[inline(always)]
     unsafe fn load(p: *const u8) -> Self {
         // SAFETY: the trait's contract.
-        One(unsafe { p.cast::<E>().read_unaligned() })
+        Scalar(unsafe { p.cast::<E>().read_unaligned() })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut u8) {
@@ -392,7 +385,7 @@ impl<E: Real> StepVector for One<E> {
     #[inline(always)]
     unsafe fn load_part(p: *const u8, count: usize) -> Self {
         match count {
-            0 => One(E::ZERO),
+            0 => Scalar(E::ZERO),
             // SAFETY: the trait's contract.
             _ => unsafe { Self::load(p) },
         }
@@ -411,15 +404,15 @@ impl<E: Real> StepVector for One<E> {
     }
     #[inline(always)]
     unsafe fn fma(self, b: Self, c: Self) -> Self {
-        One(E::fma::<elementwise::Portable>(self.0, b.0, c.0))
+        Scalar(E::fma::<elementwise::Portable>(self.0, b.0, c.0))
     }
     step_vector! { @body
-        add: (self, o) One(self.0.add(o.0));
-        sub: (self, o) One(self.0.sub(o.0));
-        rsub: (self, o) One(o.0.sub(self.0));
-        mul: (self, o) One(self.0.mul(o.0));
-        at_least: (self, o) One(self.0.at_least(o.0));
-        at_most: (self, o) One(self.0.at_most(o.0));
+        add: (self, o) Scalar(self.0.add(o.0));
+        sub: (self, o) Scalar(self.0.sub(o.0));
+        rsub: (self, o) Scalar(o.0.sub(self.0));
+        mul: (self, o) Scalar(self.0.mul(o.0));
+        at_least: (self, o) Scalar(self.0.at_least(o.0));
+        at_most: (self, o) Scalar(self.0.at_most(o.0));
     }
 }
 
@@ -436,7 +429,7 @@ macro_rules! vectors {
     )*};
 }
 vectors! {
-    Portable: One<f32>, One<f64>;
+    Portable: Scalar<f32>, Scalar<f64>;
     #[cfg(target_arch = "x86_64")]
     Avx2: crate::vector_bytecode::x86::W8, crate::vector_bytecode::x86::D4;
     #[cfg(target_arch = "x86_64")]

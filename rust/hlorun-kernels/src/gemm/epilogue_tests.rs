@@ -3,7 +3,7 @@
 use super::epilogue::{Epilogue, EpilogueOp, EpilogueOperand};
 use super::indirect::{Indirect, IndirectOperand, IndirectRows};
 use super::packed::{fits_panels, gemm_packed, pack_bytes, packed_size, panel_width};
-use super::{Gemm, Matrix, Parallel, gemm, gemm_then, takes_epilogue};
+use super::{Gemm, Matrix, Parallel, gemm, gemm_with_epilogue, takes_epilogue};
 use crate::DType;
 
 /// Values whose sums depend on their order, and both zeros.
@@ -106,7 +106,7 @@ fn check(g: &Gemm, seed: usize) {
         )
         .expect("memory");
         let c = got.as_mut_ptr().cast();
-        gemm_then(g, a_bytes, b_bytes, c, &epilogue, &Parallel::SERIAL).expect("memory");
+        gemm_with_epilogue(g, a_bytes, b_bytes, c, &epilogue, &Parallel::SERIAL).expect("memory");
     }
     for (at, x) in want.iter_mut().enumerate() {
         *x = operands.apply(*x, at / n, at % n);
@@ -189,8 +189,8 @@ fn steps_follow_the_last_block_of_an_indirect_product() {
             steps: [columns as isize, 1],
         };
         // The rows and columns before these belong to others.
-        let place = [3, 2];
-        let operands = Operands::new(count + place[0], columns + place[1]);
+        let origin = [3, 2];
+        let operands = Operands::new(count + origin[0], columns + origin[1]);
         let steps = operands.epilogue();
         let run = |epilogue: &Epilogue| {
             let mut c = vec![f32::NAN; count * columns];
@@ -210,7 +210,7 @@ fn steps_follow_the_last_block_of_an_indirect_product() {
                     c: c.as_mut_ptr().cast(),
                     c_row: columns as isize,
                     epilogue,
-                    place,
+                    origin,
                     check: &|| (),
                 };
                 // SAFETY: every row has `depth` inputs, and C its rows.
@@ -220,7 +220,7 @@ fn steps_follow_the_last_block_of_an_indirect_product() {
         };
         let mut want = run(Epilogue::none());
         for (at, x) in want.iter_mut().enumerate() {
-            *x = operands.apply(*x, at / columns + place[0], at % columns + place[1]);
+            *x = operands.apply(*x, at / columns + origin[0], at % columns + origin[1]);
         }
         assert_eq!(bits(&run(&steps)), bits(&want), "{columns} {terms} {depth}");
     }

@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
-use super::epilogue::{Ending, Epilogue, Vectors};
-use super::micro::{Destination, Real, Source, finish_tile, prefetch_row, step};
+use super::epilogue::{Epilogue, TileEpilogue, Vectors};
+use super::micro::{Destination, Real, Source, multiply_add_row, prefetch_row, store_tile};
 use super::strips::Job;
 use super::tiles::{KC, Tiles};
 use super::{Outcome, pack};
@@ -45,9 +45,10 @@ pub struct IndirectRows<'t> {
     pub c: *mut u8,
     /// Elements from one row of C to the next.
     pub c_row: isize,
-    /// What is done to the sums of all terms, and the row and column of its operands that the first element has.
+    /// What is done to the sums of all terms.
     pub epilogue: &'t Epilogue,
-    pub place: [usize; 2],
+    /// Row and column of the whole result at which `c` lies.
+    pub origin: [usize; 2],
     /// Called before each block of the depth and some columns; it may unwind.
     pub check: &'t dyn Fn(),
 }
@@ -86,7 +87,7 @@ struct Tile<E> {
     width: usize,
     /// Scale of the old C, not read when zero.
     beta: E,
-    ending: Ending,
+    epilogue: TileEpilogue,
 }
 
 /// A compiled tile.
@@ -105,7 +106,7 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(t: &Tile
             let rows = t.rows.add(term * t.next).cast::<[*const E; R]>();
             let rows = rows.read_unaligned().map(|row| row.wrapping_add(t.first));
             for p in 0..t.depth {
-                step::<T, E, R, NR>(&mut sums, b, |r| rows[r].add(p));
+                multiply_add_row::<T, E, R, NR>(&mut sums, b, |r| rows[r].add(p));
                 b = b.wrapping_add(NR);
             }
         }
@@ -114,7 +115,7 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(t: &Tile
             c_row: t.c_row,
             width: t.width,
         };
-        finish_tile::<T, E, R, NR>(&to, [E::ONE, t.beta], &t.ending, &sums);
+        store_tile::<T, E, R, NR>(&to, [E::ONE, t.beta], &t.epilogue, &sums);
     }
 }
 
@@ -327,7 +328,8 @@ impl Indirect {
     ///
     /// # Safety
     /// Every entry of the table has `depth` readable elements behind it; `operand` is B; the rows of C are writable, hold the
-    /// sums of earlier terms, if there are any, and overlap nothing else.
+    /// sums of earlier terms, if there are any, and overlap nothing else; the epilogue was made for elements of `dtype`, and its
+    /// operands have one for every row and column from `origin` on.
     pub unsafe fn run(&self, rows: &IndirectRows<'_>, operand: &IndirectOperand<'_>) -> Outcome {
         with_type!(self.dtype, E => {
             // SAFETY: the caller's contract.
@@ -458,11 +460,11 @@ impl Indirect {
                         c_row: rows.c_row,
                         width: row.min(columns.end - first),
                         beta: if block.is_first() { E::ZERO } else { E::ONE },
-                        ending: match is_last {
+                        epilogue: match is_last {
                             true => rows
                                 .epilogue
-                                .at(rows.place[0] + own.start, rows.place[1] + column),
-                            false => Ending::NONE,
+                                .at(rows.origin[0] + own.start, rows.origin[1] + column),
+                            false => TileEpilogue::NONE,
                         },
                     };
                     // SAFETY: a tile of the product; the table has as many entries for each of these terms.

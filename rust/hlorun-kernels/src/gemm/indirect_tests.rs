@@ -88,7 +88,7 @@ fn check(columns: usize, terms: usize, depth: usize, count: usize) {
                     c: c[column..].as_mut_ptr().cast(),
                     c_row: width as isize,
                     epilogue: Epilogue::none(),
-                    place: [0, 0],
+                    origin: [0, 0],
                     check: &|| (),
                 };
                 // SAFETY: every start has `depth` inputs behind it, and the rows of C lie in `c`.

@@ -1,10 +1,10 @@
 //! The innermost product: a few rows of A against one strip of B, all sums in registers.
 //!
 //! In: a [`Tile`]. Out: its part of C. Promise: every element is one sum along the depth in ascending order (fused where
-//! the tier has fused multiply-add), then `α·sum`, to which `β·C` is added when C is read; the number of rows and columns
-//! handled at once never changes a bit.
+//! the tier has fused multiply-add), then `α·sum`, to which `β·C` is added when C is read, and then the epilogue; the number
+//! of rows and columns handled at once never changes a bit.
 
-use super::epilogue::{Ending, StepVector, Vectors};
+use super::epilogue::{StepVector, TileEpilogue, Vectors};
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
 use crate::elementwise::{self, Tier};
@@ -20,9 +20,9 @@ pub(super) trait Real: Copy + PartialEq + Send + Sync + 'static {
     fn mul(self, o: Self) -> Self;
     fn add(self, o: Self) -> Self;
     fn sub(self, o: Self) -> Self;
-    /// The larger one, where `o` is neither NaN nor a negative zero.
+    /// The larger one; `o` is a lower bound ([`crate::ops::is_lower_bound`]).
     fn at_least(self, o: Self) -> Self;
-    /// The smaller one, where `o` is neither NaN nor a positive zero.
+    /// The smaller one; `o` is an upper bound ([`crate::ops::is_upper_bound`]).
     fn at_most(self, o: Self) -> Self;
     /// An integer of its size.
     type Bits: Copy;
@@ -53,7 +53,7 @@ pub(super) unsafe fn load<E: Real, S: Source<E>, const N: usize>(from: *const S)
     values
 }
 
-/// A block of the product: `c[rows, width] = α·a[rows, depth]·b[depth, strip] (+ β·c)`, and what its ending makes of that.
+/// A block of the product: `c[rows, width] = epilogue(α·a[rows, depth]·b[depth, strip] (+ β·c))`.
 pub(super) struct Tile<E> {
     pub depth: usize,
     pub a: *const E,
@@ -74,7 +74,7 @@ pub(super) struct Tile<E> {
     pub alpha: E,
     /// Scale of the old C, not read when zero.
     pub beta: E,
-    pub ending: Ending,
+    pub epilogue: TileEpilogue,
 }
 
 /// Steps by which a strip that is read in place is asked for ahead.
@@ -92,7 +92,8 @@ impl<E> Tile<E> {
 /// A compiled tile for fixed rows and strip width.
 ///
 /// # Safety
-/// The block of A, the whole strip of B and `width` columns of C are valid; C overlaps neither.
+/// The block of A, the whole strip of B, `width` columns of C and the operands of the epilogue for these are valid; C overlaps
+/// none of them.
 pub(super) type Kernel<E> = unsafe fn(&Tile<E>);
 
 /// Steps between requests for A, and how far ahead they reach.
@@ -161,7 +162,7 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PA
                 at += 64;
             }
             ahead = ahead.wrapping_offset(t.ahead_step);
-            step::<T, E, R, NR>(&mut sums, b, |r| a.offset(r as isize * a_row));
+            multiply_add_row::<T, E, R, NR>(&mut sums, b, |r| a.offset(r as isize * a_row));
             b = b.wrapping_offset(t.b_row);
             a = a.wrapping_offset(a_col);
         }
@@ -170,13 +171,13 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PA
             c_row: t.c_row,
             width: t.width,
         };
-        finish_tile::<T, E, R, NR>(&to, [t.alpha, t.beta], &t.ending, &sums);
+        store_tile::<T, E, R, NR>(&to, [t.alpha, t.beta], &t.epilogue, &sums);
     }
 }
 
 /// One step of the depth: each row's element times a row of the strip at `b`, added to the sums.
 #[inline(always)]
-pub(super) unsafe fn step<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
+pub(super) unsafe fn multiply_add_row<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
     sums: &mut [[E; NR]; R],
     b: *const E,
     element: impl Fn(usize) -> *const E,
@@ -202,23 +203,26 @@ pub(super) unsafe fn step<T: Vectors<E>, E: Real, const R: usize, const NR: usiz
     }
 }
 
-/// Writes the sums of a tile: `scales` are those of the sums and of the old C, to which the ending is applied.
+/// Stores `α·sum + β·C` of a tile after its epilogue; `scales` are α and β.
+///
+/// # Safety
+/// As [`Kernel`].
 #[inline(always)]
-pub(super) unsafe fn finish_tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
+pub(super) unsafe fn store_tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(
     to: &Destination<E>,
     scales: [E; 2],
-    ending: &Ending,
+    epilogue: &TileEpilogue,
     sums: &[[E; NR]; R],
 ) {
     // SAFETY: the caller's contract.
     unsafe {
-        // Three times the same, so that a whole tile without an ending is stored from where it was summed.
+        // Three copies, so that a whole tile without an epilogue is stored from the registers it was summed in.
         if to.width != NR {
-            write::<T, E, R, NR, false>(to, scales, ending, sums);
-        } else if ending.is_empty() {
-            write::<T, E, R, NR, true>(to, scales, &Ending::NONE, sums);
+            write::<T, E, R, NR, false>(to, scales, epilogue, sums);
+        } else if epilogue.is_empty() {
+            write::<T, E, R, NR, true>(to, scales, &TileEpilogue::NONE, sums);
         } else {
-            write::<T, E, R, NR, true>(to, scales, ending, sums);
+            write::<T, E, R, NR, true>(to, scales, epilogue, sums);
         }
     }
 }
@@ -235,7 +239,7 @@ pub(super) struct Destination<E> {
 unsafe fn write<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const WHOLE: bool>(
     to: &Destination<E>,
     [alpha, beta]: [E; 2],
-    ending: &Ending,
+    epilogue: &TileEpilogue,
     sums: &[[E; NR]; R],
 ) {
     let mut values = *sums;
@@ -261,7 +265,7 @@ unsafe fn write<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const W
                 at += lanes;
             }
         }
-        ending.apply::<T, E, R, NR, WHOLE>(&mut values, to.width);
+        epilogue.apply::<T, E, R, NR, WHOLE>(&mut values, to.width);
         for (r, row) in values.iter().enumerate() {
             let c = to.c.offset(r as isize * to.c_row);
             let mut at = 0;

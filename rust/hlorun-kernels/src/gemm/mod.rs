@@ -18,11 +18,12 @@
 //!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in
+//! gemm_with_epilogue ─── real, for one product that is not turned; else gemm, and a pass over C
 //! gemm_packed ─── by_rows, by_columns     B in panels
 //! ```
 //!
 //! Reals and integers have a micro-kernel each. A tile of reals fuses every step, reads either operand packed or in place
-//! and ends in α and β; one of integers adds whole units, which may be pairs, of operands that are always packed.
+//! and ends in α, β and the epilogue; one of integers adds whole units, which may be pairs, of operands that are always packed.
 
 pub mod batch;
 pub mod blas;
@@ -269,8 +270,9 @@ pub unsafe fn gemm(
 /// As [`gemm`].
 ///
 /// # Safety
-/// As [`gemm`]; the operands of the epilogue have floats of C's type for all its rows and columns. `g.batch` is 1.
-pub unsafe fn gemm_then(
+/// As [`gemm`]. Unless the epilogue is empty, `g.batch` is 1, `g.out` is `F32` or `F64`, the epilogue was made for its size, and
+/// its operands have an element for every row and column of C.
+pub unsafe fn gemm_with_epilogue(
     g: &Gemm,
     a: *const u8,
     b: *const u8,
@@ -282,17 +284,17 @@ pub unsafe fn gemm_then(
     unsafe {
         if epilogue.is_empty() || !takes_epilogue(g) {
             gemm(g, a, b, c, parallel)?;
-            return finish_product(g, c, epilogue, parallel);
+            return apply_epilogue(g, c, epilogue, parallel);
         }
         let g = &g.settled();
         match g.dtype {
-            DType::F32 => real::gemm_then::<f32>(g, a, b, c, epilogue, parallel),
-            _ => real::gemm_then::<f64>(g, a, b, c, epilogue, parallel),
+            DType::F32 => real::gemm_with_epilogue::<f32>(g, a, b, c, epilogue, parallel),
+            _ => real::gemm_with_epilogue::<f64>(g, a, b, c, epilogue, parallel),
         }
     }
 }
 
-/// Whether the steps of an epilogue cost `g` no pass over C.
+/// Whether the epilogue of `g` is applied in registers.
 pub fn takes_epilogue(g: &Gemm) -> bool {
     let is_plain = g.dtype == g.out && matches!(g.dtype, DType::F32 | DType::F64);
     let is_one = g.batch == 1 && g.m != 0 && g.n != 0 && g.c.col_stride == 1;
@@ -303,8 +305,8 @@ pub fn takes_epilogue(g: &Gemm) -> bool {
 /// Does the steps of an epilogue to C as it is.
 ///
 /// # Safety
-/// As [`gemm_then`].
-pub unsafe fn finish_product(
+/// As [`gemm_with_epilogue`].
+pub unsafe fn apply_epilogue(
     g: &Gemm,
     c: *mut u8,
     epilogue: &Epilogue,
@@ -323,9 +325,9 @@ pub unsafe fn finish_product(
                 let c = c.get().offset(at);
                 match g.out {
                     DType::F32 => {
-                        epilogue.finish_row::<f32>([row, 0], c.cast(), g.c.col_stride, g.n)
+                        epilogue.apply_to_row::<f32>([row, 0], c.cast(), g.c.col_stride, g.n)
                     }
-                    _ => epilogue.finish_row::<f64>([row, 0], c.cast(), g.c.col_stride, g.n),
+                    _ => epilogue.apply_to_row::<f64>([row, 0], c.cast(), g.c.col_stride, g.n),
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::micro::{Real, Source};
 use super::product::{Operand, Product, Strips};
 use super::tiles::strip_vectors;
 use super::{
-    Gemm, Matrix, Outcome, Parallel, Shared, batch, finish_product, own, pack, portable, real,
+    Gemm, Matrix, Outcome, Parallel, Shared, apply_epilogue, batch, own, pack, portable, real,
     share,
 };
 use crate::DType;
@@ -125,7 +125,7 @@ pub unsafe fn pack_operand(
 /// When there is no memory for sums beside C.
 ///
 /// # Safety
-/// As [`super::gemm_then`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`; `g.out` is `g.dtype`.
+/// As [`super::gemm_with_epilogue`], with the panels of `g.k`×`g.n` elements of `g.dtype` at `panels`; `g.out` is `g.dtype`.
 pub unsafe fn gemm_packed(
     g: &Gemm,
     a: *const u8,
@@ -141,7 +141,7 @@ pub unsafe fn gemm_packed(
             // Nothing is read of B.
             _ if g.k == 0 => {
                 portable::gemm(g, a, panels, c)?;
-                finish_product(g, c, epilogue, parallel)
+                apply_epilogue(g, c, epilogue, parallel)
             }
             DType::F32 => with_packed::<f32>(g, a, panels, c, epilogue, parallel),
             _ => with_packed::<f64>(g, a, panels, c, epilogue, parallel),
@@ -190,7 +190,7 @@ unsafe fn with_packed<E: Real + Source<E>>(
             unsafe { (E::loops().finish)(from, to, g.c.col_stride, g.n, E::of(g.beta)) };
         }
         // SAFETY: the caller's contract.
-        unsafe { finish_product(g, c, epilogue, parallel)? };
+        unsafe { apply_epilogue(g, c, epilogue, parallel)? };
     }
     Ok(())
 }

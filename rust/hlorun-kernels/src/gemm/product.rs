@@ -3,7 +3,7 @@
 //! In: where the matrices lie. Out: their elements' places, packed blocks and tiles for the kernels. Promise: nothing is
 //! read here but by packing.
 
-use super::epilogue::{Ending, Epilogue};
+use super::epilogue::{Epilogue, TileEpilogue};
 use super::micro::{Kernel, Kernels, Real, Source, Tile};
 use super::strips::Job;
 use super::{Matrix, Shared};
@@ -117,9 +117,9 @@ impl<E: Real, S: Source<E>> Product<'_, E, S> {
             width,
             alpha: self.alpha,
             beta: self.beta(depth.start),
-            ending: match depth.end == self.k {
+            epilogue: match depth.end == self.k {
                 true => self.epilogue.at(i, j),
-                false => Ending::NONE,
+                false => TileEpilogue::NONE,
             },
         }
     }

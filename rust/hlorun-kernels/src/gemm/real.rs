@@ -195,8 +195,8 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
 /// Runs one product that [`super::takes_epilogue`].
 ///
 /// # Safety
-/// As [`super::gemm_then`].
-pub(super) unsafe fn gemm_then<E: Real + Source<E>>(
+/// As [`super::gemm_with_epilogue`].
+pub(super) unsafe fn gemm_with_epilogue<E: Real + Source<E>>(
     g: &Gemm,
     a: *const u8,
     b: *const u8,

@@ -70,16 +70,19 @@ pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Para
             }
             for i in 0..g.m {
                 let c = g.c(i, own.start);
-                for j in 0..if is_sum { 0 } else { own.len() } {
-                    let sum = g.alpha.mul(y.add(i * y_row + j).read());
-                    let c = c.add(j);
-                    c.write(if g.beta == E::ZERO {
-                        sum
-                    } else {
-                        sum.add(g.beta.mul(c.read()))
-                    });
+                if !is_sum {
+                    let sums = std::slice::from_raw_parts(y.add(i * y_row), own.len());
+                    for (j, &sum) in sums.iter().enumerate() {
+                        let sum = g.alpha.mul(sum);
+                        let c = c.add(j);
+                        c.write(if g.beta == E::ZERO {
+                            sum
+                        } else {
+                            sum.add(g.beta.mul(c.read()))
+                        });
+                    }
                 }
-                g.epilogue.finish_row([i, own.start], c, 1, own.len());
+                g.epilogue.apply_to_row([i, own.start], c, 1, own.len());
             }
         }
         Ok(())

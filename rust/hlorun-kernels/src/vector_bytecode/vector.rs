@@ -123,16 +123,22 @@ pub(crate) trait Vector: Copy {
     methods! {
         /// The first elements, as many as there are, at most a vector; the others are zero.
         fn load_part(p: *const u8, count: usize) -> Self {
+            if count >= Self::LANES {
+                return Self::load(p);
+            }
             let mut room = [0u64; 8];
-            let bytes = count.min(Self::LANES) * Self::SIZE;
+            let bytes = count * Self::SIZE;
             std::ptr::copy_nonoverlapping(p, room.as_mut_ptr().cast(), bytes);
             Self::load(room.as_ptr().cast())
         }
         /// Stores the first elements, as many as there is room for.
         fn store_part(self, p: *mut u8, count: usize) {
+            if count >= Self::LANES {
+                return self.store(p);
+            }
             let mut room = [0u64; 8];
             self.store(room.as_mut_ptr().cast());
-            let bytes = count.min(Self::LANES) * Self::SIZE;
+            let bytes = count * Self::SIZE;
             std::ptr::copy_nonoverlapping(room.as_ptr().cast(), p, bytes);
         }
         fn max(self, o: Self) -> Self { self.extremum(o, self.larger(o), self.and(o)) }

@@ -210,6 +210,26 @@ macro_rules! avx2 {
     };
 }
 
+/// All bits of the first elements of 4 bytes.
+#[inline(always)]
+unsafe fn first_words(count: usize) -> __m256i {
+    // SAFETY: the trait's contract.
+    unsafe {
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(8) as i32), lanes)
+    }
+}
+
+/// The same of 8 bytes.
+#[inline(always)]
+unsafe fn first_doubles(count: usize) -> __m256i {
+    // SAFETY: the trait's contract.
+    unsafe {
+        let lanes = _mm256_setr_epi64x(0, 1, 2, 3);
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(count.min(4) as i64), lanes)
+    }
+}
+
 /// Four bits as four truth bytes.
 #[inline(always)]
 fn spread(bits: u32) -> u32 {
@@ -228,6 +248,8 @@ vector! { W8, 8, 4, Self, Self, f32, i32, _mm256_castps_si256, _mm256_castsi256_
             let wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
             Self(_mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256())))
         }
+        fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_ps(p.cast(), first_words(count))) }
+        fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_ps(p.cast(), first_words(count), self.0) }
         fn mask_to_bytes(mask: Self, p: *mut u8) {
             let bits = _mm256_movemask_ps(mask.0) as u32;
             p.cast::<[u32; 2]>().write_unaligned([spread(bits), spread(bits >> 4)]);
@@ -247,6 +269,8 @@ vector! { D4, 4, 8, Self, Self, f64, i64, _mm256_castpd_si256, _mm256_castsi256_
             let wide = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(p.cast::<i32>().read_unaligned()));
             Self(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wide, _mm256_setzero_si256())))
         }
+        fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_pd(p.cast(), first_doubles(count))) }
+        fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_pd(p.cast(), first_doubles(count), self.0) }
         fn mask_to_bytes(mask: Self, p: *mut u8) {
             p.cast::<u32>().write_unaligned(spread(_mm256_movemask_pd(mask.0) as u32));
         }

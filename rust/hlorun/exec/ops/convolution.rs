@@ -39,8 +39,9 @@ pub fn run(
             "convolution takes an input and a kernel",
         ));
     };
-    let (arrays, strips) = others.split_at(op.epilogue_arrays().min(others.len()));
-    let epilogue = epilogue::resolve(&op.epilogue, arrays, 0, output.element_type.size_bytes());
+    let (operands, strips) = others.split_at(op.epilogue_operands().min(others.len()));
+    let size = output.element_type.size_bytes();
+    let epilogue = epilogue::resolve(&op.epilogue, operands, size, 0)?;
     if !sums(op, [input, kernel], output, strips, &epilogue, environment)? {
         finish(op, output, &epilogue, environment)?;
     }
@@ -57,17 +58,19 @@ fn finish(
     if epilogue.is_empty() || output.count() == 0 {
         return Ok(());
     }
-    let ty = dtype(output.element_type).unwrap_or(DType::F32);
+    let ty = dtype(output.element_type).filter(|ty| matches!(ty, DType::F32 | DType::F64));
+    let ty =
+        ty.ok_or_else(|| HloError::execution("an epilogue of another type than f32 and f64"))?;
     let columns = output.dims[op.output.feature] as usize;
     let whole = Gemm::dense(ty, output.count() / columns, columns, 0);
     // SAFETY: the plan has epilogues for dense results alone, of which the features are contiguous.
     unsafe {
-        hlorun_kernels::finish_product(&whole, output.pointer, epilogue, &environment.products())?
+        hlorun_kernels::apply_epilogue(&whole, output.pointer, epilogue, &environment.products())?
     };
     Ok(())
 }
 
-/// Computes the result before or, where it returns `true`, after the epilogue.
+/// Computes the result; returns whether the epilogue is applied.
 fn sums(
     op: &ConvolutionOp,
     [input, kernel]: [&RawArray; 2],
@@ -216,7 +219,7 @@ fn images_innermost(
     Some((op, arrays))
 }
 
-/// Operands and result in one type. Here and below, whether the epilogue is done.
+/// Operands and result in one type. Returns whether the epilogue is applied, as do the functions below.
 fn in_type(
     op: &ConvolutionOp,
     arrays: &Arrays<'_>,

@@ -262,14 +262,15 @@ impl<'a> IndirectConvolution<'a> {
                     true => self.epilogue,
                     false => Epilogue::none(),
                 },
-                place: [
+                origin: [
                     piece.block * self.positions.length + piece.rows.start,
                     piece.group * product.columns + piece.columns.start,
                 ],
                 check: &check,
             };
             // SAFETY: entries point to inputs of the group, or to as many zeros; the kernel lies where parts are, or in
-            // strips; positions of the result lie inside it, and tasks have rows and columns of their own.
+            // strips; positions of the result lie inside it, and tasks have rows and columns of their own. Operands of the epilogue
+            // have an element for every position and feature.
             unsafe { product.run(&rows, &operand)? };
         }
         Ok(())

@@ -119,7 +119,7 @@ impl<'m> Lowering<'m> {
                 beta,
                 way: GemmWay::Whole,
                 epilogue: Vec::new(),
-                epilogue_arrays: Vec::new(),
+                epilogue_operands: Vec::new(),
             })),
         );
         Ok(result)

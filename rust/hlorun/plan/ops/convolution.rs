@@ -44,7 +44,7 @@ pub struct ConvolutionOp {
 
 impl ConvolutionOp {
     /// How many arrays the epilogue takes.
-    pub fn epilogue_arrays(&self) -> usize {
+    pub fn epilogue_operands(&self) -> usize {
         let steps = self.epilogue.iter();
         steps.filter(|step| step.constant.is_none()).count()
     }

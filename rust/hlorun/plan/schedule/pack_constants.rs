@@ -4,7 +4,7 @@
 //!
 //! Applies to convolutions with [`KernelStrips`] and no base dilation, and on a single device to products with
 //! [`GemmThunk::panels`], whose operand lies in a constant, at a fixed place and with no negative stride. What is packed is
-//! a constant of its own: a convolution reads it beside the kernel, a product in place of the operand.
+//! a constant of its own: a convolution reads it behind its other operands, a product in place of the operand.
 
 use rustc_hash::FxHashMap;
 

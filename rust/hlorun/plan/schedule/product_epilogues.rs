@@ -1,12 +1,12 @@
 //! `product-epilogues`: what a loop does to the result of a product or of a convolution is done to its sums, in registers.
 //!
-//! A bias, a normalization by constants, bounds, a residual, a step against a gradient: the loop would read all of the result
+//! A bias, a normalization by columns, bounds, a residual, a step against a gradient: the loop would read all of the result
 //! from memory again, and the threads would meet once more before it.
 //!
 //! Applies to a product that [`hlorun_kernels::takes_epilogue`], and to a convolution with [`KernelStrips`], whose result is a
 //! matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
-//! each with a number that is the same everywhere, or in a column, or with an array of the result's layout. The product runs
-//! where the loop ran; no thunk between the two writes what it reads.
+//! each with a scalar, a vector over the columns, or a matrix with contiguous columns. The product runs where the loop ran; no
+//! thunk between the two writes what it reads.
 
 use rustc_hash::FxHashMap;
 
@@ -53,9 +53,11 @@ struct Merging<'b> {
 struct Found {
     /// Where the product is in its sequence.
     product: usize,
-    /// Its result's buffer, that of the loop's result, and accesses to the former before the product.
+    /// The buffer of the product's result.
     own: u32,
-    target: u32,
+    /// The buffer of the loop's result.
+    result: u32,
+    /// Accesses to `own` before the product.
     earlier: u32,
     steps: Vec<EpilogueStep>,
     arrays: Vec<ArrayView>,
@@ -73,11 +75,15 @@ impl Merging<'_> {
                 self.sequence(nested);
             }
             if let Some(found) = self.find(thunks, at, &products, &seen) {
-                let (target, earlier) = (found.target, found.earlier);
+                let (result, earlier) = (found.result, found.earlier);
+                for access in thunks[found.product].accesses() {
+                    let count = seen.entry(access.slice.allocation).or_default();
+                    *count = count.saturating_sub(1);
+                }
                 self.merge(thunks, at, found);
                 // What touched the product's result before now touches the loop's.
-                self.touches[target as usize] += earlier;
-                *seen.entry(target).or_default() += earlier;
+                self.touches[result as usize] += earlier;
+                *seen.entry(result).or_default() += earlier;
             }
             for access in thunks[at].accesses() {
                 *seen.entry(access.slice.allocation).or_default() += 1;
@@ -137,7 +143,7 @@ impl Merging<'_> {
             let found = Found {
                 product,
                 own: buffer,
-                target: store.view.slice.allocation,
+                result: store.view.slice.allocation,
                 earlier: seen[&buffer] - touches(&thunks[product], buffer),
                 steps,
                 arrays,
@@ -152,7 +158,7 @@ impl Merging<'_> {
         match &mut kind {
             ThunkKind::Gemm(gemm) => {
                 gemm.epilogue.extend(found.steps);
-                gemm.epilogue_arrays.extend(found.arrays);
+                gemm.epilogue_operands.extend(found.arrays);
             }
             ThunkKind::Op(op) => {
                 if let OpKind::Convolution(convolution) = &mut op.kind {
@@ -170,7 +176,7 @@ impl Merging<'_> {
         for at in earlier.chain([at]) {
             thunks[at].rename(&mut |slice, _| {
                 if slice.allocation == found.own {
-                    slice.allocation = found.target;
+                    slice.allocation = found.result;
                 }
             });
         }
@@ -198,13 +204,13 @@ fn may_move(thunks: &[Thunk], at: usize, found: &Found) -> bool {
     if between.len() > MAX_BETWEEN
         || !between.iter().all(keeps_operands)
         || between.iter().any(|thunk| touches(thunk, found.own) > 0)
-        || touches(product, found.target) > 0
-        || arrays.any(|array| array.slice.allocation == found.target)
+        || touches(product, found.result) > 0
+        || arrays.any(|array| array.slice.allocation == found.result)
     {
         return false;
     }
     // What the product adds to has been written to its result, and is to be written to the loop's.
-    let is_free = |thunk: &Thunk| thunk.nested().is_empty() && touches(thunk, found.target) == 0;
+    let is_free = |thunk: &Thunk| thunk.nested().is_empty() && touches(thunk, found.result) == 0;
     let mut left = found.earlier;
     if left > 0 && !between.iter().all(is_free) {
         return false;
@@ -343,7 +349,7 @@ fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
     let LoadKind::View(view) = &load.kind else {
         return None;
     };
-    let [row, column] = steps_of(&load.walk, columns as i64)?;
+    let [row, column] = strides_of(&load.walk, columns as i64)?;
     let (dims, strides) = match (row, column) {
         (0, 0) => ([1, 1], [1, 1]),
         _ if !faults::holds(Fault::EpilogueTurnsArray, column == 1) => return None,
@@ -359,7 +365,7 @@ fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
 }
 
 /// Elements from one row, and from one column, of a matrix with so many columns to the next, where a walk has one of each.
-fn steps_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
+fn strides_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
     let mut left = columns;
     let (mut inner, mut outer) = (Walk::new(), Walk::new());
     for &(size, stride) in walk.iter().rev() {
@@ -379,11 +385,11 @@ fn steps_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
     if left != 1 {
         return None;
     }
-    Some([one_step(&outer)?, one_step(&inner)?])
+    Some([one_stride(&outer)?, one_stride(&inner)?])
 }
 
 /// The one step of dimensions, fastest first: zero where there is a single element.
-fn one_step(dims: &Walk) -> Option<i64> {
+fn one_stride(dims: &Walk) -> Option<i64> {
     let mut found: Option<(i64, i64)> = None;
     for &(size, stride) in dims.iter().filter(|dim| dim.0 != 1) {
         found = match found {
@@ -400,7 +406,7 @@ mod tests {
     use super::*;
 
     fn steps(walk: &[(i64, i64)], columns: i64) -> Option<[i64; 2]> {
-        steps_of(&Walk::from_slice(walk), columns)
+        strides_of(&Walk::from_slice(walk), columns)
     }
 
     #[test]

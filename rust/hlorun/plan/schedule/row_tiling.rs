@@ -215,6 +215,9 @@ impl RowTiling<'_> {
                 ThunkKind::Gemm(gemm) => {
                     add(&gemm.a, gemm.a.count());
                     add(&gemm.c, gemm.c.count());
+                    for operand in &gemm.epilogue_operands {
+                        add(operand, operand.count());
+                    }
                     continue;
                 }
                 _ => continue,

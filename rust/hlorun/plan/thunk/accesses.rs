@@ -139,14 +139,14 @@ macro_rules! operands {
                     _ => Order::Any,
                 };
                 let (order, result) = (rows(&self.a), rows(&self.c));
-                let order_rows = self.c.dims[1];
+                let m = self.c.dims[1];
                 f($operand::View(&$($mut)? self.a), Effect::Read, order);
                 match &$($mut)? self.way {
                     GemmWay::PackedOperand(packed) => f($operand::Slice(packed), Effect::Read, Order::Any),
                     _ => f($operand::View(&$($mut)? self.b), Effect::Read, Order::Any),
                 }
-                for array in &$($mut)? self.epilogue_arrays {
-                    let order = match array.dims[0] == order_rows {
+                for array in &$($mut)? self.epilogue_operands {
+                    let order = match array.dims[0] == m {
                         true => Order::Rows([0, 1].map(|d| (array.dims[d], array.strides[d]))),
                         false => Order::Any,
                     };

@@ -20,7 +20,7 @@ pub type ThunkSequence = Vec<Thunk>;
 /// One step.
 #[derive(Clone, Debug)]
 pub struct Thunk {
-    /// The instruction it computes. Of several it is the last one, but of a product with an epilogue the product.
+    /// The last instruction it computes; for a product or a convolution with an epilogue, that product or convolution.
     pub instruction: InstructionId,
     /// What it does.
     pub kind: ThunkKind,
@@ -193,7 +193,7 @@ pub struct RowTiledThunk {
     pub rows: usize,
     /// Rows of a tile.
     pub tile_rows: usize,
-    /// [`ThunkKind::Loop`] and [`ThunkKind::Reduce`] only, in order; each has a multiple of `rows`
+    /// [`ThunkKind::Loop`], [`ThunkKind::Reduce`] and [`ThunkKind::Gemm`] only, in order; each has a multiple of `rows`
     /// elements.
     pub members: Vec<Thunk>,
     /// What only members touch: scratch of one row tile, whose slices are numbered from
@@ -208,7 +208,7 @@ pub struct Private {
     pub row_bytes: usize,
 }
 
-/// `D = alpha·A·B + beta·D`, batched, and what an epilogue makes of that.
+/// `D = epilogue(alpha·A·B + beta·D)`, batched.
 #[derive(Clone, Debug)]
 pub struct GemmThunk {
     /// The batch dimension and then m, k.
@@ -223,10 +223,10 @@ pub struct GemmThunk {
     pub beta: f64,
     /// How it is computed.
     pub way: GemmWay,
-    /// What is done to the elements of D, and the arrays it takes, of two dimensions; of a single product.
+    /// Steps of the epilogue; only where there is one product.
     pub epilogue: Vec<EpilogueStep>,
-    /// See [`EpilogueStep::constant`].
-    pub epilogue_arrays: Vec<ArrayView>,
+    /// Operands of those without a constant, in order: `[m, n]`, `[1, n]` or `[1, 1]`.
+    pub epilogue_operands: Vec<ArrayView>,
 }
 
 /// How a product is computed.

@@ -63,5 +63,5 @@ fn epilogues_of_products() {
   d = f32[32,32] dot(p, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT r = f32[32,32] multiply(d, t)",
     );
-    misleads(Fault::EpilogueTurnsArray, &turned, "product-epilogues");
+    misleads(Fault::EpilogueTurnsOperand, &turned, "product-epilogues");
 }

@@ -89,8 +89,8 @@ pub enum Fault {
     SharesOtherPacking,
     /// A product whose result becomes that of a loop is read by that loop alone.
     EpilogueForgetsResult,
-    /// An array that an epilogue takes lies as the result does.
-    EpilogueTurnsArray,
+    /// An operand of an epilogue lies in memory as the result does.
+    EpilogueTurnsOperand,
     /// A product that adds to its result is declared to read it.
     DeclaresUpdateAsWrite,
 }

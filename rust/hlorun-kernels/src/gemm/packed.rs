@@ -5,7 +5,7 @@
 
 use super::epilogue::Epilogue;
 use super::micro::{Real, Source};
-use super::product::{Operand, Product, Strips};
+use super::product::{Product, Strips};
 use super::tiles::strip_vectors;
 use super::{
     Gemm, Matrix, Outcome, Parallel, Shared, apply_epilogue, batch, own, pack, portable, real,
@@ -164,22 +164,15 @@ unsafe fn with_packed<E: Real + Source<E>>(
     let in_place = g.c.col_stride == 1;
     let mut sums = Scratch::new::<E>(if in_place { 0 } else { g.m * g.n })?;
     let sums = Shared(sums.get::<E>());
-    let product = Product::<E, E> {
-        m: g.m,
-        n: g.n,
-        k: g.k,
-        a: Operand::new(a, g.a),
-        b: Operand::new(std::ptr::null(), g.b),
-        c: if in_place { Shared(c.cast()) } else { sums },
-        c_row: if in_place {
-            g.c.row_stride
-        } else {
-            g.n as isize
+    let whole = Product::<E, E>::new(g, a, std::ptr::null(), c.cast());
+    let product = match in_place {
+        true => Product { epilogue, ..whole },
+        false => Product {
+            c: sums,
+            c_row: g.n as isize,
+            beta: E::ZERO,
+            ..whole
         },
-        alpha: E::of(g.alpha.0),
-        beta: if in_place { E::of(g.beta) } else { E::ZERO },
-        is_plain: true,
-        epilogue: if in_place { epilogue } else { Epilogue::none() },
     };
     real::with_strips(&product, Some(Shared(panels.cast_mut().cast())), parallel)?;
     if !in_place {

@@ -6,7 +6,8 @@
 use super::epilogue::{Epilogue, TileEpilogue};
 use super::micro::{Kernel, Kernels, Real, Source, Tile};
 use super::strips::Job;
-use super::{Matrix, Shared};
+use super::{Gemm, Matrix, Shared};
+use std::any::TypeId;
 use std::ops::Range;
 
 /// A matrix of elements stored as `S`.
@@ -57,6 +58,23 @@ pub(super) struct Product<'e, E, S> {
 }
 
 impl<E: Real, S: Source<E>> Product<'_, E, S> {
+    /// `g` without an epilogue; its C holds elements of `E`.
+    pub fn new(g: &Gemm, a: *const u8, b: *const u8, c: *mut E) -> Self {
+        Product {
+            m: g.m,
+            n: g.n,
+            k: g.k,
+            a: Operand::new(a, g.a),
+            b: Operand::new(b, g.b),
+            c: Shared(c),
+            c_row: g.c.row_stride,
+            alpha: E::of(g.alpha.0),
+            beta: E::of(g.beta),
+            is_plain: TypeId::of::<S>() == TypeId::of::<E>(),
+            epilogue: Epilogue::none(),
+        }
+    }
+
     #[inline]
     pub fn c(&self, i: usize, j: usize) -> *mut E {
         self.c

@@ -14,11 +14,12 @@
 use super::epilogue::Epilogue;
 use super::memory::fork;
 use super::micro::{Real, Source};
-use super::product::{Operand, Product};
+use super::product::Product;
 use super::small::{few_rows, narrow, tiny};
 use super::tiles::{BAND, KC, SHARED, worth};
 use super::{Gemm, Outcome, Parallel, Shared, by_columns, by_rows, share};
 use crate::scratch::Scratch;
+use std::any::TypeId;
 
 /// Columns of B below which a product runs by rows when it has more of those.
 const FEW: usize = 128;
@@ -83,20 +84,7 @@ fn run<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome
 
 /// Whether a product of `E` reads B in strips, so that it has the same bits from panels.
 pub(super) fn reads_strips<E: Real + Source<E>>(g: &Gemm) -> bool {
-    let nothing = std::ptr::null();
-    let product = Product::<E, E> {
-        m: g.m,
-        n: g.n,
-        k: g.k,
-        a: Operand::new(nothing, g.a),
-        b: Operand::new(nothing, g.b),
-        c: Shared(std::ptr::null_mut()),
-        c_row: g.c.row_stride,
-        alpha: E::ONE,
-        beta: E::ZERO,
-        is_plain: true,
-        epilogue: Epilogue::none(),
-    };
+    let product = Product::<E, E>::new(g, std::ptr::null(), std::ptr::null(), std::ptr::null_mut());
     !wants_swap(g) && path(&product) == Path::Strips
 }
 
@@ -145,22 +133,8 @@ pub(super) unsafe fn gemm<E: Real, S: Source<E>, O: Source<E>>(
     } else {
         (g, a, b)
     };
-    let is_plain = std::any::TypeId::of::<S>() == std::any::TypeId::of::<E>();
-    let in_place = std::any::TypeId::of::<O>() == std::any::TypeId::of::<E>()
-        && (g.c.col_stride == 1 || g.n == 1);
-    let mut product = Product::<E, S> {
-        m: g.m,
-        n: g.n,
-        k: g.k,
-        a: Operand::new(a, g.a),
-        b: Operand::new(b, g.b),
-        c: Shared(c.cast()),
-        c_row: g.c.row_stride,
-        alpha: E::of(g.alpha.0),
-        beta: E::of(g.beta),
-        is_plain,
-        epilogue: Epilogue::none(),
-    };
+    let in_place = TypeId::of::<O>() == TypeId::of::<E>() && (g.c.col_stride == 1 || g.n == 1);
+    let mut product = Product::<E, S>::new(g, a, b, c.cast());
     if in_place {
         return run(&product, parallel);
     }
@@ -205,17 +179,8 @@ pub(super) unsafe fn gemm_with_epilogue<E: Real + Source<E>>(
     parallel: &Parallel,
 ) -> Outcome {
     let product = Product::<E, E> {
-        m: g.m,
-        n: g.n,
-        k: g.k,
-        a: Operand::new(a, g.a),
-        b: Operand::new(b, g.b),
-        c: Shared(c.cast()),
-        c_row: g.c.row_stride,
-        alpha: E::of(g.alpha.0),
-        beta: E::of(g.beta),
-        is_plain: true,
         epilogue,
+        ..Product::new(g, a, b, c.cast())
     };
     run(&product, parallel)
 }

@@ -149,11 +149,11 @@ pub(crate) trait Vector: Copy {
             let ordered = Self::select(equal, zeros, picked);
             Self::select(self.compare(self, CompareDirection::Ne), self, ordered)
         }
-        /// The larger one of `self` and a bound that is neither NaN nor a negative zero.
+        /// The larger one of `self` and a lower bound ([`crate::ops::is_lower_bound`]).
         fn at_least(self, bound: Self) -> Self {
             Self::select(self.compare(bound, CompareDirection::Le), bound, self)
         }
-        /// The smaller one of `self` and a bound that is neither NaN nor a positive zero.
+        /// The smaller one of `self` and an upper bound ([`crate::ops::is_upper_bound`]).
         fn at_most(self, bound: Self) -> Self {
             Self::select(self.compare(bound, CompareDirection::Ge), bound, self)
         }

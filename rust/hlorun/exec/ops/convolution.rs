@@ -27,7 +27,7 @@ use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::types::{Dims, PrimitiveType};
 
-/// Runs `op`: input, kernel, the arrays of its epilogue and, where the plan packed it, the kernel in strips; one array out.
+/// Runs `op`: input, kernel, the operands of its epilogue and, where the plan packed it, the kernel in strips; one array out.
 pub fn run(
     op: &ConvolutionOp,
     inputs: &[RawArray],
@@ -43,13 +43,13 @@ pub fn run(
     let size = output.element_type.size_bytes();
     let epilogue = epilogue::resolve(&op.epilogue, operands, size, 0)?;
     if !sums(op, [input, kernel], output, strips, &epilogue, environment)? {
-        finish(op, output, &epilogue, environment)?;
+        apply_epilogue(op, output, &epilogue, environment)?;
     }
     Ok(())
 }
 
-/// Does an epilogue to results that are in memory.
-fn finish(
+/// Applies an epilogue to results that are in memory.
+fn apply_epilogue(
     op: &ConvolutionOp,
     output: &RawArray,
     epilogue: &Epilogue,

@@ -24,7 +24,7 @@ pub struct Phase {
 /// Cuts `op`, if that saves work: those of few features look for positions that see inputs themselves.
 pub fn cut(op: &ConvolutionOp, kernel: &RawArray, output: &RawArray) -> Option<Vec<Phase>> {
     let groups = (op.feature_group_count * op.batch_group_count) as i64;
-    let is_spread = op.window.0.iter().any(|w| w.base_dilation > 1);
+    let is_spread = op.has_base_dilation();
     let is_regular = (op.window.0.iter()).all(|w| w.base_dilation == 1 || w.stride == 1);
     let is_wide = output.dims[op.output.feature] / groups > MAX_FEATURES as i64;
     let sizes = op.window.0.iter().zip(&op.output.spatial);

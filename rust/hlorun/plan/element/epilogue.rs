@@ -7,8 +7,8 @@ use hlorun_kernels::EpilogueOp;
 pub struct EpilogueStep {
     /// What it does with the value so far and its operand.
     pub op: EpilogueOp,
-    /// The bits of an operand that is the same number everywhere. Other steps take the next of the product's arrays, which
-    /// has a number for every row and column, for every column, or a single one.
+    /// The bits of a constant operand. Other steps take the next of the epilogue's operands: a matrix, a vector over the
+    /// columns, or a scalar.
     pub constant: Option<u64>,
 }
 

@@ -37,13 +37,17 @@ pub struct ConvolutionOp {
     pub feature_group_count: usize,
     /// Groups the batch falls into.
     pub batch_group_count: usize,
-    /// What is done to the elements of the result, as to a matrix of positions and features. The arrays it takes are operands
-    /// behind the kernel.
+    /// What is done to the result, as to a matrix of positions and features. Its operands come behind the kernel.
     pub epilogue: Vec<EpilogueStep>,
 }
 
 impl ConvolutionOp {
-    /// How many arrays the epilogue takes.
+    /// Whether it is cut into others, each with a part of the kernel.
+    pub fn has_base_dilation(&self) -> bool {
+        self.window.0.iter().any(|window| window.base_dilation != 1)
+    }
+
+    /// How many operands the epilogue has.
     pub fn epilogue_operands(&self) -> usize {
         let steps = self.epilogue.iter();
         steps.filter(|step| step.constant.is_none()).count()

@@ -95,8 +95,7 @@ impl Packing<'_> {
         else {
             return None;
         };
-        // One with base dilation is cut into others, each with a part of the kernel.
-        if convolution.window.0.iter().any(|w| w.base_dilation != 1) {
+        if convolution.has_base_dilation() {
             return None;
         }
         let arrays = [input, kernel, op.outputs.first()?];

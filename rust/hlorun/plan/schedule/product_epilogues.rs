@@ -60,7 +60,7 @@ struct Found {
     /// Accesses to `own` before the product.
     earlier: u32,
     steps: Vec<EpilogueStep>,
-    arrays: Vec<ArrayView>,
+    operands: Vec<ArrayView>,
 }
 
 impl Merging<'_> {
@@ -139,14 +139,14 @@ impl Merging<'_> {
             if !is_whole || !is_alone || data.kind != BufferKind::Temp {
                 return None;
             }
-            let (steps, arrays) = chain(fused, own.register, rows, columns)?;
+            let (steps, operands) = chain(fused, own.register, rows, columns)?;
             let found = Found {
                 product,
                 own: buffer,
                 result: store.view.slice.allocation,
                 earlier: seen[&buffer] - touches(&thunks[product], buffer),
                 steps,
-                arrays,
+                operands,
             };
             may_move(thunks, at, &found).then_some(found)
         })
@@ -158,13 +158,13 @@ impl Merging<'_> {
         match &mut kind {
             ThunkKind::Gemm(gemm) => {
                 gemm.epilogue.extend(found.steps);
-                gemm.epilogue_operands.extend(found.arrays);
+                gemm.epilogue_operands.extend(found.operands);
             }
             ThunkKind::Op(op) => {
                 if let OpKind::Convolution(convolution) = &mut op.kind {
                     convolution.epilogue.extend(found.steps);
                 }
-                op.inputs.extend(found.arrays);
+                op.inputs.extend(found.operands);
             }
             _ => {}
         }
@@ -200,12 +200,12 @@ fn may_move(thunks: &[Thunk], at: usize, found: &Found) -> bool {
         thunk.nested().is_empty()
             && writes.all(|access| touches(product, access.slice.allocation) == 0)
     };
-    let mut arrays = found.arrays.iter();
+    let mut operands = found.operands.iter();
     if between.len() > MAX_BETWEEN
         || !between.iter().all(keeps_operands)
         || between.iter().any(|thunk| touches(thunk, found.own) > 0)
         || touches(product, found.result) > 0
-        || arrays.any(|array| array.slice.allocation == found.result)
+        || operands.any(|array| array.slice.allocation == found.result)
     {
         return false;
     }
@@ -254,13 +254,12 @@ fn columns_of_convolution(op: &OpThunk) -> Option<usize> {
     let ([input, kernel, ..], [output]) = (op.inputs.as_slice(), op.outputs.as_slice()) else {
         return None;
     };
-    let is_dilated = convolution.window.0.iter().any(|w| w.base_dilation != 1);
     let columns = usize::try_from(output.dims[convolution.output.feature]).ok()?;
     let strips = KernelStrips::of(convolution, [input, kernel, output].map(StridedArray::from));
-    (!is_dilated && columns > 1 && strips.is_some()).then_some(columns)
+    (!convolution.has_base_dilation() && columns > 1 && strips.is_some()).then_some(columns)
 }
 
-/// The steps of a loop that changes a value from `from` on, and the arrays they take; `None` where it does anything else.
+/// The steps of a loop that changes a value from `from` on, and the operands they take; `None` where it does anything else.
 fn chain(
     fused: &LoopThunk,
     from: Register,
@@ -270,7 +269,7 @@ fn chain(
     let program = &fused.program;
     let ty = program.types[from.0 as usize];
     let kind = dtype(ty).filter(|kind| matches!(kind, DType::F32 | DType::F64))?;
-    let (mut steps, mut arrays) = (Vec::new(), Vec::new());
+    let (mut steps, mut operands) = (Vec::new(), Vec::new());
     let mut value = from;
     for step in &program.steps {
         if program.types[step.result.0 as usize] != ty {
@@ -282,7 +281,7 @@ fn chain(
                 Operand::Register(register) if program.types[register.0 as usize] == ty => {
                     let mut loads = fused.loads.iter();
                     let load = loads.find(|load| load.register == register)?;
-                    arrays.push(matrix(load, rows, columns)?);
+                    operands.push(matrix(load, rows, columns)?);
                     None
                 }
                 Operand::Register(_) => return None,
@@ -292,8 +291,8 @@ fn chain(
         }
         value = step.result;
     }
-    let is_used = fused.loads.len() == arrays.len() + 1;
-    (!steps.is_empty() && is_used && program.outputs == [value]).then_some((steps, arrays))
+    let is_used = fused.loads.len() == operands.len() + 1;
+    (!steps.is_empty() && is_used && program.outputs == [value]).then_some((steps, operands))
 }
 
 enum Operand {
@@ -352,7 +351,7 @@ fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
     let [row, column] = strides_of(&load.walk, columns as i64)?;
     let (dims, strides) = match (row, column) {
         (0, 0) => ([1, 1], [1, 1]),
-        _ if !faults::holds(Fault::EpilogueTurnsArray, column == 1) => return None,
+        _ if !faults::holds(Fault::EpilogueTurnsOperand, column == 1) => return None,
         (0, _) => ([1, columns as i64], [columns as i64, 1]),
         (1.., _) => ([rows as i64, columns as i64], [row, 1]),
         _ => return None,

@@ -23,6 +23,8 @@ mod ops;
 pub mod places;
 pub mod random;
 mod reduce;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod reduce_vectors;
 mod rows;
 pub mod scalar_bytecode;
 mod scratch;

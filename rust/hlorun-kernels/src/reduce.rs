@@ -105,18 +105,15 @@ impl Monoid<Pred> for int::PredXor {
 }
 
 /// Lanes of every reduction.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// How far ahead elements are asked for: across the end of a page, where the CPU's own foresight ends.
 const AHEAD: usize = 4096;
 
-/// Asks for what comes after `block`.
+/// Asks for what comes after a block of so many bytes.
 #[inline(always)]
-fn ask_ahead<A>(block: &[A]) {
-    crate::stream::expect::<false>(
-        block.as_ptr().cast::<u8>().wrapping_add(AHEAD),
-        size_of_val(block),
-    );
+pub(crate) fn ask_ahead(block: *const u8, bytes: usize) {
+    crate::stream::expect::<false>(block.wrapping_add(AHEAD), bytes);
 }
 
 /// The largest or smallest element by plain comparisons, which are blind to NaN and to the sign of zero: where one of
@@ -135,7 +132,7 @@ fn extreme<E: Float>(a: &[E], worst: E, is_better: impl Fn(E, E) -> bool) -> Opt
     };
     let mut blocks = a.chunks_exact(LANES);
     for block in &mut blocks {
-        ask_ahead(block);
+        ask_ahead(block.as_ptr().cast(), size_of_val(block));
         pass(block);
     }
     pass(blocks.remainder());
@@ -168,7 +165,7 @@ pub(crate) unsafe fn reduce_body<T: Tier, A: Copy, O: Monoid<A>>(
     let mut lanes = [O::identity(); LANES];
     let mut blocks = a.chunks_exact(LANES);
     for block in &mut blocks {
-        ask_ahead(block);
+        ask_ahead(block.as_ptr().cast(), size_of_val(block));
         for (lane, &x) in lanes.iter_mut().zip(block) {
             *lane = O::f::<T>(*lane, x);
         }
@@ -317,5 +314,9 @@ pub fn reduce_identity(op: BinaryOp, dtype: DType) -> Option<[u8; 16]> {
 
 /// [`reduce`] for a given tier, which must be available.
 pub fn reduce_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Reduce> {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let Some(reduce) = crate::reduce_vectors::reduce_on(isa, op, dtype) {
+        return Some(reduce);
+    }
     with_tier!(isa, T => tier::<T>(op, dtype))
 }

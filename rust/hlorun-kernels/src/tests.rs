@@ -397,6 +397,43 @@ fn extremes_heed_nan_and_the_sign_of_zero() {
 }
 
 #[test]
+fn reductions_give_the_same_bits_on_all_tiers() {
+    let ops = [
+        BinaryOp::Add,
+        BinaryOp::Multiply,
+        BinaryOp::Maximum,
+        BinaryOp::Minimum,
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let size = dtype.size_bytes();
+        for n in (1..260).chain([1000, 1003]) {
+            let all = pattern(dtype, n + 12, n as u64);
+            // The pattern begins with NaN, infinities and zeros.
+            for a in [&all[..n * size], &all[12 * size..]] {
+                for op in ops {
+                    let run = |isa| {
+                        let mut acc = all[2 * size..3 * size].to_vec();
+                        // SAFETY: n elements and one accumulator.
+                        unsafe {
+                            reduce_on(isa, op, dtype).unwrap()(a.as_ptr(), n, acc.as_mut_ptr())
+                        };
+                        acc
+                    };
+                    let want = run(Isa::Portable);
+                    for isa in Isa::available() {
+                        let got = run(isa);
+                        assert!(
+                            same(dtype, &got, &want),
+                            "{isa:?} {op:?} {dtype:?} {n}: {got:?} {want:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn lengths_of_complex_numbers_are_rounded_once() {
     let parts = [
         0.0f32,

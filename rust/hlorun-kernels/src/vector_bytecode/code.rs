@@ -30,6 +30,8 @@ pub(super) enum Code {
     IntAdd, IntAddC, IntSub, IntSubC, RIntSub, RIntSubC, IntMul, IntMulC, And, AndC, Or, OrC, Xor, XorC,
     Shl, ShlC, Shr, ShrC, Sar, SarC, IntMax, IntMaxC, IntMin, IntMinC, UintMax, UintMaxC, UintMin, UintMinC,
     IntToFloat, FloatToInt,
+    /// A float to a signed integer that compares as the float does in the total order.
+    TotalKey,
     /// `(accumulator << d) | (accumulator >>> e)`, where `bits` holds the distances, or else the addresses they are at.
     Turn, TurnC,
     /// The sum of the accumulator and `a` is written to `b`, and combined with the turned accumulator by exclusive or.
@@ -186,6 +188,7 @@ pub(super) fn is_supported(op: super::Op, from: DType, to: DType) -> bool {
             _ => word(from) && binary(op, from).is_some(),
         },
         super::Op::Compare(_) => word(from),
+        super::Op::CompareTotal(_) => matches!(from, DType::F32 | DType::F64),
         super::Op::Select => word(to),
         super::Op::Clamp => word(from) && binary(BinaryOp::Maximum, from).is_some(),
         super::Op::Bitcast => {
@@ -224,6 +227,17 @@ pub(super) fn direct(op: UnaryOp, dtype: DType) -> Option<Code> {
 /// Whether an operation of floats is a code of its own.
 pub(super) fn is_direct(op: UnaryOp, dtype: DType) -> bool {
     direct(op, dtype).is_some()
+}
+
+/// What `Code::TotalKey` makes of a constant.
+pub(super) fn total_key(bits: u64, dtype: DType) -> u64 {
+    match dtype {
+        DType::F64 => bits ^ ((bits as i64 >> 63) as u64 >> 1),
+        _ => {
+            let bits = bits as u32;
+            u64::from(bits ^ ((bits as i32 >> 31) as u32 >> 1))
+        }
+    }
 }
 
 /// The bits of a constant as a lane holds it.

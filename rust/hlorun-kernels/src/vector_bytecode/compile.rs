@@ -5,11 +5,11 @@
 
 use super::code::{
     Code, Micro, Pair, binary, compare, constant, direct, joined, one, one_comparison, pair,
-    two_way,
+    total_key, two_way,
 };
 use super::fuse::{Act, Mix, Turn, acts, distance};
 use super::{Operand, Step, is_half};
-use crate::ops::{BinaryOp, UnaryOp};
+use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 use crate::table::{Unary, unary_on};
 use crate::{DType, Isa};
 
@@ -293,7 +293,7 @@ impl<'s> Compiler<'s> {
         let result = (self.inputs.len() + at) as u32;
         let is_mask = match step.op {
             super::Op::Unary(UnaryOp::Not) | super::Op::Binary(_) => step.from == DType::Pred,
-            super::Op::Compare(_) => true,
+            super::Op::Compare(_) | super::Op::CompareTotal(_) => true,
             _ => false,
         };
         if is_mask {
@@ -325,6 +325,9 @@ impl<'s> Compiler<'s> {
             self.emit(code, a, to, 0, bits);
             return Some(to);
         }
+        if let super::Op::CompareTotal(direction) = step.op {
+            return Some(self.compare_total(direction, x, y, step.from));
+        }
         let (code, x, y) = match step.op {
             super::Op::Binary(op) => {
                 let code = match op {
@@ -340,6 +343,44 @@ impl<'s> Compiler<'s> {
         self.emit(code, x, y, to, 0);
         self.masks_used(step);
         Some(to)
+    }
+
+    /// Compares two floats by the total order, as signed integers; returns where the mask is.
+    fn compare_total(
+        &mut self,
+        direction: CompareDirection,
+        x: Operand,
+        y: Operand,
+        dtype: DType,
+    ) -> u16 {
+        let integer = match dtype {
+            DType::F64 => DType::S64,
+            _ => DType::S32,
+        };
+        let pair = compare(direction, integer);
+        let (code, at, bits) = match y {
+            Operand::Value(_) => {
+                self.load_key(y, dtype);
+                (pair.value, self.store(), 0)
+            }
+            Operand::Constant(bytes) => {
+                (pair.constant, 0, total_key(constant(bytes, dtype), dtype))
+            }
+        };
+        self.load_key(x, dtype);
+        let to = self.local();
+        self.emit(code, at, to, 0, bits);
+        if let Operand::Value(_) = y {
+            self.free.push(at);
+        }
+        to
+    }
+
+    /// Leaves in the accumulator what the total order compares of a float.
+    fn load_key(&mut self, operand: Operand, dtype: DType) {
+        self.load_operand(operand, dtype);
+        self.vacate();
+        self.emit(Code::TotalKey, 0, 0, 0, 0);
     }
 
     /// Emits a step that leaves its result in the accumulator, before it is rounded.
@@ -391,7 +432,7 @@ impl<'s> Compiler<'s> {
                 self.emit(code, a, at, 0, bits);
                 self.used(mask);
             }
-            super::Op::Compare(_) => {}
+            super::Op::Compare(_) | super::Op::CompareTotal(_) => {}
             super::Op::Convert if step.from == DType::Pred => {
                 let mask = self.mask(x)?;
                 self.vacate();

@@ -44,6 +44,8 @@ pub enum Op {
     Binary(BinaryOp),
     /// Two operands to truth values; floats by the partial order.
     Compare(CompareDirection),
+    /// The same of floats by the total order.
+    CompareTotal(CompareDirection),
     /// A truth value and two operands.
     Select,
     /// Lower bound, operand, upper bound.
@@ -275,17 +277,65 @@ impl VectorBytecode {
             for (k, pointer) in outside.enumerate().take(count) {
                 pointers.add(own + k).write(pointer);
             }
+            let overlaps = n >= self.lanes && !self.writes_inputs(pointers);
             self.run_blocks(pointers, large, true);
             let vectors = rest / self.lanes;
+            let ragged = rest % self.lanes;
+            if overlaps {
+                let is_large = large > 0 && rest.div_ceil(self.lanes) * SMALL_COST > LARGE_COST;
+                if is_large {
+                    self.run_last(pointers, rest, true);
+                    return;
+                }
+                self.run_blocks(pointers, vectors, false);
+                if ragged > 0 {
+                    self.run_last(pointers, ragged, false);
+                }
+                return;
+            }
             if self.is_copied(rest) {
                 self.run_copy(pointers, rest, room, true);
                 return;
             }
             self.run_blocks(pointers, vectors, false);
-            let rest = rest % self.lanes;
-            if rest > 0 {
-                self.run_copy(pointers, rest, room, false);
+            if ragged > 0 {
+                self.run_copy(pointers, ragged, room, false);
             }
+        }
+    }
+
+    /// Whether a result takes the place of an operand, so that no element can be computed twice.
+    ///
+    /// # Safety
+    /// The table holds the addresses outside.
+    unsafe fn writes_inputs(&self, pointers: *mut *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        let outside = unsafe {
+            std::slice::from_raw_parts(pointers.add(self.strides.first), self.strides.bytes.len())
+        };
+        let (inputs, outputs) = outside.split_at(self.inputs);
+        outputs.iter().any(|output| inputs.contains(output))
+    }
+
+    /// Runs one block whose last `rest` elements are those that are left. What is before them is computed once more, which
+    /// takes less time than a copy.
+    ///
+    /// # Safety
+    /// So many elements were done before; no result takes the place of an operand.
+    unsafe fn run_last(&self, pointers: *mut *mut u8, rest: usize, is_large: bool) {
+        let lanes = if is_large {
+            WIDE * self.lanes
+        } else {
+            self.lanes
+        };
+        let back = lanes - rest;
+        // SAFETY: the caller's promise: the elements before the addresses are there.
+        unsafe {
+            for (k, &bytes) in self.strides.bytes.iter().enumerate() {
+                let pointer = pointers.add(self.strides.first + k);
+                pointer.write((*pointer).sub(back * (usize::from(bytes) / self.lanes)));
+            }
+            self.run_blocks(pointers, 1, is_large);
         }
     }
 

@@ -303,7 +303,7 @@ blocks! {
     IntGt IntGtC int_compare Gt, IntGe IntGeC int_compare Ge, UintLt UintLtC uint_compare Lt,
     UintLe UintLeC uint_compare Le, UintGt UintGtC uint_compare Gt, UintGe UintGeC uint_compare Ge,;
     Neg neg, Abs abs, Sqrt sqrt, Floor floor, Ceil ceil, RoundEven round_even, Exp exp, RoundBf16 round_bf16,
-    RoundF16 round_f16, IntToFloat int_to_float, FloatToInt float_to_int,
+    RoundF16 round_f16, IntToFloat int_to_float, FloatToInt float_to_int, TotalKey total_key,
 }
 
 /// The code that runs blocks, elements of a vector, and bytes of one.

@@ -141,6 +141,12 @@ pub(crate) trait Vector: Copy {
             let bytes = count * Self::SIZE;
             std::ptr::copy_nonoverlapping(room.as_ptr().cast(), p, bytes);
         }
+        /// Moves elements down by a power of two; what as many at the end become is not said.
+        fn down(self, by: usize) -> Self {
+            let mut room = [0u64; 16];
+            self.store(room.as_mut_ptr().cast());
+            Self::load(room.as_ptr().cast::<u8>().add(by * Self::SIZE))
+        }
         fn max(self, o: Self) -> Self { self.extremum(o, self.larger(o), self.and(o)) }
         fn min(self, o: Self) -> Self { self.extremum(o, self.smaller(o), self.or(o)) }
         /// What was picked, with NaN first and zeros in order.
@@ -161,6 +167,11 @@ pub(crate) trait Vector: Copy {
         fn rotate(self, by: Self) -> Self {
             let back = Self::splat(8 * Self::SIZE as u64).int_sub(by);
             self.shl(by).or(self.shr(back))
+        }
+        /// Flips all bits but the sign of negative floats, so that they compare as signed integers.
+        fn total_key(self) -> Self {
+            let sign = self.sar(Self::splat(8 * Self::SIZE as u64 - 1));
+            self.xor(sign.shr(Self::splat(1)))
         }
         fn neg(self) -> Self { self.xor(Self::splat(Self::SIGN)) }
         fn abs(self) -> Self { self.and(Self::splat(Self::SIGN - 1)) }

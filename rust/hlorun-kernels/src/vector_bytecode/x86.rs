@@ -144,6 +144,14 @@ vector! { W16, 16, 4, __mmask16, plain, f32, i32, _mm512_castps_si512, _mm512_ca
         }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm512_maskz_loadu_ps(first_lanes(count) as __mmask16, p.cast())) }
         fn store_part(self, p: *mut u8, count: usize) { _mm512_mask_storeu_ps(p.cast(), first_lanes(count) as __mmask16, self.0) }
+        fn down(self, by: usize) -> Self {
+            Self(match by {
+                8 => _mm512_shuffle_f32x4::<0b1110>(self.0, self.0),
+                4 => _mm512_shuffle_f32x4::<1>(self.0, self.0),
+                2 => _mm512_permute_ps::<0b1110>(self.0),
+                _ => _mm512_permute_ps::<1>(self.0),
+            })
+        }
         fn mask_to_bytes(mask: __mmask16, p: *mut u8) { _mm_storeu_si128(p.cast(), _mm_maskz_set1_epi8(mask, 1)) }
     }
 }}
@@ -163,6 +171,13 @@ vector! { D8, 8, 8, __mmask8, plain, f64, i64, _mm512_castpd_si512, _mm512_casts
         }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm512_maskz_loadu_pd(first_lanes(count) as __mmask8, p.cast())) }
         fn store_part(self, p: *mut u8, count: usize) { _mm512_mask_storeu_pd(p.cast(), first_lanes(count) as __mmask8, self.0) }
+        fn down(self, by: usize) -> Self {
+            Self(match by {
+                4 => _mm512_shuffle_f64x2::<0b1110>(self.0, self.0),
+                2 => _mm512_shuffle_f64x2::<1>(self.0, self.0),
+                _ => _mm512_permute_pd::<1>(self.0),
+            })
+        }
         fn mask_to_bytes(mask: __mmask8, p: *mut u8) {
             _mm_storel_epi64(p.cast(), _mm_maskz_set1_epi8(mask.into(), 1))
         }
@@ -248,6 +263,13 @@ vector! { W8, 8, 4, Self, Self, f32, i32, _mm256_castps_si256, _mm256_castsi256_
             let wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
             Self(_mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256())))
         }
+        fn down(self, by: usize) -> Self {
+            Self(match by {
+                4 => _mm256_permute2f128_ps::<1>(self.0, self.0),
+                2 => _mm256_permute_ps::<0b1110>(self.0),
+                _ => _mm256_permute_ps::<1>(self.0),
+            })
+        }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_ps(p.cast(), first_words(count))) }
         fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_ps(p.cast(), first_words(count), self.0) }
         fn mask_to_bytes(mask: Self, p: *mut u8) {
@@ -268,6 +290,12 @@ vector! { D4, 4, 8, Self, Self, f64, i64, _mm256_castpd_si256, _mm256_castsi256_
         fn mask_from_bytes(p: *const u8) -> Self {
             let wide = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(p.cast::<i32>().read_unaligned()));
             Self(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wide, _mm256_setzero_si256())))
+        }
+        fn down(self, by: usize) -> Self {
+            Self(match by {
+                2 => _mm256_permute2f128_pd::<1>(self.0, self.0),
+                _ => _mm256_permute_pd::<1>(self.0),
+            })
         }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_pd(p.cast(), first_doubles(count))) }
         fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_pd(p.cast(), first_doubles(count), self.0) }

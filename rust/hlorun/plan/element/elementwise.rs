@@ -190,7 +190,10 @@ pub fn meaning(instruction: InstructionRef<'_>, operands: &[PrimitiveType]) -> O
         HloOpcode::Compare => {
             let (direction, order) = comparison(instruction)?;
             let is_float = operands.first().is_some_and(|ty| ty.is_floating());
-            (order == CompareOrder::Partial || !is_float).then_some(Op::Compare(direction))
+            Some(match order {
+                CompareOrder::Total if is_float => Op::CompareTotal(direction),
+                _ => Op::Compare(direction),
+            })
         }
         _ if operands.len() == 1 => unary_op(opcode).map(Op::Unary),
         _ if operands.len() == 2 => binary_op(opcode).map(Op::Binary),

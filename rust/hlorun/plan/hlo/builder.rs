@@ -139,15 +139,19 @@ impl Builder<'_> {
 
     /// Zeros.
     pub fn zeros(&mut self, ty: PrimitiveType, dims: &[i64]) -> InstructionId {
-        let bytes = vec![0u8; ty.size_bytes()].into_boxed_slice();
+        self.everywhere(ty, &vec![0; ty.size_bytes()], dims)
+    }
+
+    /// An array of one element, given by its bytes, everywhere.
+    pub fn everywhere(&mut self, ty: PrimitiveType, element: &[u8], dims: &[i64]) -> InstructionId {
         let scalar = ArrayShape::new(ty, &[]);
         let literal = self.module.add_literal(Literal {
             shape: scalar.clone(),
-            value: crate::types::LiteralValue::Array(bytes),
+            value: crate::types::LiteralValue::Array(element.into()),
         });
         let shape = self.module.shapes_mut().array(scalar);
-        let zero = self.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32);
-        self.broadcast(zero, dims)
+        let constant = self.add(HloOpcode::Constant, shape, &[], &[], literal.index() as u32);
+        self.broadcast(constant, dims)
     }
 
     /// Elements `start..limit` of one dimension.

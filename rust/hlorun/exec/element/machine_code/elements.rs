@@ -13,7 +13,7 @@ use crate::plan::thunk::scalar_bytecode::Element;
 pub fn operands(op: Op) -> usize {
     match op {
         Op::Unary(_) | Op::Convert | Op::Bitcast => 1,
-        Op::Binary(_) | Op::Compare(_) => 2,
+        Op::Binary(_) | Op::Compare(_) | Op::CompareTotal(_) => 2,
         Op::Select | Op::Clamp => 3,
     }
 }
@@ -28,6 +28,7 @@ pub fn is_known(element: &Element) -> bool {
             Op::Bitcast => element.from.size_bytes() == element.to.size_bytes(),
             Op::Convert => convert::is_known(element.from, element.to),
             Op::Compare(_) | Op::Clamp => from != Class::Other,
+            Op::CompareTotal(_) => false,
             Op::Unary(op) => match from {
                 Class::Pred => op == UnaryOp::Not,
                 Class::Int => integers::has_unary(op),

@@ -233,7 +233,7 @@ impl<'b> SmallCode<'b> {
             Op::Select => (to.size_bytes() <= 8).then(|| scalar_bytecode::select(to)),
             Op::Clamp => scalar_bytecode::clamp(from),
             Op::Convert => scalar_bytecode::convert(from, to),
-            Op::Bitcast => None,
+            Op::CompareTotal(_) | Op::Bitcast => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Of floating-point numbers `x - 0`, `x + -0`, `x * 1` and `x / 1` are `x`; `x + 0` is not, since
 //! it makes `0` of `-0`, and neither is `x * 0` zero.
 
-use super::facts::{Number, has_identities, is};
+use super::facts::{Number, has_identities, is, unsigned};
 use super::rule::{Change, Rule};
 use crate::module::{AttrKey, AttrValue, HloOpcode, InstructionId};
 use crate::plan::hlo::builder::Builder;
@@ -15,6 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     absorbing_operand,
     with_itself,
     power,
+    division_by_power_of_two,
     twice,
     negated_operand,
     negated_comparison,
@@ -109,6 +110,30 @@ fn power(b: &mut Builder<'_>) -> Option<Change> {
     }
     b.module.set_operands(b.like, &[x, x]);
     b.module.instruction_data_mut(b.like).opcode = HloOpcode::Multiply;
+    Some(Change::Rewritten)
+}
+
+/// An unsigned number divided by a power of two is shifted; the remainder is its lowest bits.
+fn division_by_power_of_two(b: &mut Builder<'_>) -> Option<Change> {
+    let (opcode, x, y, ty) = binary(b)?;
+    if !matches!(opcode, HloOpcode::Divide | HloOpcode::Remainder) {
+        return None;
+    }
+    let divisor = unsigned(b.module, y)?;
+    if !divisor.is_power_of_two() {
+        return None;
+    }
+    let (opcode, number) = match opcode {
+        HloOpcode::Divide => (
+            HloOpcode::ShiftRightLogical,
+            u64::from(divisor.trailing_zeros()),
+        ),
+        _ => (HloOpcode::And, divisor - 1),
+    };
+    let dims = b.shape(b.like).dims;
+    let numbers = b.everywhere(ty, &number.to_le_bytes()[..ty.size_bytes()], &dims);
+    b.module.set_operands(b.like, &[x, numbers]);
+    b.module.instruction_data_mut(b.like).opcode = opcode;
     Some(Change::Rewritten)
 }
 

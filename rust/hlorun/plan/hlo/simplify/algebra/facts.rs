@@ -46,6 +46,27 @@ pub fn is(module: &HloModule, id: InstructionId, number: Number) -> bool {
         .unwrap_or(false)
 }
 
+/// The value of all elements of an array of unsigned integers, which may be converted from other integers.
+pub fn unsigned(module: &HloModule, id: InstructionId) -> Option<u64> {
+    let mut at = module.instruction(id);
+    let ty = at.array_shape()?.element_type;
+    while matches!(at.opcode(), HloOpcode::Broadcast | HloOpcode::Convert) {
+        let operand = at.operand(0)?;
+        if at.opcode() == HloOpcode::Convert && operand.opcode() != HloOpcode::Constant {
+            return None;
+        }
+        at = operand;
+    }
+    let (from, element) = splat(module, at.id)?;
+    if !(ty.is_unsigned_integral() && is_whole_bytes(ty) && is_whole_bytes(from)) {
+        return None;
+    }
+    let is_negative = from.is_signed_integral() && element.last()? >> 7 == 1;
+    let mut bytes = [if is_negative { 0xff } else { 0 }; 8];
+    bytes.get_mut(..element.len())?.copy_from_slice(element);
+    Some(u64::from_le_bytes(bytes) & (u64::MAX >> (64 - ty.bit_width())))
+}
+
 /// A number as an element of a type; `None` for types without identities.
 fn bits(ty: PrimitiveType, number: Number) -> Option<Vec<u8>> {
     use PrimitiveType as P;

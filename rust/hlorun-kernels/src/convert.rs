@@ -7,7 +7,7 @@ use crate::DType;
 use crate::element::{Cx, Elem, Pred};
 use crate::elementwise::{Portable, Tier, Un, Unary};
 use crate::isa::Isa;
-use crate::low_float::{Bf16, F8, F16};
+use crate::low_float::{Bf16, F8, F16, LowFloat};
 use crate::math::Float;
 
 pub(crate) struct Convert<To>(std::marker::PhantomData<To>);
@@ -179,34 +179,39 @@ pub fn reduce_precision(
     })
 }
 
+/// Reduces the bits of a format, of which so many are mantissa: a subnormal number loses the same bits as any other.
 macro_rules! reduce {
-    ($name:ident, $t:ty, $bits:ty, $mantissa:expr, $bias:expr) => {
+    ($name:ident, $bits:ty, $mantissa:expr) => {
         #[inline(always)]
-        fn $name(x: $t, exponent_bits: u32, mantissa_bits: u32) -> $t {
-            let infinity = <$t>::INFINITY.to_bits();
-            let sign = x.to_bits() & (1 << (<$bits>::BITS - 1));
-            let mut bits = x.to_bits();
+        fn $name(x: $bits, exponent_bits: u32, mantissa_bits: u32) -> $bits {
+            const EXPONENT: u32 = <$bits>::BITS - 1 - $mantissa;
+            const BIAS: $bits = (1 << (EXPONENT - 1)) - 1;
+            const INFINITY: $bits = ((1 << EXPONENT) - 1) << $mantissa;
+            const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+            let sign = x & SIGN;
+            let mut bits = x;
             if mantissa_bits < $mantissa {
                 let last = 1 as $bits << ($mantissa - mantissa_bits);
                 let odd = (bits >> ($mantissa - mantissa_bits)) & 1;
                 bits = bits.wrapping_add((last >> 1) - 1 + odd) & !(last - 1);
             }
-            let exponent_width = <$bits>::BITS - 1 - $mantissa;
-            if exponent_bits < exponent_width {
-                let field = (bits & infinity) >> $mantissa;
+            if exponent_bits < EXPONENT {
+                let field = (bits & INFINITY) >> $mantissa;
                 let reduced = ((1 as $bits) << (exponent_bits - 1)) - 1;
                 // Subnormals of the narrow type are flushed to zero, as XLA defines it.
-                let is_small = field <= $bias - reduced;
+                let is_small = field <= BIAS - reduced;
                 bits = if is_small { sign } else { bits };
-                let is_large = field > $bias + reduced;
-                bits = if is_large { sign | infinity } else { bits };
+                let is_large = field > BIAS + reduced;
+                bits = if is_large { sign | INFINITY } else { bits };
             }
-            if x.is_nan() { x } else { <$t>::from_bits(bits) }
+            let is_nan = x & !SIGN > INFINITY;
+            if is_nan { x } else { bits }
         }
     };
 }
-reduce!(reduce32, f32, u32, 23u32, 127);
-reduce!(reduce64, f64, u64, 52u32, 1023);
+reduce!(reduce16, u16, 10);
+reduce!(reduce32, u32, 23);
+reduce!(reduce64, u64, 52);
 
 impl ReducePrecision {
     /// Runs over `n` elements.
@@ -275,19 +280,32 @@ trait Reduce {
 impl Reduce for f32 {
     #[inline(always)]
     fn reduce(self, e: u32, m: u32) -> Self {
-        reduce32(self, e, m)
+        f32::from_bits(reduce32(self.to_bits(), e, m))
     }
 }
 impl Reduce for f64 {
     #[inline(always)]
     fn reduce(self, e: u32, m: u32) -> Self {
-        reduce64(self, e, m)
+        f64::from_bits(reduce64(self.to_bits(), e, m))
     }
 }
-impl<E: crate::low_float::LowFloat> Reduce for E {
+impl Reduce for F16 {
     #[inline(always)]
     fn reduce(self, e: u32, m: u32) -> Self {
-        E::encode(reduce32(self.decode(), e, m))
+        F16(reduce16(self.0, e, m))
+    }
+}
+/// Its exponents are those of `f32`, so that the bits of both are reduced alike.
+impl Reduce for Bf16 {
+    #[inline(always)]
+    fn reduce(self, e: u32, m: u32) -> Self {
+        Bf16::encode(self.decode().reduce(e, m))
+    }
+}
+impl<const FORMAT: usize> Reduce for F8<FORMAT> {
+    #[inline(always)]
+    fn reduce(self, e: u32, m: u32) -> Self {
+        F8::encode(self.decode().reduce(e, m))
     }
 }
 
@@ -369,6 +387,27 @@ mod tests {
             );
         }
         assert_eq!(reduce_precision(DType::S32, 5, 10), None);
+    }
+
+    /// Its own exponent and mantissa keep all bits of `f16`; a mantissa of fewer bits is cut in subnormals, too.
+    #[test]
+    fn subnormals_of_f16_are_reduced_by_their_bits() {
+        let run = |exponent, mantissa, x: &[u16]| {
+            let mut got = vec![0u16; x.len()];
+            let reduce = reduce_precision(DType::F16, exponent, mantissa).unwrap();
+            // SAFETY: as many elements on both sides.
+            unsafe { reduce.run(x.as_ptr().cast(), got.as_mut_ptr().cast(), x.len()) };
+            got
+        };
+        let all: Vec<u16> = (0..=u16::MAX).collect();
+        assert_eq!(run(5, 10, &all), all);
+        assert_eq!(run(8, 23, &all), all);
+        let x = [0x00a8, 0x8032, 0x0002, 0x0004, 0x0005, 0x03ff];
+        assert_eq!(
+            run(8, 7, &x),
+            [0x00a8, 0x8030, 0x0000, 0x0000, 0x0008, 0x0400]
+        );
+        assert_eq!(run(4, 10, &x), [0, 0x8000, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -19,7 +19,8 @@ trait Combine {
     /// The neutral element of floats of so many bytes, as bits.
     fn identity(size: usize) -> u64;
     unsafe fn f<V: Vector>(a: V, b: V) -> V;
-    /// A shorter form for operands of which none is NaN, where the result is not zero; `None` where there is none.
+    /// The same result in fewer instructions, if no operand is NaN and the result is not zero; `None` where there is no
+    /// such form.
     unsafe fn blind<V: Vector>(_: V, _: V) -> Option<V> {
         None
     }
@@ -63,7 +64,7 @@ operations! {
     Minimum: min, f64::INFINITY, smaller;
 }
 
-/// Truth bytes: those from `16 - n` on are `n` true ones and then false ones.
+/// Truth bytes, sixteen true and sixteen false ones: from byte `16 - n` on, the first `n` are true.
 static TRUTHS: [u8; 32] = {
     let mut bytes = [0; 32];
     let mut at = 0;
@@ -74,17 +75,17 @@ static TRUTHS: [u8; 32] = {
     bytes
 };
 
-/// The first `count` elements of a vector, fewer than it has.
+/// The mask of the first `count` elements of a vector that has more.
 ///
 /// # Safety
 /// As [`Vector`].
 #[inline(always)]
-unsafe fn first<V: Vector>(count: usize) -> V::Mask {
+unsafe fn first_lanes<V: Vector>(count: usize) -> V::Mask {
     // SAFETY: `count` is less than 16, and so many bytes and one vector's are there.
     unsafe { V::mask_from_bytes(TRUTHS.as_ptr().add(16 - count)) }
 }
 
-/// The first element of the tree over the lanes, which fill `R` vectors.
+/// A vector whose first element combines the lanes of `$r` vectors: halves with each other, until one is left.
 macro_rules! tree {
     ($lanes:ident, $v:ident, $r:ident, |$a:ident, $b:ident| $f:expr) => {{
         let mut lanes = $lanes;
@@ -145,14 +146,14 @@ unsafe fn combined<V: Vector, O: Combine, const R: usize>(a: *const u8, n: usize
                 *lane = O::f(*lane, V::load(from.add(k * bytes)));
             } else if left > 0 {
                 let x = V::load_part(from.add(k * bytes), left);
-                *lane = V::select(first::<V>(left), O::f(*lane, x), *lane);
+                *lane = V::select(first_lanes::<V>(left), O::f(*lane, x), *lane);
             }
         }
         tree!(lanes, V, R, |x, y| O::f(x, y))
     }
 }
 
-/// The same by the blind form; `None` where there is none, or a NaN or the sign of a zero would decide.
+/// The same by [`Combine::blind`]; `None` where there is no such form, an element is NaN, or the result is zero.
 ///
 /// # Safety
 /// As [`combined`].
@@ -183,7 +184,7 @@ unsafe fn blind<V: Vector, O: Combine, const R: usize>(a: *const u8, n: usize) -
                 let count = left.min(V::LANES);
                 let x = V::load_part(from.add(k * bytes), count);
                 let y = match count < V::LANES {
-                    true => V::select(first::<V>(count), x, identity),
+                    true => V::select(first_lanes::<V>(count), x, identity),
                     false => x,
                 };
                 *lane = O::blind(*lane, y)?;

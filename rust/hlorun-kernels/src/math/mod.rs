@@ -55,6 +55,8 @@ pub trait Float: Copy + PartialOrd + 'static {
     fn finite(self) -> bool;
     /// Total-order "less than".
     fn total_lt(self, o: Self) -> bool;
+    /// An integer that compares as the float does in the total order.
+    fn total_key(self) -> i64;
     /// Total-order equality: the same bits.
     fn total_eq(self, o: Self) -> bool;
     fn sqrt(self) -> Self;
@@ -158,11 +160,11 @@ macro_rules! basics {
             }
             fn finite(self) -> bool { $t::abs(self) < $t::INFINITY }
             fn total_lt(self, o: Self) -> bool {
-                let key = |x: $t| {
-                    let bits = x.to_bits() as $signed;
-                    bits ^ ((bits >> (<$signed>::BITS - 1)) as $bits >> 1) as $signed
-                };
-                key(self) < key(o)
+                self.total_key() < o.total_key()
+            }
+            fn total_key(self) -> i64 {
+                let bits = self.to_bits() as $signed;
+                i64::from(bits ^ ((bits >> (<$signed>::BITS - 1)) as $bits >> 1) as $signed)
             }
             fn total_eq(self, o: Self) -> bool { self.to_bits() == o.to_bits() }
             fn sqrt(self) -> Self { $t::sqrt(self) }

@@ -5,6 +5,7 @@
 use super::{Width, is_half, width};
 use crate::DType;
 use crate::low_float::{Bf16, F16, LowFloat};
+use crate::math::Float;
 use crate::ops::{BinaryOp, CompareDirection, UnaryOp, is_lower_bound, is_upper_bound};
 
 /// What a [`Micro`] does. `C` ends the names of those whose operand is the constant in `bits`, `R` begins the names of
@@ -229,15 +230,13 @@ pub(super) fn is_direct(op: UnaryOp, dtype: DType) -> bool {
     direct(op, dtype).is_some()
 }
 
-/// What `Code::TotalKey` makes of a constant.
+/// What [`Code::TotalKey`] makes of the bits of a constant.
 pub(super) fn total_key(bits: u64, dtype: DType) -> u64 {
-    match dtype {
-        DType::F64 => bits ^ ((bits as i64 >> 63) as u64 >> 1),
-        _ => {
-            let bits = bits as u32;
-            u64::from(bits ^ ((bits as i32 >> 31) as u32 >> 1))
-        }
-    }
+    let key = match dtype {
+        DType::F64 => f64::from_bits(bits).total_key(),
+        _ => f32::from_bits(bits as u32).total_key(),
+    };
+    key as u64
 }
 
 /// The bits of a constant as a lane holds it.

@@ -277,34 +277,26 @@ impl VectorBytecode {
             for (k, pointer) in outside.enumerate().take(count) {
                 pointers.add(own + k).write(pointer);
             }
-            let overlaps = n >= self.lanes && !self.writes_inputs(pointers);
+            let can_overlap = n >= self.lanes && !self.writes_inputs(pointers);
             self.run_blocks(pointers, large, true);
-            let vectors = rest / self.lanes;
             let ragged = rest % self.lanes;
-            if overlaps {
-                let is_large = large > 0 && rest.div_ceil(self.lanes) * SMALL_COST > LARGE_COST;
-                if is_large {
-                    self.run_last(pointers, rest, true);
-                    return;
-                }
-                self.run_blocks(pointers, vectors, false);
-                if ragged > 0 {
-                    self.run_last(pointers, ragged, false);
+            if self.is_large_block(rest, can_overlap, large > 0) {
+                match can_overlap && large > 0 {
+                    true => self.run_last(pointers, rest, true),
+                    false => self.run_copy(pointers, rest, room, true),
                 }
                 return;
             }
-            if self.is_copied(rest) {
-                self.run_copy(pointers, rest, room, true);
-                return;
-            }
-            self.run_blocks(pointers, vectors, false);
-            if ragged > 0 {
-                self.run_copy(pointers, ragged, room, false);
+            self.run_blocks(pointers, rest / self.lanes, false);
+            match ragged {
+                0 => {}
+                _ if can_overlap => self.run_last(pointers, ragged, false),
+                _ => self.run_copy(pointers, ragged, room, false),
             }
         }
     }
 
-    /// Whether a result takes the place of an operand, so that no element can be computed twice.
+    /// Whether a result takes the place of an operand: its elements cannot be computed twice.
     ///
     /// # Safety
     /// The table holds the addresses outside.
@@ -317,11 +309,10 @@ impl VectorBytecode {
         outputs.iter().any(|output| inputs.contains(output))
     }
 
-    /// Runs one block whose last `rest` elements are those that are left. What is before them is computed once more, which
-    /// takes less time than a copy.
+    /// Runs one block that ends with the `rest` elements which are left; those before them are computed once more.
     ///
     /// # Safety
-    /// So many elements were done before; no result takes the place of an operand.
+    /// There are that many elements before the addresses outside, and no result takes the place of an operand.
     unsafe fn run_last(&self, pointers: *mut *mut u8, rest: usize, is_large: bool) {
         let lanes = if is_large {
             WIDE * self.lanes
@@ -329,7 +320,7 @@ impl VectorBytecode {
             self.lanes
         };
         let back = lanes - rest;
-        // SAFETY: the caller's promise: the elements before the addresses are there.
+        // SAFETY: the caller's promise.
         unsafe {
             for (k, &bytes) in self.strides.bytes.iter().enumerate() {
                 let pointer = pointers.add(self.strides.first + k);
@@ -339,12 +330,15 @@ impl VectorBytecode {
         }
     }
 
-    /// Whether `rest` elements, which make no large block, take less time as a copy that does.
-    fn is_copied(&self, rest: usize) -> bool {
+    /// Whether `rest` elements, which do not fill a large block, take less time as one than as small blocks. What has no
+    /// block before it that it can overlap is copied.
+    fn is_large_block(&self, rest: usize, can_overlap: bool, is_after_large: bool) -> bool {
         let copy = COPY_COST * self.strides.bytes.len();
+        let copy_unless = |overlaps| if overlaps { 0 } else { copy };
         let ragged = usize::from(!rest.is_multiple_of(self.lanes));
-        let small = rest.div_ceil(self.lanes) * SMALL_COST * self.code.len() + ragged * copy;
-        small > LARGE_COST * self.code.len() + copy
+        let small = rest.div_ceil(self.lanes) * SMALL_COST * self.code.len()
+            + ragged * copy_unless(can_overlap);
+        small > LARGE_COST * self.code.len() + copy_unless(can_overlap && is_after_large)
     }
 
     /// Runs `count` blocks, and moves the addresses outside behind them.

@@ -141,7 +141,7 @@ pub(crate) trait Vector: Copy {
             let bytes = count * Self::SIZE;
             std::ptr::copy_nonoverlapping(room.as_ptr().cast(), p, bytes);
         }
-        /// Moves elements down by a power of two; what as many at the end become is not said.
+        /// Element `i` becomes element `i + by`, for a power of two; the last `by` elements are undefined.
         fn down(self, by: usize) -> Self {
             let mut room = [0u64; 16];
             self.store(room.as_mut_ptr().cast());

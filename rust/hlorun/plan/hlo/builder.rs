@@ -142,7 +142,7 @@ impl Builder<'_> {
         self.everywhere(ty, &vec![0; ty.size_bytes()], dims)
     }
 
-    /// An array of one element, given by its bytes, everywhere.
+    /// An array all of whose elements have the bytes `element`.
     pub fn everywhere(&mut self, ty: PrimitiveType, element: &[u8], dims: &[i64]) -> InstructionId {
         let scalar = ArrayShape::new(ty, &[]);
         let literal = self.module.add_literal(Literal {

@@ -46,7 +46,8 @@ pub fn is(module: &HloModule, id: InstructionId, number: Number) -> bool {
         .unwrap_or(false)
 }
 
-/// The value of all elements of an array of unsigned integers, which may be converted from other integers.
+/// The value that all elements of an array of unsigned integers have, if it is a constant or one converted from another
+/// integer type.
 pub fn unsigned(module: &HloModule, id: InstructionId) -> Option<u64> {
     let mut at = module.instruction(id);
     let ty = at.array_shape()?.element_type;

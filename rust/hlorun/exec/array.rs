@@ -6,7 +6,7 @@ use crate::types::{Dims, PrimitiveType};
 
 /// An array in memory that the executor vouches for: every element the strides reach lies in one
 /// allocation that stays alive and unaliased (for outputs) during the call it is passed to.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RawArray {
     /// The first element.
     pub pointer: *mut u8,
@@ -22,6 +22,18 @@ pub struct RawArray {
 pub fn byte_strides(strides: &Dims, size: usize) -> smallvec::SmallVec<[isize; 6]> {
     let bytes = strides.iter().map(|&s| s as isize * size as isize);
     bytes.collect()
+}
+
+impl Clone for RawArray {
+    fn clone(&self) -> RawArray {
+        RawArray {
+            pointer: self.pointer,
+            element_type: self.element_type,
+            // Those of a clone are pushed one by one.
+            dims: Dims::from_slice(&self.dims),
+            strides: Dims::from_slice(&self.strides),
+        }
+    }
 }
 
 impl RawArray {

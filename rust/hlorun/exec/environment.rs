@@ -44,6 +44,18 @@ type TaskLoop<'r> = dyn Fn(usize, &(dyn Fn(usize) + Sync)) + Send + Sync + 'r;
 /// What runs a thunk, for who meets thunks inside others.
 pub type RunThunk = fn(&Thunk, &Environment<'_>) -> Result<()>;
 
+/// A thunk of which everything is done that its runs share while addresses stay the same.
+pub type PreparedThunk<'t> = Box<dyn Fn(&Environment<'_>) -> Result<()> + 't>;
+
+/// What runs thunks again and again, for who meets thunks inside others.
+#[derive(Clone, Copy)]
+pub struct Runner {
+    /// Runs a thunk once.
+    pub run: RunThunk,
+    /// Prepares a thunk for further runs; `None` where these would share too little.
+    pub prepare: for<'t> fn(&'t Thunk, &Environment<'_>) -> Option<PreparedThunk<'t>>,
+}
+
 /// What unwinds from a loop of tasks when the run is to end.
 struct Interrupted;
 

@@ -4,7 +4,7 @@ use hlorun_kernels::{Epilogue, Gemm};
 use smallvec::SmallVec;
 
 use super::array::RawArray;
-use super::environment::{Environment, try_parallel};
+use super::environment::{Environment, PreparedThunk, try_parallel};
 use super::epilogue;
 use super::memory::Memory;
 use crate::error::{HloError, Result};
@@ -116,6 +116,23 @@ pub fn blocks(thunk: &GemmThunk, block_rows: usize) -> Vec<std::ops::Range<usize
         .step_by(block_rows)
         .map(|start| start..m.min(start + block_rows))
         .collect()
+}
+
+/// What all runs of a product share while addresses stay the same; `None` where they share too little.
+pub fn prepare<'t>(thunk: &'t GemmThunk, memory: &Memory) -> Option<PreparedThunk<'t>> {
+    // A single element of an epilogue is read when addresses are found.
+    if !thunk.epilogue_operands.is_empty() || !matches!(thunk.way, GemmWay::Whole) {
+        return None;
+    }
+    let gemm = rows_of(thunk, thunk.sizes().1 as usize).ok()?;
+    let epilogue = epilogue_of(thunk, 0, memory).ok()?;
+    Some(Box::new(move |environment| {
+        let (memory, parallel) = (&environment.memory, environment.products());
+        let [a, b, c] = [&thunk.a, &thunk.b, &thunk.c].map(|view| memory.first(view));
+        // SAFETY: as in `run`.
+        unsafe { hlorun_kernels::gemm_with_epilogue(&gemm, a, b, c, &epilogue, &parallel)? };
+        Ok(())
+    }))
 }
 
 /// Runs a product.

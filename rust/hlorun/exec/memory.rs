@@ -2,7 +2,7 @@
 
 use crate::exec::array::RawArray;
 use crate::plan::view::{ArrayView, BufferSlice, DynamicIndex, PRIVATE};
-use crate::types::PrimitiveType;
+use crate::types::{Dims, PrimitiveType};
 
 /// The base address of every allocation of one run.
 ///
@@ -87,8 +87,9 @@ impl Memory {
         RawArray {
             pointer: self.first(view),
             element_type: view.element_type,
-            dims: view.dims.clone(),
-            strides: view.strides.clone(),
+            // A clone goes element by element.
+            dims: Dims::from_slice(&view.dims),
+            strides: Dims::from_slice(&view.strides),
         }
     }
 }

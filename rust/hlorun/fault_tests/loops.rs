@@ -87,6 +87,26 @@ fn scalar_code() {
 }
 
 #[test]
+fn prepared_thunks() {
+    // So many elements are no scalar code.
+    let text = LOOP.replace("256", "4096").replace(
+        "BODY",
+        "  a = f32[1] slice(y), slice={[3:4]}
+  b = f32[] reshape(a)
+  c = f32[4096] broadcast(b), dimensions={}
+  d = f32[4096] multiply(y, c)
+  w = f32[4096] subtract(d, x)
+  ROOT o = (s32[], f32[4096], f32[4096]) tuple(j, x, w)",
+    );
+    differs(
+        Fault::HoldsOldInputs,
+        &text,
+        &options(Check::Plan),
+        &options(Check::Shadow),
+    );
+}
+
+#[test]
 fn order_of_a_fold() {
     // Columns are folded half onto half, and not row onto row.
     let text = LOOP.replace(

@@ -173,6 +173,8 @@ pub mod small_loop {
     /// Most elements of a loop or a reduction inside a `while` whose steps run one by one instead of as
     /// vector bytecode.
     pub const MAX_REPEATED: usize = 2048;
+    /// Most steps of such a loop: with more, passes over the elements cost more than what surrounds vector bytecode.
+    pub const MAX_REPEATED_STEPS: usize = 8;
 }
 
 const _: () = assert!(
@@ -311,10 +313,10 @@ pub mod packed_constants {
     pub const MAX_GROWTH: usize = 4;
 }
 
-/// Inner products of `f32` and `f64`: below these sizes their kernels are as fast as a reduction.
+/// Inner products of `f32` and `f64`.
 pub mod inner_product {
-    /// Terms of one product from which it becomes a reduction.
-    pub const MIN_TERMS: i64 = 256;
+    /// Terms of one product from which it becomes a reduction: the sums of shorter ones stay in registers.
+    pub const MIN_TERMS: i64 = 17;
     /// Terms of all products of a batch from which they become reductions.
     pub const MIN_ALL_TERMS: i64 = 1 << 12;
 }

@@ -17,8 +17,13 @@ pub fn row_major_strides(dims: &[i64]) -> Dims {
 
 /// Whether elements lie side by side in row-major order; strides of unit dimensions do not matter.
 pub fn is_row_major(dims: &[i64], strides: &[i64]) -> bool {
-    let expected = row_major_strides(dims);
-    dims.contains(&0) || same_places(dims, strides, &expected)
+    let mut step = 1i64;
+    let mut is_expected = true;
+    for (&dim, &stride) in dims.iter().zip(strides).rev() {
+        is_expected &= dim == 1 || stride == step;
+        step = step.wrapping_mul(dim.max(1));
+    }
+    is_expected || dims.contains(&0)
 }
 
 /// Whether every element lies at the same place by both strides.

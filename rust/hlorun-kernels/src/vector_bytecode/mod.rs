@@ -145,15 +145,24 @@ const COPY_COST: usize = 25;
 
 /// What runs blocks one after the other: code, calls, the address of every value, how the addresses outside move on, how
 /// many blocks there are, and whether they are large.
-type RunBlocks = unsafe fn(&[Micro], &[Unary], *mut *mut u8, &Strides, usize, bool);
+type RunBlocks = unsafe fn(&[Micro], &[Unary], *mut *mut u8, Strides<'_>, usize, bool);
 
 /// How the addresses outside move on from block to block.
-#[derive(Clone, Debug)]
-struct Strides {
+#[derive(Clone, Copy)]
+struct Strides<'s> {
     /// How many addresses are before them.
     first: usize,
-    /// Bytes of a vector at each.
-    bytes: Vec<u16>,
+    /// Bytes of a vector at each; 0 where all blocks are the same.
+    bytes: &'s [u16],
+}
+
+/// Where a value outside is.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside {
+    /// Its first element.
+    pub address: *mut u8,
+    /// Whether it is an operand whose elements are all the same: [`MAX_BLOCK`] of them are there.
+    pub is_fixed: bool,
 }
 
 /// Operations in one pass.
@@ -162,7 +171,9 @@ pub struct VectorBytecode {
     code: Vec<Micro>,
     calls: Vec<Unary>,
     /// Addresses of its own come first, then those of every input, then those of every output.
-    strides: Strides,
+    locals: usize,
+    /// Bytes of a vector at each address outside.
+    bytes: Vec<u16>,
     inputs: usize,
     run: RunBlocks,
     /// Elements of a vector, and bytes of one of them.
@@ -225,12 +236,10 @@ impl VectorBytecode {
         Some(VectorBytecode {
             code,
             calls,
-            strides: Strides {
-                first: locals,
-                bytes: outside
-                    .map(|dtype| (lanes * dtype.size_bytes()) as u16)
-                    .collect(),
-            },
+            locals,
+            bytes: outside
+                .map(|dtype| (lanes * dtype.size_bytes()) as u16)
+                .collect(),
             inputs: inputs.len(),
             run,
             lanes,
@@ -240,9 +249,13 @@ impl VectorBytecode {
 
     /// Bytes of scratch a run needs, zero before the first one, at a multiple of 64.
     pub fn scratch_bytes(&self) -> usize {
-        let addresses = self.strides.first + self.strides.bytes.len();
-        let pointers = addresses * size_of::<*mut u8>();
-        pointers.next_multiple_of(64) + addresses * self.block_bytes()
+        self.table_bytes() + (self.locals + self.bytes.len()) * self.block_bytes()
+    }
+
+    /// Bytes of the table of addresses, and of how they move on.
+    fn table_bytes(&self) -> usize {
+        let pointers = (self.locals + self.bytes.len()) * size_of::<*mut u8>();
+        (pointers + size_of_val(&self.bytes[..])).next_multiple_of(64)
     }
 
     /// Bytes of a value of a large block.
@@ -250,48 +263,55 @@ impl VectorBytecode {
         WIDE * self.lanes * self.size
     }
 
-    /// Runs over `n` elements. `outside` are the addresses of inputs and then outputs.
+    /// Runs over `n` elements. `outside` are the inputs and then the outputs.
     ///
     /// # Safety
-    /// Each address holds `n` elements of its type; an output is one of the inputs of the same size, or overlaps none;
+    /// Each address holds `n` elements of its type, unless it is fixed; an output is one of the inputs of the same size, or overlaps none;
     /// scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses meanwhile.
     pub unsafe fn run(
         &self,
-        outside: impl ExactSizeIterator<Item = *mut u8>,
+        outside: impl ExactSizeIterator<Item = Outside>,
         n: usize,
         scratch: *mut u8,
     ) {
-        let (own, count) = (self.strides.first, self.strides.bytes.len());
+        let (own, count) = (self.locals, self.bytes.len());
         debug_assert_eq!(outside.len(), count);
         let pointers = scratch.cast::<*mut u8>();
-        let table = ((own + count) * size_of::<*mut u8>()).next_multiple_of(64);
         let large = n / (WIDE * self.lanes);
         let rest = n % (WIDE * self.lanes);
         // SAFETY: scratch holds a table of addresses, and a large block per address; the addresses outside hold n elements,
         // of which every block takes its own.
         unsafe {
-            let room = scratch.add(table);
+            let room = scratch.add(self.table_bytes());
+            let bytes = pointers.add(own + count).cast::<u16>();
             for at in 0..own {
                 pointers.add(at).write(room.add(at * self.block_bytes()));
             }
-            for (k, pointer) in outside.enumerate().take(count) {
-                pointers.add(own + k).write(pointer);
+            for (k, (outside, &own_bytes)) in outside.zip(&self.bytes).enumerate() {
+                pointers.add(own + k).write(outside.address);
+                bytes
+                    .add(k)
+                    .write(if outside.is_fixed { 0 } else { own_bytes });
             }
+            let strides = Strides {
+                first: own,
+                bytes: std::slice::from_raw_parts(bytes, count),
+            };
             let can_overlap = n >= self.lanes && !self.writes_inputs(pointers);
-            self.run_blocks(pointers, large, true);
+            self.run_blocks(pointers, strides, large, true);
             let ragged = rest % self.lanes;
             if self.is_large_block(rest, can_overlap, large > 0) {
                 match can_overlap && large > 0 {
-                    true => self.run_last(pointers, rest, true),
-                    false => self.run_copy(pointers, rest, room, true),
+                    true => self.run_last(pointers, strides, rest, true),
+                    false => self.run_copy(pointers, strides, rest, room, true),
                 }
                 return;
             }
-            self.run_blocks(pointers, rest / self.lanes, false);
+            self.run_blocks(pointers, strides, rest / self.lanes, false);
             match ragged {
                 0 => {}
-                _ if can_overlap => self.run_last(pointers, ragged, false),
-                _ => self.run_copy(pointers, ragged, room, false),
+                _ if can_overlap => self.run_last(pointers, strides, ragged, false),
+                _ => self.run_copy(pointers, strides, ragged, room, false),
             }
         }
     }
@@ -302,9 +322,8 @@ impl VectorBytecode {
     /// The table holds the addresses outside.
     unsafe fn writes_inputs(&self, pointers: *mut *mut u8) -> bool {
         // SAFETY: the caller's promise.
-        let outside = unsafe {
-            std::slice::from_raw_parts(pointers.add(self.strides.first), self.strides.bytes.len())
-        };
+        let outside =
+            unsafe { std::slice::from_raw_parts(pointers.add(self.locals), self.bytes.len()) };
         let (inputs, outputs) = outside.split_at(self.inputs);
         outputs.iter().any(|output| inputs.contains(output))
     }
@@ -313,7 +332,13 @@ impl VectorBytecode {
     ///
     /// # Safety
     /// There are that many elements before the addresses outside, and no result takes the place of an operand.
-    unsafe fn run_last(&self, pointers: *mut *mut u8, rest: usize, is_large: bool) {
+    unsafe fn run_last(
+        &self,
+        pointers: *mut *mut u8,
+        strides: Strides<'_>,
+        rest: usize,
+        is_large: bool,
+    ) {
         let lanes = if is_large {
             WIDE * self.lanes
         } else {
@@ -322,18 +347,18 @@ impl VectorBytecode {
         let back = lanes - rest;
         // SAFETY: the caller's promise.
         unsafe {
-            for (k, &bytes) in self.strides.bytes.iter().enumerate() {
-                let pointer = pointers.add(self.strides.first + k);
+            for (k, &bytes) in strides.bytes.iter().enumerate() {
+                let pointer = pointers.add(strides.first + k);
                 pointer.write((*pointer).sub(back * (usize::from(bytes) / self.lanes)));
             }
-            self.run_blocks(pointers, 1, is_large);
+            self.run_blocks(pointers, strides, 1, is_large);
         }
     }
 
     /// Whether `rest` elements, which do not fill a large block, take less time as one than as small blocks. What has no
     /// block before it that it can overlap is copied.
     fn is_large_block(&self, rest: usize, can_overlap: bool, is_after_large: bool) -> bool {
-        let copy = COPY_COST * self.strides.bytes.len();
+        let copy = COPY_COST * self.bytes.len();
         let copy_unless = |overlaps| if overlaps { 0 } else { copy };
         let ragged = usize::from(!rest.is_multiple_of(self.lanes));
         let small = rest.div_ceil(self.lanes) * SMALL_COST * self.code.len()
@@ -342,32 +367,42 @@ impl VectorBytecode {
     }
 
     /// Runs `count` blocks, and moves the addresses outside behind them.
-    unsafe fn run_blocks(&self, pointers: *mut *mut u8, count: usize, is_large: bool) {
+    unsafe fn run_blocks(
+        &self,
+        pointers: *mut *mut u8,
+        strides: Strides<'_>,
+        count: usize,
+        is_large: bool,
+    ) {
         if count > 0 {
             // SAFETY: the caller's promise: the elements of these blocks are there.
             unsafe {
-                (self.run)(
-                    &self.code,
-                    &self.calls,
-                    pointers,
-                    &self.strides,
-                    count,
-                    is_large,
-                );
+                (self.run)(&self.code, &self.calls, pointers, strides, count, is_large);
             }
         }
     }
 
     /// Runs one block whose first `rest` elements are those outside, in a copy; behind them is what an earlier run left. The
     /// table of addresses is of no use afterwards.
-    unsafe fn run_copy(&self, pointers: *mut *mut u8, rest: usize, room: *mut u8, is_large: bool) {
-        let (own, count) = (self.strides.first, self.strides.bytes.len());
-        let bytes = |k: usize| rest * (usize::from(self.strides.bytes[k]) / self.lanes);
+    unsafe fn run_copy(
+        &self,
+        pointers: *mut *mut u8,
+        strides: Strides<'_>,
+        rest: usize,
+        room: *mut u8,
+        is_large: bool,
+    ) {
+        let (own, count) = (self.locals, self.bytes.len());
+        let bytes = |k: usize| rest * (usize::from(self.bytes[k]) / self.lanes);
         let mut targets = [std::ptr::null_mut::<u8>(); MAX_OUTPUTS];
         // SAFETY: the caller's promise: there are `rest` elements at the addresses outside, and a large block for each of
         // them behind those of the bytecode's own.
         unsafe {
             for k in 0..count {
+                // A block of those that are all the same is there.
+                if strides.bytes[k] == 0 {
+                    continue;
+                }
                 let pointer = pointers.add(own + k);
                 let at = room.add((own + k) * self.block_bytes());
                 if k < self.inputs {
@@ -377,7 +412,7 @@ impl VectorBytecode {
                 }
                 pointer.write(at);
             }
-            self.run_blocks(pointers, 1, is_large);
+            self.run_blocks(pointers, strides, 1, is_large);
             for (k, target) in (self.inputs..count).zip(targets) {
                 let at = room.add((own + k) * self.block_bytes());
                 std::ptr::copy_nonoverlapping(at, target, bytes(k));

@@ -6,7 +6,7 @@
 use super::code::{Code, Micro};
 #[cfg(target_arch = "aarch64")]
 use super::neon::{D2, W4};
-use super::vector::Halves;
+use super::vector::{Halves, Vector};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{D4, D8, W8, W16};
 use super::{RunBlocks, Strides, Width};
@@ -90,28 +90,38 @@ macro_rules! constant {
 }
 
 macro_rules! compare {
-    ($each:ident, $acc:ident, $micro:ident, $at:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {
-        store!($each, $acc, |k, v| $mask($micro.b, k)
+    ($each:ident, $acc:ident, $micro:ident, $at:ident, $masks:ident, $v:ident, $f:ident, $is:expr) => {{
+        let to = $masks($micro.b);
+        store!($each, $acc, |k, v| to
+            .add(k)
             .write_unaligned(v.$f($v::load($at(k)), $is)))
-    };
-}
-
-macro_rules! compare_constant {
-    ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident, $is:expr) => {{
-        let c = $v::splat($micro.bits);
-        store!($each, $acc, |k, v| $mask($micro.b, k)
-            .write_unaligned(v.$f(c, $is)))
     }};
 }
 
+macro_rules! compare_constant {
+    ($each:ident, $acc:ident, $micro:ident, $masks:ident, $v:ident, $f:ident, $is:expr) => {{
+        let (to, c) = ($masks($micro.b), $v::splat($micro.bits));
+        store!($each, $acc, |k, v| to.add(k).write_unaligned(v.$f(c, $is)))
+    }};
+}
+
+/// All masks are read before one is written, so that they are combined together where they are bits.
 macro_rules! masks {
-    ($each:ident, $acc:ident, $micro:ident, $mask:ident, $v:ident, $f:ident) => {
-        store!($each, $acc, |k, v| {
-            let x = $mask($micro.a, k).read_unaligned();
-            let y = $mask($micro.b, k).read_unaligned();
-            $mask($micro.c, k).write_unaligned($v::$f(x, y));
-        })
-    };
+    ($vectors:expr, $micro:ident, $masks:ident, $v:ident, $f:ident) => {{
+        let [x, y, to] = [$micro.a, $micro.b, $micro.c].map($masks);
+        let x = x
+            .cast::<[<$v as Vector>::Mask; $vectors]>()
+            .read_unaligned();
+        let y = y
+            .cast::<[<$v as Vector>::Mask; $vectors]>()
+            .read_unaligned();
+        let mut both = x;
+        for (both, other) in both.iter_mut().zip(y) {
+            *both = $v::$f(*both, other);
+        }
+        to.cast::<[<$v as Vector>::Mask; $vectors]>()
+            .write_unaligned(both);
+    }};
 }
 
 /// A round of a hash: stores the sum with a value, and combines it with the turned accumulator.
@@ -142,7 +152,7 @@ macro_rules! block {
             code: &[Micro],
             calls: &[Unary],
             pointers: *mut *mut u8,
-            strides: &Strides,
+            strides: Strides<'_>,
             blocks: usize,
         ) {
             // SAFETY: the caller's promise; code names addresses and calls that exist.
@@ -158,8 +168,7 @@ macro_rules! block {
                         let vector = |k: usize| p.add(k * V::LANES * V::SIZE);
                         let half = |k: usize| p.add(k * V::LANES * 2);
                         let byte = |k: usize| p.add(k * V::LANES);
-                        let mask_of =
-                            |at: u16, k: usize| (*pointers.add(at as usize)).cast::<V::Mask>().add(k);
+                        let masks = |at: u16| (*pointers.add(at as usize)).cast::<V::Mask>();
                         acc = match micro.code {
                             Code::Load => $each!(acc, |k, _v| V::load(vector(k))),
                             Code::LoadBf16 => $each!(acc, |k, _v| V::load_bf16(half(k))),
@@ -171,12 +180,18 @@ macro_rules! block {
                             Code::Store => store!($each, acc, |k, v| v.store(vector(k))),
                             Code::StoreBf16 => store!($each, acc, |k, v| v.store_bf16(half(k))),
                             Code::StoreF16 => store!($each, acc, |k, v| v.store_f16(half(k))),
-                            Code::LoadMask => store!($each, acc, |k, v| {
-                                mask_of(micro.b, k).write_unaligned(V::mask_from_bytes(byte(k)))
-                            }),
-                            Code::StoreMask => store!($each, acc, |k, v| {
-                                V::mask_to_bytes(mask_of(micro.b, k).read_unaligned(), byte(k))
-                            }),
+                            Code::LoadMask => {
+                                let to = masks(micro.b);
+                                store!($each, acc, |k, v| {
+                                    to.add(k).write_unaligned(V::mask_from_bytes(byte(k)))
+                                })
+                            }
+                            Code::StoreMask => {
+                                let from = masks(micro.b);
+                                store!($each, acc, |k, v| {
+                                    V::mask_to_bytes(from.add(k).read_unaligned(), byte(k))
+                                })
+                            }
                             Code::Call => {
                                 // The kernel does not know these registers, so they are not live across it.
                                 calls.get_unchecked(micro.c as usize)(
@@ -191,8 +206,8 @@ macro_rules! block {
                             $(Code::$constant => constant!($each, acc, micro, V, $f),)*
                             $(Code::$reverse => value!($each, acc, vector, V, reverse $g),)*
                             $(Code::$reverse_c => constant!($each, acc, micro, V, reverse $g),)*
-                            $(Code::$compare => compare!($each, acc, micro, vector, mask_of, V, $h, Is::$is),)*
-                            $(Code::$compare_c => compare_constant!($each, acc, micro, mask_of, V, $h, Is::$is),)*
+                            $(Code::$compare => compare!($each, acc, micro, vector, masks, V, $h, Is::$is),)*
+                            $(Code::$compare_c => compare_constant!($each, acc, micro, masks, V, $h, Is::$is),)*
                             $(Code::$unary => $each!(acc, |_k, v| v.$u()),)*
                             Code::AtLeastC => constant!($each, acc, micro, V, at_least),
                             Code::AtMostC => constant!($each, acc, micro, V, at_most),
@@ -251,27 +266,35 @@ macro_rules! block {
                                 let to = *pointers.add(micro.b as usize);
                                 mix!($each, acc, vector, V, to, |k, x| x.rotate(by))
                             }
-                            Code::Select => $each!(acc, |k, v| {
-                                V::select(mask_of(micro.b, k).read_unaligned(), v, V::load(vector(k)))
-                            }),
-                            Code::RSelect => $each!(acc, |k, v| {
-                                V::select(mask_of(micro.b, k).read_unaligned(), V::load(vector(k)), v)
-                            }),
+                            Code::Select => {
+                                let chosen = masks(micro.b);
+                                $each!(acc, |k, v| {
+                                    V::select(chosen.add(k).read_unaligned(), v, V::load(vector(k)))
+                                })
+                            }
+                            Code::RSelect => {
+                                let chosen = masks(micro.b);
+                                $each!(acc, |k, v| {
+                                    V::select(chosen.add(k).read_unaligned(), V::load(vector(k)), v)
+                                })
+                            }
                             Code::SelectC => {
-                                let c = V::splat(micro.bits);
-                                $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), v, c))
+                                let (chosen, c) = (masks(micro.b), V::splat(micro.bits));
+                                $each!(acc, |k, v| V::select(chosen.add(k).read_unaligned(), v, c))
                             }
                             Code::RSelectC => {
-                                let c = V::splat(micro.bits);
-                                $each!(acc, |k, v| V::select(mask_of(micro.b, k).read_unaligned(), c, v))
+                                let (chosen, c) = (masks(micro.b), V::splat(micro.bits));
+                                $each!(acc, |k, v| V::select(chosen.add(k).read_unaligned(), c, v))
                             }
-                            Code::MaskAnd => masks!($each, acc, micro, mask_of, V, mask_and),
-                            Code::MaskOr => masks!($each, acc, micro, mask_of, V, mask_or),
-                            Code::MaskXor => masks!($each, acc, micro, mask_of, V, mask_xor),
-                            Code::MaskNot => store!($each, acc, |k, v| {
-                                let x = mask_of(micro.a, k).read_unaligned();
-                                mask_of(micro.c, k).write_unaligned(V::mask_not(x))
-                            }),
+                            Code::MaskAnd => { masks!($vectors, micro, masks, V, mask_and); acc }
+                            Code::MaskOr => { masks!($vectors, micro, masks, V, mask_or); acc }
+                            Code::MaskXor => { masks!($vectors, micro, masks, V, mask_xor); acc }
+                            Code::MaskNot => {
+                                let (from, to) = (masks(micro.a), masks(micro.c));
+                                store!($each, acc, |k, v| {
+                                    to.add(k).write_unaligned(V::mask_not(from.add(k).read_unaligned()))
+                                })
+                            }
                         };
                     }
                     for (k, &bytes) in strides.bytes.iter().enumerate() {
@@ -332,7 +355,7 @@ macro_rules! run {
             code: &[Micro],
             calls: &[Unary],
             pointers: *mut *mut u8,
-            strides: &Strides,
+            strides: Strides<'_>,
             blocks: usize,
             large: bool,
         ) {

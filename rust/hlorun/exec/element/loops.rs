@@ -3,16 +3,19 @@
 //! A dense input is read where it lies and a dense output is written where it belongs; other views
 //! are gathered into, or scattered from, a tile in the first-level cache.
 
+use std::cell::RefCell;
+
 use super::program::Frame;
 use super::stream;
 use super::walk;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
-use crate::exec::environment::{Environment, try_parallel};
+use crate::exec::environment::{Environment, PreparedThunk, try_parallel};
 use crate::exec::memory::Memory;
 use crate::plan::cost::tiles::{MOST_REPEATED, PARALLEL_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
+use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
 use crate::plan::transposition::Transposition;
@@ -103,6 +106,17 @@ impl<'p> Sources<'p> {
         }
     }
 
+    /// Finds the inputs at places that indices name where they are now.
+    pub fn locate(&mut self, memory: &Memory) {
+        for source in &mut self.sources {
+            if let LoadKind::View(view) = &source.load.kind
+                && !view.dynamic.is_empty()
+            {
+                source.base = memory.first(view).cast_const();
+            }
+        }
+    }
+
     /// Where a dense input has its element `at`, which may be one that it does not have.
     fn dense(&self, input: usize, at: usize) -> *const u8 {
         let source = &self.sources[input];
@@ -142,7 +156,13 @@ impl<'p> Sources<'p> {
             .iter()
             .filter(|s| !s.load.is_dense && s.transposition.is_none() && s.period.is_none())
             .map(|s| s.load.register);
-        let mut frame = Frame::with_staging(program, tile, staged)?;
+        let is_constant = |register: Register| {
+            let constants = self.sources.iter().filter(|source| source.is_constant);
+            constants
+                .into_iter()
+                .any(|source| source.load.register == register)
+        };
+        let mut frame = Frame::with_staging(program, tile, staged, is_constant)?;
         if self.sources.iter().any(|s| s.transposition.is_some()) {
             let block = |s: &Source<'_>| s.transposition.map(|t| t.block(s.size)).transpose();
             frame.blocks = self.sources.iter().map(block).collect::<Result<_>>()?;
@@ -152,20 +172,35 @@ impl<'p> Sources<'p> {
             let repeated = |s: &Source<'_>| s.period.map(|n| s.repeated(n, tile)).transpose();
             frame.periods = self.sources.iter().map(repeated).collect::<Result<_>>()?;
         }
-        for source in &self.sources {
-            if source.is_constant {
-                // SAFETY: staging holds a whole tile, and the base one element.
-                unsafe {
-                    hlorun_kernels::fill(
-                        source.size,
-                        source.base,
-                        frame.pointer(source.load.register),
-                        frame.tile(),
-                    );
-                }
+        self.fill_constants(&frame);
+        Ok(frame)
+    }
+
+    /// Fills in again what never changes while the loop runs, for another run of it.
+    pub fn refresh(&self, frame: &mut Frame) {
+        let is_held =
+            |s: &Source<'_>| s.is_constant || s.period.is_some() || s.transposition.is_some();
+        if faults::holds(Fault::HoldsOldInputs, !self.sources.iter().any(is_held)) {
+            return;
+        }
+        for block in frame.blocks.iter_mut().flatten() {
+            block.forget();
+        }
+        for (source, repeated) in self.sources.iter().zip(&mut frame.periods) {
+            if let (Some(period), Some(repeated)) = (source.period, repeated) {
+                source.repeat(period, repeated);
             }
         }
-        Ok(frame)
+        self.fill_constants(frame);
+    }
+
+    fn fill_constants(&self, frame: &Frame) {
+        for source in self.sources.iter().filter(|source| source.is_constant) {
+            let register = source.load.register;
+            let (to, count) = (frame.pointer(register), frame.constant_room(register));
+            // SAFETY: staging holds so many elements, and the base one.
+            unsafe { hlorun_kernels::fill(source.size, source.base, to, count) };
+        }
     }
 
     /// Lets the inputs hold elements `start..start + n` of the loop.
@@ -184,7 +219,8 @@ impl<'p> Sources<'p> {
             }
             if let (Some(period), Some(Some(repeated))) = (source.period, frame.periods.get(at)) {
                 let at = start % period * source.size;
-                frame.bind(register, repeated.as_slice()[at..].as_ptr().cast_mut());
+                // A period and a tile have room, and the period begins before its end.
+                frame.bind(register, repeated.as_ptr().wrapping_add(at).cast_mut());
                 continue;
             }
             match &source.load.kind {
@@ -221,8 +257,14 @@ impl<'p> Sources<'p> {
 
 impl Source<'_> {
     /// Its first `period + tile` elements: a tile may begin anywhere in a period.
-    fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes<u8>> {
+    fn repeated(&self, period: usize, tile: usize) -> Result<AlignedBytes> {
         let mut bytes = AlignedBytes::uninitialized((period + tile) * self.size)?;
+        self.repeat(period, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Fills `bytes` with its first elements, of which a period has room there.
+    fn repeat(&self, period: usize, bytes: &mut AlignedBytes) {
         let to = bytes.as_mut_ptr();
         // SAFETY: the walk has a period's elements inside the view; the rest is copied from what is
         // written already.
@@ -240,8 +282,6 @@ impl Source<'_> {
             bytes.as_uninit_mut().copy_within(..more, done);
             done += more;
         }
-        // SAFETY: a period was gathered, and copies of what is written fill the rest.
-        Ok(unsafe { bytes.assume_init() })
     }
 }
 
@@ -348,11 +388,38 @@ impl<'p> Running<'p> {
         })
     }
 
+    /// The same where nobody else runs parts of other loops meanwhile.
+    fn alone(thunk: &'p LoopThunk, environment: &Environment<'_>) -> Result<Running<'p>> {
+        let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
+        Running::new(thunk, &environment.memory, &|_| streams)
+    }
+
+    /// Tasks that are worth a thread.
+    fn tasks(&self, environment: &Environment<'_>) -> usize {
+        let thunk = self.thunk;
+        let work = thunk.count * (thunk.program.steps.len() + 1);
+        if work < PARALLEL_WORK {
+            return 1;
+        }
+        let most = environment.threads.min(thunk.count.div_ceil(self.tile));
+        most.max(1) * if environment.threads > 1 { 2 } else { 1 }
+    }
+
     /// Finds what lies in a row tile's scratch where it is now.
     pub fn rebase(&mut self, memory: &Memory) {
         self.sources.rebase(memory);
         for (target, store) in self.targets.0.iter_mut().zip(&self.thunk.stores) {
             if store.view.slice.allocation >= PRIVATE {
+                target.base = memory.first(&store.view);
+            }
+        }
+    }
+
+    /// Finds what lies at places that indices name where it is now.
+    fn locate(&mut self, memory: &Memory) {
+        self.sources.locate(memory);
+        for (target, store) in self.targets.0.iter_mut().zip(&self.thunk.stores) {
+            if !store.view.dynamic.is_empty() {
                 target.base = memory.first(&store.view);
             }
         }
@@ -441,21 +508,38 @@ pub fn traffic(thunk: &LoopThunk) -> usize {
         .fold(0, usize::saturating_add)
 }
 
+/// What all runs of a fused loop share; `None` where several threads run it.
+pub fn prepare<'t>(
+    thunk: &'t LoopThunk,
+    environment: &Environment<'_>,
+) -> Option<PreparedThunk<'t>> {
+    if thunk.count == 0 {
+        return None;
+    }
+    let running = Running::alone(thunk, environment).ok()?;
+    if running.tasks(environment) > 1 {
+        return None;
+    }
+    let frame = running.frame().ok()?;
+    let state = RefCell::new((running, frame));
+    Some(Box::new(move |environment| {
+        let (running, frame) = &mut *state.borrow_mut();
+        running.locate(&environment.memory);
+        running.sources.refresh(frame);
+        running.range(frame, 0..thunk.count);
+        running.finish();
+        Ok(())
+    }))
+}
+
 /// Runs a fused loop.
 pub fn run(thunk: &LoopThunk, environment: &Environment<'_>) -> Result<()> {
     if thunk.count == 0 {
         return Ok(());
     }
-    let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
-    let running = Running::new(thunk, &environment.memory, &|_| streams)?;
+    let running = Running::alone(thunk, environment)?;
     let tile = running.tile;
-    let work = thunk.count * (thunk.program.steps.len() + 1);
-    let tasks = if work < PARALLEL_WORK {
-        1
-    } else {
-        environment.threads.min(thunk.count.div_ceil(tile)).max(1)
-            * if environment.threads > 1 { 2 } else { 1 }
-    };
+    let tasks = running.tasks(environment);
     let share = thunk.count.div_ceil(tasks).next_multiple_of(tile);
     try_parallel(environment, tasks, &|task| {
         let begin = (task * share).min(thunk.count);

@@ -2,6 +2,7 @@
 
 pub mod loops;
 pub mod machine_code;
+pub mod outside;
 pub mod program;
 pub mod scalar_bytecode;
 pub mod small_loop;

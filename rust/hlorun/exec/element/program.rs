@@ -1,6 +1,7 @@
 //! Runs a [`Program`] on one tile.
 
 use hlorun_kernels::Scratch;
+use hlorun_kernels::vector_bytecode::{MAX_BLOCK, Outside};
 
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
@@ -13,32 +14,45 @@ pub struct Frame {
     /// Where each register's elements are now; then, in the same order, their places in the frame's own memory.
     pointers: Vec<*mut u8>,
     tile: usize,
+    /// Inputs that are the same everywhere and read by vector bytecode alone: they have memory for a block, not for a tile.
+    fixed: Vec<Register>,
     _scratch: Scratch,
     /// Inside the scratch.
     vector_scratch: *mut u8,
     /// Rows of inputs that lie across memory, by input; filled by who made the frame, where there are any.
     pub blocks: Vec<Option<Block>>,
     /// A tile and a period of inputs that repeat, by input; likewise.
-    pub periods: Vec<Option<AlignedBytes<u8>>>,
+    pub periods: Vec<Option<AlignedBytes>>,
 }
 
 impl Frame {
     /// A frame for tiles of at most `tile` elements; constants are filled in.
     pub fn new(program: &Program, tile: usize) -> Result<Frame> {
-        Frame::with_staging(program, tile, std::iter::empty())
+        Frame::with_staging(program, tile, std::iter::empty(), |_| false)
     }
 
-    /// A frame that also has memory of its own for the inputs `staged`, which are gathered into it.
+    /// A frame that also has memory of its own for the inputs `staged`, which are gathered into it; those for which
+    /// `is_constant` holds are filled with one element.
     pub fn with_staging(
         program: &Program,
         tile: usize,
         staged: impl Iterator<Item = Register> + Clone,
+        is_constant: impl Fn(Register) -> bool,
     ) -> Result<Frame> {
         let tile = tile.next_multiple_of(64);
-        let size = |register: Register| program.types[register.0 as usize].size_bytes();
-        let staging: usize = staged.clone().map(size).sum::<usize>() * tile;
-        let fixed = program.slot_bytes() * tile;
-        let vector_scratch_at = (fixed + staging).next_multiple_of(ALIGNMENT);
+        let constants = staged.clone().filter(|&register| is_constant(register));
+        let fixed: Vec<Register> = constants.filter(|&r| is_of_blocks(program, r)).collect();
+        let bytes = |register: Register| {
+            let count = if fixed.contains(&register) {
+                MAX_BLOCK
+            } else {
+                tile
+            };
+            program.types[register.0 as usize].size_bytes() * count
+        };
+        let staging: usize = staged.clone().map(bytes).sum();
+        let slots_end = program.slot_bytes() * tile;
+        let vector_scratch_at = (slots_end + staging).next_multiple_of(ALIGNMENT);
         let vector = program.vector_scratch();
         let mut scratch = Scratch::new::<u8>(vector_scratch_at + vector + ALIGNMENT)?;
         let base: *mut u8 = scratch.get();
@@ -78,16 +92,17 @@ impl Frame {
                 }
             });
         }
-        let mut top = fixed;
+        let mut top = slots_end;
         for register in staged {
             // SAFETY: staging was counted above and begins after everything else.
             slots[register.0 as usize] = unsafe { base.add(top) };
-            top += size(register) * tile;
+            top += bytes(register);
         }
         slots.extend_from_within(..);
         Ok(Frame {
             pointers: slots,
             tile,
+            fixed,
             _scratch: scratch,
             vector_scratch: vector,
             blocks: Vec::new(),
@@ -98,6 +113,14 @@ impl Frame {
     /// Most elements a run may have.
     pub fn tile(&self) -> usize {
         self.tile
+    }
+
+    /// How many elements an input has that is filled with one of them.
+    pub fn constant_room(&self, register: Register) -> usize {
+        match self.fixed.contains(&register) {
+            true => MAX_BLOCK,
+            false => self.tile,
+        }
     }
 
     /// Where a register's elements are now.
@@ -129,7 +152,10 @@ impl Frame {
             let step = match task {
                 Task::Step(index) => &program.steps[*index as usize],
                 Task::Vector(task) => {
-                    let outside = task.outside.iter().map(|&register| at(register));
+                    let outside = task.outside.iter().map(|&register| Outside {
+                        address: at(register),
+                        is_fixed: self.fixed.contains(&register),
+                    });
                     // SAFETY: as for steps; the scratch is large enough for every piece of vector bytecode.
                     unsafe { task.code.run(outside, n, self.vector_scratch) };
                     continue;
@@ -151,6 +177,15 @@ impl Frame {
             }
         }
     }
+}
+
+/// Whether vector bytecode alone reads an input, block by block.
+fn is_of_blocks(program: &Program, input: Register) -> bool {
+    let reads = |task: &Task| match task {
+        Task::Step(index) => program.steps[*index as usize].reads().contains(&input),
+        Task::Vector(_) => false,
+    };
+    !program.outputs.contains(&input) && !program.tasks.iter().any(reads)
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use std::mem::MaybeUninit;
 use hlorun_kernels::Gemm;
 use hlorun_kernels::scalar_bytecode::{Call, Exit, Extra, Op, State};
 
-use super::machine_code::{self, Outside};
+use super::machine_code;
+use super::outside::Outside;
 use super::walk;
 use crate::error::{HloError, Result};
-use crate::exec::environment::{Environment, RunThunk};
+use crate::exec::environment::{Environment, Runner};
 use crate::plan::cost::scalar_bytecode::{FUEL, MAX_SCRATCH};
 use crate::plan::thunk::scalar_bytecode::{Code, Place, ScalarLoop, ScalarOp};
 use crate::plan::thunk::{Thunk, ThunkKind, WhileThunk};
@@ -20,12 +21,12 @@ use crate::plan::view::Walk;
 #[repr(align(64))]
 struct Scratch([MaybeUninit<u8>; MAX_SCRATCH]);
 
-/// Runs `repeated`, of which `prepared` was made; `run_outside` runs the thunks that the code leaves for.
+/// Runs `repeated`, of which `prepared` was made; `runner` runs the thunks that the code leaves for.
 pub fn run(
     prepared: &ScalarLoop,
     repeated: &WhileThunk,
     environment: &Environment<'_>,
-    run_outside: RunThunk,
+    runner: Runner,
 ) -> Result<()> {
     let mut scratch = Scratch([const { MaybeUninit::uninit() }; MAX_SCRATCH]);
     let own = scratch.0.as_mut_ptr().cast::<u8>();
@@ -46,16 +47,14 @@ pub fn run(
         .map(|path| find(repeated, path))
         .collect::<Option<Vec<&Thunk>>>()
         .ok_or_else(|| HloError::execution("scalar bytecode of another loop"))?;
-    let calls = Outside {
-        thunks: &outside,
-        run: run_outside,
-    };
+    let calls = Outside::new(&outside, runner);
+    let run_outside = |number: usize, environment: &Environment<'_>| calls.run(number, environment);
     environment.check()?;
     let expected = repeated.trip_count.unwrap_or(0);
     let expected = expected.saturating_mul(prepared.ops.len() as u64);
     if let Some(made) = machine_code::before_first_trip(prepared, expected, &outside) {
         // SAFETY: the code is of this loop, whose thunks' views hold for this memory.
-        return unsafe { machine_code::run(&made, prepared, own, calls, environment) };
+        return unsafe { machine_code::run(&made, prepared, own, &run_outside, environment) };
     }
     let code: Vec<Op> = prepared
         .ops
@@ -80,11 +79,13 @@ pub fn run(
                     machine_code::after_work(prepared, work, state.at(&code), &outside)
                 {
                     // SAFETY: as above; nothing in the scratch is needed after a jump back.
-                    return unsafe { machine_code::run(&made, prepared, own, calls, environment) };
+                    return unsafe {
+                        machine_code::run(&made, prepared, own, &run_outside, environment)
+                    };
                 }
                 state.fuel = FUEL;
             }
-            Exit::Outside(number) => run_outside(outside[number as usize], environment)?,
+            Exit::Outside(number) => run_outside(number as usize, environment)?,
         }
     }
 }

@@ -15,6 +15,13 @@ pub struct Block {
     first: usize,
 }
 
+impl Block {
+    /// Lets the next rows be brought in again.
+    pub fn forget(&mut self) {
+        self.first = usize::MAX;
+    }
+}
+
 impl Transposition {
     /// Room for a block of elements of `size` bytes.
     pub fn block(&self, size: usize) -> crate::Result<Block> {

@@ -26,61 +26,93 @@ pub fn run(
     let ([operand, indices], [output]) = (inputs, outputs) else {
         return Err(HloError::execution("gather takes two arrays"));
     };
-    if output.count() == 0 {
-        return Ok(());
+    if output.count() > 0 {
+        Moves::new(op, operand, indices, output)?.run(environment);
     }
-    let starts = Starts::new(&op.map, indices)?;
-    let size = operand.element_type.size_bytes();
-    let source_strides = byte_strides(&operand.strides, size);
-    let target_strides = byte_strides(&output.strides, size);
-    let window: SmallVec<[i64; 6]> = op.map.window.iter().map(|&d| op.slice_sizes[d]).collect();
-    let from: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| source_strides[d]).collect();
-    let to: SmallVec<[isize; 6]> = op.offset_dims.iter().map(|&d| target_strides[d]).collect();
-    // An empty operand has no window to read; a slice size never exceeds a dimension.
-    if operand.count() == 0 {
-        return Err(HloError::execution("gather from an empty operand"));
-    }
-    let nest = Nest::by_memory(&window, [to.as_slice(), from.as_slice()]);
-    let element = size as isize;
-    let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;
-    let (source, target) = (Shared::new(operand.pointer), Shared::new(output.pointer));
-    let windows = windows(op, &starts, operand, [&source_strides, &target_strides])?;
-    if dense && nest.rows() == 1 {
-        let bytes = nest.inner.0 * size;
-        split(environment, starts.count(), TASK / (bytes + 8), &|range| {
-            // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
-            // offset dimensions cover it without overlap.
-            unsafe { runs(&windows, range, bytes, source, target) };
-        });
-        return Ok(());
-    }
-    // Elements of a window lie apart, and those of neighbouring windows side by side: row by row, then.
-    let side_by_side = windows.plain_step() == element && nest.rows() == 1;
-    if side_by_side && starts.count() >= FEW && matches!(size, 1 | 2 | 4 | 8) {
-        let (n, [to, from]) = nest.inner;
-        split(environment, n, GRAIN / (starts.count() * size), &|rows| {
-            // SAFETY: as above; tasks write rows of their own.
-            unsafe {
-                across(
-                    &windows,
-                    starts.count(),
-                    size,
-                    (rows, to, from),
-                    source,
-                    target,
-                )
-            };
-        });
-        return Ok(());
-    }
-    let bytes = (nest.rows() * nest.inner.0 * size).max(1);
-    split(environment, starts.count(), GRAIN / bytes, &|range| {
-        windows.for_each::<false>(range, |from, to| {
-            // SAFETY: as above.
-            unsafe { copy_window(&nest, size, source.at(from), target.at(to)) };
-        });
-    });
     Ok(())
+}
+
+/// What all runs of `op` over these arrays share; `None` where they share too little.
+pub fn prepare(op: &GatherOp, inputs: &[RawArray], outputs: &[RawArray]) -> Option<Moves> {
+    let ([operand, indices], [output]) = (inputs, outputs) else {
+        return None;
+    };
+    let moves = (output.count() > 0).then(|| Moves::new(op, operand, indices, output))?;
+    moves.ok().filter(|moves| moves.windows.are_read_in_place())
+}
+
+/// The windows of a gather over given arrays.
+pub struct Moves {
+    windows: Windows,
+    /// The elements of a window: steps in the result and in the operand.
+    nest: Nest<2>,
+    /// Bytes of an element.
+    size: usize,
+    source: Shared,
+    target: Shared,
+}
+
+impl Moves {
+    fn new(
+        op: &GatherOp,
+        operand: &RawArray,
+        indices: &RawArray,
+        output: &RawArray,
+    ) -> Result<Moves> {
+        let starts = Starts::new(&op.map, indices)?;
+        let size = operand.element_type.size_bytes();
+        let source_strides = byte_strides(&operand.strides, size);
+        let target_strides = byte_strides(&output.strides, size);
+        let dims = op.map.window.iter();
+        let window: SmallVec<[i64; 6]> = dims.clone().map(|&d| op.slice_sizes[d]).collect();
+        let from: SmallVec<[isize; 6]> = dims.map(|&d| source_strides[d]).collect();
+        let to: SmallVec<[isize; 6]> = op.offset_dims.iter().map(|&d| target_strides[d]).collect();
+        // An empty operand has no window to read; a slice size never exceeds a dimension.
+        if operand.count() == 0 {
+            return Err(HloError::execution("gather from an empty operand"));
+        }
+        Ok(Moves {
+            windows: windows(op, starts, operand, [&source_strides, &target_strides])?,
+            nest: Nest::by_memory(&window, [to.as_slice(), from.as_slice()]),
+            size,
+            source: Shared::new(operand.pointer),
+            target: Shared::new(output.pointer),
+        })
+    }
+
+    /// Copies all windows.
+    pub fn run(&self, environment: &OpEnvironment<'_>) {
+        let Moves { windows, nest, .. } = self;
+        let (size, source, target) = (self.size, self.source, self.target);
+        let (element, count) = (size as isize, windows.count());
+        let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;
+        if dense && nest.rows() == 1 {
+            let bytes = nest.inner.0 * size;
+            split(environment, count, TASK / (bytes + 8), &|range| {
+                // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
+                // offset dimensions cover it without overlap.
+                unsafe { runs(windows, range, bytes, source, target) };
+            });
+            return;
+        }
+        // Elements of a window lie apart, and those of neighbouring windows side by side: row by row, then.
+        let side_by_side = windows.plain_step() == element && nest.rows() == 1;
+        if side_by_side && count >= FEW && matches!(size, 1 | 2 | 4 | 8) {
+            let (n, [to, from]) = nest.inner;
+            split(environment, n, GRAIN / (count * size), &|rows| {
+                // SAFETY: as above; tasks write rows of their own.
+                unsafe { across(windows, count, size, (rows, to, from), source, target) };
+            });
+            return;
+        }
+        let bytes = (nest.rows() * nest.inner.0 * size).max(1);
+        split(environment, count, GRAIN / bytes, &|range| {
+            windows.for_each::<false>(range, |from, to| {
+                // SAFETY: as above.
+                unsafe { copy_window(nest, size, source.at(from), target.at(to)) };
+            });
+        });
+    }
 }
 
 /// Copies one window of elements of `size` bytes.
@@ -106,12 +138,12 @@ unsafe fn copy_window(nest: &Nest<2>, size: usize, from: *const u8, to: *mut u8)
 }
 
 /// Where windows begin in the operand and in the result, of these byte strides.
-fn windows<'s>(
+fn windows(
     op: &GatherOp,
-    starts: &'s Starts,
+    starts: Starts,
     operand: &RawArray,
     [source, target]: [&[isize]; 2],
-) -> Result<Windows<'s>> {
+) -> Result<Windows> {
     let moved = op.map.batch_steps(starts.batch.len(), source);
     for &(operand_dim, batch_dim) in &op.map.batching {
         if starts.batch[batch_dim] > operand.dims[operand_dim] {
@@ -132,7 +164,7 @@ fn windows<'s>(
 ///
 /// Windows lie inside both arrays, and those of the target are disjoint.
 unsafe fn runs(
-    windows: &Windows<'_>,
+    windows: &Windows,
     range: std::ops::Range<usize>,
     bytes: usize,
     source: Shared,
@@ -180,7 +212,7 @@ unsafe fn runs(
 ///
 /// Windows lie inside both arrays, and those of the target are disjoint; `size` is that of an element.
 unsafe fn across(
-    windows: &Windows<'_>,
+    windows: &Windows,
     count: usize,
     size: usize,
     (rows, to, from): (std::ops::Range<usize>, isize, isize),

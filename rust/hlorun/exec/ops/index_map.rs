@@ -136,27 +136,37 @@ impl Starts {
 pub const BLOCK: usize = 512;
 
 /// Where windows begin: in the array that the indices place them in, and in the other one.
-pub struct Windows<'s> {
-    starts: &'s Starts,
+pub struct Windows {
+    starts: Starts,
     components: SmallVec<[Component; 4]>,
     /// Along the batch dimensions: steps of the placed side, which batching dimensions move, and of
     /// the other side.
     batches: Nest<2>,
 }
 
-impl<'s> Windows<'s> {
+impl Windows {
     /// With the byte steps `placed` and `plain` of either side along the batch dimensions.
     pub fn new(
-        starts: &'s Starts,
+        starts: Starts,
         components: SmallVec<[Component; 4]>,
         placed: &[isize],
         plain: &[isize],
-    ) -> Windows<'s> {
+    ) -> Windows {
         Windows {
             components,
             batches: Nest::in_order(&starts.batch, [placed, plain]),
             starts,
         }
+    }
+
+    /// Number of windows.
+    pub fn count(&self) -> usize {
+        self.starts.count()
+    }
+
+    /// Whether every walk reads the indices anew.
+    pub fn are_read_in_place(&self) -> bool {
+        matches!(self.starts.values, Values::InPlace { .. })
     }
 
     /// From one window to the next along the fastest batch dimension, in the array they are not placed in.

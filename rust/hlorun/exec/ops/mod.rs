@@ -15,12 +15,14 @@ pub mod index_map;
 pub mod indirect;
 pub mod lanes;
 pub mod linalg;
+pub mod lines;
 mod pack_kernel;
 mod phases;
 mod positions;
 pub mod reduce_window;
 pub mod rng;
 pub mod rng_bit_generator;
+pub mod running;
 pub mod scatter;
 pub mod select_and_scatter;
 pub mod sliding;
@@ -39,6 +41,61 @@ use super::array::RawArray;
 use crate::error::{HloError, Result};
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::ops::OpKind;
+use smallvec::SmallVec;
+
+/// An operation over arrays that stay where they are, of which everything is done that its runs share.
+pub enum Prepared<'o> {
+    /// A gather.
+    Gather(gather::Moves),
+    /// A scatter, and the operand with the place to which each run brings it.
+    Scatter(scatter::Runs, [RawArray; 2]),
+    /// A `reduce-window` whose windows reach back to the start.
+    Running(running::Running<'o>),
+    /// A sort by keys.
+    Sort(sort::Sorter<'o>),
+    /// Any other one: only its arrays are known.
+    Other(&'o OpKind, [SmallVec<[RawArray; 4]>; 2]),
+}
+
+impl Prepared<'_> {
+    /// Writes all outputs.
+    pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
+        match self {
+            Prepared::Gather(moves) => moves.run(environment),
+            Prepared::Scatter(runs, [operand, output]) => {
+                scatter::bring(operand, output);
+                runs.run(environment);
+            }
+            Prepared::Running(running) => return running.run(environment),
+            Prepared::Sort(sorter) => return sorter.run(environment),
+            Prepared::Other(kind, [inputs, outputs]) => {
+                return run(kind, inputs, outputs, environment);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Prepares `kind` on `inputs` and `outputs`.
+pub fn prepare<'o>(
+    kind: &'o OpKind,
+    inputs: SmallVec<[RawArray; 4]>,
+    outputs: SmallVec<[RawArray; 4]>,
+) -> Prepared<'o> {
+    let own = match kind {
+        OpKind::Gather(op) => gather::prepare(op, &inputs, &outputs).map(Prepared::Gather),
+        OpKind::Scatter(op) => scatter::prepare(op, &inputs, &outputs).map(|runs| {
+            let ends = [&inputs[0], &outputs[0]].map(RawArray::clone);
+            Prepared::Scatter(runs, ends)
+        }),
+        OpKind::ReduceWindow(op) => {
+            reduce_window::prepare(op, &inputs, &outputs).map(Prepared::Running)
+        }
+        OpKind::Sort(op) => sort::prepare(op, &inputs, &outputs).map(Prepared::Sort),
+        _ => None,
+    };
+    own.unwrap_or_else(|| Prepared::Other(kind, [inputs, outputs]))
+}
 
 /// Runs `kind` on `inputs`, writing all of `outputs`.
 pub fn run(

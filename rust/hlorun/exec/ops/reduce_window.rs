@@ -2,7 +2,7 @@
 //!
 //! Position by position of the window, over all outputs at once, so every output folds its window
 //! in row-major order. A window that covers everything before it is a running fold, in the same
-//! order and linear time; long windows of associative operations go through [`sliding`].
+//! order and linear time ([`running`]); long windows of associative operations go through [`sliding`].
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use super::lanes::{Folder, Row};
 use super::walk::{Nest, Shared, try_split};
 use super::window::{Span, spans};
 use super::window_order::Arranged;
-use super::{sliding, window_rows};
+use super::{running, sliding, window_rows};
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
@@ -26,24 +26,11 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    let count = op.count;
-    if inputs.len() != 2 * count || outputs.len() != count || count == 0 {
-        return Err(HloError::execution("reduce-window takes other arrays"));
-    }
-    let (operands, inits) = inputs.split_at(count);
-    let rank = op.window.0.len();
-    let same = |arrays: &[RawArray]| {
-        arrays
-            .iter()
-            .all(|array| array.dims == arrays[0].dims && array.dims.len() == rank)
-    };
-    if !same(operands) || !same(outputs) || inits.iter().any(|init| init.count() != 1) {
-        return Err(HloError::execution("reduce-window operands differ in size"));
-    }
+    let (operands, inits) = checked(op, inputs, outputs)?;
     if outputs[0].count() == 0 {
         return Ok(());
     }
-    if sliding::run_running(op, operands, inits, outputs, environment)? {
+    if running::run(op, operands, inits, outputs, environment)? {
         return Ok(());
     }
     match Arranged::of(&op.window.0, operands, outputs, environment)? {
@@ -62,6 +49,42 @@ pub fn run(
     }
 }
 
+/// The operands and the initial values, where these arrays are what `op` takes.
+fn checked<'i>(
+    op: &ReduceWindowOp,
+    inputs: &'i [RawArray],
+    outputs: &[RawArray],
+) -> Result<(&'i [RawArray], &'i [RawArray])> {
+    let count = op.count;
+    if inputs.len() != 2 * count || outputs.len() != count || count == 0 {
+        return Err(HloError::execution("reduce-window takes other arrays"));
+    }
+    let (operands, inits) = inputs.split_at(count);
+    let rank = op.window.0.len();
+    let same = |arrays: &[RawArray]| {
+        arrays
+            .iter()
+            .all(|array| array.dims == arrays[0].dims && array.dims.len() == rank)
+    };
+    if !same(operands) || !same(outputs) || inits.iter().any(|init| init.count() != 1) {
+        return Err(HloError::execution("reduce-window operands differ in size"));
+    }
+    Ok((operands, inits))
+}
+
+/// What all runs of `op` over these arrays share; `None` where they share too little.
+pub fn prepare<'o>(
+    op: &'o ReduceWindowOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+) -> Option<running::Running<'o>> {
+    let (operands, inits) = checked(op, inputs, outputs).ok()?;
+    if outputs[0].count() == 0 {
+        return None;
+    }
+    running::prepare(op, operands, inits, outputs)
+}
+
 /// Runs `op` over arrays in the order of their memory.
 fn run_as_they_lie(
     op: &ReduceWindowOp,
@@ -72,7 +95,7 @@ fn run_as_they_lie(
 ) -> Result<()> {
     let rank = op.window.0.len();
     if window_rows::run(op, operands, inits, outputs, environment)?
-        || sliding::run_associative(op, operands, inits, outputs, environment)?
+        || sliding::run(op, operands, inits, outputs, environment)?
     {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::strided::advance;
+pub use runs::Runs;
 use runs::{are_disjoint, window_nest};
 
 /// Runs `op`: operands, indices and updates in, one array per operand out.
@@ -35,9 +36,7 @@ pub fn run(
         return Err(HloError::execution("scatter takes other arrays"));
     }
     for (operand, output) in inputs.iter().zip(outputs) {
-        if operand.pointer != output.pointer || operand.strides != output.strides {
-            operand.copy_to(output);
-        }
+        bring(operand, output);
     }
     let updates = &inputs[count + 1..];
     if updates[0].count() == 0 || outputs[0].count() == 0 {
@@ -45,9 +44,13 @@ pub fn run(
     }
     let starts = Starts::new(&op.map, &inputs[count])?;
     let output = &outputs[0];
-    if runs::run(op, &starts, output, &updates[0], environment) {
-        return Ok(());
-    }
+    let starts = match Runs::new(op, starts, output, &updates[0]) {
+        Ok(runs) => {
+            runs.run(environment);
+            return Ok(());
+        }
+        Err(starts) => starts,
+    };
     let windows = windows(op, &starts, outputs, updates)?;
     if count == 1
         && let Some(shortcut) = op.combiner.shortcut
@@ -74,6 +77,26 @@ pub fn run(
         return simple(op, combine, &windows, output, &updates[0], environment);
     }
     general(op, &windows, outputs, updates)
+}
+
+/// What all runs of `op` over these arrays share, without bringing the operand; `None` where they share too little.
+pub fn prepare(op: &ScatterOp, inputs: &[RawArray], outputs: &[RawArray]) -> Option<Runs> {
+    let ([_, indices, update], [output]) = (inputs, outputs) else {
+        return None;
+    };
+    if update.count() == 0 || output.count() == 0 {
+        return None;
+    }
+    let starts = Starts::new(&op.map, indices).ok()?;
+    let runs = Runs::new(op, starts, output, update).ok()?;
+    runs.are_read_in_place().then_some(runs)
+}
+
+/// Copies an operand to where it is changed, unless it is there.
+pub fn bring(operand: &RawArray, output: &RawArray) {
+    if operand.pointer != output.pointer || operand.strides != output.strides {
+        operand.copy_to(output);
+    }
 }
 
 /// How a row of a window and its updates become one.

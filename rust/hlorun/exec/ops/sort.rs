@@ -4,6 +4,8 @@
 //! Promise: stable; every result row is a permutation of the operand's row, whatever the
 //! comparator says.
 
+use std::cell::RefCell;
+
 use smallvec::SmallVec;
 
 use super::sort_merge;
@@ -28,15 +30,7 @@ pub fn run(
     outputs: &[RawArray],
     environment: &OpEnvironment<'_>,
 ) -> Result<()> {
-    // The sorts of CUB return scratch memory as well.
-    let outputs = match outputs.get(..op.count) {
-        Some(outputs) if inputs.len() == op.count => outputs,
-        _ => return Err(HloError::execution("sort takes other arrays")),
-    };
-    let fits = |array: &RawArray| array.dims == inputs[0].dims && op.dimension < array.dims.len();
-    if !inputs.iter().chain(outputs).all(fits) {
-        return Err(HloError::execution("sort operands differ in size"));
-    }
+    let outputs = checked(op, inputs, outputs)?;
     let total = inputs[0].count();
     if total == 0 {
         return Ok(());
@@ -52,6 +46,101 @@ pub fn run(
         apply(operand, &order, length, &output, environment)?;
     }
     Ok(())
+}
+
+/// The outputs that are sorted operands, where these arrays are what `op` takes.
+fn checked<'o>(
+    op: &SortOp,
+    inputs: &[RawArray],
+    outputs: &'o [RawArray],
+) -> Result<&'o [RawArray]> {
+    // The sorts of CUB return scratch memory as well.
+    let outputs = match outputs.get(..op.count) {
+        Some(outputs) if inputs.len() == op.count => outputs,
+        _ => return Err(HloError::execution("sort takes other arrays")),
+    };
+    let fits = |array: &RawArray| array.dims == inputs[0].dims && op.dimension < array.dims.len();
+    if !inputs.iter().chain(outputs).all(fits) {
+        return Err(HloError::execution("sort operands differ in size"));
+    }
+    Ok(outputs)
+}
+
+/// A sort by keys that one thread does, of rows that lie side by side.
+pub struct Sorter<'o> {
+    keys: &'o SortKeys,
+    rows: Rows,
+    outputs: SmallVec<[RawArray; 4]>,
+    length: usize,
+    room: RefCell<Room>,
+}
+
+/// Memory for it.
+struct Room {
+    frame: Frame,
+    columns: Vec<Vec<u64>>,
+    order: Order,
+    scratch: Scratch,
+}
+
+/// What all runs of `op` over these arrays share; `None` where they share too little.
+pub fn prepare<'o>(
+    op: &'o SortOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+) -> Option<Sorter<'o>> {
+    let outputs = checked(op, inputs, outputs).ok()?;
+    let keys = op.keys.as_ref()?;
+    let total = inputs[0].count();
+    let lies_in_rows = |array: &RawArray| last(array, op.dimension).is_row_major();
+    if !(1..GRAIN).contains(&total) || !inputs.iter().chain(outputs).all(lies_in_rows) {
+        return None;
+    }
+    let length = inputs[0].dims[op.dimension] as usize;
+    let program = &keys.program;
+    let room = Room {
+        frame: Frame::new(program, program.tile(total)).ok()?,
+        columns: new_columns(keys, total).ok()?,
+        order: new_order(total, length).ok()?,
+        scratch: Scratch::default(),
+    };
+    Some(Sorter {
+        keys,
+        rows: Rows::new(inputs, op.dimension).ok()?,
+        outputs: outputs.iter().map(|o| last(o, op.dimension)).collect(),
+        length,
+        room: RefCell::new(room),
+    })
+}
+
+impl Sorter<'_> {
+    /// Sorts all rows.
+    pub fn run(&self, environment: &OpEnvironment<'_>) -> Result<()> {
+        let room = &mut *self.room.borrow_mut();
+        let (total, tile) = (self.rows.count(), self.keys.program.tile(self.rows.count()));
+        let shared = |column: &mut Vec<u64>| Shared::new(column.as_mut_ptr().cast());
+        let targets: SmallVec<[Shared; 4]> = room.columns.iter_mut().map(shared).collect();
+        let operands = self.rows.operands.iter();
+        let sources: SmallVec<[Shared; 4]> = operands.map(|o| Shared::new(o.pointer)).collect();
+        for start in (0..total).step_by(tile) {
+            let n = tile.min(total - start);
+            // SAFETY: operands and columns have as many elements.
+            unsafe { keys_of(self.keys, &mut room.frame, &sources, &targets, start, n) };
+        }
+        for start in (0..total).step_by(self.length) {
+            let part = start..start + self.length;
+            let columns: SmallVec<[&[u64]; 2]> =
+                room.columns.iter().map(|c| &c[part.clone()]).collect();
+            let order = &mut room.order[part];
+            if !room.scratch.sort(&self.keys.keys, &columns, order) {
+                return Err(HloError::execution("out of memory for sorting"));
+            }
+        }
+        for (operand, output) in self.rows.operands.iter().zip(&self.outputs) {
+            apply(operand, &room.order, self.length, output, environment)?;
+        }
+        Ok(())
+    }
 }
 
 fn by_keys(
@@ -83,13 +172,8 @@ fn by_keys(
     Ok(order)
 }
 
-/// The keys of every element as integers whose order is that of the result.
-fn compute_keys(
-    keys: &SortKeys,
-    rows: &Rows,
-    environment: &OpEnvironment<'_>,
-) -> Result<Vec<Vec<u64>>> {
-    let count = rows.count();
+/// Room for the keys of so many elements.
+fn new_columns(keys: &SortKeys, count: usize) -> Result<Vec<Vec<u64>>> {
     let mut columns = Vec::new();
     for _ in &keys.keys {
         let mut column: Vec<u64> = Vec::new();
@@ -99,6 +183,47 @@ fn compute_keys(
         column.resize(count, 0);
         columns.push(column);
     }
+    Ok(columns)
+}
+
+/// Writes the keys of the elements `start..start + n` of `sources` to the columns `targets`.
+///
+/// # Safety
+///
+/// Operands and columns have these elements, which no other task touches; `frame` was made for tiles of so many.
+unsafe fn keys_of(
+    keys: &SortKeys,
+    frame: &mut Frame,
+    sources: &[Shared],
+    targets: &[Shared],
+    start: usize,
+    n: usize,
+) {
+    let program = &keys.program;
+    for (i, &register) in program.inputs.iter().enumerate() {
+        let size = program.types[register.0 as usize].size_bytes();
+        frame.bind(register, sources[i / 2].at((start * size) as isize));
+    }
+    // SAFETY: inputs are bound to `n` elements of their operand (the parser's types agree
+    // with the operands', which `run` of the plan checked), outputs live in the frame.
+    unsafe {
+        frame.run(program, n);
+        for ((key, &output), target) in keys.keys.iter().zip(&program.outputs).zip(targets) {
+            let column = target.get().cast::<u64>().add(start);
+            let column = std::slice::from_raw_parts_mut(column, n);
+            ordered(key, frame.pointer(output), column);
+        }
+    }
+}
+
+/// The keys of every element as integers whose order is that of the result.
+fn compute_keys(
+    keys: &SortKeys,
+    rows: &Rows,
+    environment: &OpEnvironment<'_>,
+) -> Result<Vec<Vec<u64>>> {
+    let count = rows.count();
+    let mut columns = new_columns(keys, count)?;
     let targets: Vec<Shared> = columns
         .iter_mut()
         .map(|column| Shared::new(column.as_mut_ptr().cast()))
@@ -117,21 +242,8 @@ fn compute_keys(
         for block in range {
             let start = block * tile;
             let n = tile.min(count - start);
-            for (i, &register) in program.inputs.iter().enumerate() {
-                let size = program.types[register.0 as usize].size_bytes();
-                frame.bind(register, sources[i / 2].at((start * size) as isize));
-            }
-            // SAFETY: inputs are bound to `n` elements of their operand (the parser's types agree
-            // with the operands', which `run` of the plan checked), outputs live in the frame.
-            unsafe {
-                frame.run(program, n);
-                for ((key, &output), target) in keys.keys.iter().zip(&program.outputs).zip(&targets)
-                {
-                    let column = target.get().cast::<u64>().add(start);
-                    let column = std::slice::from_raw_parts_mut(column, n);
-                    ordered(key, frame.pointer(output), column);
-                }
-            }
+            // SAFETY: operands and columns have as many elements; blocks are disjoint.
+            unsafe { keys_of(keys, &mut frame, &sources, &targets, start, n) };
         }
         Ok(())
     })?;

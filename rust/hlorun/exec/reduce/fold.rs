@@ -81,6 +81,11 @@ impl Tile {
         })
     }
 
+    /// Lets the next run find no values of this one.
+    pub(super) fn forget(&mut self) {
+        self.repeated_rows = 0;
+    }
+
     /// Folds `n` computed values, the first of which is element `start` of the walk.
     pub(crate) fn accumulate(
         &mut self,

@@ -10,7 +10,7 @@ mod moves;
 
 use super::element::loops::Sources;
 use super::element::walk::rest_of_run;
-use super::environment::{Environment, try_parallel};
+use super::environment::{Environment, PreparedThunk, try_parallel};
 use super::memory::Memory;
 use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
@@ -26,6 +26,7 @@ use crate::types::PrimitiveType;
 use fold::Tile;
 use job::{Accumulators, Job, Operand};
 use smallvec::smallvec;
+use std::cell::RefCell;
 
 /// Room for accumulators.
 struct Partials {
@@ -49,36 +50,93 @@ impl Partials {
     }
 }
 
+/// Where the results of a reduction gather: in memory of their own where narrow floats are accumulated in `f32` and rounded
+/// once.
+struct Results {
+    /// The results themselves.
+    own: Accumulators,
+    wide: Option<(Accumulators, AlignedBytes)>,
+    count: usize,
+}
+
+impl Results {
+    fn new(thunk: &ReduceThunk, memory: &Memory) -> Result<Results> {
+        let outputs = thunk.outputs.iter();
+        let own = Accumulators {
+            pointers: outputs.clone().map(|o| memory.first(o)).collect(),
+            sizes: outputs.map(|o| o.element_type.size_bytes()).collect(),
+        };
+        let count = thunk.outputs.first().map_or(0, |o| o.count());
+        let wide = wide_type(thunk).map(|wide| {
+            let mut bytes = AlignedBytes::uninitialized(count * wide.size_bytes())?;
+            let accumulators = Accumulators {
+                pointers: smallvec![bytes.as_mut_ptr()],
+                sizes: smallvec![wide.size_bytes()],
+            };
+            Ok::<_, HloError>((accumulators, bytes))
+        });
+        Ok(Results {
+            own,
+            wide: wide.transpose()?,
+            count,
+        })
+    }
+
+    fn accumulators(&self) -> &Accumulators {
+        match &self.wide {
+            Some((accumulators, _)) => accumulators,
+            None => &self.own,
+        }
+    }
+
+    /// Rounds what was accumulated elsewhere.
+    fn round(&self, thunk: &ReduceThunk) {
+        if let (Some((from, _)), Some(narrow)) = (&self.wide, dtype(thunk.outputs[0].element_type))
+        {
+            let convert = hlorun_kernels::convert(hlorun_kernels::DType::F32, narrow);
+            // SAFETY: both hold `count` elements of their types.
+            unsafe { convert(from.at(0, 0), self.own.at(0, 0), self.count) };
+        }
+    }
+}
+
+/// Elements that are reduced.
+fn total(thunk: &ReduceThunk) -> usize {
+    thunk.space.iter().map(|s| s.0.max(0) as usize).product()
+}
+
+/// What all runs of a fused reduction share; `None` where several threads run it, or results change their places.
+pub fn prepare<'t>(
+    thunk: &'t ReduceThunk,
+    environment: &Environment<'_>,
+) -> Option<PreparedThunk<'t>> {
+    let total = total(thunk);
+    let stay = thunk.outputs.iter().all(|output| output.dynamic.is_empty());
+    if !(1..PARALLEL_ELEMENTS).contains(&total) || !stay {
+        return None;
+    }
+    let results = Results::new(thunk, &environment.memory).ok()?;
+    let job = Job::new(thunk, &environment.memory, total).ok()?;
+    let tile = job.tile().ok()?;
+    let state = RefCell::new((job, tile));
+    Some(Box::new(move |environment| {
+        let (job, tile) = &mut *state.borrow_mut();
+        let accumulators = results.accumulators();
+        start(thunk, &environment.memory, accumulators, 0, results.count);
+        job.sources.locate(&environment.memory);
+        job.sources.refresh(&mut tile.values);
+        tile.forget();
+        job.range_with(tile, 0..total, accumulators);
+        results.round(thunk);
+        Ok(())
+    }))
+}
+
 /// Runs a fused reduction.
 pub fn run(thunk: &ReduceThunk, environment: &Environment<'_>) -> Result<()> {
-    let accumulators = Accumulators {
-        pointers: thunk
-            .outputs
-            .iter()
-            .map(|o| environment.memory.first(o))
-            .collect(),
-        sizes: thunk
-            .outputs
-            .iter()
-            .map(|o| o.element_type.size_bytes())
-            .collect(),
-    };
-    let results = thunk.outputs.first().map_or(0, |o| o.count());
-    let Some(wide) = wide_type(thunk) else {
-        return reduce_into(thunk, environment, &accumulators, results);
-    };
-    // Narrow floats are accumulated in `f32` and rounded once.
-    let mut bytes = AlignedBytes::uninitialized(results * wide.size_bytes())?;
-    let accumulators_wide = Accumulators {
-        pointers: smallvec![bytes.as_mut_ptr()],
-        sizes: smallvec![wide.size_bytes()],
-    };
-    reduce_into(thunk, environment, &accumulators_wide, results)?;
-    if let Some(narrow) = dtype(thunk.outputs[0].element_type) {
-        let convert = hlorun_kernels::convert(hlorun_kernels::DType::F32, narrow);
-        // SAFETY: both hold `results` elements of their types.
-        unsafe { convert(bytes.as_ptr(), accumulators.at(0, 0), results) };
-    }
+    let results = Results::new(thunk, &environment.memory)?;
+    reduce_into(thunk, environment, results.accumulators(), results.count)?;
+    results.round(thunk);
     Ok(())
 }
 
@@ -97,11 +155,14 @@ fn reduce_into(
     results: usize,
 ) -> Result<()> {
     start(thunk, &environment.memory, accumulators, 0, results);
-    let total: usize = thunk.space.iter().map(|s| s.0.max(0) as usize).product();
+    let total = total(thunk);
     if total == 0 || results == 0 {
         return Ok(());
     }
     let job = Job::new(thunk, &environment.memory, total)?;
+    if total < PARALLEL_ELEMENTS {
+        return job.range(0..total, accumulators);
+    }
     match thunk.space.as_slice() {
         [] => job.range(0..total, accumulators),
         [(size, true)] => job.partials(1, *size as usize, accumulators, environment),

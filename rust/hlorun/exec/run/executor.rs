@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::element::{loops, scalar_bytecode, small_loop};
-use crate::exec::environment::{Environment, interruptible};
+use crate::exec::environment::{Environment, PreparedThunk, Runner, interruptible};
 use crate::exec::hooks;
 use crate::exec::memory::{Memory, read_integer};
 use crate::exec::options::RunOptions;
@@ -187,6 +187,35 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Does what all runs of a thunk share while addresses stay the same.
+fn prepare<'t>(thunk: &'t Thunk, environment: &Environment<'_>) -> Option<PreparedThunk<'t>> {
+    let memory = &environment.memory;
+    match &thunk.kind {
+        ThunkKind::Loop(fused) if fused.small.is_none() => loops::prepare(fused, environment),
+        ThunkKind::Reduce(reduction) => reduce::prepare(reduction, environment),
+        ThunkKind::Gemm(product) => gemm::prepare(product, memory),
+        ThunkKind::Op(op) => {
+            let mut views = op.inputs.iter().chain(&op.outputs);
+            let stay = views.all(|view| view.dynamic.is_empty());
+            // A custom call may be the caller's.
+            if !stay || matches!(op.kind, OpKind::Custom(_)) {
+                return None;
+            }
+            let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
+            let prepared = ops::prepare(&op.kind, inputs, outputs);
+            Some(Box::new(move |environment| {
+                prepared.run(&environment.operation())
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// The arrays of views.
+fn arrays(views: &[ArrayView], memory: &Memory) -> SmallVec<[RawArray; 4]> {
+    views.iter().map(|view| memory.array(view)).collect()
+}
+
 /// Runs an operation that is a thunk of its own. A custom call runs through the caller's hook, if the hook
 /// takes it.
 #[inline]
@@ -195,11 +224,8 @@ fn operation(
     instruction: InstructionId,
     environment: &Environment<'_>,
 ) -> Result<()> {
-    let arrays = |views: &[ArrayView]| -> SmallVec<[RawArray; 4]> {
-        let memory = &environment.memory;
-        views.iter().map(|view| memory.array(view)).collect()
-    };
-    let (inputs, outputs) = (arrays(&op.inputs), arrays(&op.outputs));
+    let memory = &environment.memory;
+    let (inputs, outputs) = (arrays(&op.inputs, memory), arrays(&op.outputs, memory));
     if let (OpKind::Custom(call), Some(hook)) = (&op.kind, environment.options.custom_call)
         && let Some(result) =
             hooks::run_custom_call(hook, instruction, &call.info, &inputs, &outputs)
@@ -216,7 +242,8 @@ fn repeat(body: &WhileThunk, environment: &Environment<'_>) -> Result<()> {
         && environment.options.profile.is_none()
         && environment.shadow.is_none()
     {
-        return scalar_bytecode::run(code, body, environment, run);
+        let runner = Runner { run, prepare };
+        return scalar_bytecode::run(code, body, environment, runner);
     }
     let trips_between_checks = if body.is_brief { BRIEF_TRIPS } else { 1 };
     loop {

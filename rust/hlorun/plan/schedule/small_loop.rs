@@ -5,7 +5,9 @@
 //! nothing and asks nothing about walks; in a `while` whose body has a handful of elements, that
 //! is most of a trip.
 
-use crate::plan::cost::small_loop::{MAX_KNOWN, MAX_REPEATED, MAX_SCRATCH, MAX_WORK};
+use crate::plan::cost::small_loop::{
+    MAX_KNOWN, MAX_REPEATED, MAX_REPEATED_STEPS, MAX_SCRATCH, MAX_WORK,
+};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register, Task};
 use crate::plan::thunk::small_loop::Base;
@@ -35,10 +37,11 @@ pub fn prepare(thunks: &mut [Thunk]) {
 }
 
 /// Makes a loop ready that only vector bytecode kept from it: its steps run one by one. In a trip of a
-/// `while`, what that spares is more than passes over few elements cost. The last step computes an only
+/// `while`, what that spares is more than a few passes over few elements cost. The last step computes an only
 /// result, so it may lie where an input does; of several, one would be written before another has read it.
 pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
-    if fused.count > MAX_REPEATED || fused.stores.len() != 1 {
+    let is_short = fused.program.steps.len() <= MAX_REPEATED_STEPS;
+    if fused.count > MAX_REPEATED || !is_short || fused.stores.len() != 1 {
         return;
     }
     let Some(program) = fused.program.step_by_step() else {

@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use hlorun_kernels::{Binary, FoldRows, Gemm, Reduce, Ternary, Unary};
 
 use crate::error::{HloError, Result};
+use crate::exec::element::outside::RunOutside;
 use crate::exec::element::walk;
-use crate::exec::environment::{Environment, RunThunk};
-use crate::plan::thunk::Thunk;
+use crate::exec::environment::Environment;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
 use crate::plan::view::Walk;
 
@@ -21,19 +21,10 @@ pub const GO_ON: u32 = 0;
 /// It ends with an error or a panic that the context holds.
 pub const LEAVE: u32 = 1;
 
-/// The thunks that code leaves for.
-#[derive(Clone, Copy)]
-pub struct Outside<'c> {
-    /// By their numbers in the code.
-    pub thunks: &'c [&'c Thunk],
-    /// Runs one of them.
-    pub run: RunThunk,
-}
-
 /// What a run of the code needs besides addresses.
 pub struct Context<'c, 'r> {
     environment: &'c Environment<'r>,
-    outside: Outside<'c>,
+    outside: &'c RunOutside<'c>,
     walks: &'c [Walk],
     products: &'c [Gemm],
     failure: Option<HloError>,
@@ -43,7 +34,7 @@ pub struct Context<'c, 'r> {
 impl<'c, 'r> Context<'c, 'r> {
     pub fn new(
         environment: &'c Environment<'r>,
-        outside: Outside<'c>,
+        outside: &'c RunOutside<'c>,
         prepared: &'c ScalarLoop,
     ) -> Context<'c, 'r> {
         Context {
@@ -101,10 +92,7 @@ pub unsafe extern "C" fn check(context: *mut Context<'_, '_>) -> u32 {
 pub unsafe extern "C" fn outside(context: *mut Context<'_, '_>, number: usize) -> u32 {
     // SAFETY: as above.
     let context = unsafe { &mut *context };
-    context.guard(|own| match own.outside.thunks.get(number) {
-        Some(thunk) => (own.outside.run)(thunk, own.environment),
-        None => Err(HloError::execution("machine code of another loop")),
-    })
+    context.guard(|own| (own.outside)(number, own.environment))
 }
 
 /// Elements of a walk from `from` on to `to`.

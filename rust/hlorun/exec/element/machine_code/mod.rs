@@ -39,6 +39,7 @@ use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::Module;
 
+use super::outside::RunOutside;
 use crate::error::Result;
 use crate::exec::environment::Environment;
 use crate::plan::cost::{self, Way, Work};
@@ -46,7 +47,6 @@ use crate::plan::options::MachineCode;
 use crate::plan::thunk::Thunk;
 use crate::plan::thunk::scalar_bytecode::ScalarLoop;
 use calls::Context;
-pub use calls::Outside;
 
 /// Set to `0`, loops are interpreted; to `always`, they become machine code before their first trip.
 const VARIABLE: &str = "HLORUN_JIT";
@@ -217,7 +217,7 @@ pub unsafe fn run(
     code: &Code,
     prepared: &ScalarLoop,
     scratch: *mut u8,
-    outside: Outside<'_>,
+    outside: &RunOutside<'_>,
     environment: &Environment<'_>,
 ) -> Result<()> {
     let mut context = Context::new(environment, outside, prepared);

@@ -3,6 +3,8 @@
 //!
 //! Names, arguments and results are LAPACK's. Real input stays real.
 
+use std::ops::{Div, Mul, Neg, Sub};
+
 use num_complex::Complex64 as C;
 
 use crate::buffers::{collected, filled, with_room};
@@ -380,9 +382,36 @@ fn complete(u: &mut Vec<C>, m: usize) -> Result<()> {
     Ok(())
 }
 
+/// A real or complex number.
+pub trait Number:
+    Copy
+    + Default
+    + PartialEq
+    + Neg<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
+    /// The sum of the absolute values of its parts, by which pivots are compared.
+    fn size(self) -> f64;
+}
+
+impl Number for f64 {
+    fn size(self) -> f64 {
+        self.abs()
+    }
+}
+
+impl Number for C {
+    fn size(self) -> f64 {
+        self.re.abs() + self.im.abs()
+    }
+}
+
 /// Solves a tridiagonal system by elimination with row exchanges; `lower[0]` and the last of
 /// `upper` are not read. `b` has `n` rows. Returns the row of a zero pivot, or 0.
-pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> Result<i32> {
+pub fn gtsv<T: Number>(lower: &[T], diagonal: &[T], upper: &[T], b: &mut [T]) -> Result<i32> {
+    let zero = T::default();
     let n = diagonal.len();
     if n == 0 {
         return Ok(0);
@@ -391,12 +420,11 @@ pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> Result<i32
         collected(diagonal.iter().copied())?,
         collected(upper.iter().copied())?,
     );
-    let mut dl: Vec<C> = collected(lower[1..].iter().copied())?;
-    let mut du2 = filled(ZERO, n)?;
-    let size = |x: C| x.re.abs() + x.im.abs();
+    let mut dl: Vec<T> = collected(lower[1..].iter().copied())?;
+    let mut du2 = filled(zero, n)?;
     for i in 0..n - 1 {
-        let exchange = size(d[i]) < size(dl[i]);
-        if !exchange && d[i] == ZERO {
+        let exchange = d[i].size() < dl[i].size();
+        if !exchange && d[i] == zero {
             return Ok(i as i32 + 1);
         }
         let factor = if exchange { d[i] / dl[i] } else { dl[i] / d[i] };
@@ -410,28 +438,28 @@ pub fn gtsv(lower: &[C], diagonal: &[C], upper: &[C], b: &mut [C]) -> Result<i32
             }
             du[i] = x;
         } else {
-            d[i + 1] -= factor * du[i];
+            d[i + 1] = d[i + 1] - factor * du[i];
         }
-        dl[i] = ZERO;
+        dl[i] = zero;
         for column in b.chunks_exact_mut(n) {
             if exchange {
                 column.swap(i, i + 1);
             }
             let x = column[i];
-            column[i + 1] -= factor * x;
+            column[i + 1] = column[i + 1] - factor * x;
         }
     }
-    if d[n - 1] == ZERO {
+    if d[n - 1] == zero {
         return Ok(n as i32);
     }
     for column in b.chunks_exact_mut(n) {
         for i in (0..n).rev() {
             let mut x = column[i];
             if i + 1 < n {
-                x -= du[i] * column[i + 1];
+                x = x - du[i] * column[i + 1];
             }
             if i + 2 < n {
-                x -= du2[i] * column[i + 2];
+                x = x - du2[i] * column[i + 2];
             }
             column[i] = x / d[i];
         }

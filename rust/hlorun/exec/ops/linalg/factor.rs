@@ -4,7 +4,7 @@ use num_complex::Complex64;
 
 use super::dense;
 use super::lapack::{Call, read_ints};
-use super::matrix::Matrix;
+use super::matrix::{Element, Matrix};
 use super::part::{Part, needs_lapack};
 use crate::buffers::filled;
 use crate::error::{HloError, Result};
@@ -345,14 +345,10 @@ pub fn gtsv(part: &Part) -> Result<()> {
     if dl.rows != d.rows || du.rows != d.rows || b.rows != d.rows {
         return Err(HloError::execution("gtsv of sizes that do not fit"));
     }
-    let mut x = b.to_complex()?;
-    let info = dense::gtsv(
-        &dl.to_complex()?,
-        &d.to_complex()?,
-        &du.to_complex()?,
-        &mut x,
-    )?;
-    let x = Matrix::from_complex(&x, b.rows, b.cols, ty)?;
+    let (x, info) = match ty.is_complex() {
+        true => tridiagonal::<Complex64>([dl, d, du, b])?,
+        false => tridiagonal::<f64>([dl, d, du, b])?,
+    };
     if let [solution] = &part.outputs[..] {
         return x.store(solution);
     }
@@ -361,6 +357,14 @@ pub fn gtsv(part: &Part) -> Result<()> {
     }
     part.info(4, info)?;
     Ok(())
+}
+
+/// The solution of a tridiagonal system, and the row of a zero pivot.
+fn tridiagonal<T: Element + dense::Number>([dl, d, du, b]: [&Matrix; 4]) -> Result<(Matrix, i32)> {
+    let [dl, d, du] = [dl, d, du].map(Matrix::to_numbers::<T>);
+    let mut x = b.to_numbers::<T>()?;
+    let info = dense::gtsv(&dl?, &d?, &du?, &mut x)?;
+    Ok((Matrix::from_numbers(&x, b.rows, b.cols, b.ty)?, info))
 }
 
 pub fn syrk(op: &LinalgOp, part: &Part) -> Result<()> {

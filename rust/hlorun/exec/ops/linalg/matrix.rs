@@ -1,5 +1,6 @@
 //! Column-major matrices of their own memory, as LAPACK wants them, and the batches they come from.
 
+use hlorun_kernels::DType;
 use num_complex::Complex64;
 
 use crate::buffers::AlignedBytes;
@@ -19,6 +20,26 @@ pub struct Matrix {
     pub cols: usize,
     /// Type of an element.
     pub ty: PrimitiveType,
+}
+
+/// A number of double precision.
+///
+/// # Safety
+///
+/// Elements of `TYPE` lie in memory as this type does.
+pub unsafe trait Element: Copy {
+    /// Its element type.
+    const TYPE: DType;
+}
+
+// SAFETY: a 64-bit float.
+unsafe impl Element for f64 {
+    const TYPE: DType = DType::F64;
+}
+
+// SAFETY: two 64-bit floats, the real part first.
+unsafe impl Element for Complex64 {
+    const TYPE: DType = DType::C128;
 }
 
 impl Matrix {
@@ -87,15 +108,20 @@ impl Matrix {
 
     /// The elements as complex numbers.
     pub fn to_complex(&self) -> Result<Vec<Complex64>> {
+        self.to_numbers()
+    }
+
+    /// The elements as numbers of double precision.
+    pub fn to_numbers<T: Element>(&self) -> Result<Vec<T>> {
         let count = self.rows * self.cols;
         let from = dtype(self.ty).ok_or_else(|| HloError::execution("no matrix type"))?;
-        let mut values: Vec<Complex64> = Vec::new();
+        let mut values: Vec<T> = Vec::new();
         values
             .try_reserve_exact(count)
             .map_err(|_| HloError::execution("out of memory for a matrix"))?;
         // SAFETY: both hold `count` elements.
         unsafe {
-            let convert = hlorun_kernels::convert(from, hlorun_kernels::DType::C128);
+            let convert = hlorun_kernels::convert(from, T::TYPE);
             convert(self.bytes.as_ptr(), values.as_mut_ptr().cast(), count);
             values.set_len(count);
         }
@@ -109,6 +135,16 @@ impl Matrix {
         cols: usize,
         ty: PrimitiveType,
     ) -> Result<Matrix> {
+        Matrix::from_numbers(values, rows, cols, ty)
+    }
+
+    /// The same of numbers of either kind.
+    pub fn from_numbers<T: Element>(
+        values: &[T],
+        rows: usize,
+        cols: usize,
+        ty: PrimitiveType,
+    ) -> Result<Matrix> {
         let mut matrix = Matrix::zeros(ty, rows, cols)?;
         let to = dtype(ty).ok_or_else(|| HloError::execution("no matrix type"))?;
         if values.len() != rows * cols {
@@ -116,7 +152,7 @@ impl Matrix {
         }
         // SAFETY: both hold as many elements.
         unsafe {
-            let convert = hlorun_kernels::convert(hlorun_kernels::DType::C128, to);
+            let convert = hlorun_kernels::convert(T::TYPE, to);
             convert(
                 values.as_ptr().cast(),
                 matrix.bytes.as_mut_ptr(),

@@ -20,53 +20,82 @@ use crate::types::PrimitiveType as P;
 use hlorun_kernels::places::OUTSIDE;
 use hlorun_kernels::{BinaryOp, Extremes};
 
-/// Scatters the updates and returns true; or does nothing and returns false, where elements of a window do not lie side by
-/// side or where it pays to split each window among threads.
-pub(super) fn run(
-    op: &ScatterOp,
-    starts: &Starts,
-    output: &RawArray,
-    update: &RawArray,
-    environment: &OpEnvironment<'_>,
-) -> bool {
-    let Some(shortcut) = op.combiner.shortcut.filter(|_| op.count == 1) else {
-        return false;
-    };
-    let size = output.element_type.size_bytes();
-    let nest = window_nest(op, output, update, Nest::by_memory);
-    let (n, steps) = nest.inner;
-    let is_disjoint = are_disjoint(op, output, update);
-    let splits_windows = is_disjoint && n >= MIN_SPLIT && n * starts.count() >= 2 * GRAIN;
-    if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
-        return false;
+/// Windows of one scatter over given arrays, combined by a kernel.
+pub struct Runs {
+    windows: Windows,
+    kernel: Kernel,
+    /// Elements of a window.
+    n: usize,
+    /// See [`are_disjoint`].
+    is_disjoint: bool,
+    /// Tasks that have enough to do.
+    worth: usize,
+    target: Shared,
+    source: Shared,
+}
+
+impl Runs {
+    /// `None` where elements of a window do not lie side by side, or where it pays to split each window among threads; the
+    /// indices then come back, too.
+    pub(super) fn new(
+        op: &ScatterOp,
+        starts: Starts,
+        output: &RawArray,
+        update: &RawArray,
+    ) -> std::result::Result<Runs, Starts> {
+        let Some(shortcut) = op.combiner.shortcut.filter(|_| op.count == 1) else {
+            return Err(starts);
+        };
+        let (size, count) = (output.element_type.size_bytes(), starts.count());
+        let nest = window_nest(op, output, update, Nest::by_memory);
+        let (n, steps) = nest.inner;
+        let is_disjoint = are_disjoint(op, output, update);
+        let splits_windows = is_disjoint && n >= MIN_SPLIT && n * count >= 2 * GRAIN;
+        if nest.rows() != 1 || splits_windows || (n > 1 && steps != [size as isize; 2]) {
+            return Err(starts);
+        }
+        let has_many = count / output.count().max(1) >= MANY_UPDATES;
+        let Some(kernel) = kernel(shortcut, output.element_type, n, has_many, is_disjoint) else {
+            return Err(starts);
+        };
+        let blocks = (output.count() * size) >> BLOCK_BITS;
+        Ok(Runs {
+            windows: windows(op, starts, output, update)?,
+            kernel,
+            n,
+            is_disjoint,
+            worth: (n * count / GRAIN).min(blocks),
+            target: Shared::new(output.pointer),
+            source: Shared::new(update.pointer),
+        })
     }
-    let Some(windows) = windows(op, starts, output, update) else {
-        return false;
-    };
-    let count = starts.count();
-    let has_many = count / output.count().max(1) >= MANY_UPDATES;
-    let Some(kernel) = kernel(shortcut, output.element_type, n, has_many, is_disjoint) else {
-        return false;
-    };
-    let blocks = (output.count() * size) >> BLOCK_BITS;
-    let worth = (n * count / GRAIN).min(blocks);
-    // The number of tasks is a power of two, as each window asks for its task.
-    let bits = match is_disjoint && n >= MIN_WINDOW {
-        true => environment.threads.min(MAX_TASKS).min(worth).max(1).ilog2(),
-        false => 0,
-    };
-    let (target, source) = (Shared::new(output.pointer), Shared::new(update.pointer));
-    if bits == 0 {
-        // SAFETY: windows that do not lie inside the operand are left out.
-        unsafe { kernel.run(&windows, count, |_| true, target, source) };
-        return true;
+
+    /// Whether every run reads the indices anew.
+    pub(super) fn are_read_in_place(&self) -> bool {
+        self.windows.are_read_in_place()
     }
-    (environment.parallel)(1 << bits, &|task| {
-        let is_own = |to: isize| task_of(to, bits) == task;
-        // SAFETY: as above; windows at different places share no element, and each place is one task's.
-        unsafe { kernel.run(&windows, count, is_own, target, source) };
-    });
-    true
+
+    /// Combines all windows with their updates.
+    pub fn run(&self, environment: &OpEnvironment<'_>) {
+        let (count, target, source) = (self.windows.count(), self.target, self.source);
+        let most = environment.threads.min(MAX_TASKS).min(self.worth);
+        // The number of tasks is a power of two, as each window asks for its task.
+        let bits = match self.is_disjoint && self.n >= MIN_WINDOW {
+            true => most.max(1).ilog2(),
+            false => 0,
+        };
+        let kernel = self.kernel;
+        if bits == 0 {
+            // SAFETY: windows that do not lie inside the operand are left out.
+            unsafe { kernel.run(&self.windows, count, |_| true, target, source) };
+            return;
+        }
+        (environment.parallel)(1 << bits, &|task| {
+            let is_own = |to: isize| task_of(to, bits) == task;
+            // SAFETY: as above; windows at different places share no element, and each place is one task's.
+            unsafe { kernel.run(&self.windows, count, is_own, target, source) };
+        });
+    }
 }
 
 /// Which of `1 << bits` tasks combines the window at a place. Neighbouring blocks are scattered over the tasks, whatever
@@ -102,13 +131,13 @@ pub(super) fn are_disjoint(op: &ScatterOp, output: &RawArray, update: &RawArray)
     dims.all(|(&dim, &from)| update.dims[from] == 1 || update.dims[from] == output.dims[dim])
 }
 
-/// Where windows begin in the operand and the updates; `None` where what is named by the indices cannot be walked so.
-fn windows<'s>(
+/// Where windows begin in the operand and the updates; the indices where what they name cannot be walked so.
+fn windows(
     op: &ScatterOp,
-    starts: &'s Starts,
+    starts: Starts,
     output: &RawArray,
     update: &RawArray,
-) -> Option<Windows<'s>> {
+) -> std::result::Result<Windows, Starts> {
     let to = byte_strides(&output.strides, output.element_type.size_bytes());
     let from = byte_strides(&update.strides, update.element_type.size_bytes());
     // The window has the size of the update's, and one element along all other dimensions.
@@ -122,12 +151,12 @@ fn windows<'s>(
         && batch.clone().all(|(&dim, &size)| update.dims[dim] == size);
     let inside = |&(dim, batch): &(usize, usize)| starts.batch[batch] <= limits[dim] + 1;
     if !fits || !op.map.batching.iter().all(inside) {
-        return None;
+        return Err(starts);
     }
     // A dimension that two components name goes where the last one says.
     let components = &op.map.components;
     if (1..components.len()).any(|at| components[..at].contains(&components[at])) {
-        return None;
+        return Err(starts);
     }
     if op
         .map
@@ -135,12 +164,12 @@ fn windows<'s>(
         .iter()
         .any(|(dim, _)| components.contains(dim))
     {
-        return None;
+        return Err(starts);
     }
     let placed = op.map.batch_steps(starts.batch.len(), &to);
     let plain: SmallVec<[isize; 6]> = op.scatter_dims.iter().map(|&d| from[d]).collect();
     let components = components.iter().map(|&d| (to[d], limits[d])).collect();
-    Some(Windows::new(starts, components, &placed, &plain))
+    Ok(Windows::new(starts, components, &placed, &plain))
 }
 
 /// How a window and its updates become one.
@@ -228,7 +257,7 @@ fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
 /// As for [`Kernel::run`].
 #[inline(always)]
 unsafe fn each<T: Copy>(
-    windows: &Windows<'_>,
+    windows: &Windows,
     all: Range<usize>,
     is_own: impl Fn(isize) -> bool,
     [target, source]: [Shared; 2],
@@ -257,7 +286,7 @@ impl Kernel {
     /// else uses the elements of the windows that are `is_own`.
     unsafe fn run(
         self,
-        windows: &Windows<'_>,
+        windows: &Windows,
         count: usize,
         is_own: impl Fn(isize) -> bool,
         target: Shared,
@@ -338,7 +367,7 @@ impl Kernel {
 /// first of two arrays, and those of their updates from the second one.
 fn rows(
     combine: impl Fn([*mut u8; 2], [&[isize]; 2]),
-    windows: &Windows<'_>,
+    windows: &Windows,
     all: Range<usize>,
     is_own: impl Fn(isize) -> bool,
     [target, source]: [Shared; 2],

@@ -4,7 +4,7 @@
 //! product (nothing, or one element, is contracted) the product of two broadcasts: both go at the
 //! speed of memory on all cores and fuse with what is around them. Applies to a `dot` of two arrays
 //! of one type without `algorithm`. Of `f32` and `f64`, inner products of few terms stay, and outer
-//! ones, which have kernels that are as fast and are tiled by rows. The terms are those of the `dot`, in
+//! ones without a batch, which have kernels that are as fast and are tiled by rows. The terms are those of the `dot`, in
 //! the type it accumulates in; only the order of the sums changes. XLA's algebraic simplifier has the
 //! rewrite under this name.
 
@@ -104,8 +104,9 @@ impl Weak {
         };
         let terms = size(&a.dims, &lhs.contracting)?;
         let has_kernels = |ty| matches!(ty, PrimitiveType::F32 | PrimitiveType::F64);
-        let is_outer = terms == 1 && !has_kernels(result.element_type);
-        let all = terms.checked_mul(size(&a.dims, &lhs.batch)?)?;
+        let batch = size(&a.dims, &lhs.batch)?;
+        let is_outer = terms == 1 && (batch > 1 || !has_kernels(result.element_type));
+        let all = terms.checked_mul(batch)?;
         let is_inner = size(&a.dims, &lhs.free)? == 1
             && size(&b.dims, &rhs.free)? == 1
             && terms > 0

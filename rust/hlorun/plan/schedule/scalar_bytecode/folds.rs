@@ -5,6 +5,7 @@
 //! element; a few columns by kernels, the lower half of the rows with the upper one, or by the
 //! reducer, each row with the next one; more columns row after row.
 
+use hlorun_kernels::choice::Choice;
 use hlorun_kernels::scalar_bytecode;
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, DType};
@@ -377,7 +378,17 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         _ => 1,
     };
     matches!(reduction.way, FoldWay::Kernels(_))
+        || is_associative(reduction)
         || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
+}
+
+/// Whether it selects pairs, and the same ones however neighbours are put together. Values that are NaN must win, and second
+/// elements have an order.
+fn is_associative(reduction: &ReduceThunk) -> bool {
+    let ty = |k: usize| reduction.outputs.get(k).map(|output| output.element_type);
+    let has_order = |k: usize| ty(k).is_some_and(|ty| ty.is_integral());
+    let is_kept = |choice: Choice| choice.nan || has_order(0);
+    reduction.choice.is_some_and(is_kept) && has_order(1)
 }
 
 /// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.

@@ -1,0 +1,57 @@
+//! Thunks that scalar bytecode and machine code leave for.
+//!
+//! In: the thunks of a loop, and what runs them. Promise: the first run of each is an ordinary one; from the second on it
+//! is prepared, where that pays. Their addresses do not change while the loop runs.
+
+use std::cell::{Cell, OnceCell};
+
+use crate::error::{HloError, Result};
+use crate::exec::environment::{Environment, PreparedThunk, Runner};
+use crate::plan::thunk::Thunk;
+
+/// Runs the thunk of a number.
+pub type RunOutside<'c> = dyn Fn(usize, &Environment<'_>) -> Result<()> + 'c;
+
+/// All thunks of one run of a loop, by their numbers in the code.
+pub struct Outside<'t> {
+    thunks: Vec<Repeated<'t>>,
+    runner: Runner,
+}
+
+/// One of them.
+struct Repeated<'t> {
+    thunk: &'t Thunk,
+    has_run: Cell<bool>,
+    prepared: OnceCell<Option<PreparedThunk<'t>>>,
+}
+
+impl<'t> Outside<'t> {
+    /// Those of a loop.
+    pub fn new(thunks: &[&'t Thunk], runner: Runner) -> Outside<'t> {
+        let repeated = |&thunk| Repeated {
+            thunk,
+            has_run: Cell::new(false),
+            prepared: OnceCell::new(),
+        };
+        Outside {
+            thunks: thunks.iter().map(repeated).collect(),
+            runner,
+        }
+    }
+
+    /// Runs the thunk of a number.
+    pub fn run(&self, number: usize, environment: &Environment<'_>) -> Result<()> {
+        let Some(repeated) = self.thunks.get(number) else {
+            return Err(HloError::execution("code of another loop"));
+        };
+        let thunk = repeated.thunk;
+        if !repeated.has_run.replace(true) {
+            return (self.runner.run)(thunk, environment);
+        }
+        let prepare = || (self.runner.prepare)(thunk, environment);
+        match repeated.prepared.get_or_init(prepare) {
+            Some(prepared) => prepared(environment),
+            None => (self.runner.run)(thunk, environment),
+        }
+    }
+}

@@ -285,6 +285,9 @@ pub mod loops {
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
     /// as the loop.
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
+    /// Most bytes read and written by the last instruction of what is moved for its transcendental functions: to read more
+    /// from memory in every trip takes as long as to compute it.
+    pub const MAX_TRANSCENDENTAL: i64 = 1 << 21;
     /// Most index values, over all trips, that are compared to show that a loop computes rows of its own.
     pub const MAX_COMPARED: usize = 1 << 19;
     /// Most elements of what is computed once in a trip and stored, instead of by each of its readers.

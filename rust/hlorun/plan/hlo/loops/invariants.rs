@@ -4,7 +4,8 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers. A product, a
+//! Elementwise instructions and movements stay, because they are fused into their readers, unless a transcendental function
+//! of as many elements is among what they are made of. A product, a
 //! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
 //! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
 //! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
@@ -16,7 +17,7 @@ use super::info::{Callers, LoopInfo, MAX_BYTES, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
-use crate::plan::cost::loops::{MAX_ARITHMETIC, MAX_SPECULATIVE};
+use crate::plan::cost::loops::{MAX_ARITHMETIC, MAX_SPECULATIVE, MAX_TRANSCENDENTAL};
 use crate::plan::faults::{self, Fault};
 
 /// Name by which it is switched off.
@@ -133,6 +134,7 @@ fn wanted(
     let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
     let mut left = MAX_ARITHMETIC;
+    let slow = slow(module, body, invariant);
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
         if is_invariant && !needed.contains(&id) {
@@ -141,11 +143,17 @@ fn wanted(
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
         let is_read_whole = is_written && is_arithmetic_or_concatenation(module, id);
-        let arithmetic = is_read_whole.then(|| size(module, id)).flatten();
+        let is_slow = slow.contains(&id) && is_arithmetic_or_concatenation(module, id);
+        let most = if is_read_whole {
+            left
+        } else {
+            left.min(MAX_TRANSCENDENTAL)
+        };
+        let arithmetic = (is_read_whole || is_slow).then(|| size(module, id));
+        let arithmetic = arithmetic.flatten().filter(|&size| size <= most);
         let is_worth = is_invariant
             && is_array
-            && (is_expensive(module, source(module, id))
-                || arithmetic.is_some_and(|size| size <= left))
+            && (is_expensive(module, source(module, id)) || arithmetic.is_some())
             && is_affordable(id);
         if is_worth {
             wanted.push(id);
@@ -160,6 +168,31 @@ fn wanted(
     }
     wanted.reverse();
     wanted
+}
+
+/// Invariant elementwise instructions that are made of a transcendental function of as many elements, without what is moved
+/// anyway.
+fn slow(
+    module: &HloModule,
+    body: &[InstructionId],
+    invariant: &FxHashSet<InstructionId>,
+) -> FxHashSet<InstructionId> {
+    let count = |id| module.instruction(id).array_shape()?.element_count();
+    let mut slow: FxHashSet<InstructionId> = FxHashSet::default();
+    for &id in body.iter().filter(|id| invariant.contains(id)) {
+        let opcode = module.instruction_data(id).opcode;
+        let is_like = |operand: &InstructionId| {
+            slow.contains(operand) && count(*operand).is_some() && count(*operand) == count(id)
+        };
+        let is_elementwise = opcode.class() == OpClass::Convert
+            || is_arithmetic_or_concatenation(module, id)
+            || is_permutation(module, id);
+        let operands = module.operand_ids(id).iter();
+        if opcode.is_transcendental() || is_elementwise && operands.into_iter().any(is_like) {
+            slow.insert(id);
+        }
+    }
+    slow
 }
 
 /// What costs more than to read its result.

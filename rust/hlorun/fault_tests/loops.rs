@@ -137,3 +137,34 @@ cond {";
         &options(Check::Shadow),
     );
 }
+
+#[test]
+fn updates_in_place() {
+    let module = |update: &str| {
+        LOOP.replace(
+            "BODY",
+            &format!(
+                "{update}
+  to = s32[] constant(8)
+  u = f32[256] dynamic-update-slice(x, w, to)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, u, y)"
+            ),
+        )
+    };
+    // Elements that the copy may have written before it reads them.
+    let moved = module("  w = f32[240] slice(x), slice={[0:240]}");
+    refused(Fault::UpdatesWhatIsRead, &moved);
+    // A loop that reads what an earlier tile has written.
+    let sum = module(
+        "  a = f32[240] slice(x), slice={[0:240]}
+  b = f32[240] slice(x), slice={[8:248]}
+  w = f32[240] add(a, b)",
+    );
+    refused(Fault::UpdatesWhatIsRead, &sum);
+    let turned = module(
+        "  a = f32[240] slice(x), slice={[8:248]}
+  b = f32[240] reverse(a), dimensions={0}
+  w = f32[240] add(a, b)",
+    );
+    refused(Fault::UpdatesWhatIsRead, &turned);
+}

@@ -71,6 +71,8 @@ pub enum Fault {
     MapsOtherRows,
     /// State that is read where it lies before a loop is handed on unchanged by every trip.
     HandsOnChangedState,
+    /// An update in place reads of its operand the elements that it writes, each before it is written, or others.
+    UpdatesWhatIsRead,
     /// A conversion that is undone lost nothing.
     ForgetsRounding,
     /// Values that are repeated in other ways do not stand for each other before they are repeated.

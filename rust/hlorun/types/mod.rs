@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows about text, modules or execution.
 
+pub mod integer;
 pub mod layout;
 pub mod literal;
 pub mod primitive_type;

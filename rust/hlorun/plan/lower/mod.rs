@@ -14,10 +14,12 @@ mod operation;
 pub mod packed_operand;
 pub mod parts_of_state;
 pub mod result_order;
+mod starts;
 pub mod state_in_place;
 mod structure;
 mod threefry;
 mod transfer;
+pub mod updates;
 pub mod views;
 
 use std::rc::Rc;
@@ -32,7 +34,7 @@ use super::limits::MAX_NESTING;
 use super::ops::{OpKind, OpThunk};
 use super::options::CompileOptions;
 use super::thunk::{CopyThunk, Thunk, ThunkKind, ThunkSequence};
-use super::view::{ArrayView, BufferSlice, DynamicIndex};
+use super::view::{ArrayView, BufferSlice};
 use crate::error::{HloError, Result};
 use crate::module::opcode::{elementwise_classes, operation_classes};
 use crate::module::{
@@ -431,12 +433,12 @@ impl<'m> Lowering<'m> {
             let zeros: crate::types::Dims = dims.iter().map(|_| 0).collect();
             let mut view = operand.slice(&zeros, &ones, dims);
             let starts = self.starts(scope, instruction, 1, dims.len())?;
-            for (dim, mut start) in starts.into_iter().enumerate() {
-                start.stride = operand.strides[dim];
-                start.limit = operand.dims[dim] - dims[dim];
-                if start.limit > 0 {
-                    view.dynamic.push(start);
-                }
+            for (dim, start) in starts.into_iter().enumerate() {
+                self.begin_at(
+                    &mut view,
+                    start,
+                    [operand.strides[dim], operand.dims[dim] - dims[dim]],
+                );
             }
             return Ok(view);
         }
@@ -447,54 +449,6 @@ impl<'m> Lowering<'m> {
         let dense = self.copy_dense(scope, instruction, &operand, &order)?;
         views::movement(instruction, &dense)?
             .ok_or_else(|| unsupported(instruction, "its operand cannot be viewed this way".into()))
-    }
-
-    /// Start indices of a dynamic slice: scalars from operand `first` on, or one vector. Those that
-    /// are slices at moving places themselves are read into memory of their own first.
-    fn starts(
-        &mut self,
-        scope: &mut Scope<'_>,
-        instruction: InstructionRef<'m>,
-        first: usize,
-        rank: usize,
-    ) -> Result<Vec<DynamicIndex>> {
-        let count = instruction.operand_ids().len().saturating_sub(first);
-        let mut starts = Vec::with_capacity(rank);
-        let vector = count == 1
-            && instruction
-                .operand(first)
-                .and_then(|o| o.array_shape())
-                .is_some_and(|s| s.rank() == 1);
-        let mut fixed: Option<ArrayView> = None;
-        for dim in 0..rank {
-            let view = match fixed.take().filter(|_| vector) {
-                Some(view) => view,
-                None => {
-                    let k = if vector { first } else { first + dim };
-                    let view = self.array_operand(scope, instruction, k)?;
-                    if view.dynamic.is_empty() {
-                        view
-                    } else {
-                        let order = super::view::identity_order(view.dims.len());
-                        self.copy_dense(scope, instruction, &view, &order)?
-                    }
-                }
-            };
-            let element = if vector {
-                view.strides[0] * dim as i64
-            } else {
-                0
-            };
-            starts.push(DynamicIndex {
-                slice: view.slice,
-                offset: (view.offset + element) as usize * view.element_type.size_bytes(),
-                element_type: view.element_type,
-                stride: 0,
-                limit: 0,
-            });
-            fixed = Some(view);
-        }
-        Ok(starts)
     }
 
     /// A dense copy of `view` in the order `order`.

@@ -1,4 +1,4 @@
-//! `concatenate`, `pad` and `dynamic-update-slice`: pieces stored into a larger array.
+//! `concatenate` and `pad`: pieces stored into a larger array; `dynamic-update-slice` is in [`super::updates`].
 //!
 //! A piece whose cluster is its own is computed right where it belongs; others are copied.
 
@@ -9,13 +9,13 @@ use crate::error::{HloError, Result};
 use crate::module::{AttrKey, AttrValue, InstructionRef};
 use crate::plan::cost::padding::{MAX_PARTS, MIN_BOX, MIN_PADDED};
 use crate::plan::spmd::collective::CollectiveStartThunk;
-use crate::plan::thunk::{LoadKind, ThunkKind};
+use crate::plan::thunk::ThunkKind;
 use crate::plan::view::ArrayView;
 use crate::types::Dims;
 
 impl<'m> Lowering<'m> {
     /// Computes or copies operand `k` of the instruction at `at` into `destination`.
-    fn store_piece(
+    pub(super) fn store_piece(
         &mut self,
         scope: &mut Scope<'_>,
         at: usize,
@@ -40,7 +40,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// The cluster that computes operand `k` in place, if it is not stored by itself.
-    fn piece_cluster(
+    pub(super) fn piece_cluster(
         &self,
         scope: &Scope<'_>,
         at: usize,
@@ -137,66 +137,6 @@ impl<'m> Lowering<'m> {
                 .array_operand(scope, instruction, 0)?
                 .slice(&first, &ones, &kept);
             self.copy(scope, instruction.id, source, destination);
-        }
-        Ok(result)
-    }
-
-    pub(super) fn dynamic_update_slice(
-        &mut self,
-        scope: &mut Scope<'_>,
-        at: usize,
-        instruction: InstructionRef<'m>,
-    ) -> Result<ArrayView> {
-        let shape = views::array_shape(instruction)?;
-        let operand = self.array_operand(scope, instruction, 0)?;
-        let update = instruction
-            .operand(1)
-            .ok_or_else(|| HloError::execution("dynamic-update-slice without update"))?;
-        let dims = views::array_shape(update)?.dims.clone();
-        let order = scope.analysis.orders[at].clone();
-        // An update that reads what it updates is computed first, so that the operand's buffer is
-        // free to become the result's.
-        let mut early = None;
-        if let Some(cluster) = self.piece_cluster(scope, at, instruction, 1) {
-            let scratch = self.allocate(
-                update,
-                views::array_shape(update)?.element_type,
-                &dims,
-                &order,
-            )?;
-            self.loop_into(scope, update, cluster, &order, scratch.clone())?;
-            let reads_operand = scope.thunks.last().is_some_and(|thunk| match &thunk.kind {
-                ThunkKind::Loop(fused) => fused.loads.iter().any(|load| {
-                    matches!(&load.kind, LoadKind::View(view)
-                        if view.slice.allocation == operand.slice.allocation)
-                }),
-                _ => false,
-            });
-            if reads_operand {
-                early = Some(scratch);
-            } else {
-                scope.thunks.pop();
-            }
-        }
-        let result = self.allocate(instruction, shape.element_type, &shape.dims, &order)?;
-        self.copy(scope, instruction.id, operand, result.clone());
-        let ones: Dims = dims.iter().map(|_| 1).collect();
-        let zeros: Dims = dims.iter().map(|_| 0).collect();
-        let mut destination = result.slice(&zeros, &ones, &dims);
-        for (dim, mut start) in self
-            .starts(scope, instruction, 2, dims.len())?
-            .into_iter()
-            .enumerate()
-        {
-            start.stride = result.strides[dim];
-            start.limit = shape.dims[dim] - dims[dim];
-            if start.limit > 0 {
-                destination.dynamic.push(start);
-            }
-        }
-        match early {
-            Some(scratch) => self.copy(scope, instruction.id, scratch, destination),
-            None => self.store_piece(scope, at, instruction, 1, destination)?,
         }
         Ok(result)
     }

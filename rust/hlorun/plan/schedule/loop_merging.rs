@@ -442,13 +442,20 @@ impl Merge {
             true => program.with_vector_bytecode(),
             false => program,
         };
-        Some(LoopThunk {
+        let both = LoopThunk {
             count,
             program,
             loads: self.loads,
             stores: self.stores,
             small: None,
-        })
+        };
+        // What a loop updates in place it has read before it writes it.
+        let mut stores = both.stores.iter().zip(&both.program.in_place);
+        let reads_first = stores.all(|(store, &is_last)| {
+            let reads_first = is_last || !both.reads(store.view.slice.allocation);
+            faults::holds(Fault::LoopReadsAfterWrite, reads_first)
+        });
+        reads_first.then_some(both)
     }
 }
 

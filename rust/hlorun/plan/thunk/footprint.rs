@@ -107,6 +107,28 @@ impl Access<'_> {
             .is_none_or(|hull| hull.start >= start && hull.end <= start + size)
     }
 
+    /// Whether both touch no common byte, where that can be told.
+    pub fn is_apart(&self, other: &Access<'_>) -> bool {
+        if self.slice.allocation != other.slice.allocation {
+            return true;
+        }
+        let (a, b) = (self.footprint(), other.footprint());
+        if !a.is_exact || !b.is_exact {
+            return false;
+        }
+        let (mut i, mut j) = (0, 0);
+        while let (Some(x), Some(y)) = (a.runs.get(i), b.runs.get(j)) {
+            if x.start < y.end && y.start < x.end {
+                return false;
+            }
+            match x.end < y.end {
+                true => i += 1,
+                false => j += 1,
+            }
+        }
+        true
+    }
+
     /// The bytes, run by run.
     pub fn footprint(&self) -> Footprint {
         let Some(hull) = self.hull() else {
@@ -217,6 +239,17 @@ mod tests {
         assert_eq!(access(&columns).footprint().runs, runs);
         assert!(access(&columns).footprint().is_exact);
         assert!(access(&view(&[0, 3], &[3, 1], 0)).hull().is_none());
+    }
+
+    #[test]
+    fn what_lies_between_each_other_is_apart() {
+        let part = |dims: [i64; 2], offset| view(&dims, &[4, 1], offset);
+        let is_apart = |a: &ArrayView, b: &ArrayView| access(a).is_apart(&access(b));
+        let (left, right) = (part([4, 2], 0), part([4, 2], 2));
+        assert!(is_apart(&left, &right) && is_apart(&right, &left));
+        assert!(!is_apart(&left, &part([4, 2], 1)));
+        assert!(!is_apart(&part([1, 4], 4), &right));
+        assert!(is_apart(&part([1, 4], 4), &part([2, 4], 8)));
     }
 
     #[test]

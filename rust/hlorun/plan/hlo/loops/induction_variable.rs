@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::module::{AttrKey, HloModule, HloOpcode, InstructionId};
 use crate::types::PrimitiveType;
+use crate::types::integer::{integer, wrapped};
 
 /// Longest expression that is looked at.
 const MAX_NODES: usize = 64;
@@ -74,38 +75,11 @@ pub fn constant(module: &HloModule, id: InstructionId) -> Option<i64> {
     (shape.element_count() == Some(1)).then(|| integer(bytes, shape.element_type))?
 }
 
-/// The integer or truth value that begins with the first of `bytes`; `None` of other types, and of `u64`.
-pub fn integer(bytes: &[u8], ty: PrimitiveType) -> Option<i64> {
-    let raw = match ty.size_bytes() {
-        1 => i64::from(*bytes.first()?),
-        2 => i64::from(u16::from_ne_bytes(*bytes.first_chunk()?)),
-        4 => i64::from(u32::from_ne_bytes(*bytes.first_chunk()?)),
-        8 => i64::from_ne_bytes(*bytes.first_chunk()?),
-        _ => return None,
-    };
-    wrap(raw, ty)
-}
-
 /// The [`integer`]s of an array, in their order.
 pub fn integers(bytes: &[u8], ty: PrimitiveType) -> impl Iterator<Item = Option<i64>> + Clone + '_ {
     bytes
         .chunks_exact(ty.size_bytes())
         .map(move |raw| integer(raw, ty))
-}
-
-/// `value` as the type holds it.
-fn wrap(value: i64, ty: PrimitiveType) -> Option<i64> {
-    Some(match ty {
-        PrimitiveType::Pred => i64::from(value != 0),
-        PrimitiveType::S32 => i64::from(value as i32),
-        PrimitiveType::S64 => value,
-        PrimitiveType::U32 => i64::from(value as u32),
-        PrimitiveType::S16 => i64::from(value as i16),
-        PrimitiveType::S8 => i64::from(value as i8),
-        PrimitiveType::U8 => i64::from(value as u8),
-        PrimitiveType::U16 => i64::from(value as u16),
-        _ => return None,
-    })
 }
 
 fn step(
@@ -154,7 +128,7 @@ fn step(
         }
         _ => return None,
     };
-    wrap(value, shape.element_type)
+    wrapped(value, shape.element_type)
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn may_meet(
     }
     match &thunk.kind {
         // Pieces of one array that lie between each other touch no byte twice.
-        _ if are_apart(write, read) => true,
+        _ if write.is_apart(read) => true,
         ThunkKind::Loop(fused) => {
             let index = fused.stores.iter().position(
                 |store| matches!(write.place, Place::View(view) if std::ptr::eq(view, &store.view)),
@@ -144,25 +144,6 @@ fn is_of(access: &Access<'_>, view: &crate::plan::view::ArrayView) -> bool {
     matches!(access.place, Place::View(own) if std::ptr::eq(own, view))
 }
 
-/// Whether both touch no common byte, where that can be told.
-fn are_apart(a: &Access<'_>, b: &Access<'_>) -> bool {
-    let (a, b) = (a.footprint(), b.footprint());
-    if !a.is_exact || !b.is_exact {
-        return false;
-    }
-    let (mut i, mut j) = (0, 0);
-    while let (Some(x), Some(y)) = (a.runs.get(i), b.runs.get(j)) {
-        if x.start < y.end && y.start < x.end {
-            return false;
-        }
-        match x.end < y.end {
-            true => i += 1,
-            false => j += 1,
-        }
-    }
-    true
-}
-
 /// Dimensions and strides in the order of a thunk's space, without those of one element.
 fn steps(access: &Access<'_>) -> Option<Walk> {
     let Place::View(view) = access.place else {
@@ -187,8 +168,6 @@ fn same_elements(a: &Access<'_>, b: &Access<'_>) -> bool {
     let (Place::View(x), Place::View(y)) = (a.place, b.place) else {
         return false;
     };
-    let footprint = a.footprint();
-    let bytes: i128 = footprint.runs.iter().map(|run| run.end - run.start).sum();
     let size = x.element_type.size_bytes();
     size == y.element_type.size_bytes()
         && x.dynamic.is_empty()
@@ -196,7 +175,20 @@ fn same_elements(a: &Access<'_>, b: &Access<'_>) -> bool {
         && x.slice.offset as i64 + x.offset * size as i64
             == y.slice.offset as i64 + y.offset * size as i64
         && steps(a) == steps(b)
-        && bytes == x.count() as i128 * size as i128
+        && steps(a).is_some_and(|steps| is_one_to_one(&steps))
+}
+
+/// Whether no two elements of a walk lie at the same place: each dimension steps over all that the nearer ones reach.
+fn is_one_to_one(steps: &Walk) -> bool {
+    let mut steps = steps.clone();
+    steps.sort_by_key(|step| step.1.unsigned_abs());
+    let mut reach = 0i128;
+    steps.into_iter().all(|(size, stride)| {
+        let stride = i128::from(stride.unsigned_abs());
+        let is_beyond = stride > reach;
+        reach += i128::from(size - 1) * stride;
+        is_beyond
+    })
 }
 
 /// Whether both cut their bytes into the same rows, all of row `r` for row `r` of the group.

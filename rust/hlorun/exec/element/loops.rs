@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 
+use super::gaps::Gaps;
 use super::program::Frame;
 use super::stream;
 use super::walk;
@@ -348,6 +349,8 @@ pub struct Running<'p> {
     thunk: &'p LoopThunk,
     sources: Sources<'p>,
     targets: Targets<'p>,
+    /// Set where it goes over rows and the gaps between them.
+    gaps: Option<Gaps>,
     tile: usize,
 }
 
@@ -384,6 +387,7 @@ impl<'p> Running<'p> {
             thunk,
             sources: Sources::new(memory, program, &thunk.loads)?,
             targets: Targets(targets),
+            gaps: None,
             tile: program.tile(thunk.count),
         })
     }
@@ -391,7 +395,9 @@ impl<'p> Running<'p> {
     /// The same where nobody else runs parts of other loops meanwhile.
     fn alone(thunk: &'p LoopThunk, environment: &Environment<'_>) -> Result<Running<'p>> {
         let streams = stream::pays(traffic(thunk).saturating_mul(environment.crowd));
-        Running::new(thunk, &environment.memory, &|_| streams)
+        let mut running = Running::new(thunk, &environment.memory, &|_| streams)?;
+        running.over_gaps(&environment.memory);
+        Ok(running)
     }
 
     /// Tasks that are worth a thread.
@@ -415,6 +421,17 @@ impl<'p> Running<'p> {
         }
     }
 
+    /// Lets it go over gaps between rows, if that suits it. Nobody else may write into these meanwhile.
+    fn over_gaps(&mut self, memory: &Memory) {
+        let program = &self.thunk.program;
+        let is_slot =
+            |register: Register| matches!(program.homes[register.0 as usize], Home::Slot(_));
+        let mut targets = self.targets.0.iter();
+        if targets.all(|target| is_slot(target.register) && !target.streams) {
+            self.gaps = Gaps::of(self.thunk, memory);
+        }
+    }
+
     /// Finds what lies at places that indices name where it is now.
     fn locate(&mut self, memory: &Memory) {
         self.sources.locate(memory);
@@ -422,6 +439,9 @@ impl<'p> Running<'p> {
             if !store.view.dynamic.is_empty() {
                 target.base = memory.first(&store.view);
             }
+        }
+        if self.gaps.is_some() {
+            self.over_gaps(memory);
         }
     }
 
@@ -432,6 +452,12 @@ impl<'p> Running<'p> {
 
     /// Computes elements `range`; [`Running::finish`] must follow once before others read them.
     pub fn range(&self, frame: &mut Frame, range: std::ops::Range<usize>) {
+        if let Some(gaps) = &self.gaps {
+            // SAFETY: the inputs are bound to `n` elements.
+            return gaps.range(frame, range, |frame, n| unsafe {
+                frame.run(&self.thunk.program, n);
+            });
+        }
         let mut start = range.start;
         while start < range.end {
             let rest = range.end - start;

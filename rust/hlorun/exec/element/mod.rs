@@ -1,5 +1,6 @@
 //! Runs what computes elements: fused loops, tiled rows, bytecode.
 
+mod gaps;
 pub mod loops;
 pub mod machine_code;
 pub mod outside;

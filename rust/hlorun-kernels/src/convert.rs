@@ -50,7 +50,7 @@ where
 
 /// The pairs worth a vector body on every tier.
 fn hot<T: Tier>(from: DType, to: DType) -> Option<Unary> {
-    use DType::{BF16, F16 as Half, F32, F64, Pred as Bool, S8, S32, S64, U8, U32};
+    use DType::{BF16, F16 as Half, F32, F64, Pred as Bool, S8, S32, S64, U8, U32, U64};
     Some(match (from, to) {
         (F32, BF16) => T::unary::<f32, Convert<Bf16>>(),
         (BF16, F32) => T::unary::<Bf16, Convert<f32>>(),
@@ -71,8 +71,9 @@ fn hot<T: Tier>(from: DType, to: DType) -> Option<Unary> {
         (Bool, F32) => T::unary::<Pred, PredToF32>(),
         (Bool, S32) => T::unary::<Pred, Convert<i32>>(),
         (Bool, U32) => T::unary::<Pred, Convert<u32>>(),
-        (S32, S64) => T::unary::<i32, Convert<i64>>(),
-        (S64, S32) => T::unary::<i64, Convert<i32>>(),
+        (S32, S64 | U64) => T::unary::<i32, Convert<i64>>(),
+        (U32, S64 | U64) => T::unary::<u32, Convert<i64>>(),
+        (S64 | U64, S32 | U32) => T::unary::<i64, Convert<i32>>(),
         (S32, U32) | (U32, S32) => T::unary::<u32, Convert<u32>>(),
         (S32, F64) => T::unary::<i32, Convert<f64>>(),
         (U32, U8) | (S32, U8) => T::unary::<u32, Convert<u8>>(),

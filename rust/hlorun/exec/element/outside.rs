@@ -7,6 +7,7 @@ use std::cell::{Cell, OnceCell};
 
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, PreparedThunk, Runner};
+use crate::plan::cost::scalar_bytecode::MAX_PREPARED;
 use crate::plan::thunk::Thunk;
 
 /// Runs the thunk of a number.
@@ -45,7 +46,7 @@ impl<'t> Outside<'t> {
             return Err(HloError::execution("code of another loop"));
         };
         let thunk = repeated.thunk;
-        if !repeated.has_run.replace(true) {
+        if !repeated.has_run.replace(true) || number >= MAX_PREPARED {
             return (self.runner.run)(thunk, environment);
         }
         let prepare = || (self.runner.prepare)(thunk, environment);

@@ -5,7 +5,7 @@
                                          [--json OUT] [--list]
 
 The programs (`programs`) are nets, transformers, loops over small arrays, linear algebra, gathers and sorts, random
-numbers, Fourier transforms and narrow reductions. The seed decides their sizes and inputs: a new seed is a new
+numbers, Fourier transforms, narrow reductions, loops over grids and sequences, images and classic algorithms. The seed decides their sizes and inputs: a new seed is a new
 benchmark. `before` runs the HLO that JAX hands to XLA, `after` the HLO that XLA compiled. Results are compared before
 they are timed; a program whose library is not installed is skipped with a note. Printed: medians and ratios (below 1
 hlorun is faster), geometric means and worst by class, the worst ten. Needs jax.

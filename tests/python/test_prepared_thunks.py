@@ -1,4 +1,4 @@
-"""Steps that a loop of scalar bytecode leaves for are prepared after their first trip: later trips must see what changed."""
+"""Thunks that a loop of scalar bytecode leaves for are prepared after their first trip: later trips must see what changed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ impl Clone for RawArray {
         RawArray {
             pointer: self.pointer,
             element_type: self.element_type,
-            // Those of a clone are pushed one by one.
+            // `SmallVec::clone` pushes one by one.
             dims: Dims::from_slice(&self.dims),
             strides: Dims::from_slice(&self.strides),
         }

@@ -118,7 +118,8 @@ pub fn blocks(thunk: &GemmThunk, block_rows: usize) -> Vec<std::ops::Range<usize
         .collect()
 }
 
-/// What all runs of a product share while addresses stay the same; `None` where they share too little.
+/// A product with all done that its runs share; `None` where its epilogue has operands, it is done in parts, or preparing
+/// fails.
 pub fn prepare<'t>(thunk: &'t GemmThunk, memory: &Memory) -> Option<PreparedThunk<'t>> {
     // A single element of an epilogue is read when addresses are found.
     if !thunk.epilogue_operands.is_empty() || !matches!(thunk.way, GemmWay::Whole) {

@@ -87,7 +87,7 @@ impl Memory {
         RawArray {
             pointer: self.first(view),
             element_type: view.element_type,
-            // A clone goes element by element.
+            // `SmallVec::clone` pushes one by one.
             dims: Dims::from_slice(&view.dims),
             strides: Dims::from_slice(&view.strides),
         }

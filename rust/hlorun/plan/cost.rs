@@ -179,7 +179,7 @@ pub mod small_loop {
     /// Most elements of a loop or a reduction inside a `while` whose steps run one by one instead of as
     /// vector bytecode.
     pub const MAX_REPEATED: usize = 2048;
-    /// Most steps of such a loop: with more, passes over the elements cost more than what surrounds vector bytecode.
+    /// Most steps of such a loop: with more, passes over the elements cost more than to start vector bytecode.
     pub const MAX_REPEATED_STEPS: usize = 8;
 }
 

@@ -158,7 +158,7 @@ struct Strides<'s> {
 
 /// Where a value outside is.
 #[derive(Clone, Copy, Debug)]
-pub struct Outside {
+pub struct OutsideValue {
     /// Its first element.
     pub address: *mut u8,
     /// Whether it is an operand whose elements are all the same: [`MAX_BLOCK`] of them are there.
@@ -170,9 +170,9 @@ pub struct Outside {
 pub struct VectorBytecode {
     code: Vec<Micro>,
     calls: Vec<Unary>,
-    /// Addresses of its own come first, then those of every input, then those of every output.
+    /// Addresses of its own, which come first in the table.
     locals: usize,
-    /// Bytes of a vector at each address outside.
+    /// Bytes of a vector at each address outside: inputs, then outputs.
     bytes: Vec<u16>,
     inputs: usize,
     run: RunBlocks,
@@ -270,7 +270,7 @@ impl VectorBytecode {
     /// scratch has [`VectorBytecode::scratch_bytes`] that nobody else uses meanwhile.
     pub unsafe fn run(
         &self,
-        outside: impl ExactSizeIterator<Item = Outside>,
+        outside: impl ExactSizeIterator<Item = OutsideValue>,
         n: usize,
         scratch: *mut u8,
     ) {

@@ -1,6 +1,6 @@
 //! Vector bytecode against the kernels of their operations, one at a time.
 
-use super::{MAX_BLOCK, Op, Operand, Outside, Step, VectorBytecode, is_supported};
+use super::{MAX_BLOCK, Op, Operand, OutsideValue, Step, VectorBytecode, is_supported};
 use crate::ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 use crate::table::{binary_on, clamp_on, compare_on, select_on, unary_on};
 use crate::{DType, Isa, convert_on};
@@ -293,9 +293,9 @@ fn compare_run(
         .collect();
     let mut scratch = vec![0u64; code.scratch_bytes() / 8 + 8];
     let addresses: Vec<*mut u8> = memory.iter_mut().map(|m| m.as_mut_ptr()).collect();
-    let outside: Vec<Outside> = (0..inputs.len())
+    let outside: Vec<OutsideValue> = (0..inputs.len())
         .chain(places.iter().copied())
-        .map(|k| Outside {
+        .map(|k| OutsideValue {
             address: addresses[k],
             is_fixed: Some(k) == fixed,
         })

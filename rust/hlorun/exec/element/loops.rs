@@ -177,7 +177,7 @@ impl<'p> Sources<'p> {
         Ok(frame)
     }
 
-    /// Fills in again what never changes while the loop runs, for another run of it.
+    /// Reads again what a frame holds of inputs from one run to the next: single elements, repeated rows, transposed blocks.
     pub fn refresh(&self, frame: &mut Frame) {
         let is_held =
             |s: &Source<'_>| s.is_constant || s.period.is_some() || s.transposition.is_some();
@@ -534,7 +534,8 @@ pub fn traffic(thunk: &LoopThunk) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// What all runs of a fused loop share; `None` where several threads run it.
+/// A fused loop with all done that its runs share; `None` where it has no elements, several threads run it, or preparing
+/// fails.
 pub fn prepare<'t>(
     thunk: &'t LoopThunk,
     environment: &Environment<'_>,

@@ -1,7 +1,8 @@
 //! Thunks that scalar bytecode and machine code leave for.
 //!
 //! In: the thunks of a loop, and what runs them. Promise: the first run of each is an ordinary one; from the second on it
-//! is prepared, where that pays. Their addresses do not change while the loop runs.
+//! is prepared, where that pays. Allocations keep their addresses while the loop runs; the places that indices name are found
+//! again in every run.
 
 use std::cell::{Cell, OnceCell};
 
@@ -14,7 +15,7 @@ use crate::plan::thunk::Thunk;
 pub type RunOutside<'c> = dyn Fn(usize, &Environment<'_>) -> Result<()> + 'c;
 
 /// All thunks of one run of a loop, by their numbers in the code.
-pub struct Outside<'t> {
+pub struct OutsideThunks<'t> {
     thunks: Vec<Repeated<'t>>,
     runner: Runner,
 }
@@ -26,15 +27,15 @@ struct Repeated<'t> {
     prepared: OnceCell<Option<PreparedThunk<'t>>>,
 }
 
-impl<'t> Outside<'t> {
+impl<'t> OutsideThunks<'t> {
     /// Those of a loop.
-    pub fn new(thunks: &[&'t Thunk], runner: Runner) -> Outside<'t> {
+    pub fn new(thunks: &[&'t Thunk], runner: Runner) -> OutsideThunks<'t> {
         let repeated = |&thunk| Repeated {
             thunk,
             has_run: Cell::new(false),
             prepared: OnceCell::new(),
         };
-        Outside {
+        OutsideThunks {
             thunks: thunks.iter().map(repeated).collect(),
             runner,
         }

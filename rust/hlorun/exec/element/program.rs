@@ -1,7 +1,7 @@
 //! Runs a [`Program`] on one tile.
 
 use hlorun_kernels::Scratch;
-use hlorun_kernels::vector_bytecode::{MAX_BLOCK, Outside};
+use hlorun_kernels::vector_bytecode::{MAX_BLOCK, OutsideValue};
 
 use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
@@ -115,7 +115,7 @@ impl Frame {
         self.tile
     }
 
-    /// How many elements an input has that is filled with one of them.
+    /// Elements that the frame has of an input filled with one of them: a block where vector bytecode alone reads it, else a tile.
     pub fn constant_room(&self, register: Register) -> usize {
         match self.fixed.contains(&register) {
             true => MAX_BLOCK,
@@ -152,7 +152,7 @@ impl Frame {
             let step = match task {
                 Task::Step(index) => &program.steps[*index as usize],
                 Task::Vector(task) => {
-                    let outside = task.outside.iter().map(|&register| Outside {
+                    let outside = task.outside.iter().map(|&register| OutsideValue {
                         address: at(register),
                         is_fixed: self.fixed.contains(&register),
                     });

@@ -9,7 +9,7 @@ use hlorun_kernels::Gemm;
 use hlorun_kernels::scalar_bytecode::{Call, Exit, Extra, Op, State};
 
 use super::machine_code;
-use super::outside::Outside;
+use super::outside::OutsideThunks;
 use super::walk;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, Runner};
@@ -47,7 +47,7 @@ pub fn run(
         .map(|path| find(repeated, path))
         .collect::<Option<Vec<&Thunk>>>()
         .ok_or_else(|| HloError::execution("scalar bytecode of another loop"))?;
-    let calls = Outside::new(&outside, runner);
+    let calls = OutsideThunks::new(&outside, runner);
     let run_outside = |number: usize, environment: &Environment<'_>| calls.run(number, environment);
     environment.check()?;
     let expected = repeated.trip_count.unwrap_or(0);

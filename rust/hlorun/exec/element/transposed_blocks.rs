@@ -16,7 +16,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Lets the next rows be brought in again.
+    /// Drops the rows it holds, as the input may have changed.
     pub fn forget(&mut self) {
         self.first = usize::MAX;
     }

@@ -27,22 +27,25 @@ pub fn run(
         return Err(HloError::execution("gather takes two arrays"));
     };
     if output.count() > 0 {
-        Moves::new(op, operand, indices, output)?.run(environment);
+        PreparedGather::new(op, operand, indices, output)?.run(environment);
     }
     Ok(())
 }
 
-/// What all runs of `op` over these arrays share; `None` where they share too little.
-pub fn prepare(op: &GatherOp, inputs: &[RawArray], outputs: &[RawArray]) -> Option<Moves> {
+/// `op` over these arrays, with all done that its runs share; `None` where it has nothing to do, fails, or keeps indices
+/// from one run to the next.
+pub fn prepare(op: &GatherOp, inputs: &[RawArray], outputs: &[RawArray]) -> Option<PreparedGather> {
     let ([operand, indices], [output]) = (inputs, outputs) else {
         return None;
     };
-    let moves = (output.count() > 0).then(|| Moves::new(op, operand, indices, output))?;
-    moves.ok().filter(|moves| moves.windows.are_read_in_place())
+    let moves = (output.count() > 0).then(|| PreparedGather::new(op, operand, indices, output))?;
+    moves
+        .ok()
+        .filter(|moves| moves.windows.reads_indices_anew())
 }
 
 /// The windows of a gather over given arrays.
-pub struct Moves {
+pub struct PreparedGather {
     windows: Windows,
     /// The elements of a window: steps in the result and in the operand.
     nest: Nest<2>,
@@ -52,13 +55,13 @@ pub struct Moves {
     target: Shared,
 }
 
-impl Moves {
+impl PreparedGather {
     fn new(
         op: &GatherOp,
         operand: &RawArray,
         indices: &RawArray,
         output: &RawArray,
-    ) -> Result<Moves> {
+    ) -> Result<PreparedGather> {
         let starts = Starts::new(&op.map, indices)?;
         let size = operand.element_type.size_bytes();
         let source_strides = byte_strides(&operand.strides, size);
@@ -71,7 +74,7 @@ impl Moves {
         if operand.count() == 0 {
             return Err(HloError::execution("gather from an empty operand"));
         }
-        Ok(Moves {
+        Ok(PreparedGather {
             windows: windows(op, starts, operand, [&source_strides, &target_strides])?,
             nest: Nest::by_memory(&window, [to.as_slice(), from.as_slice()]),
             size,
@@ -82,7 +85,7 @@ impl Moves {
 
     /// Copies all windows.
     pub fn run(&self, environment: &OpEnvironment<'_>) {
-        let Moves { windows, nest, .. } = self;
+        let PreparedGather { windows, nest, .. } = self;
         let (size, source, target) = (self.size, self.source, self.target);
         let (element, count) = (size as isize, windows.count());
         let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;

@@ -164,8 +164,8 @@ impl Windows {
         self.starts.count()
     }
 
-    /// Whether every walk reads the indices anew.
-    pub fn are_read_in_place(&self) -> bool {
+    /// Whether every walk reads the indices again, and keeps none of them.
+    pub fn reads_indices_anew(&self) -> bool {
         matches!(self.starts.values, Values::InPlace { .. })
     }
 

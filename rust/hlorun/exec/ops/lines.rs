@@ -23,10 +23,12 @@ pub fn long(op: &ReduceWindowOp) -> SmallVec<[usize; 6]> {
 pub struct Lines {
     /// Elements between neighbours of a line.
     pub step: usize,
-    /// `(first element, lanes, elements between lanes)` of every group, given by its number.
+    /// Elements of the dimensions before, and of those behind.
     pub outer: usize,
     pub inner: usize,
+    /// Elements of a line.
     pub length: usize,
+    /// Whether lanes go along the dimensions before.
     pub across_outer: bool,
 }
 

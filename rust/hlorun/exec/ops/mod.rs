@@ -1,4 +1,4 @@
-//! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
+//! PreparedScatter the operations that are no loops; one file per operation, named as in `plan::ops`.
 
 pub mod associative;
 pub mod bitcast_convert;
@@ -46,11 +46,11 @@ use smallvec::SmallVec;
 /// An operation over arrays that stay where they are, of which everything is done that its runs share.
 pub enum Prepared<'o> {
     /// A gather.
-    Gather(gather::Moves),
-    /// A scatter, and the operand with the place to which each run brings it.
-    Scatter(scatter::Runs, [RawArray; 2]),
+    Gather(gather::PreparedGather),
+    /// A scatter, its operand, and its output, to which each run copies the operand first.
+    Scatter(scatter::PreparedScatter, [RawArray; 2]),
     /// A `reduce-window` whose windows reach back to the start.
-    Running(running::Running<'o>),
+    Running(running::RunningFold<'o>),
     /// A sort by keys.
     Sort(sort::Sorter<'o>),
     /// Any other one: only its arrays are known.
@@ -63,7 +63,7 @@ impl Prepared<'_> {
         match self {
             Prepared::Gather(moves) => moves.run(environment),
             Prepared::Scatter(runs, [operand, output]) => {
-                scatter::bring(operand, output);
+                scatter::copy_operand(operand, output);
                 runs.run(environment);
             }
             Prepared::Running(running) => return running.run(environment),
@@ -97,7 +97,7 @@ pub fn prepare<'o>(
     own.unwrap_or_else(|| Prepared::Other(kind, [inputs, outputs]))
 }
 
-/// Runs `kind` on `inputs`, writing all of `outputs`.
+/// PreparedScatter `kind` on `inputs`, writing all of `outputs`.
 pub fn run(
     kind: &OpKind,
     inputs: &[RawArray],

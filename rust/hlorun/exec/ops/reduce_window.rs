@@ -72,12 +72,12 @@ fn checked<'i>(
     Ok((operands, inits))
 }
 
-/// What all runs of `op` over these arrays share; `None` where they share too little.
+/// `op` over these arrays, with all done that its runs share; `None` where it is no running fold.
 pub fn prepare<'o>(
     op: &'o ReduceWindowOp,
     inputs: &[RawArray],
     outputs: &[RawArray],
-) -> Option<running::Running<'o>> {
+) -> Option<running::RunningFold<'o>> {
     let (operands, inits) = checked(op, inputs, outputs).ok()?;
     if outputs[0].count() == 0 {
         return None;

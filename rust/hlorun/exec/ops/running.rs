@@ -1,6 +1,6 @@
 //! Windows along one dimension that always reach back to the start, in linear time.
 //!
-//! In: a `reduce-window`, whatever its computation. Promise: it folds in the same order as position by position.
+//! In: a `reduce-window`, whatever its computation. Out: whether it is one of these, and its results. Promise: it folds in the same order as position by position.
 
 use hlorun_kernels::low_float::{Bf16, F16, LowFloat};
 use hlorun_kernels::{BinaryOp, Extremes};
@@ -49,7 +49,7 @@ pub fn run(
     let results = outputs.iter().map(room).collect::<Result<Lent<_>>>()?;
     let from: SmallVec<[&RawArray; 2]> = sources.iter().map(|source| &source.1).collect();
     let to: SmallVec<[&RawArray; 2]> = results.iter().map(|result| &result.1).collect();
-    Running::new(op, (&from, inits, &to), dim).run(environment)?;
+    RunningFold::new(op, (&from, inits, &to), dim).run(environment)?;
     for ((bytes, result), output) in results.iter().zip(outputs) {
         if bytes.is_some() {
             result.copy_to(output);
@@ -58,20 +58,20 @@ pub fn run(
     Ok(true)
 }
 
-/// What all runs of a running fold over these arrays share; `None` where `op` is none, or arrays are copied.
+/// `op` over these arrays, with all done that its runs share; `None` where it is no running fold, or arrays are copied.
 pub fn prepare<'o>(
     op: &'o ReduceWindowOp,
     operands: &[RawArray],
     inits: &[RawArray],
     outputs: &[RawArray],
-) -> Option<Running<'o>> {
+) -> Option<RunningFold<'o>> {
     let dim = running_dimension(op, operands, outputs)?;
     if !operands.iter().chain(outputs).all(RawArray::is_row_major) {
         return None;
     }
     let from: SmallVec<[&RawArray; 2]> = operands.iter().collect();
     let to: SmallVec<[&RawArray; 2]> = outputs.iter().collect();
-    Some(Running::new(op, (&from, inits, &to), dim))
+    Some(RunningFold::new(op, (&from, inits, &to), dim))
 }
 
 /// Row-major arrays, with their memory where it is not that of the operation's arrays.
@@ -87,8 +87,8 @@ fn room(array: &RawArray) -> Result<(Option<AlignedBytes>, RawArray)> {
     Ok((Some(bytes), view))
 }
 
-/// A window that always reaches back to the start.
-pub struct Running<'o> {
+/// A running fold over given row-major arrays.
+pub struct RunningFold<'o> {
     op: &'o ReduceWindowOp,
     pointers: SmallVec<[Shared; 2]>,
     targets: SmallVec<[Shared; 2]>,
@@ -101,17 +101,17 @@ pub struct Running<'o> {
     reach: i64,
 }
 
-impl<'o> Running<'o> {
+impl<'o> RunningFold<'o> {
     /// Over row-major arrays: operands, initial values, results.
     fn new(
         op: &'o ReduceWindowOp,
         (operands, inits, outputs): (&[&RawArray], &[RawArray], &[&RawArray]),
         dim: usize,
-    ) -> Running<'o> {
+    ) -> RunningFold<'o> {
         let window = &op.window.0[dim];
         let types: SmallVec<[PrimitiveType; 2]> = outputs.iter().map(|o| o.element_type).collect();
         let shared = |array: &&RawArray| Shared::new(array.pointer);
-        Running {
+        RunningFold {
             op,
             pointers: operands.iter().map(shared).collect(),
             targets: outputs.iter().map(shared).collect(),

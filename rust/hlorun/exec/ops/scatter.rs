@@ -1,4 +1,4 @@
-//! Runs `scatter`: windows one after the other, in the order of the indices.
+//! PreparedScatter `scatter`: windows one after the other, in the order of the indices.
 //!
 //! Promise: two updates of one element are combined in index order, whatever the number of
 //! threads: threads share a scatter by parts of the windows or by the places that these go to.
@@ -21,10 +21,10 @@ use crate::plan::element::program::Program;
 use crate::plan::ops::combiner::Shortcut;
 use crate::plan::ops::scatter::ScatterOp;
 use crate::types::strided::advance;
-pub use runs::Runs;
+pub use runs::PreparedScatter;
 use runs::{are_disjoint, window_nest};
 
-/// Runs `op`: operands, indices and updates in, one array per operand out.
+/// PreparedScatter `op`: operands, indices and updates in, one array per operand out.
 pub fn run(
     op: &ScatterOp,
     inputs: &[RawArray],
@@ -36,7 +36,7 @@ pub fn run(
         return Err(HloError::execution("scatter takes other arrays"));
     }
     for (operand, output) in inputs.iter().zip(outputs) {
-        bring(operand, output);
+        copy_operand(operand, output);
     }
     let updates = &inputs[count + 1..];
     if updates[0].count() == 0 || outputs[0].count() == 0 {
@@ -44,7 +44,7 @@ pub fn run(
     }
     let starts = Starts::new(&op.map, &inputs[count])?;
     let output = &outputs[0];
-    let starts = match Runs::new(op, starts, output, &updates[0]) {
+    let starts = match PreparedScatter::new(op, starts, output, &updates[0]) {
         Ok(runs) => {
             runs.run(environment);
             return Ok(());
@@ -79,8 +79,13 @@ pub fn run(
     general(op, &windows, outputs, updates)
 }
 
-/// What all runs of `op` over these arrays share, without bringing the operand; `None` where they share too little.
-pub fn prepare(op: &ScatterOp, inputs: &[RawArray], outputs: &[RawArray]) -> Option<Runs> {
+/// `op` over these arrays, with all done that its runs share but the copy of the operand; `None` where it has nothing to do,
+/// fails, has no kernel, or keeps indices from one run to the next.
+pub fn prepare(
+    op: &ScatterOp,
+    inputs: &[RawArray],
+    outputs: &[RawArray],
+) -> Option<PreparedScatter> {
     let ([_, indices, update], [output]) = (inputs, outputs) else {
         return None;
     };
@@ -88,12 +93,12 @@ pub fn prepare(op: &ScatterOp, inputs: &[RawArray], outputs: &[RawArray]) -> Opt
         return None;
     }
     let starts = Starts::new(&op.map, indices).ok()?;
-    let runs = Runs::new(op, starts, output, update).ok()?;
-    runs.are_read_in_place().then_some(runs)
+    let runs = PreparedScatter::new(op, starts, output, update).ok()?;
+    runs.reads_indices_anew().then_some(runs)
 }
 
 /// Copies an operand to where it is changed, unless it is there.
-pub fn bring(operand: &RawArray, output: &RawArray) {
+pub fn copy_operand(operand: &RawArray, output: &RawArray) {
     if operand.pointer != output.pointer || operand.strides != output.strides {
         operand.copy_to(output);
     }

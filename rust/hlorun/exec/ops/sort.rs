@@ -83,7 +83,8 @@ struct Room {
     scratch: Scratch,
 }
 
-/// What all runs of `op` over these arrays share; `None` where they share too little.
+/// `op` over these arrays, with all done that its runs share; `None` where it has no keys or no elements, rows do not lie side
+/// by side, or several threads sort them.
 pub fn prepare<'o>(
     op: &'o SortOp,
     inputs: &[RawArray],

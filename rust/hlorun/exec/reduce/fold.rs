@@ -81,7 +81,7 @@ impl Tile {
         })
     }
 
-    /// Lets the next run find no values of this one.
+    /// Drops the values that are laid out, as the input may have changed.
     pub(super) fn forget(&mut self) {
         self.repeated_rows = 0;
     }

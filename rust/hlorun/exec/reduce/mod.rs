@@ -105,7 +105,8 @@ fn total(thunk: &ReduceThunk) -> usize {
     thunk.space.iter().map(|s| s.0.max(0) as usize).product()
 }
 
-/// What all runs of a fused reduction share; `None` where several threads run it, or results change their places.
+/// A fused reduction with all done that its runs share; `None` where it has no elements, several threads run it, results
+/// change their places, or preparing fails.
 pub fn prepare<'t>(
     thunk: &'t ReduceThunk,
     environment: &Environment<'_>,

@@ -187,7 +187,7 @@ pub(crate) fn run(thunk: &Thunk, environment: &Environment<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Does what all runs of a thunk share while addresses stay the same.
+/// The thunk with all done that its runs share while allocations stay where they are; `None` where it runs as usual.
 fn prepare<'t>(thunk: &'t Thunk, environment: &Environment<'_>) -> Option<PreparedThunk<'t>> {
     let memory = &environment.memory;
     match &thunk.kind {

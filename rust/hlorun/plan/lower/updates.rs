@@ -2,12 +2,12 @@
 //!
 //! The operand is copied, and the update is stored over a part of the copy. The copy is dropped where nobody
 //! reads the operand any more, so that the update happens in place. An update that reads the operand itself must
-//! not keep it alive (`update-in-place`): what reads only the elements that it writes, in the order in which it
-//! writes them, or only others, reads the copy, which has the same elements; all else is computed first,
+//! not keep it alive (`update-in-place`): where each read is of exactly the elements written, in the order of the
+//! writes, or of none of them, the update reads the copy, which has the same elements; all else is computed first,
 //! into memory of its own.
 //!
-//! The copy has the operand's elements at the operand's places, or it is not read instead. Memory that is never
-//! ours to write, a parameter or a constant, stays alive anyway, and is read where it is.
+//! The copy is read only where its layout is the operand's. A parameter or a constant is never written, so it is read
+//! where it lies.
 
 use super::{Lowering, Scope, views};
 use crate::error::{HloError, Result};
@@ -24,7 +24,7 @@ pub const NAME: &str = "update-in-place";
 
 /// What is stored into the copy of an operand.
 enum Update {
-    /// The piece as it is, which does not read the operand.
+    /// The piece as it is: it does not read the operand, or may read it where it lies.
     Piece,
     /// A loop that stores it.
     Loop(Thunk),

@@ -107,7 +107,7 @@ impl Access<'_> {
             .is_none_or(|hull| hull.start >= start && hull.end <= start + size)
     }
 
-    /// Whether both touch no common byte, where that can be told.
+    /// Whether they share no byte; false where that is not known.
     pub fn is_apart(&self, other: &Access<'_>) -> bool {
         if self.slice.allocation != other.slice.allocation {
             return true;

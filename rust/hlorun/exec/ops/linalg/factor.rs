@@ -359,7 +359,7 @@ pub fn gtsv(part: &Part) -> Result<()> {
     Ok(())
 }
 
-/// The solution of a tridiagonal system, and the row of a zero pivot.
+/// The solution of a tridiagonal system, and the row of a zero pivot or 0.
 fn tridiagonal<T: Element + dense::Number>([dl, d, du, b]: [&Matrix; 4]) -> Result<(Matrix, i32)> {
     let [dl, d, du] = [dl, d, du].map(Matrix::to_numbers::<T>);
     let mut x = b.to_numbers::<T>()?;

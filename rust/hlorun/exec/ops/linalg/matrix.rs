@@ -138,7 +138,7 @@ impl Matrix {
         Matrix::from_numbers(values, rows, cols, ty)
     }
 
-    /// The same of numbers of either kind.
+    /// A matrix of real or complex `values`, rounded to `ty`.
     pub fn from_numbers<T: Element>(
         values: &[T],
         rows: usize,

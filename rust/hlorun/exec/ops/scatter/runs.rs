@@ -20,8 +20,8 @@ use crate::types::PrimitiveType as P;
 use hlorun_kernels::places::OUTSIDE;
 use hlorun_kernels::{BinaryOp, Extremes};
 
-/// Windows of one scatter over given arrays, combined by a kernel.
-pub struct Runs {
+/// A scatter over given arrays whose windows are combined by a kernel.
+pub struct PreparedScatter {
     windows: Windows,
     kernel: Kernel,
     /// Elements of a window.
@@ -34,15 +34,15 @@ pub struct Runs {
     source: Shared,
 }
 
-impl Runs {
-    /// `None` where elements of a window do not lie side by side, or where it pays to split each window among threads; the
-    /// indices then come back, too.
+impl PreparedScatter {
+    /// `Err` gives the indices back where no kernel here does the scatter: elements of a window do not lie side by side, the
+    /// combiner has no kernel, or it takes less time to split each window among threads.
     pub(super) fn new(
         op: &ScatterOp,
         starts: Starts,
         output: &RawArray,
         update: &RawArray,
-    ) -> std::result::Result<Runs, Starts> {
+    ) -> std::result::Result<PreparedScatter, Starts> {
         let Some(shortcut) = op.combiner.shortcut.filter(|_| op.count == 1) else {
             return Err(starts);
         };
@@ -59,7 +59,7 @@ impl Runs {
             return Err(starts);
         };
         let blocks = (output.count() * size) >> BLOCK_BITS;
-        Ok(Runs {
+        Ok(PreparedScatter {
             windows: windows(op, starts, output, update)?,
             kernel,
             n,
@@ -70,9 +70,9 @@ impl Runs {
         })
     }
 
-    /// Whether every run reads the indices anew.
-    pub(super) fn are_read_in_place(&self) -> bool {
-        self.windows.are_read_in_place()
+    /// Whether every run reads the indices again, and keeps none of them.
+    pub(super) fn reads_indices_anew(&self) -> bool {
+        self.windows.reads_indices_anew()
     }
 
     /// Combines all windows with their updates.

@@ -4,8 +4,8 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers, unless a transcendental function
-//! of as many elements is among what they are made of. A product, a
+//! Elementwise instructions and movements stay, because they are fused into their readers, unless they compute a
+//! transcendental function or read one of as many elements, up to [`MAX_TRANSCENDENTAL`]. A product, a
 //! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
 //! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
 //! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
@@ -134,7 +134,7 @@ fn wanted(
     let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
     let mut left = MAX_ARITHMETIC;
-    let slow = slow(module, body, invariant);
+    let transcendental = transcendental(module, body, invariant);
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
         if is_invariant && !needed.contains(&id) {
@@ -143,13 +143,14 @@ fn wanted(
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
         let is_read_whole = is_written && is_arithmetic_or_concatenation(module, id);
-        let is_slow = slow.contains(&id) && is_arithmetic_or_concatenation(module, id);
+        let is_transcendental =
+            transcendental.contains(&id) && is_arithmetic_or_concatenation(module, id);
         let most = if is_read_whole {
             left
         } else {
             left.min(MAX_TRANSCENDENTAL)
         };
-        let arithmetic = (is_read_whole || is_slow).then(|| size(module, id));
+        let arithmetic = (is_read_whole || is_transcendental).then(|| size(module, id));
         let arithmetic = arithmetic.flatten().filter(|&size| size <= most);
         let is_worth = is_invariant
             && is_array
@@ -170,29 +171,31 @@ fn wanted(
     wanted
 }
 
-/// Invariant elementwise instructions that are made of a transcendental function of as many elements, without what is moved
-/// anyway.
-fn slow(
+/// Invariant transcendental functions, and invariant elementwise instructions and permutations that read one of them with as
+/// many elements.
+fn transcendental(
     module: &HloModule,
     body: &[InstructionId],
     invariant: &FxHashSet<InstructionId>,
 ) -> FxHashSet<InstructionId> {
     let count = |id| module.instruction(id).array_shape()?.element_count();
-    let mut slow: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut transcendental: FxHashSet<InstructionId> = FxHashSet::default();
     for &id in body.iter().filter(|id| invariant.contains(id)) {
         let opcode = module.instruction_data(id).opcode;
         let is_like = |operand: &InstructionId| {
-            slow.contains(operand) && count(*operand).is_some() && count(*operand) == count(id)
+            transcendental.contains(operand)
+                && count(*operand).is_some()
+                && count(*operand) == count(id)
         };
         let is_elementwise = opcode.class() == OpClass::Convert
             || is_arithmetic_or_concatenation(module, id)
             || is_permutation(module, id);
         let operands = module.operand_ids(id).iter();
         if opcode.is_transcendental() || is_elementwise && operands.into_iter().any(is_like) {
-            slow.insert(id);
+            transcendental.insert(id);
         }
     }
-    slow
+    transcendental
 }
 
 /// What costs more than to read its result.

@@ -178,7 +178,8 @@ fn same_elements(a: &Access<'_>, b: &Access<'_>) -> bool {
         && steps(a).is_some_and(|steps| is_one_to_one(&steps))
 }
 
-/// Whether no two elements of a walk lie at the same place: each dimension steps over all that the nearer ones reach.
+/// Whether no two elements of a walk lie at the same place: by increasing stride, each dimension steps past all before it. False
+/// also for some walks of which that is true.
 fn is_one_to_one(steps: &Walk) -> bool {
     let mut steps = steps.clone();
     steps.sort_by_key(|step| step.1.unsigned_abs());

@@ -382,8 +382,7 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
-/// Whether it selects pairs, and the same ones however neighbours are put together. Values that are NaN must win, and second
-/// elements have an order.
+/// Whether it selects one of two pairs and is associative: NaN wins, and second elements have a total order.
 fn is_associative(reduction: &ReduceThunk) -> bool {
     let ty = |k: usize| reduction.outputs.get(k).map(|output| output.element_type);
     let has_order = |k: usize| ty(k).is_some_and(|ty| ty.is_integral());

@@ -10,6 +10,7 @@ import pytest
 
 import hlorun
 import oracle
+from streams import Stream
 
 HEAD = """HloModule prepared
 sum {
@@ -239,11 +240,11 @@ def text(steps: list[str]) -> str:
 
 
 def arrays(seed: int) -> list[Any]:
-    values = np.random.default_rng(seed)
+    values = Stream("prepared thunks", seed)
     return [
-        values.standard_normal(600).astype(np.float32),
-        values.standard_normal((128, 160)).astype(np.float32),
-        values.integers(0, 600, 600).astype(np.int32),
+        values.uniform(-2, 2, 600, "f4"),
+        values.uniform(-2, 2, (128, 160), "f4"),
+        values.integers(0, 600, 600, "i4"),
     ]
 
 

@@ -219,7 +219,8 @@ pub mod scalar_bytecode {
     pub const MAX_REDUCED: usize = 128;
     /// Most operations of the reducers of one reduction.
     pub const MAX_STEPS: usize = 1 << 11;
-    /// Most thunks outside of one code that are prepared for all trips: each keeps its tiles, some tens of kilobytes.
+    /// Most thunks outside of one code that are prepared for all trips: each keeps its tiles, or keys, of less than half a
+    /// megabyte.
     pub const MAX_PREPARED: usize = 1 << 8;
 }
 

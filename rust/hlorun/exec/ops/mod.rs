@@ -1,4 +1,4 @@
-//! PreparedScatter the operations that are no loops; one file per operation, named as in `plan::ops`.
+//! Runs the operations that are no loops; one file per operation, named as in `plan::ops`.
 
 pub mod associative;
 pub mod bitcast_convert;
@@ -97,7 +97,7 @@ pub fn prepare<'o>(
     own.unwrap_or_else(|| Prepared::Other(kind, [inputs, outputs]))
 }
 
-/// PreparedScatter `kind` on `inputs`, writing all of `outputs`.
+/// Runs `kind` on `inputs`, writing all of `outputs`.
 pub fn run(
     kind: &OpKind,
     inputs: &[RawArray],

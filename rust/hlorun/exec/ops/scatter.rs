@@ -1,4 +1,4 @@
-//! PreparedScatter `scatter`: windows one after the other, in the order of the indices.
+//! Runs `scatter`: windows one after the other, in the order of the indices.
 //!
 //! Promise: two updates of one element are combined in index order, whatever the number of
 //! threads: threads share a scatter by parts of the windows or by the places that these go to.
@@ -24,7 +24,7 @@ use crate::types::strided::advance;
 pub use runs::PreparedScatter;
 use runs::{are_disjoint, window_nest};
 
-/// PreparedScatter `op`: operands, indices and updates in, one array per operand out.
+/// Runs `op`: operands, indices and updates in, one array per operand out.
 pub fn run(
     op: &ScatterOp,
     inputs: &[RawArray],

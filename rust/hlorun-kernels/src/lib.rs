@@ -40,7 +40,7 @@ mod with_scalar;
 pub use convert::{ReducePrecision, convert, convert_on, reduce_precision};
 pub use copy::copy;
 pub use dtype::DType;
-pub use gemm::batch::{fits as is_tiny, fuses, tiny as tiny_gemm};
+pub use gemm::batch::{DEPTH as TINY_DEPTH, fits as is_tiny, fuses, tiny as tiny_gemm};
 pub use gemm::epilogue::{Epilogue, EpilogueOp, EpilogueOperand};
 pub use gemm::indirect::{Indirect, IndirectOperand, IndirectRows};
 pub use gemm::packed::{

@@ -139,6 +139,70 @@ cond {";
 }
 
 #[test]
+fn gaps_between_rows() {
+    // Either array has room for rows at the distance of the other one's.
+    let text = "HloModule fault
+ENTRY e {
+  p = f32[200,60] parameter(0)
+  q = f32[200,62] parameter(1)
+  a = f32[150,56] slice(p), slice={[0:150], [0:56]}
+  b = f32[150,56] slice(q), slice={[0:150], [0:56]}
+  c = f32[150,56] multiply(a, b)
+  d = f32[150,56] add(c, a)
+  ROOT s = f32[150,56] subtract(d, b)
+}
+";
+    let [faulty, plain] = [Check::Plan, Check::Shadow].map(options);
+    differs(Fault::ReadsOtherRows, text, &faulty, &plain);
+}
+
+#[test]
+fn order_of_a_selection() {
+    // Its reducer drops a value beside NaN, so that it matters which values meet.
+    let text = LOOP.replace(
+        "BODY",
+        "  factor = f32[] constant(37)
+  factors = f32[256] broadcast(factor), dimensions={}
+  e = f32[256] multiply(y, factors)
+  h = f32[256] cosine(e)
+  q = f32[256] sqrt(h)
+  u = f32[64] slice(q), slice={[0:64]}
+  k = s32[64] iota(), iota_dimension=0
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  r = (f32[], s32[]) reduce(u, k, low, zero), dimensions={0}, to_apply=greatest
+  at = s32[] get-tuple-element(r), index=1
+  c = f32[] convert(at)
+  d = f32[256] broadcast(c), dimensions={}
+  v = f32[256] add(x, d)
+  w = f32[256] negate(y)
+  ROOT o = (s32[], f32[256], f32[256]) tuple(j, v, w)",
+    );
+    let greatest = "greatest {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  gt = pred[] compare(a, b), direction=GT
+  eq = pred[] compare(a, b), direction=EQ
+  lt = pred[] compare(i, j), direction=LT
+  tie = pred[] and(eq, lt)
+  left = pred[] or(gt, tie)
+  v = f32[] select(gt, a, b)
+  w = s32[] select(left, i, j)
+  ROOT r = (f32[], s32[]) tuple(v, w)
+}
+cond {";
+    let text = text.replacen("cond {", greatest, 1);
+    differs(
+        Fault::FoldsInOtherOrder,
+        &text,
+        &options(Check::Plan),
+        &options(Check::Shadow),
+    );
+}
+
+#[test]
 fn updates_in_place() {
     let module = |update: &str| {
         LOOP.replace(

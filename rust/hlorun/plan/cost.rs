@@ -328,7 +328,7 @@ pub mod packed_constants {
 /// Inner products of `f32` and `f64`.
 pub mod inner_product {
     /// Terms of one product from which it becomes a reduction: the sums of shorter ones stay in registers.
-    pub const MIN_TERMS: i64 = 17;
+    pub const MIN_TERMS: i64 = hlorun_kernels::TINY_DEPTH as i64 + 1;
     /// Terms of all products of a batch from which they become reductions.
     pub const MIN_ALL_TERMS: i64 = 1 << 12;
 }

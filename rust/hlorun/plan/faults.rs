@@ -49,6 +49,8 @@ pub enum Fault {
     FoldsInOtherOrder,
     /// Scalar code leaves for the thunks that it cannot run.
     ScalarCodeSkipsThunk,
+    /// Inputs that are read over the gaps between their rows have rows at one distance.
+    ReadsOtherRows,
     /// A thunk that is prepared for the trips of a loop holds nothing of its inputs from one trip to the next.
     HoldsOldInputs,
     /// Machine code stores what registers hold of the scratch before a part of it is read with other bytes.

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Columns of C computed at once; products of up to so many rows and columns run here in any layout.
 const SIDE: usize = 8;
 /// Most steps of a sum.
-const DEPTH: usize = 16;
+pub const DEPTH: usize = 16;
 /// Most multiplications of a single product that is larger than `SIDE` or `DEPTH`.
 const FEW: usize = 1 << 9;
 /// Most steps of its sums.

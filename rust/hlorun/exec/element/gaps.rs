@@ -11,6 +11,7 @@ use super::program::Frame;
 use crate::exec::memory::Memory;
 use crate::plan::cost::tiles::{MAX_GAP_BYTES, MIN_GAP_ROW, MIN_ROW_PER_GAP, MIN_RUN};
 use crate::plan::element::program::Register;
+use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::{Load, LoadKind, LoopThunk, Store};
 use crate::plan::view::{PRIVATE, Walk};
 
@@ -38,7 +39,7 @@ unsafe impl Sync for Gaps {}
 impl Gaps {
     /// The rows of a loop, if its inputs have such, and its outputs rows of the same size.
     pub fn of(thunk: &LoopThunk, memory: &Memory) -> Option<Gaps> {
-        let moving = || thunk.loads.iter().filter(|load| !is_constant(load));
+        let moving = || thunk.loads.iter().filter(|load| !load.is_constant());
         let [(rows, pitch), (row, 1)] = *moving().next()?.walk.as_slice() else {
             return None;
         };
@@ -53,8 +54,9 @@ impl Gaps {
                 return None;
             };
             let size = view.element_type.size_bytes();
+            let has_rows = load.walk.as_slice() == [(rows, pitch as i64), (row as i64, 1)];
             let suits = view.slice.allocation < PRIVATE
-                && load.walk.as_slice() == [(rows, pitch as i64), (row as i64, 1)]
+                && faults::holds(Fault::ReadsOtherRows, has_rows)
                 && gap * size <= MAX_GAP_BYTES
                 && thunk.stores.iter().all(|store| writes_no_gap(store, load));
             suits.then(|| Array {
@@ -132,12 +134,6 @@ fn pays(row: usize, inputs: usize, thunk: &LoopThunk) -> bool {
     let dense = thunk.stores.iter().filter(|store| store.is_dense).count();
     let is_direct = dense == thunk.stores.len() && row as i64 >= MIN_RUN;
     row >= MIN_GAP_ROW && inputs > dense && !is_direct
-}
-
-/// Whether a load is of one element, which its register is filled with once.
-fn is_constant(load: &Load) -> bool {
-    let is_view = matches!(load.kind, LoadKind::View(_));
-    is_view && !load.walk.is_empty() && load.walk.iter().all(|step| step.1 == 0)
 }
 
 /// Whether a store writes nothing between the rows of a load.

@@ -57,13 +57,11 @@ impl<'p> Sources<'p> {
         let sources = loads
             .iter()
             .map(|load| {
-                let (base, is_constant) = match &load.kind {
-                    LoadKind::View(view) => (
-                        memory.first(view).cast_const(),
-                        !load.walk.is_empty() && load.walk.iter().all(|s| s.1 == 0),
-                    ),
-                    LoadKind::Iota => (std::ptr::null(), false),
+                let base = match &load.kind {
+                    LoadKind::View(view) => memory.first(view).cast_const(),
+                    LoadKind::Iota => std::ptr::null(),
                 };
+                let is_constant = load.is_constant();
                 let ty = program.types[load.register.0 as usize];
                 let size = ty.size_bytes();
                 let to = dtype(ty).ok_or_else(|| HloError::execution("a type without kernels"))?;

@@ -105,6 +105,11 @@ fn total(thunk: &ReduceThunk) -> usize {
     thunk.space.iter().map(|s| s.0.max(0) as usize).product()
 }
 
+/// Whether one thread reduces so many elements.
+fn is_one_task(total: usize) -> bool {
+    total < PARALLEL_ELEMENTS
+}
+
 /// A fused reduction with all done that its runs share; `None` where it has no elements, several threads run it, results
 /// change their places, or preparing fails.
 pub fn prepare<'t>(
@@ -113,7 +118,7 @@ pub fn prepare<'t>(
 ) -> Option<PreparedThunk<'t>> {
     let total = total(thunk);
     let stay = thunk.outputs.iter().all(|output| output.dynamic.is_empty());
-    if !(1..PARALLEL_ELEMENTS).contains(&total) || !stay {
+    if total == 0 || !is_one_task(total) || !stay {
         return None;
     }
     let results = Results::new(thunk, &environment.memory).ok()?;
@@ -161,7 +166,7 @@ fn reduce_into(
         return Ok(());
     }
     let job = Job::new(thunk, &environment.memory, total)?;
-    if total < PARALLEL_ELEMENTS {
+    if is_one_task(total) {
         return job.range(0..total, accumulators);
     }
     match thunk.space.as_slice() {
@@ -259,7 +264,7 @@ impl<'t> Job<'t> {
     }
 
     fn tasks(&self, environment: &Environment<'_>, most: usize) -> usize {
-        if self.total < PARALLEL_ELEMENTS {
+        if is_one_task(self.total) {
             1
         } else {
             (environment.threads * if environment.threads > 1 { 2 } else { 1 })
@@ -314,8 +319,8 @@ impl<'t> Job<'t> {
         (inner, below): (usize, usize),
         accumulators: &Accumulators,
     ) {
-        let is_few = self.total < PARALLEL_ELEMENTS
-            || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
+        let is_few =
+            is_one_task(self.total) || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
         // Rows that are brought in together are not to be brought in again for each block.
         let block = match is_few || self.sources.block_limit(0) < self.total {
             true => inner,

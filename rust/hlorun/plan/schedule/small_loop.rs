@@ -40,8 +40,7 @@ pub fn prepare(thunks: &mut [Thunk]) {
 /// `while`, what that spares is more than a few passes over few elements cost. The last step computes an only
 /// result, so it may lie where an input does; of several, one would be written before another has read it.
 pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
-    let is_short = fused.program.steps.len() <= MAX_REPEATED_STEPS;
-    if fused.count > MAX_REPEATED || !is_short || fused.stores.len() != 1 {
+    if !is_short(fused) || fused.stores.len() != 1 {
         return;
     }
     let Some(program) = fused.program.step_by_step() else {
@@ -52,6 +51,11 @@ pub(crate) fn run_step_by_step(fused: &mut LoopThunk) {
     if fused.small.is_none() {
         fused.program = joined;
     }
+}
+
+/// Whether it has so few elements and steps that these run one by one in a trip of a `while`.
+fn is_short(fused: &LoopThunk) -> bool {
+    fused.count <= MAX_REPEATED && fused.program.steps.len() <= MAX_REPEATED_STEPS
 }
 
 /// Whether it takes no more than microseconds.

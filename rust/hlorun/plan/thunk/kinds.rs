@@ -295,6 +295,12 @@ impl Load {
             _ => None,
         }
     }
+
+    /// Whether it loads one element for all elements of the loop.
+    pub fn is_constant(&self) -> bool {
+        let is_view = matches!(self.kind, LoadKind::View(_));
+        is_view && !self.walk.is_empty() && self.walk.iter().all(|step| step.1 == 0)
+    }
 }
 
 impl Thunk {

@@ -387,7 +387,10 @@ fn is_associative(reduction: &ReduceThunk) -> bool {
     let ty = |k: usize| reduction.outputs.get(k).map(|output| output.element_type);
     let has_order = |k: usize| ty(k).is_some_and(|ty| ty.is_integral());
     let is_kept = |choice: Choice| choice.nan || has_order(0);
-    reduction.choice.is_some_and(is_kept) && has_order(1)
+    reduction.choice.is_some_and(|choice| {
+        let is_associative = is_kept(choice) && has_order(1);
+        faults::holds(Fault::FoldsInOtherOrder, is_associative)
+    })
 }
 
 /// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.

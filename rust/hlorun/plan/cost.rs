@@ -4,6 +4,8 @@
 //! decides how elements are computed is decided by these numbers, so that they can be measured and changed in one place.
 
 use super::options::MachineCode;
+use hlorun_kernels::vector_bytecode::Op;
+use hlorun_kernels::{BinaryOp, UnaryOp};
 
 /// A way of computing elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,8 +21,13 @@ pub enum Way {
 /// What is computed.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
-    /// The steps of a loop over so many elements.
-    Array(usize),
+    /// Steps of a loop over elements.
+    Array {
+        /// How many elements.
+        elements: usize,
+        /// How many steps.
+        steps: usize,
+    },
     /// The trips of a loop of so many operations on few elements, after so much work, or before so much that is known.
     Trips {
         /// Operations of the loop.
@@ -35,8 +42,16 @@ pub enum Work {
 /// The fastest way.
 pub fn choose(work: Work) -> Way {
     match work {
-        Work::Array(elements) if elements >= vector_bytecode::MIN_ELEMENTS => Way::VectorBytecode,
-        Work::Array(_) => Way::Interpreter,
+        Work::Array { elements, steps } => {
+            let least = match steps > vector_bytecode::SHORT {
+                true => vector_bytecode::MIN_ELEMENTS_OF_LONG,
+                false => vector_bytecode::MIN_ELEMENTS,
+            };
+            match elements >= least {
+                true => Way::VectorBytecode,
+                false => Way::Interpreter,
+            }
+        }
         Work::Trips {
             operations,
             work,
@@ -49,6 +64,30 @@ pub fn choose(work: Work) -> Way {
                 MachineCode::WhenBusy | MachineCode::Never => Way::Interpreter,
             }
         }
+    }
+}
+
+/// Whether an operation takes as long as several additions where its operands are floats.
+pub fn is_function(op: Op) -> bool {
+    use BinaryOp::{Atan2, Power, Remainder};
+    use UnaryOp::{
+        Abs, Ceil, Floor, Imag, IsFinite, Negate, Real, RoundNearestAfz, RoundNearestEven, Sign,
+    };
+    match op {
+        Op::Unary(op) => !matches!(
+            op,
+            Abs | Ceil
+                | Floor
+                | Imag
+                | IsFinite
+                | Negate
+                | Real
+                | RoundNearestAfz
+                | RoundNearestEven
+                | Sign
+        ),
+        Op::Binary(op) => matches!(op, Atan2 | Power | Remainder),
+        _ => false,
     }
 }
 
@@ -81,8 +120,13 @@ pub mod tiles {
     pub const MAX_LINE_ROW: usize = 2 << 10;
     /// Most elements of a period that is laid out once for all tiles.
     pub const MOST_REPEATED: i64 = 1024;
-    /// Elements times steps from which a second thread pays.
-    pub const PARALLEL_WORK: usize = 1 << 16;
+    /// Work from which a second thread pays: about four microseconds. A unit is a step on four bytes. To hand parts over and
+    /// to wait for them takes up to two microseconds, and what one thread writes another then reads from its cache.
+    pub const PARALLEL_WORK: usize = 3 << 16;
+    /// Work of a step that computes a function such as `exp`; other steps, of a few instructions, count as one.
+    pub const FUNCTION_WORK: usize = 4;
+    /// Bytes of an element that count as one unit of work.
+    pub const WORK_BYTES: usize = 4;
     /// Size of the last cache where the system does not tell.
     pub const USUAL_CACHE: usize = 32 << 20;
 }
@@ -97,14 +141,19 @@ pub mod transposed_blocks {
     pub const MIN_ELEMENTS: usize = 1 << 14;
     /// Bytes of a block, if that many make a few rows.
     pub const BLOCK_BYTES: usize = 128 << 10;
-    /// Most bytes of a block.
-    pub const MAX_BLOCK_BYTES: usize = 1 << 20;
+    /// Most bytes of a block: the fewest rows of a block may take more than the second-level cache, and still cost less than
+    /// a cache line for each element.
+    pub const MAX_BLOCK_BYTES: usize = 4 << 20;
 }
 
 /// Steps joined into vector bytecode.
 pub mod vector_bytecode {
     /// Fewest elements for which steps are joined into vector bytecode.
     pub const MIN_ELEMENTS: usize = 256;
+    /// The same for long programs: as many as a block has.
+    pub const MIN_ELEMENTS_OF_LONG: usize = hlorun_kernels::vector_bytecode::MAX_BLOCK;
+    /// Most steps of a short program: with more, passes over the elements cost more than to start vector bytecode.
+    pub const SHORT: usize = 8;
     /// Least weight of a piece: below, single steps are as fast.
     pub const MIN_WEIGHT: usize = 3;
     /// The same in a program of several results, whose steps share what they read.
@@ -172,15 +221,13 @@ pub mod loop_merging {
 pub mod small_loop {
     /// Bytes of the registers that are known while planning.
     pub const MAX_KNOWN: usize = 16 << 10;
-    /// Elements times steps from which threads may share a loop.
+    /// Most elements times steps of such a loop: one thread runs it.
     pub const MAX_WORK: usize = 1 << 16;
     /// Bytes of the registers that are computed or gathered.
     pub const MAX_SCRATCH: usize = 32 << 10;
     /// Most elements of a loop or a reduction inside a `while` whose steps run one by one instead of as
     /// vector bytecode.
     pub const MAX_REPEATED: usize = 2048;
-    /// Most steps of such a loop: with more, passes over the elements cost more than to start vector bytecode.
-    pub const MAX_REPEATED_STEPS: usize = 8;
 }
 
 const _: () = assert!(
@@ -188,6 +235,11 @@ const _: () = assert!(
         && small_loop::MAX_REPEATED <= reduce::PARTIAL
         && small_loop::MAX_REPEATED < transposed_blocks::MIN_ELEMENTS,
     "neither threads, partial results nor blocks of transposed rows cut such a reduction"
+);
+
+const _: () = assert!(
+    reduce::PARALLEL_ELEMENTS <= reduce::PARTIAL,
+    "what one thread reduces is one partial result, so that the number of threads changes no bits"
 );
 
 /// Loops over few elements, interpreted.
@@ -256,7 +308,7 @@ pub mod reduce {
     pub const MIN_LANE_RUN: usize = 64;
     pub const MAX_LANES: usize = 128;
     /// Elements from which a second thread pays.
-    pub const PARALLEL_ELEMENTS: usize = 1 << 15;
+    pub const PARALLEL_ELEMENTS: usize = 1 << 16;
     /// Elements of one partial result when everything, or a long row, is reduced.
     pub const PARTIAL: usize = 1 << 16;
     /// Rows that are too few to be shared out; long ones are cut into partial results.

@@ -56,6 +56,7 @@ mod tests {
         assert!(transposition(&[(1000, 1000), (1000, 1)]).is_none());
         assert!(transposition(&[(1000, 0), (1000, 1000)]).is_none());
         assert!(transposition(&[(8, 1), (8, 100)]).is_none());
+        assert!(transposition(&[(400, 1), (25_000, 400)]).is_some());
         assert!(transposition(&[(1000, 1), (1_000_000, 1000)]).is_none());
         assert!(transposition(&[(1000, 5000)]).is_none());
         assert!(transposition(&[(1000, 1), (0, 1000)]).is_none());

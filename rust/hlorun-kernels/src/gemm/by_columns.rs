@@ -4,6 +4,7 @@
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
 //! the tiles and the number of threads.
 
+use super::ahead::Ahead;
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
 use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, strip_vectors, worth};
@@ -204,16 +205,11 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                     part.a = packed.wrapping_add(own.start * depth.len());
                 }
                 (part.b, part.b_row) = self.strip(s, &depth, strips.start, scratch);
-                if let Right::Panels(_) = self.right {
-                    part.asks_ahead();
-                } else if tile == 0
-                    && let Some(next) = self.next(s, &depth, &strips, scratch)
-                {
-                    // What is read or copied from B after this.
-                    (part.ahead, part.ahead_step) = next;
-                } else {
-                    (part.ahead, part.ahead_step) = (part.b.cast(), 0);
-                }
+                let sharers = self.sharers(&left.tiles);
+                part.ahead = self
+                    .next(s, left, &depth, &strips, scratch)
+                    .and_then(|(at, row)| Ahead::part(at, row, depth.len(), tile, sharers))
+                    .unwrap_or(Ahead::nothing(part.b));
                 // SAFETY: a tile of the product; tasks own their columns of C.
                 unsafe { kernel(&part) }
             }
@@ -249,30 +245,52 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         }
     }
 
-    /// The rows of B to ask for while the first tile by strip `s` is computed, and the bytes from one to the next.
+    /// How many tiles share the requests for what is read next. Where B is read in place the first tile makes them all:
+    /// there are few tiles, or B is small.
+    fn sharers(&self, tiles: &Tiles) -> usize {
+        match self.right {
+            Right::Direct => 1,
+            Right::Copied | Right::Panels(_) => tiles.count,
+        }
+    }
+
+    /// The rows of B that are read or copied after strip `s`, and the bytes from one to the next. What several tiles read,
+    /// or what is copied for all, is in use until the block ends: next is the same strip in the block that follows, or in
+    /// the next group. In place, or with one tile, it is the next strip.
     #[inline]
     fn next(
         &self,
         s: usize,
+        left: &Left<E>,
         depth: &Range<usize>,
         strips: &Range<usize>,
         scratch: *mut E,
     ) -> Option<(*const u8, isize)> {
         let g = self.g;
+        let is_last = s + 1 == strips.end;
+        let ends = depth.end == left.depth.end;
         let (p, s) = match self.right {
             Right::Copied if !self.is_packed => return None,
-            Right::Copied if depth.end < g.k => (depth.end, s),
-            Right::Copied => (0, s + strips.len()),
             Right::Direct if self.is_large => (depth.start + FAR_AHEAD, s),
-            Right::Direct if s + 1 < strips.end => (depth.start, s + 1),
-            Right::Direct if depth.end < g.k => (depth.end, strips.start),
-            _ => return None,
+            Right::Direct | Right::Panels(_) if self.sharers(&left.tiles) == 1 => {
+                match (is_last, ends) {
+                    (false, _) => (depth.start, s + 1),
+                    (true, false) => (depth.end, strips.start),
+                    (true, true) => (left.depth.start, strips.end),
+                }
+            }
+            _ if ends => (left.depth.start, s + strips.len()),
+            _ => (depth.end, s),
         };
-        let step = g.b.layout.row_stride * size_of::<S>() as isize;
-        Some(match g.b.layout.col_stride {
-            1 => (g.b.at(p, s * self.cut.width).cast(), step),
-            // Rows that are not contiguous are not asked for.
-            _ => (scratch.cast_const().cast(), 0),
-        })
+        if s >= self.cut.count {
+            return None;
+        }
+        if let Right::Panels(_) = self.right {
+            let (b, row) = self.strip(s, &(p..p), strips.start, scratch);
+            return Some((b.cast(), row * size_of::<E>() as isize));
+        }
+        let row = g.b.layout.row_stride * size_of::<S>() as isize;
+        // Rows that are not contiguous are not asked for.
+        (g.b.layout.col_stride == 1).then(|| (g.b.at(p, s * self.cut.width).cast(), row))
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: as [`super::by_columns`].
 
+use super::ahead::Ahead;
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
 use super::tiles::{KC, Tiles, depth_step, strip_vectors, worth};
@@ -98,7 +99,9 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let room = if self.direct_a { 0 } else { self.most * KC };
         fork(parallel, tasks, &|task| {
             let mut scratch = Scratch::new::<E>(room)?;
-            for tile in share(tiles.count, tasks, task, 1) {
+            let own = share(tiles.count, tasks, task, 1);
+            let first = own.start;
+            for tile in own {
                 let own = tiles.get(tile);
                 for p in depth.clone().step_by(KC) {
                     let block = p..depth.end.min(p + KC);
@@ -113,7 +116,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                             Some((panels.get().wrapping_add(p * self.cut.width), g.k))
                         }
                     };
-                    self.block(own.clone(), block, right, scratch.get());
+                    self.block(own.clone(), block, right, tile == first, scratch.get());
                 }
             }
             Ok(())
@@ -121,12 +124,13 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     }
 
     /// One block of the depth: one tile of A by all strips of B, which are in place, or begin at `right`, each as deep as
-    /// said.
+    /// said. `is_first`: this task has not read them yet, so that they may be in no cache of its own.
     fn block(
         &self,
         own: Range<usize>,
         depth: Range<usize>,
         right: Option<(*mut E, usize)>,
+        is_first: bool,
         scratch: *mut E,
     ) {
         let (g, width) = (self.g, self.cut.width);
@@ -144,7 +148,10 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                 part.b = right.wrapping_add(s * width * rows);
                 part.b_row = width as isize;
             }
-            part.asks_ahead();
+            part.ahead = match is_first {
+                true => Ahead::own(part.b, part.b_row),
+                false => Ahead::nothing(part.b),
+            };
             // SAFETY: a tile of the product; tasks own their rows of C.
             unsafe { kernel(&part) }
         }

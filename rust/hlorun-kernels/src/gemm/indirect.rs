@@ -9,8 +9,9 @@
 
 use std::ops::Range;
 
+use super::ahead::{Ahead, UNROLL, prefetch_a, prefetch_near, prefetch_row};
 use super::epilogue::{Epilogue, TileEpilogue, Vectors};
-use super::micro::{Destination, Real, Source, multiply_add_row, prefetch_row, store_tile};
+use super::micro::{Destination, Real, Source, multiply_add_row, store_tile};
 use super::strips::Job;
 use super::tiles::{KC, Tiles};
 use super::{Outcome, pack};
@@ -81,6 +82,7 @@ struct Tile<E> {
     depth: usize,
     /// The strip, from the block on.
     b: *const E,
+    ahead: Ahead,
     c: *mut E,
     c_row: isize,
     /// Columns to write.
@@ -99,13 +101,19 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(t: &Tile
         prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
     }
     let mut sums = [[E::ZERO; NR]; R];
-    let mut b = t.b;
+    let (mut b, mut ahead) = (t.b, t.ahead);
     // SAFETY: the caller's contract; `b` is moved past the end with wrapping arithmetic only.
     unsafe {
         for term in 0..t.terms {
             let rows = t.rows.add(term * t.next).cast::<[*const E; R]>();
             let rows = rows.read_unaligned().map(|row| row.wrapping_add(t.first));
             for p in 0..t.depth {
+                if p.is_multiple_of(UNROLL) {
+                    rows.iter()
+                        .for_each(|row| prefetch_a(row.wrapping_add(p), 1));
+                }
+                prefetch_near::<E, NR>(b, NR as isize);
+                ahead.ask::<E, NR>(term * t.depth + p);
                 multiply_add_row::<T, E, R, NR>(&mut sums, b, |r| rows[r].add(p));
                 b = b.wrapping_add(NR);
             }
@@ -447,6 +455,22 @@ impl Indirect {
                             first: zero,
                         } => strips.wrapping_add((first - zero) * block.len()),
                     };
+                    // The same strip in the next block; after the last block, the strip at the same place in the next group
+                    // of columns, if it is as wide.
+                    let ahead = match *right {
+                        Right::Packed(packed) => {
+                            let (first, step) = match is_last {
+                                true => (columns.end + first - columns.start, 0),
+                                false => (first, step + block.len()),
+                            };
+                            let next = packed.wrapping_add(place(first, steps, step, row)).cast();
+                            let bytes = (row * size_of::<E>()) as isize;
+                            (!is_last || first + row <= rows.columns.end)
+                                .then(|| Ahead::part(next, bytes, block.len(), tile, tiles.count))
+                                .flatten()
+                        }
+                        Right::Copied { .. } => None,
+                    };
                     let c = own.start as isize * rows.c_row;
                     let column = first - rows.columns.start;
                     let part = Tile {
@@ -456,6 +480,7 @@ impl Indirect {
                         first: block.steps.start,
                         depth: block.steps.len(),
                         b,
+                        ahead: ahead.unwrap_or(Ahead::nothing(b)),
                         c: rows.c.cast::<E>().wrapping_offset(c + column as isize),
                         c_row: rows.c_row,
                         width: row.min(columns.end - first),

@@ -4,6 +4,7 @@
 //! the tier has fused multiply-add), then `α·sum`, to which `β·C` is added when C is read, and then the epilogue; the number
 //! of rows and columns handled at once never changes a bit.
 
+use super::ahead::{Ahead, UNROLL, prefetch_a, prefetch_near, prefetch_row};
 use super::epilogue::{StepVector, TileEpilogue, Vectors};
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
@@ -63,10 +64,7 @@ pub(super) struct Tile<E> {
     pub b: *const E,
     /// Elements from one row of the strip to the next.
     pub b_row: isize,
-    /// What is asked for meanwhile: as many bytes as a row of the strip has, at every step.
-    pub ahead: *const u8,
-    /// Bytes from one step to the next.
-    pub ahead_step: isize,
+    pub ahead: Ahead,
     pub c: *mut E,
     pub c_row: isize,
     /// Columns to write; the strip of B is readable to its full width.
@@ -77,62 +75,12 @@ pub(super) struct Tile<E> {
     pub epilogue: TileEpilogue,
 }
 
-/// Steps by which a strip that is read in place is asked for ahead.
-const AHEAD: isize = 12;
-
-impl<E> Tile<E> {
-    /// Asks for the rows of its own strip, some steps ahead.
-    #[inline]
-    pub fn asks_ahead(&mut self) {
-        self.ahead = self.b.wrapping_offset(AHEAD * self.b_row).cast();
-        self.ahead_step = self.b_row * size_of::<E>() as isize;
-    }
-}
-
 /// A compiled tile for fixed rows and strip width.
 ///
 /// # Safety
 /// The block of A, the whole strip of B, `width` columns of C and the operands of the epilogue for these are valid; C overlaps
 /// none of them.
 pub(super) type Kernel<E> = unsafe fn(&Tile<E>);
-
-/// Steps between requests for A, and how far ahead they reach.
-const UNROLL: usize = 8;
-const AHEAD_A: isize = 48;
-
-#[inline(always)]
-pub(super) fn prefetch<E>(at: *const E) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
-/// Asks for what is read much later: into the second-level cache, so that rows a power of two apart do not drive each
-/// other out of the first.
-#[inline(always)]
-fn prefetch_far(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
-/// Asks for a row of a tile.
-#[inline(always)]
-pub(super) fn prefetch_row<E, const NR: usize>(row: *const E) {
-    let mut at = 0;
-    while at < NR {
-        prefetch(row.wrapping_add(at));
-        at += 64 / size_of::<E>();
-    }
-}
 
 #[inline(always)]
 unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PACKED: bool>(
@@ -153,15 +101,11 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PA
         for p in 0..t.depth {
             if !PACKED && p.is_multiple_of(UNROLL) {
                 for r in 0..R as isize {
-                    prefetch(a.wrapping_offset(r * a_row + AHEAD_A * a_col));
+                    prefetch_a(a.wrapping_offset(r * a_row), a_col);
                 }
             }
-            let mut at = 0;
-            while at < NR * size_of::<E>() {
-                prefetch_far(ahead.wrapping_add(at));
-                at += 64;
-            }
-            ahead = ahead.wrapping_offset(t.ahead_step);
+            prefetch_near::<E, NR>(b, t.b_row);
+            ahead.ask::<E, NR>(p);
             multiply_add_row::<T, E, R, NR>(&mut sums, b, |r| a.offset(r as isize * a_row));
             b = b.wrapping_offset(t.b_row);
             a = a.wrapping_offset(a_col);

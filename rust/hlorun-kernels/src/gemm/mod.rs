@@ -25,6 +25,7 @@
 //! Reals and integers have a micro-kernel each. A tile of reals fuses every step, reads either operand packed or in place
 //! and ends in α, β and the epilogue; one of integers adds whole units, which may be pairs, of operands that are always packed.
 
+mod ahead;
 pub mod batch;
 pub mod blas;
 mod by_columns;

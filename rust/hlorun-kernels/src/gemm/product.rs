@@ -3,6 +3,7 @@
 //! In: where the matrices lie. Out: their elements' places, packed blocks and tiles for the kernels. Promise: nothing is
 //! read here but by packing.
 
+use super::ahead::Ahead;
 use super::epilogue::{Epilogue, TileEpilogue};
 use super::micro::{Kernel, Kernels, Real, Source, Tile};
 use super::strips::Job;
@@ -128,8 +129,7 @@ impl<E: Real, S: Source<E>> Product<'_, E, S> {
             a_col: self.a.layout.col_stride,
             b: b.cast(),
             b_row: self.b.layout.row_stride,
-            ahead: b.cast(),
-            ahead_step: 0,
+            ahead: Ahead::nothing(b),
             c: self.c(i, j),
             c_row: self.c_row,
             width,

@@ -3,6 +3,7 @@
 //! In: a [`Product`]. Out: its C. Promise: the larger operand is read once, where it lies. On one thread, except for
 //! [`few_rows`].
 
+use super::ahead::Ahead;
 use super::memory::fork;
 use super::micro::{Real, Source};
 use super::product::Product;
@@ -136,7 +137,7 @@ pub(super) fn narrow<E: Real, S: Source<E>>(g: &Product<E, S>) -> Outcome {
             let own = tiles.get(tile);
             let kernel = kernels.get(own.len(), vectors, false);
             let mut part = g.tile(own.start, 0, p..end, g.n);
-            (part.b, part.b_row, part.ahead) = (b, b_row, b.cast());
+            (part.b, part.b_row, part.ahead) = (b, b_row, Ahead::nothing(b));
             // SAFETY: a tile of the product; every row of the strip ends before B or its copy does.
             unsafe { kernel(&part) }
         }

@@ -3,7 +3,8 @@
 //! In: a [`Job`], a piece of a matrix of any strides and any stored type. Out: for every step along the depth, the
 //! elements of all lanes of the strip side by side, in the type sums are made in; lanes beyond the matrix are zero.
 
-use super::micro::{Real, Source, load, prefetch};
+use super::ahead::prefetch;
+use super::micro::{Real, Source, load};
 
 /// `to[s][p * width + r] = from[(s * width + r) * lane + p * step]` where `s * width + r < count`, zero beyond; the
 /// strips `s` lie one after the other.

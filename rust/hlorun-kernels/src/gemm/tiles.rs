@@ -6,7 +6,7 @@ use super::micro::Kernels;
 use super::{Parallel, share};
 use std::ops::Range;
 
-/// Steps along k in one block: a strip of B of this length stays in the first-level cache.
+/// Steps along k in one block: a strip of B of this length stays in the first-level cache or, the widest, in the second.
 pub(super) const KC: usize = 256;
 /// Most rows of A that are packed for all threads at once.
 pub(super) const BAND: usize = 2048;

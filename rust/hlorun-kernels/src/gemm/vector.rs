@@ -3,7 +3,8 @@
 //! In: the rows, dense, and the matrix as it is stored. Out: sums, before α and β. Promise: B is read once, row by row or
 //! column by column as it lies in memory; every sum is made in an order that depends on its length alone.
 
-use super::micro::{Real, Source, load, prefetch};
+use super::ahead::prefetch;
+use super::micro::{Real, Source, load};
 use crate::elementwise::Tier;
 use std::ops::Range;
 

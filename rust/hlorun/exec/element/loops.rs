@@ -401,8 +401,7 @@ impl<'p> Running<'p> {
     /// Tasks that are worth a thread.
     fn tasks(&self, environment: &Environment<'_>) -> usize {
         let thunk = self.thunk;
-        let work = thunk.count * (thunk.program.steps.len() + 1);
-        if work < PARALLEL_WORK {
+        if thunk.count * thunk.program.work < PARALLEL_WORK {
             return 1;
         }
         let most = environment.threads.min(thunk.count.div_ceil(self.tile));

@@ -1,6 +1,6 @@
 //! Inputs of loops whose rows lie across memory: a transposed array, read along its columns.
 //!
-//! In: a walk. Out: some of its rows at a time, transposed into a block that stays in the second-level
+//! In: a walk. Out: some of its rows at a time, transposed into a block that stays in a
 //! cache. Read tile by tile instead, every element would cost a cache line.
 
 use crate::buffers::AlignedBytes;

@@ -11,10 +11,10 @@ use crate::plan::ops::gather::GatherOp;
 
 /// Windows from which one element of each is copied before the next one of any.
 const FEW: usize = 16;
-/// Bytes one task moves at least.
+/// Bytes of a task at least, with what finding its windows costs.
 const GRAIN: usize = 256 << 10;
-/// The same where windows lie side by side, and what finding one costs counts as bytes.
-const TASK: usize = 128 << 10;
+/// What it costs to find a window whose elements lie side by side, in bytes that could be copied in that time.
+const FINDING: usize = 8;
 
 /// Runs `op`: operand and indices in, one array out.
 pub fn run(
@@ -91,7 +91,7 @@ impl PreparedGather {
         let dense = nest.inner.1 == [element; 2] || nest.inner.0 == 1;
         if dense && nest.rows() == 1 {
             let bytes = nest.inner.0 * size;
-            split(environment, count, TASK / (bytes + 8), &|range| {
+            split(environment, count, GRAIN / (bytes + FINDING), &|range| {
                 // SAFETY: starts are clamped, so that windows lie in the operand; the result's batch and
                 // offset dimensions cover it without overlap.
                 unsafe { runs(windows, range, bytes, source, target) };

@@ -13,7 +13,8 @@ use super::elementwise::Kernel;
 use hlorun_kernels::Side;
 use hlorun_kernels::vector_bytecode::{self, VectorBytecode};
 
-use crate::plan::cost::tiles::{MAX_TILE, MIN_TILE, SCRATCH_TARGET};
+use crate::plan::cost::is_function;
+use crate::plan::cost::tiles::{FUNCTION_WORK, MAX_TILE, MIN_TILE, SCRATCH_TARGET, WORK_BYTES};
 use crate::types::PrimitiveType;
 use hlorun_kernels::vector_bytecode::Op;
 
@@ -123,6 +124,8 @@ pub struct Program {
     /// Bytes per element of a tile that compete for the cache: slots, constants, and something for
     /// inputs and outputs.
     pub scratch_per_element: u32,
+    /// Work of an element, as [`PARALLEL_WORK`](crate::plan::cost::tiles::PARALLEL_WORK) counts it.
+    pub work: usize,
 }
 
 /// Collects the steps of a program.
@@ -224,6 +227,12 @@ impl ProgramBuilder {
             .collect();
         self.program.drop_unread_constants();
         self.program.assign_slots();
+        self.program.work = 1 + self
+            .program
+            .steps
+            .iter()
+            .map(|s| self.program.work_of(s))
+            .sum::<usize>();
         self.program
     }
 }
@@ -257,6 +266,14 @@ impl Step {
 }
 
 impl Program {
+    fn work_of(&self, step: &Step) -> usize {
+        let [operand, result] = [step.operands[0], step.result].map(|r| self.types[r.0 as usize]);
+        let is_float = operand.is_floating() || operand.is_complex();
+        let is_function = is_float && step.meaning.is_some_and(|m| is_function(m.op));
+        let bytes = operand.size_bytes().max(result.size_bytes());
+        bytes.div_ceil(WORK_BYTES) * if is_function { FUNCTION_WORK } else { 1 }
+    }
+
     /// Elements of a tile that keep its scratch in the first-level cache; no more than `count` needs.
     pub fn tile(&self, count: usize) -> usize {
         let per_element = self.scratch_per_element.max(8) as usize;
@@ -385,5 +402,28 @@ impl Program {
     /// Whether the program only copies inputs to outputs.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hlorun_kernels::UnaryOp;
+
+    #[test]
+    fn functions_and_wide_elements_are_more_work() {
+        let work = |ty, op| {
+            let mut builder = ProgramBuilder::new();
+            let x = builder.input(ty);
+            // No step is run, so the kernel does not matter.
+            let meaning = Some(Meaning::of(Op::Unary(op)));
+            let y = builder.known_step(Kernel::Copy(1), meaning, &[x], ty);
+            builder.finish(&[y]).work
+        };
+        assert_eq!(work(PrimitiveType::S8, UnaryOp::Negate), 2);
+        assert_eq!(work(PrimitiveType::F32, UnaryOp::Negate), 2);
+        assert_eq!(work(PrimitiveType::F64, UnaryOp::Negate), 3);
+        assert_eq!(work(PrimitiveType::F32, UnaryOp::Exp), 1 + FUNCTION_WORK);
+        assert_eq!(work(PrimitiveType::S32, UnaryOp::PopulationCount), 2);
     }
 }

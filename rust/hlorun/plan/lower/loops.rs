@@ -98,7 +98,8 @@ impl<'m> Lowering<'m> {
     /// `program`, its steps joined into vector bytecode where it runs over that many elements.
     pub(super) fn with_vector_bytecode(&self, program: Program, elements: usize) -> Program {
         let is_enabled = !self.options.is_off(vector_bytecode::NAME);
-        if is_enabled && cost::choose(Work::Array(elements)) == Way::VectorBytecode {
+        let steps = program.steps.len();
+        if is_enabled && cost::choose(Work::Array { elements, steps }) == Way::VectorBytecode {
             program.with_vector_bytecode()
         } else {
             program

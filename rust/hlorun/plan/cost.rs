@@ -515,3 +515,20 @@ pub mod windows {
     /// Most elements of one of several windows: beyond, a gather was measured to be faster.
     pub const MAX_WINDOW: i64 = 1;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_programs_are_vector_bytecode_from_fewer_elements_on() {
+        let way = |elements, steps| choose(Work::Array { elements, steps });
+        let long = vector_bytecode::SHORT + 1;
+        let few = vector_bytecode::MIN_ELEMENTS_OF_LONG;
+        let many = vector_bytecode::MIN_ELEMENTS;
+        assert_eq!(way(few - 1, long), Way::Interpreter);
+        assert_eq!(way(few, long), Way::VectorBytecode);
+        assert_eq!(way(few, long - 1), Way::Interpreter);
+        assert_eq!(way(many, long - 1), Way::VectorBytecode);
+    }
+}

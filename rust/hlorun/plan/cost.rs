@@ -239,7 +239,7 @@ const _: () = assert!(
 
 const _: () = assert!(
     reduce::PARALLEL_ELEMENTS <= reduce::PARTIAL,
-    "what one thread reduces is one partial result, so that the number of threads changes no bits"
+    "what is reduced as one task is one partial result, so that the first threshold changes no bits"
 );
 
 /// Loops over few elements, interpreted.

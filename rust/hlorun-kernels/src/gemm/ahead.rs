@@ -7,6 +7,7 @@
 //! the tiles that use the present strip share the requests: one tile alone would wait for memory all the time.
 
 use super::tiles::KC;
+use crate::stream::expect;
 
 /// Steps between requests for A.
 pub(super) const UNROLL: usize = 8;
@@ -16,15 +17,10 @@ const NEAR_A: isize = 16;
 /// Bytes of a small first-level cache. A larger strip is no longer in it when the next tile reads it.
 const FIRST_LEVEL: usize = 32 << 10;
 
+/// Asks for a line into the first-level cache.
 #[inline(always)]
 pub(super) fn prefetch<E>(at: *const E) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
+    expect::<false>(at.cast(), 1);
 }
 
 /// Asks for the row of a strip that is read some steps after the one at `b`, where a strip of a whole block is too large
@@ -40,18 +36,6 @@ pub(super) fn prefetch_near<E, const NR: usize>(b: *const E, b_row: isize) {
 #[inline(always)]
 pub(super) fn prefetch_a<E>(a: *const E, a_col: isize) {
     prefetch(a.wrapping_offset(NEAR_A * a_col));
-}
-
-/// Asks for a line into the second-level cache.
-#[inline(always)]
-fn prefetch_far(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// Asks for a row of a tile.
@@ -122,7 +106,7 @@ impl Ahead {
         if p & self.mask == 0 {
             let mut at = 0;
             while at < NR * size_of::<E>() {
-                prefetch_far(self.at.wrapping_add(at));
+                expect::<true>(self.at.wrapping_add(at), 1);
                 at += 64;
             }
             self.at = self.at.wrapping_offset(self.row);

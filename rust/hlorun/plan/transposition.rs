@@ -7,10 +7,14 @@ use super::cost::transposed_blocks::{
     BLOCK_BYTES, MAX_BLOCK_BYTES, MIN_ELEMENTS, MIN_ROW, MIN_ROWS, MIN_STEP,
 };
 use super::view::Walk;
+use smallvec::SmallVec;
 
-/// How rows of a walk are brought in.
+/// How rows of a walk are brought in. A row is what the walk reads before the dimension with the shortest step moves, of those
+/// with enough rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transposition {
+    /// Dimensions of the walk before the one that lies along memory.
+    pub(crate) outer: usize,
     /// Elements of a row.
     pub(crate) row: usize,
     /// Rows before an outer dimension moves.
@@ -22,27 +26,32 @@ pub struct Transposition {
 impl Transposition {
     /// How to bring in `walk`, whose elements have `size` bytes; `None` where it is read as it lies.
     pub fn of(walk: &Walk, size: usize) -> Option<Transposition> {
-        let [outer @ .., (rows, across), (row, step)] = walk.as_slice() else {
-            return None;
-        };
-        let (rows, row) = (*rows as usize, *row as usize);
-        let outer = outer.iter().map(|step| step.0 as usize);
-        let total = outer
-            .chain([rows, row])
-            .fold(1, |n: usize, size| n.saturating_mul(size));
-        let is_worth_it = across.unsigned_abs() < step.unsigned_abs()
-            && *across != 0
-            && (step.unsigned_abs() as usize).saturating_mul(size) >= MIN_STEP
-            && row >= MIN_ROW
-            && rows >= MIN_ROWS
-            && total >= MIN_ELEMENTS
-            && row.saturating_mul(size * MIN_ROWS) <= MAX_BLOCK_BYTES;
-        if !is_worth_it {
-            return None;
-        }
-        let block = (BLOCK_BYTES / (row * size)).clamp(MIN_ROWS, rows.max(MIN_ROWS));
-        Some(Transposition { row, rows, block })
+        let (&(_, last), before) = walk.as_slice().split_last()?;
+        let step = |at: usize| before[at].1.unsigned_abs();
+        let is_across = (last.unsigned_abs() as usize).saturating_mul(size) >= MIN_STEP
+            && elements(walk) >= MIN_ELEMENTS;
+        let mut dims: SmallVec<[usize; 8]> = (0..before.len())
+            .filter(|&at| is_across && step(at) != 0 && step(at) < last.unsigned_abs())
+            .collect();
+        dims.sort_by_key(|&at| step(at));
+        dims.into_iter().find_map(|outer| {
+            let (rows, row) = (before[outer].0 as usize, elements(&walk[outer + 1..]));
+            let is_worth_it = row >= MIN_ROW
+                && rows >= MIN_ROWS
+                && row.saturating_mul(size * MIN_ROWS) <= MAX_BLOCK_BYTES;
+            is_worth_it.then(|| Transposition {
+                outer,
+                row,
+                rows,
+                block: (BLOCK_BYTES / (row * size)).clamp(MIN_ROWS, rows.max(MIN_ROWS)),
+            })
+        })
     }
+}
+
+fn elements(walk: &[(i64, i64)]) -> usize {
+    let sizes = walk.iter().map(|step| step.0 as usize);
+    sizes.fold(1, usize::saturating_mul)
 }
 
 #[cfg(test)]
@@ -61,5 +70,19 @@ mod tests {
         assert!(transposition(&[(1000, 5000)]).is_none());
         assert!(transposition(&[(1000, 1), (0, 1000)]).is_none());
         assert!(transposition(&[(i64::MAX, 1), (i64::MAX, 1000)]).is_none());
+    }
+
+    #[test]
+    fn rows_may_have_several_dimensions() {
+        let transposition = |walk: &[(i64, i64)]| Transposition::of(&Walk::from_slice(walk), 4);
+        let reversed = transposition(&[(2459, 1), (258, 2459), (10, 258 * 2459)]).unwrap();
+        assert_eq!((reversed.outer, reversed.row), (0, 2580));
+        let planes = transposition(&[(5, 90_000), (300, 1), (20, 4500), (15, 300)]).unwrap();
+        assert_eq!((planes.outer, planes.row), (1, 300));
+        // Few rows lie along memory; more of them lie three elements apart.
+        let image = transposition(&[(3, 1), (1000, 3), (1000, 3000)]).unwrap();
+        assert_eq!((image.outer, image.row), (1, 1000));
+        // The dimension along memory is the last.
+        assert!(transposition(&[(300, 10), (20, 3000), (10, 1)]).is_none());
     }
 }

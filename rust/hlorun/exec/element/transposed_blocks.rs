@@ -7,6 +7,10 @@ use crate::buffers::AlignedBytes;
 use crate::plan::transposition::Transposition;
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
+use smallvec::SmallVec;
+
+/// One number for each dimension of a block.
+type Dims<T> = SmallVec<[T; 4]>;
 
 /// A block of transposed rows.
 pub struct Block {
@@ -55,22 +59,22 @@ impl Transposition {
         let row = start % plane / self.row / self.block * self.block;
         let first = start / plane * plane + row * self.row;
         let to = block.bytes.as_mut_ptr();
-        if block.first != first
-            && let [outer @ .., (_, across), (_, step)] = walk.as_slice()
-        {
-            let offset = row as i64 * across + offset_in(outer, (start / plane) as i64);
+        if block.first != first {
+            let (outer, moving) = walk.split_at(self.outer);
+            let offset = row as i64 * moving[0].1 + offset_in(outer, (start / plane) as i64);
             let bytes = size as isize;
             let rows = self.block.min(self.rows - row);
+            let mut dims: Dims<usize> = moving.iter().map(|step| step.0 as usize).collect();
+            dims[0] = rows;
+            let from: Dims<isize> = moving.iter().map(|step| step.1 as isize * bytes).collect();
+            let mut dense: Dims<isize> = SmallVec::from_elem(bytes, dims.len());
+            for at in (1..dims.len()).rev() {
+                dense[at - 1] = dense[at] * dims[at] as isize;
+            }
             // SAFETY: the rows are the walk's, and the block holds as many.
             unsafe {
-                hlorun_kernels::copy_strided(
-                    size,
-                    &[rows, self.row],
-                    base.offset(offset as isize * bytes),
-                    &[*across as isize * bytes, *step as isize * bytes],
-                    to,
-                    &[self.row as isize * bytes, bytes],
-                );
+                let base = base.offset(offset as isize * bytes);
+                hlorun_kernels::copy_strided(size, &dims, base, &from, to, &dense);
             }
             block.first = first;
         }
@@ -87,8 +91,16 @@ mod tests {
     #[test]
     fn blocks_hold_what_the_walk_reads() {
         // Two transposed planes of 65 x 130, side by side.
-        let walk = Walk::from_slice(&[(2, 65 * 130), (130, 1), (65, 130)]);
-        let data: Vec<u32> = (0..2 * 65 * 130).collect();
+        holds(&[(2, 65 * 130), (130, 1), (65, 130)]);
+        // Rows of several dimensions, in planes of their own.
+        holds(&[(3, 40 * 15 * 10), (40, 1), (10, 40 * 15), (15, 40)]);
+        holds(&[(900, 1), (7, 900), (13, 900 * 7)]);
+    }
+
+    fn holds(walk: &[(i64, i64)]) {
+        let walk = Walk::from_slice(walk);
+        let elements = walk.iter().map(|step| step.0 as u32).product();
+        let data: Vec<u32> = (0..elements).collect();
         let transposition = Transposition::of(&walk, 4).unwrap();
         let mut block = transposition.block(4).unwrap();
         let mut want = vec![0u32; data.len()];

@@ -210,7 +210,8 @@ macro_rules! reduce {
         }
     };
 }
-reduce!(reduce16, u16, 10);
+reduce!(reduce_bf16, u16, 7);
+reduce!(reduce_f16, u16, 10);
 reduce!(reduce32, u32, 23);
 reduce!(reduce64, u64, 52);
 
@@ -293,14 +294,13 @@ impl Reduce for f64 {
 impl Reduce for F16 {
     #[inline(always)]
     fn reduce(self, e: u32, m: u32) -> Self {
-        F16(reduce16(self.0, e, m))
+        F16(reduce_f16(self.0, e, m))
     }
 }
-/// Its exponents are those of `f32`, so that the bits of both are reduced alike.
 impl Reduce for Bf16 {
     #[inline(always)]
     fn reduce(self, e: u32, m: u32) -> Self {
-        Bf16::encode(self.decode().reduce(e, m))
+        Bf16(reduce_bf16(self.0, e, m))
     }
 }
 impl<const FORMAT: usize> Reduce for F8<FORMAT> {
@@ -409,6 +409,25 @@ mod tests {
             [0x00a8, 0x8030, 0x0000, 0x0000, 0x0008, 0x0400]
         );
         assert_eq!(run(4, 10, &x), [0, 0x8000, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn bits_of_bf16_are_reduced_as_those_of_f32() {
+        let all: Vec<u16> = (0..=u16::MAX).collect();
+        let wide: Vec<u32> = all.iter().map(|&x| u32::from(x) << 16).collect();
+        for (exponent, mantissa) in [(5, 10), (8, 7), (8, 3), (4, 2), (1, 0), (11, 52)] {
+            let mut got = vec![0u16; all.len()];
+            let mut want = vec![0u32; all.len()];
+            let reduce = |dtype| reduce_precision(dtype, exponent, mantissa).unwrap();
+            // SAFETY: as many elements on both sides.
+            unsafe {
+                let n = all.len();
+                reduce(DType::BF16).run(all.as_ptr().cast(), got.as_mut_ptr().cast(), n);
+                reduce(DType::F32).run(wide.as_ptr().cast(), want.as_mut_ptr().cast(), n);
+            }
+            let want: Vec<u16> = want.iter().map(|x| (x >> 16) as u16).collect();
+            assert_eq!(got, want, "{exponent} {mantissa}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ from streams import Array, Stream
 COMBINERS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "maximum": np.maximum,
+    "minimum": np.minimum,
     "overwrite": lambda old, new: new,
 }
 
@@ -78,3 +79,20 @@ def test_updates_are_combined_in_order(
         expected = in_order(combiner, x, places, updates)
         for _ in range(5):
             assert np.array_equal(executable(x, places, updates), expected)
+
+
+@pytest.mark.parametrize("windows", [40, 3000])
+@pytest.mark.parametrize("combiner", ["maximum", "minimum"])
+@pytest.mark.parametrize("name", ["s32", "u32", "s64", "u64", "s16", "f64"])
+def test_extremes_of_single_elements(name: str, combiner: str, windows: int) -> None:
+    """Few updates of each element, and so many that most leave it as it is."""
+    stream = Stream(f"{name} {combiner} {windows}")
+    dtype = {"s32": np.int32, "u32": np.uint32, "s64": np.int64, "u64": np.uint64, "s16": np.int16, "f64": np.float64}[name]
+    low = 0 if name[0] == "u" else -(1 << 14)
+    x = stream.integers(low, 1 << 14, (23,)).astype(dtype)
+    updates = stream.integers(low, 1 << 15, (windows, 1)).astype(dtype)
+    if name == "u32":
+        updates[::7] += np.uint32(1 << 31)
+    places = stream.integers(0, 23, (windows, 1)).astype(np.int32)
+    got = hlorun.run(hlorun.parse(text(combiner, name, "23", "1", windows)), x, places, updates)
+    assert np.array_equal(got, in_order(combiner, x, places, updates))

@@ -201,15 +201,11 @@ fn kernel(
     Some(match shortcut {
         Shortcut::First => Kernel::Nothing,
         Shortcut::Second => Kernel::Copy(n * ty.size_bytes()),
-        Shortcut::Binary(BinaryOp::Add)
-            if n == 1 && matches!(ty, P::F32 | P::F64 | P::S32 | P::U32 | P::S64 | P::U64) =>
-        {
-            Kernel::Add(ty)
-        }
-        Shortcut::Binary(BinaryOp::Maximum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
+        Shortcut::Binary(BinaryOp::Add) if n == 1 && is_wide(ty) => Kernel::Add(ty),
+        Shortcut::Binary(BinaryOp::Maximum) if n == 1 && is_wide(ty) => {
             Kernel::Maximum(ty, has_many)
         }
-        Shortcut::Binary(BinaryOp::Minimum) if n == 1 && matches!(ty, P::F32 | P::F64) => {
+        Shortcut::Binary(BinaryOp::Minimum) if n == 1 && is_wide(ty) => {
             Kernel::Minimum(ty, has_many)
         }
         Shortcut::Binary(binary) if n == 1 && byte(binary, ty).is_some() => {
@@ -225,6 +221,11 @@ fn kernel(
     })
 }
 
+/// Real types of at least four bytes.
+fn is_wide(ty: P) -> bool {
+    matches!(ty, P::F32 | P::F64 | P::S32 | P::U32 | P::S64 | P::U64)
+}
+
 /// `binary` of unsigned bytes and truth values.
 fn byte(binary: BinaryOp, ty: P) -> Option<fn(u8, u8) -> u8> {
     match (binary, ty) {
@@ -236,13 +237,9 @@ fn byte(binary: BinaryOp, ty: P) -> Option<fn(u8, u8) -> u8> {
     }
 }
 
-/// `binary` of integers of 32 bits.
+/// `binary` on the bits of integers of 32 bits.
 fn word(binary: BinaryOp, ty: P) -> Option<fn(u32, u32) -> u32> {
     match (binary, ty) {
-        (BinaryOp::Maximum, P::U32) => Some(u32::max),
-        (BinaryOp::Minimum, P::U32) => Some(u32::min),
-        (BinaryOp::Maximum, P::S32) => Some(|a, b| (a as i32).max(b as i32) as u32),
-        (BinaryOp::Minimum, P::S32) => Some(|a, b| (a as i32).min(b as i32) as u32),
         (BinaryOp::Or, P::U32 | P::S32) => Some(|a, b| a | b),
         (BinaryOp::And, P::U32 | P::S32) => Some(|a, b| a & b),
         (BinaryOp::Xor, P::U32 | P::S32) => Some(|a, b| a ^ b),
@@ -338,18 +335,22 @@ impl Kernel {
             Kernel::Add(P::F64) => elements!(f64, |a: f64, b| a + b),
             Kernel::Add(P::S32 | P::U32) => elements!(u32, u32::wrapping_add),
             Kernel::Add(_) => elements!(u64, u64::wrapping_add),
-            Kernel::Maximum(P::F32, many) => {
-                extremes!(f32, many, |old, new| new < old, Extremes::larger)
-            }
-            Kernel::Maximum(_, many) => {
-                extremes!(f64, many, |old, new| new < old, Extremes::larger)
-            }
-            Kernel::Minimum(P::F32, many) => {
-                extremes!(f32, many, |old, new| new > old, Extremes::smaller)
-            }
-            Kernel::Minimum(_, many) => {
-                extremes!(f64, many, |old, new| new > old, Extremes::smaller)
-            }
+            Kernel::Maximum(ty, many) => match ty {
+                P::F32 => extremes!(f32, many, |old, new| new < old, Extremes::larger),
+                P::F64 => extremes!(f64, many, |old, new| new < old, Extremes::larger),
+                P::S32 => extremes!(i32, many, |old, new| new <= old, i32::max),
+                P::U32 => extremes!(u32, many, |old, new| new <= old, u32::max),
+                P::S64 => extremes!(i64, many, |old, new| new <= old, i64::max),
+                _ => extremes!(u64, many, |old, new| new <= old, u64::max),
+            },
+            Kernel::Minimum(ty, many) => match ty {
+                P::F32 => extremes!(f32, many, |old, new| new > old, Extremes::smaller),
+                P::F64 => extremes!(f64, many, |old, new| new > old, Extremes::smaller),
+                P::S32 => extremes!(i32, many, |old, new| new >= old, i32::min),
+                P::U32 => extremes!(u32, many, |old, new| new >= old, u32::min),
+                P::S64 => extremes!(i64, many, |old, new| new >= old, i64::min),
+                _ => extremes!(u64, many, |old, new| new >= old, u64::min),
+            },
             Kernel::Byte(combine) => elements!(u8, combine),
             Kernel::Word(combine) => elements!(u32, combine),
             Kernel::Rows(kernel, n, is_disjoint) => {

@@ -562,3 +562,49 @@ fn a_condition_leaves_what_is_read_after_the_loop() {
         assert_eq!(run(&build(text, disable)), expected, "{disable:?}");
     }
 }
+
+#[test]
+fn branches_compute_where_the_loop_keeps_its_state() {
+    let text = "HloModule branches
+first {
+  a = f32[100,100] parameter(0)
+  ROOT r = f32[100,100] add(a, a)
+}
+second {
+  a = f32[100,100] parameter(0)
+  ROOT r = f32[100,100] multiply(a, a)
+}
+body {
+  s = (s32[], f32[100,100]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[100,100] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  p = s32[] and(i, one)
+  j = s32[] add(i, one)
+  c = f32[100,100] conditional(p, x, x), branch_computations={first, second}
+  ROOT t = (s32[], f32[100,100]) tuple(j, c)
+}
+cond {
+  s = (s32[], f32[100,100]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT lt = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[100,100] parameter(0)
+  z = s32[] constant(0)
+  t = (s32[], f32[100,100]) tuple(z, x)
+  w = (s32[], f32[100,100]) while(t), condition=cond, body=body
+  ROOT r = f32[100,100] get-tuple-element(w), index=1
+}
+";
+    let executable = build(text, &[]);
+    fn copies(thunks: &ThunkSequence) -> usize {
+        let nested = |thunk: &Thunk| thunk.nested().into_iter().map(copies).sum::<usize>();
+        count(thunks, is_copy) + thunks.iter().map(nested).sum::<usize>()
+    }
+    assert_eq!(copies(body(&executable)), 0);
+    let x = inputs(&executable).remove(0);
+    let want: Vec<f32> = x.iter().map(|&x| (8.0 * x * x) * (8.0 * x * x)).collect();
+    assert_close(&run(&executable), &[want]);
+}

@@ -70,6 +70,35 @@ fn loop_state() {
 }
 
 #[test]
+fn branches() {
+    // `v` is read after the conditional, and its first branch could compute in place of it.
+    let text = "HloModule fault
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = pred[] compare(a, b), direction=LT
+}
+first {
+  a = f32[256] parameter(0)
+  m = f32[256] multiply(a, a)
+  ROOT s = f32[256] sort(m), dimensions={0}, to_apply=less
+}
+second {
+  a = f32[256] parameter(0)
+  ROOT r = f32[256] reverse(a), dimensions={0}
+}
+ENTRY e {
+  i = s32[] parameter(0)
+  p = f32[256] parameter(1)
+  v = f32[256] sort(p), dimensions={0}, to_apply=less
+  c = f32[256] conditional(i, v, v), branch_computations={first, second}
+  ROOT r = f32[256] divide(c, v)
+}
+";
+    refused(Fault::DiesInsideBranch, text);
+}
+
+#[test]
 fn scalar_code() {
     let text = LOOP.replace(
         "BODY",

@@ -36,8 +36,10 @@ pub enum Fault {
     ReusesLiveOutput,
     /// What a trip starts from is kept until the trip has read it.
     StateDiesEarly,
-    /// What is read in a loop it was not made in lives through the whole loop.
+    /// What the next trip of a loop reads is kept to the end of its body.
     DiesInsideLoop,
+    /// What is read after a conditional lives through those of its branches that do not replace it.
+    DiesInsideBranch,
     /// Of loops of a group that become one, the second reads nothing written between them.
     MergesDependentLoops,
     /// Of neighbouring loops that become one, the second reads nothing written between them, and of the first one's

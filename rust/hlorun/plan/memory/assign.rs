@@ -7,7 +7,8 @@
 use smallvec::SmallVec;
 
 use super::heap::{self, Interval};
-use super::lifetime::{Segment, interfere, lifetimes, merge};
+use super::lifetime::lifetimes;
+use super::segment::{Segment, interfere, merge};
 use crate::buffers::ALIGNMENT;
 use crate::module::LiteralId;
 use crate::plan::faults::{self, Fault};

@@ -1,40 +1,17 @@
 //! When each logical buffer holds something that is still needed.
 //!
-//! In: thunks over logical buffers. Out: for each buffer a sorted list of [`Segment`]s on one
-//! clock. The clock counts thunks in the order of the text; loops and branches are walked once,
-//! and what is read in a loop it was not made in lives through the whole loop.
+//! In: thunks over logical buffers. Out: for each buffer a sorted list of [`Segment`]s on one clock, and where buffers might
+//! become one. The clock counts thunks in the order of the text, and the ends of loops and branches; [`super::liveness`] says
+//! how control flows over it.
 
+use super::liveness::{Flow, Regions, TimedAccess};
+use super::segment::Segment;
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::{
     Access, Effect, LoopThunk, Order, Place, RowTiledThunk, Thunk, ThunkKind, ThunkSequence,
 };
 use crate::plan::thunk::{BufferKind, LogicalBuffer};
 use crate::plan::view::{PRIVATE, is_one_run};
-
-/// A stretch of time, both ends included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Segment {
-    /// First thunk.
-    pub start: u32,
-    /// Last thunk.
-    pub end: u32,
-}
-
-/// A loop on the clock.
-#[derive(Clone, Copy, Debug)]
-struct Loop {
-    span: Segment,
-    /// When the predicate is read, and the loop may end.
-    check: u32,
-    parent: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct TimedAccess {
-    time: u32,
-    effect: Effect,
-    inside: Option<u32>,
-}
 
 /// A copy that might be dropped.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +54,7 @@ pub struct Lifetimes {
 
 struct Walk {
     clock: u32,
-    loops: Vec<Loop>,
+    regions: Regions,
     accesses: Vec<Vec<TimedAccess>>,
     copies: Vec<CopyCandidate>,
     in_place: Vec<InPlaceCandidate>,
@@ -87,7 +64,7 @@ struct Walk {
 pub fn lifetimes(thunks: &ThunkSequence, buffers: &[LogicalBuffer]) -> Lifetimes {
     let mut walk = Walk {
         clock: 0,
-        loops: Vec::new(),
+        regions: Regions::default(),
         accesses: vec![Vec::new(); buffers.len()],
         copies: Vec::new(),
         in_place: Vec::new(),
@@ -98,7 +75,7 @@ pub fn lifetimes(thunks: &ThunkSequence, buffers: &[LogicalBuffer]) -> Lifetimes
         .accesses
         .iter()
         .enumerate()
-        .map(|(at, accesses)| walk.segments(accesses, buffers[at].kind, end))
+        .map(|(at, accesses)| segments(&walk.regions, accesses, buffers[at].kind, end))
         .collect();
     let writes = walk
         .accesses
@@ -115,40 +92,49 @@ pub fn lifetimes(thunks: &ThunkSequence, buffers: &[LogicalBuffer]) -> Lifetimes
 }
 
 impl Walk {
+    /// The next moment.
+    fn tick(&mut self) -> u32 {
+        self.clock += 1;
+        self.clock - 1
+    }
+
     /// Recursion is bounded by the nesting the lowering allows.
     fn sequence(&mut self, thunks: &ThunkSequence, inside: Option<u32>, depth: u32) {
         for thunk in thunks {
-            let time = self.clock;
-            self.clock += 1;
-            if let ThunkKind::While(body) = &thunk.kind {
-                let id = self.loops.len() as u32;
-                self.loops.push(Loop {
-                    span: Segment {
-                        start: time,
-                        end: time,
-                    },
-                    check: time,
-                    parent: inside,
-                });
-                self.sequence(&body.condition, Some(id), depth + 1);
-                let check = self.clock;
-                self.clock += 1;
-                self.loops[id as usize].check = check;
-                // Its indices, too, are read after the whole condition.
-                for access in thunk.accesses() {
-                    self.note(&access, check, Some(id));
+            let time = self.tick();
+            match &thunk.kind {
+                ThunkKind::While(body) => {
+                    let id = self.regions.begin(time, inside, Flow::Loop { check: time });
+                    self.sequence(&body.condition, Some(id), depth + 1);
+                    let check = self.tick();
+                    self.regions.list[id as usize].flow = Flow::Loop { check };
+                    // Its indices, too, are read after the whole condition.
+                    for access in thunk.accesses() {
+                        self.note(&access, check, Some(id));
+                    }
+                    self.sequence(&body.body, Some(id), depth + 1);
+                    self.regions.list[id as usize].span.end = self.tick();
                 }
-                self.sequence(&body.body, Some(id), depth + 1);
-                self.loops[id as usize].span.end = self.clock;
-                self.clock += 1;
-                continue;
-            }
-            for access in thunk.accesses() {
-                self.note(&access, time, inside);
-            }
-            self.candidates(thunk, time, depth);
-            for nested in thunk.nested() {
-                self.sequence(nested, inside, depth);
+                ThunkKind::Conditional(branches) => {
+                    for access in thunk.accesses() {
+                        self.note(&access, time, inside);
+                    }
+                    let conditional = self.regions.begin_conditional(time);
+                    for branch in &branches.branches {
+                        let start = self.tick();
+                        let flow = Flow::Branch { conditional };
+                        let id = self.regions.begin(start, inside, flow);
+                        self.sequence(branch, Some(id), depth);
+                        self.regions.list[id as usize].span.end = self.tick();
+                    }
+                    self.regions.conditionals[conditional as usize].0.end = self.tick();
+                }
+                _ => {
+                    for access in thunk.accesses() {
+                        self.note(&access, time, inside);
+                    }
+                    self.candidates(thunk, time, depth);
+                }
             }
         }
     }
@@ -226,99 +212,20 @@ impl Walk {
             }
         }
     }
+}
 
-    /// The outermost loop around a touch in `inside` that is not around `home`.
-    fn foreign_loop(&self, inside: Option<u32>, home: Option<u32>) -> Option<u32> {
-        let mut around_home = Vec::new();
-        let mut at = home;
-        while let Some(id) = at {
-            around_home.push(id);
-            at = self.loops[id as usize].parent;
-        }
-        let mut outermost = None;
-        let mut at = inside;
-        while let Some(id) = at {
-            if !around_home.contains(&id) {
-                outermost = Some(id);
-            }
-            at = self.loops[id as usize].parent;
-        }
-        outermost
-    }
-
-    fn segments(&self, accesses: &[TimedAccess], kind: BufferKind, end: u32) -> Vec<Segment> {
-        let Some(first) = accesses.first() else {
-            return Vec::new();
-        };
-        let home = first.inside;
-        let whole = match kind {
-            BufferKind::Parameter(_) | BufferKind::Constant(_) => Some(Segment { start: 0, end }),
-            _ => None,
-        };
-        if let Some(whole) = whole {
-            return vec![whole];
-        }
-        let mut hull = Segment {
-            start: first.time,
-            end: first.time,
-        };
-        if let BufferKind::Output(_) = kind {
-            hull.end = end;
-        }
-        let mut hole = None;
-        for access in accesses {
-            let outer = self.foreign_loop(access.inside, home);
-            match outer.filter(|_| !faults::holds(Fault::DiesInsideLoop, false)) {
-                Some(id) => {
-                    hull.start = hull.start.min(self.loops[id as usize].span.start);
-                    hull.end = hull.end.max(self.loops[id as usize].span.end);
-                }
-                None => hull.end = hull.end.max(access.time),
-            }
-            // The one full write of a state buffer inside its loop ends what was there before.
-            if kind == BufferKind::State
-                && access.effect.replaces()
-                && let Some(id) = access.inside
-                && Some(id) == self.foreign_loop(access.inside, home)
-            {
-                hole = Some((id, access.time));
-            }
-        }
-        let Some((id, write)) = hole else {
-            return vec![hull];
-        };
-        let span = self.loops[id as usize].span;
-        // What is read after the loop was there when the condition ended it.
-        let mut last_read = if hull.end > span.end {
-            self.loops[id as usize].check
-        } else {
-            span.start
-        };
-        for access in accesses {
-            let is_before = access.time >= span.start && access.time < write;
-            if is_before && !faults::holds(Fault::StateDiesEarly, false) {
-                last_read = last_read.max(match self.foreign_loop(access.inside, Some(id)) {
-                    Some(inner) => self.loops[inner as usize].span.end,
-                    None => access.time,
-                });
-            }
-        }
-        let late = accesses
-            .iter()
-            .any(|t| t.time > write && t.time <= span.end && t.effect == Effect::Read);
-        if late || last_read >= write {
-            return vec![hull];
-        }
-        vec![
-            Segment {
-                start: hull.start,
-                end: last_read,
-            },
-            Segment {
-                start: write,
-                end: hull.end,
-            },
-        ]
+fn segments(
+    regions: &Regions,
+    accesses: &[TimedAccess],
+    kind: BufferKind,
+    end: u32,
+) -> Vec<Segment> {
+    let whole = Segment { start: 0, end };
+    match kind {
+        _ if accesses.is_empty() => Vec::new(),
+        BufferKind::Parameter(_) | BufferKind::Constant(_) => vec![whole],
+        BufferKind::Output(_) => regions.live(accesses, Some(end)),
+        BufferKind::Temp | BufferKind::State => regions.live(accesses, None),
     }
 }
 
@@ -371,62 +278,4 @@ fn in_place_pairs(thunk: &Thunk, fused: &LoopThunk) -> Vec<(u32, u32)> {
         }
     }
     pairs
-}
-
-/// Whether two sorted lists meet anywhere but where, at the moments `except`, the one ends and the
-/// other begins. What is written at such a moment and read by nobody still ends nothing.
-pub fn interfere(a: &[Segment], b: &[Segment], except: &[u32]) -> bool {
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() && j < b.len() {
-        let start = a[i].start.max(b[j].start);
-        let end = a[i].end.min(b[j].end);
-        let follow =
-            (a[i].end, b[j].start) == (start, start) || (b[j].end, a[i].start) == (start, start);
-        if start <= end && !(start == end && follow && except.contains(&start)) {
-            return true;
-        }
-        if a[i].end < b[j].end {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    false
-}
-
-/// The union of two sorted lists.
-pub fn merge(a: &[Segment], b: &[Segment]) -> Vec<Segment> {
-    let mut all: Vec<Segment> = a.iter().chain(b).copied().collect();
-    all.sort_by_key(|s| s.start);
-    let mut merged: Vec<Segment> = Vec::with_capacity(all.len());
-    for segment in all {
-        match merged.last_mut() {
-            Some(last) if segment.start <= last.end => last.end = last.end.max(segment.end),
-            _ => merged.push(segment),
-        }
-    }
-    merged
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn s(start: u32, end: u32) -> Segment {
-        Segment { start, end }
-    }
-
-    #[test]
-    fn touching_at_the_copy_is_no_interference() {
-        assert!(!interfere(&[s(0, 5)], &[s(5, 9)], &[5]));
-        assert!(interfere(&[s(0, 5)], &[s(5, 9)], &[4]));
-        assert!(interfere(&[s(0, 6)], &[s(5, 9)], &[5]));
-        // Written over an input that lives on, and read by nobody.
-        assert!(interfere(&[s(0, 6)], &[s(5, 5)], &[5]));
-        assert!(interfere(&[s(5, 5)], &[s(0, 6)], &[5]));
-        assert!(!interfere(&[s(0, 5)], &[s(5, 5)], &[5]));
-        assert!(!interfere(&[s(0, 3), s(8, 10)], &[s(3, 8)], &[3, 8]));
-        assert!(interfere(&[s(0, 3), s(8, 10)], &[s(3, 8)], &[8]));
-        assert_eq!(merge(&[s(0, 3), s(8, 10)], &[s(3, 8)]), vec![s(0, 10)]);
-    }
 }

@@ -4,3 +4,5 @@ pub mod assign;
 pub mod checker;
 pub mod heap;
 pub mod lifetime;
+mod liveness;
+mod segment;

@@ -64,4 +64,7 @@ fn epilogues_of_products() {
   ROOT r = f32[32,32] multiply(d, t)",
     );
     misleads(Fault::EpilogueTurnsOperand, &turned, "product-epilogues");
+    let early =
+        include_str!("../../../tests/hlo/passes/product-epilogues/not_before_its_operand.hlo");
+    refused(Fault::EpilogueReadsLater, early);
 }

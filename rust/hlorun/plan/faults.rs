@@ -95,6 +95,8 @@ pub enum Fault {
     GathersApart,
     /// Two operations share a packed constant only if both need it packed in the same way.
     SharesOtherPacking,
+    /// What the first steps of a loop read is there when the product runs whose epilogue they become.
+    EpilogueReadsLater,
     /// A product whose result becomes that of a loop is read by that loop alone.
     EpilogueForgetsResult,
     /// An operand of an epilogue lies in memory as the result does.

@@ -460,6 +460,29 @@ impl Merge {
     }
 }
 
+/// The loop without the steps `gone`: what reads the last one's result reads the input `own` instead.
+pub fn without_steps(fused: &LoopThunk, gone: &[usize], own: Register) -> Option<LoopThunk> {
+    let last = fused.program.steps[*gone.last()?].result;
+    let mut rest = fused.clone();
+    let mut at = 0;
+    rest.program.steps.retain(|_| {
+        at += 1;
+        !gone.contains(&(at - 1))
+    });
+    for step in &mut rest.program.steps {
+        for operand in step.operands.iter_mut().filter(|operand| **operand == last) {
+            *operand = own;
+        }
+    }
+    let steps = &rest.program.steps;
+    let is_read = |register| steps.iter().any(|step| step.reads().contains(&register));
+    rest.loads.retain(|load| is_read(load.register));
+    let mut merge = Merge::default();
+    merge.add(&rest)?;
+    let joins_steps = merge.has_vector_bytecode;
+    merge.finish(rest.count, joins_steps)
+}
+
 fn merge(a: &LoopThunk, b: &LoopThunk) -> Option<LoopThunk> {
     let mut merge = Merge::default();
     merge.add(a)?;

@@ -7,10 +7,14 @@
 //! matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
 //! each with a scalar, a vector over the columns, or a matrix with contiguous columns. The product runs where the loop ran; no
 //! thunk between the two writes what it reads.
+//!
+//! A loop may join two products, as a residual network does where both ways have one: what it does to the first alone is an
+//! epilogue of that one, and the rest, with the first result as an operand, of the other.
 
 use rustc_hash::FxHashMap;
 
 use super::kernel_strips::{KernelStrips, StridedArray};
+use super::loop_merging::without_steps;
 use super::row_tiling::count_touches;
 use crate::plan::cost::product_epilogues::MAX_BETWEEN;
 use crate::plan::element::elementwise::{Kernel, dtype};
@@ -49,6 +53,16 @@ struct Merging<'b> {
     merged: usize,
 }
 
+/// What a loop does to one product alone before anything else: an epilogue of it, while the rest is one of another product.
+struct FirstSteps {
+    /// Where the product is in its sequence.
+    product: usize,
+    steps: Vec<EpilogueStep>,
+    operands: Vec<ArrayView>,
+    /// The loop without these steps.
+    rest: LoopThunk,
+}
+
 /// A loop as an epilogue.
 struct Found {
     /// Where the product is in its sequence.
@@ -74,7 +88,8 @@ impl Merging<'_> {
             for nested in thunks[at].nested_mut() {
                 self.sequence(nested);
             }
-            if let Some(found) = self.find(thunks, at, &products, &seen) {
+            let found = self.find(thunks, at, &products, &seen);
+            if let Some(found) = found.or_else(|| self.split(thunks, at, &products, &mut seen)) {
                 let (result, earlier) = (found.result, found.earlier);
                 for access in thunks[found.product].accesses() {
                     let count = seen.entry(access.slice.allocation).or_default();
@@ -116,30 +131,12 @@ impl Merging<'_> {
             return None;
         }
         fused.loads.iter().find_map(|own| {
+            let (product, [rows, columns]) = self.product_of(thunks, fused, own, products, seen)?;
+            let (steps, operands) = chain(fused, own.register, rows, columns)?;
             let LoadKind::View(view) = &own.kind else {
                 return None;
             };
             let buffer = view.slice.allocation;
-            let product = *products.get(&buffer)?;
-            let (result, [rows, columns]) = matrix_of(&thunks[product])?;
-            let data = &self.buffers[buffer as usize];
-            let size = result.element_type.size_bytes();
-            let is_whole = own.is_dense
-                && view.offset == 0
-                && view.slice == result.slice
-                && view.element_type == result.element_type
-                && fused.count == rows * columns
-                && data.size == fused.count * size
-                && self.buffers[store.view.slice.allocation as usize].size == data.size;
-            // Everything touches it before the loop, and nothing after.
-            let is_alone = faults::holds(
-                Fault::EpilogueForgetsResult,
-                self.touches[buffer as usize] == seen.get(&buffer)? + 1,
-            );
-            if !is_whole || !is_alone || data.kind != BufferKind::Temp {
-                return None;
-            }
-            let (steps, operands) = chain(fused, own.register, rows, columns)?;
             let found = Found {
                 product,
                 own: buffer,
@@ -152,22 +149,132 @@ impl Merging<'_> {
         })
     }
 
+    /// The product whose result is the input `own` of a loop and of nothing else, with its rows and columns; the loop's result
+    /// takes as many bytes.
+    fn product_of(
+        &self,
+        thunks: &[Thunk],
+        fused: &LoopThunk,
+        own: &Load,
+        products: &FxHashMap<u32, usize>,
+        seen: &FxHashMap<u32, u32>,
+    ) -> Option<(usize, [usize; 2])> {
+        let (LoadKind::View(view), [store]) = (&own.kind, fused.stores.as_slice()) else {
+            return None;
+        };
+        let buffer = view.slice.allocation;
+        let product = *products.get(&buffer)?;
+        let (result, [rows, columns]) = matrix_of(&thunks[product])?;
+        let data = &self.buffers[buffer as usize];
+        let size = result.element_type.size_bytes();
+        let is_whole = own.is_dense
+            && view.offset == 0
+            && view.slice == result.slice
+            && view.element_type == result.element_type
+            && fused.count == rows * columns
+            && data.size == fused.count * size
+            && self.buffers[store.view.slice.allocation as usize].size == data.size;
+        // Everything touches it before the loop, and nothing after.
+        let is_alone = faults::holds(
+            Fault::EpilogueForgetsResult,
+            self.touches[buffer as usize] == seen.get(&buffer)? + 1,
+        );
+        let is_own = is_whole && is_alone && data.kind == BufferKind::Temp;
+        is_own.then_some((product, [rows, columns]))
+    }
+
+    /// Gives the first steps of the loop at `at` to a product, if the rest may be the epilogue of another one.
+    fn split(
+        &mut self,
+        thunks: &mut ThunkSequence,
+        at: usize,
+        products: &FxHashMap<u32, usize>,
+        seen: &mut FxHashMap<u32, u32>,
+    ) -> Option<Found> {
+        let ThunkKind::Loop(fused) = &thunks[at].kind else {
+            return None;
+        };
+        let loads: Vec<Load> = fused.loads.clone();
+        loads.iter().find_map(|own| {
+            let first = self.first_steps(thunks, at, own, products, seen)?;
+            let rest = ThunkKind::Loop(Box::new(first.rest));
+            let whole = std::mem::replace(&mut thunks[at].kind, rest);
+            let Some(found) = self.find(thunks, at, products, seen) else {
+                thunks[at].kind = whole;
+                return None;
+            };
+            // Operands are read by the product, and some of them no longer by the loop.
+            for (kind, is_gone) in [(&whole, true), (&thunks[at].kind, false)] {
+                let ThunkKind::Loop(fused) = kind else {
+                    continue;
+                };
+                for load in &fused.loads {
+                    let LoadKind::View(view) = &load.kind else {
+                        continue;
+                    };
+                    let touches = &mut self.touches[view.slice.allocation as usize];
+                    *touches = match is_gone {
+                        true => touches.saturating_sub(1),
+                        false => *touches + 1,
+                    };
+                }
+            }
+            for operand in &first.operands {
+                self.touches[operand.slice.allocation as usize] += 1;
+                *seen.entry(operand.slice.allocation).or_default() += 1;
+            }
+            extend(&mut thunks[first.product].kind, first.steps, first.operands);
+            Some(found)
+        })
+    }
+
+    /// The steps that the loop at `at` does to the input `own` before it meets others, if that is the result of a product
+    /// and they may be its epilogue.
+    fn first_steps(
+        &self,
+        thunks: &[Thunk],
+        at: usize,
+        own: &Load,
+        products: &FxHashMap<u32, usize>,
+        seen: &FxHashMap<u32, u32>,
+    ) -> Option<FirstSteps> {
+        let ThunkKind::Loop(fused) = &thunks[at].kind else {
+            return None;
+        };
+        let (product, [rows, columns]) = self.product_of(thunks, fused, own, products, seen)?;
+        let (gone, steps, operands) = first_chain(fused, own.register, rows, columns)?;
+        let rest = without_steps(fused, &gone, own.register)?;
+        let between = &thunks[product + 1..at];
+        let LoadKind::View(view) = &own.kind else {
+            return None;
+        };
+        // The product runs where it is: what the steps read has been written by then, and it does not write it itself.
+        let is_ready = |operand: &ArrayView| {
+            let buffer = operand.slice.allocation;
+            let writes = |thunk: &Thunk| {
+                let mut accesses = thunk.accesses();
+                accesses.any(|a| a.effect.writes() && a.slice.allocation == buffer)
+            };
+            let is_written = between.iter().any(writes) || writes(&thunks[product]);
+            faults::holds(Fault::EpilogueReadsLater, !is_written)
+        };
+        let is_free =
+            |thunk: &Thunk| thunk.nested().is_empty() && touches(thunk, view.slice.allocation) == 0;
+        let may_stay = between.len() <= MAX_BETWEEN
+            && between.iter().all(is_free)
+            && operands.iter().all(is_ready);
+        may_stay.then_some(FirstSteps {
+            product,
+            steps,
+            operands,
+            rest,
+        })
+    }
+
     /// Makes the loop at `at` the epilogue of its product.
     fn merge(&mut self, thunks: &mut ThunkSequence, at: usize, found: Found) {
         let mut kind = std::mem::replace(&mut thunks[found.product].kind, ThunkKind::Nop);
-        match &mut kind {
-            ThunkKind::Gemm(gemm) => {
-                gemm.epilogue.extend(found.steps);
-                gemm.epilogue_operands.extend(found.operands);
-            }
-            ThunkKind::Op(op) => {
-                if let OpKind::Convolution(convolution) = &mut op.kind {
-                    convolution.epilogue.extend(found.steps);
-                }
-                op.inputs.extend(found.operands);
-            }
-            _ => {}
-        }
+        extend(&mut kind, found.steps, found.operands);
         thunks[at] = Thunk {
             instruction: thunks[found.product].instruction,
             kind,
@@ -181,6 +288,23 @@ impl Merging<'_> {
             });
         }
         self.merged += 1;
+    }
+}
+
+/// Adds steps to the epilogue of a product.
+fn extend(product: &mut ThunkKind, steps: Vec<EpilogueStep>, operands: Vec<ArrayView>) {
+    match product {
+        ThunkKind::Gemm(gemm) => {
+            gemm.epilogue.extend(steps);
+            gemm.epilogue_operands.extend(operands);
+        }
+        ThunkKind::Op(op) => {
+            if let OpKind::Convolution(convolution) = &mut op.kind {
+                convolution.epilogue.extend(steps);
+            }
+            op.inputs.extend(operands);
+        }
+        _ => {}
     }
 }
 
@@ -267,32 +391,81 @@ fn chain(
     columns: usize,
 ) -> Option<(Vec<EpilogueStep>, Vec<ArrayView>)> {
     let program = &fused.program;
-    let ty = program.types[from.0 as usize];
-    let kind = dtype(ty).filter(|kind| matches!(kind, DType::F32 | DType::F64))?;
     let (mut steps, mut operands) = (Vec::new(), Vec::new());
     let mut value = from;
     for step in &program.steps {
-        if program.types[step.result.0 as usize] != ty {
-            return None;
-        }
-        for (op, is_right, operand) in operations(program, step, value)? {
-            let constant = match operand {
-                Operand::Constant(bytes) => Some(bits(bytes, kind)),
-                Operand::Register(register) if program.types[register.0 as usize] == ty => {
-                    let mut loads = fused.loads.iter();
-                    let load = loads.find(|load| load.register == register)?;
-                    operands.push(matrix(load, rows, columns)?);
-                    None
-                }
-                Operand::Register(_) => return None,
-            };
-            let op = EpilogueOp::of(op, is_right, constant, kind)?;
-            steps.push(EpilogueStep { op, constant });
-        }
+        let (own, arrays) = epilogue_steps(fused, step, value, rows, columns)?;
+        steps.extend(own);
+        operands.extend(arrays);
         value = step.result;
     }
     let is_used = fused.loads.len() == operands.len() + 1;
     (!steps.is_empty() && is_used && program.outputs == [value]).then_some((steps, operands))
+}
+
+/// The first steps that change a value from `from` on, by their numbers, as long as nothing else reads it; `None` where these
+/// are none, or all.
+#[allow(clippy::type_complexity, reason = "three lists")]
+fn first_chain(
+    fused: &LoopThunk,
+    from: Register,
+    rows: usize,
+    columns: usize,
+) -> Option<(Vec<usize>, Vec<EpilogueStep>, Vec<ArrayView>)> {
+    let program = &fused.program;
+    let (mut gone, mut steps, mut operands) = (Vec::new(), Vec::new(), Vec::new());
+    let mut value = from;
+    loop {
+        let mut readers =
+            (0..program.steps.len()).filter(|&at| program.steps[at].reads().contains(&value));
+        let (Some(at), None) = (readers.next(), readers.next()) else {
+            break;
+        };
+        let step = &program.steps[at];
+        let Some((own, arrays)) = epilogue_steps(fused, step, value, rows, columns) else {
+            break;
+        };
+        if program.outputs.contains(&step.result) {
+            return None;
+        }
+        gone.push(at);
+        steps.extend(own);
+        operands.extend(arrays);
+        value = step.result;
+    }
+    (!gone.is_empty()).then_some((gone, steps, operands))
+}
+
+/// What a step of a loop does to `value`, as steps of an epilogue and the operands they take.
+fn epilogue_steps(
+    fused: &LoopThunk,
+    step: &Step,
+    value: Register,
+    rows: usize,
+    columns: usize,
+) -> Option<(Vec<EpilogueStep>, Vec<ArrayView>)> {
+    let program = &fused.program;
+    let ty = program.types[value.0 as usize];
+    let kind = dtype(ty).filter(|kind| matches!(kind, DType::F32 | DType::F64))?;
+    if program.types[step.result.0 as usize] != ty {
+        return None;
+    }
+    let (mut steps, mut operands) = (Vec::new(), Vec::new());
+    for (op, is_right, operand) in operations(program, step, value)? {
+        let constant = match operand {
+            Operand::Constant(bytes) => Some(bits(bytes, kind)),
+            Operand::Register(register) if program.types[register.0 as usize] == ty => {
+                let mut loads = fused.loads.iter();
+                let load = loads.find(|load| load.register == register)?;
+                operands.push(matrix(load, rows, columns)?);
+                None
+            }
+            Operand::Register(_) => return None,
+        };
+        let op = EpilogueOp::of(op, is_right, constant, kind)?;
+        steps.push(EpilogueStep { op, constant });
+    }
+    Some((steps, operands))
 }
 
 enum Operand {

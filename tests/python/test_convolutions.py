@@ -126,8 +126,23 @@ def test_inputs_read_in_place(seed: int) -> None:
     run_case(stream, name, sizes, dense=True, constant=seed % 3 > 0)
 
 
-def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool, constant: bool = False) -> None:
-    """Draws the rest of a case and compares; if `dense`, features lie side by side."""
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_of_windows_read_as_one(seed: int) -> None:
+    """Few features, so that positions of a row of the window are one term."""
+    stream = Stream("convolutions of few features", seed)
+    name = list(KINDS)[seed % 2]
+    choices = ((1, 1, 2, 3), (1,), (2, 3, 3, 4, 16, 17), (9, 16, 24, 64, 65, 100))
+    sizes = Sizes(*(int(stream.choice(of, 1)[0]) for of in choices))
+    run_case(stream, name, sizes, dense=True, constant=seed % 3 > 0, plain=True)
+
+
+def run_case(
+    stream: Stream, name: str, sizes: Sizes, dense: bool, constant: bool = False, plain: bool = False
+) -> None:
+    """Draws the rest of a case and compares.
+
+    If `dense`, features lie side by side; if `plain`, windows are neither dilated nor reversed.
+    """
 
     def one_of(*values: int) -> int:
         return int(stream.choice(values, 1)[0])
@@ -135,6 +150,12 @@ def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool, constant: boo
     rank = one_of(1, 2, 2, 3)
     inputs = [one_of(1, 3, 7) for _ in range(rank - 1)] + [one_of(5, 12, 25, 70)]
     windows = [window(stream, n) for n in inputs]
+    if plain:
+        windows = [w._replace(base=1, dilate=1, reverse=False) for w in windows]
+        windows = [
+            w if w.outputs(n) > 0 else w._replace(low=w.size, high=w.size)
+            for w, n in zip(windows, inputs, strict=True)
+        ]
     x = stream.integers(-3, 4, (sizes.images, sizes.groups * sizes.features, *inputs)).astype(KINDS[name])
     kernel = (sizes.groups * sizes.outputs, sizes.features, *(w.size for w in windows))
     k = stream.integers(-3, 4, kernel).astype(KINDS[name])
@@ -159,7 +180,11 @@ def run_case(stream: Stream, name: str, sizes: Sizes, dense: bool, constant: boo
         per_window("rhs_dilate", [str(w.dilate) for w in windows]),
         per_window("rhs_reversal", [str(int(w.reverse)) for w in windows]),
     ]
-    kernel_text = f"constant({json.dumps(k.tolist()).replace('[', '{').replace(']', '}')})" if constant else "parameter(1)"
+    kernel_text = (
+        f"constant({json.dumps(k.tolist()).replace('[', '{').replace(']', '}')})"
+        if constant
+        else "parameter(1)"
+    )
     text = f"""HloModule m
 ENTRY e {{
   x = {shape(x)} parameter(0)

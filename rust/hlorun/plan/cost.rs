@@ -462,9 +462,13 @@ pub mod indirect_convolution {
     /// Fewest input features of a group, and fewest outputs: the table has an entry for each output and window position.
     pub const MIN_FEATURES: usize = 2;
     pub const MIN_OUTPUTS: usize = 16;
-    /// Outputs of a task are about between these: each task reads the whole kernel.
+    /// Most input features of which a row of the window is read as one: with more, a position is enough for a product.
+    pub const MAX_JOINED_FEATURES: usize = 16;
+    /// Fewest outputs of a task: each reads the whole kernel.
     pub const MIN_TILE: usize = 48;
-    pub const MAX_TILE: usize = 96;
+    /// Most bytes of inputs at the outputs of a task, unless the fewest have more: blocks of the depth read them one after the
+    /// other.
+    pub const TILE_BYTES: usize = 256 << 10;
     /// Tasks to aim at.
     pub const TASKS: usize = 32;
     /// Most entries of a table, unless one block of the depth has more.

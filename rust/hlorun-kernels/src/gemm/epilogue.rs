@@ -3,6 +3,7 @@
 //! In: sums in registers, and operands with a number for every row and column, for every column, or for all. Out: the results
 //! of the steps, one after the other. Promise: each step rounds, as in a pass of its own over C.
 
+use super::ahead::prefetch;
 use super::micro::Real;
 use crate::DType;
 use crate::elementwise::{self, Tier};
@@ -219,6 +220,20 @@ impl TileEpilogue {
         let row = (self.row + row as isize) * step.row;
         let column = (self.column + column as isize) * step.column;
         step.first.cast::<E>().wrapping_offset(row + column)
+    }
+
+    /// Asks for the operands that have a number for every row, before the sums of a tile are made. Not inlined, so that the
+    /// loop over the sums keeps its registers.
+    #[inline(never)]
+    pub fn prefetch<E>(&self, rows: usize, columns: usize) {
+        // SAFETY: the tile's steps.
+        for step in unsafe { self.steps() }.iter().filter(|step| step.row != 0) {
+            for row in 0..rows {
+                for column in (0..columns).step_by(64 / size_of::<E>()) {
+                    prefetch(self.operand::<E>(step, row, column));
+                }
+            }
+        }
     }
 
     /// Does the steps to a tile, of which the first `width` columns are there, all of them where it is `WHOLE`.

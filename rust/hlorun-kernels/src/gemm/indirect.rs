@@ -100,6 +100,9 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize>(t: &Tile
     for r in 0..R as isize {
         prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
     }
+    if !t.epilogue.is_empty() {
+        t.epilogue.prefetch::<E>(R, NR);
+    }
     let mut sums = [[E::ZERO; NR]; R];
     let (mut b, mut ahead) = (t.b, t.ahead);
     // SAFETY: the caller's contract; `b` is moved past the end with wrapping arithmetic only.
@@ -233,15 +236,31 @@ impl Indirect {
         })
     }
 
-    /// Terms of a block of the depth. A table of some of the terms begins and ends where a block does, or with the last.
+    /// Terms of a block of the depth: blocks have nearly the same number. A table of some of the terms begins and ends where a block does, or with the last.
     pub fn block_terms(&self) -> usize {
-        (KC / self.depth.max(1)).max(1)
+        let most = (KC / self.depth.max(1)).max(1);
+        self.terms.div_ceil(self.terms.div_ceil(most).max(1)).max(1)
+    }
+
+    /// Steps of a term in a block, if the term has more than a block.
+    fn block_steps(&self) -> usize {
+        let blocks = self.depth.div_ceil(KC).max(1);
+        self.depth.div_ceil(blocks).max(1)
     }
 
     /// Columns of a strip; the last one may have fewer.
     pub fn strip(&self) -> usize {
         let [lanes, most] = self.widths();
         lanes * most
+    }
+
+    /// Rows of C that are computed at a time, by strips as wide as B has.
+    pub fn tile_rows(&self) -> usize {
+        with_type!(self.dtype, E => {
+            let kernels = E::indirect();
+            let vectors = self.columns.div_ceil(kernels.lanes);
+            kernels.tiles[vectors.clamp(1, kernels.tiles.len()) - 1].len()
+        })
     }
 
     /// Columns that B has in strips.
@@ -372,10 +391,11 @@ impl Indirect {
             let mut term = rows.terms.start;
             while term < rows.terms.end {
                 let next = rows.terms.end.min(term + many);
-                for step in (0..self.depth).step_by(KC) {
+                let long = self.block_steps();
+                for step in (0..self.depth).step_by(long) {
                     let block = Block {
                         terms: term..next,
-                        steps: step..self.depth.min(step + KC),
+                        steps: step..self.depth.min(step + long),
                     };
                     (rows.check)();
                     // SAFETY: the caller's contract; the scratch has room for strips of a block.

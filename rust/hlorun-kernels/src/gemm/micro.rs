@@ -94,6 +94,9 @@ unsafe fn tile<T: Vectors<E>, E: Real, const R: usize, const NR: usize, const PA
     for r in 0..R as isize {
         prefetch_row::<E, NR>(t.c.wrapping_offset(r * t.c_row));
     }
+    if !t.epilogue.is_empty() {
+        t.epilogue.prefetch::<E>(R, NR);
+    }
     let mut sums = [[E::ZERO; NR]; R];
     let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead);
     // SAFETY: the caller's contract; pointers are moved past the end with wrapping arithmetic only.

@@ -141,6 +141,17 @@ impl Geometry {
         self.axes.last().map_or(1, |axis| axis.width)
     }
 
+    /// The first position of a row of the window that sees inputs for the output at `position`, and how many see any.
+    pub fn seen_of_row(&self, position: usize) -> (usize, usize) {
+        let last = self.outputs.len() - 1;
+        let output = (position % self.outputs[last]) as i64;
+        let seen = self.axes[last].of_output(output);
+        (
+            seen.first().map_or(0, |span| span.position as usize),
+            seen.len(),
+        )
+    }
+
     /// Calls `f(piece start, run)` for every piece of `positions` (a stretch of one output row) and
     /// every window position of `windows`, where outputs see inputs; `start` is relative to
     /// `positions`.
@@ -210,7 +221,11 @@ impl Geometry {
         }
         let span = self.axes[last].at(window % width)?;
         let skip = (low as i64 - span.first).max(0);
-        let skip = skip / span.step + i64::from(skip % span.step != 0);
+        // Divisions would take most of the time.
+        let skip = match span.step {
+            1 => skip,
+            step => skip / step + i64::from(skip % step != 0),
+        };
         if skip >= span.count {
             return None;
         }
@@ -218,7 +233,10 @@ impl Geometry {
         if first >= high as i64 {
             return None;
         }
-        let room = (high as i64 - 1 - first) / span.step + 1;
+        let room = match span.step {
+            1 => high as i64 - first,
+            step => (high as i64 - 1 - first) / step + 1,
+        };
         let count = room.min(span.count - skip) as usize;
         // Steps of a single output may reach beyond any array.
         let (step, input_step) = match count {

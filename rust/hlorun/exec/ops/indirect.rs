@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::indirect_convolution::{
-    MAX_TILE, MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS,
+    MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS, TILE_BYTES,
 };
 use crate::plan::ops::convolution::ConvolutionOp;
 use crate::plan::schedule::kernel_strips::{KernelSlice, KernelStrips, StridedArray};
@@ -119,13 +119,14 @@ impl<'a> IndirectConvolution<'a> {
         } = *arrays;
         let size = input.element_type.size_bytes();
         let positions = Positions::of_output(op, output);
-        let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, MAX_TILE);
+        let most = (TILE_BYTES / (geometry.features * size).max(1)).max(MIN_TILE);
+        let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, most);
         let mut convolution = IndirectConvolution {
             strips,
             epilogue,
             features: output.dims[op.output.feature],
             _packed: None,
-            zeros: AlignedBytes::zeroed(geometry.features * size)?,
+            zeros: AlignedBytes::zeroed(kernel_strips.product.depth * size)?,
             input: Shared::new(input.pointer),
             output: Shared::new(output.pointer),
             kernel: Shared::new(kernel.pointer),
@@ -194,16 +195,25 @@ impl<'a> IndirectConvolution<'a> {
         // Columns are cut only where there are few tiles: each task of a tile makes a table.
         let column_cuts = TASKS.div_ceil(tiles.saturating_mul(blocks)).min(strips);
         let share = |whole: usize, parts: usize, part: usize| whole * part / parts;
+        // Rows are cut where tiles of the product end.
+        let unit = self.kernel_strips.product.tile_rows();
+        let row = |tile| (share(length.div_ceil(unit), tiles, tile) * unit).min(length);
+        let column = |part| {
+            (share(strips, column_cuts, part) * strip).min(self.kernel_strips.product.columns)
+        };
+        // Tasks that follow one another read the same part of the kernel, or of the input where that is larger: it stays in a
+        // cache.
+        let kernel_is_larger = self.kernel_is_larger();
         let piece = |index: usize| {
-            let (part, index) = (index % column_cuts, index / column_cuts);
-            let (tile, index) = (index % tiles, index / tiles);
-            let column = |part| {
-                (share(strips, column_cuts, part) * strip).min(self.kernel_strips.product.columns)
+            let (index, cut) = (index / (tiles * column_cuts), index % (tiles * column_cuts));
+            let (tile, part) = match kernel_is_larger {
+                true => (cut % tiles, cut / tiles),
+                false => (cut / column_cuts, cut % column_cuts),
             };
             Piece {
                 group: index / self.positions.blocks,
                 block: index % self.positions.blocks,
-                rows: share(length, tiles, tile)..share(length, tiles, tile + 1),
+                rows: row(tile)..row(tile + 1),
                 columns: column(part)..column(part + 1),
             }
         };
@@ -213,6 +223,13 @@ impl<'a> IndirectConvolution<'a> {
             1,
             &|mut range| range.try_for_each(|index| self.piece(&piece(index), environment)),
         )
+    }
+
+    /// Whether a group's kernel has more elements than its inputs of a block, which are about as many as its results see.
+    fn kernel_is_larger(&self) -> bool {
+        let product = &self.kernel_strips.product;
+        let window = product.terms.saturating_mul(self.kernel_strips.joined);
+        window.saturating_mul(product.columns) > self.positions.length
     }
 
     fn piece(&self, piece: &Piece, environment: &OpEnvironment<'_>) -> Result<()> {
@@ -250,7 +267,14 @@ impl<'a> IndirectConvolution<'a> {
         };
         for first in (0..product.terms).step_by(many) {
             let terms = first..product.terms.min(first + many);
-            self.fill(&mut table, piece, &terms);
+            // Entries may point to these until the product is done.
+            let _edges = match self.kernel_strips.joined {
+                1 => {
+                    self.fill(&mut table, piece, &terms);
+                    None
+                }
+                width => Some(self.fill_joined(&mut table, piece, &terms, width)?),
+            };
             let rows = IndirectRows {
                 table: &table,
                 count,
@@ -279,22 +303,117 @@ impl<'a> IndirectConvolution<'a> {
     /// Lists where the rows of some positions begin: what they see at each of `terms`.
     fn fill(&self, table: &mut Vec<*const u8>, piece: &Piece, terms: &Range<usize>) {
         let count = piece.rows.len();
-        let size = self.size as isize;
-        let depth = self.kernel_strips.product.depth;
-        let (first_batch, first_feature) = self.op.first_of(piece.group, self.batches, depth);
-        let start = piece.block * self.positions.spatial + piece.rows.start;
-        let positions = start..start + count;
         table.clear();
         table.resize(terms.len() * count, self.zeros.as_ptr());
+        self.inputs(piece, terms.clone(), |window, seen| {
+            let table = &mut table[(window - terms.start) * count..];
+            seen.each(table, |entry, input| *entry = input);
+        });
+    }
+
+    /// The same where `width` positions of the window, a row of it, are a term. Outputs that see a part of it get a row of
+    /// their own, with zeros for the rest; these are returned.
+    fn fill_joined(
+        &self,
+        table: &mut Vec<*const u8>,
+        piece: &Piece,
+        terms: &Range<usize>,
+        width: usize,
+    ) -> Result<AlignedBytes<u8>> {
+        let count = piece.rows.len();
+        table.clear();
+        table.resize(terms.len() * count, self.zeros.as_ptr());
+        // An output that sees both ends of a row sees all of it, and one that sees neither nothing.
+        let mut ends: Vec<u8> = Vec::new();
+        reserve(&mut ends, terms.len() * count)?;
+        ends.resize(terms.len() * count, 0);
+        let size = self.geometry.features * self.size;
+        let behind = (width - 1) * size;
+        for term in terms.clone() {
+            let first = (term - terms.start) * count;
+            for (end, position) in [(LAST, width - 1), (FIRST, 0)] {
+                let window = term * width + position;
+                self.inputs(piece, window..window + 1, |_, mut seen| {
+                    seen.input = seen
+                        .input
+                        .wrapping_sub(if end == LAST { behind } else { 0 });
+                    seen.each(&mut table[first..], |entry, input| *entry = input);
+                    seen.each(&mut ends[first..], |ends, _| *ends |= end);
+                });
+            }
+        }
+        let is_part = |ends: u8| ends == FIRST || ends == LAST;
+        let parts = ends.iter().filter(|&&ends| is_part(ends)).count();
+        let mut edges = AlignedBytes::<u8>::zeroed(parts * width * size)?;
+        let mut room = edges.as_mut_slice().chunks_exact_mut(width * size);
+        let start = piece.block * self.positions.spatial + piece.rows.start;
+        for (at, _) in ends.iter().enumerate().filter(|(_, ends)| is_part(**ends)) {
+            let Some(row) = room.next() else { break };
+            let (first, positions) = self.geometry.seen_of_row(start + at % count);
+            let to = &mut row[first * size..][..positions * size];
+            // SAFETY: positions of a row that are seen follow one another, in the window and in the input.
+            unsafe {
+                let from = table[at].wrapping_add(first * size);
+                hlorun_kernels::copy(from, to.as_mut_ptr(), to.len());
+            }
+            table[at] = row.as_ptr();
+        }
+        Ok(edges)
+    }
+
+    /// Calls `f(window, seen)` for what the rows of a piece see at each of `windows`.
+    fn inputs(&self, piece: &Piece, windows: Range<usize>, mut f: impl FnMut(usize, Seen)) {
+        let size = self.size as isize;
+        let (first_batch, first_feature) =
+            (self.op).first_of(piece.group, self.batches, self.geometry.features);
+        let start = piece.block * self.positions.spatial + piece.rows.start;
+        let positions = start..start + piece.rows.len();
         self.geometry
-            .runs(&positions, terms, first_batch, |start, window, run| {
-                let mut at = (window - terms.start) * count + start + run.first;
-                let mut input = (first_feature as i64 + run.input) as isize * size;
-                for _ in 0..run.count {
-                    table[at] = self.input.at(input);
-                    at += run.step;
-                    input += run.input_step as isize * size;
-                }
+            .runs(&positions, &windows, first_batch, |start, window, run| {
+                let input = (first_feature as i64 + run.input) as isize * size;
+                let seen = Seen {
+                    row: start + run.first,
+                    step: run.step,
+                    count: run.count,
+                    input: self.input.at(input),
+                    input_step: run.input_step as isize * size,
+                };
+                f(window, seen);
             });
+    }
+}
+
+/// An output sees the first position of a row of the window, or the last one.
+const FIRST: u8 = 1;
+const LAST: u8 = 2;
+
+/// What some rows see at one position of the window.
+struct Seen {
+    /// The first row, from the piece's first one on, rows from one to the next, and how many.
+    row: usize,
+    step: usize,
+    count: usize,
+    /// Where the inputs of the first row are, and bytes to those of the next.
+    input: *const u8,
+    input_step: isize,
+}
+
+impl Seen {
+    /// Calls `f(entry, input)` for the entry of each row, of a list with one for each row of the piece.
+    fn each<T>(&self, list: &mut [T], mut f: impl FnMut(&mut T, *const u8)) {
+        let list = &mut list[self.row..];
+        let mut input = self.input;
+        let mut next = |entry: &mut T| {
+            f(entry, input);
+            input = input.wrapping_offset(self.input_step);
+        };
+        match self.step {
+            1 => list[..self.count].iter_mut().for_each(&mut next),
+            step => list
+                .iter_mut()
+                .step_by(step)
+                .take(self.count)
+                .for_each(&mut next),
+        }
     }
 }

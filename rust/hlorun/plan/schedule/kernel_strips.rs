@@ -5,7 +5,7 @@
 
 use hlorun_kernels::Indirect;
 
-use crate::plan::cost::indirect_convolution::{MIN_FEATURES, MIN_OUTPUTS};
+use crate::plan::cost::indirect_convolution::{MAX_JOINED_FEATURES, MIN_FEATURES, MIN_OUTPUTS};
 use crate::plan::cost::narrow_convolution;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
@@ -38,6 +38,8 @@ impl<'a> From<&'a ArrayView> for StridedArray<'a> {
 pub struct KernelStrips {
     /// The product of a group.
     pub product: Indirect,
+    /// Positions of the window that are one term: those of its rows, or one.
+    pub joined: usize,
     /// Groups of features, or of images.
     pub groups: usize,
     /// Bytes of the strips of a group, and of all.
@@ -45,9 +47,9 @@ pub struct KernelStrips {
     pub bytes: usize,
 }
 
-/// The kernel of one group at one position of the window.
+/// The kernel of one group at the positions of one term.
 pub struct KernelSlice {
-    /// The position.
+    /// The term.
     pub term: usize,
     /// Its first element in the kernel.
     pub from: i64,
@@ -81,10 +83,13 @@ impl KernelStrips {
         if depth < MIN_FEATURES || is_narrow || outputs < MIN_OUTPUTS as i64 {
             return None;
         }
-        let product = Indirect::new(dtype(input.element_type)?, columns, size(terms)?, depth)?;
+        let joined = joined(op, input, kernel, depth);
+        let dtype = dtype(input.element_type)?;
+        let product = Indirect::new(dtype, columns, size(terms)? / joined, depth * joined)?;
         let group_bytes = product.packed_size()?;
         Some(KernelStrips {
             product,
+            joined,
             groups,
             group_bytes,
             bytes: group_bytes.checked_mul(groups)?,
@@ -101,7 +106,7 @@ impl KernelStrips {
         let (group, term) = (nth / self.product.terms, nth % self.product.terms);
         let [feature, outer] = [op.kernel.feature, op.kernel.outer].map(|dim| strides[dim]);
         let mut from = (group * self.product.columns) as i64 * outer;
-        let mut rest = term as i64;
+        let mut rest = (term * self.joined) as i64;
         for (&dim, window) in op.kernel.spatial.iter().zip(&op.window.0).rev() {
             let position = rest % window.size;
             rest /= window.size;
@@ -117,5 +122,37 @@ impl KernelStrips {
             steps: [feature as isize, outer as isize],
             to: group * self.group_bytes,
         }
+    }
+}
+
+/// How many positions of the window are one term: those of a row, where its few features lie side by side in the input and,
+/// with one step, in the kernel, and no row leaves the input on both sides.
+fn joined(
+    op: &ConvolutionOp,
+    input: StridedArray<'_>,
+    kernel: StridedArray<'_>,
+    depth: usize,
+) -> usize {
+    let last = (op.window.0.last()).zip(op.input.spatial.last().zip(op.kernel.spatial.last()));
+    let Some((window, (&from, &by))) = last else {
+        return 1;
+    };
+    let lies_in_rows = input.strides[from] == depth as i64
+        && kernel.strides[by] == depth as i64 * kernel.strides[op.kernel.feature];
+    let is_plain =
+        window.window_dilation == 1 && window.base_dilation == 1 && !window.window_reversal;
+    let is_inside = window.size <= input.dims[from];
+    let is_alone = op.feature_group_count == 1 && op.batch_group_count == 1;
+    match usize::try_from(window.size) {
+        Ok(width)
+            if is_plain
+                && is_alone
+                && is_inside
+                && lies_in_rows
+                && depth <= MAX_JOINED_FEATURES =>
+        {
+            width.max(1)
+        }
+        _ => 1,
     }
 }

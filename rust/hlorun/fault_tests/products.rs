@@ -66,5 +66,13 @@ fn epilogues_of_products() {
     misleads(Fault::EpilogueTurnsOperand, &turned, "product-epilogues");
     let early =
         include_str!("../../../tests/hlo/passes/product-epilogues/not_before_its_operand.hlo");
-    refused(Fault::EpilogueReadsLater, early);
+    refused(Fault::EpilogueReadsLater, module_of(early));
+    let moved =
+        include_str!("../../../tests/hlo/passes/product-epilogues/not_read_by_the_other.hlo");
+    refused(Fault::EpilogueReadsMoved, module_of(moved));
+}
+
+/// The module of a text that also says what a pass makes of it.
+fn module_of(text: &str) -> &str {
+    text.split("// -----").next().unwrap_or(text)
 }

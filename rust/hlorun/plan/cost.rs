@@ -459,11 +459,13 @@ pub mod convolution {
 
 /// Convolutions that read their inputs in place.
 pub mod indirect_convolution {
-    /// Fewest input features of a group, and fewest outputs: the table has an entry for each output and window position.
+    /// Fewest input features of a group, and fewest outputs: the table has an entry for each output and term.
     pub const MIN_FEATURES: usize = 2;
     pub const MIN_OUTPUTS: usize = 16;
-    /// Most input features of which a row of the window is read as one: with more, a position is enough for a product.
+    /// Most input features of which a row of the window is read as one, and most steps of such a row: with more, a position is
+    /// enough for a product.
     pub const MAX_JOINED_FEATURES: usize = 16;
+    pub const MAX_JOINED_STEPS: usize = 256;
     /// Fewest outputs of a task: each reads the whole kernel.
     pub const MIN_TILE: usize = 48;
     /// Most bytes of inputs at the outputs of a task, unless the fewest have more: blocks of the depth read them one after the

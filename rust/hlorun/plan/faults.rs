@@ -97,6 +97,8 @@ pub enum Fault {
     SharesOtherPacking,
     /// What the first steps of a loop read is there when the product runs whose epilogue they become.
     EpilogueReadsLater,
+    /// Of two products that a loop joins, the one that stays reads nothing of the one that moves.
+    EpilogueReadsMoved,
     /// A product whose result becomes that of a loop is read by that loop alone.
     EpilogueForgetsResult,
     /// An operand of an epilogue lies in memory as the result does.

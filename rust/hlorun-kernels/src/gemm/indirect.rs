@@ -236,7 +236,8 @@ impl Indirect {
         })
     }
 
-    /// Terms of a block of the depth: blocks have nearly the same number. A table of some of the terms begins and ends where a block does, or with the last.
+    /// Terms of a block of the depth. Blocks have nearly the same number, so that none is short. A table of some of the terms
+    /// begins and ends where a block does, or with the last.
     pub fn block_terms(&self) -> usize {
         let most = (KC / self.depth.max(1)).max(1);
         self.terms.div_ceil(self.terms.div_ceil(most).max(1)).max(1)

@@ -1,4 +1,5 @@
-//! Convolutions that read their inputs in place, by a table of pointers: no patches are made.
+//! Convolutions that read their inputs in place, by a table of pointers: no patches are made. Where rows of the window are
+//! read as one, those that leave the input are copied.
 //!
 //! In: a convolution in `f32` or `f64`, of arrays of its type, whose features are contiguous in the input and in the
 //! result. Promise: memory is bounded by one copy of the kernel and a table of bounded size for each task; the order of
@@ -119,7 +120,10 @@ impl<'a> IndirectConvolution<'a> {
         } = *arrays;
         let size = input.element_type.size_bytes();
         let positions = Positions::of_output(op, output);
-        let most = (TILE_BYTES / (geometry.features * size).max(1)).max(MIN_TILE);
+        let product = &kernel_strips.product;
+        let most = (TILE_BYTES / (product.depth * size).max(1))
+            .min(TABLE_ENTRIES / product.block_terms())
+            .max(MIN_TILE);
         let rows = positions.length.div_ceil(TASKS).clamp(MIN_TILE, most);
         let mut convolution = IndirectConvolution {
             strips,
@@ -225,7 +229,8 @@ impl<'a> IndirectConvolution<'a> {
         )
     }
 
-    /// Whether a group's kernel has more elements than its inputs of a block, which are about as many as its results see.
+    /// Whether a group's kernel has more elements than its inputs of a block. Both have the input features as a factor; inputs
+    /// are taken to be as many as outputs.
     fn kernel_is_larger(&self) -> bool {
         let product = &self.kernel_strips.product;
         let window = product.terms.saturating_mul(self.kernel_strips.joined);

@@ -5,7 +5,9 @@
 
 use hlorun_kernels::Indirect;
 
-use crate::plan::cost::indirect_convolution::{MAX_JOINED_FEATURES, MIN_FEATURES, MIN_OUTPUTS};
+use crate::plan::cost::indirect_convolution::{
+    MAX_JOINED_FEATURES, MAX_JOINED_STEPS, MIN_FEATURES, MIN_OUTPUTS,
+};
 use crate::plan::cost::narrow_convolution;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
@@ -143,14 +145,11 @@ fn joined(
         window.window_dilation == 1 && window.base_dilation == 1 && !window.window_reversal;
     let is_inside = window.size <= input.dims[from];
     let is_alone = op.feature_group_count == 1 && op.batch_group_count == 1;
+    let is_short = |width: usize| {
+        depth <= MAX_JOINED_FEATURES && width.saturating_mul(depth) <= MAX_JOINED_STEPS
+    };
     match usize::try_from(window.size) {
-        Ok(width)
-            if is_plain
-                && is_alone
-                && is_inside
-                && lies_in_rows
-                && depth <= MAX_JOINED_FEATURES =>
-        {
+        Ok(width) if is_plain && is_alone && is_inside && lies_in_rows && is_short(width) => {
             width.max(1)
         }
         _ => 1,

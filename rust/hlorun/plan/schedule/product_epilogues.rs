@@ -9,27 +9,24 @@
 //! thunk between the two writes what it reads.
 //!
 //! A loop may join two products, as a residual network does where both ways have one: what it does to the first alone is an
-//! epilogue of that one, and the rest, with the first result as an operand, of the other.
+//! epilogue of that one, which stays where it is and whose operands are written before it, and the rest, with the first result
+//! as an operand, of the other.
 
 use rustc_hash::FxHashMap;
 
+use super::epilogue_steps::{chain, first_chain};
 use super::kernel_strips::{KernelStrips, StridedArray};
 use super::loop_merging::without_steps;
 use super::row_tiling::count_touches;
 use crate::plan::cost::product_epilogues::MAX_BETWEEN;
-use crate::plan::element::elementwise::{Kernel, dtype};
 use crate::plan::element::epilogue::EpilogueStep;
-use crate::plan::element::program::{Program, Register, Step};
 use crate::plan::faults::{self, Fault};
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::thunk::{
     BufferKind, GemmThunk, Load, LoadKind, LogicalBuffer, LoopThunk, Thunk, ThunkKind,
     ThunkSequence,
 };
-use crate::plan::view::{ArrayView, Walk};
-use crate::types::Dims;
-use hlorun_kernels::vector_bytecode::Op;
-use hlorun_kernels::{BinaryOp, DType, EpilogueOp, Side};
+use crate::plan::view::ArrayView;
 
 /// Name by which it is switched off.
 pub const NAME: &str = "product-epilogues";
@@ -199,7 +196,17 @@ impl Merging<'_> {
             let first = self.first_steps(thunks, at, own, products, seen)?;
             let rest = ThunkKind::Loop(Box::new(first.rest));
             let whole = std::mem::replace(&mut thunks[at].kind, rest);
-            let Some(found) = self.find(thunks, at, products, seen) else {
+            // The second product moves, and writes the loop's result instead of its own: the first one reads neither.
+            let is_apart = |found: &Found| {
+                let reads = |buffer| {
+                    let mut operands = first.operands.iter();
+                    operands.any(|operand| operand.slice.allocation == buffer)
+                };
+                let reads_moved = reads(found.own) || reads(found.result);
+                faults::holds(Fault::EpilogueReadsMoved, !reads_moved)
+            };
+            let found = self.find(thunks, at, products, seen).filter(is_apart);
+            let Some(found) = found else {
                 thunks[at].kind = whole;
                 return None;
             };
@@ -381,216 +388,4 @@ fn columns_of_convolution(op: &OpThunk) -> Option<usize> {
     let columns = usize::try_from(output.dims[convolution.output.feature]).ok()?;
     let strips = KernelStrips::of(convolution, [input, kernel, output].map(StridedArray::from));
     (!convolution.has_base_dilation() && columns > 1 && strips.is_some()).then_some(columns)
-}
-
-/// The steps of a loop that changes a value from `from` on, and the operands they take; `None` where it does anything else.
-fn chain(
-    fused: &LoopThunk,
-    from: Register,
-    rows: usize,
-    columns: usize,
-) -> Option<(Vec<EpilogueStep>, Vec<ArrayView>)> {
-    let program = &fused.program;
-    let (mut steps, mut operands) = (Vec::new(), Vec::new());
-    let mut value = from;
-    for step in &program.steps {
-        let (own, arrays) = epilogue_steps(fused, step, value, rows, columns)?;
-        steps.extend(own);
-        operands.extend(arrays);
-        value = step.result;
-    }
-    let is_used = fused.loads.len() == operands.len() + 1;
-    (!steps.is_empty() && is_used && program.outputs == [value]).then_some((steps, operands))
-}
-
-/// The first steps that change a value from `from` on, by their numbers, as long as nothing else reads it; `None` where these
-/// are none, or all.
-#[allow(clippy::type_complexity, reason = "three lists")]
-fn first_chain(
-    fused: &LoopThunk,
-    from: Register,
-    rows: usize,
-    columns: usize,
-) -> Option<(Vec<usize>, Vec<EpilogueStep>, Vec<ArrayView>)> {
-    let program = &fused.program;
-    let (mut gone, mut steps, mut operands) = (Vec::new(), Vec::new(), Vec::new());
-    let mut value = from;
-    loop {
-        let mut readers =
-            (0..program.steps.len()).filter(|&at| program.steps[at].reads().contains(&value));
-        let (Some(at), None) = (readers.next(), readers.next()) else {
-            break;
-        };
-        let step = &program.steps[at];
-        let Some((own, arrays)) = epilogue_steps(fused, step, value, rows, columns) else {
-            break;
-        };
-        if program.outputs.contains(&step.result) {
-            return None;
-        }
-        gone.push(at);
-        steps.extend(own);
-        operands.extend(arrays);
-        value = step.result;
-    }
-    (!gone.is_empty()).then_some((gone, steps, operands))
-}
-
-/// What a step of a loop does to `value`, as steps of an epilogue and the operands they take.
-fn epilogue_steps(
-    fused: &LoopThunk,
-    step: &Step,
-    value: Register,
-    rows: usize,
-    columns: usize,
-) -> Option<(Vec<EpilogueStep>, Vec<ArrayView>)> {
-    let program = &fused.program;
-    let ty = program.types[value.0 as usize];
-    let kind = dtype(ty).filter(|kind| matches!(kind, DType::F32 | DType::F64))?;
-    if program.types[step.result.0 as usize] != ty {
-        return None;
-    }
-    let (mut steps, mut operands) = (Vec::new(), Vec::new());
-    for (op, is_right, operand) in operations(program, step, value)? {
-        let constant = match operand {
-            Operand::Constant(bytes) => Some(bits(bytes, kind)),
-            Operand::Register(register) if program.types[register.0 as usize] == ty => {
-                let mut loads = fused.loads.iter();
-                let load = loads.find(|load| load.register == register)?;
-                operands.push(matrix(load, rows, columns)?);
-                None
-            }
-            Operand::Register(_) => return None,
-        };
-        let op = EpilogueOp::of(op, is_right, constant, kind)?;
-        steps.push(EpilogueStep { op, constant });
-    }
-    Some((steps, operands))
-}
-
-enum Operand {
-    Constant([u8; 16]),
-    Register(Register),
-}
-
-/// What a step does to `value`, which it reads once: operations, whether the value is their right operand, and the other one.
-fn operations(
-    program: &Program,
-    step: &Step,
-    value: Register,
-) -> Option<Vec<(BinaryOp, bool, Operand)>> {
-    let meaning = step.meaning?;
-    let reads = step.reads();
-    if reads.iter().filter(|&&register| register == value).count() != 1 {
-        return None;
-    }
-    let constant = |register: Register| {
-        let mut values = program.values.iter();
-        let (_, index) = values.find(|(known, _)| *known == register)?;
-        Some(program.constants[*index as usize])
-    };
-    Some(match (meaning.op, reads, step.kernel) {
-        (Op::Binary(op), [_], Kernel::WithScalar(_, bytes)) => {
-            vec![(
-                op,
-                meaning.side == Some(Side::Left),
-                Operand::Constant(bytes),
-            )]
-        }
-        (Op::Binary(op), &[a, b], _) => {
-            let other = if a == value { b } else { a };
-            let operand = constant(other).map_or(Operand::Register(other), Operand::Constant);
-            vec![(op, b == value, operand)]
-        }
-        (Op::Clamp, &[low, x, high], _) if x == value => vec![
-            (BinaryOp::Maximum, false, Operand::Constant(constant(low)?)),
-            (BinaryOp::Minimum, false, Operand::Constant(constant(high)?)),
-        ],
-        _ => return None,
-    })
-}
-
-fn bits(bytes: [u8; 16], kind: DType) -> u64 {
-    let mut eight = [0; 8];
-    eight[..kind.size_bytes()].copy_from_slice(&bytes[..kind.size_bytes()]);
-    u64::from_le_bytes(eight)
-}
-
-/// What a loop over a matrix reads, as an array of a number for every element, every column, or of one.
-fn matrix(load: &Load, rows: usize, columns: usize) -> Option<ArrayView> {
-    let LoadKind::View(view) = &load.kind else {
-        return None;
-    };
-    let [row, column] = strides_of(&load.walk, columns as i64)?;
-    let (dims, strides) = match (row, column) {
-        (0, 0) => ([1, 1], [1, 1]),
-        _ if !faults::holds(Fault::EpilogueTurnsOperand, column == 1) => return None,
-        (0, _) => ([1, columns as i64], [columns as i64, 1]),
-        (1.., _) => ([rows as i64, columns as i64], [row, 1]),
-        _ => return None,
-    };
-    view.dynamic.is_empty().then(|| ArrayView {
-        dims: Dims::from_slice(&dims),
-        strides: Dims::from_slice(&strides),
-        ..view.clone()
-    })
-}
-
-/// Elements from one row, and from one column, of a matrix with so many columns to the next, where a walk has one of each.
-fn strides_of(walk: &Walk, columns: i64) -> Option<[i64; 2]> {
-    let mut left = columns;
-    let (mut inner, mut outer) = (Walk::new(), Walk::new());
-    for &(size, stride) in walk.iter().rev() {
-        if left == 1 {
-            outer.push((size, stride));
-        } else if left % size == 0 {
-            inner.push((size, stride));
-            left /= size;
-        } else if size % left == 0 {
-            inner.push((left, stride));
-            outer.push((size / left, stride.checked_mul(left)?));
-            left = 1;
-        } else {
-            return None;
-        }
-    }
-    if left != 1 {
-        return None;
-    }
-    Some([one_stride(&outer)?, one_stride(&inner)?])
-}
-
-/// The one step of dimensions, fastest first: zero where there is a single element.
-fn one_stride(dims: &Walk) -> Option<i64> {
-    let mut found: Option<(i64, i64)> = None;
-    for &(size, stride) in dims.iter().filter(|dim| dim.0 != 1) {
-        found = match found {
-            None => Some((size, stride)),
-            Some((count, step)) if stride == step * count => Some((count * size, step)),
-            Some(_) => return None,
-        };
-    }
-    Some(found.map_or(0, |(_, step)| step))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn steps(walk: &[(i64, i64)], columns: i64) -> Option<[i64; 2]> {
-        strides_of(&Walk::from_slice(walk), columns)
-    }
-
-    #[test]
-    fn walks_over_matrices_have_a_step_for_each_dimension() {
-        assert_eq!(steps(&[(60, 1)], 10), Some([10, 1]));
-        assert_eq!(steps(&[(6, 0), (10, 1)], 10), Some([0, 1]));
-        assert_eq!(steps(&[(60, 0)], 10), Some([0, 0]));
-        assert_eq!(steps(&[(2, 60), (3, 20), (10, 1)], 10), Some([20, 1]));
-        assert_eq!(steps(&[(6, 20), (2, 5), (5, 1)], 10), Some([20, 1]));
-        assert_eq!(steps(&[(6, 1), (10, 0)], 10), Some([1, 0]));
-        assert_eq!(steps(&[(2, 50), (3, 20), (10, 1)], 10), None);
-        assert_eq!(steps(&[(6, 10), (10, 1)], 4), None);
-        assert_eq!(steps(&[(10, 1)], 10), Some([0, 1]));
-    }
 }

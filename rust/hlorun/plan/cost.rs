@@ -43,9 +43,10 @@ pub enum Work {
 pub fn choose(work: Work) -> Way {
     match work {
         Work::Array { elements, steps } => {
-            let least = match steps > vector_bytecode::SHORT {
-                true => vector_bytecode::MIN_ELEMENTS_OF_LONG,
-                false => vector_bytecode::MIN_ELEMENTS,
+            let least = match steps {
+                0 | 1 => vector_bytecode::MIN_ELEMENTS_OF_ONE,
+                2..=vector_bytecode::SHORT => vector_bytecode::MIN_ELEMENTS,
+                _ => vector_bytecode::MIN_ELEMENTS_OF_LONG,
             };
             match elements >= least {
                 true => Way::VectorBytecode,
@@ -152,6 +153,8 @@ pub mod vector_bytecode {
     pub const MIN_ELEMENTS: usize = 256;
     /// The same for long programs: as many as a block has.
     pub const MIN_ELEMENTS_OF_LONG: usize = hlorun_kernels::vector_bytecode::MAX_BLOCK;
+    /// The same for a single step, which is worth it where a narrow float is widened and rounded.
+    pub const MIN_ELEMENTS_OF_ONE: usize = 1 << 12;
     /// Most steps of a short program: with more, passes over the elements cost more than to start vector bytecode.
     pub const SHORT: usize = 8;
     /// Least weight of a piece: below, single steps are as fast.
@@ -536,5 +539,6 @@ mod tests {
         assert_eq!(way(few, long), Way::VectorBytecode);
         assert_eq!(way(few, long - 1), Way::Interpreter);
         assert_eq!(way(many, long - 1), Way::VectorBytecode);
+        assert_eq!(way(many, 1), Way::Interpreter);
     }
 }

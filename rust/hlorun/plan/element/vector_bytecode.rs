@@ -5,7 +5,7 @@
 //! registers, where single steps write and read a tile each; what it computes is the same to the bit.
 
 use hlorun_kernels::vector_bytecode::{self, Op, Operand, VectorBytecode, Width};
-use hlorun_kernels::{DType, Side};
+use hlorun_kernels::{DType, Side, UnaryOp};
 use rustc_hash::FxHashMap;
 
 use super::elementwise::{Kernel, dtype};
@@ -19,7 +19,7 @@ impl Program {
     /// The same program with neighbouring steps joined into vector bytecode, for tiles of more than a few elements.
     pub fn with_vector_bytecode(mut self) -> Program {
         let tasks = tasks(&self);
-        if tasks.len() < self.tasks.len() {
+        if tasks.iter().any(|task| matches!(task, Task::Vector(_))) {
             self.tasks = tasks;
             for home in &mut self.homes {
                 if let Home::Slot(_) = home {
@@ -125,8 +125,18 @@ fn join(
 /// What vector bytecode spares a step: its passes over a tile, which are more where a narrow float is
 /// widened and rounded around the operation. A call spares nothing.
 fn weight(program: &Program, step: &Step) -> usize {
+    // What works on the bits of a narrow float.
+    let is_narrow = |op| {
+        matches!(
+            op,
+            Op::Convert
+                | Op::Bitcast
+                | Op::Select
+                | Op::Unary(UnaryOp::Negate | UnaryOp::Abs | UnaryOp::IsFinite)
+        )
+    };
     match (step.meaning, source(program, step)) {
-        (Some(meaning), Some(DType::BF16 | DType::F16)) if meaning.op != Op::Convert => 3,
+        (Some(meaning), Some(DType::BF16 | DType::F16)) if !is_narrow(meaning.op) => 3,
         (Some(meaning), Some(from)) => usize::from(!vector_bytecode::is_call(meaning.op, from)),
         _ => 0,
     }

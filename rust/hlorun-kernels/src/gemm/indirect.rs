@@ -236,17 +236,9 @@ impl Indirect {
         })
     }
 
-    /// Terms of a block of the depth. Blocks have nearly the same number, so that none is short. A table of some of the terms
-    /// begins and ends where a block does, or with the last.
+    /// Terms of a block of the depth. A table of some of the terms begins and ends where a block does, or with the last.
     pub fn block_terms(&self) -> usize {
-        let most = (KC / self.depth.max(1)).max(1);
-        self.terms.div_ceil(self.terms.div_ceil(most).max(1)).max(1)
-    }
-
-    /// Steps of a term in a block, if the term has more than a block.
-    fn block_steps(&self) -> usize {
-        let blocks = self.depth.div_ceil(KC).max(1);
-        self.depth.div_ceil(blocks).max(1)
+        (KC / self.depth.max(1)).max(1)
     }
 
     /// Columns of a strip; the last one may have fewer.
@@ -392,11 +384,10 @@ impl Indirect {
             let mut term = rows.terms.start;
             while term < rows.terms.end {
                 let next = rows.terms.end.min(term + many);
-                let long = self.block_steps();
-                for step in (0..self.depth).step_by(long) {
+                for step in (0..self.depth).step_by(KC) {
                     let block = Block {
                         terms: term..next,
-                        steps: step..self.depth.min(step + long),
+                        steps: step..self.depth.min(step + KC),
                     };
                     (rows.check)();
                     // SAFETY: the caller's contract; the scratch has room for strips of a block.

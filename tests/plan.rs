@@ -566,14 +566,8 @@ fn a_condition_leaves_what_is_read_after_the_loop() {
 #[test]
 fn branches_compute_where_the_loop_keeps_its_state() {
     let text = "HloModule branches
-first {
-  a = f32[100,100] parameter(0)
-  ROOT r = f32[100,100] add(a, a)
-}
-second {
-  a = f32[100,100] parameter(0)
-  ROOT r = f32[100,100] multiply(a, a)
-}
+first { a = f32[100,100] parameter(0) ROOT r = f32[100,100] add(a, a) }
+second { a = f32[100,100] parameter(0) ROOT r = f32[100,100] multiply(a, a) }
 body {
   s = (s32[], f32[100,100]) parameter(0)
   i = s32[] get-tuple-element(s), index=0

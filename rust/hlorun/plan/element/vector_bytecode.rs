@@ -125,8 +125,8 @@ fn join(
 /// What vector bytecode spares a step: its passes over a tile, which are more where a narrow float is
 /// widened and rounded around the operation. A call spares nothing.
 fn weight(program: &Program, step: &Step) -> usize {
-    // What works on the bits of a narrow float.
-    let is_narrow = |op| {
+    // A narrow float keeps its form in these.
+    let works_on_bits = |op| {
         matches!(
             op,
             Op::Convert
@@ -136,7 +136,7 @@ fn weight(program: &Program, step: &Step) -> usize {
         )
     };
     match (step.meaning, source(program, step)) {
-        (Some(meaning), Some(DType::BF16 | DType::F16)) if !is_narrow(meaning.op) => 3,
+        (Some(meaning), Some(DType::BF16 | DType::F16)) if !works_on_bits(meaning.op) => 3,
         (Some(meaning), Some(from)) => usize::from(!vector_bytecode::is_call(meaning.op, from)),
         _ => 0,
     }

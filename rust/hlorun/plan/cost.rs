@@ -352,6 +352,10 @@ pub mod loops {
     /// Most bytes read and written by the last instruction of what is moved for its transcendental functions: to read more
     /// from memory in every trip takes as long as to compute it.
     pub const MAX_TRANSCENDENTAL: i64 = 1 << 21;
+    /// Bytes of an invariant broadcast that is worth an array of its own, and elements that it has at least: a caching level
+    /// holds it, and each trip reads it faster than it repeats elements.
+    pub const MAX_BROADCAST: i64 = 1 << 16;
+    pub const MIN_BROADCAST: i64 = 1 << 10;
     /// Most index values, over all trips, that are compared to show that a loop computes rows of its own.
     pub const MAX_COMPARED: usize = 1 << 19;
     /// Most elements of what is computed once in a trip and stored, instead of by each of its readers.

@@ -5,7 +5,8 @@
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
 //! Elementwise instructions and movements stay, because they are fused into their readers, unless they compute a
-//! transcendental function or read one of as many elements, up to [`MAX_TRANSCENDENTAL`]. A product, a
+//! transcendental function or read one of as many elements, up to [`MAX_TRANSCENDENTAL`], or are broadcasts that repeat
+//! elements in a row, up to [`MAX_BROADCAST`]. A product, a
 //! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
 //! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
 //! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
@@ -17,7 +18,9 @@ use super::info::{Callers, LoopInfo, MAX_BYTES, loops_in};
 use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
-use crate::plan::cost::loops::{MAX_ARITHMETIC, MAX_SPECULATIVE, MAX_TRANSCENDENTAL};
+use crate::plan::cost::loops::{
+    MAX_ARITHMETIC, MAX_BROADCAST, MAX_SPECULATIVE, MAX_TRANSCENDENTAL, MIN_BROADCAST,
+};
 use crate::plan::faults::{self, Fault};
 
 /// Name by which it is switched off.
@@ -154,7 +157,9 @@ fn wanted(
         let arithmetic = arithmetic.flatten().filter(|&size| size <= most);
         let is_worth = is_invariant
             && is_array
-            && (is_expensive(module, source(module, id)) || arithmetic.is_some())
+            && (is_expensive(module, source(module, id))
+                || arithmetic.is_some()
+                || repeats_elements(module, id))
             && is_affordable(id);
         if is_worth {
             wanted.push(id);
@@ -215,6 +220,27 @@ fn is_expensive(module: &HloModule, id: InstructionId) -> bool {
             | C::BatchNorm
             | C::Random
     )
+}
+
+/// Whether it repeats each element of its operand many times in a row, and is small.
+fn repeats_elements(module: &HloModule, id: InstructionId) -> bool {
+    let instruction = module.instruction(id);
+    let Some(shape) = instruction.array_shape() else {
+        return false;
+    };
+    let repeated = || {
+        let last = shape.dims.len() as i64 - 1;
+        let dimensions = instruction.dimensions();
+        !dimensions.is_empty() && !dimensions.contains(&last) && shape.dims.last() > Some(&1)
+    };
+    instruction.opcode() == HloOpcode::Broadcast
+        && repeated()
+        && shape
+            .element_count()
+            .is_some_and(|count| count >= MIN_BROADCAST)
+        && shape
+            .byte_size()
+            .is_some_and(|size| size as i64 <= MAX_BROADCAST)
 }
 
 /// What is not fused with what its operands are made of.

@@ -7,6 +7,7 @@
 use super::ahead::Ahead;
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
+use super::rank_k::Update;
 use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
@@ -14,9 +15,12 @@ use std::ops::Range;
 
 /// Elements of a B that stays in a cache while it is read in place.
 const CACHED: usize = 1 << 14;
-/// Bytes of a B of which no cache keeps much: it is read in place by one tile only, and asked for some rows ahead.
-const LARGE: usize = 16 << 20;
-const FAR_AHEAD: usize = 96;
+/// Bytes of a B that no second-level cache keeps, and of a row of it that is long: by a few rows of A it is read row by row.
+const LARGE: usize = 1 << 20;
+const LONG_ROW: usize = 1 << 10;
+const ROWS: Range<usize> = 2..33;
+/// Bytes of the sums of a task that reads B row by row.
+const SUMS: usize = 24 << 10;
 /// Strips that a task should have where B is read in place, so that it reads long rows.
 const NEIGHBOURS: usize = 4;
 
@@ -25,6 +29,8 @@ const NEIGHBOURS: usize = 4;
 enum Right<E> {
     /// In place.
     Direct,
+    /// In place, row by row, by all rows of A at once.
+    Rows,
     /// Copied by the task.
     Copied,
     /// In the panels of [`super::packed`].
@@ -36,8 +42,6 @@ struct Driver<'g, E: 'static, S> {
     g: &'g Product<'g, E, S>,
     cut: Strips<E>,
     right: Right<E>,
-    /// B is read from memory, not from a cache.
-    is_large: bool,
     /// Tiles of A are copied, not read in place.
     is_packed: bool,
 }
@@ -69,7 +73,11 @@ pub(super) fn run<E: Real, S: Source<E>>(
     let most = driver.cut.most_rows(driver.is_packed);
     for first in (0..g.m).step_by(BAND) {
         let rows = first..g.m.min(first + BAND);
-        let tiles = Tiles::new(rows.len(), most.min(14));
+        let most = match driver.right {
+            Right::Rows => rows.len(),
+            _ => most.min(14),
+        };
+        let tiles = Tiles::new(rows.len(), most);
         let step = depth_step::<E>(rows.len());
         for start in (0..g.k).step_by(step) {
             let depth = start..g.k.min(start + step);
@@ -99,12 +107,14 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let vectors = strip_vectors(E::kernels(), g.m, g.n);
         let cut = Strips::<E>::new(vectors, g.n);
         let strips = cut.count;
-        let is_large = g.k.saturating_mul(g.n) > LARGE / size_of::<S>();
+        let row = g.n.saturating_mul(size_of::<S>());
+        let is_large = row >= LONG_ROW && row.saturating_mul(g.k) > LARGE;
+        let by_rows = is_large && g.b.layout.col_stride == 1 && ROWS.contains(&g.m);
         let right = match panels {
             Some(panels) => Right::Panels(panels),
+            None if by_rows => Right::Rows,
             None if g.is_plain && g.b.layout.col_stride == 1 => {
-                let readers = if is_large { 1 } else { READERS };
-                let few = g.m.div_ceil(cut.most_rows(true)) <= readers;
+                let few = g.m.div_ceil(cut.most_rows(true)) <= READERS;
                 if few || g.k * g.n <= CACHED {
                     Right::Direct
                 } else {
@@ -117,7 +127,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         // are as high without packing.
         let rows = cut.most_rows(false);
         let in_rows = g.a.layout.col_stride == 1 && rows == cut.most_rows(true);
-        let is_packed = !g.is_plain
+        let is_packed = matches!(right, Right::Rows)
+            || !g.is_plain
             || (!in_rows
                 && ((strips > 2 && g.m.min(BAND) * g.k * strips > 1 << 12)
                     || (strips == 1 && g.k >= 128 && g.m > rows)));
@@ -125,7 +136,6 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             g,
             cut,
             right,
-            is_large,
             is_packed,
         }
     }
@@ -158,11 +168,19 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             Right::Direct => strips
                 .div_ceil(NEIGHBOURS)
                 .max(strips.min(2 * parallel.threads)),
+            Right::Rows => strips
+                .div_ceil(self.summed_strips(left))
+                .max(2 * parallel.threads),
             _ => strips,
         };
         let tasks = worth(parallel, work, depth.len() * self.g.n, most);
-        let group = strips.div_ceil(tasks).min(GROUP);
+        let group = match self.right {
+            Right::Rows => self.summed_strips(left),
+            _ => GROUP,
+        };
+        let group = strips.div_ceil(tasks).min(group);
         let room = match self.right {
+            Right::Rows => group * self.cut.width * left.rows.len(),
             Right::Copied => group * self.cut.width * KC.min(depth.len()),
             _ => self.cut.width * KC,
         };
@@ -185,6 +203,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let (g, width) = (self.g, self.cut.width);
         let columns = strips.start * width..g.n.min(strips.end * width);
         match self.right {
+            Right::Rows => return self.update(left, depth, columns, scratch),
             Right::Copied => g.pack_b(depth.clone(), columns, width, scratch),
             // The last strip may be cut off.
             Right::Direct if columns.len() % width != 0 => {
@@ -216,6 +235,43 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         }
     }
 
+    /// Strips whose sums fit [`SUMS`].
+    fn summed_strips(&self, left: &Left<E>) -> usize {
+        (SUMS / size_of::<E>() / left.rows.len() / self.cut.width).max(1)
+    }
+
+    /// One block of the depth: all rows of A by some columns of B, with sums at `scratch`.
+    fn update(&self, left: &Left<E>, depth: Range<usize>, columns: Range<usize>, sums: *mut E) {
+        let g = self.g;
+        let Some(x) = left.block(depth.start) else {
+            return;
+        };
+        let update = Update {
+            x: x.cast_const(),
+            rows: left.rows.len(),
+            depth: depth.len(),
+            b: g.b.at(depth.start, columns.start),
+            b_row: g.b.layout.row_stride,
+            columns: columns.len(),
+            y: sums,
+        };
+        // SAFETY: a block of A and B, and room for the sums; tasks own their columns of C.
+        unsafe {
+            // Zeros of both types.
+            sums.write_bytes(0, update.rows * update.columns);
+            (S::loops().rank_k)(&update);
+            for row in 0..update.rows {
+                let c = g.c(left.rows.start + row, columns.start);
+                let from = sums.add(row * update.columns);
+                (S::loops().settle)(from, c, update.columns, g.scales(depth.start));
+                if depth.end == g.k {
+                    let origin = [left.rows.start + row, columns.start];
+                    g.epilogue.apply_to_row(origin, c, 1, update.columns);
+                }
+            }
+        }
+    }
+
     /// Strip `s` for a block of the depth, and the elements from one of its rows to the next. `first` is the strip at
     /// `scratch`.
     #[inline]
@@ -240,7 +296,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             Right::Direct if (s + 1) * width <= g.n => {
                 (g.b.at(depth.start, s * width).cast(), g.b.layout.row_stride)
             }
-            Right::Direct => (copied(0), width as isize),
+            Right::Direct | Right::Rows => (copied(0), width as isize),
             Right::Copied => (copied(s - first), width as isize),
         }
     }
@@ -249,7 +305,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     /// there are few tiles, or B is small.
     fn sharers(&self, tiles: &Tiles) -> usize {
         match self.right {
-            Right::Direct => 1,
+            Right::Direct | Right::Rows => 1,
             Right::Copied | Right::Panels(_) => tiles.count,
         }
     }
@@ -271,7 +327,6 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let ends = depth.end == left.depth.end;
         let (p, s) = match self.right {
             Right::Copied if !self.is_packed => return None,
-            Right::Direct if self.is_large => (depth.start + FAR_AHEAD, s),
             Right::Direct | Right::Panels(_) if self.sharers(&left.tiles) == 1 => {
                 match (is_last, ends) {
                     (false, _) => (depth.start, s + 1),

@@ -6,6 +6,7 @@
 
 use super::ahead::{Ahead, UNROLL, prefetch_a, prefetch_near, prefetch_row};
 use super::epilogue::{StepVector, TileEpilogue, Vectors};
+use super::rank_k::{self, RankK, Settle, Update};
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
 use crate::elementwise::{self, Tier};
@@ -270,6 +271,9 @@ pub(super) struct Loops<E, S> {
     pub pack: Pack<E, S>,
     pub axpy: Axpy<E, S>,
     pub dots: Dots<E, S>,
+    pub rank_k: RankK<E, S>,
+    /// Elements `from[..n]` times α, plus β·`to`, into `to`.
+    pub settle: Settle<E>,
     /// Elements `from[..n]` times one, plus β·`to`, into `to`, rounded.
     pub finish: unsafe fn(*const E, *mut S, isize, usize, E),
 }
@@ -302,12 +306,12 @@ unsafe fn finish<E: Real, S: Source<E>>(
     }
 }
 
-// The bytes of a vector; those of the lanes of a dot product, and its most rows by its columns. (Tiers that fuse have as
-// many lanes.)
+// The bytes of a vector; those of the lanes of a dot product, and its most rows by its columns; rows of B that an update
+// adds at once. (Tiers that fuse have as many lanes.)
 //
 // Of tiles one vector wide, `f64` has its own list: the compiler does not keep more than twelve of them in registers.
 macro_rules! tier {
-    ($module:ident, $tier:ty, $bytes:literal, $lanes:literal $rows:literal x $columns:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
+    ($module:ident, $tier:ty, $bytes:literal, $lanes:literal $rows:literal x $columns:literal, $steps:literal, $transpose:path, $cut:path, packed [$($p1:literal)*] or [$($q1:literal)*] [$($p2:literal)*] [$($p4:literal)*], direct [$($d1:literal)*] [$($d2:literal)*] [$($d4:literal)*], $(#[$features:meta])?) => {
         mod $module {
             use super::*;
 
@@ -345,13 +349,31 @@ macro_rules! tier {
             }
 
             $(#[$features])?
+            unsafe fn rank_k<E: Real, S: Source<E>>(update: &Update<E, S>) {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    if size_of::<E>() == 4 {
+                        rank_k::run::<$tier, E, S, $steps, { $bytes / 2 }>(update)
+                    } else {
+                        rank_k::run::<$tier, E, S, $steps, { $bytes / 4 }>(update)
+                    }
+                }
+            }
+
+            $(#[$features])?
+            unsafe fn sums<E: Real>(from: *const E, to: *mut E, n: usize, scales: [E; 2]) {
+                // SAFETY: the caller's contract.
+                unsafe { rank_k::settle(from, to, n, scales) }
+            }
+
+            $(#[$features])?
             unsafe fn end<E: Real, S: Source<E>>(from: *const E, to: *mut S, step: isize, n: usize, beta: E) {
                 // SAFETY: the caller's contract.
                 unsafe { finish(from, to, step, n, beta) }
             }
 
             pub fn loops<E: Real, S: Source<E>>() -> Loops<E, S> {
-                Loops { pack, axpy, dots, finish: end }
+                Loops { pack, axpy, dots, rank_k, settle: sums, finish: end }
             }
 
             pub const fn kernels32() -> Kernels<f32> {
@@ -379,14 +401,14 @@ macro_rules! tier {
     };
 }
 
-tier!(portable, elementwise::Portable, 16, 16 3 x 4, strips::by_element, strips::by_element,
+tier!(portable, elementwise::Portable, 16, 16 3 x 4, 4, strips::by_element, strips::by_element,
     packed [1 2 3 4] or [1 2 3 4] [1 2 3 4] [1 2], direct [1 2 3 4] [1 2 3 4] [1 2],);
 #[cfg(target_arch = "x86_64")]
-tier!(avx2, elementwise::Avx2, 32, 64 3 x 2, strips::by_element, strips::by_element,
+tier!(avx2, elementwise::Avx2, 32, 64 3 x 2, 4, strips::by_element, strips::by_element,
     packed [1 2 3 4 5 6 7 8] or [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2], direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],
     #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-tier!(avx512, elementwise::Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_by_vector,
+tier!(avx512, elementwise::Avx512, 64, 64 6 x 4, 8, strips::by_vector, strips::cut_by_vector,
     packed [1 2 3 4 5 6 7 8 9 10 11 12 13 14] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6],
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6 7 8] [1 2 3 4 5 6],
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
@@ -394,7 +416,7 @@ tier!(avx512, elementwise::Avx512, 64, 64 6 x 4, strips::by_vector, strips::cut_
 // the same bits. Six rows by sixteen columns of `f32` are 24 registers of sums, like eight by twelve, which leaves eight to
 // read into.
 #[cfg(target_arch = "aarch64")]
-tier!(neon, elementwise::Neon, 32, 64 2 x 2, strips::by_element, strips::by_element,
+tier!(neon, elementwise::Neon, 32, 64 2 x 2, 4, strips::by_element, strips::by_element,
     packed [1 2 3 4 5 6 7 8 9 10 11 12] or [1 2 3 4 5 6 7 8 9 10 11 12] [1 2 3 4 5 6] [1 2],
     direct [1 2 3 4 5 6 7 8] [1 2 3 4 5 6] [1 2],);
 

@@ -14,7 +14,8 @@
 //!       │                    ├─ small::few_rows   B where it lies (axpy and dots of vector)
 //!       │                    ├─ small::narrow     B not wider than a strip (micro::Tile)
 //!       │                    ├─ by_rows           few columns: B packed for all (micro::Tile)
-//!       │                    └─ by_columns        the rest: A packed for all, or in place (micro::Tile)
+//!       │                    └─ by_columns        the rest: A packed for all, or in place (micro::Tile); by a large B,
+//!       │                                         read row by row, where A has few rows (rank_k)
 //!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in
@@ -39,6 +40,7 @@ pub(crate) mod pack;
 pub mod packed;
 pub mod portable;
 mod product;
+mod rank_k;
 mod real;
 mod small;
 mod steps;

@@ -118,6 +118,12 @@ impl<E: Real, S: Source<E>> Product<'_, E, S> {
         if p == 0 { self.beta } else { E::ONE }
     }
 
+    /// α and β for a block of the depth.
+    #[inline]
+    pub fn scales(&self, p: usize) -> [E; 2] {
+        [self.alpha, self.beta(p)]
+    }
+
     /// The tile of C at row `i` and column `j`: of operands where they lie, with nothing asked for ahead.
     #[inline]
     pub fn tile(&self, i: usize, j: usize, depth: Range<usize>, width: usize) -> Tile<E> {

@@ -349,9 +349,11 @@ pub mod loops {
     /// Bytes read and written by all arithmetic that is moved out of one loop: its results live as long
     /// as the loop.
     pub const MAX_ARITHMETIC: i64 = 1 << 24;
-    /// Most bytes read and written by the last instruction of what is moved for its transcendental functions: to read more
-    /// from memory in every trip takes as long as to compute it.
-    pub const MAX_TRANSCENDENTAL: i64 = 1 << 21;
+    /// Most bytes read and written by the last instruction of what is moved for its operations: to read more from memory in
+    /// every trip takes as long as to compute it.
+    pub const MAX_READ_AGAIN: i64 = 1 << 21;
+    /// Operations by which an element costs more than to read it; a transcendental function is as many.
+    pub const MIN_OPERATIONS: usize = 3;
     /// Bytes of an invariant broadcast that is worth an array of its own, and elements that it has at least: a caching level
     /// holds it, and each trip reads it faster than it repeats elements.
     pub const MAX_BROADCAST: i64 = 1 << 16;

@@ -4,9 +4,9 @@
 //! never changes, or invariant themselves. Reductions, products, sorts and their like are moved, with
 //! the invariant instructions they are made of; each becomes state that never changes.
 //!
-//! Elementwise instructions and movements stay, because they are fused into their readers, unless they compute a
-//! transcendental function or read one of as many elements, up to [`MAX_TRANSCENDENTAL`], or are broadcasts that repeat
-//! elements in a row, up to [`MAX_BROADCAST`]. A product, a
+//! Elementwise instructions and movements stay, because they are fused into their readers, unless they make several
+//! operations or a transcendental function of as many elements ([`MIN_OPERATIONS`]), up to [`MAX_READ_AGAIN`], or are
+//! broadcasts that repeat elements in a row, up to [`MAX_BROADCAST`]. A product, a
 //! gather or another reader of whole arrays ([`takes_whole_arrays`]) fuses nothing: arithmetic and
 //! concatenations that it reads are moved too, up to [`MAX_ARITHMETIC`] in a loop. Loops and custom calls
 //! stay, because they may not end or may fail, and the loop may have no trip at all. Where it is not known to
@@ -19,7 +19,7 @@ use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
 use crate::plan::cost::loops::{
-    MAX_ARITHMETIC, MAX_BROADCAST, MAX_SPECULATIVE, MAX_TRANSCENDENTAL, MIN_BROADCAST,
+    MAX_ARITHMETIC, MAX_BROADCAST, MAX_READ_AGAIN, MAX_SPECULATIVE, MIN_BROADCAST, MIN_OPERATIONS,
 };
 use crate::plan::faults::{self, Fault};
 
@@ -137,7 +137,7 @@ fn wanted(
     let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
     let mut left = MAX_ARITHMETIC;
-    let transcendental = transcendental(module, body, invariant);
+    let costly = costly(module, body, invariant);
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
         if is_invariant && !needed.contains(&id) {
@@ -146,14 +146,13 @@ fn wanted(
         let is_array = module.instruction(id).array_shape().is_some();
         let is_written = whole.contains(&id);
         let is_read_whole = is_written && is_arithmetic_or_concatenation(module, id);
-        let is_transcendental =
-            transcendental.contains(&id) && is_arithmetic_or_concatenation(module, id);
+        let is_costly = costly.contains(&id) && is_arithmetic_or_concatenation(module, id);
         let most = if is_read_whole {
             left
         } else {
-            left.min(MAX_TRANSCENDENTAL)
+            left.min(MAX_READ_AGAIN)
         };
-        let arithmetic = (is_read_whole || is_transcendental).then(|| size(module, id));
+        let arithmetic = (is_read_whole || is_costly).then(|| size(module, id));
         let arithmetic = arithmetic.flatten().filter(|&size| size <= most);
         let is_worth = is_invariant
             && is_array
@@ -176,31 +175,38 @@ fn wanted(
     wanted
 }
 
-/// Invariant transcendental functions, and invariant elementwise instructions and permutations that read one of them with as
-/// many elements.
-fn transcendental(
+/// Invariant elementwise instructions that make at least [`MIN_OPERATIONS`] operations on as many elements, or a
+/// transcendental function of one of them; and permutations of these.
+fn costly(
     module: &HloModule,
     body: &[InstructionId],
     invariant: &FxHashSet<InstructionId>,
 ) -> FxHashSet<InstructionId> {
     let count = |id| module.instruction(id).array_shape()?.element_count();
-    let mut transcendental: FxHashSet<InstructionId> = FxHashSet::default();
+    // Operations that an element is made by. One that two instructions read counts for both.
+    let mut operations: FxHashMap<InstructionId, usize> = FxHashMap::default();
     for &id in body.iter().filter(|id| invariant.contains(id)) {
         let opcode = module.instruction_data(id).opcode;
-        let is_like = |operand: &InstructionId| {
-            transcendental.contains(operand)
-                && count(*operand).is_some()
-                && count(*operand) == count(id)
+        let is_arithmetic = opcode.class() == OpClass::Convert
+            || opcode.class() == OpClass::Compare
+            || is_arithmetic_or_concatenation(module, id);
+        let own = match opcode.is_transcendental() {
+            true => MIN_OPERATIONS,
+            false => usize::from(is_arithmetic),
         };
-        let is_elementwise = opcode.class() == OpClass::Convert
-            || is_arithmetic_or_concatenation(module, id)
-            || is_permutation(module, id);
-        let operands = module.operand_ids(id).iter();
-        if opcode.is_transcendental() || is_elementwise && operands.into_iter().any(is_like) {
-            transcendental.insert(id);
+        if own == 0 && !is_permutation(module, id) {
+            continue;
         }
+        let like = module.operand_ids(id).iter().filter(|operand| {
+            let of_operand = count(**operand);
+            of_operand.is_some() && of_operand == count(id)
+        });
+        let before = like.filter_map(|operand| operations.get(operand));
+        let all = before.fold(own, |all, operand| all.saturating_add(*operand));
+        operations.insert(id, all);
     }
-    transcendental
+    operations.retain(|_, operations| *operations >= MIN_OPERATIONS);
+    operations.into_keys().collect()
 }
 
 /// What costs more than to read its result.

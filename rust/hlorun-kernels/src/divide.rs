@@ -1,10 +1,11 @@
 //! Quotients and remainders by one divisor: a multiplication and shifts.
 //!
-//! In: an array of integers and one integer. Out: a [`Binary`] whose second argument points to the divisor. Promise: the
-//! bits of the kernels of two arrays. The method is that of Granlund and Montgomery, "Division by Invariant Integers using
+//! In: an array of integers and one integer, or an array that repeats it. Out: a [`Binary`] whose second argument points to
+//! the divisor. Promise: the bits of a division of each element. The method is that of Granlund and Montgomery, "Division by Invariant Integers using
 //! Multiplication" (1994): for a divisor d of L bits, that is no power of two, ⌊x / d⌋ is ⌊x·m / 2^(W+L)⌋ with an m of
 //! W + 1 bits, whose highest bit is added apart.
 
+use crate::elementwise::{Tier, int};
 use crate::ops::BinaryOp;
 use crate::table::Binary;
 use crate::with_scalar::Side;
@@ -197,12 +198,40 @@ macro_rules! tier {
                 unsafe { body::<E, REST>(a, divisor, out, n) }
             }
 
-            pub fn pick<const REST: bool>(dtype: DType) -> Option<Binary> {
+            $(#[$features])?
+            unsafe fn run_many<E: Word + int::IntElem, const REST: bool>(
+                a: *const u8,
+                b: *const u8,
+                out: *mut u8,
+                n: usize,
+            ) {
+                // SAFETY: the caller's contract, which is that of the kernel of two arrays.
+                unsafe {
+                    if are_the_same::<E>(b, n) {
+                        return body::<E, REST>(a, b, out, n);
+                    }
+                    let each = match REST {
+                        false => <$tier>::binary::<E, int::Divide>(),
+                        true => <$tier>::binary::<E, int::Remainder>(),
+                    };
+                    each(a, b, out, n);
+                }
+            }
+
+            pub fn pick<const REST: bool>(dtype: DType, is_scalar: bool) -> Option<Binary> {
+                macro_rules! of {
+                    ($e:ty) => {
+                        match is_scalar {
+                            true => run::<$e, REST>,
+                            false => run_many::<$e, REST>,
+                        }
+                    };
+                }
                 Some(match dtype {
-                    DType::S32 => run::<i32, REST>,
-                    DType::U32 => run::<u32, REST>,
-                    DType::S64 => run::<i64, REST>,
-                    DType::U64 => run::<u64, REST>,
+                    DType::S32 => of!(i32),
+                    DType::U32 => of!(u32),
+                    DType::S64 => of!(i64),
+                    DType::U64 => of!(u64),
                     _ => return None,
                 })
             }
@@ -211,11 +240,36 @@ macro_rules! tier {
 }
 each_tier!(tier);
 
+/// Divisors that are worth a look whether they are the same: to make one ready takes as long as some divisions.
+const MANY: usize = 32;
+
+/// Whether many divisors are all the same.
+#[inline(always)]
+unsafe fn are_the_same<E: Word>(b: *const u8, n: usize) -> bool {
+    if n < MANY {
+        return false;
+    }
+    // SAFETY: the caller promises n elements.
+    let divisors = unsafe { std::slice::from_raw_parts(b.cast::<E>(), n) };
+    let first = divisors[0];
+    let differ = |part: &[E]| part.iter().fold(false, |any, &x| any | (x != first));
+    !divisors.chunks(MANY).any(differ)
+}
+
+/// The kernel of a quotient or a remainder of two arrays.
+pub(crate) fn of_arrays(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Binary> {
+    match op {
+        BinaryOp::Divide => of_tier!(isa, pick::<false>(dtype, false)),
+        BinaryOp::Remainder => of_tier!(isa, pick::<true>(dtype, false)),
+        _ => None,
+    }
+}
+
 /// The kernel of a quotient or a remainder whose right operand is a scalar.
 pub(crate) fn by_scalar(isa: Isa, op: BinaryOp, dtype: DType, side: Side) -> Option<Binary> {
     match (op, side) {
-        (BinaryOp::Divide, Side::Right) => of_tier!(isa, pick::<false>(dtype)),
-        (BinaryOp::Remainder, Side::Right) => of_tier!(isa, pick::<true>(dtype)),
+        (BinaryOp::Divide, Side::Right) => of_tier!(isa, pick::<false>(dtype, true)),
+        (BinaryOp::Remainder, Side::Right) => of_tier!(isa, pick::<true>(dtype, true)),
         _ => None,
     }
 }
@@ -252,13 +306,29 @@ mod tests {
             let divisors = vec![of(divisor); n];
             for op in [BinaryOp::Divide, BinaryOp::Remainder] {
                 let mut want = dividends.clone();
-                let plain = crate::binary(op, dtype).unwrap();
-                // SAFETY: all hold n elements.
-                unsafe {
-                    let (a, b) = (dividends.as_ptr().cast(), divisors.as_ptr().cast());
-                    plain(a, b, want.as_mut_ptr().cast(), n);
-                }
+                // One of another divisor, so that each is divided by itself.
+                let (mut more, mut others) = (dividends.clone(), divisors.clone());
+                more.push(E::ONE);
+                others.push(if divisor == 1 { E::ONES } else { E::ONE });
+                let arrays = |isa, a: &[E], b: &[E], out: &mut [E]| {
+                    let kernel = crate::table::binary_on(isa, op, dtype).unwrap();
+                    // SAFETY: all hold as many elements.
+                    unsafe {
+                        kernel(
+                            a.as_ptr().cast(),
+                            b.as_ptr().cast(),
+                            out.as_mut_ptr().cast(),
+                            a.len(),
+                        );
+                    }
+                };
+                want.push(E::ZERO);
+                arrays(Isa::active(), &more, &others, &mut want);
+                want.pop();
                 for isa in Isa::available() {
+                    let mut got = vec![E::ZERO; n];
+                    arrays(isa, &dividends, &divisors, &mut got);
+                    assert_eq!(got, want, "{op:?} {isa:?} by {divisor} repeated");
                     let kernel = by_scalar(isa, op, dtype, Side::Right).unwrap();
                     let (mut got, mut same) = (vec![E::ZERO; n], dividends.clone());
                     let by = divisors.as_ptr().cast();

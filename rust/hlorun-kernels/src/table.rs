@@ -116,6 +116,9 @@ pub fn binary(op: BinaryOp, dtype: DType) -> Option<Binary> {
 
 /// [`binary`] for a given tier, which must be available.
 pub fn binary_on(isa: Isa, op: BinaryOp, dtype: DType) -> Option<Binary> {
+    if let Some(kernel) = crate::divide::of_arrays(isa, op, dtype) {
+        return Some(kernel);
+    }
     with_tier!(isa, T => binary_tier::<T>(op, dtype))
 }
 

@@ -354,10 +354,13 @@ pub mod loops {
     pub const MAX_READ_AGAIN: i64 = 1 << 21;
     /// Operations by which an element costs more than to read it; a transcendental function is as many.
     pub const MIN_OPERATIONS: usize = 3;
-    /// Bytes of an invariant broadcast that is worth an array of its own, and elements that it has at least: a caching level
-    /// holds it, and each trip reads it faster than it repeats elements.
+    /// Bytes of an invariant broadcast that is worth an array of its own, elements that it has at least, and times that it
+    /// repeats each: a cache holds it, and a trip reads it faster than it repeats elements.
     pub const MAX_BROADCAST: i64 = 1 << 16;
     pub const MIN_BROADCAST: i64 = 1 << 10;
+    pub const MIN_REPEATED: i64 = 8;
+    /// Bytes read and written by all such broadcasts of a loop.
+    pub const MAX_BROADCASTS: i64 = 1 << 20;
     /// Most index values, over all trips, that are compared to show that a loop computes rows of its own.
     pub const MAX_COMPARED: usize = 1 << 19;
     /// Most elements of what is computed once in a trip and stored, instead of by each of its readers.

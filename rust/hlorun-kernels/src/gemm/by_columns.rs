@@ -11,14 +11,15 @@ use super::rank_k::Update;
 use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Elements of a B that stays in a cache while it is read in place.
 const CACHED: usize = 1 << 14;
-/// Bytes of a B that no second-level cache keeps, and of a row of it that is long: by a few rows of A it is read row by row.
+/// Bytes of a B that is large, more than most second-level caches keep, and of a row that is long. Such a B is read row by
+/// row where A has so many rows.
 const LARGE: usize = 1 << 20;
 const LONG_ROW: usize = 1 << 10;
-const ROWS: Range<usize> = 2..33;
+const ROWS: RangeInclusive<usize> = 2..=32;
 /// Bytes of the sums of a task that reads B row by row.
 const SUMS: usize = 24 << 10;
 /// Strips that a task should have where B is read in place, so that it reads long rows.
@@ -143,17 +144,18 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     /// Copies the tiles of A, on all threads.
     fn pack(&self, left: &Left<E>, parallel: &Parallel) -> Outcome {
         let (rows, depth, tiles) = (&left.rows, &left.depth, left.tiles);
-        let tasks = worth(parallel, 0, rows.len() * depth.len() / 4, tiles.count);
+        let blocks = depth.len().div_ceil(KC);
+        let pieces = tiles.count * blocks;
+        let tasks = worth(parallel, 0, rows.len() * depth.len() / 4, pieces);
         fork(parallel, tasks, &|task| {
-            for tile in share(tiles.count, tasks, task, 1) {
-                let own = tiles.get(tile);
-                for p in depth.clone().step_by(KC) {
-                    let block = p..depth.end.min(p + KC);
-                    if let Some(to) = left.block(p) {
-                        let to = to.wrapping_add(own.start * block.len());
-                        let own = rows.start + own.start..rows.start + own.end;
-                        self.g.pack_a(own, block, to);
-                    }
+            for piece in share(pieces, tasks, task, 1) {
+                let own = tiles.get(piece / blocks);
+                let p = depth.start + piece % blocks * KC;
+                let block = p..depth.end.min(p + KC);
+                if let Some(to) = left.block(p) {
+                    let to = to.wrapping_add(own.start * block.len());
+                    let own = rows.start + own.start..rows.start + own.end;
+                    self.g.pack_a(own, block, to);
                 }
             }
             Ok(())
@@ -170,7 +172,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                 .max(strips.min(2 * parallel.threads)),
             Right::Rows => strips
                 .div_ceil(self.summed_strips(left))
-                .max(2 * parallel.threads),
+                .max(strips.min(2 * parallel.threads)),
             _ => strips,
         };
         let tasks = worth(parallel, work, depth.len() * self.g.n, most);
@@ -243,9 +245,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
     /// One block of the depth: all rows of A by some columns of B, with sums at `scratch`.
     fn update(&self, left: &Left<E>, depth: Range<usize>, columns: Range<usize>, sums: *mut E) {
         let g = self.g;
-        let Some(x) = left.block(depth.start) else {
-            return;
-        };
+        let x = left.block(depth.start).expect("A is packed");
         let update = Update {
             x: x.cast_const(),
             rows: left.rows.len(),
@@ -257,7 +257,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         };
         // SAFETY: a block of A and B, and room for the sums; tasks own their columns of C.
         unsafe {
-            // Zeros of both types.
+            // Zero bytes are 0.0 in `f32` and `f64`.
             sums.write_bytes(0, update.rows * update.columns);
             (S::loops().rank_k)(&update);
             for row in 0..update.rows {
@@ -296,7 +296,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             Right::Direct if (s + 1) * width <= g.n => {
                 (g.b.at(depth.start, s * width).cast(), g.b.layout.row_stride)
             }
-            Right::Direct | Right::Rows => (copied(0), width as isize),
+            Right::Direct => (copied(0), width as isize),
+            Right::Rows => unreachable!("read by `update`"),
             Right::Copied => (copied(s - first), width as isize),
         }
     }

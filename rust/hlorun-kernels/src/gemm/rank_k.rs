@@ -30,7 +30,7 @@ pub(super) struct Update<E, S> {
 /// All elements named are valid; y overlaps nothing.
 pub(super) type RankK<E, S> = unsafe fn(&Update<E, S>);
 
-/// Columns whose values are in registers where fewer are left.
+/// Columns that are added at once where fewer than W are left.
 const FEW: usize = 8;
 
 /// K is the number of rows of B that are added at once, W that of columns whose values are in registers meanwhile.
@@ -151,11 +151,14 @@ mod tests {
         bytes
     }
 
-    fn product(g: &Gemm, a: &[u8], b: &[u8]) -> Vec<u8> {
+    fn product(g: &Gemm, a: &[u8], b: &[u8], threads: usize) -> Vec<u8> {
         let mut c = fractions(g.m * g.n, 3, g.out);
+        let parallel = Parallel {
+            threads,
+            run: &|tasks, body| (0..tasks).rev().for_each(body),
+        };
         // SAFETY: A has more rows, the other matrices have the sizes of g.
-        unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &Parallel::SERIAL) }
-            .expect("memory");
+        unsafe { gemm(g, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &parallel) }.expect("memory");
         c
     }
 
@@ -174,15 +177,16 @@ mod tests {
             (DType::F16, DType::F16),
         ] {
             let (a, b) = (fractions(rows * k, 1, dtype), fractions(k * n, 2, dtype));
-            for beta in [0.0, 1.0] {
+            for (alpha, beta) in [(1.0, 0.0), (-0.5, 1.0)] {
                 let tiles = Gemm {
                     out,
+                    alpha: (alpha, 0.0),
                     beta,
                     ..Gemm::dense(dtype, rows, n, k)
                 };
-                let want = product(&tiles, &a, &b);
-                for m in [2, 7, 32] {
-                    let got = product(&Gemm { m, ..tiles }, &a, &b);
+                let want = product(&tiles, &a, &b, 1);
+                for (m, threads) in [(2, 1), (7, 2), (32, 64)] {
+                    let got = product(&Gemm { m, ..tiles }, &a, &b, threads);
                     assert!(got == want[..got.len()], "{dtype:?}, {m} rows");
                 }
             }

@@ -1,7 +1,7 @@
 //! Products of `f32`, `f64`, `bf16` and `f16`: our own, for every shape.
 //!
 //! In: a [`Gemm`] of any strides. Out: C. Promise: sums along k run in blocks of [`KC`] in ascending order, each block
-//! one sum in registers, whatever the shape of the tiles, the number of threads and the split of C among them: the bits
+//! one sum that begins at zero, whatever the shape of the tiles, the number of threads and the split of C among them: the bits
 //! of an element depend on k, its row of A and its column of B alone, and on nothing else of the product but the path
 //! that its sizes choose. Scratch memory is bounded, whatever the size of the matrices.
 //!
@@ -9,7 +9,8 @@
 //! its rows are contiguous and tiles no lower for that, and each task multiplies it with strips of B that it copies into its
 //! cache (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). One of few columns runs by rows
 //! ([`by_rows`]): B is copied once, and each task reads its rows of A where they lie. Operands that are read only once or
-//! twice are not copied at all.
+//! twice are not copied at all. Where few rows multiply a large B they are copied, and B is read row by row
+//! ([`super::rank_k`]).
 
 use super::epilogue::Epilogue;
 use super::memory::fork;

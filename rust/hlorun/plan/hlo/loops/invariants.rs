@@ -19,7 +19,8 @@ use crate::error::{HloError, Result};
 use crate::module::post_order::computation_post_order;
 use crate::module::{Effects, HloModule, HloOpcode, InstructionId, OpClass};
 use crate::plan::cost::loops::{
-    MAX_ARITHMETIC, MAX_BROADCAST, MAX_READ_AGAIN, MAX_SPECULATIVE, MIN_BROADCAST, MIN_OPERATIONS,
+    MAX_ARITHMETIC, MAX_BROADCAST, MAX_BROADCASTS, MAX_READ_AGAIN, MAX_SPECULATIVE, MIN_BROADCAST,
+    MIN_OPERATIONS, MIN_REPEATED,
 };
 use crate::plan::faults::{self, Fault};
 
@@ -137,6 +138,7 @@ fn wanted(
     let mut whole: FxHashSet<InstructionId> = FxHashSet::default();
     let mut wanted = Vec::new();
     let mut left = MAX_ARITHMETIC;
+    let mut left_for_broadcasts = MAX_BROADCASTS;
     let costly = costly(module, body, invariant);
     for &id in body.iter().rev() {
         let is_invariant = invariant.contains(&id);
@@ -154,15 +156,20 @@ fn wanted(
         };
         let arithmetic = (is_read_whole || is_costly).then(|| size(module, id));
         let arithmetic = arithmetic.flatten().filter(|&size| size <= most);
+        let broadcast = repeats_elements(module, id).then(|| size(module, id));
+        let broadcast = broadcast
+            .flatten()
+            .filter(|&size| size <= left_for_broadcasts);
         let is_worth = is_invariant
             && is_array
             && (is_expensive(module, source(module, id))
                 || arithmetic.is_some()
-                || repeats_elements(module, id))
+                || broadcast.is_some())
             && is_affordable(id);
         if is_worth {
             wanted.push(id);
             left -= arithmetic.unwrap_or(0);
+            left_for_broadcasts -= broadcast.unwrap_or(0);
             continue;
         }
         let operands = module.operand_ids(id).iter().copied();
@@ -197,11 +204,13 @@ fn costly(
         if own == 0 && !is_permutation(module, id) {
             continue;
         }
-        let like = module.operand_ids(id).iter().filter(|operand| {
-            let of_operand = count(**operand);
-            of_operand.is_some() && of_operand == count(id)
+        let operands = module.operand_ids(id);
+        let like = operands.iter().enumerate().filter(|&(at, operand)| {
+            let of_operand = count(*operand);
+            let is_alike = of_operand.is_some() && of_operand == count(id);
+            is_alike && !operands[..at].contains(operand)
         });
-        let before = like.filter_map(|operand| operations.get(operand));
+        let before = like.filter_map(|(_, operand)| operations.get(operand));
         let all = before.fold(own, |all, operand| all.saturating_add(*operand));
         operations.insert(id, all);
     }
@@ -228,7 +237,7 @@ fn is_expensive(module: &HloModule, id: InstructionId) -> bool {
     )
 }
 
-/// Whether it repeats each element of its operand many times in a row, and is small.
+/// Whether it repeats each element of its operand several times in a row, and is small.
 fn repeats_elements(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     let Some(shape) = instruction.array_shape() else {
@@ -237,7 +246,9 @@ fn repeats_elements(module: &HloModule, id: InstructionId) -> bool {
     let repeated = || {
         let last = shape.dims.len() as i64 - 1;
         let dimensions = instruction.dimensions();
-        !dimensions.is_empty() && !dimensions.contains(&last) && shape.dims.last() > Some(&1)
+        !dimensions.is_empty()
+            && !dimensions.contains(&last)
+            && shape.dims.last() >= Some(&MIN_REPEATED)
     };
     instruction.opcode() == HloOpcode::Broadcast
         && repeated()

@@ -42,7 +42,7 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 15] = [
+const ON_THUNKS: [(&str, &[&str]); 16] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
@@ -56,6 +56,7 @@ const ON_THUNKS: [(&str, &[&str]); 15] = [
     ("select-reducers", &["fusion"]),
     ("state-in-place", &["fusion"]),
     ("state-parts", &["fusion"]),
+    ("transposed-inputs", &["fusion"]),
     ("update-in-place", &["fusion"]),
     ("vector-bytecode", &["fusion"]),
 ];

@@ -5,11 +5,12 @@
 //! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
 
 mod apart;
+mod crossed;
 mod short_rows;
 
 use crate::copy::copy;
-use crate::transpose;
 use apart::apart;
+use crossed::{blocks, runs};
 use short_rows::{REPEATED, SHORT, is_repeated, repeated, short_rows};
 
 /// At most this many dimensions are copied without recursion or allocation.
@@ -92,13 +93,26 @@ pub unsafe fn copy_strided(
         let last = dims.len() - 1;
         match dense {
             Some(dense) if dense != last && inner.src != 0 => {
+                if blocks(elem_size, dims, dense, src, dst)
+                    || by_size!(elem_size, runs(dims, Some(dense), src, dst), false)
+                {
+                    return;
+                }
                 dims[dense..last].rotate_left(1);
-                transposed(elem_size, dims, src, dst);
+                let [outer @ .., across, inner] = dims else {
+                    return;
+                };
+                let (across, inner) = (*across, *inner);
+                walk(outer, src, dst, |s, d| {
+                    plane(elem_size, across, inner, s, d)
+                });
             }
             // Rows of one element each are filled.
             _ if inner.src == 0 && inner.dst == es => {
                 filled(elem_size, &dims[..last], inner.size, src, dst);
             }
+            _ if inner.size <= REPEATED
+                && by_size!(elem_size, runs(dims, None, src, dst), false) => {}
             _ => rows(elem_size, &dims[..last], inner, src, dst),
         }
     }
@@ -173,46 +187,6 @@ unsafe fn rows(elem_size: usize, outer: &[Dim], inner: Dim, src: *const u8, dst:
             });
         }
         walk(outer, src, dst, |s, d| row(elem_size, inner, s, d));
-    }
-}
-
-/// Planes of the last two dimensions, of which the last but one is dense in the source, and the last in the
-/// destination.
-unsafe fn transposed(elem_size: usize, dims: &[Dim], src: *const u8, dst: *mut u8) {
-    let [outer @ .., across, inner] = dims else {
-        return;
-    };
-    let (across, inner) = (*across, *inner);
-    let total = dims.iter().map(|d| d.size).product::<usize>();
-    let stream = total * elem_size >= transpose::STREAM_BYTES;
-    // SAFETY: the caller passes dimensions that stay inside both arrays.
-    unsafe {
-        if let Some((&planes, outer)) = outer.split_last()
-            && across.size * inner.size <= SMALL_PLANE
-        {
-            return walk(outer, src, dst, |s, d| {
-                by_size!(elem_size, small_planes(planes, across, inner, s, d), {
-                    for i in 0..planes.size as isize {
-                        let (s, d) = (s.offset(i * planes.src), d.offset(i * planes.dst));
-                        plane(elem_size, across, inner, s, d);
-                    }
-                });
-            });
-        }
-        walk(outer, src, dst, |s, d| {
-            let es = elem_size as isize;
-            let is_plain = across.src == es && inner.dst == es && transpose::available();
-            match elem_size {
-                4 if is_plain => blocks::<u32, { transpose::SIDE }>(across, inner, s, d, stream),
-                8 if is_plain => {
-                    blocks::<u64, { transpose::LONG_SIDE }>(across, inner, s, d, stream);
-                }
-                _ => plane(elem_size, across, inner, s, d),
-            }
-        });
-    }
-    if stream {
-        transpose::fence();
     }
 }
 
@@ -331,94 +305,6 @@ unsafe fn plane(elem_size: usize, across: Dim, inner: Dim, src: *const u8, dst: 
                 );
             }
         })
-    }
-}
-
-/// A plane of elements of 4 or 8 bytes, dense across in the source and inwards in the destination: blocks of SIDE rows
-/// in registers, what is left at the edges one by one.
-unsafe fn blocks<T: Copy, const SIDE: usize>(
-    across: Dim,
-    inner: Dim,
-    src: *const u8,
-    dst: *mut u8,
-    stream: bool,
-) {
-    let size = size_of::<T>();
-    // Streaming wants whole lines, so blocks begin where the destination's lines do.
-    let aligned = across.dst % 64 == 0;
-    let skip = if aligned {
-        (dst.align_offset(64) / size).min(inner.size)
-    } else {
-        0
-    };
-    let rows = (inner.size - skip) / SIDE;
-    let columns = across.size / SIDE * SIDE;
-    let part = |first: usize, size: usize, from: usize, count: usize| {
-        let (a, i) = (
-            Dim {
-                size: count,
-                ..across
-            },
-            Dim { size, ..inner },
-        );
-        // SAFETY: the part lies inside the plane.
-        unsafe {
-            let es = size_of::<T>();
-            let s = src.offset(first as isize * inner.src).add(from * es);
-            let d = dst.offset(from as isize * across.dst).add(first * es);
-            typed_plane::<T>(a, i, s, d);
-        }
-    };
-    let transpose_rows = match size {
-        4 => transpose::transpose_rows,
-        _ => transpose::transpose_long_rows,
-    };
-    part(0, skip, 0, across.size);
-    for from in (0..columns).step_by(transpose::BAND) {
-        let count = transpose::BAND.min(columns - from);
-        for row in 0..rows {
-            let first = skip + row * SIDE;
-            // SAFETY: `count` columns of SIDE rows lie inside the plane.
-            unsafe {
-                transpose_rows(
-                    count,
-                    src.offset(first as isize * inner.src).add(from * size),
-                    inner.src,
-                    dst.offset(from as isize * across.dst).add(first * size),
-                    across.dst,
-                    stream && aligned,
-                );
-            }
-        }
-    }
-    part(skip, rows * SIDE, columns, across.size - columns);
-    let done = skip + rows * SIDE;
-    part(done, inner.size - done, 0, across.size);
-}
-
-/// Most elements of a plane that is copied with the others around it.
-const SMALL_PLANE: usize = 64;
-
-/// Planes so small that a call for each would take longer than the copy.
-unsafe fn small_planes<T: Copy>(
-    planes: Dim,
-    across: Dim,
-    inner: Dim,
-    src: *const u8,
-    dst: *mut u8,
-) {
-    for p in 0..planes.size as isize {
-        for y in 0..across.size as isize {
-            // SAFETY: the caller passes planes inside both arrays.
-            unsafe {
-                let s = src.offset(p * planes.src + y * across.src);
-                let d = dst.offset(p * planes.dst + y * across.dst);
-                for x in 0..inner.size as isize {
-                    let value = s.offset(x * inner.src).cast::<T>().read_unaligned();
-                    d.offset(x * inner.dst).cast::<T>().write_unaligned(value);
-                }
-            }
-        }
     }
 }
 

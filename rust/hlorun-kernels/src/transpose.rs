@@ -1,15 +1,23 @@
-//! Transposes of 4-byte and 8-byte elements, block by block in registers.
+//! Transposes of blocks of elements in registers.
 //!
-//! In: rows of the source that are `src_stride` bytes apart. Out: columns as rows `dst_stride` bytes apart. Promise:
-//! whole cache lines are read and written once; [`available`] says whether this CPU has what it takes.
+//! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise: whole
+//! blocks are read and written once; [`available`] says whether this CPU has what it takes.
 
-/// Side of a block: one cache line of elements.
-pub(crate) const SIDE: usize = 16;
-/// The same of 8-byte elements.
-pub(crate) const LONG_SIDE: usize = 8;
+/// Rows and columns of a block, by the size of an element: for 4 and 8 bytes, one cache line.
+pub(crate) const fn side(size: usize) -> usize {
+    match size {
+        1 | 4 => 16,
+        _ => 8,
+    }
+}
+
+/// The most of them.
+pub(crate) const MAX_SIDE: usize = 16;
+
 /// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
 /// fetches ahead, and few destination lines are open at a time.
 pub(crate) const BAND: usize = 128;
+
 /// Bytes from which results are written past the caches: they displace everything anyway.
 pub(crate) const STREAM_BYTES: usize = 16 << 20;
 
@@ -18,262 +26,40 @@ pub(crate) fn available() -> bool {
     crate::Isa::active().is_fused()
 }
 
-/// Writes columns of a block, the elements of its lower rows and then those of its upper ones.
-#[cfg(target_arch = "x86_64")]
-macro_rules! write_columns {
-    ($element:ty, $store:ident, $stream:ident, [$low:expr, $high:expr], $to:expr, $stride:expr, $is_stream:expr) => {
-        for (c, (l, h)) in $low.into_iter().zip($high).enumerate() {
-            let line = $to.offset(c as isize * $stride).cast::<$element>();
-            let behind = line.add(32 / size_of::<$element>());
-            if $is_stream {
-                $stream(line, l);
-                $stream(behind, h);
-            } else {
-                $store(line, l);
-                $store(behind, h);
-            }
-        }
-    };
+/// Where rows begin and where their columns go, in bytes from the first element of either side.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    /// As many as a block has.
+    pub rows: &'a [isize],
+    /// A multiple of what a block has.
+    pub columns: &'a [isize],
 }
 
-/// Transposes `columns` columns of 16 rows: element (r, c) of the source becomes element (c, r) of the destination.
-/// `stream` writes past the caches where the CPU can, for which `dst` and `dst_stride` are multiples of 32; a
+/// Transposes columns of a few rows of elements of `size` bytes: column `c` becomes the elements at `places.columns[c]`,
+/// one after the other. `stream` writes past the caches where the CPU can, for which the columns go to multiples of 32; a
 /// [`fence`] has to follow.
 ///
 /// # Safety
-/// [`available`]; 16 rows of `columns` elements are readable, `columns` rows of 16 elements writable, `columns` is a
-/// multiple of 16; the two do not overlap.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+/// [`available`]; elements have 1, 2, 4 or 8 bytes; every row has as many elements as there are columns, and every column
+/// has room for as many as there are rows; the two do not overlap.
 pub(crate) unsafe fn transpose_rows(
-    columns: usize,
+    size: usize,
+    places: Places<'_>,
     src: *const u8,
-    src_stride: isize,
     dst: *mut u8,
-    dst_stride: isize,
     stream: bool,
 ) {
-    use std::arch::x86_64::{_mm256_storeu_ps, _mm256_stream_ps};
-    for at in (0..columns).step_by(SIDE) {
-        // Both halves of a destination line are written one after the other, so that it leaves as one.
-        for half in 0..2isize {
-            // SAFETY: the block of 16 columns lies inside both arrays.
-            unsafe {
-                let from = src.add(at * 4).offset(half * 32);
-                let to = dst.offset((at as isize + half * 8) * dst_stride);
-                let low = block(from, src_stride);
-                let high = block(from.offset(8 * src_stride), src_stride);
-                write_columns!(
-                    f32,
-                    _mm256_storeu_ps,
-                    _mm256_stream_ps,
-                    [low, high],
-                    to,
-                    dst_stride,
-                    stream
-                );
-            }
-        }
-    }
-}
-
-/// Eight rows of eight elements, transposed.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256; 8] {
-    use std::arch::x86_64::{
-        _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_unpackhi_ps,
-        _mm256_unpacklo_ps,
-    };
-    let row = |i: isize| {
-        // SAFETY: the caller promises eight rows.
-        unsafe { _mm256_loadu_ps(src.offset(i * stride).cast()) }
-    };
-    let r: [_; 8] = std::array::from_fn(|i| row(i as isize));
-    let mut t = r;
-    for k in 0..4 {
-        t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
-        t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
-    }
-    let mut u = t;
-    for k in 0..2 {
-        let q = 4 * k;
-        u[q] = _mm256_shuffle_ps::<0x44>(t[q], t[q + 2]);
-        u[q + 1] = _mm256_shuffle_ps::<0xee>(t[q], t[q + 2]);
-        u[q + 2] = _mm256_shuffle_ps::<0x44>(t[q + 1], t[q + 3]);
-        u[q + 3] = _mm256_shuffle_ps::<0xee>(t[q + 1], t[q + 3]);
-    }
-    let mut out = u;
-    for k in 0..4 {
-        out[k] = _mm256_permute2f128_ps::<0x20>(u[k], u[k + 4]);
-        out[k + 4] = _mm256_permute2f128_ps::<0x31>(u[k], u[k + 4]);
-    }
-    out
-}
-
-/// [`transpose_rows`] of 8-byte elements: 8 rows, and `columns` is a multiple of 8.
-///
-/// # Safety
-/// As there.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-pub(crate) unsafe fn transpose_long_rows(
-    columns: usize,
-    src: *const u8,
-    src_stride: isize,
-    dst: *mut u8,
-    dst_stride: isize,
-    stream: bool,
-) {
-    use std::arch::x86_64::{_mm256_storeu_pd, _mm256_stream_pd};
-    for at in (0..columns).step_by(4) {
-        // SAFETY: the block of four columns lies inside both arrays.
-        unsafe {
-            let from = src.add(at * 8);
-            let to = dst.offset(at as isize * dst_stride);
-            let low = long_block(from, src_stride);
-            let high = long_block(from.offset(4 * src_stride), src_stride);
-            write_columns!(
-                f64,
-                _mm256_storeu_pd,
-                _mm256_stream_pd,
-                [low, high],
-                to,
-                dst_stride,
-                stream
-            );
-        }
-    }
-}
-
-/// Four rows of four 8-byte elements, transposed.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn long_block(src: *const u8, stride: isize) -> [std::arch::x86_64::__m256d; 4] {
-    use std::arch::x86_64::{
-        _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
-    };
-    let row = |i: isize| {
-        // SAFETY: the caller promises four rows.
-        unsafe { _mm256_loadu_pd(src.offset(i * stride).cast()) }
-    };
-    let r: [_; 4] = std::array::from_fn(|i| row(i as isize));
-    let even = [
-        _mm256_unpacklo_pd(r[0], r[1]),
-        _mm256_unpacklo_pd(r[2], r[3]),
-    ];
-    let odd = [
-        _mm256_unpackhi_pd(r[0], r[1]),
-        _mm256_unpackhi_pd(r[2], r[3]),
-    ];
-    [
-        _mm256_permute2f128_pd::<0x20>(even[0], even[1]),
-        _mm256_permute2f128_pd::<0x20>(odd[0], odd[1]),
-        _mm256_permute2f128_pd::<0x31>(even[0], even[1]),
-        _mm256_permute2f128_pd::<0x31>(odd[0], odd[1]),
-    ]
-}
-
-/// As above, an element after the other.
-///
-/// # Safety
-/// As above.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) unsafe fn transpose_long_rows(
-    columns: usize,
-    src: *const u8,
-    src_stride: isize,
-    dst: *mut u8,
-    dst_stride: isize,
-    _: bool,
-) {
-    for at in 0..columns {
-        for row in 0..LONG_SIDE {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let from = src.add(at * 8).offset(row as isize * src_stride);
-                let to = dst.add(row * 8).offset(at as isize * dst_stride);
-                let value = from.cast::<u64>().read_unaligned();
-                to.cast::<u64>().write_unaligned(value);
-            }
-        }
-    }
-}
-
-/// As above.
-///
-/// # Safety
-/// As above.
-#[cfg(target_arch = "aarch64")]
-pub(crate) unsafe fn transpose_rows(
-    columns: usize,
-    src: *const u8,
-    src_stride: isize,
-    dst: *mut u8,
-    dst_stride: isize,
-    _: bool,
-) {
-    use std::arch::aarch64::vst1q_f32;
-    for at in (0..columns).step_by(4) {
-        // SAFETY: the block of four columns lies inside both arrays.
-        unsafe {
-            let from = src.add(at * 4);
-            let to = dst.offset(at as isize * dst_stride);
-            let blocks: [_; 4] = std::array::from_fn(|q| {
-                block(from.offset(4 * q as isize * src_stride), src_stride)
-            });
-            for c in 0..4 {
-                let line = to.offset(c as isize * dst_stride).cast::<f32>();
-                for (q, block) in blocks.iter().enumerate() {
-                    vst1q_f32(line.add(4 * q), block[c]);
-                }
-            }
-        }
-    }
-}
-
-/// Four rows of four elements, transposed.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-unsafe fn block(src: *const u8, stride: isize) -> [std::arch::aarch64::float32x4_t; 4] {
-    use std::arch::aarch64::{
-        vld1q_f32, vreinterpretq_f32_f64, vreinterpretq_f64_f32, vtrn1q_f32, vtrn1q_f64,
-        vtrn2q_f32, vtrn2q_f64,
-    };
-    // SAFETY: the caller promises four rows; every CPU of this architecture has NEON.
+    debug_assert_eq!(places.rows.len(), side(size));
+    debug_assert_eq!(places.columns.len() % side(size), 0);
+    // SAFETY: the caller's promise.
     unsafe {
-        let r: [_; 4] = std::array::from_fn(|i| vld1q_f32(src.offset(i as isize * stride).cast()));
-        // Pairs of rows, then the halves of the pairs.
-        let pairs = [
-            vtrn1q_f32(r[0], r[1]),
-            vtrn2q_f32(r[0], r[1]),
-            vtrn1q_f32(r[2], r[3]),
-            vtrn2q_f32(r[2], r[3]),
-        ]
-        .map(|pair| vreinterpretq_f64_f32(pair));
-        [
-            vtrn1q_f64(pairs[0], pairs[2]),
-            vtrn1q_f64(pairs[1], pairs[3]),
-            vtrn2q_f64(pairs[0], pairs[2]),
-            vtrn2q_f64(pairs[1], pairs[3]),
-        ]
-        .map(|column| vreinterpretq_f32_f64(column))
+        match size {
+            1 => imp::bytes(places, src, dst),
+            2 => imp::pairs(places, src, dst),
+            4 => imp::words(places, src, dst, stream),
+            _ => imp::long_words(places, src, dst, stream),
+        }
     }
-}
-
-/// Never called, because [`available`] is false.
-///
-/// # Safety
-/// None is needed: it does nothing.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) unsafe fn transpose_rows(
-    _: usize,
-    _: *const u8,
-    _: isize,
-    _: *mut u8,
-    _: isize,
-    _: bool,
-) {
 }
 
 /// Makes what was written past the caches visible to threads that are told of it afterwards.
@@ -282,5 +68,257 @@ pub(crate) fn fence() {
     // SAFETY: SSE is always there.
     unsafe {
         std::arch::x86_64::_mm_sfence();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod imp {
+    use super::Places;
+    use std::arch::x86_64::{
+        __m128i, __m256, __m256d, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
+        _mm_unpackhi_epi16, _mm_unpacklo_epi8, _mm_unpacklo_epi16, _mm256_loadu_pd,
+        _mm256_loadu_ps, _mm256_permute2f128_pd, _mm256_permute2f128_ps, _mm256_shuffle_ps,
+        _mm256_storeu_pd, _mm256_storeu_ps, _mm256_stream_pd, _mm256_stream_ps, _mm256_unpackhi_pd,
+        _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps,
+    };
+
+    /// Blocks of as many rows as a register has elements. A round moves the highest bit of a row's number into the
+    /// place of an element, and the highest bit of the place into the row's number.
+    macro_rules! narrow {
+        ($(#[$doc:meta])* $name:ident, $size:literal, $rounds:literal, $low:ident, $high:ident) => {
+            $(#[$doc])*
+            #[target_feature(enable = "avx2")]
+            pub(super) unsafe fn $name(places: Places<'_>, src: *const u8, dst: *mut u8) {
+                const SIDE: usize = 16 / $size;
+                for (at, columns) in places.columns.chunks_exact(SIDE).enumerate() {
+                    let row = |i: usize| {
+                        // SAFETY: 16 bytes of every row lie in the source.
+                        unsafe { _mm_loadu_si128(src.add(at * 16).offset(places.rows[i]).cast()) }
+                    };
+                    let mut r: [__m128i; SIDE] = std::array::from_fn(row);
+                    for _ in 0..$rounds {
+                        let t = r;
+                        for k in 0..SIDE / 2 {
+                            r[2 * k] = $low(t[k], t[k + SIDE / 2]);
+                            r[2 * k + 1] = $high(t[k], t[k + SIDE / 2]);
+                        }
+                    }
+                    for (column, &place) in r.into_iter().zip(columns) {
+                        // SAFETY: a column has room for 16 bytes.
+                        unsafe { _mm_storeu_si128(dst.offset(place).cast(), column) };
+                    }
+                }
+            }
+        };
+    }
+    narrow!(
+        /// Elements of one byte.
+        bytes, 1, 4, _mm_unpacklo_epi8, _mm_unpackhi_epi8
+    );
+    narrow!(
+        /// Elements of two bytes.
+        pairs, 2, 3, _mm_unpacklo_epi16, _mm_unpackhi_epi16
+    );
+
+    /// Writes columns of a block, the elements of its lower rows and then those of its upper ones.
+    macro_rules! write_columns {
+        ($element:ty, $store:ident, $stream:ident, [$low:expr, $high:expr], $to:expr, $columns:expr, $is_stream:expr) => {
+            for ((l, h), &place) in $low.into_iter().zip($high).zip($columns) {
+                let line = $to.offset(place).cast::<$element>();
+                let behind = line.add(32 / size_of::<$element>());
+                if $is_stream {
+                    $stream(line, l);
+                    $stream(behind, h);
+                } else {
+                    $store(line, l);
+                    $store(behind, h);
+                }
+            }
+        };
+    }
+
+    /// Elements of four bytes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn words(places: Places<'_>, src: *const u8, dst: *mut u8, stream: bool) {
+        for (at, columns) in places.columns.chunks_exact(8).enumerate() {
+            // Both halves of a destination line are written one after the other, so that it leaves as one.
+            // SAFETY: the block of eight columns lies inside both arrays.
+            unsafe {
+                let from = src.add(at * 32);
+                let low = block(from, &places.rows[..8]);
+                let high = block(from, &places.rows[8..]);
+                write_columns!(
+                    f32,
+                    _mm256_storeu_ps,
+                    _mm256_stream_ps,
+                    [low, high],
+                    dst,
+                    columns,
+                    stream
+                );
+            }
+        }
+    }
+
+    /// Eight rows of eight elements, transposed.
+    #[target_feature(enable = "avx2")]
+    unsafe fn block(src: *const u8, rows: &[isize]) -> [__m256; 8] {
+        // SAFETY: the caller promises eight rows.
+        let row = |i: usize| unsafe { _mm256_loadu_ps(src.offset(rows[i]).cast()) };
+        let r: [_; 8] = std::array::from_fn(row);
+        let mut t = r;
+        for k in 0..4 {
+            t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+            t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+        }
+        let mut u = t;
+        for k in 0..2 {
+            let q = 4 * k;
+            u[q] = _mm256_shuffle_ps::<0x44>(t[q], t[q + 2]);
+            u[q + 1] = _mm256_shuffle_ps::<0xee>(t[q], t[q + 2]);
+            u[q + 2] = _mm256_shuffle_ps::<0x44>(t[q + 1], t[q + 3]);
+            u[q + 3] = _mm256_shuffle_ps::<0xee>(t[q + 1], t[q + 3]);
+        }
+        let mut out = u;
+        for k in 0..4 {
+            out[k] = _mm256_permute2f128_ps::<0x20>(u[k], u[k + 4]);
+            out[k + 4] = _mm256_permute2f128_ps::<0x31>(u[k], u[k + 4]);
+        }
+        out
+    }
+
+    /// Elements of eight bytes.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn long_words(
+        places: Places<'_>,
+        src: *const u8,
+        dst: *mut u8,
+        stream: bool,
+    ) {
+        for (at, columns) in places.columns.chunks_exact(4).enumerate() {
+            // SAFETY: the block of four columns lies inside both arrays.
+            unsafe {
+                let from = src.add(at * 32);
+                let low = long_block(from, &places.rows[..4]);
+                let high = long_block(from, &places.rows[4..]);
+                write_columns!(
+                    f64,
+                    _mm256_storeu_pd,
+                    _mm256_stream_pd,
+                    [low, high],
+                    dst,
+                    columns,
+                    stream
+                );
+            }
+        }
+    }
+
+    /// Four rows of four elements of eight bytes, transposed.
+    #[target_feature(enable = "avx2")]
+    unsafe fn long_block(src: *const u8, rows: &[isize]) -> [__m256d; 4] {
+        // SAFETY: the caller promises four rows.
+        let row = |i: usize| unsafe { _mm256_loadu_pd(src.offset(rows[i]).cast()) };
+        let r: [_; 4] = std::array::from_fn(row);
+        let even = [
+            _mm256_unpacklo_pd(r[0], r[1]),
+            _mm256_unpacklo_pd(r[2], r[3]),
+        ];
+        let odd = [
+            _mm256_unpackhi_pd(r[0], r[1]),
+            _mm256_unpackhi_pd(r[2], r[3]),
+        ];
+        [
+            _mm256_permute2f128_pd::<0x20>(even[0], even[1]),
+            _mm256_permute2f128_pd::<0x20>(odd[0], odd[1]),
+            _mm256_permute2f128_pd::<0x31>(even[0], even[1]),
+            _mm256_permute2f128_pd::<0x31>(odd[0], odd[1]),
+        ]
+    }
+}
+
+/// Element by element, but for those of four bytes where there is NEON: such CPUs copy rows as fast.
+#[cfg(not(target_arch = "x86_64"))]
+mod imp {
+    use super::Places;
+
+    unsafe fn one_by_one<T: Copy>(places: Places<'_>, src: *const u8, dst: *mut u8) {
+        let size = size_of::<T>();
+        for (at, &place) in places.columns.iter().enumerate() {
+            for (i, &row) in places.rows.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let value = src.add(at * size).offset(row).cast::<T>().read_unaligned();
+                    let to = dst.add(i * size).offset(place);
+                    to.cast::<T>().write_unaligned(value);
+                }
+            }
+        }
+    }
+
+    pub(super) unsafe fn bytes(places: Places<'_>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { one_by_one::<u8>(places, src, dst) }
+    }
+
+    pub(super) unsafe fn pairs(places: Places<'_>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { one_by_one::<u16>(places, src, dst) }
+    }
+
+    pub(super) unsafe fn long_words(places: Places<'_>, src: *const u8, dst: *mut u8, _: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { one_by_one::<u64>(places, src, dst) }
+    }
+
+    #[cfg(not(target_arch = "aarch64"))]
+    pub(super) unsafe fn words(places: Places<'_>, src: *const u8, dst: *mut u8, _: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { one_by_one::<u32>(places, src, dst) }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub(super) unsafe fn words(places: Places<'_>, src: *const u8, dst: *mut u8, _: bool) {
+        use std::arch::aarch64::vst1q_f32;
+        for (at, columns) in places.columns.chunks_exact(4).enumerate() {
+            for (q, rows) in places.rows.chunks_exact(4).enumerate() {
+                // SAFETY: the block of four columns and rows lies inside both arrays.
+                unsafe {
+                    let block = block(src.add(at * 16), rows);
+                    for (column, &place) in block.into_iter().zip(columns) {
+                        vst1q_f32(dst.offset(place).cast::<f32>().add(4 * q), column);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Four rows of four elements, transposed.
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    unsafe fn block(src: *const u8, rows: &[isize]) -> [std::arch::aarch64::float32x4_t; 4] {
+        use std::arch::aarch64::{
+            vld1q_f32, vreinterpretq_f32_f64, vreinterpretq_f64_f32, vtrn1q_f32, vtrn1q_f64,
+            vtrn2q_f32, vtrn2q_f64,
+        };
+        // SAFETY: the caller promises four rows; every CPU of this architecture has NEON.
+        unsafe {
+            let r: [_; 4] = std::array::from_fn(|i| vld1q_f32(src.offset(rows[i]).cast()));
+            // Pairs of rows, then the halves of the pairs.
+            let pairs = [
+                vtrn1q_f32(r[0], r[1]),
+                vtrn2q_f32(r[0], r[1]),
+                vtrn1q_f32(r[2], r[3]),
+                vtrn2q_f32(r[2], r[3]),
+            ]
+            .map(|pair| vreinterpretq_f64_f32(pair));
+            [
+                vtrn1q_f64(pairs[0], pairs[2]),
+                vtrn1q_f64(pairs[1], pairs[3]),
+                vtrn2q_f64(pairs[0], pairs[2]),
+                vtrn2q_f64(pairs[1], pairs[3]),
+            ]
+            .map(|column| vreinterpretq_f32_f64(column))
+        }
     }
 }

@@ -40,11 +40,19 @@ impl OpEnvironment<'_> {
         } else {
             self.threads
         };
-        // Parts along the dimension whose neighbours lie farthest apart, so that they share no cache
-        // line and every thread walks through its own memory.
+        // Parts along the dimension whose neighbours lie farthest apart on both sides, so that they share no cache
+        // line and every thread walks through its own memory. An element that is read again lies nowhere else.
+        let apart = |d: usize| {
+            let to = destination.strides[d].unsigned_abs();
+            let from = match source.strides[d].unsigned_abs() {
+                0 => to,
+                from => from,
+            };
+            (from.min(to), to)
+        };
         let axis = (0..destination.dims.len())
             .filter(|&d| destination.dims[d] >= parts as i64)
-            .max_by_key(|&d| destination.strides[d].unsigned_abs());
+            .max_by_key(|&d| apart(d));
         let Some(axis) = axis.filter(|_| parts > 1) else {
             source.copy_to(destination);
             return;

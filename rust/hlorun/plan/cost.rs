@@ -132,19 +132,12 @@ pub mod tiles {
     pub const USUAL_CACHE: usize = 32 << 20;
 }
 
-/// Inputs of loops whose rows lie across memory.
-pub mod transposed_blocks {
-    /// Bytes between neighbours from which transposing pays.
+/// Inputs of loops that lie across memory.
+pub mod transposed_inputs {
+    /// Bytes between neighbours from which a copy pays: a cache line.
     pub const MIN_STEP: usize = 64;
-    /// Fewest elements of a row, rows, and elements of the whole walk.
-    pub const MIN_ROW: usize = 64;
-    pub const MIN_ROWS: usize = 16;
+    /// Fewest elements that are copied.
     pub const MIN_ELEMENTS: usize = 1 << 14;
-    /// Bytes of a block, if that many make a few rows.
-    pub const BLOCK_BYTES: usize = 128 << 10;
-    /// Most bytes of a block: the fewest rows of a block may take more than the second-level cache, and still cost less than
-    /// a cache line for each element.
-    pub const MAX_BLOCK_BYTES: usize = 4 << 20;
 }
 
 /// Steps joined into vector bytecode.
@@ -235,9 +228,8 @@ pub mod small_loop {
 
 const _: () = assert!(
     small_loop::MAX_REPEATED < reduce::PARALLEL_ELEMENTS
-        && small_loop::MAX_REPEATED <= reduce::PARTIAL
-        && small_loop::MAX_REPEATED < transposed_blocks::MIN_ELEMENTS,
-    "neither threads, partial results nor blocks of transposed rows cut such a reduction"
+        && small_loop::MAX_REPEATED <= reduce::PARTIAL,
+    "neither threads nor partial results cut such a reduction"
 );
 
 const _: () = assert!(

@@ -23,7 +23,6 @@ pub mod replication;
 pub mod schedule;
 pub mod spmd;
 pub mod thunk;
-pub mod transposition;
 pub mod view;
 pub mod work;
 

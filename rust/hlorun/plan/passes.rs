@@ -10,12 +10,13 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 16] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
     lower::parts_of_state::NAME,
     lower::result_order::NAME,
+    lower::transposed_inputs::NAME,
     lower::updates::NAME,
     choice::NAME,
     vector_bytecode::NAME,

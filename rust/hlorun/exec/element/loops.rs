@@ -19,7 +19,6 @@ use crate::plan::element::program::{Home, Program, Register};
 use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::tiles::row_of;
 use crate::plan::thunk::{Load, LoadKind, LoopThunk};
-use crate::plan::transposition::Transposition;
 use crate::plan::view::{PRIVATE, Walk};
 
 /// An input of a running loop.
@@ -33,8 +32,6 @@ struct Source<'p> {
     from_index: hlorun_kernels::Unary,
     /// Its register is filled once for all tiles.
     is_constant: bool,
-    /// Its rows lie across memory.
-    transposition: Option<Transposition>,
     /// Elements after which it repeats, if they are few.
     period: Option<usize>,
 }
@@ -75,12 +72,6 @@ impl<'p> Sources<'p> {
                     iota: hlorun_kernels::iota(to),
                     from_index: hlorun_kernels::convert(hlorun_kernels::DType::S64, to),
                     is_constant,
-                    transposition: match load.kind {
-                        LoadKind::View(_) if is_fixed && period.is_none() => {
-                            Transposition::of(&load.walk, size)
-                        }
-                        _ => None,
-                    },
                     period,
                 })
             })
@@ -133,19 +124,7 @@ impl<'p> Sources<'p> {
 
     /// Most elements of a tile that begins at `start`.
     pub fn limit(&self, start: usize) -> usize {
-        walk::rest_of_run(self.run, start).min(self.block_limit(start))
-    }
-
-    /// The same, when tiles need not end with rows.
-    pub fn block_limit(&self, start: usize) -> usize {
-        let transpositions = self
-            .sources
-            .iter()
-            .filter_map(|source| source.transposition);
-        transpositions
-            .map(|transposition| transposition.rest(start))
-            .min()
-            .unwrap_or(usize::MAX)
+        walk::rest_of_run(self.run, start)
     }
 
     /// A frame for `program` with these inputs; what never changes is filled in.
@@ -153,7 +132,7 @@ impl<'p> Sources<'p> {
         let staged = self
             .sources
             .iter()
-            .filter(|s| !s.load.is_dense && s.transposition.is_none() && s.period.is_none())
+            .filter(|s| !s.load.is_dense && s.period.is_none())
             .map(|s| s.load.register);
         let is_constant = |register: Register| {
             let constants = self.sources.iter().filter(|source| source.is_constant);
@@ -162,10 +141,6 @@ impl<'p> Sources<'p> {
                 .any(|source| source.load.register == register)
         };
         let mut frame = Frame::with_staging(program, tile, staged, is_constant)?;
-        if self.sources.iter().any(|s| s.transposition.is_some()) {
-            let block = |s: &Source<'_>| s.transposition.map(|t| t.block(s.size)).transpose();
-            frame.blocks = self.sources.iter().map(block).collect::<Result<_>>()?;
-        }
         if self.sources.iter().any(|s| s.period.is_some()) {
             let tile = frame.tile();
             let repeated = |s: &Source<'_>| s.period.map(|n| s.repeated(n, tile)).transpose();
@@ -175,15 +150,11 @@ impl<'p> Sources<'p> {
         Ok(frame)
     }
 
-    /// Reads again what a frame holds of inputs from one run to the next: single elements, repeated rows, transposed blocks.
+    /// Reads again what a frame holds of inputs from one run to the next: single elements and repeated rows.
     pub fn refresh(&self, frame: &mut Frame) {
-        let is_held =
-            |s: &Source<'_>| s.is_constant || s.period.is_some() || s.transposition.is_some();
+        let is_held = |s: &Source<'_>| s.is_constant || s.period.is_some();
         if faults::holds(Fault::HoldsOldInputs, !self.sources.iter().any(is_held)) {
             return;
-        }
-        for block in frame.blocks.iter_mut().flatten() {
-            block.forget();
         }
         for (source, repeated) in self.sources.iter().zip(&mut frame.periods) {
             if let (Some(period), Some(repeated)) = (source.period, repeated) {
@@ -206,16 +177,6 @@ impl<'p> Sources<'p> {
     pub fn fill(&self, frame: &mut Frame, start: usize, n: usize) {
         for (at, source) in self.sources.iter().enumerate() {
             let register = source.load.register;
-            if let (Some(transposition), Some(Some(block))) =
-                (source.transposition, frame.blocks.get_mut(at))
-            {
-                // SAFETY: the walk stays inside the view; the block was made for it.
-                let at = unsafe {
-                    transposition.bring(&source.load.walk, source.size, source.base, start, block)
-                };
-                frame.bind(register, at);
-                continue;
-            }
             if let (Some(period), Some(Some(repeated))) = (source.period, frame.periods.get(at)) {
                 let at = start % period * source.size;
                 // A period and a tile have room, and the period begins before its end.

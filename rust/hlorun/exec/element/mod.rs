@@ -8,5 +8,4 @@ pub mod program;
 pub mod scalar_bytecode;
 pub mod small_loop;
 pub mod stream;
-pub mod transposed_blocks;
 pub mod walk;

@@ -3,7 +3,6 @@
 use hlorun_kernels::Scratch;
 use hlorun_kernels::vector_bytecode::{MAX_BLOCK, OutsideValue};
 
-use super::transposed_blocks::Block;
 use crate::buffers::{ALIGNMENT, AlignedBytes};
 use crate::error::Result;
 use crate::plan::element::elementwise::Kernel;
@@ -19,9 +18,7 @@ pub struct Frame {
     _scratch: Scratch,
     /// Inside the scratch.
     vector_scratch: *mut u8,
-    /// Rows of inputs that lie across memory, by input; filled by who made the frame, where there are any.
-    pub blocks: Vec<Option<Block>>,
-    /// A tile and a period of inputs that repeat, by input; likewise.
+    /// A tile and a period of inputs that repeat, by input; filled by who made the frame, where there are any.
     pub periods: Vec<Option<AlignedBytes>>,
 }
 
@@ -105,7 +102,6 @@ impl Frame {
             fixed,
             _scratch: scratch,
             vector_scratch: vector,
-            blocks: Vec::new(),
             periods: Vec::new(),
         })
     }

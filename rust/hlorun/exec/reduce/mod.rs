@@ -321,8 +321,7 @@ impl<'t> Job<'t> {
     ) {
         let is_few =
             is_one_task(self.total) || matches!(self.shape, Shape::FewColumns { .. }) && below == 1;
-        // Rows that are brought in together are not to be brought in again for each block.
-        let block = match is_few || self.sources.block_limit(0) < self.total {
+        let block = match is_few {
             true => inner,
             false => {
                 let bytes: usize = accumulators.sizes.iter().sum();
@@ -468,7 +467,7 @@ impl<'t> Job<'t> {
             // the same order for every number of threads.
             let limit = match self.shape {
                 Shape::Plain => self.sources.limit(start),
-                _ => rest_of_run(self.run, start).min(self.sources.block_limit(start)),
+                _ => rest_of_run(self.run, start),
             };
             let n = (self.tile - start % self.tile)
                 .min(limit)

@@ -50,7 +50,7 @@ pub enum Role {
 pub type ClusterId = u32;
 
 /// Most instructions of one cluster: what keeps scratch in the first-level cache.
-const MAX_CLUSTER: u32 = 512;
+pub(super) const MAX_CLUSTER: u32 = 512;
 
 /// Result of the analysis.
 pub struct Analysis {

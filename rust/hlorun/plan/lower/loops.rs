@@ -108,8 +108,8 @@ impl<'m> Lowering<'m> {
 
     /// The register holding `root` in the walk `order`; adds code and loads for what it reads.
     fn evaluate(
-        &self,
-        scope: &Scope<'_>,
+        &mut self,
+        scope: &mut Scope<'_>,
         cluster: &mut Cluster,
         root: InstructionRef<'m>,
         order: &Order,
@@ -122,7 +122,7 @@ impl<'m> Lowering<'m> {
                 continue;
             }
             if !self.is_inside(scope, cluster.id, instruction) {
-                let register = self.load(scope, cluster, instruction, &order)?;
+                let register = self.load(scope, cluster, root, instruction, &order)?;
                 cluster.known.insert(key, register);
                 stack.pop();
                 continue;
@@ -212,14 +212,17 @@ impl<'m> Lowering<'m> {
         self.load_view(cluster, view, order)
     }
 
+    /// `instruction` as an input of the loop that computes `root`.
     fn load(
-        &self,
-        scope: &Scope<'_>,
+        &mut self,
+        scope: &mut Scope<'_>,
         cluster: &mut Cluster,
+        root: InstructionRef<'m>,
         instruction: InstructionRef<'m>,
         order: &Order,
     ) -> Result<Register> {
         let view = self.stored(scope, instruction)?;
+        let view = self.along_memory(scope, root, view, order)?;
         self.load_view(cluster, view, order)
     }
 

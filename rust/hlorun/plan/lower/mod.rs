@@ -19,6 +19,7 @@ pub mod state_in_place;
 mod structure;
 mod threefry;
 mod transfer;
+pub mod transposed_inputs;
 pub mod updates;
 pub mod views;
 

@@ -1,16 +1,17 @@
 //! `result-order`: what the entry computation returns is computed in the order in which results are stored, row-major,
 //! whatever its layout, so that no copy follows.
 //!
-//! Applies to arrays that nothing else reads, and that a loop may compute row-major without reading much across memory.
+//! Applies to arrays that nothing else reads, and that are computed from arrays of no more bytes: one or the other is read
+//! across memory.
 //! After the pass `bitcasts` layouts mean nothing, so the order changes no element, and no condition here can make one
 //! wrong.
 
 use rustc_hash::FxHashSet;
 
 use super::Lowering;
-use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef};
-use crate::plan::transposition::Transposition;
-use crate::plan::view::{ArrayView, BufferSlice, identity_order};
+use super::analysis::MAX_CLUSTER;
+use crate::module::opcode::elementwise_classes;
+use crate::module::{ComputationId, HloModule, HloOpcode, InstructionId, InstructionRef, OpClass};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "result-order";
@@ -51,22 +52,36 @@ fn only_returned(module: &HloModule, computation: ComputationId) -> FxHashSet<In
     found
 }
 
-/// Whether a row-major loop reads operands of the result's layout well: blocks of them are transposed as they are read, or
-/// there is one, and reading it costs what copying the result would.
+/// Whether the arrays that `instruction` is computed from, which have its layout, are put into row-major order at no higher
+/// price than its result would be: together they have no more bytes.
 fn reads_well(module: &HloModule, instruction: InstructionRef<'_>) -> bool {
-    let is_array = |id: &&InstructionId| {
-        let opcode = module.instruction_data(**id).opcode;
-        !matches!(
-            opcode,
-            HloOpcode::Broadcast | HloOpcode::Constant | HloOpcode::Iota
-        )
+    let bytes = |id: InstructionId| {
+        let shape = module.instruction(id).array_shape();
+        let bytes = shape.and_then(|shape| shape.byte_size());
+        bytes.unwrap_or(usize::MAX)
     };
-    let arrays: FxHashSet<&InstructionId> =
-        instruction.operand_ids().iter().filter(is_array).collect();
-    let Some(shape) = instruction.array_shape().filter(|_| arrays.len() > 1) else {
-        return true;
-    };
-    let view = ArrayView::of_shape(BufferSlice::NOWHERE, shape);
-    let walk = view.walk(&identity_order(shape.rank()));
-    Transposition::of(&walk, shape.element_type.size_bytes()).is_some()
+    let most = bytes(instruction.id);
+    let mut seen: FxHashSet<InstructionId> = FxHashSet::default();
+    let mut open = vec![instruction.id];
+    let mut read = 0usize;
+    while let Some(id) = open.pop() {
+        for &operand in module.operand_ids(id) {
+            let opcode = module.instruction_data(operand).opcode;
+            let is_made = matches!(
+                opcode,
+                HloOpcode::Broadcast | HloOpcode::Constant | HloOpcode::Iota
+            );
+            if is_made || !seen.insert(operand) {
+                continue;
+            }
+            match opcode.class() {
+                elementwise_classes!() => open.push(operand),
+                _ => read = read.saturating_add(bytes(operand)),
+            }
+        }
+        if read > most || seen.len() > MAX_CLUSTER as usize {
+            return false;
+        }
+    }
+    true
 }

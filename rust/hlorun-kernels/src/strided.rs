@@ -120,8 +120,7 @@ pub unsafe fn copy_strided(
 
 /// The dimensions, densest destination last, and those that are contiguous on both sides merged.
 fn ordered(dims: &mut [Dim]) -> &mut [Dim] {
-    // Ties by the source.
-    dims.sort_by_key(|d| std::cmp::Reverse((d.dst.unsigned_abs(), d.src.unsigned_abs())));
+    order(dims);
     let mut count = 0;
     for at in 0..dims.len() {
         let d = dims[at];
@@ -140,6 +139,11 @@ fn ordered(dims: &mut [Dim]) -> &mut [Dim] {
         count += 1;
     }
     &mut dims[..count]
+}
+
+/// Puts the shortest step in the destination last; ties by the source.
+fn order(dims: &mut [Dim]) {
+    dims.sort_by_key(|d| std::cmp::Reverse((d.dst.unsigned_abs(), d.src.unsigned_abs())));
 }
 
 /// Rows of `bytes` bytes that are contiguous on both sides.

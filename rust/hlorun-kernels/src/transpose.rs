@@ -3,12 +3,17 @@
 //! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise: whole
 //! blocks are read and written once; [`available`] says whether this CPU has what it takes.
 
-/// Rows and columns of a block, by the size of an element: for 4 and 8 bytes, one cache line.
-pub(crate) const fn side(size: usize) -> usize {
-    match size {
-        1 | 4 => 16,
-        _ => 8,
-    }
+/// Rows and columns of a block of elements of `size` bytes, where there are so many `rows` and `columns` at least: for 4 and 8
+/// bytes one cache line, or half of one.
+pub(crate) fn side(size: usize, rows: usize, columns: usize) -> Option<usize> {
+    let sides: &[usize] = match size {
+        1 => &[16],
+        2 => &[8],
+        4 => &[16, 8],
+        _ => &[8, 4],
+    };
+    let least = rows.min(columns);
+    sides.iter().copied().find(|&side| side <= least)
 }
 
 /// The most of them.
@@ -29,9 +34,9 @@ pub(crate) fn available() -> bool {
 /// Where rows begin and where their columns go, in bytes from the first element of either side.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
-    /// As many as a block has.
+    /// As many as a [`side`] of a block.
     pub rows: &'a [isize],
-    /// A multiple of what a block has.
+    /// A multiple of that.
     pub columns: &'a [isize],
 }
 
@@ -49,8 +54,9 @@ pub(crate) unsafe fn transpose_rows(
     dst: *mut u8,
     stream: bool,
 ) {
-    debug_assert_eq!(places.rows.len(), side(size));
-    debug_assert_eq!(places.columns.len() % side(size), 0);
+    let side = places.rows.len();
+    debug_assert_eq!(self::side(size, side, side), Some(side));
+    debug_assert!(places.columns.len().is_multiple_of(side));
     // SAFETY: the caller's promise.
     unsafe {
         match size {
@@ -145,6 +151,12 @@ mod imp {
             // SAFETY: the block of eight columns lies inside both arrays.
             unsafe {
                 let from = src.add(at * 32);
+                if places.rows.len() == 8 {
+                    for (column, &place) in block(from, places.rows).into_iter().zip(columns) {
+                        _mm256_storeu_ps(dst.offset(place).cast(), column);
+                    }
+                    continue;
+                }
                 let low = block(from, &places.rows[..8]);
                 let high = block(from, &places.rows[8..]);
                 write_columns!(
@@ -199,6 +211,12 @@ mod imp {
             // SAFETY: the block of four columns lies inside both arrays.
             unsafe {
                 let from = src.add(at * 32);
+                if places.rows.len() == 4 {
+                    for (column, &place) in long_block(from, places.rows).into_iter().zip(columns) {
+                        _mm256_storeu_pd(dst.offset(place).cast(), column);
+                    }
+                    continue;
+                }
                 let low = long_block(from, &places.rows[..4]);
                 let high = long_block(from, &places.rows[4..]);
                 write_columns!(

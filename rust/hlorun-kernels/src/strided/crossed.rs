@@ -4,121 +4,131 @@
 //! together in the destination makes rows, what lies together in the source columns, each of as many dimensions as it
 //! takes; blocks of them are transposed in registers.
 
-use super::{Dim, MAX_RANK, walk};
+use super::{Dim, MAX_RANK, order, walk};
 use crate::transpose::{self, BAND, MAX_SIDE, Places};
 
-/// Dimensions walked as one; the last moves first.
-#[derive(Clone, Copy)]
-struct Group {
-    dims: [Dim; MAX_RANK],
-    first: usize,
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Elements of dimensions that are walked as one; the last moves first.
+fn count(dims: &[Dim]) -> usize {
+    dims.iter().map(|dim| dim.size).product()
 }
 
-impl Group {
-    const EMPTY: Group = Group {
-        dims: [Dim {
-            size: 0,
-            src: 0,
-            dst: 0,
-        }; MAX_RANK],
-        first: MAX_RANK,
-    };
-
-    /// Adds a dimension that moves after the others.
-    fn push_front(&mut self, dim: Dim) {
-        self.first -= 1;
-        self.dims[self.first] = dim;
-    }
-
-    fn dims(&self) -> &[Dim] {
-        &self.dims[self.first..]
-    }
-
-    fn count(&self) -> usize {
-        self.dims().iter().map(|dim| dim.size).product()
-    }
+/// Goes over the elements of some dimensions.
+struct Walker<'a, F> {
+    dims: &'a [Dim],
+    /// Bytes between neighbours along a dimension.
+    step: F,
+    index: [usize; MAX_RANK],
+    /// The element it is at, and where that is.
+    element: usize,
+    place: isize,
 }
 
-/// Where the elements from `start` on are, in steps of `step`.
-fn places(dims: &[Dim], step: impl Fn(&Dim) -> isize, start: usize, out: &mut [isize]) {
-    let mut index = [0usize; MAX_RANK];
-    let (mut rest, mut at) = (start, 0isize);
-    for (index, dim) in index.iter_mut().zip(dims).rev() {
-        *index = rest % dim.size;
-        rest /= dim.size;
-        at += *index as isize * step(dim);
+impl<'a, F: Fn(&Dim) -> isize> Walker<'a, F> {
+    fn new(dims: &'a [Dim], step: F) -> Walker<'a, F> {
+        Walker {
+            dims,
+            step,
+            index: [0; MAX_RANK],
+            element: 0,
+            place: 0,
+        }
     }
-    for place in out {
-        *place = at;
-        for (index, dim) in index[..dims.len()].iter_mut().zip(dims).rev() {
-            *index += 1;
-            at += step(dim);
-            if *index < dim.size {
-                break;
+
+    fn seek(&mut self, element: usize) {
+        let mut rest = element;
+        (self.element, self.place) = (element, 0);
+        for (index, dim) in self.index[..self.dims.len()]
+            .iter_mut()
+            .zip(self.dims)
+            .rev()
+        {
+            *index = rest % dim.size;
+            rest /= dim.size;
+            self.place += *index as isize * (self.step)(dim);
+        }
+    }
+
+    /// Where the elements from `element` on are.
+    fn places(&mut self, element: usize, out: &mut [isize]) {
+        if element != self.element {
+            self.seek(element);
+        }
+        self.element += out.len();
+        for place in out {
+            *place = self.place;
+            for (index, dim) in self.index[..self.dims.len()]
+                .iter_mut()
+                .zip(self.dims)
+                .rev()
+            {
+                *index += 1;
+                self.place += (self.step)(dim);
+                if *index < dim.size {
+                    break;
+                }
+                self.place -= *index as isize * (self.step)(dim);
+                *index = 0;
             }
-            at -= *index as isize * step(dim);
-            *index = 0;
         }
     }
 }
 
-/// Dimensions by what lies together.
-struct Split {
-    /// Dense in the source.
-    columns: Group,
-    /// Dense in the destination.
-    rows: Group,
-    outer: Group,
+/// Dimensions by what lies together, in one list: others, those dense in the source, those dense in the destination.
+struct Split<'a> {
+    outer: &'a [Dim],
+    columns: &'a [Dim],
+    rows: &'a [Dim],
 }
 
-impl Split {
+impl Split<'_> {
     /// `dims` are ordered by their steps in the destination, the shortest last; `dense` has the shortest in the source.
-    fn of(dims: &[Dim], dense: usize) -> Split {
-        let last = dims.len() - 1;
-        let mut split = Split {
-            columns: Group::EMPTY,
-            rows: Group::EMPTY,
-            outer: Group::EMPTY,
-        };
-        split.columns.push_front(dims[dense]);
-        split.rows.push_front(dims[last]);
-        let mut is_free = [true; MAX_RANK];
-        (is_free[last], is_free[dense]) = (false, false);
+    fn of(dims: &mut [Dim], dense: usize) -> Split<'_> {
+        let mut rows_at = dims.len() - 1;
+        dims[dense..rows_at].rotate_left(1);
+        let mut columns_at = rows_at - 1;
         loop {
-            let end = |dim: &Dim, step: isize| dim.size as isize * step;
-            let row = &split.rows.dims()[0];
-            let column = &split.columns.dims()[0];
-            let (row_end, column_end) = (end(row, row.dst), end(column, column.src));
-            let find = |fits: &dyn Fn(&Dim) -> bool| {
-                (0..dims.len()).find(|&at| is_free[at] && fits(&dims[at]))
-            };
-            let row = find(&|dim| dim.dst == row_end);
-            let column = find(&|dim| dim.src == column_end);
-            let is_row = split.rows.count() <= split.columns.count();
-            let (at, group) = match (row, column) {
-                (Some(at), column) if is_row || column.is_none() => (at, &mut split.rows),
-                (_, Some(at)) => (at, &mut split.columns),
+            let (row, column) = (dims[rows_at], dims[columns_at]);
+            let (row_end, column_end) = (
+                row.size as isize * row.dst,
+                column.size as isize * column.src,
+            );
+            let outer = &dims[..columns_at];
+            let next_row = outer.iter().rposition(|dim| dim.dst == row_end);
+            let next_column = outer.iter().rposition(|dim| dim.src == column_end);
+            let is_row = count(&dims[rows_at..]) <= count(&dims[columns_at..rows_at]);
+            match (next_row, next_column) {
+                (Some(at), column) if is_row || column.is_none() => {
+                    dims[at..rows_at].rotate_left(1);
+                    rows_at -= 1;
+                }
+                (_, Some(at)) => dims[at..columns_at].rotate_left(1),
                 _ => break,
-            };
-            group.push_front(dims[at]);
-            is_free[at] = false;
+            }
+            columns_at -= 1;
         }
-        for at in (0..dims.len()).rev().filter(|&at| is_free[at]) {
-            split.outer.push_front(dims[at]);
+        let (dims, rows) = dims.split_at(rows_at);
+        let (outer, columns) = dims.split_at(columns_at);
+        Split {
+            outer,
+            columns,
+            rows,
         }
-        split
     }
 }
 
-/// Copies by blocks in registers; returns false, and does nothing, where there are none of such elements or sizes.
+/// Copies by blocks in registers; returns false, and copies nothing, where there are none of such elements or sizes.
 ///
-/// `dims` are ordered by their steps in the destination, the shortest last; `dense` has the shortest in the source.
+/// `dims` are ordered by their steps in the destination, the shortest last, and are so afterwards where it returns false;
+/// `dense` has the shortest in the source.
 ///
 /// # Safety
 /// As for [`super::copy_strided`].
 pub unsafe fn blocks(
     size: usize,
-    dims: &[Dim],
+    dims: &mut [Dim],
     dense: usize,
     src: *const u8,
     dst: *mut u8,
@@ -130,20 +140,20 @@ pub unsafe fn blocks(
     if !is_plain {
         return false;
     }
+    let all = count(dims);
     let split = Split::of(dims, dense);
-    let side = transpose::side(size);
-    if split.rows.count() < side || split.columns.count() < side {
+    let Some(side) = transpose::side(size, count(split.rows), count(split.columns)) else {
+        order(dims);
         return false;
-    }
-    let all: usize = dims.iter().map(|dim| dim.size).product();
+    };
     // Whole lines leave past the caches.
-    let stream = size >= 4
+    let stream = side * size == LINE
         && all * size >= transpose::STREAM_BYTES
-        && split.columns.dims().iter().all(|dim| dim.dst % 64 == 0);
+        && split.columns.iter().all(|dim| dim.dst % LINE as isize == 0);
     // SAFETY: the caller's promise; each side has a block at least.
     unsafe {
-        walk(split.outer.dims(), src, dst, |s, d| {
-            plane(size, &split, s, d, stream);
+        walk(split.outer, src, dst, |s, d| {
+            plane((size, side), &split, s, d, stream);
         });
     }
     if stream {
@@ -153,19 +163,26 @@ pub unsafe fn blocks(
 }
 
 /// All columns of all rows, a band of columns after the other. The last blocks of each side overlap those before.
-unsafe fn plane(size: usize, split: &Split, src: *const u8, dst: *mut u8, stream: bool) {
-    let side = transpose::side(size);
-    let (rows, columns) = (split.rows.count(), split.columns.count());
+unsafe fn plane(
+    (size, side): (usize, usize),
+    split: &Split<'_>,
+    src: *const u8,
+    dst: *mut u8,
+    stream: bool,
+) {
+    let (rows, columns) = (count(split.rows), count(split.columns));
     let (mut from, mut to) = ([0isize; MAX_SIDE], [0isize; BAND]);
+    let mut row_walker = Walker::new(split.rows, |dim| dim.src);
+    let mut column_walker = Walker::new(split.columns, |dim| dim.dst);
+    let most = BAND.min(columns / side * side);
     let mut done = 0;
     while done < columns {
-        let most = BAND.min(columns / side * side);
         let n = (columns - done).next_multiple_of(side).min(most);
         let column = done.min(columns - n);
-        places(split.columns.dims(), |dim| dim.dst, column, &mut to[..n]);
+        column_walker.places(column, &mut to[..n]);
         let mut row = 0;
         loop {
-            places(split.rows.dims(), |dim| dim.src, row, &mut from[..side]);
+            row_walker.places(row, &mut from[..side]);
             let places = Places {
                 rows: &from[..side],
                 columns: &to[..n],
@@ -173,13 +190,17 @@ unsafe fn plane(size: usize, split: &Split, src: *const u8, dst: *mut u8, stream
             // SAFETY: `side` rows of `n` columns lie inside both arrays.
             unsafe {
                 let (s, d) = (src.add(column * size), dst.add(row * size));
-                let is_line = (d as usize).is_multiple_of(64);
+                let is_line = (d as usize).is_multiple_of(LINE);
                 transpose::transpose_rows(size, places, s, d, stream && is_line);
                 if row + side == rows {
                     break;
                 }
                 // Where lines leave past the caches, blocks begin where lines do.
-                let skip = if stream { d.align_offset(64) / size } else { 0 };
+                let skip = if stream {
+                    d.align_offset(LINE) / size
+                } else {
+                    0
+                };
                 row += if skip == 0 { side } else { skip };
             }
             row = row.min(rows - side);
@@ -196,7 +217,7 @@ const ENOUGH: usize = 64;
 const FEWEST_RUNS: usize = 4;
 
 /// Copies runs of the destination whose elements lie anywhere in the source, by a table of their places; returns false, and
-/// does nothing, where that is no gain.
+/// copies nothing, where that is no gain.
 ///
 /// `dims` are ordered by their steps in the destination, the shortest last; the runs are copied in the order of the others,
 /// `dense` moving first.
@@ -204,40 +225,33 @@ const FEWEST_RUNS: usize = 4;
 /// # Safety
 /// As for [`super::copy_strided`].
 pub unsafe fn runs<T: Copy>(
-    dims: &[Dim],
+    dims: &mut [Dim],
     dense: Option<usize>,
     src: *const u8,
     dst: *mut u8,
 ) -> bool {
-    let size = size_of::<T>() as isize;
-    let (mut run, mut outer) = (Group::EMPTY, Group::EMPTY);
-    let mut end = size;
-    let mut rest = dims;
-    while let Some((&dim, before)) = rest.split_last()
-        && dim.dst == end
-        && run.count() < ENOUGH
-    {
-        run.push_front(dim);
-        end *= dim.size as isize;
-        rest = before;
+    let mut at = dims.len();
+    let mut end = size_of::<T>() as isize;
+    while at > 0 && dims[at - 1].dst == end && count(&dims[at..]) < ENOUGH {
+        at -= 1;
+        end *= dims[at].size as isize;
     }
-    let dense = dense.filter(|&at| at < rest.len());
-    if let Some(at) = dense {
-        outer.push_front(rest[at]);
-    }
-    for at in (0..rest.len()).rev().filter(|&at| Some(at) != dense) {
-        outer.push_front(rest[at]);
-    }
-    if run.dims().len() < 2 || outer.count() < FEWEST_RUNS {
+    let (outer, run) = dims.split_at_mut(at);
+    if run.len() < 2 || count(outer) < FEWEST_RUNS {
         return false;
     }
+    if let Some(dense) = dense.filter(|&dense| dense < outer.len()) {
+        outer[dense..].rotate_left(1);
+    }
+    let (outer, run) = (&*outer, &*run);
     let mut table = [0isize; TABLE];
-    for start in (0..run.count()).step_by(TABLE) {
-        let n = (run.count() - start).min(TABLE);
-        places(run.dims(), |dim| dim.src, start, &mut table[..n]);
+    let mut walker = Walker::new(run, |dim| dim.src);
+    for start in (0..count(run)).step_by(TABLE) {
+        let n = (count(run) - start).min(TABLE);
+        walker.places(start, &mut table[..n]);
         // SAFETY: the runs lie inside both arrays; unaligned accesses, because steps are any number of bytes.
         unsafe {
-            walk(outer.dims(), src, dst, |s, d| {
+            walk(outer, src, dst, |s, d| {
                 let to = d.cast::<T>().add(start);
                 for (i, &place) in table[..n].iter().enumerate() {
                     to.add(i)

@@ -94,7 +94,8 @@ pub unsafe fn copy_strided(
         match dense {
             Some(dense) if dense != last && inner.src != 0 => {
                 if blocks(elem_size, dims, dense, src, dst)
-                    || by_size!(elem_size, runs(dims, Some(dense), src, dst), false)
+                    || (inner.size <= REPEATED
+                        && by_size!(elem_size, runs(dims, Some(dense), src, dst), false))
                 {
                     return;
                 }

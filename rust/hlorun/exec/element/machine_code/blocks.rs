@@ -84,6 +84,7 @@ pub fn lanes(element: &Element) -> usize {
         (Op::Binary(op), Class::Int) => match op {
             B::Add | B::Subtract | B::And | B::Or | B::Xor => size >= 4,
             B::Multiply | B::Maximum | B::Minimum => size == 4,
+            B::ShiftLeft | B::ShiftRightArithmetic | B::ShiftRightLogical => size == 4,
             _ => false,
         },
         (Op::Unary(op), Class::Int) => matches!(op, U::Not | U::Negate) && size >= 4,

@@ -53,7 +53,7 @@ fn cut(b: &mut Builder<'_>, dtype: DType, x: Value) -> Option<Value> {
 }
 
 /// The bits of a value that is the same in every trip.
-fn constant(b: &Builder<'_>, x: Value) -> Option<i64> {
+pub fn constant(b: &Builder<'_>, x: Value) -> Option<i64> {
     let ValueDef::Result(inst, _) = b.func.dfg.value_def(x) else {
         return None;
     };
@@ -234,7 +234,7 @@ fn mask(ty: Type, value: i64) -> i64 {
     }
 }
 
-fn shift(b: &mut Builder<'_>, op: BinaryOp, dtype: DType, x: Value, y: Value) -> Option<Value> {
+pub fn shift(b: &mut Builder<'_>, op: BinaryOp, dtype: DType, x: Value, y: Value) -> Option<Value> {
     let ty = wide(dtype);
     let width = 8 * dtype.size_bytes() as i64;
     let known = constant(b, y).map(|bits| {

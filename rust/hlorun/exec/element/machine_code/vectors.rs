@@ -4,7 +4,7 @@
 //! comparison are known as a mask as well, so that what selects by them need not make it again.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Value, ValueDef, types};
 use hlorun_kernels::vector_bytecode::Op;
 use hlorun_kernels::{BinaryOp, DType, UnaryOp};
 
@@ -93,6 +93,12 @@ impl Emitter<'_> {
                 _ => return None,
             });
         }
+        if matches!(
+            op,
+            B::ShiftLeft | B::ShiftRightArithmetic | B::ShiftRightLogical
+        ) {
+            return self.shift(op, dtype, x, y);
+        }
         let (ins, is_signed) = (self.b.ins(), dtype.is_signed());
         Some(match op {
             B::Add => ins.iadd(x, y),
@@ -107,6 +113,53 @@ impl Emitter<'_> {
             B::Minimum => ins.umin(x, y),
             _ => return None,
         })
+    }
+
+    /// A shift: of all elements at once where they move by one constant, else one by one.
+    fn shift(&mut self, op: BinaryOp, dtype: DType, x: Value, y: Value) -> Option<Value> {
+        let ty = self.b.func.dfg.value_type(x);
+        let width = u64::from(ty.lane_bits());
+        let by = self.element_of_all(y);
+        if let Some(by) = by.and_then(|by| integers::constant(&self.b, by)) {
+            // An amount is unsigned whatever its type is.
+            let by = by as u64 & (u64::MAX >> (64 - width));
+            let is_arithmetic = op == BinaryOp::ShiftRightArithmetic;
+            if by >= width && !is_arithmetic {
+                let zero = self.b.ins().iconst(ty.lane_type(), 0);
+                return Some(self.b.ins().splat(ty, zero));
+            }
+            let by = by.min(width - 1) as i64;
+            let by = self.b.ins().iconst(types::I32, by);
+            return Some(match op {
+                BinaryOp::ShiftLeft => self.b.ins().ishl(x, by),
+                BinaryOp::ShiftRightLogical => self.b.ins().ushr(x, by),
+                _ => self.b.ins().sshr(x, by),
+            });
+        }
+        let lanes = u8::try_from(ty.lane_count()).ok()?;
+        let mut result = x;
+        for lane in 0..lanes {
+            let own = self.b.ins().extractlane(x, lane);
+            let by = self.b.ins().extractlane(y, lane);
+            let moved = integers::shift(&mut self.b, op, dtype, own, by)?;
+            result = self.b.ins().insertlane(result, moved, lane);
+        }
+        Some(result)
+    }
+
+    /// The element that all lanes of a block hold, if it was made so.
+    fn element_of_all(&self, block: Value) -> Option<Value> {
+        let dfg = &self.b.func.dfg;
+        let ValueDef::Result(made, _) = dfg.value_def(block) else {
+            return None;
+        };
+        match dfg.insts[made] {
+            InstructionData::Unary {
+                opcode: Opcode::Splat,
+                arg,
+            } => Some(arg),
+            _ => None,
+        }
     }
 
     /// The larger or the smaller of two floats. A NaN is what a sum makes of it, as it is of single elements; of two zeros

@@ -57,6 +57,18 @@ impl<'a, F: Fn(&Dim) -> isize> Walker<'a, F> {
             self.seek(element);
         }
         self.element += out.len();
+        // Mostly they are neighbours along one dimension.
+        if let Some(last) = self.dims.len().checked_sub(1)
+            && self.index[last] + out.len() < self.dims[last].size
+        {
+            let (from, step) = (self.place, (self.step)(&self.dims[last]));
+            for (at, place) in out.iter_mut().enumerate() {
+                *place = from + at as isize * step;
+            }
+            self.index[last] += out.len();
+            self.place += out.len() as isize * step;
+            return;
+        }
         for place in out {
             *place = self.place;
             for (index, dim) in self.index[..self.dims.len()]

@@ -2,7 +2,7 @@
 //!
 //! In: an element size, dimensions, and byte strides of both sides. Out: the copied bytes. Promise: adjacent
 //! dimensions that are contiguous on both sides are merged; the innermost loop runs over the destination's densest
-//! dimension; two dimensions that are dense on opposite sides are copied in cache-sized blocks.
+//! dimension; dimensions that are dense on opposite sides are copied in blocks.
 
 mod apart;
 mod crossed;

@@ -1,7 +1,7 @@
 //! Transposes of blocks of elements in registers.
 //!
-//! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise: whole
-//! blocks are read and written once; [`available`] says whether this CPU has what it takes.
+//! In: a few rows of the source, anywhere in memory. Out: their columns as rows, anywhere in memory. Promise:
+//! [`transpose_rows`] reads and writes every element once; [`available`] says whether this CPU has what it takes.
 
 /// Rows and columns of a block of elements of `size` bytes, where there are so many `rows` and `columns` at least: for 4 and 8
 /// bytes one cache line, or half of one.
@@ -16,7 +16,7 @@ pub(crate) fn side(size: usize, rows: usize, columns: usize) -> Option<usize> {
     sides.iter().copied().find(|&side| side <= least)
 }
 
-/// The most of them.
+/// The longest side.
 pub(crate) const MAX_SIDE: usize = 16;
 
 /// Columns transposed of all rows before the next ones: rows are then read in stretches that the CPU
@@ -34,7 +34,7 @@ pub(crate) fn available() -> bool {
 /// Where rows begin and where their columns go, in bytes from the first element of either side.
 #[derive(Clone, Copy)]
 pub(crate) struct Places<'a> {
-    /// As many as a [`side`] of a block.
+    /// As many as [`side`] says.
     pub rows: &'a [isize],
     /// A multiple of that.
     pub columns: &'a [isize],

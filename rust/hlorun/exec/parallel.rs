@@ -41,7 +41,7 @@ impl OpEnvironment<'_> {
             self.threads
         };
         // Parts along the dimension whose neighbours lie farthest apart on both sides, so that they share no cache
-        // line and every thread walks through its own memory. An element that is read again lies nowhere else.
+        // line and every thread walks through its own memory. Where the source is repeated, the destination decides.
         let apart = |d: usize| {
             let to = destination.strides[d].unsigned_abs();
             let from = match source.strides[d].unsigned_abs() {

@@ -1,21 +1,22 @@
 //! `transposed-inputs`: what a loop would read across memory is copied before it, into the order in which the loop reads.
 //!
 //! Applies to inputs of many elements whose neighbours, as the loop goes, lie in different cache lines, while others lie side
-//! by side along another dimension. A copy transposes blocks in registers and touches each line once; read by the loop
-//! itself, every element costs a line. A copy is legal everywhere; these conditions are about cost.
+//! by side along another dimension, to which the loop comes only after some others. A copy transposes blocks in registers and
+//! touches each line once; read by the loop itself, every element costs a line. A copy is legal everywhere; these conditions
+//! are about cost.
 
 use super::views::Order;
 use super::{Lowering, Scope};
 use crate::error::Result;
 use crate::module::InstructionRef;
-use crate::plan::cost::transposed_inputs::{MIN_ELEMENTS, MIN_STEP};
+use crate::plan::cost::transposed_inputs::{MIN_ELEMENTS, MIN_ROW, MIN_STEP};
 use crate::plan::view::{ArrayView, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "transposed-inputs";
 
 impl<'m> Lowering<'m> {
-    /// `view`, or a copy of it, for the loop of `instruction`, which reads it in the order `order`.
+    /// `view`, or a copy of it, for a loop that reads it in the order `order`; the copy is a step of `instruction`.
     pub(super) fn along_memory(
         &mut self,
         scope: &mut Scope<'_>,
@@ -43,13 +44,22 @@ impl<'m> Lowering<'m> {
 
 /// Whether a loop of this walk reads an array across memory.
 fn is_across(walk: &Walk, size: usize) -> bool {
-    let moving = || walk.iter().filter(|step| step.1 != 0);
-    let Some(last) = walk.last().map(|step| step.1.unsigned_abs()) else {
+    let count = |steps: &[(i64, i64)]| {
+        let moving = steps.iter().filter(|step| step.1 != 0);
+        moving.fold(1i64, |all, step| all.saturating_mul(step.0))
+    };
+    let Some((&(_, last), before)) = walk.split_last() else {
         return false;
     };
-    let elements = moving().fold(1i64, |all, step| all.saturating_mul(step.0));
-    let is_far = last.saturating_mul(size as u64) >= MIN_STEP as u64;
-    is_far && elements >= MIN_ELEMENTS as i64 && moving().any(|step| step.1.unsigned_abs() < last)
+    let is_far = last.unsigned_abs().saturating_mul(size as u64) >= MIN_STEP as u64;
+    let is_closer =
+        |at: &usize| before[*at].1 != 0 && before[*at].1.unsigned_abs() < last.unsigned_abs();
+    let closest = (0..before.len())
+        .filter(is_closer)
+        .min_by_key(|&at| before[at].1.unsigned_abs());
+    is_far
+        && count(walk) >= MIN_ELEMENTS as i64
+        && closest.is_some_and(|at| count(&walk[at + 1..]) >= MIN_ROW as i64)
 }
 
 #[cfg(test)]
@@ -69,6 +79,9 @@ mod tests {
         assert!(!is_across(&[(1000, 1), (1000, 1000), (1000, 0)]));
         // Few elements, however often.
         assert!(!is_across(&[(1000, 0), (8, 1), (8, 100)]));
+        // Few lines before it comes back to the first.
+        assert!(!is_across(&[(1_000_000, 1), (3, 1_000_000)]));
+        assert!(is_across(&[(3, 1), (1000, 3), (1000, 3000)]));
         // No dimension lies closer.
         assert!(!is_across(&[(1000, 5000), (1000, 5)]));
         assert!(!is_across(&[(1000, 0), (100_000, 20)]));

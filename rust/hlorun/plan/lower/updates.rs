@@ -114,6 +114,7 @@ impl<'m> Lowering<'m> {
         let missing = || HloError::execution("dynamic-update-slice without update");
         let update = instruction.operand(1).ok_or_else(missing)?;
         let order = scope.analysis.orders[at].clone();
+        let before = scope.thunks.len();
         self.loop_into(scope, update, cluster, &order, places.destination.clone())?;
         let mut thunk = scope.thunks.pop().ok_or_else(missing)?;
         let ThunkKind::Loop(fused) = &mut thunk.kind else {
@@ -124,6 +125,8 @@ impl<'m> Lowering<'m> {
         }
         let shape = views::array_shape(update)?;
         let scratch = self.allocate(update, shape.element_type, &shape.dims, &order)?;
+        // Without what was copied for the first loop.
+        scope.thunks.truncate(before);
         self.loop_into(scope, update, cluster, &order, scratch.clone())?;
         Ok(Update::Array(scratch))
     }

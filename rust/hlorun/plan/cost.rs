@@ -138,7 +138,8 @@ pub mod transposed_inputs {
     pub const MIN_STEP: usize = 64;
     /// Fewest elements that are copied.
     pub const MIN_ELEMENTS: usize = 1 << 14;
-    /// Fewest elements that are read before a neighbour of the first one is: fewer make no block that is transposed in registers.
+    /// Fewest elements that are read before a neighbour of the first one is: fewer lines than these are read together as fast as
+    /// a copy transposes them.
     pub const MIN_ROW: usize = 8;
 }
 

@@ -1,7 +1,7 @@
 //! `transposed-inputs`: what a loop would read across memory is copied before it, into the order in which the loop reads.
 //!
 //! Applies to inputs of many elements whose neighbours, as the loop goes, lie in different cache lines, while others lie side
-//! by side along another dimension, to which the loop comes only after some others. A copy transposes blocks in registers and
+//! by side along another dimension, which moves only after several of them. A copy transposes blocks in registers and
 //! touches each line once; read by the loop itself, every element costs a line. A copy is legal everywhere; these conditions
 //! are about cost.
 

@@ -59,10 +59,10 @@ fn cells() -> [Cell; 2] {
 #[test]
 fn every_task_runs_once_and_the_loop_outlives_its_visitors() {
     model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new(2));
         let visitor = loom::thread::spawn({
             let slot = slot.clone();
-            move || slot.visit()
+            move || slot.visit(1)
         });
         // Two loops, one after the other: a late visitor of the first finds the second or nothing.
         for _ in 0..2 {
@@ -77,12 +77,32 @@ fn every_task_runs_once_and_the_loop_outlives_its_visitors() {
 }
 
 #[test]
+fn every_task_runs_once_however_many_there_are() {
+    // More tasks than shares, and a visitor of whom there is no share.
+    for (tasks, threads, visitor) in [(3, 2, 1), (2, 3, 2)] {
+        model(move || {
+            let slot = Arc::new(Slot::new(threads));
+            let visitor = loom::thread::spawn({
+                let slot = slot.clone();
+                move || slot.visit(visitor)
+            });
+            assert!(slot.take());
+            let runs: [Cell; 3] = std::array::from_fn(|_| Cell(UnsafeCell::new(0)));
+            slot.run(tasks, &|task| runs[task].add(), || {});
+            let want = [1, 1, usize::from(tasks > 2)];
+            assert_eq!(runs.each_ref().map(Cell::get), want);
+            visitor.join().unwrap();
+        });
+    }
+}
+
+#[test]
 fn loops_within_tasks_end() {
     model(|| {
-        let slots = Arc::new([Slot::new(), Slot::new()]);
+        let slots = Arc::new([Slot::new(2), Slot::new(2)]);
         let visitor = loom::thread::spawn({
             let slots = slots.clone();
-            move || slots.iter().for_each(Slot::visit)
+            move || slots.iter().for_each(|slot| slot.visit(1))
         });
         assert!(slots[0].take());
         let inner = cells();
@@ -105,7 +125,7 @@ fn loops_within_tasks_end() {
 #[test]
 fn a_slot_has_one_owner() {
     model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new(2));
         let other = loom::thread::spawn({
             let slot = slot.clone();
             move || slot.take()
@@ -118,7 +138,7 @@ fn a_slot_has_one_owner() {
 #[test]
 fn who_sleeps_while_work_is_offered_is_woken() {
     model(|| {
-        let shared = Arc::new((Beds::new(), Slot::new(), AtomicBool::new(false)));
+        let shared = Arc::new((Beds::new(), Slot::new(2), AtomicBool::new(false)));
         let helper = loom::thread::spawn({
             let shared = shared.clone();
             move || {
@@ -126,7 +146,7 @@ fn who_sleeps_while_work_is_offered_is_woken() {
                 // Without a wake-up this never ends, which loom reports.
                 while !is_over.load(SeqCst) {
                     if slot.has_tasks() {
-                        slot.visit();
+                        slot.visit(1);
                     }
                     beds.sleep(|| slot.has_tasks() || is_over.load(SeqCst));
                 }
@@ -151,10 +171,10 @@ fn who_sleeps_while_work_is_offered_is_woken() {
 #[test]
 fn a_panic_reaches_the_owner() {
     model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::new(2));
         let visitor = loom::thread::spawn({
             let slot = slot.clone();
-            move || slot.visit()
+            move || slot.visit(1)
         });
         assert!(slot.take());
         let others = AtomicUsize::new(0);

@@ -1,10 +1,10 @@
 //! The threads that all runs of a process share.
 //!
-//! A loop's tasks are taken one by one by the thread that runs the loop and by whoever is free, so
-//! that a loop ends even when no other thread wakes up, and loops within loops need no thread of
-//! their own. What a task computes must not depend on who takes it. The loops of one run follow one
-//! another within microseconds: a thread that finds nothing to do keeps watching for a while before
-//! it sleeps.
+//! A loop's tasks are taken one by one by the thread that runs the loop and by whoever is free, each
+//! from its own share first and then from the others', so that a loop ends even when no other
+//! thread wakes up, and loops within loops need no thread of their own. What a task computes must
+//! not depend on who takes it. The loops of one run follow one another within microseconds: a
+//! thread that finds nothing to do keeps watching for a while before it sleeps.
 
 pub(crate) mod placement;
 pub(crate) mod slot;
@@ -74,7 +74,7 @@ impl Pool {
     fn new() -> Pool {
         let helpers = std::thread::available_parallelism().map_or(1, usize::from) - 1;
         Pool {
-            slots: std::array::from_fn(|_| Slot::new()),
+            slots: std::array::from_fn(|_| Slot::new(helpers + 1)),
             helpers,
             placements: (0..helpers).map(|_| Placement::default()).collect(),
             beds: Beds::new(),
@@ -87,12 +87,12 @@ impl Pool {
         for (index, placement) in pool.placements.iter().enumerate() {
             let _ = std::thread::Builder::new()
                 .name(format!("hlorun-{index}"))
-                .spawn(|| pool.help(placement));
+                .spawn(move || pool.help(index + 1, placement));
         }
     }
 
-    /// What a helper does all its life.
-    fn help(&self, placement: &Placement) {
+    /// What helper `thread` does all its life.
+    fn help(&self, thread: usize, placement: &Placement) {
         let _mode = DefaultMode::enter();
         placement.enter();
         let mut since = Instant::now();
@@ -101,7 +101,7 @@ impl Pool {
             let mut found = false;
             for slot in &self.slots {
                 if slot.has_tasks() {
-                    slot.visit();
+                    slot.visit(thread);
                     found = true;
                 }
             }

@@ -2,14 +2,16 @@
 //!
 //! In: a loop's tasks, from the thread that owns a slot. Out: each of them has run once, on that
 //! thread or a visitor's. Promise: a loop outlives its visitors; who goes to sleep while work is
-//! offered is woken. The primitives come from `super::sync`, so that `tests/loom` can run this file
-//! under every order of events.
+//! offered is woken. A thread begins with the same share of the tasks in every loop of as many, so
+//! that loops over the same arrays find in its cache what it wrote. The primitives come from
+//! `super::sync`, so that `tests/loom` can run this file under every order of events.
 
 use super::sync::{
     AtomicBool, AtomicPtr, AtomicUsize, Condvar, Mutex, MutexGuard, Thread, WAITS, current, park,
     spin_loop,
 };
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -30,23 +32,32 @@ struct Job {
 pub struct Slot {
     owned: AtomicBool,
     job: AtomicPtr<Job>,
-    /// The next task to take, and their number; also a hint to those who look for work.
-    next: AtomicUsize,
+    /// How many tasks somebody has taken, and their number; also a hint to those who look for work.
+    taken: AtomicUsize,
     count: AtomicUsize,
+    /// As many as there are threads.
+    shares: Box<[Share]>,
     visitors: AtomicUsize,
     /// The owner, once it sleeps until there is no visitor.
     owner: Mutex<Option<Thread>>,
     owner_sleeps: AtomicBool,
 }
 
+/// The next task of a share; on cache lines of its own, since one thread takes most of them.
+#[repr(align(128))]
+struct Share(AtomicUsize);
+
 impl Slot {
-    /// A free slot.
-    pub fn new() -> Slot {
+    /// A free slot for the loops of `threads` threads.
+    pub fn new(threads: usize) -> Slot {
         Slot {
             owned: AtomicBool::new(false),
             job: AtomicPtr::new(std::ptr::null_mut()),
-            next: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
+            shares: (0..threads.max(1))
+                .map(|_| Share(AtomicUsize::new(0)))
+                .collect(),
             visitors: AtomicUsize::new(0),
             owner: Mutex::new(None),
             owner_sleeps: AtomicBool::new(false),
@@ -55,23 +66,43 @@ impl Slot {
 
     /// Whether a visitor would find work.
     pub fn has_tasks(&self) -> bool {
-        self.next.load(SeqCst) < self.count.load(SeqCst) && !self.job.load(SeqCst).is_null()
+        self.taken.load(SeqCst) < self.count.load(SeqCst) && !self.job.load(SeqCst).is_null()
     }
 
-    /// Takes tasks until there are none.
-    fn work(&self, task: Task<'_>) {
+    /// The tasks of every share of a loop of `count`.
+    fn divided(&self, count: usize) -> impl Fn(usize) -> Range<usize> + use<> {
+        let shares = count.min(self.shares.len());
+        let (each, more) = (count / shares, count % shares);
+        let begin = move |share: usize| share * each + share.min(more);
+        move |share| begin(share)..begin(share + 1)
+    }
+
+    /// Takes tasks of the share of thread `thread`, then of the others, until there are none.
+    fn work(&self, thread: usize, task: Task<'_>) {
         let count = self.count.load(Relaxed);
-        loop {
-            let index = self.next.fetch_add(1, SeqCst);
-            if index >= count {
-                return;
-            }
+        let divided = self.divided(count);
+        let shares = count.min(self.shares.len());
+        let mut share = thread % shares;
+        while self.taken.fetch_add(1, SeqCst) < count {
+            // As many tasks are left as threads have come this far. A share that is used up stays so:
+            // no task is left in a share that this thread has passed.
+            let index = loop {
+                let (next, end) = (&self.shares[share].0, divided(share).end);
+                // Without the look, all who pass a share would write to it.
+                if next.load(Relaxed) < end {
+                    let index = next.fetch_add(1, SeqCst);
+                    if index < end {
+                        break index;
+                    }
+                }
+                share = (share + 1) % shares;
+            };
             task(index);
         }
     }
 
-    /// Works on what the slot offers, if anything.
-    pub fn visit(&self) {
+    /// Works as thread `thread` on what the slot offers, if anything.
+    pub fn visit(&self, thread: usize) {
         self.visitors.fetch_add(1, SeqCst);
         let job = self.job.load(SeqCst);
         if !job.is_null() {
@@ -79,7 +110,7 @@ impl Slot {
             // keeps it alive until then. This visitor has been counted before it read the job, so
             // either it has read null or the owner is going to see it.
             let job = unsafe { &*job };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work(job.task))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work(thread, job.task))) {
                 *lock(&job.panic) = Some(panic);
             }
         }
@@ -96,8 +127,8 @@ impl Slot {
         !self.owned.load(Relaxed) && !self.owned.swap(true, SeqCst)
     }
 
-    /// Runs every task below `count`, with whoever comes after `offered` was called. The slot is the
-    /// caller's, and free in the end.
+    /// Runs every task below `count`, which is not 0, with whoever comes after `offered` was called.
+    /// The caller is thread 0. The slot is the caller's, and free in the end.
     pub fn run(&self, count: usize, task: Task<'_>, offered: impl FnOnce()) {
         // SAFETY: only the lifetime changes. The job is read by visitors of the slot, of which there
         // are none once it is closed, below.
@@ -106,12 +137,17 @@ impl Slot {
             task,
             panic: Mutex::new(None),
         };
-        self.next.store(0, SeqCst);
+        let divided = self.divided(count);
+        for (at, share) in self.shares.iter().take(count).enumerate() {
+            share.0.store(divided(at).start, Relaxed);
+        }
+        self.taken.store(0, SeqCst);
         self.count.store(count, SeqCst);
+        // Whoever reads the job sees its shares.
         self.job.store((&raw const job).cast_mut(), SeqCst);
         let own = catch_unwind(AssertUnwindSafe(|| {
             offered();
-            self.work(task);
+            self.work(0, task);
         }));
         self.close();
         self.owned.store(false, SeqCst);

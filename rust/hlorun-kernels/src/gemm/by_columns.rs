@@ -1,5 +1,5 @@
-//! The driver of products of many columns: B's strips are shared among the tasks; A is packed for all of them, or read in
-//! place.
+//! The driver of products of many columns: B's strips are shared among the tasks, and where these would be few also the
+//! rows; A is packed for all of them, or read in place.
 //!
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
 //! the tiles and the number of threads.
@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::micro::{Real, Source};
 use super::product::{Product, Strips};
 use super::rank_k::Update;
-use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, strip_vectors, worth};
+use super::tiles::{BAND, GROUP, KC, READERS, Tiles, depth_step, row_parts, strip_vectors, worth};
 use super::{Outcome, Parallel, Shared, memory::fork, share};
 use crate::scratch::Scratch;
 use std::ops::{Range, RangeInclusive};
@@ -181,27 +181,42 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             _ => GROUP,
         };
         let group = strips.div_ceil(tasks).min(group);
+        // Where tasks of one strip do not come out even for the threads, they are cut along the rows, too. Those of the same
+        // rows follow one another: a thread keeps its part of A.
+        let row_parts = match self.right {
+            Right::Rows => 1,
+            _ if tasks < strips => 1,
+            _ => row_parts(parallel, tasks, left.tiles.count),
+        };
         let room = match self.right {
             Right::Rows => group * self.cut.width * left.rows.len(),
             Right::Copied => group * self.cut.width * KC.min(depth.len()),
             _ => self.cut.width * KC,
         };
-        fork(parallel, tasks, &|task| {
-            let own = share(strips, tasks, task, 1);
+        fork(parallel, tasks * row_parts, &|task| {
+            let own = share(strips, tasks, task % tasks, 1);
+            let tiles = share(left.tiles.count, row_parts, task / tasks, 1);
             let mut scratch = Scratch::new::<E>(room)?;
             for first in own.clone().step_by(group) {
                 let strips = first..own.end.min(first + group);
                 for p in depth.clone().step_by(KC) {
                     let block = p..depth.end.min(p + KC);
-                    self.block(left, block, strips.clone(), scratch.get());
+                    self.block(left, tiles.clone(), block, strips.clone(), scratch.get());
                 }
             }
             Ok(())
         })
     }
 
-    /// One block of the depth: all tiles of A by some strips of B.
-    fn block(&self, left: &Left<E>, depth: Range<usize>, strips: Range<usize>, scratch: *mut E) {
+    /// One block of the depth: some tiles of A by some strips of B.
+    fn block(
+        &self,
+        left: &Left<E>,
+        tiles: Range<usize>,
+        depth: Range<usize>,
+        strips: Range<usize>,
+        scratch: *mut E,
+    ) {
         let (g, width) = (self.g, self.cut.width);
         let columns = strips.start * width..g.n.min(strips.end * width);
         match self.right {
@@ -215,7 +230,8 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
             _ => {}
         }
         let packed = left.block(depth.start);
-        for tile in 0..left.tiles.count {
+        let sharers = self.sharers(tiles.len());
+        for (at, tile) in tiles.enumerate() {
             let own = left.tiles.get(tile);
             let i = left.rows.start + own.start;
             for s in strips.clone() {
@@ -226,12 +242,11 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
                     part.a = packed.wrapping_add(own.start * depth.len());
                 }
                 (part.b, part.b_row) = self.strip(s, &depth, strips.start, scratch);
-                let sharers = self.sharers(&left.tiles);
                 part.ahead = self
-                    .next(s, left, &depth, &strips, scratch)
-                    .and_then(|(at, row)| Ahead::part(at, row, depth.len(), tile, sharers))
+                    .next(s, left, sharers, &depth, &strips, scratch)
+                    .and_then(|(next, row)| Ahead::part(next, row, depth.len(), at, sharers))
                     .unwrap_or(Ahead::nothing(part.b));
-                // SAFETY: a tile of the product; tasks own their columns of C.
+                // SAFETY: a tile of the product; tasks own their rows and columns of C.
                 unsafe { kernel(&part) }
             }
         }
@@ -302,12 +317,12 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         }
     }
 
-    /// How many tiles share the requests for what is read next. Where B is read in place the first tile makes them all:
-    /// there are few tiles, or B is small.
-    fn sharers(&self, tiles: &Tiles) -> usize {
+    /// How many of a task's tiles share the requests for what is read next. Where B is read in place the first tile makes
+    /// them all: there are few tiles, or B is small.
+    fn sharers(&self, tiles: usize) -> usize {
         match self.right {
             Right::Direct | Right::Rows => 1,
-            Right::Copied | Right::Panels(_) => tiles.count,
+            Right::Copied | Right::Panels(_) => tiles,
         }
     }
 
@@ -319,6 +334,7 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         &self,
         s: usize,
         left: &Left<E>,
+        sharers: usize,
         depth: &Range<usize>,
         strips: &Range<usize>,
         scratch: *mut E,
@@ -328,13 +344,11 @@ impl<'g, E: Real, S: Source<E>> Driver<'g, E, S> {
         let ends = depth.end == left.depth.end;
         let (p, s) = match self.right {
             Right::Copied if !self.is_packed => return None,
-            Right::Direct | Right::Panels(_) if self.sharers(&left.tiles) == 1 => {
-                match (is_last, ends) {
-                    (false, _) => (depth.start, s + 1),
-                    (true, false) => (depth.end, strips.start),
-                    (true, true) => (left.depth.start, strips.end),
-                }
-            }
+            Right::Direct | Right::Panels(_) if sharers == 1 => match (is_last, ends) {
+                (false, _) => (depth.start, s + 1),
+                (true, false) => (depth.end, strips.start),
+                (true, true) => (left.depth.start, strips.end),
+            },
             _ if ends => (left.depth.start, s + strips.len()),
             _ => (depth.end, s),
         };

@@ -21,6 +21,12 @@ const WIDE_ROWS: usize = 6;
 /// Multiplications, and elements read, that are worth another thread.
 const WORTH: usize = 3 << 18;
 const WORTH_READ: usize = 1 << 17;
+/// Tasks for each thread that are enough: the more there are, the less it matters who takes the last ones.
+const MOST_TASKS: usize = 8;
+/// Fewest tiles of a part of the rows: each part may copy its strips of B again.
+const PART_TILES: usize = 4;
+/// Per cent of the threads' time that is enough: strips that are copied again take some of it, too.
+const BUSY: usize = 90;
 
 /// Steps of the depth between two checks whether the run is to end: as many as may be packed at once, of so many rows or
 /// columns.
@@ -38,8 +44,31 @@ pub(super) fn worth(
     if parallel.threads == 1 || (multiplications < WORTH && elements < WORTH_READ) {
         1
     } else {
-        most.clamp(1, parallel.threads * 8)
+        most.clamp(1, parallel.threads * MOST_TASKS)
     }
+}
+
+/// Into how many parts tasks of equal size are cut along `tiles`, so that all threads are busy until the end: the fewest
+/// parts with which they are busy for [`BUSY`] per cent of the time, or those with which they are busy longest.
+pub(super) fn row_parts(parallel: &Parallel, tasks: usize, tiles: usize) -> usize {
+    let busy = |parts: usize| {
+        let rounds = (tasks * parts).div_ceil(parallel.threads);
+        (tasks * parts * 100) / (rounds * parallel.threads)
+    };
+    let most = match tasks {
+        1 => 1,
+        _ => (tiles / PART_TILES).clamp(1, MOST_TASKS * parallel.threads / tasks + 1),
+    };
+    let mut best = 1;
+    for parts in 1..=most {
+        if busy(parts) > busy(best) {
+            best = parts;
+        }
+        if busy(best) >= BUSY {
+            break;
+        }
+    }
+    best
 }
 
 /// Splits rows into tiles of nearly equal height.
@@ -75,5 +104,33 @@ pub(super) fn strip_vectors<E>(kernels: &Kernels<E>, rows: usize, columns: usize
         2
     } else {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_get_equal_shares_of_few_strips() {
+        let parts = |threads, tasks, tiles| {
+            let parallel = Parallel {
+                threads,
+                ..Parallel::SERIAL
+            };
+            row_parts(&parallel, tasks, tiles)
+        };
+        // Each thread gets as many tasks as the others, or one of 64 none.
+        assert_eq!(parts(1, 3, 100), 1);
+        assert_eq!(parts(2, 4, 100), 1);
+        assert_eq!(parts(2, 3, 100), 2);
+        assert_eq!(parts(4, 6, 100), 2);
+        assert_eq!(parts(2, 7, 100), 2);
+        assert_eq!(parts(64, 3, 1000), 20);
+        // Of fifteen tasks one thread gets half a task more: copying strips again would take longer.
+        assert_eq!(parts(2, 15, 100), 1);
+        // A single task is not cut, and short parts are not worth copying strips for.
+        assert_eq!(parts(2, 1, 100), 1);
+        assert_eq!(parts(2, 3, 2 * PART_TILES - 1), 1);
     }
 }

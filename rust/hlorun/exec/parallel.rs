@@ -40,19 +40,7 @@ impl OpEnvironment<'_> {
         } else {
             self.threads
         };
-        // Parts along the dimension whose neighbours lie farthest apart on both sides, so that they share no cache
-        // line and every thread walks through its own memory. Where the source is repeated, the destination decides.
-        let apart = |d: usize| {
-            let to = destination.strides[d].unsigned_abs();
-            let from = match source.strides[d].unsigned_abs() {
-                0 => to,
-                from => from,
-            };
-            (from.min(to), to)
-        };
-        let axis = (0..destination.dims.len())
-            .filter(|&d| destination.dims[d] >= parts as i64)
-            .max_by_key(|&d| apart(d));
+        let axis = shared_axis(source, destination, parts);
         let Some(axis) = axis.filter(|_| parts > 1) else {
             source.copy_to(destination);
             return;
@@ -65,6 +53,22 @@ impl OpEnvironment<'_> {
                 .copy_to(&to.piece(axis, begin, end));
         });
     }
+}
+
+/// The dimension that `parts` threads share a copy along: the one whose neighbours lie farthest apart on both sides, so that
+/// they share no cache line and each walks through its own memory. Where the source is repeated, the destination decides.
+fn shared_axis(source: &RawArray, destination: &RawArray, parts: usize) -> Option<usize> {
+    let apart = |d: usize| {
+        let to = destination.strides[d].unsigned_abs();
+        let from = match source.strides[d].unsigned_abs() {
+            0 => to,
+            from => from,
+        };
+        (from.min(to), to)
+    };
+    (0..destination.dims.len())
+        .filter(|&d| destination.dims[d] >= parts as i64)
+        .max_by_key(|&d| apart(d))
 }
 
 /// An array that threads take disjoint pieces of.
@@ -82,5 +86,81 @@ impl Pieces<'_> {
         array.pointer = unsafe { array.pointer.offset(begin as isize * bytes) };
         array.dims[axis] = (end - begin) as i64;
         array
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+    use crate::types::{Dims, PrimitiveType};
+
+    fn array(memory: &mut [u32], strides: [i64; 3]) -> RawArray {
+        RawArray {
+            pointer: memory.as_mut_ptr().cast(),
+            element_type: PrimitiveType::U32,
+            dims: Dims::from_slice(&DIMS),
+            strides: Dims::from_slice(&strides),
+        }
+    }
+
+    const DIMS: [i64; 3] = [2, 130, 300];
+    const COUNT: usize = 2 * 130 * 300;
+    const ROW_MAJOR: [i64; 3] = [130 * 300, 300, 1];
+    /// The same sizes, with the last dimension outside and the first one inside.
+    const TRANSPOSED: [i64; 3] = [1, 2, 260];
+
+    #[test]
+    fn threads_share_a_copy_along_what_is_far_apart_on_both_sides() {
+        let (mut from, mut to) = (vec![0; COUNT], vec![0; COUNT]);
+        let mut axis = |source, destination, parts| {
+            shared_axis(
+                &array(&mut from, source),
+                &array(&mut to, destination),
+                parts,
+            )
+        };
+        assert_eq!(axis(ROW_MAJOR, ROW_MAJOR, 2), Some(0));
+        // The first dimension is too short for three.
+        assert_eq!(axis(ROW_MAJOR, ROW_MAJOR, 3), Some(1));
+        assert_eq!(axis(ROW_MAJOR, TRANSPOSED, 2), Some(1));
+        // A row that is repeated.
+        assert_eq!(axis([0, 0, 1], ROW_MAJOR, 3), Some(1));
+        assert_eq!(axis(ROW_MAJOR, ROW_MAJOR, 1000), None);
+    }
+
+    #[test]
+    fn a_shared_copy_is_the_copy() {
+        let tasks = AtomicUsize::new(0);
+        let environment = OpEnvironment {
+            parallel: &|count, task| {
+                tasks.fetch_add(count, Relaxed);
+                (0..count).rev().for_each(task);
+            },
+            threads: 3,
+        };
+        let mut from: Vec<u32> = (0..COUNT as u32).collect();
+        for [source, destination] in [
+            [ROW_MAJOR, TRANSPOSED],
+            [TRANSPOSED, ROW_MAJOR],
+            [[0, 0, 1], ROW_MAJOR],
+        ] {
+            let mut to = vec![u32::MAX; COUNT];
+            tasks.store(0, Relaxed);
+            environment.copy(&array(&mut from, source), &array(&mut to, destination));
+            assert_eq!(tasks.load(Relaxed), 3);
+            for (i, j, k) in
+                (0..2).flat_map(|i| (0..130).flat_map(move |j| (0..300).map(move |k| (i, j, k))))
+            {
+                let at =
+                    |strides: [i64; 3]| (i * strides[0] + j * strides[1] + k * strides[2]) as usize;
+                assert_eq!(
+                    to[at(destination)],
+                    from[at(source)],
+                    "{source:?} {i} {j} {k}"
+                );
+            }
+        }
     }
 }

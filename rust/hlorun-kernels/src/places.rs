@@ -13,11 +13,11 @@ pub const OUTSIDE: isize = isize::MIN;
 pub type Component = (isize, i64);
 
 /// Fills `out` with the offsets of as many vectors as it has elements. A component outside is moved to the nearest one
-/// inside, or with `skip` the whole window is [`OUTSIDE`].
+/// inside, or with `skip` the whole window is [`OUTSIDE`]. Returns whether there is such a component.
 ///
 /// # Panics
 /// If `values` is shorter than the vectors.
-pub fn places(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) {
+pub fn places(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
     let values = &values[..out.len() * components.len()];
     let kernel = of_tier!(Isa::active(), run);
     // SAFETY: the active instruction set is available.
@@ -39,7 +39,8 @@ fn vectors<const SKIP: bool>(
     vectors: impl Iterator<Item = impl IntoIterator<Item = i64>>,
     components: &[Component],
     out: &mut [isize],
-) {
+) -> bool {
+    let mut all_inside = true;
     for (out, vector) in out.iter_mut().zip(vectors) {
         let each = vector
             .into_iter()
@@ -48,21 +49,26 @@ fn vectors<const SKIP: bool>(
         let (sum, inside) = each.fold((0isize, true), |sum, one| {
             (sum.0.wrapping_add(one.0), sum.1 & one.1)
         });
+        all_inside &= inside;
         *out = if SKIP && !inside { OUTSIDE } else { sum };
     }
+    !all_inside
 }
 
 #[inline(always)]
-fn body<const SKIP: bool>(values: &[i64], components: &[Component], out: &mut [isize]) {
+fn body<const SKIP: bool>(values: &[i64], components: &[Component], out: &mut [isize]) -> bool {
     // Lengths known to the compiler are computed many vectors at a time.
     match *components {
-        [] => out.fill(0),
+        [] => {
+            out.fill(0);
+            false
+        }
         [a] => vectors::<SKIP>(values.iter().map(|&x| [x]), &[a], out),
         [a, b] => vectors::<SKIP>(values.as_chunks::<2>().0.iter().copied(), &[a, b], out),
         [a, b, c] => vectors::<SKIP>(values.as_chunks::<3>().0.iter().copied(), &[a, b, c], out),
         _ => {
             let each = values.chunks_exact(components.len());
-            vectors::<SKIP>(each.map(|vector| vector.iter().copied()), components, out);
+            vectors::<SKIP>(each.map(|vector| vector.iter().copied()), components, out)
         }
     }
 }
@@ -73,11 +79,11 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            pub unsafe fn run(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) {
+            pub unsafe fn run(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
                 if skip {
-                    body::<true>(values, components, out);
+                    body::<true>(values, components, out)
                 } else {
-                    body::<false>(values, components, out);
+                    body::<false>(values, components, out)
                 }
             }
         }
@@ -99,7 +105,12 @@ mod tests {
             let n = values.len() / width.max(1);
             for skip in [false, true] {
                 let mut got = vec![7; n];
-                places(&values, components, skip, &mut got);
+                let has_outside = places(&values, components, skip, &mut got);
+                let is_outside = |k: usize| {
+                    let vector = values[k * width..].iter().zip(components);
+                    vector.clone().any(|(&x, &(_, limit))| x < 0 || x > limit)
+                };
+                assert_eq!(has_outside, (0..n).any(is_outside), "{width} {skip}");
                 for (k, &got) in got.iter().enumerate() {
                     let each = components.iter().enumerate();
                     let want = each.map(|(c, &(step, limit))| {

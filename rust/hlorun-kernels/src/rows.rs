@@ -95,7 +95,7 @@ unsafe fn combine<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     for (targets, sources) in targets.chunks(TOGETHER).zip(sources.chunks(TOGETHER)) {
         // SAFETY: the caller's contract.
         unsafe {
-            if has_parts && (n == 1 || !repeat(targets)) {
+            if has_parts && !repeat(targets) {
                 combine_parts::<T, A, O>(to, from, [targets, sources], n);
             } else {
                 combine_in_order::<T, A, O>(to, from, [targets, sources], n);

@@ -184,27 +184,27 @@ impl Windows {
         (BLOCK / self.starts.width.max(1)).clamp(1, range.len().max(1))
     }
 
-    /// How far the components of these windows move them, in bytes.
+    /// How far the components of these windows move them, in bytes, and whether any begins outside.
     #[inline(always)]
     fn read<'m, const SKIP: bool>(
         &self,
         windows: Range<usize>,
         values: &mut [i64],
         moves: &'m mut [isize],
-    ) -> &'m [isize] {
+    ) -> (&'m [isize], bool) {
         let moves = &mut moves[..windows.len()];
         self.starts.read(windows, values);
-        places(values, &self.components, SKIP, moves);
-        moves
+        let has_outside = places(values, &self.components, SKIP, moves);
+        (moves, has_outside)
     }
 
-    /// Calls `f(placed, first)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time, which
-    /// [are one row](Self::are_one_row), and with the offset of the first of these in the other array. A window that begins
-    /// outside is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
+    /// Calls `f(placed, first, has_outside)` with the byte offsets of at most [`BLOCK`] of the windows `range` at a time,
+    /// which [are one row](Self::are_one_row), the offset of the first of these in the other array, and whether any begins
+    /// outside. Such a one is moved as by [`Windows::for_each`], or with `SKIP` its place is [`OUTSIDE`].
     pub fn for_each_block<const SKIP: bool>(
         &self,
         range: Range<usize>,
-        mut f: impl FnMut(&[isize], isize),
+        mut f: impl FnMut(&[isize], isize, bool),
     ) {
         let at_once = self.at_once(&range);
         let (mut values, mut moves) = (
@@ -215,8 +215,8 @@ impl Windows {
         moves.resize(at_once, 0);
         for n in range.clone().step_by(at_once) {
             let end = range.end.min(n + at_once);
-            let moves = self.read::<SKIP>(n..end, &mut values, &mut moves);
-            f(moves, n as isize * self.plain_step());
+            let (moves, has_outside) = self.read::<SKIP>(n..end, &mut values, &mut moves);
+            f(moves, n as isize * self.plain_step(), has_outside);
         }
     }
 
@@ -237,7 +237,7 @@ impl Windows {
         let mut n = range.start;
         while n < range.end {
             let end = range.end.min(n + at_once);
-            let moves = self.read::<SKIP>(n..end, &mut values, &mut moves);
+            let (moves, _) = self.read::<SKIP>(n..end, &mut values, &mut moves);
             rows.clear();
             let all = n / length..(end - 1) / length + 1;
             self.batches.for_rows(all, |offsets| rows.push(offsets));

@@ -55,7 +55,9 @@ impl PreparedScatter {
             return Err(starts);
         }
         let has_many = count / output.count().max(1) >= MANY_UPDATES;
-        let Some(kernel) = kernel(shortcut, output.element_type, n, has_many, is_disjoint) else {
+        let is_one_row = starts.batch.len() <= 1;
+        let facts = [has_many, is_one_row, is_disjoint];
+        let Some(kernel) = kernel(shortcut, output.element_type, n, facts) else {
             return Err(starts);
         };
         let blocks = (output.count() * size) >> BLOCK_BITS;
@@ -195,13 +197,26 @@ fn kernel(
     shortcut: Shortcut,
     ty: P,
     n: usize,
-    has_many: bool,
-    is_disjoint: bool,
+    [has_many, is_one_row, is_disjoint]: [bool; 3],
 ) -> Option<Kernel> {
+    let rows = || {
+        let Shortcut::Binary(binary) = shortcut else {
+            return None;
+        };
+        let rows = hlorun_kernels::combine_rows(binary, dtype(ty)?)?;
+        Some(Kernel::Rows(rows, n, is_disjoint))
+    };
     Some(match shortcut {
         Shortcut::First => Kernel::Nothing,
         Shortcut::Second => Kernel::Copy(n * ty.size_bytes()),
         Shortcut::Binary(BinaryOp::Add) if n == 1 && is_wide(ty) => Kernel::Add(ty),
+        // Of floats, an extreme takes several instructions: kernels of rows have those of the CPU for it. They read the
+        // places from a list, which several rows of windows would have to be written to first.
+        Shortcut::Binary(BinaryOp::Maximum | BinaryOp::Minimum)
+            if n == 1 && ty.is_floating() && is_one_row && !has_many =>
+        {
+            rows()?
+        }
         Shortcut::Binary(BinaryOp::Maximum) if n == 1 && is_wide(ty) => {
             Kernel::Maximum(ty, has_many)
         }
@@ -214,10 +229,7 @@ fn kernel(
         Shortcut::Binary(binary) if n == 1 && word(binary, ty).is_some() => {
             Kernel::Word(word(binary, ty)?)
         }
-        Shortcut::Binary(binary) => {
-            let rows = hlorun_kernels::combine_rows(binary, dtype(ty)?)?;
-            Kernel::Rows(rows, n, is_disjoint)
-        }
+        Shortcut::Binary(_) => rows()?,
     })
 }
 
@@ -381,11 +393,10 @@ fn rows(
     if windows.are_one_row() {
         let mut updates = SmallVec::<[isize; BLOCK]>::new();
         updates.extend((0..at_once as isize).map(|k| k * windows.plain_step()));
-        windows.for_each_block::<true>(all, |moves, first| {
+        windows.for_each_block::<true>(all, |moves, first, has_outside| {
             let is_left_out = |moved: isize| (moved == OUTSIDE) | !is_own(moved);
-            let is_any_left_out = moves.iter().fold(false, |any, &m| any | is_left_out(m));
             let arrays = [target.get(), source.at(first)];
-            if !is_any_left_out {
+            if !has_outside && moves.iter().all(|&moved| is_own(moved)) {
                 return combine(arrays, [moves, &updates[..moves.len()]]);
             }
             let mut found = 0;

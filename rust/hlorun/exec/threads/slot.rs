@@ -84,8 +84,8 @@ impl Slot {
         let shares = count.min(self.shares.len());
         let mut share = thread % shares;
         while self.taken.fetch_add(1, SeqCst) < count {
-            // As many tasks are left as threads have come this far. A share that is used up stays so:
-            // no task is left in a share that this thread has passed.
+            // No more threads get here than there are tasks left, and a share that is used up stays so:
+            // this thread finds a task in one round.
             let index = loop {
                 let (next, end) = (&self.shares[share].0, divided(share).end);
                 // Without the look, all who pass a share would write to it.

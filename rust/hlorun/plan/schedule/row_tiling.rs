@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::plan::cost::row_tiling::{
     MAX_BETWEEN, MAX_DEPTH, MAX_MEMBERS, MAX_PRODUCT_ROW_BYTES, MAX_ROW_BYTES, MIN_FIRST, MIN_ROWS,
@@ -69,8 +70,10 @@ struct Group {
     members: Vec<Thunk>,
     /// Thunks between them that may run before them, and how many members come before each.
     between: Vec<(usize, Thunk)>,
-    /// Buffers read, and how often.
-    reads: FxHashMap<u32, u32>,
+    /// How many members touch each buffer: to one of them, what it reads twice is near the second time.
+    touched: FxHashMap<u32, u32>,
+    /// Buffers read.
+    reads: FxHashSet<u32>,
     /// Buffers written; whether densely, row by row.
     writes: FxHashMap<u32, bool>,
 }
@@ -148,7 +151,7 @@ impl RowTiling<'_> {
             let buffer = access.slice.allocation;
             let is_large = self.buffers[buffer as usize].size >= rows;
             let is_written = group.writes.contains_key(&buffer);
-            let is_touched = is_written || group.reads.contains_key(&buffer);
+            let is_touched = is_written || group.reads.contains(&buffer);
             shares |= !access.effect.writes() && is_large && is_touched;
             let is_legal = match access.effect.writes() {
                 true => !is_touched,
@@ -231,14 +234,13 @@ impl RowTiling<'_> {
         bytes
     }
 
-    /// Bytes that members need not read again, or need not store.
+    /// Bytes that members find in the cache because another one has touched them.
     fn shared_bytes(&self, group: &Group) -> usize {
-        let read_again = group.reads.iter().map(|(&buffer, &times)| {
-            let size = self.buffers[buffer as usize].size;
-            let spared = times - u32::from(!group.writes.contains_key(&buffer));
-            size * spared as usize
-        });
-        read_again.sum()
+        let spared = group
+            .touched
+            .iter()
+            .map(|(&buffer, &members)| self.buffers[buffer as usize].size * (members as usize - 1));
+        spared.sum()
     }
 
     /// Whether what one member touches is more than a tile: less is still in the cache for the next one.
@@ -308,14 +310,19 @@ impl RowTiling<'_> {
 impl Group {
     fn add(&mut self, rows: usize, thunk: Thunk) {
         self.rows = rows;
+        let mut own: SmallVec<[u32; 8]> = SmallVec::new();
         for access in thunk.accesses() {
             let buffer = access.slice.allocation;
+            if !own.contains(&buffer) {
+                own.push(buffer);
+                *self.touched.entry(buffer).or_default() += 1;
+            }
             if access.effect.writes() {
                 let is_ordered = !matches!(access.order, Order::Any);
                 self.writes
                     .insert(buffer, access.effect.replaces() && is_ordered);
             } else {
-                *self.reads.entry(buffer).or_default() += 1;
+                self.reads.insert(buffer);
             }
         }
         self.members.push(thunk);
@@ -351,7 +358,7 @@ fn may_precede(group: &Group, thunk: &Thunk) -> bool {
         && thunk.accesses().all(|access| {
             let buffer = access.slice.allocation;
             let is_written = group.writes.contains_key(&buffer);
-            let is_read = access.effect.writes() && group.reads.contains_key(&buffer);
+            let is_read = access.effect.writes() && group.reads.contains(&buffer);
             faults::holds(Fault::PrecedesItsOperand, !is_written) && !is_read
         })
 }

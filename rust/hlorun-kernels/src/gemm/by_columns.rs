@@ -1,5 +1,5 @@
-//! The driver of products of many columns: B's strips are shared among the tasks, and where these would be few also the
-//! rows; A is packed for all of them, or read in place.
+//! The driver of products of many columns: tasks share B's strips, and where these do not come out even for the threads
+//! also the rows; A is packed for all of them, or read in place.
 //!
 //! In: a [`Product`], or one whose B lies in panels. Out: its C. Promise: blocks of the depth in ascending order, whatever
 //! the tiles and the number of threads.

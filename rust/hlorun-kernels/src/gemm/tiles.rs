@@ -120,7 +120,7 @@ mod tests {
             };
             row_parts(&parallel, tasks, tiles)
         };
-        // Each thread gets as many tasks as the others, or one of 64 none.
+        // Every thread gets as many tasks as the others; of 64, all but four get one.
         assert_eq!(parts(1, 3, 100), 1);
         assert_eq!(parts(2, 4, 100), 1);
         assert_eq!(parts(2, 3, 100), 2);

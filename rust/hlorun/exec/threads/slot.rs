@@ -35,7 +35,7 @@ pub struct Slot {
     /// How many tasks somebody has taken, and their number; also a hint to those who look for work.
     taken: AtomicUsize,
     count: AtomicUsize,
-    /// As many as there are threads.
+    /// The shares of a loop's tasks, one for each thread.
     shares: Box<[Share]>,
     visitors: AtomicUsize,
     /// The owner, once it sleeps until there is no visitor.

@@ -8,11 +8,7 @@ cd "$(dirname "$0")"
 target=$1
 seconds=${2:-60}
 seed=${3:-0}
-export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
- -Cllvm-args=-sanitizer-coverage-level=4 \
- -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
- -Cllvm-args=-sanitizer-coverage-pc-table \
- -Cllvm-args=-sanitizer-coverage-trace-compares"
+export RUSTC_WRAPPER="$PWD/instrument.sh" RUSTFLAGS="--cfg fuzzing"
 if [ -n "${SANITIZER:-}" ]; then
   export RUSTC_BOOTSTRAP=1 RUSTFLAGS="$RUSTFLAGS -Zsanitizer=$SANITIZER"
 fi

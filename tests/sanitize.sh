@@ -10,4 +10,4 @@ export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0"
 RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_PROFILE_DEV_OPT_LEVEL=1 \
   cargo test -p hlorun-kernels -p hlorun --target "$host" \
   --config 'profile.dev.package.hlorun-kernels.opt-level=1'
-SANITIZER=address CARGO_PROFILE_RELEASE_OPT_LEVEL=1 sh fuzz/run.sh run "${1:-60}"
+SANITIZER=address sh fuzz/run.sh run "${1:-60}"

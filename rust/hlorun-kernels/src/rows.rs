@@ -380,15 +380,18 @@ macro_rules! tier {
                 })
             }
 
-            fn ints<E: int::IntElem>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
+            /// The kernels of integers `E`, whose bits are those of `U` where the sign makes no difference.
+            pub(super) fn ints<E: int::IntElem, U: int::IntElem>(
+                op: BinaryOp,
+            ) -> Option<(Rows, FoldRows)> {
                 Some(match op {
-                    BinaryOp::Add => both::<E, int::Add>(),
-                    BinaryOp::Multiply => both::<E, int::Multiply>(),
+                    BinaryOp::Add => both::<U, int::Add>(),
+                    BinaryOp::Multiply => both::<U, int::Multiply>(),
                     BinaryOp::Maximum => both::<E, int::Maximum>(),
                     BinaryOp::Minimum => both::<E, int::Minimum>(),
-                    BinaryOp::And => both::<E, int::And>(),
-                    BinaryOp::Or => both::<E, int::Or>(),
-                    BinaryOp::Xor => both::<E, int::Xor>(),
+                    BinaryOp::And => both::<U, int::And>(),
+                    BinaryOp::Or => both::<U, int::Or>(),
+                    BinaryOp::Xor => both::<U, int::Xor>(),
                     _ => return None,
                 })
             }
@@ -398,21 +401,28 @@ macro_rules! tier {
                     DType::Pred => truths(op),
                     DType::F32 => floats::<f32>(op),
                     DType::F64 => floats::<f64>(op),
-                    DType::S8 => ints::<i8>(op),
-                    DType::S16 => ints::<i16>(op),
-                    DType::S32 => ints::<i32>(op),
-                    DType::S64 => ints::<i64>(op),
-                    DType::U8 => ints::<u8>(op),
-                    DType::U16 => ints::<u16>(op),
-                    DType::U32 => ints::<u32>(op),
-                    DType::U64 => ints::<u64>(op),
-                    _ => None,
+                    DType::S32 => ints::<i32, u32>(op),
+                    DType::S64 => ints::<i64, u64>(op),
+                    DType::U32 => ints::<u32, u32>(op),
+                    DType::U64 => ints::<u64, u64>(op),
+                    _ => narrow(op, dtype),
                 }
             }
         }
     };
 }
 each_tier!(tier);
+
+/// Rows of narrow integers are too short for longer vectors than every CPU has.
+fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
+    match dtype {
+        DType::S8 => portable::ints::<i8, u8>(op),
+        DType::S16 => portable::ints::<i16, u16>(op),
+        DType::U8 => portable::ints::<u8, u8>(op),
+        DType::U16 => portable::ints::<u16, u16>(op),
+        _ => None,
+    }
+}
 
 /// What combines rows by `op`; `None` where the type has no such kernel.
 pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {

@@ -175,9 +175,8 @@ pub(super) fn is_supported(op: super::Op, from: DType, to: DType) -> bool {
     match op {
         super::Op::Unary(op) => match (op, from) {
             (UnaryOp::Not, DType::Pred) => true,
-            (UnaryOp::Negate | UnaryOp::Not, _) if from.is_integer() => word(from),
             _ => {
-                from.is_float()
+                (from.is_float() || from.is_integer())
                     && from == to
                     && word(from)
                     && (direct(op, from).is_some() || crate::unary(op, from).is_some())
@@ -211,8 +210,15 @@ pub(super) fn is_supported(op: super::Op, from: DType, to: DType) -> bool {
     }
 }
 
-/// Unary operations of floats that are one code.
+/// Unary operations that are one code, of integers with a constant: see [`direct_constant`].
 pub(super) fn direct(op: UnaryOp, dtype: DType) -> Option<Code> {
+    if dtype.is_integer() {
+        return match op {
+            UnaryOp::Not => Some(Code::XorC),
+            UnaryOp::Negate => Some(Code::RIntSubC),
+            _ => None,
+        };
+    }
     Some(match op {
         UnaryOp::Exp if dtype != DType::F64 => Code::Exp,
         UnaryOp::Abs => Code::Abs,
@@ -225,7 +231,15 @@ pub(super) fn direct(op: UnaryOp, dtype: DType) -> Option<Code> {
     })
 }
 
-/// Whether an operation of floats is a code of its own.
+/// The bits of the constant of a [`direct`] operation.
+pub(super) fn direct_constant(op: UnaryOp) -> u64 {
+    match op {
+        UnaryOp::Not => !0,
+        _ => 0,
+    }
+}
+
+/// Whether an operation is a code of its own.
 pub(super) fn is_direct(op: UnaryOp, dtype: DType) -> bool {
     direct(op, dtype).is_some()
 }

@@ -4,8 +4,8 @@
 //! everything, so that a result may take the place of an operand.
 
 use super::code::{
-    Code, Micro, Pair, binary, compare, constant, direct, joined, one, one_comparison, pair,
-    total_key, two_way,
+    Code, Micro, Pair, binary, compare, constant, direct, direct_constant, joined, one,
+    one_comparison, pair, total_key, two_way,
 };
 use super::fuse::{Act, Mix, Turn, acts, distance};
 use super::{Operand, Step, is_half};
@@ -509,19 +509,10 @@ impl<'s> Compiler<'s> {
     }
 
     fn unary(&mut self, op: UnaryOp, x: Operand, dtype: DType) -> Option<()> {
-        if dtype.is_integer() {
-            self.load_operand(x, dtype);
-            self.vacate();
-            match op {
-                UnaryOp::Not => self.emit(Code::XorC, 0, 0, 0, !0),
-                _ => self.emit(Code::RIntSubC, 0, 0, 0, 0),
-            }
-            return Some(());
-        }
         if let Some(code) = direct(op, dtype) {
             self.load_operand(x, dtype);
             self.vacate();
-            self.emit(code, 0, 0, 0, 0);
+            self.emit(code, 0, 0, 0, direct_constant(op));
             return Some(());
         }
         let wide = if is_half(dtype) { DType::F32 } else { dtype };

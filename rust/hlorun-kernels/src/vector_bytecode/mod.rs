@@ -36,7 +36,7 @@ use compile::{Compiled, Compiler};
 use run::WIDE;
 
 /// What a step of vector bytecode does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// One operand.
     Unary(UnaryOp),
@@ -123,7 +123,7 @@ pub fn is_supported(op: Op, from: DType, to: DType) -> bool {
 
 /// Whether the operation is a call of its kernel rather than a few instructions.
 pub fn is_call(op: Op, dtype: DType) -> bool {
-    matches!(op, Op::Unary(op) if dtype.is_float() && !code::is_direct(op, dtype))
+    matches!(op, Op::Unary(op) if dtype != DType::Pred && !code::is_direct(op, dtype))
 }
 
 /// Most addresses of vector bytecode's own, so that they stay in the first-level cache.

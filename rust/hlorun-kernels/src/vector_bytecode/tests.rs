@@ -92,7 +92,7 @@ fn reference(isa: Isa, step: &Step, operands: &[Vec<u8>], n: usize) -> Vec<u8> {
     out
 }
 
-const UNARY: [UnaryOp; 14] = [
+const UNARY: [UnaryOp; 16] = [
     UnaryOp::Abs,
     UnaryOp::Negate,
     UnaryOp::Sign,
@@ -101,6 +101,8 @@ const UNARY: [UnaryOp; 14] = [
     UnaryOp::RoundNearestEven,
     UnaryOp::RoundNearestAfz,
     UnaryOp::Not,
+    UnaryOp::PopulationCount,
+    UnaryOp::CountLeadingZeros,
     UnaryOp::Exp,
     UnaryOp::Log,
     UnaryOp::Tanh,

@@ -11,7 +11,7 @@ use crate::table::Binary;
 use crate::{DType, Isa};
 
 /// Which operand is the scalar.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
     /// The first.
     Left,

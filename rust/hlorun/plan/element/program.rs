@@ -7,6 +7,9 @@
 //! Promise: registers are assigned slots so that a run needs one small scratch block and no
 //! allocation; a program never writes to its inputs.
 
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::elementwise::Kernel;
@@ -50,7 +53,7 @@ pub enum Task {
 }
 
 /// What a step's kernel computes.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Meaning {
     /// The operation.
     pub op: Op,
@@ -128,10 +131,38 @@ pub struct Program {
     pub work: usize,
 }
 
-/// Collects the steps of a program.
+/// What makes two steps the same: kernel, constant, operands, type of the result, and what it computes.
+type Key = (
+    (u8, usize),
+    [u8; 16],
+    [Register; 3],
+    PrimitiveType,
+    Option<Meaning>,
+);
+
+impl Step {
+    /// See [`Key`]; `None` where the kernel cannot be compared.
+    fn key(&self, ty: PrimitiveType) -> Option<Key> {
+        let none = [0; 16];
+        let (kernel, value) = match self.kernel {
+            Kernel::Unary(f) => ((0, f as usize), none),
+            Kernel::Binary(f) => ((1, f as usize), none),
+            Kernel::WithScalar(f, value) => ((2, f as usize), value),
+            Kernel::Ternary(f) => ((3, f as usize), none),
+            Kernel::Copy(size) => ((4, size), none),
+            Kernel::ReducePrecision(_) => return None,
+        };
+        Some((kernel, value, self.operands, ty, self.meaning))
+    }
+}
+
+/// Collects the steps of a program. Steps that compute the same of the same registers are one.
 #[derive(Default)]
 pub struct ProgramBuilder {
     program: Program,
+    known: FxHashMap<Key, Register>,
+    /// Steps that were there already when they were added.
+    pub shared: usize,
 }
 
 impl ProgramBuilder {
@@ -183,16 +214,26 @@ impl ProgramBuilder {
         operands: &[Register],
         ty: PrimitiveType,
     ) -> Register {
-        let result = self.register(ty, Home::External);
+        let result = Register(self.program.types.len() as u32);
         let mut all = [operands.first().copied().unwrap_or(result); 3];
         all[..operands.len().min(3)].copy_from_slice(&operands[..operands.len().min(3)]);
-        self.program.steps.push(Step {
+        let step = Step {
             kernel,
             operands: all,
             result,
             meaning,
-        });
-        result
+        };
+        if let Some(key) = step.key(ty) {
+            match self.known.entry(key) {
+                Entry::Occupied(same) => {
+                    self.shared += 1;
+                    return *same.get();
+                }
+                Entry::Vacant(entry) => entry.insert(result),
+            };
+        }
+        self.program.steps.push(step);
+        self.register(ty, Home::External)
     }
 
     /// The element type of a register.
@@ -219,9 +260,19 @@ impl ProgramBuilder {
         }
     }
 
-    /// Fixes the outputs and assigns slots.
+    /// Fixes the outputs and assigns slots. A register is one place in memory, so that of two outputs which a step computes
+    /// together the second is a copy.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
-        self.program.outputs = outputs.to_vec();
+        let mut outputs = outputs.to_vec();
+        for at in 1..outputs.len() {
+            let output = outputs[at];
+            if outputs[..at].contains(&output) && self.is_computed(output) {
+                // No step of that key is shared.
+                self.known.clear();
+                outputs[at] = self.reinterpret(output, self.ty(output));
+            }
+        }
+        self.program.outputs = outputs;
         self.program.tasks = (0..self.program.steps.len() as u32)
             .map(Task::Step)
             .collect();
@@ -408,7 +459,35 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hlorun_kernels::UnaryOp;
+    use hlorun_kernels::{BinaryOp, UnaryOp};
+
+    #[test]
+    fn the_same_steps_are_one_but_outputs_have_their_own_memory() {
+        let mut builder = ProgramBuilder::new();
+        let (x, y) = (
+            builder.input(PrimitiveType::F32),
+            builder.input(PrimitiveType::F32),
+        );
+        // No step is run, so the kernel does not matter.
+        let mut step = |op, operands: &[Register]| {
+            let meaning = Some(Meaning::of(Op::Binary(op)));
+            builder.known_step(Kernel::Copy(4), meaning, operands, PrimitiveType::F32)
+        };
+        let sum = step(BinaryOp::Add, &[x, y]);
+        assert_eq!(step(BinaryOp::Add, &[x, y]), sum);
+        assert_ne!(step(BinaryOp::Add, &[y, x]), sum);
+        let product = step(BinaryOp::Multiply, &[x, y]);
+        assert_ne!(product, sum);
+        assert_eq!(builder.shared, 1);
+        let program = builder.finish(&[sum, product, sum]);
+        assert_eq!(program.outputs[..2], [sum, product]);
+        let copy = program.steps.last().expect("a step");
+        assert_eq!(
+            (copy.result, copy.reads()),
+            (program.outputs[2], &[sum][..])
+        );
+        assert_eq!(program.steps.len(), 4);
+    }
 
     #[test]
     fn functions_and_wide_elements_are_more_work() {

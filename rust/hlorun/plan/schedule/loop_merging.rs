@@ -309,31 +309,13 @@ fn writes(member: &Thunk) -> Vec<u32> {
     written
 }
 
-/// What makes two steps the same: kernel, constant, operands, type of the result.
-type Key = (u8, usize, [u8; 16], [Register; 3], PrimitiveType);
-
-fn key(step: &Step, operands: [Register; 3], ty: PrimitiveType) -> Option<Key> {
-    let none = [0; 16];
-    let (kind, kernel, value) = match step.kernel {
-        Kernel::Unary(f) => (0, f as usize, none),
-        Kernel::Binary(f) => (1, f as usize, none),
-        Kernel::WithScalar(f, value) => (2, f as usize, value),
-        Kernel::Ternary(f) => (3, f as usize, none),
-        Kernel::Copy(size) => (4, size, none),
-        Kernel::ReducePrecision(_) => return None,
-    };
-    Some((kind, kernel, value, operands, ty))
-}
-
 /// Two loops being put together.
 #[derive(Default)]
 struct Merge {
     builder: ProgramBuilder,
     loads: Vec<Load>,
     stores: Vec<Store>,
-    known: FxHashMap<Key, Register>,
     results: Vec<Register>,
-    shared: usize,
     /// Dense loads of what the loop already reads or computes.
     shared_loads: usize,
     has_vector_bytecode: bool,
@@ -383,22 +365,7 @@ impl Merge {
                 .map(|read| registers.get(read).copied())
                 .collect::<Option<Vec<_>>>()?;
             let ty = program.types[step.result.0 as usize];
-            let mut operands = [*reads.first()?; 3];
-            operands[..reads.len()].copy_from_slice(&reads);
-            let key = key(step, operands, ty);
-            let register = match key.and_then(|key| self.known.get(&key)) {
-                Some(&register) => {
-                    self.shared += 1;
-                    register
-                }
-                None => {
-                    let register = self
-                        .builder
-                        .known_step(step.kernel, step.meaning, &reads, ty);
-                    self.known.extend(key.map(|key| (key, register)));
-                    register
-                }
-            };
+            let register = (self.builder).known_step(step.kernel, step.meaning, &reads, ty);
             registers.insert(step.result, register);
         }
         for store in &fused.stores {
@@ -487,10 +454,10 @@ fn merge(a: &LoopThunk, b: &LoopThunk) -> Option<LoopThunk> {
     let mut merge = Merge::default();
     merge.add(a)?;
     // What a loop repeats itself is none of this.
-    merge.shared = 0;
+    merge.builder.shared = 0;
     merge.add(b)?;
     let fewest = a.program.steps.len().min(b.program.steps.len());
-    if merge.shared < MIN_SHARED || 2 * merge.shared < fewest {
+    if merge.builder.shared < MIN_SHARED || 2 * merge.builder.shared < fewest {
         return None;
     }
     let joins_steps = merge.has_vector_bytecode;

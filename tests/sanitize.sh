@@ -9,5 +9,6 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/sanitize"
 export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=0"
 RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_PROFILE_DEV_OPT_LEVEL=1 \
   cargo test -p hlorun-kernels -p hlorun --target "$host" \
-  --config 'profile.dev.package.hlorun-kernels.opt-level=1'
+  --config 'profile.dev.package.hlorun-kernels.opt-level=1' \
+  --config 'profile.dev.package.hlorun-kernels.debug="line-tables-only"'
 SANITIZER=address sh fuzz/run.sh run "${1:-60}"

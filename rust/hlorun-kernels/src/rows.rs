@@ -26,6 +26,8 @@ pub type FoldRows = unsafe fn(*const u8, usize, usize, *mut u8);
 pub enum CombineRows {
     /// All rows in one call.
     Together(Rows),
+    /// All rows in one call unless they are long.
+    ShortTogether(Rows, Binary),
     /// A call per row.
     OneByOne(Binary),
 }
@@ -48,7 +50,10 @@ impl CombineRows {
         unsafe {
             match self {
                 CombineRows::Together(rows) => rows(to, from, places, n, is_disjoint),
-                CombineRows::OneByOne(kernel) => {
+                CombineRows::ShortTogether(rows, _) if n <= LONG => {
+                    rows(to, from, places, n, is_disjoint);
+                }
+                CombineRows::OneByOne(kernel) | CombineRows::ShortTogether(_, kernel) => {
                     for (&t, &f) in places[0].iter().zip(places[1]) {
                         let to = to.offset(t);
                         kernel(to, from.offset(f), to, n);
@@ -413,7 +418,8 @@ macro_rules! tier {
 }
 each_tier!(tier);
 
-/// Rows of narrow integers are too short for longer vectors than every CPU has.
+/// The kernels of narrow integers are portable ones alone: they take long to build, and are seldom used. Short rows gain
+/// nothing from long vectors.
 fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
     match dtype {
         DType::S8 => portable::ints::<i8, u8>(op),
@@ -426,11 +432,12 @@ fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
 
 /// What combines rows by `op`; `None` where the type has no such kernel.
 pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {
-    let together = of_tier!(Isa::active(), pick(op, dtype));
-    match together {
-        Some((rows, _)) => Some(CombineRows::Together(rows)),
-        None => binary(op, dtype).map(CombineRows::OneByOne),
-    }
+    let one = binary(op, dtype);
+    Some(match of_tier!(Isa::active(), pick(op, dtype)) {
+        Some((rows, _)) if narrow(op, dtype).is_some() => CombineRows::ShortTogether(rows, one?),
+        Some((rows, _)) => CombineRows::Together(rows),
+        None => CombineRows::OneByOne(one?),
+    })
 }
 
 /// What folds short rows by `op`; `None` where the type has no such kernel.

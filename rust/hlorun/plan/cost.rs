@@ -250,8 +250,8 @@ pub mod scalar_bytecode {
     /// what surrounds it.
     pub const MAX_MOVED: usize = 4 << 10;
     /// Most elements that lie apart at a place that indices name, and most windows of a gather: each is an operation, and
-    /// what surrounds a step outside of the code costs as much as some tens of them.
-    pub const MAX_APART: usize = 64;
+    /// what surrounds a step outside of the code costs as much as about a hundred of them.
+    pub const MAX_APART: usize = 128;
     pub const MAX_GATHERED: i64 = 64;
     /// Elements of a kernel that are as much work as an operation.
     pub const ELEMENTS_PER_WORK: usize = 8;

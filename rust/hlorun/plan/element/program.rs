@@ -131,7 +131,8 @@ pub struct Program {
     pub work: usize,
 }
 
-/// What makes two steps the same: kernel, constant, operands, type of the result, and what it computes.
+/// What makes two steps the same: kernel, constant, operands, type of the result, and what it computes. Kernels depend on
+/// nothing else.
 type Key = (
     (u8, usize),
     [u8; 16],
@@ -260,14 +261,14 @@ impl ProgramBuilder {
         }
     }
 
-    /// Fixes the outputs and assigns slots. A register is one place in memory, so that of two outputs which a step computes
-    /// together the second is a copy.
+    /// Fixes the outputs and assigns slots. Two outputs that are one register would be one place in memory:
+    /// the second is a copy.
     pub fn finish(mut self, outputs: &[Register]) -> Program {
         let mut outputs = outputs.to_vec();
         for at in 1..outputs.len() {
             let output = outputs[at];
             if outputs[..at].contains(&output) && self.is_computed(output) {
-                // No step of that key is shared.
+                // The copy must not be one that is there already.
                 self.known.clear();
                 outputs[at] = self.reinterpret(output, self.ty(output));
             }

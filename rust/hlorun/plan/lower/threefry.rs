@@ -128,9 +128,10 @@ impl<'m> Lowering<'m> {
         }
         let registers: Vec<Register> = loads.iter().map(|l| l.register).collect();
         let results = code(&mut builder, &registers);
+        let program = builder.finish(&results);
         let stores = outputs
             .iter()
-            .zip(&results)
+            .zip(&program.outputs)
             .map(|(view, &register)| {
                 let walk = view.walk(&order);
                 Store {
@@ -143,7 +144,7 @@ impl<'m> Lowering<'m> {
                 }
             })
             .collect();
-        let program = self.with_vector_bytecode(builder.finish(&results), outputs[0].count());
+        let program = self.with_vector_bytecode(program, outputs[0].count());
         scope.push(
             instruction.id,
             ThunkKind::Loop(Box::new(LoopThunk {

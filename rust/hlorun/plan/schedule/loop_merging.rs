@@ -13,8 +13,7 @@ use crate::plan::cost::loop_merging::{
     MAX_EARLIER, MAX_RESULTS, MAX_STEPS, MAX_STREAMS, MIN_SHARED,
 };
 use crate::plan::cost::small_loop::MAX_REPEATED;
-use crate::plan::element::elementwise::Kernel;
-use crate::plan::element::program::{Home, ProgramBuilder, Register, Step, Task};
+use crate::plan::element::program::{Home, ProgramBuilder, Register, Task};
 use crate::plan::faults::{self, Fault};
 use crate::plan::thunk::accesses::Access;
 use crate::plan::thunk::{

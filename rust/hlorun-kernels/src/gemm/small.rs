@@ -13,19 +13,17 @@ use super::vector::Columns;
 use super::{Outcome, Parallel, Shared, share};
 use crate::scratch::Scratch;
 
-/// Bytes of the rows of B that a task reads at least, where there are as many tasks as threads.
-const LONG_PIECE: usize = 2 << 10;
-
 /// A few rows by a B that is read where it lies: `y = x·B` before α and β.
 pub(super) fn few_rows<E: Real, S: Source<E>>(g: &Product<E, S>, parallel: &Parallel) -> Outcome {
     let by_row = g.b.layout.col_stride == 1;
-    let most = match by_row {
-        // Pieces of a row that are as long as they can be with a task for each thread: every one begins a stream.
-        true => (g.n * size_of::<S>() / LONG_PIECE).max(parallel.threads),
-        false => usize::MAX,
+    // Each piece of a row begins a stream from memory: pieces are as long as a task for each thread allows. Columns that are
+    // contiguous lie one behind the other.
+    let parts = match by_row {
+        true => parallel.threads,
+        false => 4 * parallel.threads,
     };
     // Columns of a task: enough to read whole lines of every row.
-    let most = most.min(g.n.div_ceil(256)).min(4 * parallel.threads);
+    let most = parts.min(g.n.div_ceil(256));
     let tasks = worth(parallel, g.m * g.k * g.n, g.k.saturating_mul(g.n), most);
     let lies_ready = g.is_plain
         && g.a.layout.col_stride == 1

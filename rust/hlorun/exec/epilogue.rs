@@ -39,11 +39,7 @@ pub fn resolve(
 fn operand(array: &RawArray, first_row: usize) -> EpilogueOperand {
     let (first, size) = (array.pointer.cast_const(), array.element_type.size_bytes());
     if array.count() == 1 {
-        let mut bits = [0; 8];
-        let size = size.min(bits.len());
-        // SAFETY: the array has one element of so many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(first, bits.as_mut_ptr(), size) };
-        return EpilogueOperand::Scalar(u64::from_le_bytes(bits));
+        return EpilogueOperand::Element(first);
     }
     let row_stride = match array.dims[0] {
         1 => 0,

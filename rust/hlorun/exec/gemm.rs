@@ -118,54 +118,69 @@ pub fn blocks(thunk: &GemmThunk, block_rows: usize) -> Vec<std::ops::Range<usize
         .collect()
 }
 
-/// A product with all done that its runs share; `None` where its epilogue has operands, it is done in parts, or preparing
-/// fails.
+/// A product with all done that its runs share; `None` where operands of its epilogue lie elsewhere in each, it is done in
+/// blocks of rows, or preparing fails.
 pub fn prepare<'t>(thunk: &'t GemmThunk, memory: &Memory) -> Option<PreparedThunk<'t>> {
-    // A single element of an epilogue is read when addresses are found.
-    if !thunk.epilogue_operands.is_empty() || !matches!(thunk.way, GemmWay::Whole) {
+    let mut operands = thunk.epilogue_operands.iter();
+    let is_moving = operands.any(|view| !view.dynamic.is_empty());
+    if is_moving || matches!(thunk.way, GemmWay::RowBlocks(_)) {
         return None;
     }
     let gemm = rows_of(thunk, thunk.sizes().1 as usize).ok()?;
     let epilogue = epilogue_of(thunk, 0, memory).ok()?;
     Some(Box::new(move |environment| {
-        let (memory, parallel) = (&environment.memory, environment.products());
-        let [a, b, c] = [&thunk.a, &thunk.b, &thunk.c].map(|view| memory.first(view));
         // SAFETY: as in `run`.
-        unsafe { hlorun_kernels::gemm_with_epilogue(&gemm, a, b, c, &epilogue, &parallel)? };
-        Ok(())
+        unsafe { whole(thunk, &gemm, &epilogue, environment) }
     }))
 }
 
-/// Runs a product.
-pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
-    let gemm = rows_of(thunk, thunk.sizes().1 as usize)?;
-    let memory = &environment.memory;
+/// Runs a product that is not made of blocks of rows.
+///
+/// # Safety
+///
+/// `gemm` and `epilogue` are those of the thunk, over this memory.
+unsafe fn whole(
+    thunk: &GemmThunk,
+    gemm: &Gemm,
+    epilogue: &Epilogue,
+    environment: &Environment<'_>,
+) -> Result<()> {
+    let (memory, parallel) = (&environment.memory, environment.products());
     let (a, c) = (memory.first(&thunk.a), memory.first(&thunk.c));
-    let parallel = environment.products();
-    let epilogue = epilogue_of(thunk, 0, memory)?;
     // SAFETY: the views have these sizes and strides and stay inside their allocations; the
     // assignment never lets C share memory with what is read; the plan packed B of this very product.
     unsafe {
         match thunk.way {
-            GemmWay::Whole => {
-                let b = memory.first(&thunk.b);
-                hlorun_kernels::gemm_with_epilogue(&gemm, a, b, c, &epilogue, &parallel)?;
-            }
             GemmWay::PackedOperand(packed) => {
                 let b = memory.pointer(&packed);
-                hlorun_kernels::gemm_packed(&gemm, a, b, c, &epilogue, &parallel)?;
+                hlorun_kernels::gemm_packed(gemm, a, b, c, epilogue, &parallel)?;
             }
-            GemmWay::RowBlocks(block_rows) => {
-                let blocks = blocks(thunk, block_rows);
-                let row = gemm.n * gemm.out.size_bytes();
-                return try_parallel(environment, blocks.len(), &|at| {
-                    let rows = blocks[at].clone();
-                    // C is dense, so that its rows lie one after the other; blocks are disjoint.
-                    let c = memory.first(&thunk.c).add(rows.start * row);
-                    block(thunk, rows, memory, c)
-                });
+            GemmWay::Whole | GemmWay::RowBlocks(_) => {
+                let b = memory.first(&thunk.b);
+                hlorun_kernels::gemm_with_epilogue(gemm, a, b, c, epilogue, &parallel)?;
             }
         }
     }
     Ok(())
+}
+
+/// Runs a product.
+pub fn run(thunk: &GemmThunk, environment: &Environment<'_>) -> Result<()> {
+    let memory = &environment.memory;
+    let gemm = rows_of(thunk, thunk.sizes().1 as usize)?;
+    let GemmWay::RowBlocks(block_rows) = thunk.way else {
+        let epilogue = epilogue_of(thunk, 0, memory)?;
+        // SAFETY: both are those of the thunk.
+        return unsafe { whole(thunk, &gemm, &epilogue, environment) };
+    };
+    let blocks = blocks(thunk, block_rows);
+    let row = gemm.n * gemm.out.size_bytes();
+    try_parallel(environment, blocks.len(), &|at| {
+        let rows = blocks[at].clone();
+        // SAFETY: C is dense, so that its rows lie one after the other; blocks are disjoint.
+        unsafe {
+            let c = memory.first(&thunk.c).add(rows.start * row);
+            block(thunk, rows, memory, c)
+        }
+    })
 }

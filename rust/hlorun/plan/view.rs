@@ -242,6 +242,27 @@ pub fn identity_order(rank: usize) -> SmallVec<[u8; 8]> {
     (0..rank as u8).collect()
 }
 
+/// An array of any strides.
+#[derive(Clone, Copy)]
+pub struct StridedArray<'a> {
+    /// Type of an element.
+    pub element_type: PrimitiveType,
+    /// Sizes.
+    pub dims: &'a Dims,
+    /// Elements from one index to the next, by dimension.
+    pub strides: &'a Dims,
+}
+
+impl<'a> From<&'a ArrayView> for StridedArray<'a> {
+    fn from(view: &'a ArrayView) -> Self {
+        StridedArray {
+            element_type: view.element_type,
+            dims: &view.dims,
+            strides: &view.strides,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,6 +51,8 @@ impl EpilogueOp {
 pub enum EpilogueOperand {
     /// The bits of one number for all elements.
     Scalar(u64),
+    /// Where that number lies; it is read when the steps are done.
+    Element(*const u8),
     /// A number for every row and column of C.
     Matrix {
         /// That of the first element.
@@ -60,23 +62,20 @@ pub enum EpilogueOperand {
     },
 }
 
-/// Bytes of a row of the widest tile of any tier.
-const WIDEST_TILE: usize = 4 * super::real::WIDEST;
-
 #[derive(Clone, Copy)]
 struct Step {
     op: EpilogueOp,
+    /// Null where the operand is the number in `own`.
     first: *const u8,
     /// Elements from one row, and from one column, to the next.
     row: isize,
     column: isize,
+    own: [u8; 8],
 }
 
 /// Steps in order.
 pub struct Epilogue {
     steps: Vec<Step>,
-    /// Rows of numbers that are the same for all elements.
-    _scalars: Vec<Box<[u64]>>,
 }
 
 // SAFETY: operands are only read.
@@ -87,10 +86,7 @@ unsafe impl Sync for Epilogue {}
 impl Epilogue {
     /// No step.
     pub fn none() -> &'static Epilogue {
-        static NONE: Epilogue = Epilogue {
-            steps: Vec::new(),
-            _scalars: Vec::new(),
-        };
+        static NONE: Epilogue = Epilogue { steps: Vec::new() };
         &NONE
     }
 
@@ -99,19 +95,16 @@ impl Epilogue {
         size: usize,
         steps: impl IntoIterator<Item = (EpilogueOp, EpilogueOperand)>,
     ) -> Epilogue {
-        let mut scalars: Vec<Box<[u64]>> = Vec::new();
         let step = |(op, operand)| {
-            let (first, row, column) = match operand {
-                EpilogueOperand::Matrix { first, row_stride } => (first, row_stride, 1),
+            let (first, row, column, own) = match operand {
+                EpilogueOperand::Matrix { first, row_stride } => (first, row_stride, 1, [0; 8]),
+                EpilogueOperand::Element(first) => (first, 0, 0, [0; 8]),
                 EpilogueOperand::Scalar(bits) => {
-                    let word = match size {
-                        4 => (bits & u64::from(u32::MAX)) * (1 << 32 | 1),
-                        _ => bits,
-                    };
-                    let row: Box<[u64]> = Box::new([word; WIDEST_TILE / 8]);
-                    let first = row.as_ptr().cast();
-                    scalars.push(row);
-                    (first, 0, 0)
+                    let mut own = bits.to_ne_bytes();
+                    if size == 4 {
+                        own[..4].copy_from_slice(&(bits as u32).to_ne_bytes());
+                    }
+                    (std::ptr::null(), 0, 0, own)
                 }
             };
             Step {
@@ -119,11 +112,11 @@ impl Epilogue {
                 first,
                 row,
                 column,
+                own,
             }
         };
         Epilogue {
             steps: steps.into_iter().map(step).collect(),
-            _scalars: scalars,
         }
     }
 
@@ -156,6 +149,10 @@ impl Epilogue {
         count: usize,
     ) {
         let tile = self.at(origin[0], origin[1]);
+        if column_stride == 1 {
+            // SAFETY: the caller's contract.
+            return unsafe { (E::kernels().epilogue_row)(tile, c, count) };
+        }
         for step in &self.steps {
             for j in 0..count {
                 // SAFETY: the caller's contract.
@@ -165,6 +162,40 @@ impl Epilogue {
                 }
             }
         }
+    }
+}
+
+/// Does the steps of a tile to so many elements of its first row, which lie one after the other.
+///
+/// # Safety
+/// As [`Epilogue::apply_to_row`]; the CPU has the tier's instruction set.
+#[inline(always)]
+pub(super) unsafe fn row<T: Vectors<E>, E: Real, const NR: usize>(
+    mut tile: TileEpilogue,
+    c: *mut E,
+    count: usize,
+) {
+    let lanes = T::Vector::LANES;
+    for first in (0..count).step_by(NR) {
+        let (c, width) = (c.wrapping_add(first), NR.min(count - first));
+        let mut values = [[E::ZERO; NR]];
+        // SAFETY: the caller's contract: the row has `width` more elements.
+        unsafe {
+            let own = values.as_mut_ptr().cast::<E>();
+            for at in (0..width).step_by(lanes) {
+                let x = T::Vector::load_part(c.add(at).cast(), (width - at).min(lanes));
+                x.store(own.add(at).cast());
+            }
+            match width == NR {
+                true => tile.apply::<T, E, 1, NR, true>(&mut values, NR),
+                false => tile.apply::<T, E, 1, NR, false>(&mut values, width),
+            }
+            for at in (0..width).step_by(lanes) {
+                let x = T::Vector::load(own.add(at).cast());
+                x.store_part(c.add(at).cast(), (width - at).min(lanes));
+            }
+        }
+        tile.column += NR as isize;
     }
 }
 
@@ -217,6 +248,9 @@ impl TileEpilogue {
     /// Where a step finds its operand for a row and column of the tile.
     #[inline(always)]
     fn operand<E>(&self, step: &Step, row: usize, column: usize) -> *const E {
+        if step.first.is_null() {
+            return step.own.as_ptr().cast();
+        }
         let row = (self.row + row as isize) * step.row;
         let column = (self.column + column as isize) * step.column;
         step.first.cast::<E>().wrapping_offset(row + column)
@@ -252,9 +286,9 @@ impl TileEpilogue {
         values: &mut [[E; NR]; R],
         width: usize,
     ) {
-        const { assert!(NR.is_multiple_of(T::Vector::LANES) && NR * size_of::<E>() <= WIDEST_TILE) };
+        const { assert!(NR.is_multiple_of(T::Vector::LANES)) };
         let first = values.as_mut_ptr().cast::<E>();
-        // SAFETY: the caller's contract; a number that is the same for all is as often there as the widest row has columns.
+        // SAFETY: the caller's contract; of a number that is the same for all columns, that one is read.
         unsafe {
             for step in self.steps() {
                 let from = self.operand::<E>(step, 0, 0);
@@ -266,9 +300,10 @@ impl TileEpilogue {
                             let mut at = 0;
                             while at < NR {
                                 let to = first.add(row * NR + at).cast();
-                                let y = match WHOLE || step.column == 0 {
-                                    true => T::Vector::load(from.wrapping_add(at).cast()),
-                                    false => {
+                                let y = match step.column {
+                                    0 => T::Vector::repeat(from.cast()),
+                                    _ if WHOLE => T::Vector::load(from.wrapping_add(at).cast()),
+                                    _ => {
                                         let left = width.saturating_sub(at);
                                         T::Vector::load_part(from.wrapping_add(at).cast(), left)
                                     }

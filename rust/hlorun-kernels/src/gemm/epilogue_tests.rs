@@ -19,6 +19,8 @@ struct Operands {
     columns: Vec<f32>,
     whole: Vec<f32>,
     row: usize,
+    /// The only number of an operand.
+    one: Box<f32>,
 }
 
 const OPS: [EpilogueOp; 6] = [
@@ -37,6 +39,7 @@ impl Operands {
             columns: values(n, 3),
             whole: values(m * (n + 2), 5),
             row: n + 2,
+            one: Box::new(-2.5),
         }
     }
 
@@ -48,7 +51,7 @@ impl Operands {
         match nth {
             0 | 2 => matrix(&self.columns, 0),
             1 | 3 => matrix(&self.whole, self.row),
-            4 => EpilogueOperand::Scalar(u64::from((-2.5f32).to_bits())),
+            4 => EpilogueOperand::Element(std::ptr::from_ref(&*self.one).cast()),
             _ => EpilogueOperand::Scalar(u64::from(6f32.to_bits())),
         }
     }
@@ -57,7 +60,7 @@ impl Operands {
         match nth {
             0 | 2 => self.columns[j],
             1 | 3 => self.whole[i * self.row + j],
-            4 => -2.5,
+            4 => *self.one,
             _ => 6.0,
         }
     }

@@ -5,7 +5,7 @@
 //! of rows and columns handled at once never changes a bit.
 
 use super::ahead::{Ahead, UNROLL, prefetch_a, prefetch_near, prefetch_row};
-use super::epilogue::{StepVector, TileEpilogue, Vectors};
+use super::epilogue::{self, StepVector, TileEpilogue, Vectors};
 use super::rank_k::{self, RankK, Settle, Update};
 use super::strips::{self, Pack};
 use super::vector::{self, Axpy, Columns, Dots};
@@ -239,6 +239,8 @@ pub(super) struct Kernels<E: 'static> {
     pub direct_rows: [usize; 3],
     packed: [&'static [Kernel<E>]; 3],
     direct: [&'static [Kernel<E>]; 3],
+    /// Does an epilogue to a row that is in memory; see [`epilogue::row`].
+    pub epilogue_row: unsafe fn(TileEpilogue, *mut E, usize),
 }
 
 impl<E: 'static> Kernels<E> {
@@ -367,6 +369,21 @@ macro_rules! tier {
             }
 
             $(#[$features])?
+            unsafe fn epilogue_row<E: Real>(tile: TileEpilogue, c: *mut E, count: usize)
+            where
+                $tier: Vectors<E>,
+            {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    if size_of::<E>() == 4 {
+                        epilogue::row::<$tier, E, $bytes>(tile, c, count)
+                    } else {
+                        epilogue::row::<$tier, E, { $bytes / 2 }>(tile, c, count)
+                    }
+                }
+            }
+
+            $(#[$features])?
             unsafe fn end<E: Real, S: Source<E>>(from: *const E, to: *mut S, step: isize, n: usize, beta: E) {
                 // SAFETY: the caller's contract.
                 unsafe { finish(from, to, step, n, beta) }
@@ -384,6 +401,7 @@ macro_rules! tier {
                     direct_rows: [[$($d1),*].len(), [$($d2),*].len(), [$($d4),*].len()],
                     packed: [&[$(run::<f32, $p1, L, true>),*], &[$(run::<f32, $p2, { 2 * L }, true>),*], &[$(run::<f32, $p4, { 4 * L }, true>),*]],
                     direct: [&[$(run::<f32, $d1, L, false>),*], &[$(run::<f32, $d2, { 2 * L }, false>),*], &[$(run::<f32, $d4, { 4 * L }, false>),*]],
+                    epilogue_row: epilogue_row::<f32>,
                 }
             }
 
@@ -395,6 +413,7 @@ macro_rules! tier {
                     direct_rows: [[$($d1),*].len(), [$($d2),*].len(), [$($d4),*].len()],
                     packed: [&[$(run::<f64, $q1, L, true>),*], &[$(run::<f64, $p2, { 2 * L }, true>),*], &[$(run::<f64, $p4, { 4 * L }, true>),*]],
                     direct: [&[$(run::<f64, $d1, L, false>),*], &[$(run::<f64, $d2, { 2 * L }, false>),*], &[$(run::<f64, $d4, { 4 * L }, false>),*]],
+                    epilogue_row: epilogue_row::<f64>,
                 }
             }
         }

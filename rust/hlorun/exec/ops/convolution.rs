@@ -297,9 +297,10 @@ fn linear(
     } = arrays;
     let groups = op.feature_group_count * op.batch_group_count;
     let geometry = Geometry::new(op, input, output, environment)?;
-    if depthwise::run(op, &geometry, kernel, input, output, environment)?
-        || weighted_rows::run(op, &geometry, kernel, input, output, environment)?
-    {
+    if let Some(has_epilogue) = depthwise::run(op, &geometry, arrays, environment)? {
+        return Ok(has_epilogue);
+    }
+    if weighted_rows::run(op, &geometry, kernel, input, output, environment)? {
         return Ok(false);
     }
     if let Some(strips) = indirect::kernel_strips(op, arrays) {

@@ -1,48 +1,51 @@
 //! Convolutions whose groups have one input and one output feature each, with features side by side in
 //! memory: a vector is a sum of neighbouring features.
 //!
-//! In: a convolution in `f32` or `f64`, of arrays of its type. Out: `true` when done here. Outputs of a row that see
-//! inputs at the same positions of the window are one segment, so no input is padded. Promise: an element is one sum over
-//! positions of the window, whatever thread computes it.
+//! In: a convolution in `f32` or `f64`, of arrays of its type, and its epilogue. Out: whether it is done here, and the
+//! epilogue, too. Outputs of a row that see inputs at the same positions of the window are one segment, so no input is padded.
+//! Promise: an element is one sum over positions of the window, whatever thread computes it.
 
 use std::ops::Range;
 
-use hlorun_kernels::{Scratch, WeightedLanes, WeightedLanesKernel, weighted_lanes};
+use hlorun_kernels::{Epilogue, Scratch, WeightedLanes, WeightedLanesKernel, weighted_lanes};
 use smallvec::SmallVec;
 
 use super::im2col::Geometry;
+use super::indirect::Arrays;
 use super::pack_kernel::pack_kernel;
 use super::walk::{Shared, byte_strides, try_split};
 use super::weighted_rows::{OuterPositions, Segment, outer_positions, segments, step_between};
 use crate::buffers::reserve;
 use crate::error::Result;
-use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::narrow_convolution::{CHECKED, GRAIN, MAX_STEP, ROOM_BYTES};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
 
-/// Runs `op` in `f32` or `f64`, if it is one of these.
+/// Runs `op` in `f32` or `f64`, if it is one of these: returns whether its epilogue is applied.
 pub fn run(
     op: &ConvolutionOp,
     geometry: &Geometry,
-    kernel: &RawArray,
-    input: &RawArray,
-    output: &RawArray,
+    arrays: &Arrays<'_>,
     environment: &OpEnvironment<'_>,
-) -> Result<bool> {
-    let columns = output.dims[op.output.feature] as usize;
-    let groups = op.feature_group_count;
-    let is_side_by_side = input.strides[op.input.feature] == 1;
-    if groups == 1 || geometry.features > 1 || columns > groups || !is_side_by_side {
-        return Ok(false);
+) -> Result<Option<bool>> {
+    let &Arrays {
+        input,
+        kernel,
+        output,
+        epilogue,
+        ..
+    } = arrays;
+    if !op.is_depthwise(arrays.strided()) {
+        return Ok(None);
     }
     let Some(sum) = dtype(input.element_type).and_then(weighted_lanes) else {
-        return Ok(false);
+        return Ok(None);
     };
     if step_between(geometry) > MAX_STEP {
-        return Ok(false);
+        return Ok(None);
     }
+    let columns = output.dims[op.output.feature] as usize;
     // By window position, all features together.
     let weights = pack_kernel(op, kernel, 1, false)?;
     let size = input.element_type.size_bytes();
@@ -60,6 +63,7 @@ pub fn run(
         from: byte_strides(&input.strides, size),
         to: byte_strides(&output.strides, size),
         columns,
+        epilogue,
     };
     let outer: usize = geometry.outputs[..last].iter().product();
     let pieces = output.dims[op.output.outer] as usize * outer * job.segments.len();
@@ -80,7 +84,7 @@ pub fn run(
         let mut scratch = Scratch::new::<u8>(room)?;
         job.pieces(range, scratch.get(), environment)
     })?;
-    Ok(true)
+    Ok(Some(job.is_in_place()))
 }
 
 /// Inputs and weights of every position of a window.
@@ -101,6 +105,8 @@ struct Rows<'a> {
     to: SmallVec<[isize; 6]>,
     /// Features.
     columns: usize,
+    /// Done where outputs are rows of as many columns, one after the other.
+    epilogue: &'a Epilogue,
 }
 
 impl Rows<'_> {
@@ -221,10 +227,12 @@ impl Rows<'_> {
             ),
         };
         let dense = self.columns as isize * size;
-        let (to, to_step) = match self.is_in_place() {
-            true => (target, step),
-            false => (room, dense),
+        // Results with an epilogue are dense: rows are numbered as they lie.
+        let (to, to_step, epilogue) = match self.is_in_place() {
+            true => (target, step, self.epilogue),
+            false => (room, dense, Epilogue::none()),
         };
+        let before = target.addr().wrapping_sub(self.output.at(0).addr());
         let job = WeightedLanes {
             terms,
             lanes: self.columns,
@@ -232,6 +240,9 @@ impl Rows<'_> {
             input_step: input_step / size,
             to,
             to_step: to_step / size,
+            epilogue,
+            row: before / dense.unsigned_abs(),
+            row_step: (step / dense).unsigned_abs().max(1),
         };
         // SAFETY: spans name inputs inside the array and outputs of the row; every position has a weight for each
         // feature, and features lie side by side. The room holds the part, and is written to the outputs that it names.

@@ -20,7 +20,8 @@ use crate::plan::cost::indirect_convolution::{
     MIN_TILE, PACK_GRAIN, TABLE_ENTRIES, TASKS, TILE_BYTES,
 };
 use crate::plan::ops::convolution::ConvolutionOp;
-use crate::plan::schedule::kernel_strips::{KernelSlice, KernelStrips, StridedArray};
+use crate::plan::schedule::kernel_strips::{KernelSlice, KernelStrips};
+use crate::plan::view::StridedArray;
 use crate::types::Dims;
 
 /// What a convolution reads and writes, in one type.
@@ -48,6 +49,15 @@ impl<'a> Arrays<'a> {
             strips: None,
             epilogue: Epilogue::none(),
         }
+    }
+
+    /// How input, kernel and result lie.
+    pub fn strided(&self) -> [StridedArray<'a>; 3] {
+        [self.input, self.kernel, self.output].map(|array| StridedArray {
+            element_type: array.element_type,
+            dims: &array.dims,
+            strides: &array.strides,
+        })
     }
 }
 
@@ -78,14 +88,6 @@ pub struct IndirectConvolution<'a> {
     out_batch: i64,
 }
 
-fn strided(array: &RawArray) -> StridedArray<'_> {
-    StridedArray {
-        element_type: array.element_type,
-        dims: &array.dims,
-        strides: &array.strides,
-    }
-}
-
 /// What one task computes.
 struct Piece {
     group: usize,
@@ -96,10 +98,7 @@ struct Piece {
 
 /// The strips of the kernel of `op`, if it is to read its inputs in place.
 pub fn kernel_strips(op: &ConvolutionOp, arrays: &Arrays<'_>) -> Option<KernelStrips> {
-    KernelStrips::of(
-        op,
-        [arrays.input, arrays.kernel, arrays.output].map(strided),
-    )
+    KernelStrips::of(op, arrays.strided())
 }
 
 impl<'a> IndirectConvolution<'a> {

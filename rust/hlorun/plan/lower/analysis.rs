@@ -182,8 +182,42 @@ impl Analysis {
         }
     }
 
-    /// Marks sums whose one operand is a product that nobody else reads: the product can start from
-    /// the other operand instead of zero.
+    /// Whether `addend` is an array of its own, as large as `sum`, which nothing else reads.
+    fn is_taken_over(
+        &self,
+        mut addend: InstructionRef<'_>,
+        sum: InstructionRef<'_>,
+        users: &[SmallVec<[(u32, u32); 4]>],
+    ) -> bool {
+        if addend.array_shape().map(|s| &s.dims) != sum.array_shape().map(|s| &s.dims) {
+            return false;
+        }
+        loop {
+            let Some(&at) = self.position.get(&addend.id) else {
+                return false;
+            };
+            if users[at as usize].len() != 1 {
+                return false;
+            }
+            match addend.opcode() {
+                HloOpcode::Broadcast
+                | HloOpcode::Constant
+                | HloOpcode::Iota
+                | HloOpcode::Parameter => return false,
+                HloOpcode::Bitcast | HloOpcode::Reshape | HloOpcode::Transpose => {
+                    match addend.operand(0) {
+                        Some(operand) => addend = operand,
+                        None => return false,
+                    }
+                }
+                _ => return true,
+            }
+        }
+    }
+
+    /// Marks sums whose one operand is a product that nobody else reads, and whose other one, too, is read by the sum alone:
+    /// the product starts from that instead of zero, where it lies. Anything else would have to be copied first; it is added
+    /// to the product's sums instead ([`crate::plan::schedule::product_epilogues`]).
     fn find_sums_of_products(
         &mut self,
         module: &HloModule,
@@ -218,9 +252,7 @@ impl Analysis {
                     && dot.array_shape().map(|s| &s.dims) == sum.array_shape().map(|s| &s.dims)
                     && sum
                         .operand(usize::from(1 - k))
-                        .and_then(|o| o.array_shape())
-                        .map(|s| &s.dims)
-                        == sum.array_shape().map(|s| &s.dims);
+                        .is_some_and(|addend| self.is_taken_over(addend, sum, users));
                 if is_sum {
                     self.roles[from as usize] = Role::Deferred;
                     self.roles[at] = Role::DotPlus(k);

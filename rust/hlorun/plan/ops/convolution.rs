@@ -9,6 +9,7 @@ use crate::module::{AttrKey, AttrValue, InstructionRef};
 use crate::plan::element::elementwise;
 use crate::plan::element::epilogue::EpilogueStep;
 use crate::plan::error::unsupported;
+use crate::plan::view::StridedArray;
 use crate::types::ArrayShape;
 
 /// Which dimension of an array means what.
@@ -45,6 +46,15 @@ impl ConvolutionOp {
     /// Whether it is cut into others, each with a part of the kernel.
     pub fn has_base_dilation(&self) -> bool {
         self.window.0.iter().any(|window| window.base_dilation != 1)
+    }
+
+    /// Whether every group has one input and one output feature, and features lie side by side in the input.
+    pub fn is_depthwise(&self, [input, kernel, output]: [StridedArray<'_>; 3]) -> bool {
+        let groups = self.feature_group_count;
+        groups > 1
+            && kernel.dims[self.kernel.feature] == 1
+            && output.dims[self.output.feature] == groups as i64
+            && input.strides[self.input.feature] == 1
     }
 
     /// How many operands the epilogue has.

@@ -11,29 +11,8 @@ use crate::plan::cost::indirect_convolution::{
 use crate::plan::cost::narrow_convolution;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::ops::convolution::ConvolutionOp;
-use crate::plan::view::ArrayView;
-use crate::types::{Dims, PrimitiveType};
-
-/// An array of any strides.
-#[derive(Clone, Copy)]
-pub struct StridedArray<'a> {
-    /// Type of an element.
-    pub element_type: PrimitiveType,
-    /// Sizes.
-    pub dims: &'a Dims,
-    /// Elements from one index to the next, by dimension.
-    pub strides: &'a Dims,
-}
-
-impl<'a> From<&'a ArrayView> for StridedArray<'a> {
-    fn from(view: &'a ArrayView) -> Self {
-        StridedArray {
-            element_type: view.element_type,
-            dims: &view.dims,
-            strides: &view.strides,
-        }
-    }
-}
+use crate::plan::view::StridedArray;
+use crate::types::Dims;
 
 /// The kernel in strips: those of all groups, one group after the other.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::kernel_strips::{KernelStrips, StridedArray};
+use super::kernel_strips::KernelStrips;
 use crate::buffers::ALIGNMENT;
 use crate::module::{HloModule, InstructionId};
 use crate::plan::cost::packed_constants::{MAX_COPIES, MAX_GROWTH, MIN_COLUMNS};
@@ -19,7 +19,7 @@ use crate::plan::ops::convolution::{ConvolutionDims, ConvolutionOp};
 use crate::plan::ops::{OpKind, OpThunk};
 use crate::plan::schedule::scalar_bytecode::products::matrix;
 use crate::plan::thunk::{BufferKind, GemmThunk, GemmWay, LogicalBuffer, ThunkKind, ThunkSequence};
-use crate::plan::view::{ArrayView, BufferSlice};
+use crate::plan::view::{ArrayView, BufferSlice, StridedArray};
 use crate::types::{ArrayShape, Literal, PrimitiveType};
 
 /// Name by which it is switched off.

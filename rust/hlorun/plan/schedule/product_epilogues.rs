@@ -3,8 +3,8 @@
 //! A bias, a normalization by columns, bounds, a residual, a step against a gradient: the loop would read all of the result
 //! from memory again, and the threads would meet once more before it.
 //!
-//! Applies to a product that [`hlorun_kernels::takes_epilogue`], and to a convolution with [`KernelStrips`], whose result is a
-//! matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
+//! Applies to a product that [`hlorun_kernels::takes_epilogue`], and to a convolution with [`KernelStrips`] or of features that
+//! do not mix, whose result is a matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
 //! each with a scalar, a vector over the columns, or a matrix with contiguous columns. The product runs where the loop ran; no
 //! thunk between the two writes what it reads.
 //!
@@ -15,7 +15,7 @@
 use rustc_hash::FxHashMap;
 
 use super::epilogue_steps::{chain, first_chain};
-use super::kernel_strips::{KernelStrips, StridedArray};
+use super::kernel_strips::KernelStrips;
 use super::loop_merging::without_steps;
 use super::row_tiling::count_touches;
 use crate::plan::cost::product_epilogues::MAX_BETWEEN;
@@ -26,7 +26,7 @@ use crate::plan::thunk::{
     BufferKind, GemmThunk, Load, LoadKind, LogicalBuffer, LoopThunk, Thunk, ThunkKind,
     ThunkSequence,
 };
-use crate::plan::view::ArrayView;
+use crate::plan::view::{ArrayView, StridedArray};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "product-epilogues";
@@ -386,6 +386,9 @@ fn columns_of_convolution(op: &OpThunk) -> Option<usize> {
         return None;
     };
     let columns = usize::try_from(output.dims[convolution.output.feature]).ok()?;
-    let strips = KernelStrips::of(convolution, [input, kernel, output].map(StridedArray::from));
-    (!convolution.has_base_dilation() && columns > 1 && strips.is_some()).then_some(columns)
+    let arrays = [input, kernel, output].map(StridedArray::from);
+    let is_in_rows = output.strides[convolution.output.feature] == 1;
+    let takes_epilogue = KernelStrips::of(convolution, arrays).is_some()
+        || (convolution.is_depthwise(arrays) && is_in_rows);
+    (!convolution.has_base_dilation() && columns > 1 && takes_epilogue).then_some(columns)
 }

@@ -10,6 +10,7 @@ use crate::math::Float;
 use crate::ops::BinaryOp;
 use crate::table::{Binary, binary};
 use crate::{DType, Isa};
+use turned::{COLUMNS, ROWS, turned};
 
 /// Byte offsets of rows that are written, and of as many that are read.
 type Places<'p> = [&'p [isize]; 2];
@@ -64,8 +65,9 @@ impl CombineRows {
     }
 }
 
-/// Rows that are folded in one step.
-const LANES: usize = 8;
+/// Values of the longest rows of integers that are turned: the order of integers does not matter, so that the compiler
+/// folds them along longer rows.
+const INTEGERS: usize = 12;
 
 /// Elements from which a row is long, and that are combined in one step.
 const LONG: usize = 32;
@@ -222,23 +224,39 @@ unsafe fn combine_lanes<T: Tier, A: Copy, O: Bin<A, Out = A>, const K: usize, co
     }
 }
 
-/// Neighbouring rows are folded side by side, as the values of one depend on each other.
+/// Neighbouring rows are folded side by side, as the values of one depend on each other. Rows of at most `TURNED` values are
+/// read by vectors, a few columns of them at a time.
 #[inline(always)]
-unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>>(
+unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>, const TURNED: usize>(
     values: *const u8,
     rows: usize,
     size: usize,
     results: *mut u8,
 ) {
     let (values, results) = (values.cast::<A>(), results.cast::<A>());
-    let whole = rows / LANES * LANES;
+    let whole = rows / ROWS * ROWS;
     // SAFETY: the caller's contract: `rows` times `size` values, and as many results as rows.
     unsafe {
-        for row in (0..whole).step_by(LANES) {
+        for row in (0..whole).step_by(ROWS) {
             let first = values.add(row * size);
-            let at = results.add(row).cast::<[A; LANES]>();
+            let at = results.add(row).cast::<[A; ROWS]>();
             let mut x = at.read_unaligned();
-            for i in 0..size {
+            let mut i = 0;
+            while i + COLUMNS <= size && size <= TURNED {
+                fold_columns::<T, A, O, COLUMNS>(&mut x, first.add(i), size);
+                i += COLUMNS;
+            }
+            // Columns that are read behind the end of the last row have to be values of a row that follows.
+            let is_inside = (row + ROWS - 1) * size + i + COLUMNS <= rows * size;
+            if i < size && is_inside && size <= TURNED {
+                match size - i {
+                    1 => fold_columns::<T, A, O, 1>(&mut x, first.add(i), size),
+                    2 => fold_columns::<T, A, O, 2>(&mut x, first.add(i), size),
+                    _ => fold_columns::<T, A, O, 3>(&mut x, first.add(i), size),
+                }
+                i = size;
+            }
+            for i in i..size {
                 for (lane, x) in x.iter_mut().enumerate() {
                     *x = O::f::<T>(*x, first.add(lane * size + i).read_unaligned());
                 }
@@ -251,6 +269,22 @@ unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>>(
                 x = O::f::<T>(x, values.add(row * size + i).read_unaligned());
             }
             results.add(row).write_unaligned(x);
+        }
+    }
+}
+
+/// Folds the first `N` values of rows that are `size` apart, of which [`COLUMNS`] are readable.
+#[inline(always)]
+unsafe fn fold_columns<T: Tier, A: Copy, O: Bin<A, Out = A>, const N: usize>(
+    x: &mut [A; ROWS],
+    first: *const A,
+    size: usize,
+) {
+    // SAFETY: the caller's contract.
+    let columns = unsafe { turned::<T, A>(first, size) };
+    for column in &columns[..N] {
+        for (x, &y) in x.iter_mut().zip(column) {
+            *x = O::f::<T>(*x, y);
         }
     }
 }
@@ -337,14 +371,14 @@ macro_rules! tier {
             }
 
             $(#[$features])?
-            unsafe fn folded<A: Copy, O: Bin<A, Out = A>>(
+            unsafe fn folded<A: Copy, O: Bin<A, Out = A>, const TURNED: usize>(
                 values: *const u8,
                 rows: usize,
                 size: usize,
                 results: *mut u8,
             ) {
                 // SAFETY: the caller's contract.
-                unsafe { fold::<$tier, A, O>(values, rows, size, results) }
+                unsafe { fold::<$tier, A, O, TURNED>(values, rows, size, results) }
             }
 
             $(#[$features])?
@@ -372,15 +406,19 @@ macro_rules! tier {
             }
 
             const fn both<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
-                (combined::<A, O>, folded::<A, O>)
+                (combined::<A, O>, folded::<A, O, INTEGERS>)
+            }
+
+            const fn both_in_order<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
+                (combined::<A, O>, folded::<A, O, { usize::MAX }>)
             }
 
             fn floats<F: Float>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
                 Some(match op {
-                    BinaryOp::Add => both::<F, float::Add>(),
-                    BinaryOp::Multiply => both::<F, float::Multiply>(),
-                    BinaryOp::Maximum => both::<F, float::Maximum>(),
-                    BinaryOp::Minimum => both::<F, float::Minimum>(),
+                    BinaryOp::Add => both_in_order::<F, float::Add>(),
+                    BinaryOp::Multiply => both_in_order::<F, float::Multiply>(),
+                    BinaryOp::Maximum => both_in_order::<F, float::Maximum>(),
+                    BinaryOp::Minimum => both_in_order::<F, float::Minimum>(),
                     _ => return None,
                 })
             }
@@ -473,3 +511,4 @@ extremes!(f32 f64);
 
 #[cfg(test)]
 mod tests;
+mod turned;

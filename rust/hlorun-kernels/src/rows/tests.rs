@@ -74,41 +74,54 @@ fn compare_rows(from: &[f32], start: &[f32], is_disjoint: bool) {
     }
 }
 
+/// Folds rows of many sizes, and compares them with values that are combined one by one.
+macro_rules! fold_in_order {
+    ($t:ty, $dtype:expr) => {
+        for op in [
+            BinaryOp::Add,
+            BinaryOp::Multiply,
+            BinaryOp::Maximum,
+            BinaryOp::Minimum,
+        ] {
+            let (kernel, fold) = (binary(op, $dtype).unwrap(), fold_rows(op, $dtype).unwrap());
+            let sizes = [
+                (1, 1),
+                (16, 2),
+                (7, 3),
+                (16, 3),
+                (9, 4),
+                (17, 5),
+                (24, 6),
+                (100, 7),
+            ];
+            for (rows, size) in sizes.into_iter().chain([(8, 11), (21, 32)]) {
+                // As many values as are read, so that tools see where others are.
+                let value = |i: usize| [1e8, 1.5, -1e8, <$t>::NAN, -0.0, 3.0, 1e-3][i * 5 % 7];
+                let values: Vec<$t> = (0..rows * size).map(value).collect();
+                let mut want: Vec<$t> = (0..rows).map(|row| row as $t - 3.0).collect();
+                let mut got = want.clone();
+                // SAFETY: all values and results are there.
+                unsafe {
+                    for (row, want) in want.iter_mut().enumerate() {
+                        let want = (&raw mut *want).cast::<u8>();
+                        for value in &values[row * size..][..size] {
+                            kernel(want, (&raw const *value).cast(), want, 1);
+                        }
+                    }
+                    fold(values.as_ptr().cast(), rows, size, got.as_mut_ptr().cast());
+                }
+                let is_same = |x: $t, y: $t| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+                let mut both = want.iter().zip(&got);
+                assert!(both.all(|(&x, &y)| is_same(x, y)), "{op:?} {rows} {size}");
+            }
+        }
+    };
+}
+
 #[test]
 fn rows_are_folded_in_order() {
-    let values: Vec<f32> = (0..700)
-        .map(|i| [1e8, 1.5, -1e8, f32::NAN, -0.0, 3.0, 1e-3][i * 5 % 7])
-        .collect();
-    for op in [
-        BinaryOp::Add,
-        BinaryOp::Multiply,
-        BinaryOp::Maximum,
-        BinaryOp::Minimum,
-    ] {
-        let (kernel, fold) = (
-            binary(op, DType::F32).unwrap(),
-            fold_rows(op, DType::F32).unwrap(),
-        );
-        for (rows, size) in [(1, 1), (7, 3), (8, 11), (21, 32), (100, 7)] {
-            let mut want: Vec<f32> = (0..rows).map(|row| row as f32 - 3.0).collect();
-            let mut got = want.clone();
-            // SAFETY: all values and results are there.
-            unsafe {
-                for (row, want) in want.iter_mut().enumerate() {
-                    let want = (&raw mut *want).cast::<u8>();
-                    for value in &values[row * size..][..size] {
-                        kernel(want, (&raw const *value).cast(), want, 1);
-                    }
-                }
-                fold(values.as_ptr().cast(), rows, size, got.as_mut_ptr().cast());
-            }
-            let is_same = |x: &f32, y: &f32| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
-            assert!(
-                want.iter().zip(&got).all(|(x, y)| is_same(x, y)),
-                "{op:?} {rows} {size}"
-            );
-        }
-    }
+    fold_in_order!(f32, DType::F32);
+    fold_in_order!(f64, DType::F64);
 }
 
 #[test]
@@ -125,7 +138,7 @@ fn integers_and_truth_values_are_folded() {
     let values = words(&|byte| byte);
     let seldom = words(&|byte| if byte < 40 { byte / 4 } else { 0 });
     let mostly = words(&|byte| if byte < 20 { 0 } else { byte });
-    for dtype in [DType::Pred, DType::U8, DType::S16, DType::U64] {
+    for dtype in [DType::Pred, DType::U8, DType::S16, DType::S32, DType::U64] {
         for op in BinaryOp::ALL {
             let Some(fold) = fold_rows(op, dtype) else {
                 continue;

@@ -65,8 +65,8 @@ impl CombineRows {
     }
 }
 
-/// Values of the longest rows of integers that are turned: the order of integers does not matter, so that the compiler
-/// folds them along longer rows.
+/// Longest rows of integers that are turned. The compiler folds longer ones along the row by vectors, as the order of
+/// integers does not matter.
 const INTEGERS: usize = 12;
 
 /// Elements from which a row is long, and that are combined in one step.
@@ -246,7 +246,8 @@ unsafe fn fold<T: Tier, A: Copy, O: Bin<A, Out = A>, const TURNED: usize>(
                 fold_columns::<T, A, O, COLUMNS>(&mut x, first.add(i), size);
                 i += COLUMNS;
             }
-            // Columns that are read behind the end of the last row have to be values of a row that follows.
+            // Four values are read of each row, also where fewer are left: those behind the end of the eighth row have to be
+            // values of later rows.
             let is_inside = (row + ROWS - 1) * size + i + COLUMNS <= rows * size;
             if i < size && is_inside && size <= TURNED {
                 match size - i {
@@ -456,8 +457,8 @@ macro_rules! tier {
 }
 each_tier!(tier);
 
-/// The kernels of narrow integers are portable ones alone: they take long to build, and are seldom used. Short rows gain
-/// nothing from long vectors.
+/// The kernels of narrow integers are portable ones alone: they take long to build, and are seldom used. Of short rows of
+/// these, long vectors gain nothing.
 fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
     match dtype {
         DType::S8 => portable::ints::<i8, u8>(op),

@@ -129,12 +129,12 @@ pub fn prepare<'t>(thunk: &'t GemmThunk, memory: &Memory) -> Option<PreparedThun
     let gemm = rows_of(thunk, thunk.sizes().1 as usize).ok()?;
     let epilogue = epilogue_of(thunk, 0, memory).ok()?;
     Some(Box::new(move |environment| {
-        // SAFETY: as in `run`.
+        // SAFETY: both are those of the thunk, and allocations stay where they are while it is prepared.
         unsafe { whole(thunk, &gemm, &epilogue, environment) }
     }))
 }
 
-/// Runs a product that is not made of blocks of rows.
+/// Runs all of a product at once.
 ///
 /// # Safety
 ///

@@ -51,7 +51,7 @@ impl EpilogueOp {
 pub enum EpilogueOperand {
     /// The bits of one number for all elements.
     Scalar(u64),
-    /// Where that number lies; it is read when the steps are done.
+    /// The address of one number for all elements, which is read when the steps are done.
     Element(*const u8),
     /// A number for every row and column of C.
     Matrix {
@@ -158,7 +158,8 @@ impl Epilogue {
                 // SAFETY: the caller's contract.
                 unsafe {
                     let at = c.offset(j as isize * column_stride);
-                    at.write(step.one(at.read(), tile.operand::<E>(step, 0, j)));
+                    let x = step.one(at.read_unaligned(), tile.operand::<E>(step, 0, j));
+                    at.write_unaligned(x);
                 }
             }
         }
@@ -203,7 +204,7 @@ impl Step {
     #[inline(always)]
     unsafe fn one<E: Real>(&self, x: E, y: *const E) -> E {
         // SAFETY: an element of the operand.
-        let y = unsafe { y.read() };
+        let y = unsafe { y.read_unaligned() };
         match self.op {
             EpilogueOp::Add => x.add(y),
             EpilogueOp::Subtract => x.sub(y),

@@ -23,10 +23,11 @@ pub struct WeightedLanes<'a> {
     pub to: *mut u8,
     /// From an output to the next.
     pub to_step: isize,
-    /// What is done to the sums: as to a matrix with a column for each lane, of which the first output is the row `row`, and
-    /// the next one `row_step` rows further.
+    /// What is done to the sums, as to a matrix with a column for each lane.
     pub epilogue: &'a Epilogue,
+    /// The row of that matrix that the first output is.
     pub row: usize,
+    /// Rows from an output to the next.
     pub row_step: usize,
 }
 

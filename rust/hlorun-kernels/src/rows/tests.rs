@@ -95,7 +95,7 @@ macro_rules! fold_in_order {
                 (100, 7),
             ];
             for (rows, size) in sizes.into_iter().chain([(8, 11), (21, 32)]) {
-                // As many values as are read, so that tools see where others are.
+                // As many values as are read, so that tools find reads behind them.
                 let value = |i: usize| [1e8, 1.5, -1e8, <$t>::NAN, -0.0, 3.0, 1e-3][i * 5 % 7];
                 let values: Vec<$t> = (0..rows * size).map(value).collect();
                 let mut want: Vec<$t> = (0..rows).map(|row| row as $t - 3.0).collect();

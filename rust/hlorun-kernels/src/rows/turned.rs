@@ -1,7 +1,7 @@
 //! Values of neighbouring rows by column, so that rows are folded side by side.
 //!
-//! In: where the rows begin, and how long they are. Out: a few of their columns. Promise: nothing but the rows' values is
-//! read.
+//! In: where the rows begin, and how long they are. Out: four of their columns. Four values are read from the beginning of
+//! each row, however long it is: the caller sees to it that they are there.
 
 use crate::elementwise::Tier;
 
@@ -15,7 +15,8 @@ pub const COLUMNS: usize = 4;
 /// The CPU has the tier's instruction set; from the beginning of each row on so many values are readable.
 #[inline(always)]
 pub unsafe fn turned<T: Tier, A: Copy>(first: *const A, size: usize) -> [[A; ROWS]; COLUMNS] {
-    // SAFETY: the caller's contract; an `A` of four or eight bytes is as large as the float of a vector.
+    // SAFETY: the caller's contract; both arrays have the same size, and any bits of a number of four or
+    // eight bytes are those of a float.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if T::FUSED && matches!(size_of::<A>(), 4 | 8) {
@@ -35,7 +36,7 @@ pub unsafe fn turned<T: Tier, A: Copy>(first: *const A, size: usize) -> [[A; ROW
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Elements of four bytes.
+    /// Elements of four bytes, of eight rows `size` apart that have four elements each.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn words(first: *const f32, size: usize) -> [__m256; 4] {
@@ -59,7 +60,7 @@ mod x86 {
         ]
     }
 
-    /// Elements of eight bytes; a column is two registers.
+    /// Elements of eight bytes, of eight rows `size` apart that have four elements each; a column is two registers.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn long_words(first: *const f64, size: usize) -> [[__m256d; 2]; 4] {
@@ -68,7 +69,7 @@ mod x86 {
         [[x[0], y[0]], [x[1], y[1]], [x[2], y[2]], [x[3], y[3]]]
     }
 
-    /// Four rows.
+    /// The same of four rows, of which a column is one register.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn four(first: *const f64, size: usize) -> [__m256d; 4] {
@@ -77,7 +78,7 @@ mod x86 {
                 _mm256_loadu_pd(first.add($row * size))
             };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller passes four rows of four elements at least.
         let (a, b, c, d) = unsafe { (load!(0), load!(1), load!(2), load!(3)) };
         let (low, low2) = (_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d));
         let (high, high2) = (_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d));

@@ -1,8 +1,8 @@
 //! Convolutions whose groups have one input and one output feature each, with features side by side in
 //! memory: a vector is a sum of neighbouring features.
 //!
-//! In: a convolution in `f32` or `f64`, of arrays of its type, and its epilogue. Out: whether it is done here, and the
-//! epilogue, too. Outputs of a row that see inputs at the same positions of the window are one segment, so no input is padded.
+//! In: a convolution in `f32` or `f64`, of arrays of its type, and its epilogue. Out: `None` where it is not one of these,
+//! otherwise whether the epilogue is applied. Outputs of a row that see inputs at the same positions of the window are one segment, so no input is padded.
 //! Promise: an element is one sum over positions of the window, whatever thread computes it.
 
 use std::ops::Range;
@@ -233,6 +233,10 @@ impl Rows<'_> {
             false => (room, dense, Epilogue::none()),
         };
         let before = target.addr().wrapping_sub(self.output.at(0).addr());
+        debug_assert!(
+            epilogue.is_empty()
+                || (before.is_multiple_of(dense.unsigned_abs()) && step % dense == 0)
+        );
         let job = WeightedLanes {
             terms,
             lanes: self.columns,

@@ -43,7 +43,8 @@ impl Order {
         let differ = differ.fold(1i64, |n, d| n.saturating_mul(operand.dims[d]));
         // A copy touches no more elements than the windows read. Few different elements stay in the cache as they lie.
         let is_worth_it = work >= MIN_ARRANGED.max(operand.count() as i64);
-        if positions == 1 || !is_worth_it || differ < MIN_ARRANGED || operand.count() == 0 {
+        let has_few = differ < MIN_ARRANGED.min(operand.count() as i64);
+        if positions == 1 || !is_worth_it || has_few || operand.count() == 0 {
             return None;
         }
         let mut dims: SmallVec<[usize; 6]> = (0..rank).collect();
@@ -57,15 +58,12 @@ impl Order {
                 break;
             }
         }
-        if run >= MIN_RUN {
+        let longest = *dims.iter().max_by_key(|&&d| output.dims[d])?;
+        if run >= MIN_RUN.min(1 + output.dims[longest] / 2) {
             return (!agrees).then_some(Order {
                 dims,
                 copies_outputs: false,
             });
-        }
-        let longest = *dims.iter().max_by_key(|&&d| output.dims[d])?;
-        if output.dims[longest] < MIN_RUN {
-            return None;
         }
         dims.retain(|d| *d != longest);
         dims.push(longest);
@@ -197,6 +195,22 @@ mod tests {
         let small = array(&[9, 9, 9, 9], &[0, 1, 2, 3]);
         assert_eq!(Order::of(&windows(&[3, 3, 3, 3]), &small, &small), None);
         assert_eq!(Order::of(&windows(&[1, 1, 1, 1]), &short, &short), None);
+    }
+
+    #[test]
+    fn short_rows_follow_results_too() {
+        let (down, across) = (
+            array(&[9, 3, 15, 3], &[3, 2, 1, 0]),
+            array(&[9, 3, 15, 3], &[0, 1, 2, 3]),
+        );
+        let order = Order::of(&windows(&[2, 1, 2, 3]), &down, &across).expect("another order");
+        assert_eq!((order.dims.last(), order.copies_outputs), (Some(&2), true));
+        let (down, across) = (
+            array(&[5, 5, 5, 5, 5], &[4, 3, 2, 1, 0]),
+            array(&[5, 5, 5, 5, 5], &[0, 1, 2, 3, 4]),
+        );
+        let order = Order::of(&windows(&[2, 2, 2, 2, 2]), &down, &across).expect("another order");
+        assert_eq!((order.dims.last(), order.copies_outputs), (Some(&4), false));
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Analysis {
         }
     }
 
-    /// Whether `addend` is an array of its own, as large as `sum`, which nothing else reads.
+    /// Whether `addend` is an array as large as `sum` that nothing else reads, and that is not a view of another one.
     fn is_taken_over(
         &self,
         mut addend: InstructionRef<'_>,
@@ -203,13 +203,15 @@ impl Analysis {
                 HloOpcode::Broadcast
                 | HloOpcode::Constant
                 | HloOpcode::Iota
-                | HloOpcode::Parameter => return false,
-                HloOpcode::Bitcast | HloOpcode::Reshape | HloOpcode::Transpose => {
-                    match addend.operand(0) {
-                        Some(operand) => addend = operand,
-                        None => return false,
-                    }
-                }
+                | HloOpcode::Parameter
+                | HloOpcode::Slice
+                | HloOpcode::DynamicSlice
+                | HloOpcode::Reverse
+                | HloOpcode::Transpose => return false,
+                HloOpcode::Bitcast | HloOpcode::Reshape => match addend.operand(0) {
+                    Some(operand) => addend = operand,
+                    None => return false,
+                },
                 _ => return true,
             }
         }

@@ -3,10 +3,10 @@
 //! A bias, a normalization by columns, bounds, a residual, a step against a gradient: the loop would read all of the result
 //! from memory again, and the threads would meet once more before it.
 //!
-//! Applies to a product that [`hlorun_kernels::takes_epilogue`], and to a convolution with [`KernelStrips`] or of features that
-//! do not mix, whose result is a matrix that one loop alone reads, in order. The loop is a chain of sums, differences, products, and bounds by constants,
-//! each with a scalar, a vector over the columns, or a matrix with contiguous columns. The product runs where the loop ran; no
-//! thunk between the two writes what it reads.
+//! Applies to a product that [`hlorun_kernels::takes_epilogue`], to a convolution with [`KernelStrips`], and to a depthwise one
+//! whose features are contiguous, if the result is a matrix that one loop alone reads, in order. The loop is a chain of sums,
+//! differences, products, and bounds by constants, each with a scalar, a vector over the columns, or a matrix with contiguous
+//! columns. The product runs where the loop ran; no thunk between the two writes what it reads.
 //!
 //! A loop may join two products, as a residual network does where both ways have one: what it does to the first alone is an
 //! epilogue of that one, which stays where it is and whose operands are written before it, and the rest, with the first result

@@ -293,35 +293,43 @@ impl TileEpilogue {
         unsafe {
             for step in self.steps() {
                 let from = self.operand::<E>(step, 0, 0);
-                // One nest of loops for each operation, so that values stay in registers.
+                // One nest of loops for each operation and kind of operand, so that values stay in registers.
                 macro_rules! each {
-                    ($f:ident) => {
-                        for row in 0..R {
-                            let from = from.wrapping_offset(row as isize * step.row);
-                            let mut at = 0;
-                            while at < NR {
-                                let to = first.add(row * NR + at).cast();
-                                let y = match step.column {
-                                    0 => T::Vector::repeat(from.cast()),
-                                    _ if WHOLE => T::Vector::load(from.wrapping_add(at).cast()),
-                                    _ => {
-                                        let left = width.saturating_sub(at);
-                                        T::Vector::load_part(from.wrapping_add(at).cast(), left)
-                                    }
-                                };
-                                T::Vector::load(to).$f(y).store(to);
-                                at += T::Vector::LANES;
+                    ($f:ident, $row:ident, $at:ident, $y:expr) => {
+                        for $row in 0..R {
+                            let mut $at = 0;
+                            while $at < NR {
+                                let to = first.add($row * NR + $at).cast();
+                                T::Vector::load(to).$f($y).store(to);
+                                $at += T::Vector::LANES;
                             }
                         }
                     };
                 }
+                macro_rules! operand {
+                    ($f:ident) => {
+                        if step.column == 0 {
+                            let y = T::Vector::repeat(from.cast());
+                            each!($f, row, at, y);
+                        } else {
+                            each!($f, row, at, {
+                                let from = from.wrapping_offset(row as isize * step.row);
+                                let from = from.wrapping_add(at).cast();
+                                match WHOLE {
+                                    true => T::Vector::load(from),
+                                    false => T::Vector::load_part(from, width.saturating_sub(at)),
+                                }
+                            });
+                        }
+                    };
+                }
                 match step.op {
-                    EpilogueOp::Add => each!(add),
-                    EpilogueOp::Subtract => each!(sub),
-                    EpilogueOp::SubtractFrom => each!(rsub),
-                    EpilogueOp::Multiply => each!(mul),
-                    EpilogueOp::AtLeast => each!(at_least),
-                    EpilogueOp::AtMost => each!(at_most),
+                    EpilogueOp::Add => operand!(add),
+                    EpilogueOp::Subtract => operand!(sub),
+                    EpilogueOp::SubtractFrom => operand!(rsub),
+                    EpilogueOp::Multiply => operand!(mul),
+                    EpilogueOp::AtLeast => operand!(at_least),
+                    EpilogueOp::AtMost => operand!(at_most),
                 }
             }
         }

@@ -11,7 +11,8 @@ mod short_rows;
 use crate::copy::copy;
 use apart::apart;
 use crossed::{blocks, runs};
-use short_rows::{REPEATED, SHORT, is_repeated, repeated, short_rows};
+use repeated::{REPEATED, repeated};
+use short_rows::{SHORT, short_rows};
 
 /// At most this many dimensions are copied without recursion or allocation.
 pub const MAX_RANK: usize = 64;
@@ -40,8 +41,30 @@ macro_rules! by_size {
 
 mod fill;
 pub mod line_rows;
+mod repeated;
 
 pub use fill::fill;
+
+/// Writes each of `rows` elements, `step` bytes apart, `count` times, side by side.
+///
+/// # Safety
+/// The elements are readable from `src` on, `count` times as many writable in `dst`; the two do not overlap.
+pub unsafe fn repeat(
+    elem_size: usize,
+    rows: usize,
+    step: isize,
+    count: usize,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let rows = Dim {
+        size: rows,
+        src: step,
+        dst: (elem_size * count) as isize,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { repeated(elem_size, rows, count, src, dst) }
+}
 
 /// Copies `dims.iter().product()` elements of `elem_size` bytes; strides are in bytes, one per dimension, of any sign.
 ///
@@ -165,15 +188,10 @@ unsafe fn filled(elem_size: usize, outer: &[Dim], n: usize, src: *const u8, dst:
     // SAFETY: the caller passes rows inside both arrays.
     unsafe {
         if let Some((&rows, outer)) = outer.split_last()
-            && is_repeated(elem_size, n)
+            && n <= REPEATED
         {
             return walk(outer, src, dst, |s, d| {
-                by_size!(elem_size, repeated(rows, n, s, d), {
-                    for i in 0..rows.size as isize {
-                        let (s, d) = (s.offset(i * rows.src), d.offset(i * rows.dst));
-                        fill(elem_size, s, d, n);
-                    }
-                });
+                repeated(elem_size, rows, n, s, d);
             });
         }
         walk(outer, src, dst, |s, d| fill(elem_size, s, d, n));

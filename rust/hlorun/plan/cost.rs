@@ -111,7 +111,9 @@ pub mod tiles {
     pub const MAX_GAP_BYTES: usize = 1 << 10;
     /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
     pub const MIN_REPEATED: i64 = 32;
-    /// Fewest rows of two to four elements that are gathered by a loop of their own.
+    /// Most times that an element is repeated in a row to be written together with its neighbours.
+    pub const MAX_REPEATS: i64 = 16;
+    /// Fewest rows of two to four elements, or of the same one, that are gathered by a loop of their own.
     pub const MIN_SHORT_ROWS: i64 = 16;
     /// Most elements of a block of short rows that is gathered by a list of their offsets.
     pub const MAX_LISTED: usize = 64;
@@ -503,6 +505,16 @@ pub mod narrow_convolution {
     pub const CHECKED: usize = 16 << 20;
     /// Most bytes of depthwise results that are moved to their places at a time, unless the features of one output take more.
     pub const ROOM_BYTES: usize = 1 << 20;
+}
+
+/// Gathers, shared among threads.
+pub mod gathers {
+    /// Windows from which one element of each is copied before the next one of any.
+    pub const FEW: usize = 16;
+    /// Bytes of a task at least, with what finding its windows costs.
+    pub const GRAIN: usize = 128 << 10;
+    /// What it costs to find a window, in bytes that could be copied in that time.
+    pub const FINDING: usize = 24;
 }
 
 /// Scatters of windows whose elements lie side by side, shared among threads.

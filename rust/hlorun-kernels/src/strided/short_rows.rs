@@ -3,7 +3,6 @@
 //! In: the dimension along which the rows lie, and both sides. Out: the copied bytes.
 
 use super::Dim;
-use super::fill::WORD;
 use crate::copy::copy;
 
 /// Longest row, in bytes, that is copied with the others around it.
@@ -76,61 +75,6 @@ unsafe fn sized_rows<const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
         unsafe {
             let row = src.offset(i * rows.src).cast::<[u8; N]>().read();
             dst.offset(i * rows.dst).cast::<[u8; N]>().write(row);
-        }
-    }
-}
-
-/// Longest row of equal elements that is written with the others around it.
-pub const REPEATED: usize = 16;
-
-/// Whether rows of `count` equal elements are written by [`repeated`] rather than filled one by one: few bytes, or counts
-/// that are known to the compiler.
-pub fn is_repeated(elem_size: usize, count: usize) -> bool {
-    let has_words = elem_size <= WORD && elem_size * count >= WORD;
-    count <= REPEATED && (!has_words || matches!(count, 2 | 3 | 4 | 8))
-}
-
-/// Writes every element of `rows` `count` times, side by side.
-///
-/// # Safety
-/// The elements are readable in `src`, `count` times as many writable in `dst`; the two do not overlap.
-pub unsafe fn repeated<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
-    // SAFETY: the caller passes rows inside both arrays.
-    unsafe {
-        match count {
-            2 => times::<T, 2>(rows, src, dst),
-            3 => times::<T, 3>(rows, src, dst),
-            4 => times::<T, 4>(rows, src, dst),
-            8 => times::<T, 8>(rows, src, dst),
-            _ => {
-                for i in 0..rows.size as isize {
-                    let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
-                    let to = dst.offset(i * rows.dst).cast::<T>();
-                    for k in 0..count {
-                        to.add(k).write_unaligned(value);
-                    }
-                }
-            }
-        }
-    }
-}
-
-unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
-    // Steps that are known where they are plain, so that the copy goes by vectors.
-    let is_dense = rows.src == size_of::<T>() as isize && rows.dst == (N * size_of::<T>()) as isize;
-    // SAFETY: as in repeated.
-    unsafe {
-        if is_dense {
-            for i in 0..rows.size {
-                let value = src.cast::<T>().add(i).read_unaligned();
-                dst.cast::<[T; N]>().add(i).write_unaligned([value; N]);
-            }
-            return;
-        }
-        for i in 0..rows.size as isize {
-            let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
-            let to = dst.offset(i * rows.dst).cast::<[T; N]>();
-            to.write_unaligned([value; N]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Moves a run of elements between a strided walk and contiguous memory.
 
 use crate::plan::cost::tiles::{
-    MAX_LINE_ROW, MAX_LISTED, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS,
+    MAX_LINE_ROW, MAX_LISTED, MAX_REPEATS, MIN_LINE_ROWS, MIN_REPEATED, MIN_SHORT_ROWS,
 };
 use crate::plan::view::Walk;
 use crate::plan::view::offset_in;
@@ -184,6 +184,9 @@ pub unsafe fn gather(
         // SAFETY: the caller's promise.
         unsafe {
             match *walk.as_slice() {
+                [.., (times, _), (count @ 2..=MAX_REPEATS, 0)] if times >= MIN_SHORT_ROWS => {
+                    gather_repeats(walk, count as usize, base, start, n, out);
+                }
                 [.., (times, _), (2, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 2>(walk, base, start, n, out);
                 }
@@ -368,6 +371,28 @@ unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: u
     });
 }
 
+/// [`gather`] of a walk whose rows are `count` times the same element.
+///
+/// # Safety
+/// As for that.
+unsafe fn gather_repeats<T: Copy>(
+    walk: &Walk,
+    count: usize,
+    base: *const T,
+    start: usize,
+    n: usize,
+    out: *mut T,
+) {
+    let (size, block) = (size_of::<T>(), (walk, 1, count));
+    // SAFETY: the caller's promise.
+    unsafe {
+        gather_whole(block, base, start, n, out, |from, step, rows, to| {
+            let step = step * size as isize;
+            hlorun_kernels::strided::repeat(size, rows, step, count, from.cast(), to.cast());
+        });
+    }
+}
+
 /// [`gather`] of a walk whose rows have S elements.
 ///
 /// # Safety
@@ -388,9 +413,8 @@ unsafe fn gather_short_rows<T: Copy, const S: usize>(
             start,
             n,
             out,
-            |from, step, rows, to| match (step, stride) {
-                (1, 0) => short_rows::<T, S>(from, 1, 0, rows, to),
-                (_, 1) => short_rows::<T, S>(from, step, 1, rows, to),
+            |from, step, rows, to| match stride {
+                1 => short_rows::<T, S>(from, step, 1, rows, to),
                 _ => short_rows::<T, S>(from, step, stride, rows, to),
             },
         );
@@ -513,6 +537,8 @@ mod tests {
             [(3, 40), (20, 1), (2, 0)],
             [(3, 100), (20, 5), (3, 1)],
             [(2, 1), (17, 4), (4, 2)],
+            [(2, 40), (40, 1), (7, 0)],
+            [(2, 3), (20, 7), (9, 0)],
         ] {
             let walk: Walk = Walk::from_slice(&walk);
             check(&walk, |base, start, n, out| {

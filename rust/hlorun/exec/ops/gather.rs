@@ -7,14 +7,8 @@ use super::walk::{Nest, Shared, byte_strides, split};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::gathers::{FEW, FINDING, GRAIN};
 use crate::plan::ops::gather::GatherOp;
-
-/// Windows from which one element of each is copied before the next one of any.
-const FEW: usize = 16;
-/// Bytes of a task at least, with what finding its windows costs.
-const GRAIN: usize = 256 << 10;
-/// What it costs to find a window whose elements lie side by side, in bytes that could be copied in that time.
-const FINDING: usize = 8;
 
 /// Runs `op`: operand and indices in, one array out.
 pub fn run(
@@ -108,8 +102,8 @@ impl PreparedGather {
             });
             return;
         }
-        let bytes = (nest.rows() * nest.inner.0 * size).max(1);
-        split(environment, count, GRAIN / bytes, &|range| {
+        let bytes = nest.rows() * nest.inner.0 * size;
+        split(environment, count, GRAIN / (bytes + FINDING), &|range| {
             windows.for_each::<false>(range, |from, to| {
                 // SAFETY: as above.
                 unsafe { copy_window(nest, size, source.at(from), target.at(to)) };

@@ -1,0 +1,269 @@
+//! Rows of a few equal elements: each element several times, side by side.
+//!
+//! In: elements, and how often each is written. Out: their copies. A call per row would take longer than the row.
+
+use super::Dim;
+use super::fill::{WORD, fill};
+use crate::isa::Isa;
+
+/// Longest row of equal elements that is written with the others around it.
+pub const REPEATED: usize = 16;
+
+/// Writes every element of `rows` `count` times, side by side.
+///
+/// # Safety
+/// The elements are readable in `src`, `count` times as many writable in `dst`; the two do not overlap.
+pub unsafe fn repeated(elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: the caller's contract; the tier is active.
+    unsafe { by(Isa::active(), elem_size, rows, count, src, dst) }
+}
+
+/// The same by a tier that the CPU has.
+unsafe fn by(isa: Isa, elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    let step = (elem_size * count) as isize;
+    let is_dense = rows.src == elem_size as isize && rows.dst == step;
+    // SAFETY: the caller's contract.
+    unsafe {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if is_dense && matches!(elem_size, 4 | 8) && is_short(count) => {
+                x86::by_64(elem_size, rows.size, count, src, dst);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if is_dense && matches!(elem_size, 4 | 8) && is_short(count) => {
+                x86::by_32(elem_size, rows.size, count, src, dst);
+            }
+            _ if is_written(elem_size, count) => {
+                by_size!(elem_size, each(rows, count, src, dst), {
+                    filled(elem_size, rows, count, src, dst);
+                });
+            }
+            _ => filled(elem_size, rows, count, src, dst),
+        }
+    }
+}
+
+/// Whether a vector has the elements of several rows.
+fn is_short(count: usize) -> bool {
+    (2..=REPEATED).contains(&count)
+}
+
+/// Whether elements are written one by one rather than by a fill for each row: few bytes, or counts that are known to the
+/// compiler.
+fn is_written(elem_size: usize, count: usize) -> bool {
+    let has_words = elem_size <= WORD && elem_size * count >= WORD;
+    count <= REPEATED && (!has_words || matches!(count, 2 | 3 | 4 | 8))
+}
+
+unsafe fn filled(elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    for i in 0..rows.size as isize {
+        // SAFETY: as in repeated.
+        unsafe {
+            let (s, d) = (src.offset(i * rows.src), dst.offset(i * rows.dst));
+            fill(elem_size, s, d, count);
+        }
+    }
+}
+
+unsafe fn each<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+    // SAFETY: as in repeated.
+    unsafe {
+        match count {
+            2 => times::<T, 2>(rows, src, dst),
+            3 => times::<T, 3>(rows, src, dst),
+            4 => times::<T, 4>(rows, src, dst),
+            8 => times::<T, 8>(rows, src, dst),
+            _ => {
+                for i in 0..rows.size as isize {
+                    let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+                    let to = dst.offset(i * rows.dst).cast::<T>();
+                    for k in 0..count {
+                        to.add(k).write_unaligned(value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    for i in 0..rows.size as isize {
+        // SAFETY: as in repeated.
+        unsafe {
+            let value = src.offset(i * rows.src).cast::<T>().read_unaligned();
+            let to = dst.offset(i * rows.dst).cast::<[T; N]>();
+            to.write_unaligned([value; N]);
+        }
+    }
+}
+
+/// A vector of elements makes as many vectors of the result as each is repeated: every one has lanes picked from it.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::REPEATED;
+    use std::arch::x86_64::*;
+
+    /// Lanes of the widest vector.
+    const WIDEST: usize = 16;
+
+    /// By the words of an element, less one, and how often it is repeated: which word of a vector of the source each word has
+    /// of the vectors made of it.
+    static PICKS: [[[u8; WIDEST * REPEATED]; REPEATED + 1]; 2] = [picks(1), picks(2)];
+
+    const fn picks(words: usize) -> [[u8; WIDEST * REPEATED]; REPEATED + 1] {
+        let mut picks = [[0; WIDEST * REPEATED]; REPEATED + 1];
+        let mut count = 1;
+        while count <= REPEATED {
+            let mut at = 0;
+            while at < WIDEST * count {
+                picks[count][at] = (at / words / count * words + at % words) as u8;
+                at += 1;
+            }
+            count += 1;
+        }
+        picks
+    }
+
+    /// Defines a function for vectors of so many words: how they are loaded, picked from and stored, whole or the
+    /// first lanes; and how picks are loaded.
+    macro_rules! by_vectors {
+        ($(#[$features:meta])? $name:ident, $lanes:literal: $picks:ident, $load:ident, $load_part:ident, $pick:ident, $store:ident, $store_part:ident) => {
+            /// # Safety
+            /// As [`super::repeated`], of dense rows of 2 to [`REPEATED`] elements of 4 or 8 bytes.
+            $(#[$features])?
+            pub unsafe fn $name(elem_size: usize, rows: usize, count: usize, src: *const u8, dst: *mut u8) {
+                const LANES: usize = $lanes;
+                const BYTES: usize = 4 * LANES;
+                let words = elem_size / 4;
+                let picks = &PICKS[words - 1][count].as_chunks::<LANES>().0[..count];
+                let vectors = rows * words / LANES;
+                // SAFETY: as many vectors of the source are whole, and after these so many words are left.
+                unsafe {
+                    for at in 0..vectors {
+                        let values = $load(src.add(at * BYTES).cast());
+                        let dst = dst.add(at * count * BYTES);
+                        for (to, pick) in picks.iter().enumerate() {
+                            let values = $pick($picks(pick), values);
+                            $store(dst.add(to * BYTES).cast(), values);
+                        }
+                    }
+                    let left = rows * words - vectors * LANES;
+                    if left == 0 {
+                        return;
+                    }
+                    let values = $load_part(src.add(vectors * BYTES).cast(), left);
+                    let dst = dst.add(vectors * count * BYTES);
+                    for (to, pick) in picks.iter().enumerate().take((left * count).div_ceil(LANES)) {
+                        let values = $pick($picks(pick), values);
+                        let dst = dst.add(to * BYTES).cast();
+                        // A part takes longer.
+                        match left * count - to * LANES {
+                            LANES.. => $store(dst, values),
+                            room => $store_part(dst, values, room),
+                        }
+                    }
+                }
+            }
+        };
+    }
+    by_vectors!(#[target_feature(enable = "avx512f")] by_64, 16: picks_16, _mm512_loadu_si512, load_16, _mm512_permutexvar_epi32, _mm512_storeu_si512, store_16);
+    by_vectors!(#[target_feature(enable = "avx2")] by_32, 8: picks_8, _mm256_loadu_si256, load_8, pick_8, _mm256_storeu_si256, store_8);
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn picks_16(picks: &[u8; 16]) -> __m512i {
+        // SAFETY: sixteen bytes.
+        _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(picks.as_ptr().cast()) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load_16(from: *const __m512i, count: usize) -> __m512i {
+        // SAFETY: the caller's words.
+        unsafe { _mm512_maskz_loadu_epi32(0xffff >> (16 - count), from.cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn store_16(to: *mut __m512i, values: __m512i, count: usize) {
+        // SAFETY: room for the caller's words.
+        unsafe { _mm512_mask_storeu_epi32(to.cast(), 0xffff >> (16 - count), values) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn picks_8(picks: &[u8; 8]) -> __m256i {
+        // SAFETY: eight bytes.
+        _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(picks.as_ptr().cast()) })
+    }
+
+    /// A lane's top bit says whether it is there.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn first_of_8(count: usize) -> __m256i {
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load_8(from: *const __m256i, count: usize) -> __m256i {
+        // SAFETY: the caller's words.
+        unsafe { _mm256_maskload_epi32(from.cast(), first_of_8(count)) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store_8(to: *mut __m256i, values: __m256i, count: usize) {
+        // SAFETY: room for the caller's words.
+        unsafe { _mm256_maskstore_epi32(to.cast(), first_of_8(count), values) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn pick_8(picks: __m256i, values: __m256i) -> __m256i {
+        _mm256_permutevar8x32_epi32(values, picks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_written_as_often_as_asked() {
+        for isa in Isa::available() {
+            for elem_size in [1, 2, 3, 4, 8, 16] {
+                for (count, size) in (1..20).flat_map(|c| (0..40).chain([50]).map(move |s| (c, s)))
+                {
+                    for [step, gap] in [[0, 0], [0, 1], [1, 0]] {
+                        check(isa, [elem_size, count, size], [elem_size + step, gap]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies of each element, `step` bytes apart, and nothing else; rows have a gap between them.
+    fn check(isa: Isa, [elem_size, count, size]: [usize; 3], [step, gap]: [usize; 2]) {
+        let from: Vec<u8> = (0..size * step + 1)
+            .map(|i| (i * 7 + i / 256) as u8)
+            .collect();
+        let row = elem_size * count + gap;
+        let rows = Dim {
+            size,
+            src: step as isize,
+            dst: row as isize,
+        };
+        let mut want = vec![0xAAu8; size * row + 64];
+        let mut got = want.clone();
+        // SAFETY: rows lie inside both vectors.
+        unsafe { by(isa, elem_size, rows, count, from.as_ptr(), got.as_mut_ptr()) };
+        for (i, row) in want.chunks_exact_mut(row).take(size).enumerate() {
+            for to in row[..elem_size * count].chunks_exact_mut(elem_size) {
+                to.copy_from_slice(&from[i * step..][..elem_size]);
+            }
+        }
+        assert!(got == want, "{isa:?}: {size} of {elem_size}, {count} times");
+    }
+}

@@ -12,63 +12,195 @@ pub const OUTSIDE: isize = isize::MIN;
 /// Bytes per unit of a component, and the largest one that keeps the window inside: negative where none does.
 pub type Component = (isize, i64);
 
+/// A number that components and offsets are computed in.
+trait Number: Copy + PartialEq {
+    const ZERO: Self;
+    /// No offset: [`OUTSIDE`].
+    const NONE: Self;
+    /// How far a component moves a window, and zero where that is where it begins, all ones elsewhere.
+    fn place(self, to: [Self; 2]) -> [Self; 2];
+    /// The sum, and the bits of either.
+    fn join(this: [Self; 2], other: [Self; 2]) -> [Self; 2];
+    fn offset(self) -> isize;
+}
+
+macro_rules! numbers {
+    ($($t:ty)*) => {$(
+        impl Number for $t {
+            const ZERO: Self = 0;
+            const NONE: Self = <$t>::MIN;
+            #[inline(always)]
+            fn place(self, [step, limit]: [Self; 2]) -> [Self; 2] {
+                let inside = self.max(0).min(limit.max(0));
+                let is_outside = -Self::from(inside != self) | (limit >> (<$t>::BITS - 1));
+                [inside.wrapping_mul(step), is_outside]
+            }
+            #[inline(always)]
+            fn join(this: [Self; 2], other: [Self; 2]) -> [Self; 2] {
+                [this[0].wrapping_add(other[0]), this[1] | other[1]]
+            }
+            #[inline(always)]
+            fn offset(self) -> isize {
+                self as isize
+            }
+        }
+    )*};
+}
+numbers!(i32 i64);
+
+/// The type of an index: `i32` or `i64`.
+pub trait Index: Copy {
+    #[doc(hidden)]
+    fn wide(self) -> i64;
+    /// The numbers where they have 32 bits.
+    #[doc(hidden)]
+    fn words(values: &[Self]) -> Option<&[i32]>;
+    /// See [`places`]; not generic, so that this crate has the code.
+    #[doc(hidden)]
+    fn places(values: &[Self], components: &[Component], skip: bool, out: &mut [isize]) -> bool;
+}
+
+macro_rules! indices {
+    ($($t:ty: $words:expr;)*) => {$(
+        impl Index for $t {
+            #[inline(always)]
+            fn wide(self) -> i64 {
+                self.into()
+            }
+            #[inline(always)]
+            fn words(values: &[$t]) -> Option<&[i32]> {
+                $words(values)
+            }
+            fn places(values: &[$t], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
+                let kernel = of_tier!(Isa::active(), run::<$t>);
+                // SAFETY: the active instruction set is available.
+                unsafe { kernel(values, components, skip, out) }
+            }
+        }
+    )*};
+}
+indices! {
+    i32: Some;
+    i64: |_| None;
+}
+
 /// Fills `out` with the offsets of as many vectors as it has elements. A component outside is moved to the nearest one
 /// inside, or with `skip` the whole window is [`OUTSIDE`]. Returns whether there is such a component.
 ///
 /// # Panics
 /// If `values` is shorter than the vectors.
-pub fn places(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
-    let values = &values[..out.len() * components.len()];
-    let kernel = of_tier!(Isa::active(), run);
-    // SAFETY: the active instruction set is available.
-    unsafe { kernel(values, components, skip, out) }
-}
-
-/// How far a component moves a window, and whether that is where it begins.
-#[inline(always)]
-fn place(value: i64, (step, limit): Component) -> (isize, bool) {
-    let inside = value.clamp(0, limit.max(0));
-    (
-        (inside as isize).wrapping_mul(step),
-        inside == value && limit >= 0,
+pub fn places<I: Index>(
+    values: &[I],
+    components: &[Component],
+    skip: bool,
+    out: &mut [isize],
+) -> bool {
+    I::places(
+        &values[..out.len() * components.len()],
+        components,
+        skip,
+        out,
     )
 }
 
-#[inline(always)]
-fn vectors<const SKIP: bool>(
-    vectors: impl Iterator<Item = impl IntoIterator<Item = i64>>,
-    components: &[Component],
-    out: &mut [isize],
-) -> bool {
-    let mut all_inside = true;
-    for (out, vector) in out.iter_mut().zip(vectors) {
-        let each = vector
-            .into_iter()
-            .zip(components)
-            .map(|(x, &to)| place(x, to));
-        let (sum, inside) = each.fold((0isize, true), |sum, one| {
-            (sum.0.wrapping_add(one.0), sum.1 & one.1)
-        });
-        all_inside &= inside;
-        *out = if SKIP && !inside { OUTSIDE } else { sum };
+/// The components in 32 bits, if every offset has them.
+fn narrow<const N: usize>(components: &[Component; N]) -> Option<[[i32; 2]; N]> {
+    let mut all = [[0; 2]; N];
+    let mut farthest = 0i64;
+    for (&(step, limit), narrow) in components.iter().zip(&mut all) {
+        // Larger limits are as good as none.
+        let limit = limit.clamp(-1, i32::MAX.into()) as i32;
+        let far = (step as i64)
+            .checked_abs()?
+            .checked_mul(limit.max(0).into())?;
+        farthest = farthest.checked_add(far)?;
+        *narrow = [i32::try_from(step).ok()?, limit];
     }
-    !all_inside
+    (farthest <= i32::MAX.into()).then_some(all)
+}
+
+/// The offset of a vector, [`Number::NONE`] with `SKIP` where a component is outside, and the bits that say so.
+#[inline(always)]
+fn vector<const SKIP: bool, P: Number>(parts: impl Iterator<Item = [P; 2]>) -> [P; 2] {
+    let [sum, outside] = parts.fold([P::ZERO; 2], P::join);
+    let is_none = SKIP && outside != P::ZERO;
+    [if is_none { P::NONE } else { sum }, outside]
 }
 
 #[inline(always)]
-fn body<const SKIP: bool>(values: &[i64], components: &[Component], out: &mut [isize]) -> bool {
-    // Lengths known to the compiler are computed many vectors at a time.
-    match *components {
+fn widened<const SKIP: bool, P: Number>(sum: P) -> isize {
+    if SKIP && sum == P::NONE {
+        OUTSIDE
+    } else {
+        sum.offset()
+    }
+}
+
+/// Vectors of N components: a length known to the compiler, so that many are computed at a time.
+#[inline(always)]
+fn vectors<const SKIP: bool, const N: usize, I: Index, P: Number>(
+    values: &[I],
+    components: [[P; 2]; N],
+    number: impl Fn(I) -> P,
+    out: &mut [isize],
+) -> bool {
+    /// Offsets that are computed before any is widened: loops of one type each.
+    const AT_ONCE: usize = 64;
+    let mut outside = P::ZERO;
+    let values = values.as_chunks::<N>().0.chunks(AT_ONCE);
+    for (out, values) in out.chunks_mut(AT_ONCE).zip(values) {
+        let mut sums = [P::ZERO; AT_ONCE];
+        for (sum, value) in sums.iter_mut().zip(values) {
+            let parts = value.iter().zip(&components);
+            let parts = parts.map(|(&x, &to)| number(x).place(to));
+            let [all, is_outside] = vector::<SKIP, P>(parts);
+            *sum = all;
+            outside = P::join([P::ZERO, outside], [P::ZERO, is_outside])[1];
+        }
+        for (out, &sum) in out.iter_mut().zip(&sums) {
+            *out = widened::<SKIP, P>(sum);
+        }
+    }
+    outside != P::ZERO
+}
+
+#[inline(always)]
+fn short<const SKIP: bool, const N: usize, I: Index>(
+    values: &[I],
+    components: &[Component; N],
+    out: &mut [isize],
+) -> bool {
+    if let (Some(words), Some(components)) = (I::words(values), narrow(components)) {
+        return vectors::<SKIP, N, i32, i32>(words, components, |x| x, out);
+    }
+    let components = components.map(|(step, limit)| [step as i64, limit]);
+    vectors::<SKIP, N, I, i64>(values, components, I::wide, out)
+}
+
+#[inline(always)]
+fn body<const SKIP: bool, I: Index>(
+    values: &[I],
+    components: &[Component],
+    out: &mut [isize],
+) -> bool {
+    match components {
         [] => {
             out.fill(0);
             false
         }
-        [a] => vectors::<SKIP>(values.iter().map(|&x| [x]), &[a], out),
-        [a, b] => vectors::<SKIP>(values.as_chunks::<2>().0.iter().copied(), &[a, b], out),
-        [a, b, c] => vectors::<SKIP>(values.as_chunks::<3>().0.iter().copied(), &[a, b, c], out),
+        &[a] => short::<SKIP, 1, I>(values, &[a], out),
+        &[a, b] => short::<SKIP, 2, I>(values, &[a, b], out),
+        &[a, b, c] => short::<SKIP, 3, I>(values, &[a, b, c], out),
         _ => {
-            let each = values.chunks_exact(components.len());
-            vectors::<SKIP>(each.map(|vector| vector.iter().copied()), components, out)
+            let mut any_outside = 0;
+            for (out, values) in out.iter_mut().zip(values.chunks_exact(components.len())) {
+                let parts = values.iter().zip(components);
+                let parts = parts.map(|(x, &(step, limit))| x.wide().place([step as i64, limit]));
+                let [sum, outside] = vector::<SKIP, i64>(parts);
+                *out = widened::<SKIP, i64>(sum);
+                any_outside |= outside;
+            }
+            any_outside != 0
         }
     }
 }
@@ -79,11 +211,11 @@ macro_rules! tier {
             use super::*;
 
             $(#[$features])?
-            pub unsafe fn run(values: &[i64], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
+            pub unsafe fn run<I: Index>(values: &[I], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
                 if skip {
-                    body::<true>(values, components, out)
+                    body::<true, I>(values, components, out)
                 } else {
-                    body::<false>(values, components, out)
+                    body::<false, I>(values, components, out)
                 }
             }
         }
@@ -95,38 +227,72 @@ each_tier!(tier);
 mod tests {
     use super::*;
 
+    /// Compares with what is computed component by component.
+    fn check<I: Index>(values: &[I], components: &[Component]) {
+        let width = components.len();
+        let n = values.len() / width.max(1);
+        for skip in [false, true] {
+            let mut got = vec![7; n];
+            let has_outside = places(values, components, skip, &mut got);
+            let is_outside = |k: usize| {
+                let vector = values[k * width..].iter().zip(components);
+                vector
+                    .clone()
+                    .any(|(&x, &(_, limit))| x.wide() < 0 || x.wide() > limit)
+            };
+            assert_eq!(has_outside, (0..n).any(is_outside), "{width} {skip}");
+            for (k, &got) in got.iter().enumerate() {
+                let each = components.iter().enumerate();
+                let want = each.map(|(c, &(step, limit))| {
+                    let x = values[k * width + c].wide();
+                    let nearest = x.min(limit).max(0);
+                    let kept = !skip || (x == nearest && limit >= 0);
+                    kept.then_some(nearest * step as i64)
+                });
+                let want = want.sum::<Option<i64>>();
+                assert_eq!(
+                    got as i64,
+                    want.unwrap_or(OUTSIDE as i64),
+                    "{width} {skip} {k}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn offsets_are_those_of_the_nearest_window_inside_or_of_none() {
         let steps: [Component; 4] = [(100, 3), (8, 0), (4, i64::MAX), (1, -1)];
         let mut values = vec![-1, 0, 2, 4, 3, i64::MIN, i64::MAX / 4096];
         values.extend(0..40);
+        let mut words = vec![-1, 0, 2, 4, 3, i32::MIN, i32::MAX];
+        words.extend(0..40);
         for width in 0..=4 {
-            let components = &steps[4 - width..];
-            let n = values.len() / width.max(1);
-            for skip in [false, true] {
-                let mut got = vec![7; n];
-                let has_outside = places(&values, components, skip, &mut got);
-                let is_outside = |k: usize| {
-                    let vector = values[k * width..].iter().zip(components);
-                    vector.clone().any(|(&x, &(_, limit))| x < 0 || x > limit)
-                };
-                assert_eq!(has_outside, (0..n).any(is_outside), "{width} {skip}");
-                for (k, &got) in got.iter().enumerate() {
-                    let each = components.iter().enumerate();
-                    let want = each.map(|(c, &(step, limit))| {
-                        let x = values[k * width + c];
-                        let nearest = x.min(limit).max(0);
-                        let kept = !skip || (x == nearest && limit >= 0);
-                        kept.then_some(nearest * step as i64)
-                    });
-                    let want = want.sum::<Option<i64>>();
-                    assert_eq!(
-                        got as i64,
-                        want.unwrap_or(OUTSIDE as i64),
-                        "{width} {skip} {k}"
-                    );
-                }
-            }
+            check(&values, &steps[4 - width..]);
+            check(&words, &steps[4 - width..]);
         }
+        // Offsets of 32 bits, and one byte more.
+        for components in [
+            [(-4, i64::MAX), (16, 3)],
+            [(4, i64::from(i32::MAX / 4)), (1, 3)],
+            [(4, i64::from(i32::MAX / 4)), (1, 4)],
+            [(-1, i64::from(i32::MAX)), (0, 9)],
+        ] {
+            check(&words, &components);
+            check(&words, &components[..1]);
+        }
+    }
+
+    #[test]
+    fn components_have_32_bits_where_all_offsets_do() {
+        assert_eq!(narrow(&[(8, 5)]), Some([[8, 5]]));
+        assert_eq!(narrow(&[(0, i64::MAX)]), Some([[0, i32::MAX]]));
+        assert_eq!(narrow(&[(1, i64::MIN)]), Some([[1, -1]]));
+        assert_eq!(
+            narrow(&[(2, i64::from(i32::MAX / 2)), (1, 1)]),
+            Some([[2, i32::MAX / 2], [1, 1]])
+        );
+        assert_eq!(narrow(&[(2, i64::from(i32::MAX / 2)), (1, 2)]), None);
+        assert_eq!(narrow(&[(1 << 31, 0)]), None);
+        assert_eq!(narrow(&[(isize::MIN, 1)]), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use hlorun_kernels::places::{Component, OUTSIDE, places};
+use hlorun_kernels::places::{self, Component, OUTSIDE};
 use smallvec::SmallVec;
 
 use super::walk::{Nest, Shared};
@@ -132,6 +132,40 @@ impl Starts {
     }
 }
 
+impl Starts {
+    /// Fills `out` with how far the components of the windows from `first` on move them, in bytes. A window that begins
+    /// outside is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; returns whether there is one.
+    /// `room` has room for the vectors.
+    fn places(
+        &self,
+        first: usize,
+        components: &[Component],
+        skip: bool,
+        room: &mut [i64],
+        out: &mut [isize],
+    ) -> bool {
+        let (begin, count) = (first * self.width, out.len() * self.width);
+        match &self.values {
+            Values::InPlace {
+                pointer,
+                element_type: PrimitiveType::S32,
+                ..
+            } => {
+                // SAFETY: the array holds an aligned vector for every window, and nobody writes it meanwhile.
+                let values = unsafe {
+                    let values = pointer.get().cast::<i32>().add(begin);
+                    std::slice::from_raw_parts(values, count)
+                };
+                places::places(values, components, skip, out)
+            }
+            _ => {
+                self.read(first..first + out.len(), room);
+                places::places(room, components, skip, out)
+            }
+        }
+    }
+}
+
 /// Components and windows read at a time.
 pub const BLOCK: usize = 512;
 
@@ -193,8 +227,8 @@ impl Windows {
         moves: &'m mut [isize],
     ) -> (&'m [isize], bool) {
         let moves = &mut moves[..windows.len()];
-        self.starts.read(windows, values);
-        let has_outside = places(values, &self.components, SKIP, moves);
+        let (first, components) = (windows.start, &self.components);
+        let has_outside = self.starts.places(first, components, SKIP, values, moves);
         (moves, has_outside)
     }
 

@@ -180,40 +180,69 @@ pub fn reduce_precision(
     })
 }
 
+/// What reducing the bits of a format to fewer comes to: the same for all numbers.
+#[derive(Clone, Copy)]
+struct Reduction<B> {
+    /// Bits that are dropped, the one above them, half of the last one that stays less one, and those that stay.
+    dropped: u32,
+    odd: B,
+    half: B,
+    kept: B,
+    /// Exponents below the first are zero's, above the second infinity's.
+    smallest: B,
+    largest: B,
+}
+
 /// Reduces the bits of a format, of which so many are mantissa: a subnormal number loses the same bits as any other.
 macro_rules! reduce {
-    ($name:ident, $bits:ty, $mantissa:expr) => {
-        #[inline(always)]
-        fn $name(x: $bits, exponent_bits: u32, mantissa_bits: u32) -> $bits {
+    ($bits:ty, $mantissa:expr, $prepare:ident, $reduce:ident) => {
+        fn $prepare(exponent_bits: u32, mantissa_bits: u32) -> Reduction<$bits> {
             const EXPONENT: u32 = <$bits>::BITS - 1 - $mantissa;
             const BIAS: $bits = (1 << (EXPONENT - 1)) - 1;
+            let dropped = <u32>::saturating_sub($mantissa, mantissa_bits);
+            let last: $bits = 1 << dropped;
+            let (smallest, largest) = match exponent_bits < EXPONENT {
+                // Subnormals of the narrow type are flushed to zero, as XLA defines it.
+                true => {
+                    let reduced = ((1 as $bits) << (exponent_bits - 1)) - 1;
+                    (
+                        (BIAS - reduced + 1) << $mantissa,
+                        (BIAS + reduced) << $mantissa,
+                    )
+                }
+                false => (0, <$bits>::MAX),
+            };
+            Reduction {
+                dropped,
+                odd: (dropped > 0).into(),
+                half: (last >> 1).saturating_sub(1),
+                kept: !(last - 1),
+                smallest,
+                largest,
+            }
+        }
+
+        #[inline(always)]
+        fn $reduce(x: $bits, to: &Reduction<$bits>) -> $bits {
+            const EXPONENT: u32 = <$bits>::BITS - 1 - $mantissa;
             const INFINITY: $bits = ((1 << EXPONENT) - 1) << $mantissa;
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
             let sign = x & SIGN;
-            let mut bits = x;
-            if mantissa_bits < $mantissa {
-                let last = 1 as $bits << ($mantissa - mantissa_bits);
-                let odd = (bits >> ($mantissa - mantissa_bits)) & 1;
-                bits = bits.wrapping_add((last >> 1) - 1 + odd) & !(last - 1);
-            }
-            if exponent_bits < EXPONENT {
-                let field = (bits & INFINITY) >> $mantissa;
-                let reduced = ((1 as $bits) << (exponent_bits - 1)) - 1;
-                // Subnormals of the narrow type are flushed to zero, as XLA defines it.
-                let is_small = field <= BIAS - reduced;
-                bits = if is_small { sign } else { bits };
-                let is_large = field > BIAS + reduced;
-                bits = if is_large { sign | INFINITY } else { bits };
-            }
+            let odd = (x >> to.dropped) & to.odd;
+            let bits = x.wrapping_add(to.half + odd) & to.kept;
+            let exponent = bits & INFINITY;
+            let bits = if exponent < to.smallest { sign } else { bits };
+            let is_large = exponent > to.largest;
+            let bits = if is_large { sign | INFINITY } else { bits };
             let is_nan = x & !SIGN > INFINITY;
             if is_nan { x } else { bits }
         }
     };
 }
-reduce!(reduce_bf16, u16, 7);
-reduce!(reduce_f16, u16, 10);
-reduce!(reduce32, u32, 23);
-reduce!(reduce64, u64, 52);
+reduce!(u16, 7, prepare_bf16, reduce_bf16);
+reduce!(u16, 10, prepare_f16, reduce_f16);
+reduce!(u32, 23, prepare32, reduce32);
+reduce!(u64, 52, prepare64, reduce64);
 
 impl ReducePrecision {
     /// Runs over `n` elements.
@@ -227,17 +256,28 @@ impl ReducePrecision {
 
     #[inline(always)]
     unsafe fn body(&self, a: *const u8, out: *mut u8, n: usize) {
+        /// Elements that are read before any is written, which may be in the same place.
+        const AT_ONCE: usize = 32;
         let (e, m) = (self.exponent_bits, self.mantissa_bits);
         macro_rules! run {
-            ($t:ty) => {
-                for i in 0..n {
-                    // SAFETY: the caller promises n elements behind both pointers.
-                    unsafe {
-                        let x = a.cast::<$t>().add(i).read();
-                        out.cast::<$t>().add(i).write(Reduce::reduce(x, e, m));
+            ($t:ty) => {{
+                let to = <$t>::prepare(e, m);
+                let (a, out) = (a.cast::<$t>(), out.cast::<$t>());
+                let whole = n - n % AT_ONCE;
+                // SAFETY: the caller promises n elements behind both pointers.
+                unsafe {
+                    for i in (0..whole).step_by(AT_ONCE) {
+                        let mut block = a.add(i).cast::<[$t; AT_ONCE]>().read();
+                        for x in &mut block {
+                            *x = x.reduce(&to);
+                        }
+                        out.add(i).cast::<[$t; AT_ONCE]>().write(block);
+                    }
+                    for i in whole..n {
+                        out.add(i).write(a.add(i).read().reduce(&to));
                     }
                 }
-            };
+            }};
         }
         match self.dtype {
             DType::F64 => run!(f64),
@@ -277,36 +317,40 @@ macro_rules! tier {
 each_tier!(tier);
 
 trait Reduce {
-    fn reduce(self, exponent_bits: u32, mantissa_bits: u32) -> Self;
+    type Bits;
+    fn prepare(exponent_bits: u32, mantissa_bits: u32) -> Reduction<Self::Bits>;
+    fn reduce(self, to: &Reduction<Self::Bits>) -> Self;
 }
-impl Reduce for f32 {
-    #[inline(always)]
-    fn reduce(self, e: u32, m: u32) -> Self {
-        f32::from_bits(reduce32(self.to_bits(), e, m))
-    }
+
+macro_rules! reduce_bits {
+    ($($t:ty: $bits:ty, $from:expr, $into:expr, $prepare:ident, $reduce:ident;)*) => {$(
+        impl Reduce for $t {
+            type Bits = $bits;
+            fn prepare(exponent_bits: u32, mantissa_bits: u32) -> Reduction<$bits> {
+                $prepare(exponent_bits, mantissa_bits)
+            }
+            #[inline(always)]
+            fn reduce(self, to: &Reduction<$bits>) -> Self {
+                $from($reduce($into(self), to))
+            }
+        }
+    )*};
 }
-impl Reduce for f64 {
-    #[inline(always)]
-    fn reduce(self, e: u32, m: u32) -> Self {
-        f64::from_bits(reduce64(self.to_bits(), e, m))
-    }
+reduce_bits! {
+    f32: u32, f32::from_bits, f32::to_bits, prepare32, reduce32;
+    f64: u64, f64::from_bits, f64::to_bits, prepare64, reduce64;
+    F16: u16, F16, |x: F16| x.0, prepare_f16, reduce_f16;
+    Bf16: u16, Bf16, |x: Bf16| x.0, prepare_bf16, reduce_bf16;
 }
-impl Reduce for F16 {
-    #[inline(always)]
-    fn reduce(self, e: u32, m: u32) -> Self {
-        F16(reduce_f16(self.0, e, m))
-    }
-}
-impl Reduce for Bf16 {
-    #[inline(always)]
-    fn reduce(self, e: u32, m: u32) -> Self {
-        Bf16(reduce_bf16(self.0, e, m))
-    }
-}
+
 impl<const FORMAT: usize> Reduce for F8<FORMAT> {
+    type Bits = u32;
+    fn prepare(exponent_bits: u32, mantissa_bits: u32) -> Reduction<u32> {
+        prepare32(exponent_bits, mantissa_bits)
+    }
     #[inline(always)]
-    fn reduce(self, e: u32, m: u32) -> Self {
-        F8::encode(self.decode().reduce(e, m))
+    fn reduce(self, to: &Reduction<u32>) -> Self {
+        F8::encode(self.decode().reduce(to))
     }
 }
 

@@ -183,12 +183,15 @@ pub fn reduce_precision(
 /// What reducing the bits of a format to fewer comes to: the same for all numbers.
 #[derive(Clone, Copy)]
 struct Reduction<B> {
-    /// Bits that are dropped, the one above them, half of the last one that stays less one, and those that stay.
+    /// How many bits are dropped.
     dropped: u32,
+    /// Picks the lowest bit that stays; zero where none is dropped.
     odd: B,
+    /// Added with that bit before bits are dropped: ties go to even.
     half: B,
+    /// The bits that stay.
     kept: B,
-    /// Exponents below the first are zero's, above the second infinity's.
+    /// Exponents below the first become zero's, above the second infinity's.
     smallest: B,
     largest: B,
 }
@@ -453,6 +456,25 @@ mod tests {
             [0x00a8, 0x8030, 0x0000, 0x0000, 0x0008, 0x0400]
         );
         assert_eq!(run(4, 10, &x), [0, 0x8000, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_result_may_lie_over_its_operand() {
+        let x: Vec<f64> = (0..75).map(|i| f64::from(i).exp2() / 3.0 - 1.0).collect();
+        for (exponent, mantissa) in [(5, 10), (8, 23), (11, 3), (11, 52)] {
+            let reduce = reduce_precision(DType::F64, exponent, mantissa).unwrap();
+            let (mut apart, mut over) = (vec![0f64; x.len()], x.clone());
+            // SAFETY: as many elements on both sides.
+            unsafe {
+                reduce.run(x.as_ptr().cast(), apart.as_mut_ptr().cast(), x.len());
+                reduce.run(over.as_ptr().cast(), over.as_mut_ptr().cast(), x.len());
+            }
+            for ((&x, &apart), &over) in x.iter().zip(&apart).zip(&over) {
+                let one = prepare64(exponent, mantissa);
+                let want = reduce64(x.to_bits(), &one);
+                assert_eq!([apart.to_bits(), over.to_bits()], [want; 2], "{x}");
+            }
+        }
     }
 
     #[test]

@@ -19,8 +19,8 @@ trait Number: Copy + PartialEq {
     const NONE: Self;
     /// How far a component moves a window, and zero where that is where it begins, all ones elsewhere.
     fn place(self, to: [Self; 2]) -> [Self; 2];
-    /// The sum, and the bits of either.
-    fn join(this: [Self; 2], other: [Self; 2]) -> [Self; 2];
+    fn plus(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
     fn offset(self) -> isize;
 }
 
@@ -36,8 +36,12 @@ macro_rules! numbers {
                 [inside.wrapping_mul(step), is_outside]
             }
             #[inline(always)]
-            fn join(this: [Self; 2], other: [Self; 2]) -> [Self; 2] {
-                [this[0].wrapping_add(other[0]), this[1] | other[1]]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
             }
             #[inline(always)]
             fn offset(self) -> isize {
@@ -122,7 +126,9 @@ fn narrow<const N: usize>(components: &[Component; N]) -> Option<[[i32; 2]; N]> 
 /// The offset of a vector, [`Number::NONE`] with `SKIP` where a component is outside, and the bits that say so.
 #[inline(always)]
 fn vector<const SKIP: bool, P: Number>(parts: impl Iterator<Item = [P; 2]>) -> [P; 2] {
-    let [sum, outside] = parts.fold([P::ZERO; 2], P::join);
+    let [sum, outside] = parts.fold([P::ZERO; 2], |[sum, outside], [by, is_outside]| {
+        [sum.plus(by), outside.or(is_outside)]
+    });
     let is_none = SKIP && outside != P::ZERO;
     [if is_none { P::NONE } else { sum }, outside]
 }
@@ -155,7 +161,7 @@ fn vectors<const SKIP: bool, const N: usize, I: Index, P: Number>(
             let parts = parts.map(|(&x, &to)| number(x).place(to));
             let [all, is_outside] = vector::<SKIP, P>(parts);
             *sum = all;
-            outside = P::join([P::ZERO, outside], [P::ZERO, is_outside])[1];
+            outside = outside.or(is_outside);
         }
         for (out, &sum) in out.iter_mut().zip(&sums) {
             *out = widened::<SKIP, P>(sum);

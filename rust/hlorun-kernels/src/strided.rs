@@ -11,7 +11,8 @@ mod short_rows;
 use crate::copy::copy;
 use apart::apart;
 use crossed::{blocks, runs};
-use repeated::{REPEATED, repeated};
+pub use repeated::REPEATED;
+use repeated::repeated;
 use short_rows::{SHORT, short_rows};
 
 /// At most this many dimensions are copied without recursion or allocation.

@@ -112,8 +112,8 @@ pub mod tiles {
     /// Fewest elements of neighbouring short rows that are the same to be laid out by doubling.
     pub const MIN_REPEATED: i64 = 32;
     /// Most times that an element is repeated in a row to be written together with its neighbours.
-    pub const MAX_REPEATS: i64 = 16;
-    /// Fewest rows of two to four elements, or of the same one, that are gathered by a loop of their own.
+    pub const MAX_REPEATS: i64 = hlorun_kernels::strided::REPEATED as i64;
+    /// Fewest rows of two to four elements, or of one element repeated, that are gathered by a loop of their own.
     pub const MIN_SHORT_ROWS: i64 = 16;
     /// Most elements of a block of short rows that is gathered by a list of their offsets.
     pub const MAX_LISTED: usize = 64;
@@ -511,7 +511,7 @@ pub mod narrow_convolution {
 pub mod gathers {
     /// Windows from which one element of each is copied before the next one of any.
     pub const FEW: usize = 16;
-    /// Bytes of a task at least, with what finding its windows costs.
+    /// Bytes of a task at least.
     pub const GRAIN: usize = 128 << 10;
     /// What it costs to find a window, in bytes that could be copied in that time.
     pub const FINDING: usize = 24;

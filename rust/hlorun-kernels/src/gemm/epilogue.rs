@@ -67,7 +67,7 @@ struct Step {
     op: EpilogueOp,
     /// Null where the operand is the number in `own`.
     first: *const u8,
-    /// Elements from one row, and from one column, to the next.
+    /// Elements from one row, and from one column, to the next; a column's is zero only where a row's is.
     row: isize,
     column: isize,
     own: [u8; 8],

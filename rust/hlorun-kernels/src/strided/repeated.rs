@@ -20,32 +20,55 @@ pub unsafe fn repeated(elem_size: usize, rows: Dim, count: usize, src: *const u8
 
 /// The same by a tier that the CPU has.
 unsafe fn by(isa: Isa, elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
-    let step = (elem_size * count) as isize;
-    let is_dense = rows.src == elem_size as isize && rows.dst == step;
     // SAFETY: the caller's contract.
     unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if is_dense && matches!(elem_size, 4 | 8) && is_short(count) => {
-                x86::by_64(elem_size, rows.size, count, src, dst);
-            }
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if is_dense && matches!(elem_size, 4 | 8) && is_short(count) => {
-                x86::by_32(elem_size, rows.size, count, src, dst);
-            }
-            _ if is_written(elem_size, count) => {
-                by_size!(elem_size, each(rows, count, src, dst), {
-                    filled(elem_size, rows, count, src, dst);
-                });
-            }
-            _ => filled(elem_size, rows, count, src, dst),
+        #[cfg(target_arch = "x86_64")]
+        if rows.dst == (elem_size * count) as isize
+            && let Some(vectors) = x86::vectors(isa, elem_size, count)
+        {
+            return match rows.src == elem_size as isize {
+                true => vectors(elem_size, rows.size, count, src, dst),
+                false => {
+                    by_size!(elem_size, gathered(vectors, rows, count, src, dst), {});
+                }
+            };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = isa;
+        match is_written(elem_size, count) {
+            true => by_size!(elem_size, each(rows, count, src, dst), {
+                row_by_row(elem_size, rows, count, src, dst);
+            }),
+            false => row_by_row(elem_size, rows, count, src, dst),
         }
     }
 }
 
-/// Whether a vector has the elements of several rows.
-fn is_short(count: usize) -> bool {
-    (2..=REPEATED).contains(&count)
+/// Puts elements that lie apart side by side first, some at a time.
+#[cfg(target_arch = "x86_64")]
+unsafe fn gathered<T: Copy>(
+    vectors: x86::Vectors,
+    rows: Dim,
+    count: usize,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    const AT_ONCE: usize = 64;
+    let size = size_of::<T>();
+    let mut room = std::mem::MaybeUninit::<[T; AT_ONCE]>::uninit();
+    let to = room.as_mut_ptr().cast::<T>();
+    for first in (0..rows.size).step_by(AT_ONCE) {
+        let n = AT_ONCE.min(rows.size - first);
+        // SAFETY: as in repeated; as many elements are read as were put side by side.
+        unsafe {
+            let src = src.offset(first as isize * rows.src);
+            for i in 0..n {
+                let from = src.offset(i as isize * rows.src).cast::<T>();
+                to.add(i).write(from.read_unaligned());
+            }
+            vectors(size, n, count, to.cast(), dst.add(first * count * size));
+        }
+    }
 }
 
 /// Whether elements are written one by one rather than by a fill for each row: few bytes, or counts that are known to the
@@ -55,7 +78,7 @@ fn is_written(elem_size: usize, count: usize) -> bool {
     count <= REPEATED && (!has_words || matches!(count, 2 | 3 | 4 | 8))
 }
 
-unsafe fn filled(elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
+unsafe fn row_by_row(elem_size: usize, rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
     for i in 0..rows.size as isize {
         // SAFETY: as in repeated.
         unsafe {
@@ -87,6 +110,18 @@ unsafe fn each<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
 }
 
 unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8) {
+    // Steps that are known where they are plain, so that the copy goes by vectors.
+    let is_dense = rows.src == size_of::<T>() as isize && rows.dst == (N * size_of::<T>()) as isize;
+    if is_dense {
+        for i in 0..rows.size {
+            // SAFETY: as in repeated.
+            unsafe {
+                let value = src.cast::<T>().add(i).read_unaligned();
+                dst.cast::<[T; N]>().add(i).write_unaligned([value; N]);
+            }
+        }
+        return;
+    }
     for i in 0..rows.size as isize {
         // SAFETY: as in repeated.
         unsafe {
@@ -101,22 +136,41 @@ unsafe fn times<T: Copy, const N: usize>(rows: Dim, src: *const u8, dst: *mut u8
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::REPEATED;
+    use crate::isa::Isa;
     use std::arch::x86_64::*;
 
-    /// Lanes of the widest vector.
-    const WIDEST: usize = 16;
+    /// Writes the elements of so many bytes, as many as there are rows, so often.
+    ///
+    /// # Safety
+    /// As [`super::repeated`], of rows without gaps; the CPU has the tier, and the function is the one for the size.
+    pub type Vectors = unsafe fn(usize, usize, usize, *const u8, *mut u8);
 
-    /// By the words of an element, less one, and how often it is repeated: which word of a vector of the source each word has
-    /// of the vectors made of it.
-    static PICKS: [[[u8; WIDEST * REPEATED]; REPEATED + 1]; 2] = [picks(1), picks(2)];
+    /// The function for elements of `elem_size` bytes that are repeated `count` times, if the tier has one.
+    pub fn vectors(isa: Isa, elem_size: usize, count: usize) -> Option<Vectors> {
+        if !(2..=REPEATED).contains(&count) {
+            return None;
+        }
+        match (isa, elem_size) {
+            (Isa::Avx512, 2) => Some(halves_by_64),
+            (Isa::Avx512, 4 | 8) => Some(words_by_64),
+            (Isa::Avx2, 4 | 8) => Some(words_by_32),
+            _ => None,
+        }
+    }
 
-    const fn picks(words: usize) -> [[u8; WIDEST * REPEATED]; REPEATED + 1] {
-        let mut picks = [[0; WIDEST * REPEATED]; REPEATED + 1];
-        let mut count = 1;
+    /// By how often an element is repeated: which lane of a vector of the source each lane has of the vectors that are made
+    /// of it. Shorter vectors need only the first of these.
+    type Picks = [[u8; 32 * REPEATED]; REPEATED + 1];
+    /// Of elements of one lane, and of two.
+    static PICKS: [Picks; 2] = [picks(1, 32), picks(2, 16)];
+
+    const fn picks(parts: usize, widest: usize) -> Picks {
+        let mut picks = [[0; 32 * REPEATED]; REPEATED + 1];
+        let mut count = 2;
         while count <= REPEATED {
             let mut at = 0;
-            while at < WIDEST * count {
-                picks[count][at] = (at / words / count * words + at % words) as u8;
+            while at < widest * count {
+                picks[count][at] = (at / parts / count * parts + at % parts) as u8;
                 at += 1;
             }
             count += 1;
@@ -124,20 +178,20 @@ mod x86 {
         picks
     }
 
-    /// Defines a function for vectors of so many words: how they are loaded, picked from and stored, whole or the
-    /// first lanes; and how picks are loaded.
+    /// Defines a function for vectors of so many lanes of so many bytes: how picks are loaded, and how vectors are loaded,
+    /// picked from and stored, whole or the first lanes.
     macro_rules! by_vectors {
-        ($(#[$features:meta])? $name:ident, $lanes:literal: $picks:ident, $load:ident, $load_part:ident, $pick:ident, $store:ident, $store_part:ident) => {
+        ($(#[$features:meta])? $name:ident, $lanes:literal of $bytes:literal: $picks:ident, $load:ident, $load_part:ident, $pick:ident, $store:ident, $store_part:ident) => {
             /// # Safety
-            /// As [`super::repeated`], of dense rows of 2 to [`REPEATED`] elements of 4 or 8 bytes.
+            /// As [`Vectors`].
             $(#[$features])?
-            pub unsafe fn $name(elem_size: usize, rows: usize, count: usize, src: *const u8, dst: *mut u8) {
+            unsafe fn $name(elem_size: usize, rows: usize, count: usize, src: *const u8, dst: *mut u8) {
                 const LANES: usize = $lanes;
-                const BYTES: usize = 4 * LANES;
-                let words = elem_size / 4;
-                let picks = &PICKS[words - 1][count].as_chunks::<LANES>().0[..count];
-                let vectors = rows * words / LANES;
-                // SAFETY: as many vectors of the source are whole, and after these so many words are left.
+                const BYTES: usize = $bytes * LANES;
+                let parts = elem_size / $bytes;
+                let picks = &PICKS[parts - 1][count].as_chunks::<LANES>().0[..count];
+                let vectors = rows * parts / LANES;
+                // SAFETY: as many vectors of the source are whole, and after these so many lanes are left.
                 unsafe {
                     for at in 0..vectors {
                         let values = $load(src.add(at * BYTES).cast());
@@ -147,7 +201,7 @@ mod x86 {
                             $store(dst.add(to * BYTES).cast(), values);
                         }
                     }
-                    let left = rows * words - vectors * LANES;
+                    let left = rows * parts - vectors * LANES;
                     if left == 0 {
                         return;
                     }
@@ -166,8 +220,30 @@ mod x86 {
             }
         };
     }
-    by_vectors!(#[target_feature(enable = "avx512f")] by_64, 16: picks_16, _mm512_loadu_si512, load_16, _mm512_permutexvar_epi32, _mm512_storeu_si512, store_16);
-    by_vectors!(#[target_feature(enable = "avx2")] by_32, 8: picks_8, _mm256_loadu_si256, load_8, pick_8, _mm256_storeu_si256, store_8);
+    by_vectors!(#[target_feature(enable = "avx512f,avx512bw")] halves_by_64, 32 of 2: picks_32, _mm512_loadu_si512, load_32, _mm512_permutexvar_epi16, _mm512_storeu_si512, store_32);
+    by_vectors!(#[target_feature(enable = "avx512f")] words_by_64, 16 of 4: picks_16, _mm512_loadu_si512, load_16, _mm512_permutexvar_epi32, _mm512_storeu_si512, store_16);
+    by_vectors!(#[target_feature(enable = "avx2")] words_by_32, 8 of 4: picks_8, _mm256_loadu_si256, load_8, pick_8, _mm256_storeu_si256, store_8);
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn picks_32(picks: &[u8; 32]) -> __m512i {
+        // SAFETY: as many bytes.
+        _mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(picks.as_ptr().cast()) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn load_32(from: *const __m512i, count: usize) -> __m512i {
+        // SAFETY: the caller's lanes.
+        unsafe { _mm512_maskz_loadu_epi16(u32::MAX >> (32 - count), from.cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn store_32(to: *mut __m512i, values: __m512i, count: usize) {
+        // SAFETY: room for the caller's lanes.
+        unsafe { _mm512_mask_storeu_epi16(to.cast(), u32::MAX >> (32 - count), values) }
+    }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -179,14 +255,14 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn load_16(from: *const __m512i, count: usize) -> __m512i {
-        // SAFETY: the caller's words.
+        // SAFETY: the caller's lanes.
         unsafe { _mm512_maskz_loadu_epi32(0xffff >> (16 - count), from.cast()) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn store_16(to: *mut __m512i, values: __m512i, count: usize) {
-        // SAFETY: room for the caller's words.
+        // SAFETY: room for the caller's lanes.
         unsafe { _mm512_mask_storeu_epi32(to.cast(), 0xffff >> (16 - count), values) }
     }
 
@@ -208,14 +284,14 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load_8(from: *const __m256i, count: usize) -> __m256i {
-        // SAFETY: the caller's words.
+        // SAFETY: the caller's lanes.
         unsafe { _mm256_maskload_epi32(from.cast(), first_of_8(count)) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn store_8(to: *mut __m256i, values: __m256i, count: usize) {
-        // SAFETY: room for the caller's words.
+        // SAFETY: room for the caller's lanes.
         unsafe { _mm256_maskstore_epi32(to.cast(), first_of_8(count), values) }
     }
 
@@ -234,7 +310,7 @@ mod tests {
     fn every_element_is_written_as_often_as_asked() {
         for isa in Isa::available() {
             for elem_size in [1, 2, 3, 4, 8, 16] {
-                for (count, size) in (1..20).flat_map(|c| (0..40).chain([50]).map(move |s| (c, s)))
+                for (count, size) in (1..20).flat_map(|c| (0..40).chain([70]).map(move |s| (c, s)))
                 {
                     for [step, gap] in [[0, 0], [0, 1], [1, 0]] {
                         check(isa, [elem_size, count, size], [elem_size + step, gap]);

@@ -1,7 +1,7 @@
 //! Window positions of `gather` and `scatter`.
 //!
-//! In: the indices array and an [`IndexMap`]. Out: [`Starts`]: one index vector per window, as
-//! `i64`, and [`Windows`], which walks them some at a time.
+//! In: the indices array and an [`IndexMap`]. Out: [`Starts`], the index vectors of the windows, and [`Windows`], which walks
+//! them some at a time.
 
 use std::ops::Range;
 
@@ -130,12 +130,10 @@ impl Starts {
             }
         }
     }
-}
 
-impl Starts {
     /// Fills `out` with how far the components of the windows from `first` on move them, in bytes. A window that begins
     /// outside is moved to the nearest place inside, or with `skip` is [`OUTSIDE`]; returns whether there is one.
-    /// `room` has room for the vectors.
+    /// `room` has room for the vectors, should they be converted.
     fn places(
         &self,
         first: usize,
@@ -150,7 +148,7 @@ impl Starts {
                 pointer,
                 element_type: PrimitiveType::S32,
                 ..
-            } => {
+            } if count > 0 => {
                 // SAFETY: the array holds an aligned vector for every window, and nobody writes it meanwhile.
                 let values = unsafe {
                     let values = pointer.get().cast::<i32>().add(begin);

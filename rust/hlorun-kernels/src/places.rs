@@ -17,7 +17,7 @@ trait Number: Copy + PartialEq {
     const ZERO: Self;
     /// No offset: [`OUTSIDE`].
     const NONE: Self;
-    /// How far a component moves a window, and zero where that is where it begins, all ones elsewhere.
+    /// How far a component moves a window, and all ones if it begins outside, zero if inside.
     fn place(self, to: [Self; 2]) -> [Self; 2];
     fn plus(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
@@ -123,7 +123,7 @@ fn narrow<const N: usize>(components: &[Component; N]) -> Option<[[i32; 2]; N]> 
     (farthest <= i32::MAX.into()).then_some(all)
 }
 
-/// The offset of a vector, [`Number::NONE`] with `SKIP` where a component is outside, and the bits that say so.
+/// The offset of a vector, and all ones if a component is outside; then the offset is [`Number::NONE`] with `SKIP`.
 #[inline(always)]
 fn vector<const SKIP: bool, P: Number>(parts: impl Iterator<Item = [P; 2]>) -> [P; 2] {
     let [sum, outside] = parts.fold([P::ZERO; 2], |[sum, outside], [by, is_outside]| {

@@ -185,7 +185,11 @@ pub unsafe fn gather(
         unsafe {
             match *walk.as_slice() {
                 [.., (times, _), (count @ 2..=MAX_REPEATS, 0)] if times >= MIN_SHORT_ROWS => {
-                    gather_repeats(walk, count as usize, base, start, n, out);
+                    let block = (walk, 1, count as usize);
+                    gather_whole(block, base, start, n, out, |from, step, rows, to| {
+                        let (step, count) = (step * size as isize, count as usize);
+                        hlorun_kernels::strided::repeat(size, rows, step, count, from.cast(), to.cast());
+                    });
                 }
                 [.., (times, _), (2, _)] if times >= MIN_SHORT_ROWS => {
                     gather_short_rows::<T, 2>(walk, base, start, n, out);
@@ -369,28 +373,6 @@ unsafe fn gather_pieces<T: Copy>(walk: &Walk, base: *const T, start: usize, n: u
             }
         }
     });
-}
-
-/// [`gather`] of a walk whose rows are `count` times the same element.
-///
-/// # Safety
-/// As for that.
-unsafe fn gather_repeats<T: Copy>(
-    walk: &Walk,
-    count: usize,
-    base: *const T,
-    start: usize,
-    n: usize,
-    out: *mut T,
-) {
-    let (size, block) = (size_of::<T>(), (walk, 1, count));
-    // SAFETY: the caller's promise.
-    unsafe {
-        gather_whole(block, base, start, n, out, |from, step, rows, to| {
-            let step = step * size as isize;
-            hlorun_kernels::strided::repeat(size, rows, step, count, from.cast(), to.cast());
-        });
-    }
 }
 
 /// [`gather`] of a walk whose rows have S elements.

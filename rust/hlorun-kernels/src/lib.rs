@@ -14,6 +14,7 @@ mod divide;
 mod dtype;
 pub mod element;
 mod elementwise;
+pub mod fft;
 pub mod gemm;
 mod iota;
 mod isa;

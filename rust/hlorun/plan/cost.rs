@@ -406,6 +406,21 @@ pub mod small_matrices {
     pub const TASK_ELEMENTS: usize = 1 << 8;
 }
 
+/// Fourier transforms.
+pub mod transforms {
+    /// Elements a task transforms at least.
+    pub const GRAIN: usize = 16 << 10;
+    /// Elements of rows that are transformed and scaled while they are in the first-level cache.
+    pub const GROUP: usize = 2 << 10;
+    /// Bytes of columns that are brought together and transformed one by one.
+    pub const COLUMNS: usize = 256 << 10;
+    /// Lanes that a line pays for: with fewer lines than one in so many, they are transformed one by one.
+    pub const LANES_PER_LINE: usize = 2;
+    /// Shortest rows that are turned into lanes, where they have a larger prime factor than the library has vectors for.
+    pub const MIN_TURNED: usize = 32;
+    pub const LARGEST_VECTOR_FACTOR: usize = 11;
+}
+
 /// What is computed of repeated values.
 pub mod broadcasts {
     /// How often values are repeated at least for them to be computed first: that takes a step of its own.

@@ -49,7 +49,8 @@ macro_rules! vector {
      $floor:path, $ceil:path, $round:path, $compare:tt;
      signed: $signed:path, $of_signed:path, $icompare:tt, $to_float:path, $to_int:path, $sar:path;
      unsigned: $unsigned:path, $of_unsigned:path, $ucompare:tt, $iadd:path, $isub:path, $and:path, $or:path, $xor:path,
-     $shift:path, $as_count:path, $turn:path; { $($own:tt)* }) => {
+     $shift:path, $as_count:path, $turn:path;
+     $even:path, $odd:path, $low:path, $high:path; { $($own:tt)* }) => {
         impl Vector for $t {
             const LANES: usize = $lanes;
             const SIZE: usize = $size;
@@ -96,6 +97,8 @@ macro_rules! vector {
                 fn select(mask: $mask, on_true: Self, on_false: Self) -> Self {
                     Self($select(mask, on_true.0, on_false.0))
                 }
+                fn unzip(self, o: Self) -> (Self, Self) { (Self($even(self.0, o.0)), Self($odd(self.0, o.0))) }
+                fn zip(self, o: Self) -> (Self, Self) { (Self($low(self.0, o.0)), Self($high(self.0, o.0))) }
                 fn mask_and(a: $mask, b: $mask) -> $mask { $and(a, b) }
                 fn mask_or(a: $mask, b: $mask) -> $mask { $or(a, b) }
                 fn mask_xor(a: $mask, b: $mask) -> $mask { $xor(a, b) }
@@ -130,7 +133,8 @@ vector! { W4, 4, 4, uint32x4_t, vmvnq_u32, vbslq_f32, vdupq_n_u32;
     signed: vreinterpretq_s32_f32, vreinterpretq_f32_s32, [vceqq_s32, vcltq_s32, vcleq_s32, vcgtq_s32, vcgeq_s32],
     vcvtq_f32_s32, vcvtq_s32_f32, vshlq_s32;
     unsigned: vreinterpretq_u32_f32, vreinterpretq_f32_u32, [vceqq_u32, vcltq_u32, vcleq_u32, vcgtq_u32, vcgeq_u32],
-    vaddq_u32, vsubq_u32, vandq_u32, vorrq_u32, veorq_u32, vshlq_u32, vreinterpretq_s32_u32, vnegq_s32; {
+    vaddq_u32, vsubq_u32, vandq_u32, vorrq_u32, veorq_u32, vshlq_u32, vreinterpretq_s32_u32, vnegq_s32;
+    vuzp1q_f32, vuzp2q_f32, vzip1q_f32, vzip2q_f32; {
     between! { vreinterpretq_s32_f32, vreinterpretq_f32_s32;
         int_mul => vmulq_s32; int_max => vmaxq_s32; int_min => vminq_s32;
     }
@@ -164,7 +168,8 @@ vector! { D2, 2, 8, uint64x2_t, not64, vbslq_f64, vdupq_n_u64;
     signed: vreinterpretq_s64_f64, vreinterpretq_f64_s64, [vceqq_s64, vcltq_s64, vcleq_s64, vcgtq_s64, vcgeq_s64],
     vcvtq_f64_s64, vcvtq_s64_f64, vshlq_s64;
     unsigned: vreinterpretq_u64_f64, vreinterpretq_f64_u64, [vceqq_u64, vcltq_u64, vcleq_u64, vcgtq_u64, vcgeq_u64],
-    vaddq_u64, vsubq_u64, vandq_u64, vorrq_u64, veorq_u64, vshlq_u64, vreinterpretq_s64_u64, vnegq_s64; {
+    vaddq_u64, vsubq_u64, vandq_u64, vorrq_u64, veorq_u64, vshlq_u64, vreinterpretq_s64_u64, vnegq_s64;
+    vuzp1q_f64, vuzp2q_f64, vzip1q_f64, vzip2q_f64; {
     lane_ops! { [i64; 2]; int_mul(x, y) x.wrapping_mul(y); }
     picked! { int_max: int_compare Gt; int_min: int_compare Lt; uint_max: uint_compare Gt; uint_min: uint_compare Lt; }
     methods! {

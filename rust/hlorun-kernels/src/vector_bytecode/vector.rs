@@ -120,6 +120,11 @@ pub(crate) trait Vector: Copy {
     unsafe fn mask_from_bytes(p: *const u8) -> Self::Mask;
     unsafe fn mask_to_bytes(mask: Self::Mask, p: *mut u8);
 
+    /// The elements of two vectors at even places, and at odd ones.
+    unsafe fn unzip(self, o: Self) -> (Self, Self);
+    /// The elements of two vectors in turns.
+    unsafe fn zip(self, o: Self) -> (Self, Self);
+
     methods! {
         /// The first elements, as many as there are, at most a vector; the others are zero.
         fn load_part(p: *const u8, count: usize) -> Self {

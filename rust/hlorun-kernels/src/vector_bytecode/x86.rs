@@ -152,6 +152,16 @@ vector! { W16, 16, 4, __mmask16, plain, f32, i32, _mm512_castps_si512, _mm512_ca
                 _ => _mm512_permute_ps::<1>(self.0),
             })
         }
+        fn unzip(self, o: Self) -> (Self, Self) {
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+            (Self(_mm512_permutex2var_ps(self.0, even, o.0)), Self(_mm512_permutex2var_ps(self.0, odd, o.0)))
+        }
+        fn zip(self, o: Self) -> (Self, Self) {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+            (Self(_mm512_permutex2var_ps(self.0, low, o.0)), Self(_mm512_permutex2var_ps(self.0, high, o.0)))
+        }
         fn mask_to_bytes(mask: __mmask16, p: *mut u8) { _mm_storeu_si128(p.cast(), _mm_maskz_set1_epi8(mask, 1)) }
     }
 }}
@@ -177,6 +187,16 @@ vector! { D8, 8, 8, __mmask8, plain, f64, i64, _mm512_castpd_si512, _mm512_casts
                 2 => _mm512_shuffle_f64x2::<1>(self.0, self.0),
                 _ => _mm512_permute_pd::<1>(self.0),
             })
+        }
+        fn unzip(self, o: Self) -> (Self, Self) {
+            let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+            let odd = _mm512_add_epi64(even, _mm512_set1_epi64(1));
+            (Self(_mm512_permutex2var_pd(self.0, even, o.0)), Self(_mm512_permutex2var_pd(self.0, odd, o.0)))
+        }
+        fn zip(self, o: Self) -> (Self, Self) {
+            let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+            let high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+            (Self(_mm512_permutex2var_pd(self.0, low, o.0)), Self(_mm512_permutex2var_pd(self.0, high, o.0)))
         }
         fn mask_to_bytes(mask: __mmask8, p: *mut u8) {
             _mm_storel_epi64(p.cast(), _mm_maskz_set1_epi8(mask.into(), 1))
@@ -245,6 +265,16 @@ unsafe fn first_doubles(count: usize) -> __m256i {
     }
 }
 
+/// Four pieces of two elements, of which the two in the middle change places.
+#[inline(always)]
+unsafe fn in_order(x: __m256) -> __m256 {
+    // SAFETY: the trait's contract.
+    unsafe {
+        let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(x));
+        _mm256_castpd_ps(pairs)
+    }
+}
+
 /// Four bits as four truth bytes.
 #[inline(always)]
 fn spread(bits: u32) -> u32 {
@@ -272,6 +302,16 @@ vector! { W8, 8, 4, Self, Self, f32, i32, _mm256_castps_si256, _mm256_castsi256_
         }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_ps(p.cast(), first_words(count))) }
         fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_ps(p.cast(), first_words(count), self.0) }
+        fn unzip(self, o: Self) -> (Self, Self) {
+            (
+                Self(in_order(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, o.0))),
+                Self(in_order(_mm256_shuffle_ps::<0b11_01_11_01>(self.0, o.0))),
+            )
+        }
+        fn zip(self, o: Self) -> (Self, Self) {
+            let (low, high) = (_mm256_unpacklo_ps(self.0, o.0), _mm256_unpackhi_ps(self.0, o.0));
+            (Self(_mm256_permute2f128_ps::<0x20>(low, high)), Self(_mm256_permute2f128_ps::<0x31>(low, high)))
+        }
         fn mask_to_bytes(mask: Self, p: *mut u8) {
             let bits = _mm256_movemask_ps(mask.0) as u32;
             p.cast::<[u32; 2]>().write_unaligned([spread(bits), spread(bits >> 4)]);
@@ -299,6 +339,14 @@ vector! { D4, 4, 8, Self, Self, f64, i64, _mm256_castpd_si256, _mm256_castsi256_
         }
         fn load_part(p: *const u8, count: usize) -> Self { Self(_mm256_maskload_pd(p.cast(), first_doubles(count))) }
         fn store_part(self, p: *mut u8, count: usize) { _mm256_maskstore_pd(p.cast(), first_doubles(count), self.0) }
+        fn unzip(self, o: Self) -> (Self, Self) {
+            let (even, odd) = (_mm256_unpacklo_pd(self.0, o.0), _mm256_unpackhi_pd(self.0, o.0));
+            (Self(_mm256_permute4x64_pd::<0b11_01_10_00>(even)), Self(_mm256_permute4x64_pd::<0b11_01_10_00>(odd)))
+        }
+        fn zip(self, o: Self) -> (Self, Self) {
+            let (low, high) = (_mm256_unpacklo_pd(self.0, o.0), _mm256_unpackhi_pd(self.0, o.0));
+            (Self(_mm256_permute2f128_pd::<0x20>(low, high)), Self(_mm256_permute2f128_pd::<0x31>(low, high)))
+        }
         fn mask_to_bytes(mask: Self, p: *mut u8) {
             p.cast::<u32>().write_unaligned(spread(_mm256_movemask_pd(mask.0) as u32));
         }

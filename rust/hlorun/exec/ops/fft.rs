@@ -1,11 +1,15 @@
-//! Runs `fft` through the `rustfft` and `realfft` crates, one dimension after the other.
+//! Runs `fft` by our own kernels or the `rustfft` and `realfft` crates, one dimension after the other.
 //!
 //! Lines along the last dimension go from the input straight to the output, some at a time; the
-//! other dimensions are transformed in place, a few neighbouring columns at a time, which are
-//! brought together first. How the work is cut depends on the sizes alone.
+//! other dimensions are transformed in place. Several neighbouring columns, or rows whose length the
+//! crates have no vectors for, are transformed together, one in each lane. How the work is cut
+//! depends on the sizes alone.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod lanes;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hlorun_kernels::fft::{Component, LaneFft, largest_prime};
 use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftNum, FftPlanner};
@@ -15,15 +19,12 @@ use crate::buffers::{AlignedBytes, filled, with_room};
 use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
+use crate::plan::cost::transforms::{
+    COLUMNS, GRAIN, GROUP, LANES_PER_LINE, LARGEST_VECTOR_FACTOR, MIN_TURNED,
+};
 use crate::plan::ops::fft::{FftKind, FftOp};
 use crate::types::PrimitiveType;
 
-/// Elements a task transforms at least.
-const GRAIN: usize = 16 << 10;
-/// Elements that are transformed and scaled while they are in the first-level cache.
-const GROUP: usize = 2 << 10;
-/// Bytes of columns that are transformed together.
-const COLUMNS: usize = 256 << 10;
 /// Plans that are kept for the next run, and the longest one.
 const KEPT_PLANS: usize = 16;
 const KEPT_LENGTH: usize = 1 << 21;
@@ -73,34 +74,64 @@ enum Plan<T> {
     RealInverse(Arc<dyn ComplexToReal<T>>),
 }
 
-type Key = (FftKind, usize);
+/// Plans of earlier runs, by what they are for, oldest first.
+pub struct Kept<K, P>(Mutex<Vec<(K, P)>>);
+
+impl<K: Copy + PartialEq, P: Clone> Kept<K, P> {
+    const fn new() -> Kept<K, P> {
+        Kept(Mutex::new(Vec::new()))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<(K, P)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, key: K) -> Option<P> {
+        let all = self.all();
+        let found = all.iter().find(|(known, _)| *known == key);
+        found.map(|(_, plan)| plan.clone())
+    }
+
+    /// Keeps the plan of lines of `length` elements.
+    fn keep(&self, key: K, plan: &P, length: usize) {
+        if length <= KEPT_LENGTH {
+            let mut all = self.all();
+            if all.len() >= KEPT_PLANS {
+                all.remove(0);
+            }
+            all.push((key, plan.clone()));
+        }
+    }
+}
 
 /// A component of the elements.
-trait Real: FftNum + Default {
-    /// Plans of earlier runs.
-    fn kept() -> &'static Mutex<Vec<(Key, Plan<Self>)>>;
+trait Real: FftNum + Default + Component {
+    /// Plans for lines one by one.
+    fn lines() -> &'static Kept<(FftKind, usize), Plan<Self>>;
+    /// Plans for lines in lanes.
+    fn lanes() -> &'static Kept<usize, Arc<LaneFft<Self>>>;
 }
 
-impl Real for f32 {
-    fn kept() -> &'static Mutex<Vec<(Key, Plan<f32>)>> {
-        static KEPT: Mutex<Vec<(Key, Plan<f32>)>> = Mutex::new(Vec::new());
-        &KEPT
-    }
+macro_rules! real {
+    ($($t:ty)*) => {$(
+        impl Real for $t {
+            fn lines() -> &'static Kept<(FftKind, usize), Plan<$t>> {
+                static KEPT: Kept<(FftKind, usize), Plan<$t>> = Kept::new();
+                &KEPT
+            }
+            fn lanes() -> &'static Kept<usize, Arc<LaneFft<$t>>> {
+                static KEPT: Kept<usize, Arc<LaneFft<$t>>> = Kept::new();
+                &KEPT
+            }
+        }
+    )*};
 }
-
-impl Real for f64 {
-    fn kept() -> &'static Mutex<Vec<(Key, Plan<f64>)>> {
-        static KEPT: Mutex<Vec<(Key, Plan<f64>)>> = Mutex::new(Vec::new());
-        &KEPT
-    }
-}
+real!(f32 f64);
 
 /// A plan, from an earlier run where there was one.
 fn plan<T: Real>(kind: FftKind, length: usize) -> Result<Plan<T>> {
-    let kept = || T::kept().lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (kind, length);
-    if let Some((_, plan)) = kept().iter().find(|(known, _)| *known == key) {
-        return Ok(plan.clone());
+    if let Some(plan) = T::lines().find((kind, length)) {
+        return Ok(plan);
     }
     // Planning cannot fail, so that the memory it takes is asked for before.
     drop(with_room::<Complex<T>>(length.saturating_mul(PLAN_SIZE))?);
@@ -110,14 +141,28 @@ fn plan<T: Real>(kind: FftKind, length: usize) -> Result<Plan<T>> {
         FftKind::RealForward => Plan::RealForward(RealFftPlanner::new().plan_fft_forward(length)),
         FftKind::RealInverse => Plan::RealInverse(RealFftPlanner::new().plan_fft_inverse(length)),
     };
-    if length <= KEPT_LENGTH {
-        let mut kept = kept();
-        if kept.len() >= KEPT_PLANS {
-            kept.remove(0);
-        }
-        kept.push((key, plan.clone()));
-    }
+    T::lines().keep((kind, length), &plan, length);
     Ok(plan)
+}
+
+/// A plan for lines in lanes, where there is one.
+fn lanes_plan<T: Real>(length: usize) -> Option<Arc<LaneFft<T>>> {
+    let kept = T::lanes().find(length);
+    kept.or_else(|| {
+        let plan = Arc::new(LaneFft::new(length)?);
+        T::lanes().keep(length, &plan, length);
+        Some(plan)
+    })
+}
+
+/// Whether `count` lines fill enough of the lanes.
+fn fills<T: Component>(fft: &LaneFft<T>, count: usize) -> bool {
+    count * LANES_PER_LINE >= fft.lanes()
+}
+
+/// Whether rows of that length are transformed faster in lanes, into which they have to be turned.
+fn suits_rows<T: Component>(fft: &LaneFft<T>, count: usize, length: usize) -> bool {
+    fills(fft, count) && length >= MIN_TURNED && largest_prime(length) > LARGEST_VECTOR_FACTOR
 }
 
 /// Elements in row-major order: those of the array, or memory of their own.
@@ -177,7 +222,17 @@ fn typed<T: Real>(
         copy = Some(own);
         spectra(source)?;
     }
-    rows::<T>(&plan(op.kind, last)?, &run, source, target, environment)?;
+    match lanes_plan::<T>(last) {
+        Some(fft) if !is_real && suits_rows(&fft, lines, last) => {
+            let rows = lanes::Rows {
+                count: lines,
+                length: last,
+                scale,
+            };
+            rows.run(&fft, [source, target], inverse, environment)?;
+        }
+        _ => rows::<T>(&plan(op.kind, last)?, &run, source, target, environment)?,
+    }
     if op.kind != FftKind::RealInverse {
         spectra(target)?;
     }
@@ -296,16 +351,23 @@ fn columns<T: Real>(
     if length <= 1 {
         return Ok(());
     }
-    let kind = if inverse {
-        FftKind::Inverse
-    } else {
-        FftKind::Forward
+    let inner: usize = lengths[axis + 1..].iter().product();
+    let blocks = outer * lengths[..axis].iter().product::<usize>();
+    if let Some(fft) = lanes_plan::<T>(length).filter(|fft| fills(fft, inner)) {
+        let columns = lanes::Columns {
+            blocks,
+            length,
+            count: inner,
+        };
+        return columns.run(&fft, data, inverse, environment);
+    }
+    let kind = match inverse {
+        true => FftKind::Inverse,
+        false => FftKind::Forward,
     };
     let Plan::Complex(fft) = plan::<T>(kind, length)? else {
         return Ok(());
     };
-    let inner: usize = lengths[axis + 1..].iter().product();
-    let blocks = outer * lengths[..axis].iter().product::<usize>();
     // Whole cache lines, and as many as stay in the second-level cache.
     let line = 64 / size_of::<Complex<T>>();
     let most = COLUMNS / size_of::<Complex<T>>() / length;

@@ -42,7 +42,7 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 16] = [
+const ON_THUNKS: [(&str, &[&str]); 17] = [
     ("assignment", &["fusion"]),
     ("fusion", &[]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
@@ -54,6 +54,7 @@ const ON_THUNKS: [(&str, &[&str]); 16] = [
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
     ("select-reducers", &["fusion"]),
+    ("shared-loops", &["fusion"]),
     ("state-in-place", &["fusion"]),
     ("state-parts", &["fusion"]),
     ("transposed-inputs", &["fusion"]),

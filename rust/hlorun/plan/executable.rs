@@ -19,7 +19,8 @@ use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
 use super::schedule::{
-    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, small_loop,
+    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, shared_loops,
+    small_loop,
 };
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
@@ -215,6 +216,7 @@ fn schedule(
         let has_peers = options.replicas * options.partitions > 1;
         pack_constants::run(thunks, buffers, module, has_peers)
     });
+    pipeline.step(shared_loops::NAME, || shared_loops::choose(thunks));
     let assignment = place(thunks, buffers, module, options)?;
     if options.replicas * options.partitions > 1 {
         replication::products::divide(thunks, &assignment);

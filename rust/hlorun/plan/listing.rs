@@ -137,7 +137,10 @@ impl Listing<'_> {
 /// What a thunk does beyond what it touches.
 fn details(kind: &ThunkKind) -> String {
     match kind {
-        ThunkKind::Loop(own) => program(&own.program),
+        ThunkKind::Loop(own) => {
+            let shared = if own.is_shared { ", shared" } else { "" };
+            format!("{}{shared}", program(&own.program))
+        }
         ThunkKind::Reduce(own) => {
             let mapped = program(&own.program);
             let way = match own.way {

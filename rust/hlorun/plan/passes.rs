@@ -2,7 +2,7 @@
 
 use super::element::{choice, vector_bytecode};
 use super::schedule::{
-    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
+    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, shared_loops,
 };
 use super::thunk::machine_code;
 use super::{hlo, lower, replication};
@@ -10,7 +10,7 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 16] = [
+const STEPS: [&str; 17] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
@@ -24,6 +24,7 @@ const STEPS: [&str; 16] = [
     pack_constants::NAME,
     row_tiling::NAME,
     loop_merging::NAME,
+    shared_loops::NAME,
     scalar_bytecode::NAME,
     machine_code::NAME,
     replication::NAME,

@@ -13,7 +13,7 @@ use crate::buffers::AlignedBytes;
 use crate::error::{HloError, Result};
 use crate::exec::environment::{Environment, PreparedThunk, try_parallel};
 use crate::exec::memory::Memory;
-use crate::plan::cost::tiles::{MOST_REPEATED, PARALLEL_WORK};
+use crate::plan::cost::tiles::{HALVED_WORK, MOST_REPEATED, TASK_WORK};
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register};
 use crate::plan::faults::{self, Fault};
@@ -361,12 +361,16 @@ impl<'p> Running<'p> {
 
     /// Tasks that are worth a thread.
     fn tasks(&self, environment: &Environment<'_>) -> usize {
-        let thunk = self.thunk;
-        if thunk.count * thunk.program.work < PARALLEL_WORK {
+        if !self.thunk.is_shared || environment.threads <= 1 {
             return 1;
         }
-        let most = environment.threads.min(thunk.count.div_ceil(self.tile));
-        most.max(1) * if environment.threads > 1 { 2 } else { 1 }
+        let work = self.thunk.work();
+        let most = (work / TASK_WORK).min(self.thunk.count.div_ceil(self.tile));
+        let tasks = environment.threads.min(most).max(1);
+        match work / tasks >= 2 * HALVED_WORK {
+            true => 2 * tasks,
+            false => tasks,
+        }
     }
 
     /// Finds what lies in a row tile's scratch where it is now.

@@ -89,6 +89,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads: cluster.loads,
                 stores: vec![store],
+                is_shared: false,
                 small: None,
             })),
         );

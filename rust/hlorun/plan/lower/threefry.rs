@@ -152,6 +152,7 @@ impl<'m> Lowering<'m> {
                 program,
                 loads,
                 stores,
+                is_shared: false,
                 small: None,
             })),
         );

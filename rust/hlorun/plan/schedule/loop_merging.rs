@@ -414,6 +414,7 @@ impl Merge {
             program,
             loads: self.loads,
             stores: self.stores,
+            is_shared: false,
             small: None,
         };
         // What a loop updates in place it has read before it writes it.

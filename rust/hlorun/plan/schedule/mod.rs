@@ -8,5 +8,6 @@ pub mod pack_constants;
 pub mod product_epilogues;
 pub mod row_tiling;
 pub mod scalar_bytecode;
+pub mod shared_loops;
 pub mod small_loop;
 pub mod tiles;

@@ -149,8 +149,17 @@ pub struct LoopThunk {
     pub loads: Vec<Load>,
     /// Outputs.
     pub stores: Vec<Store>,
+    /// Whether threads share it; see [`crate::plan::schedule::shared_loops`].
+    pub is_shared: bool,
     /// Set once everything else is decided; see [`crate::plan::schedule::small_loop`].
     pub small: Option<Box<crate::plan::thunk::small_loop::SmallLoop>>,
+}
+
+impl LoopThunk {
+    /// Its work, as [`PARALLEL_WORK`](crate::plan::cost::tiles::PARALLEL_WORK) counts it.
+    pub fn work(&self) -> usize {
+        self.count.saturating_mul(self.program.work)
+    }
 }
 
 /// A fused loop whose values are reduced.

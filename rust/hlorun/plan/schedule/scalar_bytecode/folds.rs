@@ -86,6 +86,7 @@ impl Builder {
             program: program.clone(),
             loads: reduction.loads.clone(),
             stores: Vec::new(),
+            is_shared: false,
             small: None,
         };
         let small = small_loop::of(&values)?;
@@ -311,6 +312,7 @@ impl Builder {
             program: combiner.step_by_step().unwrap_or_else(|| combiner.clone()),
             loads: Vec::new(),
             stores: Vec::new(),
+            is_shared: false,
             small: None,
         };
         let small = small_loop::of(&reducer)?;

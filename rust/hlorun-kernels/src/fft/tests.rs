@@ -1,19 +1,39 @@
 use super::{Component, LaneFft, Lines, largest_prime};
 use crate::Isa;
 
+/// A sum whose error does not grow with the number of terms.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    sum: f64,
+    lost: f64,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        let x = x - self.lost;
+        let sum = self.sum + x;
+        self.lost = (sum - self.sum) - x;
+        self.sum = sum;
+    }
+}
+
 /// The transform by its definition, in `f64`.
 fn direct(x: &[[f64; 2]], is_inverse: bool) -> Vec<[f64; 2]> {
     let n = x.len();
     let sign = if is_inverse { 1.0 } else { -1.0 };
     let at = |k: usize| {
-        let mut sum = [0.0; 2];
+        let mut sum = [Sum::default(); 2];
         for (j, [re, im]) in x.iter().enumerate() {
             let angle = sign * std::f64::consts::TAU * ((j * k) % n) as f64 / n as f64;
             let (s, c) = angle.sin_cos();
-            sum[0] += re * c - im * s;
-            sum[1] += re * s + im * c;
+            for (sum, x) in sum
+                .iter_mut()
+                .zip([re * c, -im * s, re * s, im * c].chunks(2))
+            {
+                x.iter().for_each(|&x| sum.add(x));
+            }
         }
-        sum
+        sum.map(|sum| sum.sum)
     };
     (0..n).map(at).collect()
 }

@@ -10,9 +10,12 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod passes;
 
+use std::mem::MaybeUninit;
+
 use crate::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::vector_bytecode::neon::{D2, W4};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::vector_bytecode::vector::Vector;
 #[cfg(target_arch = "x86_64")]
 use crate::vector_bytecode::x86::{D4, D8, W8, W16};
@@ -21,7 +24,7 @@ use crate::vector_bytecode::x86::{D4, D8, W8, W16};
 const MAX_PRIME: usize = 256;
 /// Longest line: two of them, in all lanes, should stay in the second-level cache.
 const MAX_LENGTH: usize = 2048;
-/// Factors that have passes of their own, in the order in which they are split off.
+/// Factors that are split off first, in this order; those left are primes.
 const FACTORS: [usize; 5] = [8, 4, 2, 3, 5];
 
 mod sealed {
@@ -33,7 +36,7 @@ mod sealed {
 
 /// A component of the complex numbers.
 pub trait Component: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// The nearest.
+    /// The nearest value of this type.
     fn narrow(x: f64) -> Self;
     /// Its bits.
     fn bits(self) -> u64;
@@ -51,7 +54,7 @@ pub struct Pass<E> {
     step: usize,
     /// For every element of a part, by what the outputs but the first are multiplied.
     twiddles: Box<[[E; 2]]>,
-    /// The roots of unity of a factor that has no pass of its own.
+    /// The roots of unity of an odd factor.
     roots: Box<[[E; 2]]>,
 }
 
@@ -90,9 +93,9 @@ impl<E: Component> LaneFft<E> {
         LaneFft::on(Isa::active(), length)
     }
 
-    /// [`LaneFft::new`] for a given tier, which must be available.
+    /// [`LaneFft::new`] for a given tier; `None` where the CPU does not have it.
     pub fn on(isa: Isa, length: usize) -> Option<LaneFft<E>> {
-        let (run, lanes) = E::kernel(isa)?;
+        let (run, lanes) = E::kernel(isa).filter(|_| isa.is_available())?;
         if !(2..=MAX_LENGTH).contains(&length) {
             return None;
         }
@@ -133,7 +136,7 @@ impl<E: Component> LaneFft<E> {
     /// # Safety
     /// All elements of the lines are readable where they are read, and writable where results go; the two places are the
     /// same or do not overlap.
-    pub unsafe fn run(&self, lines: &Lines<E>, scratch: &mut [E]) {
+    pub unsafe fn run(&self, lines: &Lines<E>, scratch: &mut [MaybeUninit<E>]) {
         assert!(
             lines.count <= self.lanes
                 && lines.length == self.length
@@ -141,7 +144,7 @@ impl<E: Component> LaneFft<E> {
             "lines that these transforms take"
         );
         // SAFETY: the caller's contract; the kernel is of a tier that is available, and the passes belong to the length.
-        unsafe { (self.run)(&self.passes, lines, scratch.as_mut_ptr()) };
+        unsafe { (self.run)(&self.passes, lines, scratch.as_mut_ptr().cast()) };
     }
 }
 
@@ -151,7 +154,7 @@ fn factor_of(rest: usize) -> usize {
         .into_iter()
         .find(|&factor| rest.is_multiple_of(factor));
     own.unwrap_or_else(|| {
-        let mut odd = (7..).step_by(2).take_while(|p| p * p <= rest);
+        let mut odd = (7..).step_by(2).take_while(|p| *p <= rest / *p);
         odd.find(|&p| rest.is_multiple_of(p)).unwrap_or(rest)
     })
 }
@@ -160,11 +163,10 @@ fn factor_of(rest: usize) -> usize {
 pub fn largest_prime(length: usize) -> usize {
     let (mut rest, mut largest) = (length, 1);
     while rest > 1 {
-        largest = match factor_of(rest) {
-            4 | 8 => largest.max(2),
-            prime => largest.max(prime),
-        };
-        rest /= factor_of(rest);
+        let factor = factor_of(rest);
+        let prime = if factor.is_multiple_of(2) { 2 } else { factor };
+        largest = largest.max(prime);
+        rest /= factor;
     }
     largest
 }
@@ -176,7 +178,9 @@ fn pass<E: Component>(factor: usize, done: usize, step: usize) -> Pass<E> {
         [cos, sin].map(E::narrow)
     };
     let twiddles = (0..step).flat_map(|i| (1..factor).map(move |j| root(i * j, whole)));
-    let roots = (0..factor).map(|at| root(at, factor));
+    let roots = (0..factor)
+        .filter(|_| !factor.is_multiple_of(2))
+        .map(|at| root(at, factor));
     Pass {
         factor,
         done,

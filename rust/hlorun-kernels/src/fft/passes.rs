@@ -3,6 +3,8 @@
 //! In: two pieces of scratch memory, of which one holds the elements: for each, a vector of real parts, then one of imaginary
 //! parts. Out: the other piece holds them after the pass.
 
+use std::mem::MaybeUninit;
+
 use super::{Component, Lines, Pass};
 use crate::vector_bytecode::vector::Vector;
 
@@ -404,29 +406,29 @@ unsafe fn run_pass<V: Vector, E: Component, const FIRST: bool, const LAST: bool>
                 eight::<V, E>
             )),
             3 => {
-                let mut pairs = [[Complex::zero(); 2]; 1];
+                let mut pairs = [MaybeUninit::<[Complex<V>; 2]>::uninit(); 1];
                 elements!(pass, lines, from, to, |places| odd::<V, E, FIRST, LAST>(
                     3,
                     &places,
-                    pairs.as_mut_ptr(),
+                    pairs.as_mut_ptr().cast(),
                     &pass.roots
                 ));
             }
             5 => {
-                let mut pairs = [[Complex::zero(); 2]; 2];
+                let mut pairs = [MaybeUninit::<[Complex<V>; 2]>::uninit(); 2];
                 elements!(pass, lines, from, to, |places| odd::<V, E, FIRST, LAST>(
                     5,
                     &places,
-                    pairs.as_mut_ptr(),
+                    pairs.as_mut_ptr().cast(),
                     &pass.roots
                 ));
             }
             _ => {
-                let mut pairs = [[Complex::zero(); 2]; super::MAX_PRIME / 2];
+                let mut pairs = [MaybeUninit::<[Complex<V>; 2]>::uninit(); super::MAX_PRIME / 2];
                 elements!(pass, lines, from, to, |places| odd::<V, E, FIRST, LAST>(
                     pass.factor,
                     &places,
-                    pairs.as_mut_ptr(),
+                    pairs.as_mut_ptr().cast(),
                     &pass.roots
                 ));
             }

@@ -365,10 +365,11 @@ impl<'p> Running<'p> {
             return 1;
         }
         let work = self.thunk.work();
-        let most = (work / TASK_WORK).min(self.thunk.count.div_ceil(self.tile));
+        let tiles = self.thunk.count.div_ceil(self.tile);
+        let most = (work / TASK_WORK).min(tiles);
         let tasks = environment.threads.min(most).max(1);
         match work / tasks >= 2 * HALVED_WORK {
-            true => 2 * tasks,
+            true => (2 * tasks).min(tiles),
             false => tasks,
         }
     }

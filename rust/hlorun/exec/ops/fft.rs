@@ -3,7 +3,7 @@
 //! Lines along the last dimension go from the input straight to the output, some at a time; the
 //! other dimensions are transformed in place. Several neighbouring columns, or rows whose length the
 //! crates have no vectors for, are transformed together, one in each lane. How the work is cut
-//! depends on the sizes alone.
+//! depends on the sizes and the vectors of the CPU alone.
 
 mod lanes;
 
@@ -161,8 +161,8 @@ fn fills<T: Component>(fft: &LaneFft<T>, count: usize) -> bool {
 }
 
 /// Whether rows of that length are transformed faster in lanes, into which they have to be turned.
-fn suits_rows<T: Component>(fft: &LaneFft<T>, count: usize, length: usize) -> bool {
-    fills(fft, count) && length >= MIN_TURNED && largest_prime(length) > LARGEST_VECTOR_FACTOR
+fn is_slow_alone(length: usize) -> bool {
+    length >= MIN_TURNED && largest_prime(length) > LARGEST_VECTOR_FACTOR
 }
 
 /// Elements in row-major order: those of the array, or memory of their own.
@@ -222,16 +222,19 @@ fn typed<T: Real>(
         copy = Some(own);
         spectra(source)?;
     }
-    match lanes_plan::<T>(last) {
-        Some(fft) if !is_real && suits_rows(&fft, lines, last) => {
-            let rows = lanes::Rows {
-                count: lines,
-                length: last,
-                scale,
-            };
-            rows.run(&fft, [source, target], inverse, environment)?;
-        }
-        _ => rows::<T>(&plan(op.kind, last)?, &run, source, target, environment)?,
+    let in_lanes = match !is_real && is_slow_alone(last) {
+        true => lanes_plan::<T>(last).filter(|fft| fills(fft, lines)),
+        false => None,
+    };
+    if let Some(fft) = in_lanes {
+        let rows = lanes::Rows {
+            count: lines,
+            length: last,
+            scale,
+        };
+        rows.run(&fft, [source, target], inverse, environment)?;
+    } else {
+        rows::<T>(&plan(op.kind, last)?, &run, source, target, environment)?;
     }
     if op.kind != FftKind::RealInverse {
         spectra(target)?;

@@ -2,8 +2,9 @@
 //!
 //! In: thunks, before their buffers have memory. Out: [`LoopThunk::is_shared`]. Promise: results do not depend on it.
 //!
-//! Threads share a loop of much work. They also share one of less work that has a buffer in common with such a loop: each
-//! thread has its part of that buffer in its own cache, and one alone would have to fetch the parts of the others.
+//! Threads share a loop of much work. They also share one of less work that has a buffer in common with such a loop of the
+//! same sequence: each thread has its part of that buffer in its own cache, and one alone would have to fetch the parts of
+//! the others.
 
 use rustc_hash::FxHashMap;
 
@@ -16,7 +17,31 @@ pub const NAME: &str = "shared-loops";
 /// Chooses among the loops of `thunks`, those inside control flow too; gives back how many are shared.
 pub fn choose(thunks: &mut [Thunk]) -> usize {
     let mut count = 0;
-    let mut loops = candidates(thunks);
+    let mut sequences: Vec<&mut [Thunk]> = vec![thunks];
+    while let Some(sequence) = sequences.pop() {
+        let mut loops = Vec::new();
+        for thunk in sequence {
+            match &mut thunk.kind {
+                ThunkKind::Loop(fused) if fused.work() >= PARALLEL_WORK_BESIDE => {
+                    loops.push(&mut **fused);
+                }
+                ThunkKind::While(own) => {
+                    sequences.extend([&mut own.condition[..], &mut own.body[..]]);
+                }
+                ThunkKind::Conditional(own) => {
+                    sequences.extend(own.branches.iter_mut().map(|branch| &mut branch[..]));
+                }
+                _ => {}
+            }
+        }
+        count += choose_among(&mut loops);
+    }
+    count
+}
+
+/// Chooses among the loops of one sequence that have enough work to be shared beside another one.
+fn choose_among(loops: &mut [&mut LoopThunk]) -> usize {
+    let mut count = 0;
     let mut on_buffer: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
     for (at, fused) in loops.iter().enumerate() {
         each_large_buffer(fused, &mut |buffer| {
@@ -38,28 +63,11 @@ pub fn choose(thunks: &mut [Thunk]) -> usize {
     count
 }
 
-/// Calls `f` with the buffers that are large enough to be worth a second thread to who has them in its cache.
+/// Calls `f` with the buffers that take long to fetch from another thread's cache.
 fn each_large_buffer(fused: &LoopThunk, f: &mut dyn FnMut(u32)) {
     fused.each_access(&mut |access| {
         if access.slice.size >= MIN_COMMON {
             f(access.slice.allocation);
         }
     });
-}
-
-/// The loops of enough work to be shared beside another one.
-fn candidates(thunks: &mut [Thunk]) -> Vec<&mut LoopThunk> {
-    let mut loops = Vec::new();
-    let mut rest: Vec<&mut Thunk> = thunks.iter_mut().collect();
-    while let Some(thunk) = rest.pop() {
-        match &mut thunk.kind {
-            ThunkKind::Loop(fused) if fused.work() >= PARALLEL_WORK_BESIDE => {
-                loops.push(&mut **fused)
-            }
-            ThunkKind::While(body) => rest.extend(body.condition.iter_mut().chain(&mut body.body)),
-            ThunkKind::Conditional(choice) => rest.extend(choice.branches.iter_mut().flatten()),
-            _ => {}
-        }
-    }
-    loops
 }

@@ -1,12 +1,12 @@
 //! Lines that are transformed together, one in each lane of the vectors.
 //!
 //! In: lines side by side, or one after the other. Out: their transforms. Promise: how the work is cut depends on the sizes
-//! alone.
+//! and the vectors of the CPU alone.
 
 use hlorun_kernels::fft::{Component, LaneFft, Lines};
 use num_complex::Complex;
 
-use crate::buffers::filled;
+use crate::buffers::{filled, with_room};
 use crate::error::Result;
 use crate::exec::ops::walk::{Shared, try_split};
 use crate::exec::parallel::OpEnvironment;
@@ -34,7 +34,7 @@ impl Columns {
         let strips = count.div_ceil(lanes);
         let grain = GRAIN / self.length / lanes.min(count);
         try_split(environment, self.blocks * strips, grain, &|range| {
-            let mut scratch: Vec<T> = filled(T::default(), fft.scratch())?;
+            let mut scratch = with_room::<T>(fft.scratch())?;
             for strip in range {
                 let first = strip % strips * lanes;
                 let start = strip / strips * self.length * count + first;
@@ -54,7 +54,7 @@ impl Columns {
                     scale: None,
                 };
                 // SAFETY: the columns are in the data, and only this task touches them.
-                unsafe { fft.run(&lines, &mut scratch) };
+                unsafe { fft.run(&lines, scratch.spare_capacity_mut()) };
             }
             Ok(())
         })
@@ -83,7 +83,7 @@ impl<T: Component + Default> Rows<T> {
         let (lanes, length) = (fft.lanes(), self.length);
         let groups = self.count.div_ceil(lanes);
         try_split(environment, groups, GRAIN / length / lanes, &|range| {
-            let mut scratch: Vec<T> = filled(T::default(), fft.scratch())?;
+            let mut scratch = with_room::<T>(fft.scratch())?;
             let mut turned: Vec<Complex<T>> = filled(Complex::default(), lanes * length)?;
             for group in range {
                 let first = group * lanes;
@@ -120,7 +120,7 @@ impl<T: Component + Default> Rows<T> {
                         columns,
                         &by_column,
                     );
-                    fft.run(&lines, &mut scratch);
+                    fft.run(&lines, scratch.spare_capacity_mut());
                     hlorun_kernels::copy_strided(
                         size as usize,
                         &sizes,

@@ -47,12 +47,12 @@ pub trait Component: sealed::Sealed + Copy + Send + Sync + 'static {
 /// Runs the passes of [`Lines`].
 pub type Run<E> = unsafe fn(&[Pass<E>], &Lines<E>, *mut E);
 
-/// A pass: what is left of the length falls into `factor` parts of `step` elements each, and it was `done` times as long.
+/// A pass of Stockham's algorithm: `done` is the product of the factors of earlier passes, `step` of those of later ones.
 pub struct Pass<E> {
     factor: usize,
     done: usize,
     step: usize,
-    /// For every element of a part, by what the outputs but the first are multiplied.
+    /// The twiddle factors: for each of `step` elements, those of all outputs but the first.
     twiddles: Box<[[E; 2]]>,
     /// The roots of unity of an odd factor.
     roots: Box<[[E; 2]]>,

@@ -126,15 +126,16 @@ pub mod tiles {
     /// Work from which a second thread pays: about four microseconds. A unit is a step on four bytes. To hand parts over and
     /// to wait for them takes up to two microseconds, and what one thread writes another then reads from its cache.
     pub const PARALLEL_WORK: usize = 3 << 16;
-    /// The same of a loop on what threads that share another loop wrote: one thread would fetch most of that from the caches
-    /// of the others, which takes as long as to compute with it.
+    /// The same of a loop on arrays of another loop that threads share: one thread alone would fetch the others' parts from
+    /// their caches, which takes as long as to compute with them.
     pub const PARALLEL_WORK_BESIDE: usize = 1 << 16;
-    /// Least bytes of what the two have in common.
+    /// Least bytes of an array that the two have in common.
     pub const MIN_COMMON: usize = 1 << 15;
-    /// Least work of a task, and work of a task from which on each thread has two, so that others do what one comes late
-    /// for. With less, what others take of a thread's share they take out of its cache.
+    /// Least work of a task.
     pub const TASK_WORK: usize = 1 << 15;
-    pub const HALVED_WORK: usize = 3 << 16;
+    /// Work of a thread from which on it is cut into two tasks, so that others can take one when the thread comes late.
+    /// With less, that costs more than it saves: the data are in the cache of the thread they are taken from.
+    pub const HALVED_WORK: usize = 3 << 17;
     /// Work of a step that computes a function such as `exp`; other steps, of a few instructions, count as one.
     pub const FUNCTION_WORK: usize = 4;
     /// Bytes of an element that count as one unit of work.

@@ -368,7 +368,7 @@ impl<'p> Running<'p> {
         let tiles = self.thunk.count.div_ceil(self.tile);
         let most = (work / TASK_WORK).min(tiles);
         let tasks = environment.threads.min(most).max(1);
-        match work / tasks >= 2 * HALVED_WORK {
+        match work / tasks >= HALVED_WORK {
             true => (2 * tasks).min(tiles),
             false => tasks,
         }

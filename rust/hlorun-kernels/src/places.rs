@@ -25,15 +25,16 @@ trait Number: Copy + PartialEq {
 }
 
 macro_rules! numbers {
-    ($($t:ty)*) => {$(
+    ($($t:ident as $signed:ident;)*) => {$(
         impl Number for $t {
             const ZERO: Self = 0;
-            const NONE: Self = <$t>::MIN;
+            const NONE: Self = $signed::MIN as $t;
             #[inline(always)]
             fn place(self, [step, limit]: [Self; 2]) -> [Self; 2] {
-                let inside = self.max(0).min(limit.max(0));
-                let is_outside = -Self::from(inside != self) | (limit >> (<$t>::BITS - 1));
-                [inside.wrapping_mul(step), is_outside]
+                let none_inside = (limit as $signed) >> ($signed::BITS - 1);
+                let inside = self.max(0).min((limit as $signed).max(0) as $t);
+                let is_outside = -$signed::from(inside != self) | none_inside;
+                [inside.wrapping_mul(step), is_outside as $t]
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -45,34 +46,63 @@ macro_rules! numbers {
             }
             #[inline(always)]
             fn offset(self) -> isize {
-                self as isize
+                self as $signed as isize
             }
         }
     )*};
 }
-numbers!(i32 i64);
+numbers! {
+    i32 as i32;
+    u32 as i32;
+    i64 as i64;
+}
 
-/// The type of an index: `i32` or `i64`.
+/// A number of 32 bits.
+#[doc(hidden)]
+#[expect(private_bounds, reason = "only this module computes with it")]
+pub trait Word: Number {
+    const LARGEST: i64;
+    fn from_bits(bits: i32) -> Self;
+}
+
+macro_rules! words {
+    ($($t:ident)*) => {$(
+        impl Word for $t {
+            const LARGEST: i64 = $t::MAX as i64;
+            #[inline(always)]
+            fn from_bits(bits: i32) -> Self {
+                bits as $t
+            }
+        }
+    )*};
+}
+words!(i32 u32);
+
+/// The type of an index: `i32`, `u32` or `i64`.
 pub trait Index: Copy {
+    /// Numbers of 32 bits.
+    #[doc(hidden)]
+    type Word: Word;
     #[doc(hidden)]
     fn wide(self) -> i64;
     /// The numbers where they have 32 bits.
     #[doc(hidden)]
-    fn words(values: &[Self]) -> Option<&[i32]>;
+    fn words(values: &[Self]) -> Option<&[Self::Word]>;
     /// See [`places`]; not generic, so that this crate has the code.
     #[doc(hidden)]
     fn places(values: &[Self], components: &[Component], skip: bool, out: &mut [isize]) -> bool;
 }
 
 macro_rules! indices {
-    ($($t:ty: $words:expr;)*) => {$(
+    ($($t:ty: $word:ty, $words:expr;)*) => {$(
         impl Index for $t {
+            type Word = $word;
             #[inline(always)]
             fn wide(self) -> i64 {
                 self.into()
             }
             #[inline(always)]
-            fn words(values: &[$t]) -> Option<&[i32]> {
+            fn words(values: &[$t]) -> Option<&[$word]> {
                 $words(values)
             }
             fn places(values: &[$t], components: &[Component], skip: bool, out: &mut [isize]) -> bool {
@@ -84,8 +114,9 @@ macro_rules! indices {
     )*};
 }
 indices! {
-    i32: Some;
-    i64: |_| None;
+    i32: i32, Some;
+    u32: u32, Some;
+    i64: i32, |_| None;
 }
 
 /// Fills `out` with the offsets of as many vectors as it has elements. A component outside is moved to the nearest one
@@ -108,17 +139,17 @@ pub fn places<I: Index>(
 }
 
 /// The components in 32 bits, if every offset has them.
-fn narrow<const N: usize>(components: &[Component; N]) -> Option<[[i32; 2]; N]> {
-    let mut all = [[0; 2]; N];
+fn narrow<W: Word, const N: usize>(components: &[Component; N]) -> Option<[[W; 2]; N]> {
+    let mut all = [[W::ZERO; 2]; N];
     let mut farthest = 0i64;
     for (&(step, limit), narrow) in components.iter().zip(&mut all) {
-        // Larger limits are as good as none.
-        let limit = limit.clamp(-1, i32::MAX.into()) as i32;
+        // Limits above all numbers are as good as none. The sign of others says that nothing is inside.
+        let limit = i32::try_from(limit.clamp(-1, W::LARGEST)).ok()?;
         let far = (step as i64)
             .checked_abs()?
             .checked_mul(limit.max(0).into())?;
         farthest = farthest.checked_add(far)?;
-        *narrow = [i32::try_from(step).ok()?, limit];
+        *narrow = [i32::try_from(step).ok()?, limit].map(W::from_bits);
     }
     (farthest <= i32::MAX.into()).then_some(all)
 }
@@ -144,7 +175,7 @@ fn widened<const SKIP: bool, P: Number>(sum: P) -> isize {
 
 /// Vectors of N components: a length known to the compiler, so that many are computed at a time.
 #[inline(always)]
-fn vectors<const SKIP: bool, const N: usize, I: Index, P: Number>(
+fn vectors<const SKIP: bool, const N: usize, I: Copy, P: Number>(
     values: &[I],
     components: [[P; 2]; N],
     number: impl Fn(I) -> P,
@@ -177,7 +208,7 @@ fn short<const SKIP: bool, const N: usize, I: Index>(
     out: &mut [isize],
 ) -> bool {
     if let (Some(words), Some(components)) = (I::words(values), narrow(components)) {
-        return vectors::<SKIP, N, i32, i32>(words, components, |x| x, out);
+        return vectors::<SKIP, N, I::Word, I::Word>(words, components, |x| x, out);
     }
     let components = components.map(|(step, limit)| [step as i64, limit]);
     vectors::<SKIP, N, I, i64>(values, components, I::wide, out)
@@ -272,9 +303,11 @@ mod tests {
         values.extend(0..40);
         let mut words = vec![-1, 0, 2, 4, 3, i32::MIN, i32::MAX];
         words.extend(0..40);
+        let unsigned: Vec<u32> = words.iter().map(|&x| x as u32).collect();
         for width in 0..=4 {
             check(&values, &steps[4 - width..]);
             check(&words, &steps[4 - width..]);
+            check(&unsigned, &steps[4 - width..]);
         }
         // Offsets of 32 bits, and one byte more.
         for components in [
@@ -285,20 +318,27 @@ mod tests {
         ] {
             check(&words, &components);
             check(&words, &components[..1]);
+            check(&unsigned, &components);
+            check(&unsigned, &components[..1]);
         }
     }
 
     #[test]
     fn components_have_32_bits_where_all_offsets_do() {
-        assert_eq!(narrow(&[(8, 5)]), Some([[8, 5]]));
+        assert_eq!(narrow::<i32, 1>(&[(8, 5)]), Some([[8, 5]]));
         assert_eq!(narrow(&[(0, i64::MAX)]), Some([[0, i32::MAX]]));
         assert_eq!(narrow(&[(1, i64::MIN)]), Some([[1, -1]]));
         assert_eq!(
             narrow(&[(2, i64::from(i32::MAX / 2)), (1, 1)]),
             Some([[2, i32::MAX / 2], [1, 1]])
         );
-        assert_eq!(narrow(&[(2, i64::from(i32::MAX / 2)), (1, 2)]), None);
-        assert_eq!(narrow(&[(1 << 31, 0)]), None);
-        assert_eq!(narrow(&[(isize::MIN, 1)]), None);
+        assert_eq!(
+            narrow::<i32, 2>(&[(2, i64::from(i32::MAX / 2)), (1, 2)]),
+            None
+        );
+        assert_eq!(narrow::<i32, 1>(&[(1 << 31, 0)]), None);
+        assert_eq!(narrow::<i32, 1>(&[(isize::MIN, 1)]), None);
+        assert_eq!(narrow::<u32, 1>(&[(0, i64::MAX)]), None);
+        assert_eq!(narrow(&[(-1, i64::MIN)]), Some([[u32::MAX; 2]]));
     }
 }

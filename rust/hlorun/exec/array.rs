@@ -18,6 +18,21 @@ pub struct RawArray {
     pub strides: Dims,
 }
 
+/// Strides of a dense array with its dimensions in this order, the slowest one first.
+///
+/// # Panics
+/// If `order` does not name each dimension once.
+pub fn strides_in_order(dims: &Dims, order: &[usize]) -> Dims {
+    let (mut strides, mut step) = (Dims::from_elem(0, dims.len()), 1);
+    assert_eq!(order.len(), dims.len(), "an order names every dimension");
+    for &dim in order.iter().rev() {
+        assert_eq!(strides[dim], 0, "an order names a dimension once");
+        strides[dim] = step;
+        step *= dims[dim].max(1);
+    }
+    strides
+}
+
 /// `strides` of elements of `size` bytes, in bytes.
 pub fn byte_strides(strides: &Dims, size: usize) -> smallvec::SmallVec<[isize; 6]> {
     let bytes = strides.iter().map(|&s| s as isize * size as isize);
@@ -80,15 +95,23 @@ impl RawArray {
 
     /// The elements in row-major order, in memory of their own.
     pub fn to_row_major(&self) -> crate::Result<AlignedBytes<u8>> {
+        let order: smallvec::SmallVec<[usize; 6]> = (0..self.dims.len()).collect();
+        Ok(self.in_order(&order)?.0)
+    }
+
+    /// The elements in memory of their own, where they lie dense with the dimensions in this order, the slowest one first;
+    /// and the array there.
+    pub fn in_order(&self, order: &[usize]) -> crate::Result<(AlignedBytes<u8>, RawArray)> {
         let mut bytes = AlignedBytes::uninitialized(self.byte_size())?;
-        self.copy_to(&RawArray {
+        let copy = RawArray {
             pointer: bytes.as_mut_ptr(),
             element_type: self.element_type,
             dims: self.dims.clone(),
-            strides: row_major_strides(&self.dims),
-        });
+            strides: strides_in_order(&self.dims, order),
+        };
+        self.copy_to(&copy);
         // SAFETY: the copy wrote every element, and they fill the block.
-        Ok(unsafe { bytes.assume_init() })
+        Ok((unsafe { bytes.assume_init() }, copy))
     }
 
     /// A row-major array over `bytes`.

@@ -15,7 +15,7 @@ use std::ops::Range;
 const SIDE: usize = 8;
 /// Most steps of a sum.
 pub const DEPTH: usize = 16;
-/// Most multiplications of a single product that is larger than `SIDE` or `DEPTH`.
+/// Most multiplications of a product that is larger than `SIDE` or `DEPTH`.
 const FEW: usize = 1 << 9;
 /// Most steps of its sums.
 const LONG: usize = 64;
@@ -37,7 +37,7 @@ pub fn fits(g: &Gemm) -> bool {
         true => g.a.row_stride == 1,
         false => g.b.col_stride == 1 && g.n > 1,
     };
-    let is_few = g.batch == 1 && g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
+    let is_few = g.m.saturating_mul(g.n).saturating_mul(g.k) <= FEW;
     is_plain && (is_small || is_few && lies_ready && g.k <= LONG)
 }
 
@@ -182,6 +182,45 @@ unsafe fn any<T: Tier, E: Real, const N: usize>(
     }
 }
 
+/// Products of at least [`SIDE`] columns, in which rows of B, and of C, lie side by side. The last columns are computed with
+/// as many before them as make [`SIDE`], so that the old C is not added.
+#[inline(always)]
+unsafe fn wide<T: Tier, E: Real>(
+    g: &Gemm,
+    range: Range<usize>,
+    a: *const u8,
+    b: *const u8,
+    c: *mut u8,
+) {
+    let g = *g;
+    for batch in range {
+        let at = |stride: isize| batch as isize * stride;
+        // SAFETY: matrices of the contract, of at least SIDE columns.
+        unsafe {
+            let a = a.cast::<E>().offset(at(g.a.batch_stride));
+            let b = b.cast::<E>().offset(at(g.b.batch_stride));
+            let c = c.cast::<E>().offset(at(g.c.batch_stride));
+            for i in 0..g.m as isize {
+                let a = a.offset(i * g.a.row_stride);
+                let c = c.offset(i * g.c.row_stride);
+                for column in (0..g.n).step_by(SIDE) {
+                    let column = column.min(g.n - SIDE);
+                    let mut sums = [E::ZERO; SIDE];
+                    for p in 0..g.k as isize {
+                        let x = a.offset(p * g.a.col_stride).read();
+                        let row = b.offset(p * g.b.row_stride).add(column);
+                        let row = row.cast::<[E; SIDE]>().read_unaligned();
+                        for (s, &y) in sums.iter_mut().zip(&row) {
+                            *s = E::fma::<T>(x, y, *s);
+                        }
+                    }
+                    c.add(column).cast::<[E; SIDE]>().write_unaligned(sums);
+                }
+            }
+        }
+    }
+}
+
 macro_rules! tier {
     ($module:ident, $tier:ty, $(#[$features:meta])?) => {
         mod $module {
@@ -211,7 +250,22 @@ macro_rules! tier {
                 unsafe { any::<$tier, E, N>(g, range, a, b, c) }
             }
 
+            $(#[$features])?
+            unsafe fn many_columns<E: Real>(
+                g: &Gemm,
+                range: Range<usize>,
+                a: *const u8,
+                b: *const u8,
+                c: *mut u8,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { wide::<$tier, E>(g, range, a, b, c) }
+            }
+
             pub fn pick<E: Real>(g: &Gemm) -> Run {
+                if g.n > SIDE {
+                    return many_columns::<E>;
+                }
                 let is_side_by_side = g.c.col_stride == 1;
                 let turned = g.b.col_stride != 1;
                 if is_side_by_side && (!turned || g.b.row_stride == 1) {
@@ -277,7 +331,8 @@ fn pick<E: Real>(g: &Gemm) -> Run {
 pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, parallel: &Parallel) {
     let turned = g.transposed();
     let (g, a, b) = if turns(g) { (&turned, b, a) } else { (g, a, b) };
-    if g.n > SIDE {
+    let is_wide = g.beta == 0.0 && g.b.col_stride == 1 && g.c.col_stride == 1;
+    if g.n > SIDE && !is_wide {
         let size = g.dtype.size_bytes() as isize;
         for column in (0..g.n).step_by(SIDE) {
             let n = SIDE.min(g.n - column);
@@ -294,7 +349,7 @@ pub(super) unsafe fn gemm(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8, para
     unsafe { columns(g, a, b, c, parallel) }
 }
 
-/// The same of no more columns than are computed at once.
+/// The same of no more columns than are computed at once, or of columns that lie side by side.
 ///
 /// # Safety
 /// As [`gemm`].

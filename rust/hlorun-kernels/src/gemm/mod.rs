@@ -10,13 +10,14 @@
 //! gemm ─┬─ batch               f32 and f64, a few elements: in registers, one loop per size
 //!       ├─ batched ─┬─ integer ─┬─ one_row        one row: B where it lies (axpy and dots of units)
 //!       │           │           └─ Product::run   blocks of packed units (units::Tile, whose sums are by steps)
-//!       │           └─ real ─┬─ small::tiny       both operands where they lie (micro::Tile)
-//!       │                    ├─ small::few_rows   B where it lies (axpy and dots of vector)
-//!       │                    ├─ small::narrow     B not wider than a strip (micro::Tile)
-//!       │                    ├─ by_rows           few columns: B packed for all (micro::Tile)
-//!       │                    └─ by_columns        the rest: A packed for all, or in place (micro::Tile); by a large B,
-//!       │                                         read row by row, where A has few rows (rank_k)
-//!       ├─ same_type ─┬─ blas       large c64 and c128, and floats where the kernels are the portable ones
+//!       │           ├─ real ─┬─ small::tiny       both operands where they lie (micro::Tile)
+//!       │           │        ├─ small::few_rows   B where it lies (axpy and dots of vector)
+//!       │           │        ├─ small::narrow     B not wider than a strip (micro::Tile)
+//!       │           │        ├─ by_rows           few columns: B packed for all (micro::Tile)
+//!       │           │        └─ by_columns        the rest: A packed for all, or in place (micro::Tile); by a large B,
+//!       │           │                             read row by row, where A has few rows (rank_k)
+//!       │           └─ complex             c64 and c128 of some rows and columns: gemm of reals
+//!       ├─ same_type ─┬─ blas       other large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in
 //! gemm_with_epilogue ─── real, for one product that is not turned; else gemm, and a pass over C
@@ -31,6 +32,7 @@ pub mod batch;
 pub mod blas;
 mod by_columns;
 mod by_rows;
+mod complex;
 pub mod epilogue;
 pub mod indirect;
 mod integer;
@@ -361,6 +363,8 @@ fn own(g: &Gemm) -> Option<One> {
         (DType::BF16, DType::F32) => real::gemm::<f32, Bf16, f32>,
         (DType::F16, DType::F16) => real::gemm::<f32, F16, F16>,
         (DType::F16, DType::F32) => real::gemm::<f32, F16, f32>,
+        (DType::C64, DType::C64) if complex::suits(g) => complex::gemm::<f32>,
+        (DType::C128, DType::C128) if complex::suits(g) => complex::gemm::<f64>,
         _ => return None,
     })
 }

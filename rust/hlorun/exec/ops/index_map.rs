@@ -143,20 +143,28 @@ impl Starts {
         out: &mut [isize],
     ) -> bool {
         let (begin, count) = (first * self.width, out.len() * self.width);
+        macro_rules! in_place {
+            ($pointer:ident: $t:ty) => {{
+                // SAFETY: the array holds an aligned vector for every window, and nobody writes it meanwhile.
+                let values = unsafe {
+                    let values = $pointer.get().cast::<$t>().add(begin);
+                    std::slice::from_raw_parts(values, count)
+                };
+                places::places(values, components, skip, out)
+            }};
+        }
         match &self.values {
             Values::InPlace {
                 pointer,
                 element_type: PrimitiveType::S32,
                 ..
-            } if count > 0 => {
-                // SAFETY: the array holds an aligned vector for every window, and nobody writes it meanwhile.
-                let values = unsafe {
-                    let values = pointer.get().cast::<i32>().add(begin);
-                    std::slice::from_raw_parts(values, count)
-                };
-                places::places(values, components, skip, out)
-            }
-            _ => {
+            } if count > 0 => in_place!(pointer: i32),
+            Values::InPlace {
+                pointer,
+                element_type: PrimitiveType::U32,
+                ..
+            } if count > 0 => in_place!(pointer: u32),
+            Values::InPlace { .. } | Values::Known(_) => {
                 self.read(first..first + out.len(), room);
                 places::places(room, components, skip, out)
             }

@@ -51,6 +51,20 @@ pub fn run(
         }
         Err(starts) => starts,
     };
+    let starts = match runs::side_by_side(op, output, &updates[0]) {
+        Some(order) => {
+            let (bytes, update) = updates[0].in_order(&order)?;
+            match PreparedScatter::new(op, starts, output, &update) {
+                Ok(runs) => {
+                    runs.run(environment);
+                    drop(bytes);
+                    return Ok(());
+                }
+                Err(starts) => starts,
+            }
+        }
+        None => starts,
+    };
     let windows = windows(op, &starts, outputs, updates)?;
     if count == 1
         && let Some(shortcut) = op.combiner.shortcut

@@ -110,15 +110,13 @@ impl Tile {
                 let index = result_of(space, start);
                 return self.fold_short_rows(job, n / inner, inner, index, accumulators);
             }
-            Shape::FewColumns { .. } if is_whole && n > inner => {
-                let index = result_of(space, start);
-                return self.fold_columns(job, n / inner, inner, (1, index), accumulators);
+            Shape::FewColumns { run, .. } if is_whole && n > inner => {
+                return self.fold_runs(job, start..start + n, (run, inner, 1), accumulators);
             }
-            Shape::FewGroups { size, row, .. }
+            Shape::FewGroups { size, row, run }
                 if start.is_multiple_of(size) && n.is_multiple_of(size) && n > size =>
             {
-                let index = result_of(space, start);
-                return self.fold_columns(job, n / size, size, (row, index), accumulators);
+                return self.fold_runs(job, start..start + n, (run, size, row), accumulators);
             }
             _ => {}
         }
@@ -355,33 +353,42 @@ impl Tile {
         }
     }
 
-    /// Folds `rows` rows of `size` values onto each other until one row is left; of that, every `group`
-    /// values belong to one result, the first of which is `index`.
-    fn fold_columns(
+    /// Folds the values of a tile, elements `range` of the walk: rows of `size` values, of which those of a run of values
+    /// are folded onto each other until one row is left. Of that, every `group` values belong to one result.
+    fn fold_runs(
         &mut self,
         job: &Job<'_>,
-        rows: usize,
-        size: usize,
-        (group, index): (usize, usize),
+        range: std::ops::Range<usize>,
+        (run, size, group): (usize, usize, usize),
         accumulators: &Accumulators,
     ) {
-        match (job.combine, job.fold) {
-            (Some(combine), Some(fold)) => {
-                let kernels = (combine, fold);
-                self.fold_halves(job, kernels, (rows, size), (group, index), accumulators);
+        let mut at = range.start;
+        while at < range.end {
+            let count = (run - at % run).min(range.end - at);
+            let rows = Run {
+                from: at - range.start,
+                count,
+                index: result_of(&job.thunk.space, at),
+            };
+            match (job.combine, job.fold) {
+                (Some(combine), Some(fold)) => {
+                    self.fold_halves(job, (combine, fold), rows, (size, group), accumulators);
+                }
+                _ => self.fold_neighbours(job, rows, size, accumulators),
             }
-            _ => self.fold_neighbours(job, (rows, size), index, accumulators),
+            at += count;
         }
     }
 
-    /// Runs the reducer on each row and the next one, until one row is left.
+    /// Runs the reducer on each row of `size` values and the next one, until one row is left.
     fn fold_neighbours(
         &mut self,
         job: &Job<'_>,
-        (rows, size): (usize, usize),
-        index: usize,
+        run: Run,
+        size: usize,
         accumulators: &Accumulators,
     ) {
+        let (rows, index) = (run.count / size, run.index);
         let sizes = &accumulators.sizes;
         let stage = self.stage.clone();
         let mut left = rows;
@@ -391,7 +398,7 @@ impl Tile {
             let behind = if left == rows { firsts } else { left };
             for (k, &width) in sizes.iter().enumerate() {
                 let from = if left == rows {
-                    self.value(job, k, 0)
+                    self.value(job, k, run.from)
                 } else {
                     stage[k].cast_const()
                 };
@@ -407,21 +414,27 @@ impl Tile {
             left = firsts;
         }
         let to = |k: usize| accumulators.at(k, index);
-        self.reduce_lanes(job, size, &to, &|k| stage[k].cast_const());
+        let last = |k: usize| match rows {
+            1 => self.value(job, k, run.from),
+            _ => stage[k].cast_const(),
+        };
+        let last: SmallVec<[*const u8; 4]> = (0..sizes.len()).map(last).collect();
+        self.reduce_lanes(job, size, &to, &|k| last[k]);
     }
 
-    /// Combines the lower half of the rows with the upper one, until one row is left.
+    /// Combines the lower half of the rows of `size` values with the upper one, until one row is left.
     fn fold_halves(
         &mut self,
         job: &Job<'_>,
         (combine, fold): (hlorun_kernels::Binary, hlorun_kernels::Reduce),
-        (rows, size): (usize, usize),
-        (group, index): (usize, usize),
+        run: Run,
+        (size, group): (usize, usize),
         accumulators: &Accumulators,
     ) {
+        let (rows, index) = (run.count / size, run.index);
         let width = accumulators.sizes[0];
         let stage = self.stage[0];
-        let mut from = self.value(job, 0, 0);
+        let mut from = self.value(job, 0, run.from);
         let mut left = rows;
         while left > 1 {
             let half = left / 2;
@@ -558,42 +571,4 @@ fn lanes_together(job: &Job<'_>, size: usize, results: usize) -> Option<usize> {
     let lanes = row_lanes(size);
     let is_worth = lanes * results.min(job.tile / size) >= MIN_LANE_RUN;
     (is_worth && job.thunk.way != FoldWay::OneByOne).then_some(lanes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_numbered_by_kept_dimensions() {
-        let space = [(2, false), (3, true), (4, false), (5, true)];
-        assert_eq!(result_of(&space, 0), 0);
-        assert_eq!(result_of(&space, 5), 1);
-        assert_eq!(result_of(&space, 20), 0);
-        assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
-    }
-
-    #[test]
-    fn lanes_divide_rows() {
-        for (size, lanes) in [(4096, 128), (512, 64), (100, 4), (97, 1), (66, 2), (8, 1)] {
-            assert_eq!(row_lanes(size), lanes, "{size}");
-        }
-    }
-
-    #[test]
-    fn shapes_follow_the_two_fastest_dimensions() {
-        let shape = |space: &[(i64, bool)]| {
-            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
-        };
-        assert!(matches!(
-            shape(&[(1000, false), (4, true)]),
-            Shape::ShortRows { size: 4, run: 4000 }
-        ));
-        assert!(matches!(
-            shape(&[(7, false), (1000, true), (4, false)]),
-            Shape::FewColumns { size: 4, run: 4000 }
-        ));
-        assert!(matches!(shape(&[(1000, false), (64, true)]), Shape::Plain));
-        assert!(matches!(shape(&[(8, false), (4, true)]), Shape::Plain));
-    }
 }

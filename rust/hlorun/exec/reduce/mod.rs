@@ -237,6 +237,9 @@ impl<'t> Job<'t> {
         let widest = tiles::widest(thunk, total);
         let shape = Shape::of(&thunk.space, thunk.way, widest);
         let (tile, run) = match shape {
+            Shape::FewColumns { run, .. } | Shape::FewGroups { run, .. } if run <= widest => {
+                (widest / run * run, usize::MAX)
+            }
             Shape::ShortRows { size, run }
             | Shape::FewColumns { size, run }
             | Shape::FewGroups { size, run, .. } => (widest / size * size, run),

@@ -36,12 +36,15 @@ pub enum Shape {
 impl Shape {
     /// The shape of tiles of `tile` values of a walk.
     pub fn of(space: &[(i64, bool)], way: FoldWay, tile: usize) -> Shape {
+        // Many short runs are folded one after the other in a tile. Few values are folded in their order.
+        let total = space.iter().map(|&(size, _)| size);
+        let is_few = total.fold(1i64, i64::saturating_mul) < MIN_REGULAR as i64;
         if let [.., (outer, true), (groups, false), (row, true)] = *space
             && matches!(way, FoldWay::Kernels(_))
             && let Some(size) = groups.checked_mul(row)
             && (1..=FEW_COLUMNS as i64).contains(&size)
             && let Some(run) = outer.checked_mul(size)
-            && run >= MIN_REGULAR as i64
+            && !is_few
             && size as usize * 2 <= tile
         {
             return Shape::FewGroups {
@@ -62,12 +65,57 @@ impl Shape {
             FoldWay::Lanes | FoldWay::OneByOne => SHORT_ROW_GENERAL,
         };
         match (outer_reduced, inner_reduced) {
-            _ if run < MIN_REGULAR || size * 2 > tile => Shape::Plain,
-            (false, true) if size <= longest => Shape::ShortRows { size, run },
+            _ if is_few || size * 2 > tile => Shape::Plain,
+            (false, true) if size <= longest && run >= MIN_REGULAR => {
+                Shape::ShortRows { size, run }
+            }
             (true, false) if size <= FEW_COLUMNS && way != FoldWay::OneByOne => {
                 Shape::FewColumns { size, run }
             }
             _ => Shape::Plain,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_follow_the_two_fastest_dimensions() {
+        let shape = |space: &[(i64, bool)]| {
+            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
+        };
+        assert!(matches!(
+            shape(&[(1000, false), (4, true)]),
+            Shape::ShortRows { size: 4, run: 4000 }
+        ));
+        assert!(matches!(
+            shape(&[(7, false), (1000, true), (4, false)]),
+            Shape::FewColumns { size: 4, run: 4000 }
+        ));
+        assert!(matches!(shape(&[(1000, false), (64, true)]), Shape::Plain));
+        assert!(matches!(shape(&[(8, false), (4, true)]), Shape::Plain));
+    }
+
+    #[test]
+    fn short_runs_are_folded_where_there_are_many() {
+        let shape = |space: &[(i64, bool)]| {
+            Shape::of(space, FoldWay::Kernels(hlorun_kernels::BinaryOp::Add), 2048)
+        };
+        assert!(matches!(
+            shape(&[(37, false), (37, true), (3, false)]),
+            Shape::FewColumns { size: 3, run: 111 }
+        ));
+        assert!(matches!(
+            shape(&[(40, false), (2, true), (3, false), (4, true)]),
+            Shape::FewGroups {
+                size: 12,
+                row: 4,
+                run: 24
+            }
+        ));
+        let few = [(4, false), (8, true), (4, false)];
+        assert!(matches!(shape(&few), Shape::Plain));
     }
 }

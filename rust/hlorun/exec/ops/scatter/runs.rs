@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::super::index_map::{BLOCK, Starts, Windows};
 use super::super::walk::{Nest, Shared, byte_strides};
-use crate::exec::array::RawArray;
+use crate::exec::array::{RawArray, strides_in_order};
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::scatter::{BLOCK_BITS, MANY_UPDATES, MAX_TASKS, MIN_SPLIT, MIN_WINDOW};
 use crate::plan::cost::windowed::GRAIN;
@@ -124,6 +124,33 @@ pub(super) fn window_nest(
     let to: SmallVec<[isize; 6]> = op.map.window.iter().map(|&d| to[d]).collect();
     let from: SmallVec<[isize; 6]> = op.update_window_dims.iter().map(|&d| from[d]).collect();
     nest(&sizes, [to.as_slice(), from.as_slice()])
+}
+
+/// The order of the updates' dimensions, the slowest one first, in which those of a window lie side by side as its
+/// elements in the operand do, where they do not yet; `None` where windows are not short rows of the operand, or the
+/// combiner has no kernel.
+pub(super) fn side_by_side(
+    op: &ScatterOp,
+    output: &RawArray,
+    update: &RawArray,
+) -> Option<SmallVec<[usize; 6]>> {
+    op.combiner.shortcut.filter(|_| op.count == 1)?;
+    let pairs = op.map.window.iter().zip(&op.update_window_dims);
+    let mut window: SmallVec<[(usize, usize); 6]> = pairs.map(|(&to, &from)| (to, from)).collect();
+    window.sort_by_key(|&(to, _)| std::cmp::Reverse(output.strides[to]));
+    let windows = op.scatter_dims.iter().copied();
+    let order: SmallVec<[usize; 6]> = windows
+        .chain(window.iter().map(|&(_, from)| from))
+        .collect();
+    let moved = RawArray {
+        strides: strides_in_order(&update.dims, &order),
+        ..update.clone()
+    };
+    let nest = window_nest(op, output, &moved, Nest::by_memory);
+    let (n, steps) = nest.inner;
+    let size = output.element_type.size_bytes() as isize;
+    let is_short_row = nest.rows() == 1 && (2..MIN_SPLIT).contains(&n) && steps == [size; 2];
+    (is_short_row && moved.strides != update.strides).then_some(order)
 }
 
 /// Whether any two windows are the same or share no element, wherever they begin. Only then may they be combined part by

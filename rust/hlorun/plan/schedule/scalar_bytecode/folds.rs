@@ -417,3 +417,24 @@ fn shape_of_tile(reduction: &ReduceThunk, total: usize) -> Option<Shape> {
 }
 
 const _: () = assert!(MAX_REDUCED < MIN_REGULAR, "fewer are folded in order");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_numbered_by_kept_dimensions() {
+        let space = [(2, false), (3, true), (4, false), (5, true)];
+        assert_eq!(result_of(&space, 0), 0);
+        assert_eq!(result_of(&space, 5), 1);
+        assert_eq!(result_of(&space, 20), 0);
+        assert_eq!(result_of(&space, 60 + 20 + 15), 4 + 3);
+    }
+
+    #[test]
+    fn lanes_divide_rows() {
+        for (size, lanes) in [(4096, 128), (512, 64), (100, 4), (97, 1), (66, 2), (8, 1)] {
+            assert_eq!(row_lanes(size), lanes, "{size}");
+        }
+    }
+}

@@ -446,3 +446,77 @@ ENTRY e {{
     assert np.array_equal(reversed_rows, x[:, :, ::-1])
     assert np.array_equal(reversed_lines, x[:, ::-1])
     assert np.array_equal(repeated, np.repeat(y[..., None], count, 2))
+
+
+@pytest.mark.parametrize("sizes", [(37, 37, 3, 1), (500, 2, 5, 1), (40, 3, 2, 4), (1000, 7, 16, 1), (9, 64, 2, 1)])
+@pytest.mark.parametrize("op", ["add", "max"])
+def test_many_short_runs(sizes: tuple[int, int, int, int], op: str) -> None:
+    x = Stream("short runs", *sizes).normal(sizes)
+    outer, reduced, kept, inner = sizes
+    shape = f"f32[{outer},{reduced},{kept},{inner}]"
+    text = f"""HloModule runs
+{ADD}
+ENTRY main {{
+  x = {shape} parameter(0)
+  y = {shape} multiply(x, x)
+  z = f32[] constant(0.5)
+  ROOT r = f32[{outer},{kept}] reduce(y, z), dimensions={{1,3}}, to_apply={op}
+}}
+"""
+    squares = x.astype(np.float64) ** 2
+    want = squares.sum((1, 3)) + 0.5 if op == "add" else np.maximum(squares.max((1, 3)), 0.5)
+    [got] = run(text, x)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    for disable in ("machine-code", "scalar-bytecode", "vector-bytecode"):
+        assert run(text, x, disable=(disable,))[0].tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("width", [2, 3, 40])
+def test_updates_that_lie_apart(width: int) -> None:
+    stream = Stream("apart", width)
+    x, u = stream.normal((50, width)), stream.normal((width, 700))
+    at = stream.integers(-3, 53, 700).astype(np.int32)
+    text = f"""HloModule apart
+{ADD}
+ENTRY main {{
+  x = f32[50,{width}] parameter(0)
+  i = s32[700] parameter(1)
+  u = f32[{width},700] parameter(2)
+  ROOT s = f32[50,{width}] scatter(x, i, u), update_window_dims={{0}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add
+}}
+"""
+    want = x.copy()
+    for k in range(700):
+        if 0 <= at[k] < 50:
+            want[at[k]] += u[:, k]
+    np.testing.assert_array_equal(run(text, x, at, u)[0], want)
+
+
+@pytest.mark.parametrize("count", [1, 64, 5000])
+def test_unsigned_indices(count: int) -> None:
+    stream = Stream("unsigned", count)
+    x = stream.normal((90, 3))
+    at = stream.integers(0, 95, count).astype(np.uint32)
+    at[::7] += np.uint32(1 << 31)
+    at[::11] = np.uint32(0xFFFF_FFFF)
+    text = f"""HloModule unsigned
+{ADD}
+ENTRY main {{
+  x = f32[90,3] parameter(0)
+  i = u32[{count}] parameter(1)
+  u = f32[{count},3] parameter(2)
+  g = f32[{count},3] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}},
+    index_vector_dim=1, slice_sizes={{1,3}}
+  s = f32[90,3] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=max
+  ROOT r = (f32[{count},3], f32[90,3]) tuple(g, s)
+}}
+"""
+    u = stream.normal((count, 3))
+    gathered, scattered = run(text, x, at, u)
+    np.testing.assert_array_equal(gathered, x[at.clip(0, 89)])
+    want = x.copy()
+    inside = at < 90
+    np.maximum.at(want, at[inside], u[inside])
+    np.testing.assert_array_equal(scattered, want)

@@ -424,8 +424,9 @@ pub mod transforms {
     pub const GROUP: usize = 2 << 10;
     /// Bytes of columns that are brought together and transformed one by one.
     pub const COLUMNS: usize = 256 << 10;
-    /// Lanes that a line pays for: with fewer lines than one in so many, they are transformed one by one.
-    pub const LANES_PER_LINE: usize = 2;
+    /// Bytes of a part of a complex number, of all neighbouring lines, from which these are transformed in lanes: half of the
+    /// longest vectors. The same on all CPUs, as lines in lanes have other bits.
+    pub const MIN_LINES: usize = 32;
     /// Shortest rows that are turned into lanes, where they have a larger prime factor than the library has vectors for.
     pub const MIN_TURNED: usize = 32;
     pub const LARGEST_VECTOR_FACTOR: usize = 11;

@@ -8,7 +8,7 @@
 
 use super::memory::fork;
 use super::micro::Real;
-use super::{Gemm, Matrix, Outcome, Parallel, Shared, pack, share, tiles};
+use super::{Gemm, Matrix, Outcome, Parallel, SMALL, Shared, blas, pack, share, tiles};
 use crate::DType;
 use crate::element::Cx;
 use crate::scratch::Scratch;
@@ -17,11 +17,13 @@ use crate::scratch::Scratch;
 const MIN_ROWS: usize = 6;
 const MIN_COLUMNS: usize = 4;
 
-/// Whether such a product runs here.
+/// Whether such a product runs here. A library is faster where B is large and its rows are long for the rows that read it.
 pub(super) fn suits(g: &Gemm) -> bool {
     let [rows, columns] = if turns(g) { [g.n, g.m] } else { [g.m, g.n] };
     let has_rows = g.c.col_stride == 1 || g.c.row_stride == 1;
-    has_rows && g.alpha.1 == 0.0 && rows >= MIN_ROWS && columns >= MIN_COLUMNS
+    let is_small = g.m.saturating_mul(g.n).saturating_mul(g.k) < SMALL;
+    let is_best = is_small || rows >= columns || blas::blas_name().is_none();
+    has_rows && g.alpha.1 == 0.0 && rows >= MIN_ROWS && columns >= MIN_COLUMNS && is_best
 }
 
 /// Whether the columns of C are computed as rows: they lie side by side, and its rows do not.

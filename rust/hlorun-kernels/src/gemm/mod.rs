@@ -16,7 +16,7 @@
 //!       │           │        ├─ by_rows           few columns: B packed for all (micro::Tile)
 //!       │           │        └─ by_columns        the rest: A packed for all, or in place (micro::Tile); by a large B,
 //!       │           │                             read row by row, where A has few rows (rank_k)
-//!       │           └─ complex             c64 and c128 of some rows and columns: gemm of reals
+//!       │           └─ complex             c64 and c128, small or of many rows: gemm of reals
 //!       ├─ same_type ─┬─ blas       other large c64 and c128, and floats where the kernels are the portable ones
 //!       │             └─ portable   k = 0, integers with α, and what is small or has no library
 //!       └─ converted                types without loops of their own: gemm in the type they are computed in

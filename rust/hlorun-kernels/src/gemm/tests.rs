@@ -529,6 +529,17 @@ fn small_products_of_a_batch_are_summed_in_order() {
     ] {
         assert_eq!(check_layouts((37, m, n, k)), 8, "{m}x{n}x{k}");
     }
+    // Many columns, where rows lie ready.
+    for (m, n, k) in [
+        (1, 12, 4),
+        (2, 9, 20),
+        (5, 17, 3),
+        (1, 64, 8),
+        (3, 8, 21),
+        (33, 2, 3),
+    ] {
+        assert!(check_layouts((37, m, n, k)) > 0, "{m}x{n}x{k}");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Lines along the last dimension go from the input straight to the output, some at a time; the
 //! other dimensions are transformed in place. Several neighbouring columns, or rows whose length the
-//! crates have no vectors for, are transformed together, one in each lane. How the work is cut
-//! depends on the sizes and the vectors of the CPU alone.
+//! crates have no vectors for, are transformed together, one in each lane. Whether they are depends on
+//! their sizes alone.
 
 mod lanes;
 
@@ -20,7 +20,7 @@ use crate::error::{HloError, Result};
 use crate::exec::array::RawArray;
 use crate::exec::parallel::OpEnvironment;
 use crate::plan::cost::transforms::{
-    COLUMNS, GRAIN, GROUP, LANES_PER_LINE, LARGEST_VECTOR_FACTOR, MIN_TURNED,
+    COLUMNS, GRAIN, GROUP, LARGEST_VECTOR_FACTOR, MIN_LINES, MIN_TURNED,
 };
 use crate::plan::ops::fft::{FftKind, FftOp};
 use crate::types::PrimitiveType;
@@ -156,8 +156,8 @@ fn lanes_plan<T: Real>(length: usize) -> Option<Arc<LaneFft<T>>> {
 }
 
 /// Whether `count` lines fill enough of the lanes.
-fn fills<T: Component>(fft: &LaneFft<T>, count: usize) -> bool {
-    count * LANES_PER_LINE >= fft.lanes()
+fn fills<T>(count: usize) -> bool {
+    count.saturating_mul(size_of::<T>()) >= MIN_LINES
 }
 
 /// Whether rows of that length are transformed faster in lanes, into which they have to be turned.
@@ -222,8 +222,8 @@ fn typed<T: Real>(
         copy = Some(own);
         spectra(source)?;
     }
-    let in_lanes = match !is_real && is_slow_alone(last) {
-        true => lanes_plan::<T>(last).filter(|fft| fills(fft, lines)),
+    let in_lanes = match !is_real && is_slow_alone(last) && fills::<T>(lines) {
+        true => lanes_plan::<T>(last),
         false => None,
     };
     if let Some(fft) = in_lanes {
@@ -356,7 +356,8 @@ fn columns<T: Real>(
     }
     let inner: usize = lengths[axis + 1..].iter().product();
     let blocks = outer * lengths[..axis].iter().product::<usize>();
-    if let Some(fft) = lanes_plan::<T>(length).filter(|fft| fills(fft, inner)) {
+    let in_lanes = fills::<T>(inner).then(|| lanes_plan::<T>(length));
+    if let Some(fft) = in_lanes.flatten() {
         let columns = lanes::Columns {
             blocks,
             length,

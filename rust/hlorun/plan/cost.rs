@@ -312,7 +312,7 @@ pub mod machine_code {
 
 /// Reductions, of arrays and inside scalar bytecode: the bits of sums depend on these.
 pub mod reduce {
-    /// Fewest elements of neighbouring results from which rows or columns are folded together.
+    /// Fewest elements of neighbouring rows from which these are folded together, and of a reduction whose columns are.
     pub const MIN_REGULAR: usize = 129;
     /// Shortest run that a general reducer folds on lanes, and most lanes.
     pub const MIN_LANE_RUN: usize = 64;

@@ -1,6 +1,6 @@
 //! Products of a few elements each, often many of them.
 //!
-//! In: a [`Gemm`] of matrices that fit in registers, or a single one of few multiplications. Out: C. Promise: every
+//! In: a [`Gemm`] of matrices that fit in registers, or of few multiplications. Out: C. Promise: every
 //! element is one sum along k in ascending order, fused where the tier has fused multiply-add; so its bits depend on its
 //! row and column alone.
 
@@ -183,7 +183,7 @@ unsafe fn any<T: Tier, E: Real, const N: usize>(
 }
 
 /// Products of at least [`SIDE`] columns, in which rows of B, and of C, lie side by side. The last columns are computed with
-/// as many before them as make [`SIDE`], so that the old C is not added.
+/// as many before them as make [`SIDE`], which writes the same bits to these again: β has to be 0.
 #[inline(always)]
 unsafe fn wide<T: Tier, E: Real>(
     g: &Gemm,
@@ -193,6 +193,7 @@ unsafe fn wide<T: Tier, E: Real>(
     c: *mut u8,
 ) {
     let g = *g;
+    debug_assert!(g.beta == 0.0 && g.n >= SIDE && [g.b, g.c].iter().all(|x| x.col_stride == 1));
     for batch in range {
         let at = |stride: isize| batch as isize * stride;
         // SAFETY: matrices of the contract, of at least SIDE columns.
@@ -263,6 +264,7 @@ macro_rules! tier {
             }
 
             pub fn pick<E: Real>(g: &Gemm) -> Run {
+                // Where columns do not lie side by side, or old ones are added, there are no more than SIDE.
                 if g.n > SIDE {
                     return many_columns::<E>;
                 }

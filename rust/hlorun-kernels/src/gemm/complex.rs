@@ -1,16 +1,18 @@
 //! Products of complex matrices as products of real ones.
 //!
 //! In: a [`Gemm`] of `c64` or `c128`. Out: C. A row of A, read as reals, is `re, im, re, im, …`, and so is one of C. So C is
-//! the real product of A and a matrix that has two rows for each row of B: `re, im, …`, and `-im, re, …`. These are the
-//! multiplications of the definition.
+//! the real product of A and a matrix that has two rows for each row of B: `re, im, …`, and `-im, re, …`. That has the
+//! multiplications of the definition, and no others.
 //!
-//! Promise: every element is one sum along k in ascending order, first of the products with the real part.
+//! Promise: an element has the bits of the real product's: at each step of k the product with the real part of A is added,
+//! then the one with its imaginary part; long sums are cut where real ones are.
 
 use super::memory::fork;
 use super::micro::Real;
 use super::{Gemm, Matrix, Outcome, Parallel, SMALL, Shared, blas, pack, share, tiles};
 use crate::DType;
 use crate::element::Cx;
+use crate::isa::Isa;
 use crate::scratch::Scratch;
 
 /// Fewest rows and columns of C for which it pays to write B twice.
@@ -21,9 +23,11 @@ const MIN_COLUMNS: usize = 4;
 pub(super) fn suits(g: &Gemm) -> bool {
     let [rows, columns] = if turns(g) { [g.n, g.m] } else { [g.m, g.n] };
     let has_rows = g.c.col_stride == 1 || g.c.row_stride == 1;
+    let has_vectors = Isa::active().is_fused();
     let is_small = g.m.saturating_mul(g.n).saturating_mul(g.k) < SMALL;
     let is_best = is_small || rows >= columns || blas::blas_name().is_none();
-    has_rows && g.alpha.1 == 0.0 && rows >= MIN_ROWS && columns >= MIN_COLUMNS && is_best
+    let is_large_enough = rows >= MIN_ROWS && columns >= MIN_COLUMNS;
+    has_vectors && has_rows && g.alpha.1 == 0.0 && is_large_enough && is_best
 }
 
 /// Whether the columns of C are computed as rows: they lie side by side, and its rows do not.

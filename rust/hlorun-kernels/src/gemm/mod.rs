@@ -539,6 +539,10 @@ unsafe fn one(g: &Gemm, a: *const u8, b: *const u8, c: *mut u8) -> Outcome {
 }
 
 #[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
+mod complex_tests;
+#[cfg(test)]
 mod epilogue_tests;
 #[cfg(test)]
 mod indirect_tests;

@@ -51,18 +51,17 @@ pub fn run(
         }
         Err(starts) => starts,
     };
-    let starts = match runs::side_by_side(op, output, &updates[0]) {
-        Some(order) => {
-            let (bytes, update) = updates[0].in_order(&order)?;
-            match PreparedScatter::new(op, starts, output, &update) {
-                Ok(runs) => {
-                    runs.run(environment);
-                    drop(bytes);
-                    return Ok(());
-                }
-                Err(starts) => starts,
+    // Without memory for a copy of the updates, windows are combined where they lie.
+    let order = runs::side_by_side(op, output, &updates[0]);
+    let copy = order.and_then(|order| updates[0].in_order(&order).ok());
+    let starts = match copy {
+        Some((_bytes, update)) => match PreparedScatter::new(op, starts, output, &update) {
+            Ok(runs) => {
+                runs.run(environment);
+                return Ok(());
             }
-        }
+            Err(starts) => starts,
+        },
         None => starts,
     };
     let windows = windows(op, &starts, outputs, updates)?;

@@ -90,7 +90,7 @@ pub(crate) struct Job<'t> {
     pub(super) total: usize,
     /// Values of a tile.
     pub(crate) tile: usize,
-    /// Tiles end at multiples of this.
+    /// Tiles end at multiples of this, or with `usize::MAX` anywhere.
     pub(super) run: usize,
     pub(crate) shape: Shape,
     pub(super) operands: SmallVec<[Operand; 2]>,

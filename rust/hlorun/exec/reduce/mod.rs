@@ -237,7 +237,11 @@ impl<'t> Job<'t> {
         let widest = tiles::widest(thunk, total);
         let shape = Shape::of(&thunk.space, thunk.way, widest);
         let (tile, run) = match shape {
-            Shape::FewColumns { run, .. } | Shape::FewGroups { run, .. } if run <= widest => {
+            // A tile has whole runs, and so does what a task takes: each run is folded as a whole. An input whose rows are
+            // runs is read where it lies, run by run.
+            Shape::FewColumns { run, .. } | Shape::FewGroups { run, .. }
+                if run <= widest && sources.limit(0) != run =>
+            {
                 (widest / run * run, usize::MAX)
             }
             Shape::ShortRows { size, run }

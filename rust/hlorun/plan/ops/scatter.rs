@@ -52,7 +52,11 @@ pub fn plan(instruction: InstructionRef<'_>) -> Result<ScatterOp> {
         .filter(|dim| !update_window_dims.contains(dim))
         .collect();
     let batch_rank = indices.rank() - usize::from(map.index_vector_dim < indices.rank());
-    if update_window_dims.len() != map.window.len() || scatter_dims.len() != batch_rank {
+    let names_each_once = update_window_dims.len() + scatter_dims.len() == updates.rank();
+    if update_window_dims.len() != map.window.len()
+        || scatter_dims.len() != batch_rank
+        || !names_each_once
+    {
         return Err(unsupported(
             instruction,
             "scatter dimensions do not fit the shapes".into(),

@@ -36,7 +36,8 @@ pub enum Shape {
 impl Shape {
     /// The shape of tiles of `tile` values of a walk.
     pub fn of(space: &[(i64, bool)], way: FoldWay, tile: usize) -> Shape {
-        // Many short runs are folded one after the other in a tile. Few values are folded in their order.
+        // Few values are folded in their order. Short runs of columns are folded one after the other in a tile; a tile of rows
+        // ends where a run does, so that short runs would be tiles of their own.
         let total = space.iter().map(|&(size, _)| size);
         let is_few = total.fold(1i64, i64::saturating_mul) < MIN_REGULAR as i64;
         if let [.., (outer, true), (groups, false), (row, true)] = *space

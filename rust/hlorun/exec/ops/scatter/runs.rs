@@ -127,8 +127,7 @@ pub(super) fn window_nest(
 }
 
 /// The order of the updates' dimensions, the slowest one first, in which those of a window lie side by side as its
-/// elements in the operand do, where they do not yet; `None` where windows are not short rows of the operand, or the
-/// combiner has no kernel.
+/// elements in the operand do, where they do not yet; `None` where windows are not short rows of the operand.
 pub(super) fn side_by_side(
     op: &ScatterOp,
     output: &RawArray,
@@ -150,7 +149,10 @@ pub(super) fn side_by_side(
     let (n, steps) = nest.inner;
     let size = output.element_type.size_bytes() as isize;
     let is_short_row = nest.rows() == 1 && (2..MIN_SPLIT).contains(&n) && steps == [size; 2];
-    (is_short_row && moved.strides != update.strides).then_some(order)
+    let strides = update.strides.iter().zip(&moved.strides);
+    let mut sizes = update.dims.iter().zip(strides);
+    let is_there = sizes.all(|(&size, (is, wanted))| size == 1 || is == wanted);
+    (is_short_row && !is_there).then_some(order)
 }
 
 /// Whether any two windows are the same or share no element, wherever they begin. Only then may they be combined part by

@@ -148,6 +148,15 @@ impl Builder {
             | Shape::FewColumns { run, .. }
             | Shape::FewGroups { run, .. } => run,
         };
+        let levels = match shape {
+            Shape::FewColumns { size, run } | Shape::FewGroups { size, run, .. } => {
+                (run / size).next_power_of_two().ilog2() as usize + 1
+            }
+            Shape::Plain | Shape::ShortRows { .. } => 1,
+        };
+        if !matches!(shape, Shape::Plain) && total / step * levels > MAX_STEPS {
+            return None;
+        }
         for at in (0..total).step_by(step) {
             let from = from.behind(at * size);
             let out = out.behind(result_of(space, at) * size);
@@ -257,7 +266,12 @@ impl Builder {
         base: usize,
     ) -> Option<()> {
         let space = &fold.reduction.space;
+        let steps = fold.reduction.combiner.steps.len() + 1;
         if let Shape::FewColumns { size, run } = shape {
+            let levels = (run / size).next_power_of_two().ilog2() as usize + 1;
+            if total / run * levels * steps > MAX_STEPS {
+                return None;
+            }
             for at in (0..total).step_by(run) {
                 let values = fold.values.iter().zip(&fold.sizes);
                 let values = values.map(|(value, size)| value.behind(at * size));
@@ -270,7 +284,7 @@ impl Builder {
         let (run, is_reduced) = space.last().map_or((1, true), |&(n, r)| (n as usize, r));
         // A row is folded element after element, rows onto each other as vectors.
         let lanes = if is_reduced { 1 } else { run };
-        if total / lanes * (fold.reduction.combiner.steps.len() + 1) > MAX_STEPS {
+        if total / lanes * steps > MAX_STEPS {
             return None;
         }
         for at in (0..total).step_by(lanes) {

@@ -50,6 +50,11 @@ pub fn result_of(space: &[(i64, bool)], position: usize) -> usize {
     index
 }
 
+/// How often rows are halved until one is left, and that one combined with the results.
+fn levels(rows: usize) -> usize {
+    rows.next_power_of_two().ilog2() as usize + 1
+}
+
 /// A reduction whose values are computed.
 struct Fold<'r> {
     reduction: &'r ReduceThunk,
@@ -148,13 +153,13 @@ impl Builder {
             | Shape::FewColumns { run, .. }
             | Shape::FewGroups { run, .. } => run,
         };
-        let levels = match shape {
+        let halvings = match shape {
             Shape::FewColumns { size, run } | Shape::FewGroups { size, run, .. } => {
-                (run / size).next_power_of_two().ilog2() as usize + 1
+                levels(run / size)
             }
             Shape::Plain | Shape::ShortRows { .. } => 1,
         };
-        if !matches!(shape, Shape::Plain) && total / step * levels > MAX_STEPS {
+        if !matches!(shape, Shape::Plain) && total / step * halvings > MAX_STEPS {
             return None;
         }
         for at in (0..total).step_by(step) {
@@ -268,8 +273,7 @@ impl Builder {
         let space = &fold.reduction.space;
         let steps = fold.reduction.combiner.steps.len() + 1;
         if let Shape::FewColumns { size, run } = shape {
-            let levels = (run / size).next_power_of_two().ilog2() as usize + 1;
-            if total / run * levels * steps > MAX_STEPS {
+            if total / run * levels(run / size) * steps > MAX_STEPS {
                 return None;
             }
             for at in (0..total).step_by(run) {

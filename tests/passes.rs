@@ -22,6 +22,7 @@ use hlorun::plan::hlo::pass::{Pass, PassContext};
 use hlorun::plan::listing::listing;
 use hlorun::plan::options::{Inspect, MachineCode};
 use hlorun::plan::pipeline::Pipeline;
+use hlorun::plan::schedule::column_folds;
 use hlorun::plan::{Check, CompileOptions, Executable, PASSES, compile, hlo};
 use hlorun::text::printer::{PrintOptions, print_module};
 use hlorun::types::PrimitiveType;
@@ -42,14 +43,16 @@ const REORDERS: [&str; 6] = [
 
 /// Passes on thunks, and what has to be on for them. `assignment` is always on: the listing shows which
 /// copies are left, and which values share memory.
-const ON_THUNKS: [(&str, &[&str]); 17] = [
+const ON_THUNKS: [(&str, &[&str]); 19] = [
     ("assignment", &["fusion"]),
+    ("column-folds", &["fusion", "vector-bytecode"]),
     ("fusion", &[]),
     ("loop-merging", &["fusion", "vector-bytecode"]),
     ("loop-pack", &["fusion", "state-in-place"]),
     ("machine-code", &["fusion", "scalar-bytecode"]),
     ("pack-constants", &["fusion"]),
     ("product-epilogues", &["fusion"]),
+    ("reduced-outward", &["fusion", "transposed-inputs"]),
     ("result-order", &["fusion"]),
     ("row-tiling", &["fusion"]),
     ("scalar-bytecode", &["fusion"]),
@@ -334,7 +337,8 @@ fn check_thunks(path: &Path, pass: &str, needed: &[&str], stale: &mut Vec<String
     };
     // Some CPUs have none.
     let has_vectors = is_supported(Op::Binary(BinaryOp::Add), DType::F32, DType::F32);
-    if pass != vector_bytecode::NAME || has_vectors {
+    let needs_vectors = [vector_bytecode::NAME, column_folds::NAME].contains(&pass);
+    if !needs_vectors || has_vectors {
         expect(path, before, expected, &after, stale);
     }
     for values in [Values::Plain, Values::Special] {

@@ -57,7 +57,7 @@ pub use iota::{Iota, iota};
 pub use isa::Isa;
 pub use ops::{BinaryOp, CompareDirection, CompareOrder, UnaryOp};
 pub use reduce::{Reduce, reduce, reduce_accumulator, reduce_identity, reduce_on};
-pub use rows::{CombineRows, Extremes, FoldRows, combine_rows, fold_rows};
+pub use rows::{CombineRows, Extremes, FoldRows, HalveRows, combine_rows, fold_rows, halve_rows};
 pub use scratch::Scratch;
 pub use stochastic::stochastic_convert;
 pub use strided::{copy_row, copy_strided, fill};

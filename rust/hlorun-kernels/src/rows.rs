@@ -1,8 +1,8 @@
 //! Short rows: combined with rows at other places, or folded to one value each, many in one call.
 //!
-//! In: an operation and an element type. Out: `to[place] = f(to[place], from[place])`, row after row in order, or
-//! `results[row] = f(results[row], value)` for each value of a row, in order. Promise: the bits of the two-operand
-//! kernel; a call per row costs more than a short row does.
+//! In: an operation and an element type. Out: `to[place] = f(to[place], from[place])`, row after row in order; or
+//! `results[row] = f(results[row], value)` for each value of a row, in order; or rows folded onto each other, half by half.
+//! Promise: the bits of the two-operand kernel. A call per row costs more than a short row does.
 
 use crate::element::Pred;
 use crate::elementwise::{Bin, Tier, float, int};
@@ -10,6 +10,7 @@ use crate::math::Float;
 use crate::ops::BinaryOp;
 use crate::table::{Binary, binary};
 use crate::{DType, Isa};
+pub use halves::HalveRows;
 use turned::{COLUMNS, ROWS, turned};
 
 /// Byte offsets of rows that are written, and of as many that are read.
@@ -21,6 +22,14 @@ type Rows = unsafe fn(*mut u8, *const u8, Places<'_>, usize, bool);
 /// `unsafe fn(values, rows, size, results)`: folds rows of `size` values that lie one after the
 /// other, each onto the result that is there, in order.
 pub type FoldRows = unsafe fn(*const u8, usize, usize, *mut u8);
+
+/// The kernels of an operation on a type.
+#[derive(Clone, Copy)]
+struct Kernels {
+    combine: Rows,
+    fold: FoldRows,
+    halve: HalveRows,
+}
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -393,33 +402,55 @@ macro_rules! tier {
                 unsafe { fold_truth::<ALL>(values, rows, size, results) }
             }
 
-            fn truths(op: BinaryOp) -> Option<(Rows, FoldRows)> {
+            $(#[$features])?
+            unsafe fn halved<A: Copy, O: Bin<A, Out = A>>(
+                values: *const u8,
+                rows: usize,
+                size: usize,
+                stage: *mut u8,
+            ) -> *const u8 {
+                // SAFETY: the caller's contract.
+                unsafe { halves::halve::<$tier, A, O>(values, rows, size, stage) }
+            }
+
+            fn truths(op: BinaryOp) -> Option<Kernels> {
+                let (all, any) = (all::<Pred, int::PredAnd>(), all::<Pred, int::PredOr>());
                 Some(match op {
-                    BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => {
-                        (combined::<Pred, int::PredAnd>, folded_truth::<true>)
-                    }
-                    BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => {
-                        (combined::<Pred, int::PredOr>, folded_truth::<false>)
-                    }
-                    BinaryOp::Xor => both::<Pred, int::PredXor>(),
+                    BinaryOp::And | BinaryOp::Multiply | BinaryOp::Minimum => Kernels {
+                        fold: folded_truth::<true>,
+                        ..all
+                    },
+                    BinaryOp::Or | BinaryOp::Add | BinaryOp::Maximum => Kernels {
+                        fold: folded_truth::<false>,
+                        ..any
+                    },
+                    BinaryOp::Xor => self::all::<Pred, int::PredXor>(),
                     _ => return None,
                 })
             }
 
-            const fn both<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
-                (combined::<A, O>, folded::<A, O, INTEGERS>)
+            const fn all<A: Copy, O: Bin<A, Out = A>>() -> Kernels {
+                Kernels {
+                    combine: combined::<A, O>,
+                    fold: folded::<A, O, INTEGERS>,
+                    halve: halved::<A, O>,
+                }
             }
 
-            const fn both_in_order<A: Copy, O: Bin<A, Out = A>>() -> (Rows, FoldRows) {
-                (combined::<A, O>, folded::<A, O, { usize::MAX }>)
+            const fn all_in_order<A: Copy, O: Bin<A, Out = A>>() -> Kernels {
+                Kernels {
+                    combine: combined::<A, O>,
+                    fold: folded::<A, O, { usize::MAX }>,
+                    halve: halved::<A, O>,
+                }
             }
 
-            fn floats<F: Float>(op: BinaryOp) -> Option<(Rows, FoldRows)> {
+            fn floats<F: Float>(op: BinaryOp) -> Option<Kernels> {
                 Some(match op {
-                    BinaryOp::Add => both_in_order::<F, float::Add>(),
-                    BinaryOp::Multiply => both_in_order::<F, float::Multiply>(),
-                    BinaryOp::Maximum => both_in_order::<F, float::Maximum>(),
-                    BinaryOp::Minimum => both_in_order::<F, float::Minimum>(),
+                    BinaryOp::Add => all_in_order::<F, float::Add>(),
+                    BinaryOp::Multiply => all_in_order::<F, float::Multiply>(),
+                    BinaryOp::Maximum => all_in_order::<F, float::Maximum>(),
+                    BinaryOp::Minimum => all_in_order::<F, float::Minimum>(),
                     _ => return None,
                 })
             }
@@ -427,20 +458,20 @@ macro_rules! tier {
             /// The kernels of integers `E`, whose bits are those of `U` where the sign makes no difference.
             pub(super) fn ints<E: int::IntElem, U: int::IntElem>(
                 op: BinaryOp,
-            ) -> Option<(Rows, FoldRows)> {
+            ) -> Option<Kernels> {
                 Some(match op {
-                    BinaryOp::Add => both::<U, int::Add>(),
-                    BinaryOp::Multiply => both::<U, int::Multiply>(),
-                    BinaryOp::Maximum => both::<E, int::Maximum>(),
-                    BinaryOp::Minimum => both::<E, int::Minimum>(),
-                    BinaryOp::And => both::<U, int::And>(),
-                    BinaryOp::Or => both::<U, int::Or>(),
-                    BinaryOp::Xor => both::<U, int::Xor>(),
+                    BinaryOp::Add => all::<U, int::Add>(),
+                    BinaryOp::Multiply => all::<U, int::Multiply>(),
+                    BinaryOp::Maximum => all::<E, int::Maximum>(),
+                    BinaryOp::Minimum => all::<E, int::Minimum>(),
+                    BinaryOp::And => all::<U, int::And>(),
+                    BinaryOp::Or => all::<U, int::Or>(),
+                    BinaryOp::Xor => all::<U, int::Xor>(),
                     _ => return None,
                 })
             }
 
-            pub fn pick(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
+            pub fn pick(op: BinaryOp, dtype: DType) -> Option<Kernels> {
                 match dtype {
                     DType::Pred => truths(op),
                     DType::F32 => floats::<f32>(op),
@@ -459,7 +490,7 @@ each_tier!(tier);
 
 /// The kernels of narrow integers are portable ones alone: they take long to build, and are seldom used. Of short rows of
 /// these, long vectors gain nothing.
-fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
+fn narrow(op: BinaryOp, dtype: DType) -> Option<Kernels> {
     match dtype {
         DType::S8 => portable::ints::<i8, u8>(op),
         DType::S16 => portable::ints::<i16, u16>(op),
@@ -473,8 +504,8 @@ fn narrow(op: BinaryOp, dtype: DType) -> Option<(Rows, FoldRows)> {
 pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {
     let one = binary(op, dtype);
     Some(match of_tier!(Isa::active(), pick(op, dtype)) {
-        Some((rows, _)) if narrow(op, dtype).is_some() => CombineRows::ShortTogether(rows, one?),
-        Some((rows, _)) => CombineRows::Together(rows),
+        Some(own) if narrow(op, dtype).is_some() => CombineRows::ShortTogether(own.combine, one?),
+        Some(own) => CombineRows::Together(own.combine),
         None => CombineRows::OneByOne(one?),
     })
 }
@@ -483,7 +514,12 @@ pub fn combine_rows(op: BinaryOp, dtype: DType) -> Option<CombineRows> {
 ///
 /// It is to be called with `rows` times `size` values, and with as many results as rows, which overlap none of them.
 pub fn fold_rows(op: BinaryOp, dtype: DType) -> Option<FoldRows> {
-    of_tier!(Isa::active(), pick(op, dtype)).map(|(_, fold)| fold)
+    of_tier!(Isa::active(), pick(op, dtype)).map(|own| own.fold)
+}
+
+/// What folds rows onto each other by `op`; `None` where the type has no such kernel.
+pub fn halve_rows(op: BinaryOp, dtype: DType) -> Option<HalveRows> {
+    of_tier!(Isa::active(), pick(op, dtype)).map(|own| own.halve)
 }
 
 /// A float type with the maximum and minimum of the kernels, which are those of IEEE 754-2019.
@@ -510,6 +546,7 @@ macro_rules! extremes {
 }
 extremes!(f32 f64);
 
+mod halves;
 #[cfg(test)]
 mod tests;
 mod turned;

@@ -186,6 +186,34 @@ ENTRY e {
 }
 
 #[test]
+fn rows_of_planes() {
+    // Every other element of a row is an operand.
+    let text = "HloModule fault
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  p = f32[20,4] parameter(0)
+  w = f32[4,300] parameter(1)
+  q = f32[4,150] slice(w), slice={[0:4], [0:300:2]}
+  zero = f32[] constant(0)
+  a = f32[20,4,150] broadcast(p), dimensions={0,1}
+  b = f32[20,4,150] broadcast(q), dimensions={1,2}
+  d = f32[20,4,150] subtract(b, a)
+  s = f32[20,4,150] multiply(d, d)
+  ROOT r = f32[20,150] reduce(s, zero), dimensions={1}, to_apply=sum
+}
+";
+    let [mut faulty, mut plain] = [Check::Plan, Check::Shadow].map(options);
+    for options in [&mut faulty, &mut plain] {
+        options.disable.push("transposed-inputs".into());
+    }
+    differs(Fault::FoldsScatteredRows, text, &faulty, &plain);
+}
+
+#[test]
 fn order_of_a_selection() {
     // Its reducer drops a value beside NaN, so that it matters which values meet.
     let text = LOOP.replace(

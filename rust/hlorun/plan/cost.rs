@@ -150,9 +150,32 @@ pub mod transposed_inputs {
     pub const MIN_STEP: usize = 64;
     /// Fewest elements that are copied.
     pub const MIN_ELEMENTS: usize = 1 << 14;
+    /// Fewest times an input with gaps is read, and fewest elements that are read of it in all: a copy costs little beside.
+    pub const MIN_REPEATS: usize = 8;
+    pub const MIN_REPEATED: usize = 1 << 13;
     /// Fewest elements that are read before a neighbour of the first one is: fewer lines than these are read together as fast as
     /// a copy transposes them.
     pub const MIN_ROW: usize = 8;
+}
+
+/// Reductions over a short fastest dimension that is walked outside of the next one, and copies of inputs for them.
+pub mod reduced_outward {
+    /// Longest rows: sums of longer ones are formed faster, and more exactly, on lanes of a row.
+    pub const MAX_ROW: i64 = 256;
+    /// Fewest elements of a reduction.
+    pub const MIN_ELEMENTS: usize = 1 << 13;
+    /// Fewest planes of rows and columns: threads share whole ones.
+    pub const MIN_PLANES: i64 = 16;
+    /// Most instructions that are looked at to find what the reduced values are made of.
+    pub const MAX_STEPS: usize = 128;
+}
+
+/// Reductions that are computed and folded in one pass.
+pub mod column_folds {
+    /// Fewest columns: fewer are folded onto themselves.
+    pub const MIN_COLUMNS: usize = super::reduce::FEW_COLUMNS + 1;
+    /// Most bytes of a plane of an input, of which a block of columns is read at a time: what a core's cache holds beside others.
+    pub const MAX_PLANE: usize = 1 << 18;
 }
 
 /// Steps joined into vector bytecode.

@@ -19,8 +19,8 @@ use super::passes;
 use super::pipeline::{PassRecord, Pipeline};
 use super::replication::{self, Lockstep};
 use super::schedule::{
-    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, shared_loops,
-    small_loop,
+    column_folds, loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
+    shared_loops, small_loop,
 };
 use super::spmd::groups::{Devices, MAX_DEVICES};
 use super::thunk::machine_code;
@@ -211,6 +211,9 @@ fn schedule(
         pipeline.step(loop_merging::NAME, || {
             loop_merging::run(thunks, buffers, joins_steps)
         });
+        if joins_steps {
+            pipeline.step(column_folds::NAME, || column_folds::run(thunks));
+        }
     }
     pipeline.step(pack_constants::NAME, || {
         let has_peers = options.replicas * options.partitions > 1;

@@ -53,6 +53,8 @@ pub enum Fault {
     ScalarCodeSkipsThunk,
     /// Inputs that are read over the gaps between their rows have rows at one distance.
     ReadsOtherRows,
+    /// An input whose rows are folded in one pass has the elements of a row side by side, or one for all of it.
+    FoldsScatteredRows,
     /// A thunk that is prepared for the trips of a loop holds nothing of its inputs from one trip to the next.
     HoldsOldInputs,
     /// Machine code stores what registers hold of the scratch before a part of it is read with other bytes.

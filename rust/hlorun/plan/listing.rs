@@ -144,12 +144,17 @@ fn details(kind: &ThunkKind) -> String {
         ThunkKind::Reduce(own) => {
             let mapped = program(&own.program);
             let way = match own.way {
+                FoldWay::Kernels(_) if own.columns.is_some() => "in the same pass",
                 FoldWay::Kernels(_) => "kernels",
                 FoldWay::Lanes if own.choice.is_some() => "on lanes, by selecting pairs",
                 FoldWay::Lanes => "on lanes",
                 FoldWay::OneByOne => "value by value",
             };
-            format!("{mapped}; folded by {} {way}", program(&own.combiner))
+            let down = match own.space.last() {
+                Some((_, false)) => " down columns",
+                _ => "",
+            };
+            format!("{mapped}; folded{down} by {} {way}", program(&own.combiner))
         }
         ThunkKind::RowTiled(own) => format!(
             "{} rows, {} at a time, {} of them scratch",

@@ -2,7 +2,8 @@
 
 use super::element::{choice, vector_bytecode};
 use super::schedule::{
-    loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode, shared_loops,
+    column_folds, loop_merging, pack_constants, product_epilogues, row_tiling, scalar_bytecode,
+    shared_loops,
 };
 use super::thunk::machine_code;
 use super::{hlo, lower, replication};
@@ -10,11 +11,12 @@ use crate::error::{HloError, Result};
 use crate::suggestion::closest;
 
 /// Choices of the lowering and steps on thunks that can be switched off, beside [`hlo::PASSES`].
-const STEPS: [&str; 17] = [
+const STEPS: [&str; 19] = [
     "fusion",
     lower::packed_operand::NAME,
     lower::state_in_place::NAME,
     lower::parts_of_state::NAME,
+    lower::reduced_outward::NAME,
     lower::result_order::NAME,
     lower::transposed_inputs::NAME,
     lower::updates::NAME,
@@ -24,6 +26,7 @@ const STEPS: [&str; 17] = [
     pack_constants::NAME,
     row_tiling::NAME,
     loop_merging::NAME,
+    column_folds::NAME,
     shared_loops::NAME,
     scalar_bytecode::NAME,
     machine_code::NAME,

@@ -167,3 +167,52 @@ fn integers_and_truth_values_are_folded() {
         }
     }
 }
+
+#[test]
+fn rows_are_halved() {
+    for (dtype, op) in [DType::F32, DType::S32, DType::U32]
+        .into_iter()
+        .flat_map(|dtype| [BinaryOp::Add, BinaryOp::Maximum].map(|op| (dtype, op)))
+    {
+        let (kernel, halve) = (binary(op, dtype).unwrap(), halve_rows(op, dtype).unwrap());
+        for rows in [1, 2, 3, 4, 5, 7, 16, 33] {
+            for size in [1, 2, 3, 6, 15, 16, 17, 40, 63] {
+                let value = |i: usize| [1e8f32, 1.5, -1e8, -0.0, 3.0, 1e-3, 7.5][i * 5 % 7];
+                let values: Vec<f32> = (0..rows * size).map(value).collect();
+                let mut want = values.clone();
+                let mut left = rows;
+                while left > 1 {
+                    let (half, upper) = (left / 2, left - left / 2);
+                    let to = want.as_mut_ptr();
+                    // SAFETY: the second half of the rows lies behind the first one.
+                    unsafe {
+                        kernel(
+                            to.cast(),
+                            to.add(upper * size).cast(),
+                            to.cast(),
+                            half * size,
+                        );
+                    }
+                    left = upper;
+                }
+                let mut stage = vec![0f32; rows.div_ceil(2) * size];
+                // SAFETY: all values are there, and half of the rows have room.
+                let left = unsafe {
+                    let left = halve(
+                        values.as_ptr().cast(),
+                        rows,
+                        size,
+                        stage.as_mut_ptr().cast(),
+                    );
+                    std::slice::from_raw_parts(left.cast::<f32>(), size)
+                };
+                let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert_eq!(
+                    bits(left),
+                    bits(&want[..size]),
+                    "{dtype:?} {op:?} {rows} {size}"
+                );
+            }
+        }
+    }
+}

@@ -14,7 +14,10 @@ use crate::ops::{BinaryOp, CompareDirection, UnaryOp, is_lower_bound, is_upper_b
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[rustfmt::skip]
 pub(super) enum Code {
-    Load, LoadBf16, LoadF16, LoadConstant, Store, StoreBf16, StoreF16,
+    Load, LoadBf16, LoadF16, LoadConstant,
+    /// The element at `a`, for all of the block.
+    LoadSingle,
+    Store, StoreBf16, StoreF16,
     /// Truth bytes at `a` to the mask `b`, and back.
     LoadMask, StoreMask,
     /// The call `c` on the value `a`; its result is written to `b` and loaded.

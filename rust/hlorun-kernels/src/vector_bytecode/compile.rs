@@ -59,6 +59,7 @@ impl<'s> Compiler<'s> {
     pub(super) fn new(
         isa: Isa,
         inputs: &'s [DType],
+        is_single: &'s [bool],
         steps: &'s [Step],
         outputs: &'s [u32],
     ) -> Compiler<'s> {
@@ -77,6 +78,7 @@ impl<'s> Compiler<'s> {
         for (at, &dtype) in inputs.iter().enumerate() {
             let address = OUTSIDE + at as u16;
             places[at] = match dtype {
+                _ if is_single.get(at) == Some(&true) => Place::Outside(address),
                 _ if is_half(dtype) || dtype == DType::Pred => Place::Outside(address),
                 _ => Place::Memory(address),
             };
@@ -219,7 +221,8 @@ impl<'s> Compiler<'s> {
             Place::Outside(at) => {
                 let code = match self.types[value as usize] {
                     DType::BF16 => Code::LoadBf16,
-                    _ => Code::LoadF16,
+                    DType::F16 => Code::LoadF16,
+                    _ => Code::LoadSingle,
                 };
                 self.emit(code, at, 0, 0, 0);
                 self.places[value as usize] = Place::Accumulator;
@@ -240,6 +243,13 @@ impl<'s> Compiler<'s> {
                 self.emit(Code::LoadConstant, 0, 0, 0, constant(bytes, dtype));
             }
         }
+    }
+
+    /// Whether the accumulator rather takes `value` than `other`: it holds it, or only `other` can be read where it is.
+    fn comes_first(&self, value: u32, other: u32) -> bool {
+        let is_outside = |value: u32| matches!(self.places[value as usize], Place::Outside(_));
+        let has_to_be_loaded = is_outside(value) && !is_outside(other) && self.held != Some(other);
+        value != other && (self.held == Some(value) || has_to_be_loaded)
     }
 
     /// Leaves both operands of `pair` where its codes want them; returns code, address and bits. Unless the code
@@ -268,7 +278,7 @@ impl<'s> Compiler<'s> {
             }
             (Operand::Value(x), Operand::Value(y), reverse) => {
                 let (first, second, code) = match reverse {
-                    Some((code, _)) if self.held == Some(y) && x != y => (y, x, code),
+                    Some((code, _)) if self.comes_first(y, x) => (y, x, code),
                     _ => (x, y, pair.value),
                 };
                 let at = self.in_memory(second);

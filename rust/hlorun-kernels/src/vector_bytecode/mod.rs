@@ -8,6 +8,7 @@
 //! Values of vector bytecode are 4 bytes wide, or 8; narrow floats are kept as the `f32` they round to, truth values as masks.
 
 mod code;
+mod columns;
 mod compile;
 mod fuse;
 #[cfg(target_arch = "aarch64")]
@@ -32,6 +33,7 @@ use crate::ops::{BinaryOp, CompareDirection, UnaryOp};
 use crate::table::Unary;
 use crate::{DType, Isa};
 use code::Micro;
+pub use columns::{ColumnFold, Rows};
 use compile::{Compiled, Compiler};
 use run::WIDE;
 
@@ -152,8 +154,8 @@ type RunBlocks = unsafe fn(&[Micro], &[Unary], *mut *mut u8, Strides<'_>, usize,
 struct Strides<'s> {
     /// How many addresses are before them.
     first: usize,
-    /// Bytes of a vector at each; 0 where all blocks are the same.
-    bytes: &'s [u16],
+    /// Bytes from block to block at each; 0 where all blocks are the same.
+    bytes: &'s [isize],
 }
 
 /// Where a value outside is.
@@ -195,6 +197,18 @@ impl VectorBytecode {
         steps: &[Step],
         outputs: &[u32],
     ) -> Option<VectorBytecode> {
+        VectorBytecode::with_singles(isa, inputs, &[], steps, outputs)
+    }
+
+    /// The same where a block reads one element, for all of its lanes, of those inputs for which `is_single` holds; inputs
+    /// beyond its end are not single.
+    fn with_singles(
+        isa: Isa,
+        inputs: &[DType],
+        is_single: &[bool],
+        steps: &[Step],
+        outputs: &[u32],
+    ) -> Option<VectorBytecode> {
         let types = || {
             inputs
                 .iter()
@@ -226,7 +240,7 @@ impl VectorBytecode {
             code,
             calls,
             locals,
-        } = Compiler::new(isa, inputs, steps, outputs).compile()?;
+        } = Compiler::new(isa, inputs, is_single, steps, outputs).compile()?;
         if locals > MAX_LOCALS {
             return None;
         }
@@ -255,7 +269,7 @@ impl VectorBytecode {
     /// Bytes of the table of addresses, and of how they move on.
     fn table_bytes(&self) -> usize {
         let pointers = (self.locals + self.bytes.len()) * size_of::<*mut u8>();
-        (pointers + size_of_val(&self.bytes[..])).next_multiple_of(64)
+        (pointers + self.bytes.len() * size_of::<isize>()).next_multiple_of(64)
     }
 
     /// Bytes of a value of a large block.
@@ -283,36 +297,48 @@ impl VectorBytecode {
         // of which every block takes its own.
         unsafe {
             let room = scratch.add(self.table_bytes());
-            let bytes = pointers.add(own + count).cast::<u16>();
-            for at in 0..own {
-                pointers.add(at).write(room.add(at * self.block_bytes()));
-            }
+            self.place_locals(pointers, room);
+            let bytes = pointers.add(own + count).cast::<isize>();
             for (k, (outside, &own_bytes)) in outside.zip(&self.bytes).enumerate() {
                 pointers.add(own + k).write(outside.address);
-                bytes
-                    .add(k)
-                    .write(if outside.is_fixed { 0 } else { own_bytes });
+                let step = WIDE as isize * own_bytes as isize;
+                bytes.add(k).write(if outside.is_fixed { 0 } else { step });
             }
-            let strides = Strides {
+            let strides = || Strides {
                 first: own,
                 bytes: std::slice::from_raw_parts(bytes, count),
             };
             let can_overlap = n >= self.lanes && !self.writes_inputs(pointers);
-            self.run_blocks(pointers, strides, large, true);
+            self.run_blocks(pointers, strides(), large, true);
             let ragged = rest % self.lanes;
             if self.is_large_block(rest, can_overlap, large > 0) {
                 match can_overlap && large > 0 {
-                    true => self.run_last(pointers, strides, rest, true),
-                    false => self.run_copy(pointers, strides, rest, room, true),
+                    true => self.run_last(pointers, strides(), rest, true),
+                    false => self.run_copy(pointers, strides(), rest, room, true),
                 }
                 return;
             }
-            self.run_blocks(pointers, strides, rest / self.lanes, false);
+            for k in 0..count {
+                let step = bytes.add(k);
+                step.write(step.read() / WIDE as isize);
+            }
+            self.run_blocks(pointers, strides(), rest / self.lanes, false);
             match ragged {
                 0 => {}
-                _ if can_overlap => self.run_last(pointers, strides, ragged, false),
-                _ => self.run_copy(pointers, strides, ragged, room, false),
+                _ if can_overlap => self.run_last(pointers, strides(), ragged, false),
+                _ => self.run_copy(pointers, strides(), ragged, room, false),
             }
+        }
+    }
+
+    /// Writes the addresses of the bytecode's own, which begin at `room`, into the table.
+    ///
+    /// # Safety
+    /// The table has room for them, and a large block of each lies behind `room`.
+    unsafe fn place_locals(&self, pointers: *mut *mut u8, room: *mut u8) {
+        for at in 0..self.locals {
+            // SAFETY: the caller's promise.
+            unsafe { pointers.add(at).write(room.add(at * self.block_bytes())) };
         }
     }
 
@@ -344,12 +370,12 @@ impl VectorBytecode {
         } else {
             self.lanes
         };
-        let back = lanes - rest;
+        let back = (lanes - rest) as isize;
         // SAFETY: the caller's promise.
         unsafe {
             for (k, &bytes) in strides.bytes.iter().enumerate() {
                 let pointer = pointers.add(strides.first + k);
-                pointer.write((*pointer).sub(back * (usize::from(bytes) / self.lanes)));
+                pointer.write((*pointer).offset(-back * (bytes / lanes as isize)));
             }
             self.run_blocks(pointers, strides, 1, is_large);
         }

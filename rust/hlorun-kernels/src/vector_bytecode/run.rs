@@ -173,6 +173,14 @@ macro_rules! block {
                             Code::Load => $each!(acc, |k, _v| V::load(vector(k))),
                             Code::LoadBf16 => $each!(acc, |k, _v| V::load_bf16(half(k))),
                             Code::LoadF16 => $each!(acc, |k, _v| V::load_f16(half(k))),
+                            Code::LoadSingle => {
+                                let bits = match V::SIZE {
+                                    4 => p.cast::<u32>().read_unaligned().into(),
+                                    _ => p.cast::<u64>().read_unaligned(),
+                                };
+                                let c = V::splat(bits);
+                                $each!(acc, |_k, _v| c)
+                            }
                             Code::LoadConstant => {
                                 let c = V::splat(micro.bits);
                                 $each!(acc, |_k, _v| c)
@@ -299,7 +307,7 @@ macro_rules! block {
                     }
                     for (k, &bytes) in strides.bytes.iter().enumerate() {
                         let pointer = pointers.add(strides.first + k);
-                        pointer.write((*pointer).wrapping_add($vectors * usize::from(bytes)));
+                        pointer.write((*pointer).wrapping_offset(bytes));
                     }
                 }
             }

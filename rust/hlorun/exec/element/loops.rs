@@ -113,6 +113,13 @@ impl<'p> Sources<'p> {
         source.base.wrapping_add(at.wrapping_mul(source.size))
     }
 
+    /// Where an input has the element `offset` elements after its first one, and the bytes of an element.
+    pub fn element(&self, input: usize, offset: i64) -> (*const u8, usize) {
+        let source = &self.sources[input];
+        let bytes = offset as isize * source.size as isize;
+        (source.base.wrapping_offset(bytes), source.size)
+    }
+
     /// Asks for elements `start..start + n` of all dense inputs, which are read soon.
     pub fn expect(&self, start: usize, n: usize) {
         for (input, source) in self.sources.iter().enumerate() {

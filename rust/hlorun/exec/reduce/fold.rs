@@ -8,8 +8,9 @@
 //! lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but
 //! need not be commutative.
 
+use super::columns::Columns;
 use super::job::{Accumulators, Job};
-use super::moves::{Stretches, part_pairs, part_rows};
+use super::moves::{Stretches, halve_by, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
@@ -41,6 +42,8 @@ pub(crate) struct Tile {
     /// Per operand, room for a tile that is transposed or folded; none where neither happens.
     stage: SmallVec<[*mut u8; 2]>,
     _scratch: Option<Scratch>,
+    /// What one pass over columns needs.
+    pub(super) columns: Option<Scratch>,
 }
 
 impl Tile {
@@ -78,6 +81,7 @@ impl Tile {
             },
             stage,
             _scratch: scratch,
+            columns: job.columns.as_ref().map(Columns::scratch).transpose()?,
         })
     }
 
@@ -434,24 +438,14 @@ impl Tile {
         let (rows, index) = (run.count / size, run.index);
         let width = accumulators.sizes[0];
         let stage = self.stage[0];
-        let mut from = self.value(job, 0, run.from);
-        let mut left = rows;
-        while left > 1 {
-            let half = left / 2;
-            // An odd row in the middle stays where it is; it is the last of those that are left.
-            let upper = left - half;
-            // SAFETY: rows lie inside the tile, and later inside the stage; kernels may write onto
-            // an operand.
-            unsafe {
-                combine(from, from.add(upper * size * width), stage, half * size);
-                if upper > half && !std::ptr::eq(from, stage) {
-                    let odd = half * size * width;
-                    std::ptr::copy_nonoverlapping(from.add(odd), stage.add(odd), size * width);
-                }
+        let values = self.value(job, 0, run.from);
+        // SAFETY: the tile holds the rows, and the stage as many.
+        let from = unsafe {
+            match job.halve_rows {
+                Some(halve) => halve(values, rows, size, stage),
+                None => halve_by(combine, values, (rows, size, width), stage),
             }
-            from = stage.cast_const();
-            left = upper;
-        }
+        };
         if group > 1 {
             for at in 0..size / group {
                 // SAFETY: a group of the row that is left, and its result.

@@ -1,5 +1,6 @@
 //! What is reduced, and where results gather.
 
+use super::columns::Columns;
 use crate::exec::element::loops::Sources;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::schedule::fold_shape::Shape;
@@ -83,6 +84,16 @@ fn repeats(walk: &Walk, row: i64) -> bool {
     })
 }
 
+/// The kernels of a reduction.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels {
+    pub(super) fold: hlorun_kernels::Reduce,
+    pub(super) combine: hlorun_kernels::Binary,
+    pub(super) identity: Option<[u8; 16]>,
+    pub(super) fold_rows: Option<hlorun_kernels::FoldRows>,
+    pub(super) halve_rows: Option<hlorun_kernels::HalveRows>,
+}
+
 /// One reduction being run.
 pub(crate) struct Job<'t> {
     pub(crate) thunk: &'t ReduceThunk,
@@ -99,7 +110,10 @@ pub(crate) struct Job<'t> {
     pub(crate) fold: Option<hlorun_kernels::Reduce>,
     pub(crate) combine: Option<hlorun_kernels::Binary>,
     pub(super) fold_rows: Option<hlorun_kernels::FoldRows>,
+    pub(super) halve_rows: Option<hlorun_kernels::HalveRows>,
     pub(super) identity: Option<[u8; 16]>,
+    /// Set where values are computed and folded in one pass.
+    pub(super) columns: Option<Columns<'t>>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! results themselves, or partial results of stretches of a fixed size, combined in order: so sums
 //! are formed in the same order for every number of threads. How a tile is folded is [`fold`]'s.
 
+mod columns;
 pub(crate) mod fold;
 pub(crate) mod job;
 mod moves;
@@ -23,6 +24,7 @@ use crate::plan::schedule::fold_shape::Shape;
 use crate::plan::schedule::tiles;
 use crate::plan::thunk::{FoldWay, ReduceThunk};
 use crate::types::PrimitiveType;
+use columns::Columns;
 use fold::Tile;
 use job::{Accumulators, Job, Operand};
 use smallvec::smallvec;
@@ -227,9 +229,12 @@ impl<'t> Job<'t> {
         let kernels = match (thunk.way, ty.and_then(dtype)) {
             (FoldWay::Kernels(op), Some(ty)) => hlorun_kernels::reduce(op, ty)
                 .zip(hlorun_kernels::binary(op, ty))
-                .map(|(fold, combine)| {
-                    let identity = hlorun_kernels::reduce_identity(op, ty);
-                    (fold, combine, identity, hlorun_kernels::fold_rows(op, ty))
+                .map(|(fold, combine)| job::Kernels {
+                    fold,
+                    combine,
+                    identity: hlorun_kernels::reduce_identity(op, ty),
+                    fold_rows: hlorun_kernels::fold_rows(op, ty),
+                    halve_rows: hlorun_kernels::halve_rows(op, ty),
                 }),
             _ => None,
         };
@@ -258,10 +263,12 @@ impl<'t> Job<'t> {
             shape,
             operands: Operand::all(thunk),
             choose: job::choose(thunk),
-            fold: kernels.map(|k| k.0),
-            combine: kernels.map(|k| k.1),
-            identity: kernels.and_then(|k| k.2),
-            fold_rows: kernels.and_then(|k| k.3),
+            fold: kernels.map(|k| k.fold),
+            combine: kernels.map(|k| k.combine),
+            identity: kernels.and_then(|k| k.identity),
+            fold_rows: kernels.and_then(|k| k.fold_rows),
+            halve_rows: kernels.and_then(|k| k.halve_rows),
+            columns: Columns::of(thunk),
         })
     }
 
@@ -467,6 +474,12 @@ impl<'t> Job<'t> {
         ahead: Option<usize>,
         accumulators: &Accumulators,
     ) {
+        if let (Some(columns), Some(scratch)) = (&self.columns, &mut tile.columns)
+            && columns.has_whole(&range)
+        {
+            let result = |index| accumulators.at(0, index);
+            return columns.fold(&self.sources, range, &result, scratch);
+        }
         let program = &self.thunk.program;
         let mut start = range.start;
         while start < range.end {

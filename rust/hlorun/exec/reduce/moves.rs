@@ -89,6 +89,36 @@ pub(super) unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds:
     })
 }
 
+/// What [`hlorun_kernels::HalveRows`] does, for types that have no such kernel; elements are `width` bytes.
+///
+/// # Safety
+///
+/// As for that.
+pub(super) unsafe fn halve_by(
+    combine: hlorun_kernels::Binary,
+    values: *const u8,
+    (rows, size, width): (usize, usize, usize),
+    stage: *mut u8,
+) -> *const u8 {
+    let (mut from, mut left) = (values, rows);
+    while left > 1 {
+        let half = left / 2;
+        // An odd row in the middle stays where it is; it is the last of those that are left.
+        let upper = left - half;
+        // SAFETY: rows lie among the values, and later in the stage; kernels may write onto an operand.
+        unsafe {
+            combine(from, from.add(upper * size * width), stage, half * size);
+            if upper > half && !std::ptr::eq(from, stage) {
+                let odd = half * size * width;
+                std::ptr::copy_nonoverlapping(from.add(odd), stage.add(odd), size * width);
+            }
+        }
+        from = stage.cast_const();
+        left = upper;
+    }
+    from
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,8 @@
 //! In: a program's steps. Out: its tasks. Vector bytecode keeps what its steps pass to each other in
 //! registers, where single steps write and read a tile each; what it computes is the same to the bit.
 
-use hlorun_kernels::vector_bytecode::{self, Op, Operand, VectorBytecode, Width};
-use hlorun_kernels::{DType, Side, UnaryOp};
+use hlorun_kernels::vector_bytecode::{self, ColumnFold, Op, Operand, VectorBytecode, Width};
+use hlorun_kernels::{BinaryOp, DType, Side, UnaryOp};
 use rustc_hash::FxHashMap;
 
 use super::elementwise::{Kernel, dtype};
@@ -30,6 +30,50 @@ impl Program {
             self.assign_slots();
         }
         self
+    }
+
+    /// The values of the one output and their combination by `op` with the results so far, in one pass; inputs for which
+    /// `is_single` holds have one element for all columns of a row. `None` where vector bytecode has no such steps.
+    pub fn column_fold(&self, is_single: &[bool], op: BinaryOp) -> Option<ColumnFold> {
+        let [output] = self.outputs[..] else {
+            return None;
+        };
+        let ty = dtype(self.types[output.0 as usize])?;
+        let (count, so_far) = (self.inputs.len(), self.inputs.len() as u32);
+        let operand = |register: Register| {
+            let constant = self.values.iter().find(|value| value.0 == register);
+            if let Some(&(_, index)) = constant {
+                return Some(Operand::Constant(self.constants[index as usize]));
+            }
+            let input = self.inputs.iter().position(|&input| input == register);
+            let result = || self.steps.iter().position(|step| step.result == register);
+            let value = input.or_else(|| Some(count + 1 + result()?))?;
+            Some(Operand::Value(value as u32))
+        };
+        let steps = self.steps.iter();
+        let mut steps = steps
+            .map(|step| {
+                step_width(self, step)?;
+                vector_step(self, step, &operand)
+            })
+            .collect::<Option<Vec<_>>>()?;
+        steps.push(vector_bytecode::Step {
+            op: Op::Binary(op),
+            operands: [
+                Operand::Value(so_far),
+                operand(output)?,
+                Operand::Constant([0; 16]),
+            ],
+            count: 2,
+            from: ty,
+            to: ty,
+        });
+        let inputs = self.inputs.iter();
+        let mut types = inputs
+            .map(|register| dtype(self.types[register.0 as usize]))
+            .collect::<Option<Vec<_>>>()?;
+        types.push(ty);
+        ColumnFold::new(&types, is_single, &steps)
     }
 
     /// The same program step by step, for tiles of few elements; `None` where it is that already. An output
@@ -265,7 +309,7 @@ mod tests {
     use crate::plan::element::program::Meaning;
     use crate::plan::element::program::ProgramBuilder;
     use crate::types::PrimitiveType as P;
-    use hlorun_kernels::{BinaryOp, UnaryOp};
+    use hlorun_kernels::UnaryOp;
 
     fn binary(b: &mut ProgramBuilder, op: BinaryOp, x: Register, y: Register) -> Register {
         let kernel = Kernel::Binary(hlorun_kernels::binary(op, DType::F32).unwrap());

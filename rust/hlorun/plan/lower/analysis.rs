@@ -70,12 +70,20 @@ pub struct Analysis {
     pub sites: FxHashMap<(u32, u32), ClusterId>,
 }
 
-/// Analyses `computation`; `results` are stored row-major.
+/// Instructions that are walked in another order than that of their layout.
+pub struct Walks<'w> {
+    /// Those stored row-major.
+    pub row_major: &'w FxHashSet<InstructionId>,
+    /// Reductions with an order of their own.
+    pub reductions: &'w FxHashMap<InstructionId, Order>,
+}
+
+/// Analyses `computation`.
 pub fn analyse(
     module: &HloModule,
     computation: ComputationId,
     fuse: bool,
-    results: &FxHashSet<InstructionId>,
+    walks: &Walks<'_>,
 ) -> Analysis {
     let data = module.computation(computation);
     let instructions = data.instructions.clone();
@@ -110,7 +118,11 @@ pub fn analyse(
     for at in (0..count).rev() {
         let id = analysis.instructions[at];
         let instruction = module.instruction(id);
-        analysis.orders[at] = walked(instruction, analysis.roles[at], results.contains(&id));
+        analysis.orders[at] = walked(
+            instruction,
+            analysis.roles[at],
+            walks.row_major.contains(&id),
+        );
         let new = sizes.len() as ClusterId;
         match analysis.roles[at] {
             Role::Elementwise | Role::Alias | Role::Iota => {
@@ -124,7 +136,8 @@ pub fn analyse(
             }
             Role::Reduce => {
                 if let Some(shape) = instruction.operand(0).and_then(|o| o.array_shape()) {
-                    analysis.orders[at] = major_to_minor(shape);
+                    let own = walks.reductions.get(&id).cloned();
+                    analysis.orders[at] = own.unwrap_or_else(|| major_to_minor(shape));
                 }
                 analysis.clusters[at] = Some(new);
                 sizes.push(1);

@@ -28,12 +28,15 @@ struct Cluster {
     builder: ProgramBuilder,
     loads: Vec<Load>,
     known: FxHashMap<(InstructionId, Order), Register>,
+    /// Whether its values are reduced.
+    is_reduction: bool,
 }
 
 impl Cluster {
-    fn new(id: ClusterId) -> Cluster {
+    fn new(id: ClusterId, is_reduction: bool) -> Cluster {
         Cluster {
             id,
+            is_reduction,
             builder: ProgramBuilder::new(),
             loads: Vec::new(),
             known: FxHashMap::default(),
@@ -68,7 +71,7 @@ impl<'m> Lowering<'m> {
         order: &Order,
         destination: ArrayView,
     ) -> Result<()> {
-        let mut cluster = Cluster::new(cluster);
+        let mut cluster = Cluster::new(cluster, false);
         let root = self.evaluate(scope, &mut cluster, instruction, order)?;
         let walk = destination.walk(order);
         let store = Store {
@@ -223,7 +226,7 @@ impl<'m> Lowering<'m> {
         order: &Order,
     ) -> Result<Register> {
         let view = self.stored(scope, instruction)?;
-        let view = self.along_memory(scope, root, view, order)?;
+        let view = self.along_memory(scope, root, view, order, cluster.is_reduction)?;
         self.load_view(cluster, view, order)
     }
 
@@ -295,7 +298,7 @@ impl<'m> Lowering<'m> {
                 .iter()
                 .map(|&dim| (dims[usize::from(dim)], reduced(dim))),
         );
-        let mut cluster = Cluster::new(cluster);
+        let mut cluster = Cluster::new(cluster, true);
         let mut values = Vec::with_capacity(count);
         let mut inits = Vec::with_capacity(count);
         for k in 0..count {
@@ -349,6 +352,7 @@ impl<'m> Lowering<'m> {
                 way,
                 inits,
                 outputs,
+                columns: None,
             })),
         );
         Ok(value)

@@ -13,6 +13,7 @@ mod observe;
 mod operation;
 pub mod packed_operand;
 pub mod parts_of_state;
+pub mod reduced_outward;
 pub mod result_order;
 mod starts;
 pub mod state_in_place;
@@ -159,7 +160,12 @@ impl<'m> Lowering<'m> {
         }
         let module = self.module;
         let results = self.row_major_results(computation);
-        let analysis = analysis::analyse(module, computation, self.options.fuse, &results);
+        let reductions = self.reduced_outward(computation);
+        let walks = analysis::Walks {
+            row_major: &results,
+            reductions: &reductions,
+        };
+        let analysis = analysis::analyse(module, computation, self.options.fuse, &walks);
         let mut scope = Scope {
             copied: match is_body {
                 true => self.parts_of_state(computation, &analysis),

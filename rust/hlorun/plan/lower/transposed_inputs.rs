@@ -2,30 +2,38 @@
 //!
 //! Applies to inputs of many elements whose neighbours, as the loop goes, lie in different cache lines, while others lie side
 //! by side along another dimension, which moves only after several of them. A copy transposes blocks in registers and
-//! touches each line once; read by the loop itself, every element costs a line. A copy is legal everywhere; these conditions
-//! are about cost.
+//! touches each line once; read by the loop itself, every element costs a line. Applies also to inputs that are read many
+//! times with gaps: a copy closes the gaps once. A copy is legal everywhere; these conditions are about cost.
 
 use super::views::Order;
 use super::{Lowering, Scope};
 use crate::error::Result;
 use crate::module::InstructionRef;
-use crate::plan::cost::transposed_inputs::{MIN_ELEMENTS, MIN_ROW, MIN_STEP};
+use crate::plan::cost::tiles::MOST_REPEATED;
+use crate::plan::cost::transposed_inputs::{
+    MIN_ELEMENTS, MIN_REPEATED, MIN_REPEATS, MIN_ROW, MIN_STEP,
+};
 use crate::plan::view::{ArrayView, Walk};
 
 /// Name by which it is switched off.
 pub const NAME: &str = "transposed-inputs";
 
 impl<'m> Lowering<'m> {
-    /// `view`, or a copy of it, for a loop that reads it in the order `order`; the copy is a step of `instruction`.
+    /// `view`, or a copy of it, for a loop that reads it in the order `order`; the copy is a step of `instruction`. A loop lays
+    /// out a short period of its elements itself, unless it `needs_rows` that lie side by side.
     pub(super) fn along_memory(
         &mut self,
         scope: &mut Scope<'_>,
         instruction: InstructionRef<'m>,
         view: ArrayView,
         order: &Order,
+        needs_rows: bool,
     ) -> Result<ArrayView> {
         let walk = view.walk(order);
-        if self.options.is_off(NAME) || !is_across(&walk, view.element_type.size_bytes()) {
+        let size = view.element_type.size_bytes();
+        if self.options.is_off(NAME)
+            || !(is_across(&walk, size) || is_repeated_apart(&walk, needs_rows))
+        {
             return Ok(view);
         }
         // What is repeated is copied once.
@@ -62,9 +70,39 @@ fn is_across(walk: &Walk, size: usize) -> bool {
         && closest.is_some_and(|at| count(&walk[at + 1..]) >= MIN_ROW as i64)
 }
 
+/// Whether a loop of this walk reads an array with gaps, and many times; not of one that it lays out itself, unless it
+/// `needs_rows`.
+fn is_repeated_apart(walk: &Walk, needs_rows: bool) -> bool {
+    let count = |is_counted: &dyn Fn(i64) -> bool| {
+        let steps = walk.iter().filter(|step| is_counted(step.1));
+        steps.fold(1i64, |all, step| all.saturating_mul(step.0))
+    };
+    let is_apart = walk.last().is_some_and(|step| !matches!(step.1, 0 | 1));
+    let is_long = || count(&|stride| stride != 0) > MOST_REPEATED;
+    is_apart
+        && (needs_rows || is_long())
+        && count(&|stride| stride == 0) >= MIN_REPEATS as i64
+        && count(&|_| true) >= MIN_REPEATED as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inputs_with_gaps_are_copied_where_they_are_repeated() {
+        let is_apart = |walk: &[(i64, i64)]| is_repeated_apart(&Walk::from_slice(walk), true);
+        assert!(is_apart(&[(500, 0), (3, 1), (400, 3)]));
+        assert!(is_apart(&[(500, 0), (400, -1)]));
+        assert!(!is_apart(&[(500, 0), (1200, 1)]));
+        assert!(!is_apart(&[(500, 3), (3, 1), (400, 0)]));
+        assert!(!is_apart(&[(2, 0), (3, 1), (4000, 3)]));
+        assert!(!is_apart(&[(20, 0), (3, 1), (4, 3)]));
+        assert!(!is_apart(&[]));
+        // What a loop lays out itself.
+        let short = Walk::from_slice(&[(500, 0), (400, 3)]);
+        assert!(is_repeated_apart(&short, true) && !is_repeated_apart(&short, false));
+    }
 
     #[test]
     fn only_inputs_across_memory_are_copied() {

@@ -1,5 +1,6 @@
 //! Thunks to thunks: which run together, and which become bytecode.
 
+pub mod column_folds;
 mod epilogue_steps;
 pub mod fold_shape;
 pub mod kernel_strips;

@@ -4,6 +4,7 @@
 //! runs. [`super::accesses`] is the one statement of what a thunk reads and writes.
 
 use hlorun_kernels::choice::Choice;
+use hlorun_kernels::vector_bytecode::ColumnFold;
 use hlorun_kernels::{BinaryOp, DType};
 
 use crate::module::InstructionId;
@@ -181,6 +182,8 @@ pub struct ReduceThunk {
     pub inits: Vec<ArrayView>,
     /// Results, dense in the order of the kept dimensions.
     pub outputs: Vec<ArrayView>,
+    /// Computes and folds values in one pass; see [`crate::plan::schedule::column_folds`].
+    pub columns: Option<Box<ColumnFold>>,
 }
 
 /// How the values of a reduction are folded.

@@ -449,7 +449,9 @@ ENTRY e {{
     assert np.array_equal(repeated, np.repeat(y[..., None], count, 2))
 
 
-@pytest.mark.parametrize("sizes", [(37, 37, 3, 1), (500, 2, 5, 1), (40, 3, 2, 4), (1000, 7, 16, 1), (9, 64, 2, 1)])
+@pytest.mark.parametrize(
+    "sizes", [(37, 37, 3, 1), (500, 2, 5, 1), (40, 3, 2, 4), (1000, 7, 16, 1), (9, 64, 2, 1)]
+)
 @pytest.mark.parametrize("op", ["add", "max"])
 def test_many_short_runs(sizes: tuple[int, int, int, int], op: str) -> None:
     x = Stream("short runs", *sizes).normal(sizes)
@@ -559,7 +561,11 @@ def test_distances_of_all_pairs(sizes: tuple[int, int, int], op: str, dtype: str
     text = PAIRS.replace("TYPE", dtype).replace("FOLD", op).replace("K2", str(2 * k))
     for name, size in (("N", n), ("M", m), ("K", k)):
         text = text.replace(f"[{name}]", f"[{size}]").replace(f"[{name},", f"[{size},")
-        text = text.replace(f",{name}]", f",{size}]").replace(f",{name},", f",{size},").replace(f":{name}]", f":{size}]")
+        text = (
+            text.replace(f",{name}]", f",{size}]")
+            .replace(f",{name},", f",{size},")
+            .replace(f":{name}]", f":{size}]")
+        )
     stream = Stream("pairs", *sizes)
     types = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "bf16": ml_dtypes.bfloat16}
     shapes = [(n, k), (m, 2 * k), (k,)]
@@ -645,3 +651,55 @@ ENTRY main {{
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     for disable in ("column-folds", "vector-bytecode", "machine-code", "scalar-bytecode"):
         assert run(text, x, m, h, r, disable=(disable,))[0].tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s32", "u8"])
+@pytest.mark.parametrize("size", [31, 64, 65, 100, 500, 3001])
+def test_places_of_the_greatest_in_rows(dtype: str, size: int) -> None:
+    """The first of the greatest in rows of few different values, of zeros of both signs, and of some NaN."""
+    text = f"""HloModule places
+later {{
+  x = {dtype}[] parameter(0)
+  i = s32[] parameter(1)
+  y = {dtype}[] parameter(2)
+  j = s32[] parameter(3)
+  gt = pred[] compare(x, y), direction=GT
+  nan = pred[] compare(x, x), direction=NE
+  wins = pred[] or(gt, nan)
+  eq = pred[] compare(x, y), direction=EQ
+  lt = pred[] compare(i, j), direction=LT
+  ties = pred[] and(eq, lt)
+  left = pred[] or(wins, ties)
+  v = {dtype}[] select(wins, x, y)
+  k = s32[] select(left, i, j)
+  ROOT t = ({dtype}[], s32[]) tuple(v, k)
+}}
+ENTRY main {{
+  x = {dtype}[23,{size}] parameter(0)
+  at = s32[23,{size}] iota(), iota_dimension=1
+  low = {dtype}[] parameter(1)
+  none = s32[] constant(0)
+  ROOT r = ({dtype}[23], s32[23]) reduce(x, at, low, none), dimensions={{1}}, to_apply=later
+}}
+"""
+    types = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "u8": np.uint8}
+    stream = Stream("places", size)
+    x = stream.integers(0, 50, (23, size)).astype(types[dtype])
+    low: Any = types[dtype](0)
+    if dtype in ("f32", "bf16"):
+        x[3:6] = np.where(stream.integers(0, 2, (3, size)) == 0, -0.0, 0.0).astype(types[dtype])
+        x[[7, 7, 8], [size // 2, size - 1, 0]] = np.nan
+        low = types[dtype](-np.inf)
+    values, places = run(text, x, low)
+    wide = x.astype(np.float64)
+    want = np.argmax(wide, 1)
+    if dtype in ("s32", "u8"):
+        # The initial value is left of them all.
+        want = np.where(wide.max(1) == 0, 0, want)
+    assert np.array_equal(places, want)
+    assert np.array_equal(values.astype(np.float64), wide.max(1), equal_nan=True)
+    for disable in ("select-reducers", "vector-bytecode"):
+        other_values, other_places = run(text, x, low, disable=(disable,))
+        assert other_places.tobytes() == places.tobytes()
+        is_number = ~np.isnan(wide.max(1))
+        assert other_values[is_number].tobytes() == values[is_number].tobytes()

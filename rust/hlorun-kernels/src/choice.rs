@@ -1,7 +1,7 @@
 //! Selects one of two pairs, element by element: the reducer of `argmax`, `argmin` and similar reductions.
 //!
 //! In: left and right pairs of a value and a second element, such as its index. Out: the selected pairs, in the place of
-//! the left ones. Promise: elements keep their bits.
+//! the left ones, or the pair that is selected of a whole row. Promise: elements keep their bits.
 
 use crate::low_float::{Bf16, F16, LowFloat};
 use crate::{CompareDirection, DType, Isa};
@@ -86,6 +86,17 @@ pub struct Choice {
 /// The addresses hold `n` elements of the looked-up types, aligned to them; what the left ones hold overlaps nothing else.
 pub type Choose = unsafe fn([*mut u8; 2], [*const u8; 2], usize, Choice);
 
+/// `unsafe fn(pairs, n, selected, choice) -> is_decided`: writes the one of `n` pairs that is selected where each is the left
+/// pair of those after it. Does not where that depends on the order: the value is NaN, or a zero of a float.
+///
+/// # Safety
+/// As for [`Choose`]; there are [`MIN_ROW`] pairs or more, and room for one. Seconds are integers, and where values are floats
+/// the choice selects NaN.
+pub type ChooseRow = unsafe fn([*const u8; 2], usize, [*mut u8; 2], Choice) -> bool;
+
+/// Fewest pairs of a row, of which every so many are in the same lane.
+pub const MIN_ROW: usize = 32;
+
 impl Choice {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Choice> {
@@ -110,7 +121,12 @@ impl Choice {
 
     /// The kernel for pairs of these types, if there is one.
     pub fn kernel(self, value: DType, second: DType) -> Option<Choose> {
-        of_tier!(Isa::active(), pick(self, value, second))
+        of_tier!(Isa::active(), pick(self, value, second)).map(|kernels| kernels.0)
+    }
+
+    /// The kernel for rows of such pairs, if there is one.
+    pub fn row_kernel(self, value: DType, second: DType) -> Option<ChooseRow> {
+        of_tier!(Isa::active(), pick(self, value, second)).map(|kernels| kernels.1)
     }
 }
 
@@ -118,10 +134,12 @@ impl Choice {
 trait Key: Copy {
     type As: PartialOrd + Copy;
     fn key(self) -> Self::As;
+    /// Whether other bits may compare as equal to these: those of zero, and of NaN, which equals nothing.
+    fn has_equals(self) -> bool;
 }
 
 macro_rules! keys {
-    ($($t:ty => $key:ty, |$x:ident| $e:expr;)*) => {$(
+    ($($t:ty => $key:ty, |$x:ident| $e:expr, |$y:ident| $has_equals:expr;)*) => {$(
         impl Key for $t {
             type As = $key;
             #[inline(always)]
@@ -129,14 +147,40 @@ macro_rules! keys {
                 let $x = self;
                 $e
             }
+            #[inline(always)]
+            fn has_equals(self) -> bool {
+                let $y = self.key();
+                $has_equals
+            }
         }
     )*};
 }
 keys! {
-    i8 => i8, |x| x; i16 => i16, |x| x; i32 => i32, |x| x; i64 => i64, |x| x;
-    u8 => u8, |x| x; u16 => u16, |x| x; u32 => u32, |x| x; u64 => u64, |x| x;
-    f32 => f32, |x| x; f64 => f64, |x| x;
-    F16 => f32, |x| x.decode(); Bf16 => f32, |x| x.decode();
+    i8 => i8, |x| x, |_x| false; i16 => i16, |x| x, |_x| false; i32 => i32, |x| x, |_x| false; i64 => i64, |x| x, |_x| false;
+    u8 => u8, |x| x, |_x| false; u16 => u16, |x| x, |_x| false; u32 => u32, |x| x, |_x| false; u64 => u64, |x| x, |_x| false;
+    f32 => f32, |x| x, |x| x == 0.0 || x.is_nan(); f64 => f64, |x| x, |x| x == 0.0 || x.is_nan();
+    F16 => f32, |x| x.decode(), |x| x == 0.0 || x.is_nan(); Bf16 => f32, |x| x.decode(), |x| x == 0.0 || x.is_nan();
+}
+
+/// The pair that is selected.
+#[inline(always)]
+fn selected<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
+    (a, b): (V, I),
+    (c, d): (V, I),
+    choice: Choice,
+) -> (V, I) {
+    let (x, y) = (a.key(), c.key());
+    let (i, j) = (b.key(), d.key());
+    #[allow(clippy::eq_op)]
+    let is_nan = x != x;
+    let wins = (if GREATER { x > y } else { x < y }) | (choice.nan & is_nan);
+    let ties = (x == y) & (if LATER { i > j } else { i < j });
+    let value = if wins | (ties & choice.together) {
+        a
+    } else {
+        c
+    };
+    (value, if wins | ties { b } else { d })
 }
 
 #[inline(always)]
@@ -157,19 +201,67 @@ unsafe fn body<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
     };
     let lefts = values.iter_mut().zip(seconds);
     for ((a, b), (&c, &d)) in lefts.zip(others.iter().zip(other_seconds)) {
-        let (x, y) = (a.key(), c.key());
-        let (i, j) = (b.key(), d.key());
-        #[allow(clippy::eq_op)]
-        let is_nan = x != x;
-        let wins = (if GREATER { x > y } else { x < y }) | (choice.nan & is_nan);
-        let ties = (x == y) & (if LATER { i > j } else { i < j });
-        *a = if wins | (ties & choice.together) {
-            *a
-        } else {
-            c
-        };
-        *b = if wins | ties { *b } else { d };
+        (*a, *b) = selected::<V, I, GREATER, LATER>((*a, *b), (c, d), choice);
     }
+}
+
+/// See [`ChooseRow`].
+#[inline(always)]
+unsafe fn row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
+    pairs: [*const u8; 2],
+    n: usize,
+    to: [*mut u8; 2],
+    choice: Choice,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let (values, seconds) = unsafe {
+        (
+            std::slice::from_raw_parts(pairs[0].cast::<V>(), n),
+            std::slice::from_raw_parts(pairs[1].cast::<I>(), n),
+        )
+    };
+    // The last chunk may begin inside the one before it: a pair that meets itself is selected.
+    let (Some(last_values), Some(last_seconds)) = (
+        values.last_chunk::<MIN_ROW>(),
+        seconds.last_chunk::<MIN_ROW>(),
+    ) else {
+        return false;
+    };
+    let (mut lanes, mut lane_seconds) = (*last_values, *last_seconds);
+    macro_rules! take {
+        ($values:expr, $seconds:expr) => {
+            for lane in 0..MIN_ROW {
+                let left = (lanes[lane], lane_seconds[lane]);
+                let right = ($values[lane], $seconds[lane]);
+                (lanes[lane], lane_seconds[lane]) =
+                    selected::<V, I, GREATER, LATER>(left, right, choice);
+            }
+        };
+    }
+    let (values, _) = values.as_chunks::<MIN_ROW>();
+    let (seconds, _) = seconds.as_chunks::<MIN_ROW>();
+    for (values, seconds) in values.iter().zip(seconds) {
+        take!(values, seconds);
+    }
+    // Widths that are known, so that each becomes a vector.
+    macro_rules! halve {
+        ($($width:literal)*) => {$(
+            for lane in 0..$width {
+                let left = (lanes[lane], lane_seconds[lane]);
+                let right = (lanes[lane + $width], lane_seconds[lane + $width]);
+                (lanes[lane], lane_seconds[lane]) =
+                    selected::<V, I, GREATER, LATER>(left, right, choice);
+            }
+        )*};
+    }
+    const _: () = assert!(MIN_ROW == 32);
+    halve!(16 8 4 2 1);
+    // SAFETY: the caller's promise.
+    unsafe {
+        to[0].cast::<V>().write_unaligned(lanes[0]);
+        to[1].cast::<I>().write_unaligned(lane_seconds[0]);
+    }
+    !lanes[0].has_equals()
 }
 
 macro_rules! tier {
@@ -188,16 +280,36 @@ macro_rules! tier {
                 unsafe { body::<V, I, GREATER, LATER>(left, right, n, choice) }
             }
 
-            const fn of<V: Key, I: Key>(choice: Choice) -> Choose {
+            $(#[$features])?
+            unsafe fn run_row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
+                pairs: [*const u8; 2],
+                n: usize,
+                to: [*mut u8; 2],
+                choice: Choice,
+            ) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe { row::<V, I, GREATER, LATER>(pairs, n, to, choice) }
+            }
+
+            const fn both<V: Key, I: Key, const GREATER: bool, const LATER: bool>()
+            -> (Choose, ChooseRow) {
+                (run::<V, I, GREATER, LATER>, run_row::<V, I, GREATER, LATER>)
+            }
+
+            const fn of<V: Key, I: Key>(choice: Choice) -> (Choose, ChooseRow) {
                 match (choice.greater, choice.later) {
-                    (false, false) => run::<V, I, false, false>,
-                    (false, true) => run::<V, I, false, true>,
-                    (true, false) => run::<V, I, true, false>,
-                    (true, true) => run::<V, I, true, true>,
+                    (false, false) => both::<V, I, false, false>(),
+                    (false, true) => both::<V, I, false, true>(),
+                    (true, false) => both::<V, I, true, false>(),
+                    (true, true) => both::<V, I, true, true>(),
                 }
             }
 
-            pub fn pick(choice: Choice, value: DType, second: DType) -> Option<Choose> {
+            pub fn pick(
+                choice: Choice,
+                value: DType,
+                second: DType,
+            ) -> Option<(Choose, ChooseRow)> {
                 Some(match (value, second) {
                     (DType::S8, DType::S32) => of::<i8, i32>(choice),
                     (DType::U8, DType::S32) => of::<u8, i32>(choice),
@@ -267,6 +379,74 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Rows of pairs against the same pairs one after the other.
+    fn check_rows<V: PartialOrd + Copy, I: PartialOrd + Copy>(
+        (value, second): (DType, DType),
+        make: impl Fn(usize) -> (V, I),
+        bits: impl Fn(V, I) -> (u64, u64),
+    ) -> usize {
+        let mut decided = 0;
+        for choice in Choice::all().filter(|choice| choice.nan) {
+            let choose = choice.kernel(value, second).unwrap();
+            let choose_row = choice.row_kernel(value, second).unwrap();
+            for (n, start) in [MIN_ROW, 33, 64, 100, 500]
+                .into_iter()
+                .zip([0, 5, 11, 300, 7])
+            {
+                let (values, seconds): (Vec<V>, Vec<I>) = (start..start + n).map(&make).unzip();
+                let (mut x, mut k) = (values[0], seconds[0]);
+                for at in 1..n {
+                    let left = [(&raw mut x).cast::<u8>(), (&raw mut k).cast()];
+                    let right = [
+                        (&raw const values[at]).cast(),
+                        (&raw const seconds[at]).cast(),
+                    ];
+                    // SAFETY: single elements.
+                    unsafe { choose(left, right, 1, choice) };
+                }
+                let (mut y, mut l) = (values[0], seconds[0]);
+                let pairs = [values.as_ptr().cast(), seconds.as_ptr().cast()];
+                let to = [(&raw mut y).cast::<u8>(), (&raw mut l).cast()];
+                // SAFETY: two vectors of n elements, and room for one of each.
+                if unsafe { choose_row(pairs, n, to, choice) } {
+                    assert_eq!(bits(y, l), bits(x, k), "{value:?} {choice:?} {n}");
+                    decided += 1;
+                }
+            }
+        }
+        decided
+    }
+
+    #[test]
+    fn rows_are_chosen_as_their_pairs_are() {
+        let (cases, hash) = (8 * 5, |i: usize| (i * 2_654_435_761) >> 7);
+        let float = |i: usize| (hash(i) % 41) as f32 - 20.0;
+        let pair = |i: usize| (float(i), i as i32);
+        let decided = check_rows((DType::F32, DType::S32), pair, |x, k| {
+            (x.to_bits().into(), k as u64)
+        });
+        assert_eq!(decided, cases);
+        // Of equal values, indices in no order, some of them equal.
+        let pair = |i: usize| ((hash(i) % 7) as i32 - 3, (hash(i) % 29) as i32);
+        let decided = check_rows((DType::S32, DType::S32), pair, |x, k| (x as u64, k as u64));
+        assert_eq!(decided, cases);
+        // Zeros of both signs, and NaN.
+        let zeros = |i: usize| (if hash(i) % 2 == 0 { 0.0f64 } else { -0.0 }, i as i64);
+        let bits = |x: f64, k: i64| (x.to_bits(), k as u64);
+        assert_eq!(check_rows((DType::F64, DType::S64), zeros, bits), 0);
+        let nans = |i: usize| {
+            (
+                if hash(i) % 29 == 0 {
+                    f64::NAN
+                } else {
+                    i as f64
+                },
+                i as i64,
+            )
+        };
+        assert!(check_rows((DType::F64, DType::S64), nans, bits) < cases);
     }
 
     #[test]

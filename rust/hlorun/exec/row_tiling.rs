@@ -84,7 +84,7 @@ enum Member<'t> {
     },
     Reduce {
         thunk: &'t ReduceThunk,
-        job: Job<'t>,
+        job: Box<Job<'t>>,
         tile: Box<Tile>,
         /// Elements per row, read and written.
         row: usize,
@@ -149,7 +149,7 @@ impl<'t> Member<'t> {
         Ok(Member::Reduce {
             thunk,
             tile: Box::new(job.tile()?),
-            job,
+            job: Box::new(job),
             row: total / rows,
             results,
             wide: wide_type(thunk)

@@ -6,19 +6,20 @@
 //! neighbouring results are lanes; few columns are folded onto themselves, by a general reducer each row
 //! with the next one. A general reducer runs on lanes, each of which takes a stretch of the run, and
 //! lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but
-//! need not be commutative.
+//! need not be commutative. One that chooses among pairs by a total order needs no order of its lanes.
 
 use super::columns::Columns;
-use super::job::{Accumulators, Job};
+use super::job::{Accumulators, Job, writes_in_place};
 use super::moves::{Stretches, halve_by, part_pairs, part_rows};
 use crate::error::Result;
 use crate::exec::element::program::Frame;
 use crate::plan::cost::reduce::{MAX_LANES, MIN_LANE_RUN};
-use crate::plan::element::program::{Home, Program, Register, Task};
+use crate::plan::element::program::{Program, Register};
 use crate::plan::schedule::fold_shape::Shape;
-use crate::plan::schedule::scalar_bytecode::folds::{result_of, row_lanes};
+use crate::plan::schedule::scalar_bytecode::folds::result_of;
 use crate::plan::thunk::FoldWay;
 use hlorun_kernels::Scratch;
+use hlorun_kernels::choice::MIN_ROW;
 use smallvec::SmallVec;
 
 /// Values of a tile, and the result they belong to: the first one's, where they belong to several.
@@ -161,7 +162,47 @@ impl Tile {
             unsafe { fold(values, run.count, accumulators.at(0, run.index)) };
             return;
         }
-        self.fold_rows_apart(job, run, 1, accumulators);
+        if !self.choose_rows(job, run, 1, accumulators) {
+            self.fold_rows_apart(job, run, 1, accumulators);
+        }
+    }
+
+    /// Folds the values of `run`, and of as many as `rows` in all that follow it and belong to neighbouring results, by a kernel
+    /// that chooses among the pairs of a row; returns whether there is one for such rows.
+    fn choose_rows(
+        &mut self,
+        job: &Job<'_>,
+        run: Run,
+        rows: usize,
+        accumulators: &Accumulators,
+    ) -> bool {
+        let Some((own, kernel)) = job.choosing.and_then(|own| Some((own, own.row?))) else {
+            return false;
+        };
+        if run.count < MIN_ROW {
+            return false;
+        }
+        for row in 0..rows {
+            let here = Run {
+                from: run.from + row * run.count,
+                index: run.index + row,
+                ..run
+            };
+            let mut chosen = [0u64; 2];
+            let [value, second] = &mut chosen;
+            let to = [(&raw mut *value).cast::<u8>(), (&raw mut *second).cast()];
+            let pairs = [0, 1].map(|k| self.value(job, k, here.from));
+            let results = [0, 1].map(|k| accumulators.at(k, here.index));
+            // SAFETY: the tile holds the pairs; an element has eight bytes at most, and each row its results.
+            unsafe {
+                if kernel(pairs, run.count, to, own.choice) {
+                    (own.pairs)(results, to.map(<*mut u8>::cast_const), 1, own.choice);
+                    continue;
+                }
+            }
+            self.fold_rows_apart(job, here, 1, accumulators);
+        }
+        true
     }
 
     /// Folds the row of `run`, the first element of which is `position` of the walk, by a general reducer, and as many
@@ -180,7 +221,10 @@ impl Tile {
             _ => 1,
         };
         let rows = (left / size).min(results - position / size % results);
-        match lanes_together(job, size, results) {
+        if self.choose_rows(job, run, rows, accumulators) {
+            return rows;
+        }
+        match job.lanes_together(size, results) {
             Some(lanes) => {
                 let stretches = Stretches {
                     from: run.from,
@@ -511,9 +555,10 @@ impl Tile {
         left: &dyn Fn(usize) -> *mut u8,
         right: &dyn Fn(usize) -> *const u8,
     ) {
-        if let Some((choose, choice)) = job.choose {
+        if let Some(own) = job.choosing {
+            let (left, right) = ([left(0), left(1)], [right(0), right(1)]);
             // SAFETY: all operands hold `count` elements; the left ones overlap nothing else.
-            return unsafe { choose([left(0), left(1)], [right(0), right(1)], count, choice) };
+            return unsafe { (own.pairs)(left, right, count, own.choice) };
         }
         let combiner: &Program = &job.thunk.combiner;
         let in_place = self.in_place;
@@ -542,27 +587,4 @@ impl Tile {
             }
         }
     }
-}
-
-/// Whether a reducer is one piece of vector bytecode, which writes what it has computed after it has read everything.
-fn writes_in_place(combiner: &Program) -> bool {
-    let outputs = &combiner.outputs;
-    let is_own = |(k, register): (usize, &Register)| {
-        let ty = |register: Register| combiner.types[register.0 as usize];
-        matches!(combiner.homes[register.0 as usize], Home::Slot(_))
-            && !outputs[..k].contains(register)
-            && ty(*register).size_bytes() == ty(combiner.inputs[k]).size_bytes()
-    };
-    matches!(combiner.tasks[..], [Task::Vector(_)]) && outputs.iter().enumerate().all(is_own)
-}
-
-/// Lanes of a row of `size` values, where rows are folded together whose results are among `results` neighbours, and the
-/// lanes of each have the same number of values.
-///
-/// Whether they are is decided by the rows that a whole tile holds, not by those that are there: the
-/// order in which a row is folded must not depend on where a thread's share ends.
-fn lanes_together(job: &Job<'_>, size: usize, results: usize) -> Option<usize> {
-    let lanes = row_lanes(size);
-    let is_worth = lanes * results.min(job.tile / size) >= MIN_LANE_RUN;
-    (is_worth && job.thunk.way != FoldWay::OneByOne).then_some(lanes)
 }

@@ -2,11 +2,14 @@
 
 use super::columns::Columns;
 use crate::exec::element::loops::Sources;
+use crate::plan::cost::reduce::MIN_LANE_RUN;
 use crate::plan::element::elementwise::dtype;
+use crate::plan::element::program::{Home, Program, Register, Task};
 use crate::plan::schedule::fold_shape::Shape;
-use crate::plan::thunk::{Load, ReduceThunk};
+use crate::plan::schedule::scalar_bytecode::folds::{is_associative, row_lanes};
+use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
 use crate::plan::view::Walk;
-use hlorun_kernels::choice::{Choice, Choose};
+use hlorun_kernels::choice::{Choice, Choose, ChooseRow};
 use smallvec::SmallVec;
 
 /// Addresses of accumulators that tasks use in disjoint parts.
@@ -64,11 +67,29 @@ impl Operand {
     }
 }
 
-/// The kernel of a reduction that chooses among pairs.
-pub(super) fn choose(thunk: &ReduceThunk) -> Option<(Choose, Choice)> {
-    let choice = thunk.choice?;
-    let ty = |k: usize| dtype(thunk.outputs.get(k)?.element_type);
-    Some((choice.kernel(ty(0)?, ty(1)?)?, choice))
+/// The kernels of a reduction that chooses among pairs.
+#[derive(Clone, Copy)]
+pub(super) struct Choosing {
+    pub(super) choice: Choice,
+    pub(super) pairs: Choose,
+    /// Chooses among the pairs of a row, in any order; `None` where the order matters.
+    pub(super) row: Option<ChooseRow>,
+}
+
+impl Choosing {
+    pub(super) fn of(thunk: &ReduceThunk) -> Option<Choosing> {
+        let choice = thunk.choice?;
+        let ty = |k: usize| dtype(thunk.outputs.get(k)?.element_type);
+        let (value, second) = (ty(0)?, ty(1)?);
+        let has_order = is_associative(thunk);
+        Some(Choosing {
+            choice,
+            pairs: choice.kernel(value, second)?,
+            row: has_order
+                .then(|| choice.row_kernel(value, second))
+                .flatten(),
+        })
+    }
 }
 
 /// Whether each `row` elements of a walk are the same ones.
@@ -106,7 +127,7 @@ pub(crate) struct Job<'t> {
     pub(crate) shape: Shape,
     pub(super) operands: SmallVec<[Operand; 2]>,
     /// What chooses one of two pairs, where the reducer does that.
-    pub(super) choose: Option<(Choose, Choice)>,
+    pub(super) choosing: Option<Choosing>,
     pub(crate) fold: Option<hlorun_kernels::Reduce>,
     pub(crate) combine: Option<hlorun_kernels::Binary>,
     pub(super) fold_rows: Option<hlorun_kernels::FoldRows>,
@@ -114,6 +135,31 @@ pub(crate) struct Job<'t> {
     pub(super) identity: Option<[u8; 16]>,
     /// Set where values are computed and folded in one pass.
     pub(super) columns: Option<Columns<'t>>,
+}
+
+impl Job<'_> {
+    /// Lanes of a row of `size` values, where rows are folded together whose results are among `results` neighbours, and the
+    /// lanes of each have the same number of values.
+    ///
+    /// Whether they are is decided by the rows that a whole tile holds, not by those that are there: the
+    /// order in which a row is folded must not depend on where a thread's share ends.
+    pub(super) fn lanes_together(&self, size: usize, results: usize) -> Option<usize> {
+        let lanes = row_lanes(size);
+        let is_worth = lanes * results.min(self.tile / size) >= MIN_LANE_RUN;
+        (is_worth && self.thunk.way != FoldWay::OneByOne).then_some(lanes)
+    }
+}
+
+/// Whether a reducer is one piece of vector bytecode, which writes what it has computed after it has read everything.
+pub(super) fn writes_in_place(combiner: &Program) -> bool {
+    let outputs = &combiner.outputs;
+    let is_own = |(k, register): (usize, &Register)| {
+        let ty = |register: Register| combiner.types[register.0 as usize];
+        matches!(combiner.homes[register.0 as usize], Home::Slot(_))
+            && !outputs[..k].contains(register)
+            && ty(*register).size_bytes() == ty(combiner.inputs[k]).size_bytes()
+    };
+    matches!(combiner.tasks[..], [Task::Vector(_)]) && outputs.iter().enumerate().all(is_own)
 }
 
 #[cfg(test)]

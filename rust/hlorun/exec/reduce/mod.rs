@@ -262,7 +262,7 @@ impl<'t> Job<'t> {
             run,
             shape,
             operands: Operand::all(thunk),
-            choose: job::choose(thunk),
+            choosing: job::Choosing::of(thunk),
             fold: kernels.map(|k| k.fold),
             combine: kernels.map(|k| k.combine),
             identity: kernels.and_then(|k| k.identity),

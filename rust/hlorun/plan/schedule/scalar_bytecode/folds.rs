@@ -403,7 +403,7 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
 }
 
 /// Whether it selects one of two pairs and is associative: NaN wins, and second elements have a total order.
-fn is_associative(reduction: &ReduceThunk) -> bool {
+pub fn is_associative(reduction: &ReduceThunk) -> bool {
     let ty = |k: usize| reduction.outputs.get(k).map(|output| output.element_type);
     let has_order = |k: usize| ty(k).is_some_and(|ty| ty.is_integral());
     let is_kept = |choice: Choice| choice.nan || has_order(0);

@@ -654,7 +654,7 @@ ENTRY main {{
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "s32", "u8"])
-@pytest.mark.parametrize("size", [31, 64, 65, 100, 500, 3001])
+@pytest.mark.parametrize("size", [31, 64, 65, 96, 100, 500, 3001, 140001])
 def test_places_of_the_greatest_in_rows(dtype: str, size: int) -> None:
     """The first of the greatest in rows of few different values, of zeros of both signs, and of some NaN."""
     text = f"""HloModule places

@@ -1,7 +1,7 @@
 //! Selects one of two pairs, element by element: the reducer of `argmax`, `argmin` and similar reductions.
 //!
 //! In: left and right pairs of a value and a second element, such as its index. Out: the selected pairs, in the place of
-//! the left ones, or the pair that is selected of a whole row. Promise: elements keep their bits.
+//! the left ones; or the one pair that is selected among those of a row. Promise: elements keep their bits.
 
 use crate::low_float::{Bf16, F16, LowFloat};
 use crate::{CompareDirection, DType, Isa};
@@ -86,15 +86,16 @@ pub struct Choice {
 /// The addresses hold `n` elements of the looked-up types, aligned to them; what the left ones hold overlaps nothing else.
 pub type Choose = unsafe fn([*mut u8; 2], [*const u8; 2], usize, Choice);
 
-/// `unsafe fn(pairs, n, selected, choice) -> is_decided`: writes the one of `n` pairs that is selected where each is the left
-/// pair of those after it. Does not where that depends on the order: the value is NaN, or a zero of a float.
+/// `unsafe fn(pairs, n, to, choice) -> is_decided`: writes the pair that is selected among `n`, each taken as the left one of
+/// those after it. Returns false where its bits depend on the order of the pairs, because the value is NaN, or a zero among
+/// zeros of the other sign: then what is written means nothing.
 ///
 /// # Safety
-/// As for [`Choose`]; there are [`MIN_ROW`] pairs or more, and room for one. Seconds are integers, and where values are floats
-/// the choice selects NaN.
+/// As for [`Choose`]. There are at least [`MIN_ROW`] pairs, and room for one at `to`. Seconds are integers. Of floats, the
+/// choice selects NaN.
 pub type ChooseRow = unsafe fn([*const u8; 2], usize, [*mut u8; 2], Choice) -> bool;
 
-/// Fewest pairs of a row, of which every so many are in the same lane.
+/// Fewest pairs of a row; also the number of its lanes: pair `i` is in lane `i % MIN_ROW`, but for the last chunk.
 pub const MIN_ROW: usize = 32;
 
 impl Choice {
@@ -134,12 +135,39 @@ impl Choice {
 trait Key: Copy {
     type As: PartialOrd + Copy;
     fn key(self) -> Self::As;
-    /// Whether other bits may compare as equal to these: those of zero, and of NaN, which equals nothing.
-    fn has_equals(self) -> bool;
+    fn is_nan(self) -> bool;
+    fn is_zero(self) -> bool;
+    /// Whether the other one compares as equal and has other bits: a zero of the other sign.
+    fn is_twin(self, other: Self) -> bool;
 }
 
-macro_rules! keys {
-    ($($t:ty => $key:ty, |$x:ident| $e:expr, |$y:ident| $has_equals:expr;)*) => {$(
+macro_rules! integers {
+    ($($t:ty)*) => {$(
+        impl Key for $t {
+            type As = $t;
+            #[inline(always)]
+            fn key(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0
+            }
+            #[inline(always)]
+            fn is_twin(self, _: Self) -> bool {
+                false
+            }
+        }
+    )*};
+}
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+macro_rules! floats {
+    ($($t:ty => $key:ty, |$x:ident| $e:expr;)*) => {$(
         impl Key for $t {
             type As = $key;
             #[inline(always)]
@@ -148,21 +176,28 @@ macro_rules! keys {
                 $e
             }
             #[inline(always)]
-            fn has_equals(self) -> bool {
-                let $y = self.key();
-                $has_equals
+            fn is_nan(self) -> bool {
+                self.key().is_nan()
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self.key() == 0.0
+            }
+            #[inline(always)]
+            fn is_twin(self, other: Self) -> bool {
+                let (x, y) = (self.key(), other.key());
+                (x == y) & (x.to_bits() != y.to_bits())
             }
         }
     )*};
 }
-keys! {
-    i8 => i8, |x| x, |_x| false; i16 => i16, |x| x, |_x| false; i32 => i32, |x| x, |_x| false; i64 => i64, |x| x, |_x| false;
-    u8 => u8, |x| x, |_x| false; u16 => u16, |x| x, |_x| false; u32 => u32, |x| x, |_x| false; u64 => u64, |x| x, |_x| false;
-    f32 => f32, |x| x, |x| x == 0.0 || x.is_nan(); f64 => f64, |x| x, |x| x == 0.0 || x.is_nan();
-    F16 => f32, |x| x.decode(), |x| x == 0.0 || x.is_nan(); Bf16 => f32, |x| x.decode(), |x| x == 0.0 || x.is_nan();
+floats! {
+    f32 => f32, |x| x; f64 => f64, |x| x;
+    F16 => f32, |x| x.decode(); Bf16 => f32, |x| x.decode();
 }
 
-/// The pair that is selected.
+/// What `choice` selects of a left and a right pair; without [`Choice::together`], value and second may come from different
+/// ones.
 #[inline(always)]
 fn selected<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
     (a, b): (V, I),
@@ -220,7 +255,7 @@ unsafe fn row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
             std::slice::from_raw_parts(pairs[1].cast::<I>(), n),
         )
     };
-    // The last chunk may begin inside the one before it: a pair that meets itself is selected.
+    // The last chunk may overlap the one before it: to choose from a pair twice changes nothing.
     let (Some(last_values), Some(last_seconds)) = (
         values.last_chunk::<MIN_ROW>(),
         seconds.last_chunk::<MIN_ROW>(),
@@ -238,12 +273,12 @@ unsafe fn row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
             }
         };
     }
-    let (values, _) = values.as_chunks::<MIN_ROW>();
-    let (seconds, _) = seconds.as_chunks::<MIN_ROW>();
-    for (values, seconds) in values.iter().zip(seconds) {
+    let (chunks, _) = values[..n - 1].as_chunks::<MIN_ROW>();
+    let (second_chunks, _) = seconds[..n - 1].as_chunks::<MIN_ROW>();
+    for (values, seconds) in chunks.iter().zip(second_chunks) {
         take!(values, seconds);
     }
-    // Widths that are known, so that each becomes a vector.
+    // The widths are constants, so that the compiler makes each step one vector.
     macro_rules! halve {
         ($($width:literal)*) => {$(
             for lane in 0..$width {
@@ -256,12 +291,17 @@ unsafe fn row<V: Key, I: Key, const GREATER: bool, const LATER: bool>(
     }
     const _: () = assert!(MIN_ROW == 32);
     halve!(16 8 4 2 1);
+    let value = lanes[0];
     // SAFETY: the caller's promise.
     unsafe {
-        to[0].cast::<V>().write_unaligned(lanes[0]);
-        to[1].cast::<I>().write_unaligned(lane_seconds[0]);
+        to[0].cast::<V>().write(value);
+        to[1].cast::<I>().write(lane_seconds[0]);
     }
-    !lanes[0].has_equals()
+    let has_twin = || {
+        let zeros = values.iter();
+        zeros.fold(false, |found, &other| found | value.is_twin(other))
+    };
+    !(value.is_nan() || value.is_zero() && has_twin())
 }
 
 macro_rules! tier {
@@ -432,9 +472,18 @@ mod tests {
         let pair = |i: usize| ((hash(i) % 7) as i32 - 3, (hash(i) % 29) as i32);
         let decided = check_rows((DType::S32, DType::S32), pair, |x, k| (x as u64, k as u64));
         assert_eq!(decided, cases);
-        // Zeros of both signs, and NaN.
-        let zeros = |i: usize| (if hash(i) % 2 == 0 { 0.0f64 } else { -0.0 }, i as i64);
+        let bytes = |i: usize| ((hash(i) % 200) as u8, (hash(i) % 3) as i32);
+        let decided = check_rows((DType::U8, DType::S32), bytes, |x, k| (x.into(), k as u64));
+        assert_eq!(decided, cases);
+        let halves = |i: usize| ((hash(i) % 0x7f00) as u16, i as i32);
+        for dtype in [DType::BF16, DType::F16] {
+            check_rows((dtype, DType::S32), halves, |x, k| (x.into(), k as u64));
+        }
+        // Zeros of one sign, of both, and NaN.
         let bits = |x: f64, k: i64| (x.to_bits(), k as u64);
+        let zeros = |i: usize| (-0.0, i as i64);
+        assert_eq!(check_rows((DType::F64, DType::S64), zeros, bits), cases);
+        let zeros = |i: usize| (if hash(i) % 2 == 0 { 0.0f64 } else { -0.0 }, i as i64);
         assert_eq!(check_rows((DType::F64, DType::S64), zeros, bits), 0);
         let nans = |i: usize| {
             (

@@ -23,7 +23,7 @@ type Rows = unsafe fn(*mut u8, *const u8, Places<'_>, usize, bool);
 /// other, each onto the result that is there, in order.
 pub type FoldRows = unsafe fn(*const u8, usize, usize, *mut u8);
 
-/// The kernels of an operation on a type.
+/// What an operation on a type does with rows.
 #[derive(Clone, Copy)]
 struct Kernels {
     combine: Rows,

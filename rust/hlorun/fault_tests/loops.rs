@@ -213,9 +213,48 @@ ENTRY e {
     differs(Fault::FoldsScatteredRows, text, &faulty, &plain);
 }
 
+/// Drops a value beside NaN, so that it matters which values meet.
+const GREATEST: &str = "greatest {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  gt = pred[] compare(a, b), direction=GT
+  eq = pred[] compare(a, b), direction=EQ
+  lt = pred[] compare(i, j), direction=LT
+  tie = pred[] and(eq, lt)
+  left = pred[] or(gt, tie)
+  v = f32[] select(gt, a, b)
+  w = s32[] select(left, i, j)
+  ROOT r = (f32[], s32[]) tuple(v, w)
+}
+";
+
+#[test]
+fn order_of_the_pairs_of_a_row() {
+    let text = format!(
+        "HloModule fault
+{GREATEST}ENTRY e {{
+  p = f32[20,100] parameter(0)
+  factor = f32[] constant(37)
+  factors = f32[20,100] broadcast(factor), dimensions={{}}
+  m = f32[20,100] multiply(p, factors)
+  h = f32[20,100] cosine(m)
+  q = f32[20,100] sqrt(h)
+  k = s32[20,100] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  r = (f32[20], s32[20]) reduce(q, k, low, zero), dimensions={{1}}, to_apply=greatest
+  ROOT at = s32[20] get-tuple-element(r), index=1
+}}
+"
+    );
+    let [faulty, plain] = [Check::Plan, Check::Shadow].map(options);
+    differs(Fault::ChoosesInAnyOrder, &text, &faulty, &plain);
+}
+
 #[test]
 fn order_of_a_selection() {
-    // Its reducer drops a value beside NaN, so that it matters which values meet.
     let text = LOOP.replace(
         "BODY",
         "  factor = f32[] constant(37)
@@ -235,22 +274,7 @@ fn order_of_a_selection() {
   w = f32[256] negate(y)
   ROOT o = (s32[], f32[256], f32[256]) tuple(j, v, w)",
     );
-    let greatest = "greatest {
-  a = f32[] parameter(0)
-  i = s32[] parameter(1)
-  b = f32[] parameter(2)
-  j = s32[] parameter(3)
-  gt = pred[] compare(a, b), direction=GT
-  eq = pred[] compare(a, b), direction=EQ
-  lt = pred[] compare(i, j), direction=LT
-  tie = pred[] and(eq, lt)
-  left = pred[] or(gt, tie)
-  v = f32[] select(gt, a, b)
-  w = s32[] select(left, i, j)
-  ROOT r = (f32[], s32[]) tuple(v, w)
-}
-cond {";
-    let text = text.replacen("cond {", greatest, 1);
+    let text = text.replacen("cond {", &format!("{GREATEST}cond {{"), 1);
     differs(
         Fault::FoldsInOtherOrder,
         &text,

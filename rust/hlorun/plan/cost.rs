@@ -150,8 +150,9 @@ pub mod transposed_inputs {
     pub const MIN_STEP: usize = 64;
     /// Fewest elements that are copied.
     pub const MIN_ELEMENTS: usize = 1 << 14;
-    /// Fewest times an input with gaps is read, and fewest elements that are read of it in all: a copy costs little beside.
+    /// Fewest times that an input with gaps is read to be copied.
     pub const MIN_REPEATS: usize = 8;
+    /// Fewest elements that are read of it in all.
     pub const MIN_REPEATED: usize = 1 << 13;
     /// Fewest elements that are read before a neighbour of the first one is: fewer lines than these are read together as fast as
     /// a copy transposes them.
@@ -174,7 +175,7 @@ pub mod reduced_outward {
 pub mod column_folds {
     /// Fewest columns: fewer are folded onto themselves.
     pub const MIN_COLUMNS: usize = super::reduce::FEW_COLUMNS + 1;
-    /// Most bytes of a plane of an input, of which a block of columns is read at a time: what a core's cache holds beside others.
+    /// Most bytes of a plane of an input: it stays in a core's cache while its columns are read block by block.
     pub const MAX_PLANE: usize = 1 << 18;
 }
 

@@ -49,6 +49,8 @@ pub enum Fault {
     ForgetsReadResult,
     /// Scalar code folds the values of a reduction in the order in which the run of its thunk does.
     FoldsInOtherOrder,
+    /// The pairs of a row are chosen among in any order only where the choice is a total order.
+    ChoosesInAnyOrder,
     /// Scalar code leaves for the thunks that it cannot run.
     ScalarCodeSkipsThunk,
     /// Inputs that are read over the gaps between their rows have rows at one distance.

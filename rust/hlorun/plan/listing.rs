@@ -144,7 +144,7 @@ fn details(kind: &ThunkKind) -> String {
         ThunkKind::Reduce(own) => {
             let mapped = program(&own.program);
             let way = match own.way {
-                FoldWay::Kernels(_) if own.columns.is_some() => "in the same pass",
+                FoldWay::Kernels(_) if own.columns.is_some() => "in one pass with its values",
                 FoldWay::Kernels(_) => "kernels",
                 FoldWay::Lanes if own.choice.is_some() => "on lanes, by selecting pairs",
                 FoldWay::Lanes => "on lanes",

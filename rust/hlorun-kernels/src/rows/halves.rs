@@ -1,22 +1,25 @@
 //! Folds neighbouring rows onto each other: the first half of them with the second one, until one is left.
 //!
-//! In: rows of a few elements. Out: one row. Rows of few elements, and few of them, are as many calls of an elementwise kernel
-//! otherwise, each of which takes longer than what it does.
+//! In: rows of a few elements. Out: one row. Otherwise every halving is a call of an elementwise kernel, which takes longer
+//! than the few elements that it combines.
 
 use crate::elementwise::{Bin, Tier};
 
 /// `unsafe fn(values, rows, size, stage) -> left`: folds `rows` rows of `size` values that lie one after the other; returns
-/// where the row is that is left: at the values themselves where there is but one, otherwise at the stage.
+/// where the row is that is left: at the values themselves where there is but one, otherwise at the stage. An odd row in the
+/// middle stays as it is, and is the last of those that are left.
+///
+/// # Safety
+/// There are `rows` times `size` values, and the stage has room for half of the rows, rounded up, and overlaps none of them.
 pub type HalveRows = unsafe fn(*const u8, usize, usize, *mut u8) -> *const u8;
 
 /// Elements that are combined in one step, where a row has so many.
 const STEP: usize = 32;
 
-/// See [`HalveRows`]. An odd row in the middle stays as it is, and is the last of those that are left.
+/// See [`HalveRows`].
 ///
 /// # Safety
-/// The CPU has the tier's instruction set; there are `rows` times `size` values, and the stage has room for half of the rows,
-/// rounded up, and overlaps none of them.
+/// As for that; the CPU has the tier's instruction set.
 #[inline(always)]
 pub(super) unsafe fn halve<T: Tier, A: Copy, O: Bin<A, Out = A>>(
     values: *const u8,

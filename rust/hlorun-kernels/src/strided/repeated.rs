@@ -95,7 +95,7 @@ unsafe fn each<T: Copy>(rows: Dim, count: usize, src: *const u8, dst: *mut u8) {
             2 => times::<T, 2>(rows, src, dst),
             3 => times::<T, 3>(rows, src, dst),
             4 => times::<T, 4>(rows, src, dst),
-            // Known, so that the compiler makes no call of each row of bytes.
+            // Counts that are constants, so that the compiler does not call `memset` for each row of bytes.
             5 => times::<T, 5>(rows, src, dst),
             6 => times::<T, 6>(rows, src, dst),
             7 => times::<T, 7>(rows, src, dst),

@@ -20,7 +20,7 @@ pub struct Rows {
 #[derive(Clone, Debug)]
 pub struct ColumnFold {
     code: VectorBytecode,
-    /// Whether a row has one element, which is that of all columns, by operand.
+    /// By operand: whether a row has one element for all columns.
     is_single: Vec<bool>,
     /// Bytes of an element, by operand.
     sizes: Vec<usize>,
@@ -84,8 +84,8 @@ impl ColumnFold {
         let size = code.size;
         let rest = columns % large;
         let is_large = rest.div_ceil(small) * SMALL_COST > LARGE_COST && columns >= large;
-        // What is left in the end is folded by a block that ends there, apart from the results: those that others have
-        // folded already it does not write.
+        // The last columns are folded by a block that ends there and may overlap the one before it. It works on a copy of the
+        // results; only those that are not folded yet are copied back.
         let width = if is_large { large } else { small };
         let left = rest % width;
         let (first, at) = (columns - width, columns - left);

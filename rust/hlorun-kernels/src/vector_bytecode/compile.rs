@@ -245,7 +245,8 @@ impl<'s> Compiler<'s> {
         }
     }
 
-    /// Whether the accumulator rather takes `value` than `other`: it holds it, or only `other` can be read where it is.
+    /// Whether `value` is loaded before `other`: the accumulator holds it already, or it has to be loaded, and `other` can be
+    /// read from memory.
     fn comes_first(&self, value: u32, other: u32) -> bool {
         let is_outside = |value: u32| matches!(self.places[value as usize], Place::Outside(_));
         let has_to_be_loaded = is_outside(value) && !is_outside(other) && self.held != Some(other);

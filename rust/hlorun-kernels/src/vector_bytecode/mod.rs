@@ -200,8 +200,8 @@ impl VectorBytecode {
         VectorBytecode::with_singles(isa, inputs, &[], steps, outputs)
     }
 
-    /// The same where a block reads one element, for all of its lanes, of those inputs for which `is_single` holds; inputs
-    /// beyond its end are not single.
+    /// The same. Of an input for which `is_single` is set, a block reads one element for all of its lanes; a missing flag
+    /// means no.
     fn with_singles(
         isa: Isa,
         inputs: &[DType],
@@ -331,7 +331,7 @@ impl VectorBytecode {
         }
     }
 
-    /// Writes the addresses of the bytecode's own, which begin at `room`, into the table.
+    /// Writes into the table where the bytecode's own values lie: one after the other from `room` on.
     ///
     /// # Safety
     /// The table has room for them, and a large block of each lies behind `room`.

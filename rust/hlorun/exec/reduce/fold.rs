@@ -6,7 +6,8 @@
 //! neighbouring results are lanes; few columns are folded onto themselves, by a general reducer each row
 //! with the next one. A general reducer runs on lanes, each of which takes a stretch of the run, and
 //! lanes are combined in the order of their stretches: it has to be associative, as HLO demands, but
-//! need not be commutative. One that chooses among pairs by a total order needs no order of its lanes.
+//! need not be commutative. One that chooses among pairs by a total order takes those of a row in any
+//! order; rows for which that matters, as they come out as NaN or zeros of both signs, are folded again in order.
 
 use super::columns::Columns;
 use super::job::{Accumulators, Job, writes_in_place};
@@ -167,8 +168,8 @@ impl Tile {
         }
     }
 
-    /// Folds the values of `run`, and of as many as `rows` in all that follow it and belong to neighbouring results, by a kernel
-    /// that chooses among the pairs of a row; returns whether there is one for such rows.
+    /// Folds `rows` neighbouring rows, the first of which is `run`, by the kernel that chooses among the pairs of a row. Returns
+    /// false, and folds nothing, where there is none, or rows are too short.
     fn choose_rows(
         &mut self,
         job: &Job<'_>,
@@ -193,7 +194,7 @@ impl Tile {
             let to = [(&raw mut *value).cast::<u8>(), (&raw mut *second).cast()];
             let pairs = [0, 1].map(|k| self.value(job, k, here.from));
             let results = [0, 1].map(|k| accumulators.at(k, here.index));
-            // SAFETY: the tile holds the pairs; an element has eight bytes at most, and each row its results.
+            // SAFETY: the tile holds the pairs; an element has eight bytes at most; every row has a result of its own.
             unsafe {
                 if kernel(pairs, run.count, to, own.choice) {
                     (own.pairs)(results, to.map(<*mut u8>::cast_const), 1, own.choice);

@@ -5,8 +5,9 @@ use crate::exec::element::loops::Sources;
 use crate::plan::cost::reduce::MIN_LANE_RUN;
 use crate::plan::element::elementwise::dtype;
 use crate::plan::element::program::{Home, Program, Register, Task};
+use crate::plan::faults::{self, Fault};
 use crate::plan::schedule::fold_shape::Shape;
-use crate::plan::schedule::scalar_bytecode::folds::{is_associative, row_lanes};
+use crate::plan::schedule::scalar_bytecode::folds::{has_total_order, row_lanes};
 use crate::plan::thunk::{FoldWay, Load, ReduceThunk};
 use crate::plan::view::Walk;
 use hlorun_kernels::choice::{Choice, Choose, ChooseRow};
@@ -81,13 +82,11 @@ impl Choosing {
         let choice = thunk.choice?;
         let ty = |k: usize| dtype(thunk.outputs.get(k)?.element_type);
         let (value, second) = (ty(0)?, ty(1)?);
-        let has_order = is_associative(thunk);
+        let is_any_order = faults::holds(Fault::ChoosesInAnyOrder, has_total_order(thunk));
         Some(Choosing {
             choice,
             pairs: choice.kernel(value, second)?,
-            row: has_order
-                .then(|| choice.row_kernel(value, second))
-                .flatten(),
+            row: choice.row_kernel(value, second).filter(|_| is_any_order),
         })
     }
 }
@@ -105,7 +104,7 @@ fn repeats(walk: &Walk, row: i64) -> bool {
     })
 }
 
-/// The kernels of a reduction.
+/// The kernels of a reduction by one operation.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels {
     pub(super) fold: hlorun_kernels::Reduce,
@@ -126,7 +125,7 @@ pub(crate) struct Job<'t> {
     pub(super) run: usize,
     pub(crate) shape: Shape,
     pub(super) operands: SmallVec<[Operand; 2]>,
-    /// What chooses one of two pairs, where the reducer does that.
+    /// Set where the reducer chooses one of two pairs.
     pub(super) choosing: Option<Choosing>,
     pub(crate) fold: Option<hlorun_kernels::Reduce>,
     pub(crate) combine: Option<hlorun_kernels::Binary>,

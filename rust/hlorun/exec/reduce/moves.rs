@@ -93,7 +93,7 @@ pub(super) unsafe fn part_pairs(size: usize, at: *mut u8, pairs: usize, seconds:
 ///
 /// # Safety
 ///
-/// As for that.
+/// As for [`hlorun_kernels::HalveRows`].
 pub(super) unsafe fn halve_by(
     combine: hlorun_kernels::Binary,
     values: *const u8,

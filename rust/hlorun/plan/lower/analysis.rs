@@ -70,7 +70,7 @@ pub struct Analysis {
     pub sites: FxHashMap<(u32, u32), ClusterId>,
 }
 
-/// Instructions that are walked in another order than that of their layout.
+/// Instructions whose walk is not chosen by their layout.
 pub struct Walks<'w> {
     /// Those stored row-major.
     pub row_major: &'w FxHashSet<InstructionId>,

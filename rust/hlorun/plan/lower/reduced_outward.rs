@@ -5,7 +5,7 @@
 //!
 //! Applies where all that is reduced is computed element by element from arrays that are read many times: one with gaps in the
 //! new order is copied first (`transposed-inputs`). An array that is read once would have to be turned as a whole, which costs
-//! more. Threads share the dimensions outside, which are kept and not too few. The order of a walk changes no element, but
+//! more. Threads share the outer dimensions: all of them are kept, and there are planes enough. The order of a walk changes no element, but
 //! sums of floats are formed in the order of the row, where those of long rows are formed on lanes otherwise.
 
 use rustc_hash::FxHashMap;
@@ -87,7 +87,7 @@ fn order(reduction: InstructionRef<'_>) -> Option<Order> {
     suits.then_some(order)
 }
 
-/// Whether it combines values of the results' type by one operation.
+/// Whether its reducer is one operation that has a kernel.
 fn is_kernel(module: &HloModule, reduction: InstructionRef<'_>) -> bool {
     let combiner = reduction.computation_attribute(AttrKey::ToApply);
     let root = combiner.and_then(|combiner| module.computation(combiner).root);
@@ -127,8 +127,8 @@ fn reads_repeatedly(
     own.iter().all(|(id, count)| reads.get(id) == Some(count))
 }
 
-/// Whether it is made of an array of a few of its elements by movements, or of one element; looks at no more than `left`
-/// instructions, and takes them off that.
+/// Whether movements make it of a much smaller array, or of one element. Looks at `left` instructions at most, and counts
+/// them down.
 fn repeats(mut instruction: InstructionRef<'_>, left: &mut usize) -> bool {
     let Some(shape) = instruction.array_shape() else {
         return false;

@@ -19,8 +19,8 @@ use crate::plan::view::{ArrayView, Walk};
 pub const NAME: &str = "transposed-inputs";
 
 impl<'m> Lowering<'m> {
-    /// `view`, or a copy of it, for a loop that reads it in the order `order`; the copy is a step of `instruction`. A loop lays
-    /// out a short period of its elements itself, unless it `needs_rows` that lie side by side.
+    /// `view`, or a copy of it, for a loop that reads it in the order `order`; the copy is a step of `instruction`. A loop
+    /// lays out an array of few elements itself, unless it `needs_rows` that lie side by side.
     pub(super) fn along_memory(
         &mut self,
         scope: &mut Scope<'_>,
@@ -70,8 +70,8 @@ fn is_across(walk: &Walk, size: usize) -> bool {
         && closest.is_some_and(|at| count(&walk[at + 1..]) >= MIN_ROW as i64)
 }
 
-/// Whether a loop of this walk reads an array with gaps, and many times; not of one that it lays out itself, unless it
-/// `needs_rows`.
+/// Whether a loop of this walk reads an array many times with gaps. One of few elements the loop lays out itself, so that it
+/// counts only where the loop `needs_rows`.
 fn is_repeated_apart(walk: &Walk, needs_rows: bool) -> bool {
     let count = |is_counted: &dyn Fn(i64) -> bool| {
         let steps = walk.iter().filter(|step| is_counted(step.1));

@@ -5,7 +5,7 @@
 //! values of its columns are computed, row by row, and no value is stored. Results have the same bits: either way a result
 //! is combined with the values of its column in the order of the rows.
 //!
-//! Legal where every input has its elements of a row side by side, or is one element for all of it. It pays where planes
+//! Legal where the elements of every row of an input lie side by side, or a row is one element for all columns. It pays where planes
 //! are small enough to stay in a core's cache: blocks of columns read them with gaps.
 
 use hlorun_kernels::vector_bytecode::ColumnFold;
@@ -114,15 +114,12 @@ fn fold(reduction: &ReduceThunk) -> Option<ColumnFold> {
         is_single[at] = planes(&load.walk, (rows, columns))?.is_single;
     }
     let inputs = program.inputs.iter().zip(&is_single);
-    let rows_of_elements = inputs.filter(|(_, is_single)| !**is_single);
+    let mut rows_of_elements = inputs.filter(|(_, is_single)| !**is_single);
     let is_small = |input: &Register| {
         let size = program.types[input.0 as usize].size_bytes() as i64;
         rows.saturating_mul(columns).saturating_mul(size) <= MAX_PLANE as i64
     };
-    if !rows_of_elements
-        .into_iter()
-        .all(|(input, _)| is_small(input))
-    {
+    if !rows_of_elements.all(|(input, _)| is_small(input)) {
         return None;
     }
     let fold = program.column_fold(&is_single, op)?;

@@ -398,19 +398,25 @@ fn is_in_order(reduction: &ReduceThunk, results: usize) -> bool {
         _ => 1,
     };
     matches!(reduction.way, FoldWay::Kernels(_))
-        || is_associative(reduction)
+        || is_selection(reduction)
         || (size < MIN_LANE_RUN && row_lanes(size) * results < MIN_LANE_RUN)
 }
 
-/// Whether it selects one of two pairs and is associative: NaN wins, and second elements have a total order.
-pub fn is_associative(reduction: &ReduceThunk) -> bool {
-    let ty = |k: usize| reduction.outputs.get(k).map(|output| output.element_type);
-    let has_order = |k: usize| ty(k).is_some_and(|ty| ty.is_integral());
-    let is_kept = |choice: Choice| choice.nan || has_order(0);
-    reduction.choice.is_some_and(|choice| {
-        let is_associative = is_kept(choice) && has_order(1);
-        faults::holds(Fault::FoldsInOtherOrder, is_associative)
-    })
+/// Whether it selects one of two pairs, and is associative.
+fn is_selection(reduction: &ReduceThunk) -> bool {
+    reduction.choice.is_some()
+        && faults::holds(Fault::FoldsInOtherOrder, has_total_order(reduction))
+}
+
+/// Whether it selects one of two pairs by a total order: NaN wins, and second elements are integers.
+pub fn has_total_order(reduction: &ReduceThunk) -> bool {
+    let is_integral = |k: usize| {
+        let output = reduction.outputs.get(k);
+        output.is_some_and(|output| output.element_type.is_integral())
+    };
+    let is_kept = |choice: Choice| choice.nan || is_integral(0);
+    let choice = reduction.choice;
+    choice.is_some_and(|choice| is_kept(choice) && is_integral(1))
 }
 
 /// How a reduction of one tile is folded; `None` where it has several tiles, or no operations here fold it that way.

@@ -71,8 +71,8 @@ unsafe fn gathered<T: Copy>(
     }
 }
 
-/// Whether elements are written one by one rather than by a fill for each row: few bytes, or counts that are known to the
-/// compiler.
+/// Whether elements are written one by one rather than by a fill for each row: fewer bytes than a word, or counts that fill
+/// vectors.
 fn is_written(elem_size: usize, count: usize) -> bool {
     let has_words = elem_size <= WORD && elem_size * count >= WORD;
     count <= REPEATED && (!has_words || matches!(count, 2 | 3 | 4 | 8))

@@ -69,6 +69,8 @@ pub enum IndirectOperand<'b> {
 
 /// Columns of B whose strips of one block stay in the second-level cache.
 const CACHED_COLUMNS: usize = 256;
+/// How many times longer than usual a block of few columns is at most.
+const MAX_LONGER: usize = 4;
 
 /// A tile of C: some rows of a strip, for a block of the depth.
 struct Tile<E> {
@@ -236,9 +238,22 @@ impl Indirect {
         })
     }
 
-    /// Terms of a block of the depth. A table of some of the terms begins and ends where a block does, or with the last.
+    /// Most steps of a block of the depth: its strips stay in the second-level cache. The same with every instruction set, as
+    /// blocks decide how sums are grouped.
+    fn most_steps(&self) -> usize {
+        KC * (CACHED_COLUMNS / self.columns.max(1)).clamp(1, MAX_LONGER)
+    }
+
+    /// Terms of a block of the depth: about the same in all of them. A table of some of the terms begins and ends where a
+    /// block does, or with the last.
     pub fn block_terms(&self) -> usize {
-        (KC / self.depth.max(1)).max(1)
+        let most = (self.most_steps() / self.depth.max(1)).max(1);
+        evenly(self.terms, most)
+    }
+
+    /// Steps of a part of a term, where that is more than a block.
+    pub(super) fn part_steps(&self) -> usize {
+        evenly(self.depth, self.most_steps())
     }
 
     /// Columns of a strip; the last one may have fewer.
@@ -375,7 +390,7 @@ impl Indirect {
                 let columns = cached
                     .min(rows.columns.len())
                     .next_multiple_of(kernels.lanes);
-                columns * KC.min(self.terms.saturating_mul(self.depth))
+                columns * many * self.part_steps()
             }
         };
         let mut scratch = Scratch::new::<E>(room)?;
@@ -384,10 +399,10 @@ impl Indirect {
             let mut term = rows.terms.start;
             while term < rows.terms.end {
                 let next = rows.terms.end.min(term + many);
-                for step in (0..self.depth).step_by(KC) {
+                for step in (0..self.depth).step_by(self.part_steps()) {
                     let block = Block {
                         terms: term..next,
-                        steps: step..self.depth.min(step + KC),
+                        steps: step..self.depth.min(step + self.part_steps()),
                     };
                     (rows.check)();
                     // SAFETY: the caller's contract; the scratch has room for strips of a block.
@@ -510,6 +525,12 @@ impl Indirect {
             }
         }
     }
+}
+
+/// The size of parts of `count`, each at most `most`, that are as many as needed and about the same; not zero.
+fn evenly(count: usize, most: usize) -> usize {
+    let count = count.max(1);
+    count.div_ceil(count.div_ceil(most))
 }
 
 /// Elements before a step of the strip that begins with column `first`, of `steps` in all: earlier strips are whole.

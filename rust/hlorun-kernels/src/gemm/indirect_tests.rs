@@ -2,7 +2,6 @@
 
 use super::epilogue::Epilogue;
 use super::indirect::*;
-use super::tiles::KC;
 use crate::{DType, Isa};
 use std::ops::Range;
 
@@ -22,8 +21,8 @@ fn expected(p: &Indirect, inputs: &[f32], starts: &[usize], weights: &[f32], j: 
     };
     let many = p.block_terms();
     for first in (0..p.terms).step_by(many) {
-        for from in (0..p.depth).step_by(KC) {
-            let block = from..p.depth.min(from + KC);
+        for from in (0..p.depth).step_by(p.part_steps()) {
+            let block = from..p.depth.min(from + p.part_steps());
             let terms = first..p.terms.min(first + many);
             let mut pairs = terms.flat_map(|term| steps(term, block.clone()));
             let sum = pairs.try_fold(0f32, |sum, (x, w)| {

@@ -52,6 +52,19 @@ pub(super) struct Compiled {
     pub(super) locals: usize,
 }
 
+impl Compiled {
+    /// What moving values between the accumulator and memory takes, a store about as long as two loads; then how many
+    /// operations there are.
+    pub(super) fn cost(&self) -> (usize, usize) {
+        let moves = self.code.iter().map(|micro| match micro.code {
+            Code::Load => 1,
+            Code::Store => 2,
+            _ => 0,
+        });
+        (moves.sum(), self.code.len())
+    }
+}
+
 /// Addresses from here on are those outside, until all local ones are known.
 const OUTSIDE: u16 = 1 << 15;
 

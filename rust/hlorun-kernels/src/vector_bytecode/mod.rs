@@ -13,6 +13,7 @@ mod compile;
 mod fuse;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
+mod order;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod run;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -236,14 +237,23 @@ impl VectorBytecode {
             return None;
         }
         let (run, lanes, size) = run::of(isa, wide?)?;
+        let ordered = order::by_use(steps, inputs.len(), outputs);
+        let orders = [
+            (ordered.steps.as_slice(), ordered.outputs.as_slice()),
+            (steps, outputs),
+        ];
+        let compile = |(steps, outputs)| {
+            let compiler = Compiler::new(isa, inputs, is_single, steps, outputs);
+            compiler
+                .compile()
+                .filter(|compiled| compiled.locals <= MAX_LOCALS)
+        };
+        let compiled = orders.into_iter().filter_map(compile);
         let Compiled {
             code,
             calls,
             locals,
-        } = Compiler::new(isa, inputs, is_single, steps, outputs).compile()?;
-        if locals > MAX_LOCALS {
-            return None;
-        }
+        } = compiled.min_by_key(Compiled::cost)?;
         let all: Vec<DType> = types().collect();
         let stored = outputs.iter().map(|&v| all[v as usize]);
         let outside = inputs.iter().copied().chain(stored);
